@@ -107,6 +107,16 @@ nacre_status nacre_trainer_accumulate_apart(nacre_trainer* trainer, void* keep, 
 /* NULL and 0 before start, and where a device does not give it back. */
 void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size);
 
+/* Trained parameters, where they lie in the state: what federated training sends (docs/many_machines.md). `info`: name,
+   element, dims, bytes; read info->bytes bytes at *values, or write them and call nacre_trainer_restored behind the
+   last one. *values becomes NULL before start, and where a device does not give its state back. `info` or `values` may
+   be NULL. NACRE_NO_NAME: there is no such parameter; nothing is written. */
+uint32_t nacre_parameter_count(const nacre_model* model);
+nacre_status nacre_trainer_parameter_at(const nacre_model* model, const nacre_trainer* trainer, uint32_t index,
+                                        nacre_tensor_info* info, void** values);
+nacre_status nacre_trainer_parameter(const nacre_model* model, const nacre_trainer* trainer, const char* name,
+                                     nacre_tensor_info* info, void** values);
+
 /* Learning rates by step (engine/numeric/schedule.h has the formulas): what commit is given. */
 #define NACRE_CONSTANT 0u
 #define NACRE_STEP 1u

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _commands, policies
+from . import _commands, policies, updates
 from ._error import Error, Warning
 from ._model import Layer, Model, ProgramInfo, convert, evaluate, graph, load, report
 from ._native import version
@@ -43,6 +43,7 @@ __all__ = [
     "search",
     "set_progress",
     "tune",
+    "updates",
     "version",
 ]
 
@@ -53,10 +54,10 @@ def set_progress(told: _commands.Progress | None) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "keras":
+    if name in ("flower", "keras"):
         import importlib
 
-        return importlib.import_module("nacre.keras")  # imports Keras, which takes seconds
+        return importlib.import_module(f"nacre.{name}")  # imports Flower or Keras, which takes seconds
     raise AttributeError(f"module 'nacre' has no attribute {name!r}")
 
 

@@ -41,7 +41,7 @@ programs=0
 for pair in "${pairs[@]}"; do
   read -r c cxx <<<"$pair"
   for standard in c11 c17; do
-    for name in classify describe; do
+    for name in classify describe federate; do
       "$c" -std=$standard "${flags[@]}" $name.c -o "$name-$c-$standard" $(config --cflags --libs nacre) || fail "$name.c, $c, $standard"
       programs=$((programs + 1))
     done

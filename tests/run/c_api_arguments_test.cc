@@ -136,6 +136,12 @@ TEST(c_api_arguments, of_trainers_and_storages) {
   nacre_trainer_discard(nullptr);
   EXPECT_EQ(nacre_trainer_infer(nullptr), nullptr);
   EXPECT_EQ(nacre_trainer_state(nullptr, nullptr), nullptr);
+  EXPECT_EQ(nacre_parameter_count(nullptr), 0u);
+  nacre_tensor_info unsized_info = {};
+  expect_argument(nacre_trainer_parameter_at(nullptr, &trainer, 0, nullptr, nullptr), 0);
+  expect_argument(nacre_trainer_parameter_at(&o.model, nullptr, 0, nullptr, nullptr), 1);
+  expect_argument(nacre_trainer_parameter(&o.model, &trainer, nullptr, nullptr, nullptr), 2);
+  expect_argument(nacre_trainer_parameter(&o.model, &trainer, "w", &unsized_info, nullptr), 3);
 
   nacre_storage storage = sized<nacre_storage>();
   uint64_t bytes = 0;

@@ -251,5 +251,41 @@ TEST(c_api, what_may_be_null_is_not_written) {
   EXPECT_EQ(nacre_checkpoint_load(&handle, &trainer, &storage, nullptr, nullptr, 0).code, 0);
 }
 
+TEST(c_api, gives_trained_parameters_by_index_and_by_name) {
+  Buffer file = pack(training());
+  Buffer memory(8192);
+  Model model;
+  nacre_model handle;
+  nacre_trainer trainer;
+  const nacre_kernels* const sets[] = {nacre_reference_kernels(), nacre_training_kernels()};
+  ASSERT_TRUE(model.open(file.bytes()).ok());
+  ASSERT_EQ(nacre_model_open(&handle, file.data(), file.size()).code, 0);
+  ASSERT_EQ(nacre_trainer_bind(&trainer, &handle, "host", sets, 2, memory.data(), memory.size()).code, 0);
+  ASSERT_EQ(nacre_trainer_start(&trainer).code, 0);
+  const auto* state = static_cast<const std::byte*>(nacre_trainer_state(&trainer, nullptr));
+  nacre_tensor_info info = {}, named = {};
+  info.size = named.size = sizeof info;
+  void* values = nullptr;
+  uint32_t found = 0;
+  for (uint32_t id = 0; id < model.tensors().size(); ++id) {
+    const TensorRecord& r = model.tensors()[id];
+    if (r.region != Region::kState || r.alias_of != kNoIndex || (r.flags & kTrainable) == 0) continue;
+    ASSERT_EQ(nacre_trainer_parameter_at(&handle, &trainer, found++, &info, &values).code, 0);
+    EXPECT_EQ(info.tensor, id);
+    EXPECT_EQ(info.bytes, r.bytes);
+    EXPECT_EQ(values, state + r.offset);
+    if (info.name[0] == 0) continue;
+    void* same = nullptr;
+    ASSERT_EQ(nacre_trainer_parameter(&handle, &trainer, info.name, &named, &same).code, 0);
+    EXPECT_EQ(named.tensor, id);
+    EXPECT_EQ(same, values);
+  }
+  EXPECT_GT(found, 0u);
+  EXPECT_EQ(nacre_parameter_count(&handle), found);
+  EXPECT_EQ(nacre_trainer_parameter_at(&handle, &trainer, found, &info, &values).code, NACRE_NO_NAME);
+  EXPECT_EQ(nacre_trainer_parameter(&handle, &trainer, "nothing", &info, &values).code, NACRE_NO_NAME);
+  EXPECT_EQ(nacre_trainer_parameter_at(&handle, &trainer, 0, nullptr, nullptr).code, 0);
+}
+
 }  // namespace
 }  // namespace nacre::test

@@ -1,0 +1,216 @@
+"""Federated training with Flower (flwr, which must be installed): devices send trained parameters by name, and no data.
+
+app = nacre.flower.client(device, lr=0.02)                    # a flwr ClientApp; device(context) -> trainer, x, y
+
+server = flwr.serverapp.ServerApp()
+@server.main()
+def main(grid, context):
+    trainer = nacre.Trainer(model)
+    strategy = nacre.flower.Checked(FedAvg(fraction_evaluate=0), trainer)
+    result = strategy.start(grid, nacre.flower.arrays(trainer), num_rounds=20)
+    nacre.flower.load(trainer, result.arrays)
+    trainer.export().save("tuned.nacre")
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flwr.app import Array as FlowerArray  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from flwr.serverapp import Grid  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from flwr.serverapp.strategy import Strategy  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+from . import updates
+from ._error import Error
+from ._tensors import Array
+from ._trainer import Trainer
+
+_LOG = logging.getLogger("flwr")
+
+Device = Callable[[Context], tuple[Trainer, Any, Any]]
+Evaluate = Callable[[Trainer, Any, Any], Mapping[str, float]]
+
+
+def _sent(update: Mapping[str, Array]) -> ArrayRecord:
+    """16-bit floats as float32: Flower's bytes of arrays are NumPy's, which has no bfloat16."""
+    return ArrayRecord(
+        {
+            name: FlowerArray(np.ascontiguousarray(array if array.dtype.itemsize != 2 else array.astype(np.float32)))
+            for name, array in update.items()
+        }
+    )
+
+
+def _received(record: ArrayRecord) -> dict[str, Array]:
+    made: dict[str, Array] = {}
+    for name, array in record.items():
+        try:
+            made[name] = array.numpy()
+        except Exception:  # of whatever bytes came
+            raise updates.refused(f"{name}: its bytes in the update are no array") from None
+    return made
+
+
+def arrays(trainer: Trainer) -> ArrayRecord:
+    """The trained parameters by name, as Flower sends them: initial_arrays of a strategy."""
+    return _sent(trainer.parameters())
+
+
+def load(trainer: Trainer, record: ArrayRecord) -> None:
+    """Puts parameters that Flower brought into the trainer. Raises nacre.Error as nacre.updates.check does: then nothing
+    changes."""
+    trainer.load_state_dict(updates.check(_received(record), trainer.parameters()), strict=False)
+
+
+def client(
+    trainer: Trainer | Device,
+    data: tuple[Any, Any] | None = None,
+    *,
+    lr: float = 0.01,
+    epochs: int = 1,
+    evaluate: Evaluate | None = None,
+    mods: list[Any] | None = None,
+) -> ClientApp:
+    """A ClientApp that trains as nacre.updates.train_round does and sends back the trained parameters alone.
+
+    trainer, data: a Trainer and (x, y), of a device that is one process. Or a function of Flower's Context that gives
+    (trainer, x, y): for a simulation, where one program is all devices (context.node_config["partition-id"]); Flower
+    pickles it, and a Trainer cannot be pickled, so let it make them where it runs. lr, epochs: unless the server's
+    train_config has "lr" and "local-epochs". evaluate(trainer, x, y): metrics of the server's parameters on this
+    device's data; without it the strategy takes fraction_evaluate=0.
+
+    What the server sends is checked by name, shape and value. What is refused, and training that leaves a value that is
+    not finite, is a nacre.Error here and a failed reply there: a round goes on without it. Metrics of training:
+    num-examples, loss and refused-steps.
+    """
+    if isinstance(trainer, Trainer):
+        if data is None:
+            raise TypeError("client(trainer, data) needs the data (x, y) of this device")
+        own = (trainer, *data)
+        device: Device = lambda context: own
+    elif data is not None or not callable(trainer):
+        raise TypeError("client takes a nacre.Trainer and (x, y), or a function of Flower's Context alone")
+    else:
+        device = trainer
+    app = ClientApp(mods=mods)
+
+    @app.train()  # type: ignore[untyped-decorator, unused-ignore]
+    def train(message: Message, context: Context) -> Message:
+        mine, x, y = device(context)
+        config: Any = next(iter(message.content.config_records.values()), {})
+        made = updates.train_round(
+            mine,
+            _received(_only_arrays(message)),
+            x,
+            y,
+            lr=float(config.get("lr", lr)),
+            epochs=int(config.get("local-epochs", epochs)),
+        )
+        metrics: dict[str, Any] = {"num-examples": made.samples, "loss": made.loss, "refused-steps": made.refused_steps}
+        return Message(RecordDict({"arrays": _sent(made.update), "metrics": MetricRecord(metrics)}), reply_to=message)
+
+    if evaluate is not None:
+
+        @app.evaluate()  # type: ignore[untyped-decorator, unused-ignore]
+        def evaluated(message: Message, context: Context) -> Message:
+            mine, x, y = device(context)
+            load(mine, _only_arrays(message))
+            metrics: dict[str, Any] = {"num-examples": len(y)} | {name: float(value) for name, value in evaluate(mine, x, y).items()}
+            return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
+
+    return app
+
+
+def _only_arrays(message: Message) -> ArrayRecord:
+    records = list(message.content.array_records.values())
+    if len(records) != 1:
+        raise updates.refused(f"update: the message has {len(records)} records of arrays, not one")
+    return records[0]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A device's update that was not taken."""
+
+    round: int
+    node: int
+    sentence: str
+
+
+class Checked(Strategy):  # type: ignore[misc, unused-ignore]
+    """A strategy of Flower's that sees only updates that are whole: names, shapes, types and values as the trainer's.
+
+    strategy: FedAvg or any other. trainer: of the model that the devices have. most_samples: what an update may claim to
+    weigh; a larger claim is refused. Refused updates are in `refused`, and in Flower's log as a warning; the round goes
+    on without them. An aggregate that is not whole is not taken either: the parameters stay what they were.
+    """
+
+    def __init__(self, strategy: Strategy, trainer: Trainer, *, most_samples: int | None = None) -> None:
+        self.strategy = strategy
+        self.wanted = trainer.parameters()
+        self.most_samples = most_samples
+        self.refused: list[Refusal] = []
+
+    def summary(self) -> None:
+        self.strategy.summary()
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        made: Iterable[Message] = self.strategy.configure_train(server_round, arrays, config, grid)
+        return made
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        made, metrics = self.strategy.aggregate_train(
+            server_round, [reply for reply in replies if self._whole(server_round, reply)]
+        )
+        if made is None:
+            return made, metrics
+        try:
+            return _sent(updates.check(_received(made), self.wanted)), metrics
+        except Error as error:
+            self._note(server_round, 0, f"the aggregate: {error}")
+            return None, metrics
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        made: Iterable[Message] = self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        return made
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        return self.strategy.aggregate_evaluate(server_round, replies)
+
+    def _whole(self, server_round: int, reply: Message) -> bool:
+        if reply.has_error():  # the strategy counts and logs it
+            return True
+        try:
+            updates.check(_received(_only_arrays(reply)), self.wanted)
+            self._check_weight(reply)
+        except Error as error:
+            self._note(server_round, reply.metadata.src_node_id, str(error))
+            return False
+        return True
+
+    def _check_weight(self, reply: Message) -> None:
+        """A weight that is not finite would spoil the average as a parameter does."""
+        key = getattr(self.strategy, "weighted_by_key", "num-examples")
+        records = list(reply.content.metric_records.values())
+        weight = records[0].get(key) if len(records) == 1 else None
+        if not isinstance(weight, (int, float)) or not math.isfinite(weight) or weight <= 0:
+            raise updates.refused(f"{key}: the update weighs {weight}, which is no positive number")
+        if self.most_samples is not None and weight > self.most_samples:
+            raise updates.refused(f"{key}: the update claims {weight} samples; at most {self.most_samples} are taken")
+
+    def _note(self, server_round: int, node: int, sentence: str) -> None:
+        self.refused.append(Refusal(server_round, node, sentence))
+        _LOG.warning("round %d: the update of node %d is refused: %s", server_round, node, sentence)

@@ -1,0 +1,178 @@
+"""Updates of federated training: the trained parameters by name, checked, and as the bytes that devices exchange.
+
+    update = nacre.updates.train_round(trainer, None, x, y, lr=0.01)      # the first round: from the model's own values
+    data = nacre.updates.to_bytes(update, samples=len(x))                 # what tools/samples/installed/federate.c writes
+    update, samples = nacre.updates.from_bytes(data)
+
+docs/many_machines.md has the format. nacre.flower sends the same parameters through Flower.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._error import Error
+from ._tensors import Array
+from ._trainer import Trainer
+
+MAGIC = b"nacreupd"
+_HEADER = struct.Struct("<8sIIII")  # magic, version, samples, parameters, CRC-32 of what follows
+_ENTRY = struct.Struct("<HBB")  # bytes of the name, element type, rank
+_TYPES: dict[int, np.dtype[Any]] = {1: np.dtype("<f4"), 5: np.dtype("i1")}  # numbers of ElementType (schema/FORMAT.md)
+_SENT = ("float32", "float16", "bfloat16", "float64", "int8", "int16", "int32")
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a device did in a round."""
+
+    update: dict[str, Array]
+    """The trained parameters afterwards, by name."""
+    samples: int
+    """That it has: what a strategy weighs."""
+    loss: float
+    """Of the last epoch: mean over the samples of the steps that were applied; NaN where none was."""
+    refused_steps: int
+    """Whose gradients were not finite."""
+
+
+def refused(sentence: str) -> Error:
+    return Error(sentence, exit_code=3, code_name="bad_input")
+
+
+def check(update: Mapping[str, object], wanted: Mapping[str, Array]) -> dict[str, Array]:
+    """The update in the types of `wanted`, which Trainer.parameters() gives: averages of codes are rounded to codes.
+
+    Raises nacre.Error, which begins with the parameter's name, where one is unknown or missing, has another shape or a
+    type that holds no real numbers, or where a value is NaN, infinite or too large for the parameter's type.
+    """
+    for name in update:
+        if name not in wanted:
+            raise refused(
+                f"{name}: no trained parameter of this model has this name; send those of the same model file"
+            )
+    for name in wanted:
+        if name not in update:
+            raise refused(f"{name}: the update lacks this parameter; send all that are trained")
+    return {name: _checked(name, update[name], mine) for name, mine in wanted.items()}
+
+
+def _checked(name: str, value: object, mine: Array) -> Array:
+    array = np.asarray(value)
+    if array.dtype != mine.dtype and array.dtype.kind not in "fiu":
+        raise refused(
+            f"{name}: its type in the update is {array.dtype}, which holds no real numbers; send {mine.dtype}"
+        )
+    if array.shape != mine.shape:
+        raise refused(f"{name}: its shape in the update is {list(array.shape)}; the model's is {list(mine.shape)}")
+    if mine.dtype.name not in _SENT:
+        raise refused(f"{name}: parameters of {mine.dtype} cannot be sent; train in float32 or in codes of int8")
+    if array.dtype.kind not in "iu" and not np.isfinite(array.astype(np.float64)).all():
+        raise refused(f"{name}: the update holds a NaN or an infinite value")
+    if mine.dtype.kind == "i":
+        limits = np.iinfo(mine.dtype)
+        if array.dtype != mine.dtype:
+            array = np.clip(np.rint(array), limits.min, limits.max)
+        return array.astype(mine.dtype)
+    with np.errstate(over="ignore"):
+        made = array.astype(mine.dtype)
+    if not np.isfinite(made.astype(np.float64)).all():
+        raise refused(f"{name}: the update holds a value too large for {mine.dtype}")
+    return made
+
+
+def train_round(
+    trainer: Trainer, update: Mapping[str, object] | None, x: object, y: object, *, lr: float, epochs: int = 1
+) -> Round:
+    """A device's part of a round: takes the update, trains on all rows in their order, a micro-batch a step, and gives
+    its own update back.
+
+    The optimizer begins anew each round, and so does all else that is not a trained parameter: running statistics of
+    batch norms are not exchanged. update: None for the model's own values. Raises nacre.Error as check() does, before
+    anything changed, and where training itself left a value that is not finite; TypeError and ValueError as
+    Trainer.accumulate.
+    """
+    if epochs < 1:
+        raise ValueError(f"epochs is {epochs}, not at least 1")
+    taken = None if update is None else check(update, trainer.parameters())
+    rows = len(y)  # type: ignore[arg-type]
+    if rows == 0:
+        raise refused("samples: there are none; a device without data has no update")
+    trainer.start()
+    if taken is not None:
+        trainer.load_state_dict(taken, strict=False)
+    loss, seen, skipped = 0.0, 0.0, 0
+    for epoch in range(epochs):
+        if epoch == epochs - 1:
+            loss = seen = 0.0
+        for first in range(0, rows, trainer.batch):
+            part = slice(first, first + trainer.batch)
+            data = tuple(each[part] for each in x) if isinstance(x, tuple) else x[part]  # type: ignore[index]
+            report = trainer.step(data, y[part], lr)  # type: ignore[index]
+            skipped += not report.applied
+            if report.applied:
+                loss, seen = loss + report.loss * report.samples, seen + report.samples
+    mine = trainer.parameters()
+    return Round(check(mine, mine), rows, loss / seen if seen else math.nan, skipped)
+
+
+def to_bytes(update: Mapping[str, Array], samples: int) -> bytes:
+    """An update as devices read and write it. 16-bit floats are sent as float32, which holds them exactly.
+
+    Raises nacre.Error where a parameter has no name, or one longer than 255 bytes, or a type that is not sent so.
+    """
+    body = bytearray()
+    for name, value in update.items():
+        array = np.asarray(value)
+        if array.dtype.name in ("float16", "bfloat16"):
+            array = array.astype(np.float32)
+        element = next((number for number, dtype in _TYPES.items() if dtype == array.dtype), None)
+        text = name.encode()
+        if element is None or not 0 < len(text) < 256 or array.ndim > 8:
+            raise refused(f"{name}: sent as bytes are parameters of float32 and int8 with a name of 1 to 255 bytes")
+        body += _ENTRY.pack(len(text), element, array.ndim) + text
+        body += struct.pack(f"<{array.ndim}I", *array.shape) + np.ascontiguousarray(array, _TYPES[element]).tobytes()
+    return _HEADER.pack(MAGIC, 1, samples, len(update), zlib.crc32(body)) + bytes(body)
+
+
+def from_bytes(data: bytes) -> tuple[dict[str, Array], int]:
+    """The parameters of an update by name, and the samples that it was trained on. Whether they fit a model: check().
+
+    Raises nacre.Error where the bytes are no whole update.
+    """
+    if len(data) < _HEADER.size or data[: len(MAGIC)] != MAGIC:
+        raise refused("update: these bytes do not begin as an update does, with nacreupd")
+    _, version, samples, count, crc = _HEADER.unpack_from(data)
+    if version != 1:
+        raise refused(f"update: its version is {version}, not 1")
+    if zlib.crc32(data[_HEADER.size :]) != crc:
+        raise refused("update: its CRC is not that of its bytes; send it again")
+    made: dict[str, Array] = {}
+    at = _HEADER.size
+    for _ in range(count):
+        try:
+            name_bytes, element, rank = _ENTRY.unpack_from(data, at)
+            name = data[at + _ENTRY.size : at + _ENTRY.size + name_bytes].decode()
+            shape = struct.unpack_from(f"<{rank}I", data, at + _ENTRY.size + name_bytes)
+        except (struct.error, UnicodeDecodeError):
+            raise refused("update: it ends within a parameter, or a name is not UTF-8") from None
+        at += _ENTRY.size + name_bytes + 4 * rank
+        if element not in _TYPES or rank > 8:
+            raise refused(f"{name}: its element type is {element} and its rank {rank}; 1, 5 and at most 8 are sent")
+        if name in made:
+            raise refused(f"{name}: is in the update twice")
+        size = math.prod(shape)
+        if size * _TYPES[element].itemsize > len(data) - at:
+            raise refused(f"{name}: the update ends within its values")
+        made[name] = np.frombuffer(data, _TYPES[element], size, at).reshape(shape)
+        at += size * _TYPES[element].itemsize
+    if at != len(data):
+        raise refused("update: it goes on behind its last parameter")
+    return made, samples
