@@ -154,9 +154,18 @@ std::vector<uint8_t> TfliteBuilder::finish(const std::vector<int32_t>& inputs, c
   std::vector graphs = {subgraph};
   graphs.insert(graphs.end(), called_.begin(), called_.end());
   const auto subgraphs = fbb_.CreateVector(graphs);
-  const auto buffers = fbb_.CreateVector(make_buffers(kOutside));
+  std::vector<flatbuffers::Offset<Buffer>> all = make_buffers(kOutside);
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<Metadata>>> entries = 0;
+  if (!metadata.empty()) {
+    entries = fbb_.CreateVector(
+        std::vector{CreateMetadata(fbb_, fbb_.CreateString("TFLITE_METADATA"), uint32_t(all.size()))});
+    fbb_.ForceVectorAlignment(metadata.size(), 1, 16);
+    all.push_back(CreateBuffer(fbb_, fbb_.CreateVector(metadata)));
+  }
+  const auto buffers = fbb_.CreateVector(all);
   const auto signatures = fbb_.CreateVector(signatures_);
-  fbb_.Finish(CreateModel(fbb_, version, code_vector, subgraphs, 0, buffers, 0, 0, signatures), ModelIdentifier());
+  fbb_.Finish(CreateModel(fbb_, version, code_vector, subgraphs, 0, buffers, 0, entries, signatures),
+              ModelIdentifier());
   std::vector<uint8_t> file(fbb_.GetBufferPointer(), fbb_.GetBufferPointer() + fbb_.GetSize());
   if (data_outside) {
     file.resize(kOutside);

@@ -72,6 +72,7 @@ class TfliteBuilder {
   bool old_codes = false;     // opcodes in the deprecated byte only
   bool data_outside = false;  // buffers behind the FlatBuffer, by offset
   uint32_t version = 3;
+  std::vector<uint8_t> metadata;  // of the entry TFLITE_METADATA; empty: none
 
   std::vector<uint8_t> finish(const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs);
 

@@ -93,6 +93,8 @@ void add_run(CLI::App& app) {
                ->type_name("DIR"));
   c.add_flag("--quantize-inputs", o->inputs.quantize,
              "turn float32 files into codes by the input's scale, or round them to its float type");
+  add_number(c, "--top", o->top, 0, 1000,
+             "classes with the highest scores of each sample, by the names that the model has [5 where it has]");
   c.add_flag("--dequantize-outputs", o->dequantize_outputs,
              "give int8 and int16 codes of outputs as float32, by their scale");
   c.add_flag("--cast-inputs", o->inputs.cast, "change the type of numbers, where none changes by it");

@@ -15,6 +15,7 @@
 #include "tools/base/version.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/commands/check.h"
+#include "tools/commands/described_inputs.h"
 #include "tools/commands/place_option.h"
 #include "tools/commands/place_table.h"
 #include "tools/compile/compile.h"
@@ -112,8 +113,7 @@ std::vector<NamedPass> passes(Work& work) {
 }
 
 Target target_of(const ConvertOptions& options, const std::string& name) {
-  Target target = {
-      .name = name, .banks = {}, .keep_inputs = options.keep_inputs, .kernels = kernels_of_target(name)};
+  Target target = {.name = name, .banks = {}, .keep_inputs = options.keep_inputs, .kernels = kernels_of_target(name)};
   if (!options.banks.empty()) target.banks = parse_bank_list(options.banks);
   return target;
 }
@@ -295,8 +295,8 @@ void write_training(const Work& work, Graph& graph) {
   const PolicyLossScale policies = loss_scale_of(graph, work.compiling.policies, options.training.loss_scale != "auto");
   const TrainingOptions training = parse_training(options.training, policies);
   if (const std::string line = loss_scale_note(options.training, policies); !line.empty()) note(line);
-  const TrainingModel made = compile_training(
-      graph, training, work.compiling, {.names = !options.strip_names, .golden = {}}, other_targets(options));
+  const TrainingModel made = compile_training(graph, training, work.compiling,
+                                              {.names = !options.strip_names, .golden = {}}, other_targets(options));
   require_arena_limit(made, training);
   require_batch_norm(made, training);
   if (training.seed != TrainingOptions().seed && !draws(made, training))
@@ -326,6 +326,7 @@ void add_metadata(Graph& graph, const ConvertOptions& options) {
   std::string fallbacks;
   for (const std::string& line : graph.fallbacks) fallbacks += line + "\n";
   if (!fallbacks.empty()) graph.metadata.emplace_back("fallbacks", fallbacks);
+  describe_inputs(graph, options.labels, options.normalize);
   std::ranges::sort(graph.metadata);
 }
 

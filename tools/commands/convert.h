@@ -31,16 +31,18 @@ struct CalibrationArguments {
 
 struct ConvertOptions {
   std::string network, model;
-  int batch = 0;  // 0: as in the file, and 1 where the file leaves it open
+  int batch = 0;                    // 0: as in the file, and 1 where the file leaves it open
   std::vector<std::string> shapes;  // NAME=SIZES, of axes that the file leaves open
   std::vector<std::string> states;  // IN=OUT, kept from run to run
   bool io_nhwc = false;
-  std::string banks;  // "tcm=64K,sram=512K"; "": one without limit
+  std::string banks;   // "tcm=64K,sram=512K"; "": one without limit
+  std::string labels;  // described_inputs.h
+  std::vector<std::string> normalize;
   bool keep_inputs = false;
   std::vector<std::string> targets = {"host"};  // the file has programs for each
-  std::string place;     // place_option.h
-  bool tune = false;     // finds it by measuring
-  uint32_t threads = 1;  // that measure
+  std::string place;                            // place_option.h
+  bool tune = false;                            // finds it by measuring
+  uint32_t threads = 1;                         // that measure
   Rounding rounding = Rounding::kDouble;
   bool fold_batch_norm = true;
   std::vector<std::string> kept;  // kept_rewrites

@@ -15,6 +15,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/table.h"
 #include "tools/commands/profile_table.h"
+#include "tools/commands/top_scores.h"
 #include "tools/files/convert_elements.h"
 #include "tools/files/npy.h"
 #include "tools/files/output_files.h"
@@ -165,6 +166,12 @@ Json number_at(const Output& output, size_t i) {
   }
 }
 
+std::vector<NamedOutput> named(const std::vector<Output>& outputs) {
+  std::vector<NamedOutput> list;
+  for (const Output& o : outputs) list.push_back({o.name, {o.type, o.dims, o.data, o.scales}});
+  return list;
+}
+
 size_t element_count(const Output& output) {
   size_t count = 1;
   for (const int64_t d : output.dims) count *= size_t(d);
@@ -172,7 +179,7 @@ size_t element_count(const Output& output) {
 }
 
 void print_text(const RunOptions& options, const std::vector<Output>& outputs, const RunInputs& inputs,
-                const std::vector<double>& times) {
+                const std::vector<double>& times, const LoadedModel& model, const std::optional<TopScores>& top) {
   constexpr size_t kShown = 16;
   for (const Output& output : outputs) {
     print(fmt::format("{}  {} {}", output.name, name_of(output.type), dims_text(output.dims)));
@@ -183,6 +190,7 @@ void print_text(const RunOptions& options, const std::vector<Output>& outputs, c
       print(fmt::format("{}{}", i == 0 ? "    " : " ", number_at(output, i).dump()));
     print("\n");
   }
+  if (top) print(top_text(model, *top));
   if (!options.all_tensors.empty()) print(fmt::format("all tensors -> {}\n", escaped(options.all_tensors)));
   if (times.empty()) return;
   const Times t = summarise(times);
@@ -192,7 +200,8 @@ void print_text(const RunOptions& options, const std::vector<Output>& outputs, c
 }
 
 void print_as_json(const RunOptions& options, const BoundProgram& bound, const std::vector<Output>& outputs,
-                   const RunInputs& inputs, const std::vector<double>& times, const std::optional<Profile>& steps) {
+                   const RunInputs& inputs, const std::vector<double>& times, const std::optional<Profile>& steps,
+                   const std::optional<TopScores>& top) {
   constexpr size_t kShown = 1024;
   Json list = Json::array();
   for (const Output& output : outputs) {
@@ -210,6 +219,7 @@ void print_as_json(const RunOptions& options, const BoundProgram& bound, const s
       {"model", options.model}, {"samples", inputs.rows()}, {"runs", inputs.runs * options.repeat}, {"outputs", list}};
   if (!times.empty()) report.update({{"median_us", summarise(times).median_us}, {"p99_us", summarise(times).p99_us}});
   if (!options.all_tensors.empty()) report["all_tensors"] = options.all_tensors;
+  if (top) report["top"] = top_json(bound.loaded(), *top);
   report.update({{"kernels", name_of_ports(bound.ports())}, {"threads", options.threads}});
   if (steps) report["profile"] = profile_json(bound.loaded(), bound.loaded().infer_program(options.target), *steps);
   print_json(report);
@@ -283,6 +293,7 @@ void run(const RunOptions& options, const CommandFiles& given) {
   if (!timed) times.clear();
   std::optional<Profile> steps;
   if (options.profile) steps = profile(bound, std::max(options.repeat, kLeastProfiled), [&] { begin(bound, inputs); });
+  const std::optional<TopScores> top = top_scores(model, named(outputs), inputs.rows(), options.top);
   if (options.dequantize_outputs) dequantize(outputs);
   if (tensor_files) {
     begin(bound, inputs);
@@ -295,8 +306,8 @@ void run(const RunOptions& options, const CommandFiles& given) {
   for (auto* files : {&tensor_files, &output_files})
     if (*files) written.push_back(&**files);
   write_together(written);
-  if (options.json) return print_as_json(options, bound, outputs, inputs, times, steps);
-  print_text(options, outputs, inputs, times);
+  if (options.json) return print_as_json(options, bound, outputs, inputs, times, steps, top);
+  print_text(options, outputs, inputs, times, model, top);
   if (steps) print("\n" + profile_text(model, program, *steps, terminal_width()));
 }
 

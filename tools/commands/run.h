@@ -22,6 +22,7 @@ struct RunOptions {
   bool profile = false;    // times per step, of `repeat` runs of the first sample
   uint32_t repeat = 1;     // runs of each sample, each timed
   uint64_t of_stream = 0;  // runs of one stream, before the next begins; 0: all
+  std::optional<uint64_t> top;  // top_scores.h
   bool dequantize_outputs = false;
   bool json = false;
 };

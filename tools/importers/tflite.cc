@@ -346,6 +346,7 @@ void Importer::describe() {
   if (model_->description() != nullptr && model_->description()->size() > 0 && model_->description()->size() <= 1024)
     graph_.metadata.emplace_back("description", model_->description()->str());
   graph_.metadata.emplace_back("format", "tflite");
+  for (auto& pair : read_metadata(*model_, bytes_, name_, graph_)) graph_.metadata.push_back(std::move(pair));
 }
 
 Graph Importer::run() {

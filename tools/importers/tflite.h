@@ -25,6 +25,7 @@
 //   tflite_control.cc   WHILE, IF and STABLEHLO_COMPOSITE: graphs that are called
 //   tflite_rows.cc      the lists of a WHILE
 //   tflite_lists.cc     the lists of TensorFlow: FlexTensorListReserve and its kin
+//   tflite_metadata.cc  labels and normalisation, which stand beside the network
 //
 // The graph is real-valued: a quantized tensor is a float32 value with a Quantizer, constants keep their codes.
 // QUANTIZE and DEQUANTIZE, which leave real values as they are, become copies; apply_policy makes steps of them.
@@ -96,6 +97,10 @@ struct Scope {
   std::set<int> signals = {};              // tensors of int16 or uint32 whose values are int32
   std::map<int, FilterSums> sums = {};     // tensors of uint64
 };
+
+// tflite_metadata.cc: keys and values for the model file: labels, input.NAME.mean, input.NAME.std.
+std::vector<std::pair<std::string, std::string>> read_metadata(const Model& model, std::span<const uint8_t> file,
+                                                               const std::string& place, const Graph& graph);
 
 class Importer {
  public:

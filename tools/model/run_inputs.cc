@@ -3,15 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
+#include "engine/model/tensor_info.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/base/nearest.h"
 #include "tools/files/convert_elements.h"
 #include "tools/files/input_file.h"
+#include "tools/files/media.h"
 #include "tools/files/npy.h"
 #include "tools/model/golden.h"
 
@@ -31,6 +35,12 @@ struct Target {
     return fmt::format("the input {} is {} {}", name, name_of(record().element), dims_text(dims()));
   }
 };
+
+int64_t elements_of(const TensorRecord& record) {
+  int64_t product = 1;
+  for (int i = 0; i < record.rank; ++i) product *= record.dims[i];
+  return product;
+}
 
 struct Samples {
   std::vector<uint8_t> data;
@@ -97,7 +107,109 @@ Samples samples_of(const Target& target, const std::string& place, NpyArray arra
   return samples;
 }
 
+// ---- Pictures and sounds ----
+
+// Numbers of a list in the model's metadata; none where it says nothing.
+std::vector<float> listed_numbers(const Target& target, const std::string& what) {
+  const char* at = target.model.model().metadata(fmt::format("input.{}.{}", target.name, what).c_str());
+  std::vector<float> numbers;
+  while (at != nullptr && *at != 0) {
+    char* end = nullptr;
+    numbers.push_back(std::strtof(at, &end));
+    if (end == at) return {};
+    at = *end == ',' ? end + 1 : end;
+  }
+  return numbers;
+}
+
+// What the network reads of raw numbers x: (x - mean) / std, of each channel or of all; and its codes.
+// `channels` change fastest.
+std::vector<uint8_t> normalised(const Target& target, const std::string& file, std::span<const float> raw,
+                                size_t channels, bool required) {
+  const std::vector<float> mean = listed_numbers(target, "mean"), std = listed_numbers(target, "std");
+  const auto fits = [&](const std::vector<float>& list) { return list.size() == 1 || list.size() == channels; };
+  const bool known = fits(mean) && fits(std);
+  if (!known && required)
+    throw Error(kUsage, file, fmt::format("{}, and the model does not say which numbers pixels become", target.text()),
+                fmt::format("convert the network with --normalize {}=MEAN,STD, or give a .npy", target.name));
+  std::vector<float> reals(raw.begin(), raw.end());
+  for (size_t i = 0; known && i < reals.size(); ++i)
+    reals[i] = (reals[i] - mean[mean.size() == 1 ? 0 : i % channels]) / std[std.size() == 1 ? 0 : i % channels];
+  NpyArray array = {ElementType::kFloat32, {int64_t(reals.size())}, {}};
+  array.data.resize(reals.size() * sizeof(float));
+  std::memcpy(array.data.data(), reals.data(), array.data.size());
+  return to_type(target, file, std::move(array), {.files = {}, .quantize = true, .seed = {}});
+}
+
+struct PictureShape {
+  int64_t height, width, channels;
+  bool channels_first;
+};
+PictureShape picture_shape(const Target& target, const std::string& file) {
+  std::vector<int64_t> dims = target.dims();
+  if (dims.size() == 4 && dims[0] == 1) dims.erase(dims.begin());
+  TensorInfo info;
+  const bool told = target.model.model().input(target.name.c_str(), &info).ok();
+  const std::string axes = told ? info.axes : "";
+  if (dims.size() == 3) {
+    const bool last = axes.ends_with('C') || (axes.empty() && (dims[2] == 1 || dims[2] == 3));
+    const PictureShape shape =
+        last ? PictureShape{dims[0], dims[1], dims[2], false} : PictureShape{dims[1], dims[2], dims[0], true};
+    if (shape.channels == 1 || shape.channels == 3) return shape;
+  }
+  throw Error(kUsage, file, fmt::format("is a picture, and {}", target.text()),
+              "give a picture to an input of 1 or 3 channels, one sample a run");
+}
+
+Samples read_picture_samples(const Target& target, const std::string& file) {
+  const PictureShape shape = picture_shape(target, file);
+  const NpyArray picture = read_picture(file, int(shape.channels));
+  if (picture.dims[0] != shape.height || picture.dims[1] != shape.width)
+    throw Error(kBadInput, file,
+                fmt::format("has {} x {} pixels, and the input {} takes {} x {}", picture.dims[1], picture.dims[0],
+                            target.name, shape.width, shape.height),
+                "scale it to that first");
+  const auto c = size_t(shape.channels), pixels = picture.data.size() / c;
+  Samples samples = {{}, 1, 0};
+  samples.data = picture.data;
+  if (target.record().element != ElementType::kUint8) {
+    const std::vector<float> raw(picture.data.begin(), picture.data.end());
+    samples.data = normalised(target, file, raw, c, true);
+  }
+  if (!shape.channels_first || c == 1) return samples;
+  const size_t bytes = samples.data.size() / picture.data.size();
+  std::vector<uint8_t> planes(samples.data.size());
+  for (size_t i = 0; i < pixels; ++i)
+    for (size_t k = 0; k < c; ++k)
+      std::memcpy(&planes[(k * pixels + i) * bytes], &samples.data[(i * c + k) * bytes], bytes);
+  samples.data = std::move(planes);
+  return samples;
+}
+
+// 16-bit samples as they are, or as numbers within [-1, 1).
+Samples read_sound_samples(const Target& target, const std::string& file) {
+  const Sound sound = read_sound(file);
+  const int64_t wanted = elements_of(target.record());
+  if (int64_t(sound.pcm.size()) != wanted)
+    throw Error(kBadInput, file,
+                fmt::format("has {} samples at {} Hz, and the input {} takes {}", sound.pcm.size(), sound.rate,
+                            target.name, wanted),
+                "cut or fill it to that length first");
+  Samples samples = {{}, 1, 0};
+  if (target.record().element == ElementType::kInt16) {
+    samples.data.resize(sound.pcm.size() * sizeof(int16_t));
+    std::memcpy(samples.data.data(), sound.pcm.data(), samples.data.size());
+    return samples;
+  }
+  std::vector<float> raw(sound.pcm.size());
+  std::ranges::transform(sound.pcm, raw.begin(), [](int16_t x) { return float(x) / 32768; });
+  samples.data = normalised(target, file, raw, 1, false);
+  return samples;
+}
+
 Samples read_samples(const Target& target, const std::string& file, const InputOptions& options) {
+  if (is_picture(file)) return read_picture_samples(target, file);
+  if (is_sound(file)) return read_sound_samples(target, file);
   const std::string extension = extension_of(file);
   const TensorRecord& record = target.record();
   if (extension == ".npy") {
@@ -106,8 +218,9 @@ Samples read_samples(const Target& target, const std::string& file, const InputO
     return samples_of(target, file, std::move(array), options);
   }
   if (extension != ".bin")
-    throw Error(kUsage, file, "is neither .npy, .npz nor .bin",
-                "give an array as .npy, arrays by the inputs' names as .npz, or the bytes alone as .bin");
+    throw Error(
+        kUsage, file, "is neither .npy, .npz nor .bin, and neither picture nor sound",
+        "give an array as .npy, arrays by the inputs' names as .npz, the bytes alone as .bin, .png, .jpg or .wav");
   std::vector<uint8_t> bytes = read_file(file);
   const bool rows = has_rows(record, target.batch);
   const uint64_t unit = rows ? record.bytes / target.batch : record.bytes;

@@ -1,0 +1,177 @@
+// nacre run on pictures and sounds, and the classes with the highest scores.
+#include <gtest/gtest.h>
+#include <png.h>
+#include <turbojpeg.h>
+
+#include <cstring>
+
+#include "tests/run_tool.h"
+#include "tools/base/json.h"
+#include "tools/files/media.h"
+#include "tools/files/npy.h"
+
+namespace nacre::tools {
+namespace {
+
+using Json = nacre::tools::Json;
+
+class run_media : public testing::Test {
+ protected:
+  // uint8 [height, width, channels] of a pattern.
+  static NpyArray pattern(int64_t height, int64_t width, int64_t channels) {
+    NpyArray array = {ElementType::kUint8, {height, width, channels}, {}};
+    array.data.resize(size_t(array.elements()));
+    for (size_t i = 0; i < array.data.size(); ++i) array.data[i] = uint8_t(i * 37 % 251);
+    return array;
+  }
+
+  void write_png(const std::string& path, const NpyArray& picture) {
+    png_image image = {};
+    image.version = PNG_IMAGE_VERSION;
+    image.height = png_uint_32(picture.dims[0]), image.width = png_uint_32(picture.dims[1]);
+    image.format = picture.dims[2] == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+    ASSERT_NE(png_image_write_to_file(&image, path.c_str(), 0, picture.data.data(), 0, nullptr), 0);
+  }
+
+  // 16-bit PCM in the 44 bytes of a header.
+  void write_wav(const std::string& path, const std::vector<int16_t>& pcm, uint16_t channels = 1) {
+    std::vector<uint8_t> bytes;
+    const auto put = [&](const auto& value) {
+      const auto* at = reinterpret_cast<const uint8_t*>(&value);
+      bytes.insert(bytes.end(), at, at + sizeof value);
+    };
+    const auto text = [&](const char* word) { bytes.insert(bytes.end(), word, word + 4); };
+    const auto size = uint32_t(pcm.size() * 2);
+    text("RIFF"), put(uint32_t(36 + size)), text("WAVE"), text("fmt "), put(uint32_t(16)), put(uint16_t(1)),
+        put(channels);
+    put(uint32_t(16000)), put(uint32_t(32000 * channels)), put(uint16_t(2 * channels)), put(uint16_t(16));
+    text("data"), put(size);
+    for (const int16_t x : pcm) put(x);
+    write_bytes(path, bytes);
+  }
+
+  std::string convert(const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"convert", project_path("tools/samples/digits.onnx"), "-o",
+                                      directory_ / "m.nacre"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolRun run = run_tool(words);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return directory_ / "m.nacre";
+  }
+
+  static void expect_refusal(const ToolRun& run, int exit_code, const std::string& part) {
+    EXPECT_EQ(run.exit_code, exit_code) << run.err;
+    EXPECT_TRUE(has(run.err, part)) << run.err;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(run_media, a_picture_becomes_what_the_network_reads_of_it) {
+  const NpyArray grey = pattern(8, 8, 1);
+  write_png(directory_ / "grey.png", grey);
+  NpyArray reals = {ElementType::kFloat32, {1, 1, 8, 8}, {}};
+  for (const uint8_t x : grey.data) {
+    const float value = (float(x) - 10) / 16;
+    const auto* at = reinterpret_cast<const uint8_t*>(&value);
+    reals.data.insert(reals.data.end(), at, at + sizeof value);
+  }
+  write_npy(directory_ / "reals.npy", reals);
+  const std::string model = convert({"--normalize", "pixels=10,16"});
+  for (const char* file : {"grey.png", "reals.npy"})
+    ASSERT_EQ(
+        run_tool({"run", model, "--input", directory_ / file, "--output", directory_ / (file + std::string(".out"))})
+            .exit_code,
+        0);
+  EXPECT_EQ(read_bytes(directory_ / "grey.png.out/probabilities.npy"),
+            read_bytes(directory_ / "reals.npy.out/probabilities.npy"));
+  write_png(directory_ / "large.png", pattern(9, 8, 1));
+  expect_refusal(run_tool({"run", model, "--input", directory_ / "large.png"}), 3,
+                 "has 8 x 9 pixels, and the input pixels takes 8 x 8");
+  write_bytes(directory_ / "no.png", {'n', 'o', ' ', 'p', 'i', 'c', 't', 'u', 'r', 'e'});
+  expect_refusal(run_tool({"run", model, "--input", directory_ / "no.png"}), 3, "is neither PNG nor JPEG");
+  std::vector<uint8_t> cut = read_bytes(directory_ / "grey.png");
+  cut.resize(cut.size() / 2);
+  write_bytes(directory_ / "cut.png", cut);
+  expect_refusal(run_tool({"run", model, "--input", directory_ / "cut.png"}), 3, "cannot be read as PNG");
+  expect_refusal(run_tool({"run", convert({}), "--input", directory_ / "grey.png"}), 2,
+                 "the model does not say which numbers pixels become");
+}
+
+TEST_F(run_media, pictures_are_read_as_their_libraries_wrote_them) {
+  const NpyArray colour = pattern(16, 24, 3);
+  write_png(directory_ / "colour.png", colour);
+  EXPECT_EQ(read_picture(directory_ / "colour.png", 3).data, colour.data);
+  EXPECT_EQ(read_picture(directory_ / "colour.png", 1).dims, (std::vector<int64_t>{16, 24, 1}));
+  const tjhandle writer = tjInitCompress();
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  NpyArray flat = colour;
+  std::fill(flat.data.begin(), flat.data.end(), uint8_t(100));
+  ASSERT_EQ(tjCompress2(writer, flat.data.data(), 24, 0, 16, TJPF_RGB, &bytes, &size, TJSAMP_444, 95, 0), 0);
+  write_bytes(directory_ / "flat.jpg", {bytes, bytes + size});
+  EXPECT_EQ(read_picture(directory_ / "flat.jpg", 3).data, flat.data) << "one colour loses nothing";
+  write_bytes(directory_ / "cut.jpg", {bytes, bytes + size / 3});
+  EXPECT_THROW(read_picture(directory_ / "cut.jpg", 3), Error);
+  tjFree(bytes);
+  tjDestroy(writer);
+}
+
+TEST_F(run_media, sounds_are_read_sample_for_sample) {
+  const std::vector<int16_t> pcm = {0, 1, -1, 32767, -32768, 1000};
+  write_wav(directory_ / "x.wav", pcm);
+  const Sound sound = read_sound(directory_ / "x.wav");
+  EXPECT_EQ(sound.pcm, pcm);
+  EXPECT_EQ(sound.rate, 16000);
+  write_wav(directory_ / "two.wav", pcm, 2);
+  EXPECT_THROW(read_sound(directory_ / "two.wav"), Error);
+  std::vector<int16_t> samples(64, 16384);
+  write_wav(directory_ / "half.wav", samples);
+  NpyArray half = {ElementType::kFloat32, {1, 1, 8, 8}, {}};
+  for (size_t i = 0; i < 64; ++i) {
+    const float value = 0.5f;
+    const auto* at = reinterpret_cast<const uint8_t*>(&value);
+    half.data.insert(half.data.end(), at, at + sizeof value);
+  }
+  write_npy(directory_ / "half.npy", half);
+  const std::string model = convert({});
+  for (const char* file : {"half.wav", "half.npy"})
+    ASSERT_EQ(
+        run_tool({"run", model, "--input", directory_ / file, "--output", directory_ / (file + std::string(".out"))})
+            .exit_code,
+        0);
+  EXPECT_EQ(read_bytes(directory_ / "half.wav.out/probabilities.npy"),
+            read_bytes(directory_ / "half.npy.out/probabilities.npy"));
+  expect_refusal(run_tool({"run", model, "--input", directory_ / "x.wav"}), 3, "has 6 samples at 16000 Hz");
+}
+
+TEST_F(run_media, the_highest_scores_have_the_names_of_their_classes) {
+  const std::string names = "zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n";
+  write_bytes(directory_ / "names.txt", {names.begin(), names.end()});
+  const std::string model = convert({"--labels", directory_ / "names.txt"});
+  const std::string images = project_path("tools/samples/digits_images.npy");
+  const ToolRun run = run_tool({"run", model, "--input", images, "--cast-inputs", "--top", "1", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  const NpyArray labels = read_npy(project_path("tools/samples/digits_labels.npy"));
+  const std::vector<std::string> words = {"zero", "one", "two",   "three", "four",
+                                          "five", "six", "seven", "eight", "nine"};
+  size_t right = 0;
+  for (size_t i = 0; i < labels.data.size(); ++i) {
+    const Json& best = json["top"]["samples"][i][0];
+    EXPECT_EQ(best["name"], words[best["class"].get<size_t>()]);
+    right += best["class"] == labels.data[i] ? 1 : 0;
+  }
+  EXPECT_GT(right, 1700u);
+  EXPECT_TRUE(has(run_tool({"run", model, "--seed", "1"}).out, ", ")) << "five, unasked";
+  EXPECT_FALSE(has(run_tool({"run", model, "--seed", "1", "--top", "0"}).out, "two "));
+  expect_refusal(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", directory_ / "n.nacre",
+                           "--normalize", "x=1,2"}),
+                 2, "the network has no input 'x'");
+  expect_refusal(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", directory_ / "n.nacre",
+                           "--normalize", "pixels=1,0"}),
+                 2, "'0' is no divisor");
+}
+
+}  // namespace
+}  // namespace nacre::tools

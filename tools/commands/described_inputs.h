@@ -1,0 +1,15 @@
+// What is said of a network when it is converted, for those who run the model: names of classes, and what pixels become.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+// `labels`: a file with a class on each line; "": none. `normalize`: INPUT=MEAN,STD, of each channel M:M:M,S:S:S. They
+// become metadata (labels, input.NAME.mean, input.NAME.std), in place of what the network's file says. Throws Error.
+void describe_inputs(Graph& graph, const std::string& labels, const std::vector<std::string>& normalize);
+
+}  // namespace nacre::tools
