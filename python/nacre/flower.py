@@ -14,6 +14,7 @@ def main(grid, context):
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -122,7 +123,9 @@ def client(
         def evaluated(message: Message, context: Context) -> Message:
             mine, x, y = device(context)
             load(mine, _only_arrays(message))
-            metrics: dict[str, Any] = {"num-examples": len(y)} | {name: float(value) for name, value in evaluate(mine, x, y).items()}
+            metrics: dict[str, Any] = {"num-examples": len(y)} | {
+                name: float(value) for name, value in evaluate(mine, x, y).items()
+            }
             return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
 
     return app
@@ -133,6 +136,14 @@ def _only_arrays(message: Message) -> ArrayRecord:
     if len(records) != 1:
         raise updates.refused(f"update: the message has {len(records)} records of arrays, not one")
     return records[0]
+
+
+def _digest(reply: Message) -> bytes:
+    made = hashlib.sha256()
+    if not reply.has_error():
+        for _, array in sorted(_only_arrays(reply).items()):
+            made.update(array.data)
+    return made.digest()
 
 
 @dataclass(frozen=True)
@@ -149,7 +160,8 @@ class Checked(Strategy):  # type: ignore[misc, unused-ignore]
 
     strategy: FedAvg or any other. trainer: of the model that the devices have. most_samples: what an update may claim to
     weigh; a larger claim is refused. Refused updates are in `refused`, and in Flower's log as a warning; the round goes
-    on without them. An aggregate that is not whole is not taken either: the parameters stay what they were.
+    on without them. The others reach the strategy in an order of their contents, so that its float sums do not depend on
+    who answers first. An aggregate that is not whole is not taken either: the parameters stay what they were.
     """
 
     def __init__(self, strategy: Strategy, trainer: Trainer, *, most_samples: int | None = None) -> None:
@@ -170,9 +182,8 @@ class Checked(Strategy):  # type: ignore[misc, unused-ignore]
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        made, metrics = self.strategy.aggregate_train(
-            server_round, [reply for reply in replies if self._whole(server_round, reply)]
-        )
+        whole = [reply for reply in replies if self._whole(server_round, reply)]
+        made, metrics = self.strategy.aggregate_train(server_round, sorted(whole, key=_digest))
         if made is None:
             return made, metrics
         try:
