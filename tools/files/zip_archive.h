@@ -1,4 +1,4 @@
-// Members of a zip archive in memory. Nothing is unpacked to disk; what is read is bounded, whatever its directory says.
+// Members of a zip archive in memory. Nothing is unpacked to disk; what is read is bounded, whatever it says of itself.
 #pragma once
 
 #include <cstdint>
