@@ -1,4 +1,4 @@
-// What is said of a network when it is converted, for those who run the model: names of classes, and what pixels become.
+// What is said of a network when it is converted, for who runs the model: names of classes, and what pixels become.
 #pragma once
 
 #include <string>
