@@ -15,10 +15,12 @@
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/base/table.h"
+#include "tools/commands/convert.h"
 #include "tools/compile/compile.h"
 #include "tools/evaluate/evaluation.h"
 #include "tools/evaluate/sample_data.h"
 #include "tools/model/program_cost.h"
+#include "tools/model/writer.h"
 
 namespace nacre::tools {
 namespace {
@@ -80,8 +82,13 @@ int run(const std::vector<std::string>& arguments) {
     CompileOptions options;
     options.policies = parse_policy_options({.policy = policy, .set = {}, .file = {}, .only = {}, .except = {}});
     options.calibration = &calibration;
-    const Compiled compiled = compile(graph, options);
-    const LoadedModel model(compiled.bytes, policy, "");
+    Compiled compiled = compile(graph, options);
+    ConvertOptions converting;  // the file is that of nacre convert --policy
+    converting.network = arguments[0];
+    converting.policies.policy = policy;
+    add_metadata(compiled.graph, converting);
+    const ProgramSource source = {.graph = &compiled.graph, .kernels = options.target.kernels};
+    const LoadedModel model(write_model({&source, 1}), policy, "");
     std::vector<std::string> notes;
     const Outcome outcome = run_set(model, set, {.cast = true, .progress = false}, notes);
     if (!first) first = outcome;
