@@ -114,13 +114,19 @@ def train_round(
             loss = seen = 0.0
         for first in range(0, rows, trainer.batch):
             part = slice(first, first + trainer.batch)
-            data = tuple(each[part] for each in x) if isinstance(x, tuple) else x[part]  # type: ignore[index]
-            report = trainer.step(data, y[part], lr)  # type: ignore[index]
+            report = trainer.step(_rows(x, part), y[part], lr)  # type: ignore[index]
             skipped += not report.applied
             if report.applied:
                 loss, seen = loss + report.loss * report.samples, seen + report.samples
     mine = trainer.parameters()
     return Round(check(mine, mine), rows, loss / seen if seen else math.nan, skipped)
+
+
+def _rows(x: Any, part: slice) -> object:
+    """Of an array, or of several inputs a tuple or a dict by name."""
+    if isinstance(x, Mapping):
+        return {name: each[part] for name, each in x.items()}
+    return tuple(each[part] for each in x) if isinstance(x, tuple) else x[part]
 
 
 def to_bytes(update: Mapping[str, Array], samples: int) -> bytes:

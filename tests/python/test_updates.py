@@ -67,5 +67,7 @@ def test_a_round_is_steps_from_what_was_sent(trainer, images, labels):
         for first in (0, 16, 32):
             other.step(images[first : min(first + 16, 40)], labels[first : min(first + 16, 40)], 0.01)
     assert bytes_of(made.update) == bytes_of(other.parameters())
+    named = updates.train_round(trainer, sent, {"pixels": images[:40]}, labels[:40], lr=0.01, epochs=2)
+    assert bytes_of(named.update) == bytes_of(made.update)
     with pytest.raises(nacre.Error, match="^samples: there are none"):
         updates.train_round(trainer, sent, images[:0], labels[:0], lr=0.01)

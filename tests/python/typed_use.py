@@ -71,6 +71,11 @@ def trains(model: nacre.Model, x: NDArray[np.float32], y: NDArray[np.int32]) -> 
     state: dict[str, NDArray[Any]] = trainer.state_dict()
     trainer.load_state_dict(state)
     trainer.load_state_dict(trainer.parameters(), strict=False)
+    done: nacre.updates.Round = nacre.updates.train_round(trainer, trainer.parameters(), x, y, lr=1e-3, epochs=2)
+    sent: tuple[dict[str, NDArray[Any]], int] = nacre.updates.from_bytes(
+        nacre.updates.to_bytes(done.update, done.samples)
+    )
+    trainer.load_state_dict(nacre.updates.check(sent[0], trainer.parameters()), strict=False)
     trainer.save("ck")
     taken: dict[str, Any] = trainer.load("ck", any_training=True)
     answer: NDArray[Any] = trainer.infer(x)
