@@ -58,15 +58,17 @@ done
 # All headers of C++ in one translation unit, in both orders; those of Cortex-M's kernels are for that processor alone.
 (cd "$prefix/include/nacre" && find . -name '*.h' | sed 's|^\./||' | grep -vE '^ports/cortex_m/[^c]|^ports/cortex_m/(channel|columns)' | sort) >headers.txt
 headers=$(wc -l <headers.txt)
+mpi=()  # headers of the MPI port include mpi.h
+! grep -q '^ports/mpi/' headers.txt || read -r -a mpi <<<"$(pkg-config --cflags ompi | sed 's/-I/-isystem /g')"
 for pair in "${pairs[@]}"; do
   for order in sort 'sort -r'; do
     $order headers.txt | sed 's/.*/#include <&>/' >all.cc
-    "${pair#* }" -std=c++20 -Wall -Wextra -pedantic -Werror -fsyntax-only all.cc $(config --cflags nacre) >all.log 2>&1 || { grep -m 3 error all.log; fail "all headers, ${pair#* }"; }
+    "${pair#* }" -std=c++20 -Wall -Wextra -pedantic -Werror -fsyntax-only all.cc $(config --cflags nacre) "${mpi[@]}" >all.log 2>&1 || { grep -m 3 error all.log; fail "all headers, ${pair#* }"; }
   done
 done
 if [ "${NACRE_LONG:-0}" = 1 ]; then
   while read -r header; do
-    g++ -std=c++20 -Wall -Wextra -pedantic -Werror -fsyntax-only -x c++ $(config --cflags nacre) - <<<"#include <$header>" >all.log 2>&1 || fail "$header by itself"
+    g++ -std=c++20 -Wall -Wextra -pedantic -Werror -fsyntax-only -x c++ $(config --cflags nacre) "${mpi[@]}" - <<<"#include <$header>" >all.log 2>&1 || fail "$header by itself"
   done <headers.txt
 fi
 
