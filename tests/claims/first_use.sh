@@ -4,7 +4,7 @@
 #
 #   tests/claims/first_use.sh            with the tool and the library of a build (NACRE_BUILD, else build/test): demo.sh and the two lines
 #                                        of meson are passed over and counted
-#   tests/claims/first_use.sh --whole    nothing is passed over, the Python package included; first_use.txt is what that printed
+#   tests/claims/first_use.sh --whole    nothing is passed over, the Python package included
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
