@@ -80,6 +80,8 @@ void CommandsWithFiles::make_arrays() {
   const std::string policy = R"({"default": "float32"})", coded = R"({"default": "int8/static_from_float32"})";
   write_bytes(file("policy.json"), {policy.begin(), policy.end()});
   write_bytes(file("static.json"), {coded.begin(), coded.end()});
+  const std::string classes = "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+  write_bytes(file("classes.txt"), {classes.begin(), classes.end()});
 }
 
 void CommandsWithFiles::make_models() {
@@ -109,10 +111,13 @@ void CommandsWithFiles::add_examples() {
     examples_[command] = {{{"MODEL", {a}}}, {}, {}};
   examples_["firmware"] = {{{"MODEL", {a}}}, {}, {"--output"}};
   examples_["policies"] = {};
+  examples_["completions"] = {{}, {"bash"}, {}};
+  examples_["man"] = {{}, {}, {"--output"}};
   examples_["convert"] = {
       {{"NETWORK", {net}},
        {"--policy-file", {file("static.json")}},
        {"--calibrate", {file("samples")}},
+       {"--labels", {file("classes.txt")}},
        {"--front-end", {file("rows.onnx")}}},
       {"--hop", "4"},
       {"--output"}};

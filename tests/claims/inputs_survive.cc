@@ -68,6 +68,7 @@ std::string sample_value(const std::string& command, const CLI::Option& option) 
                                                              {"NAME=BYTES,...", "sram=1M"},
                                                              {"NAME=SIZES", "x=1x4"},
                                                              {"IN=OUT", "x=y"},
+                                                             {"INPUT=MEAN,STD", "pixels=8,16"},
                                                              {"LEVEL", "UNSAFE_FORCE_ALL"},
                                                              {"RULE", "tf"},
                                                              {"PASS", "import"},
@@ -180,7 +181,7 @@ class AimedOutputs {
               name_of(*input.option) + " of nacre " + name + " has no file here");
     for (const CLI::Option* option : command.get_options()) {
       const std::string type = option->get_type_name();
-      bool file = option->get_positional() && name != "policies";
+      bool file = option->get_positional() && name != "policies" && name != "completions";
       for (const char* word : {"FILE", "DIR", "DATA", "MODEL", ".npy"})
         file = file || type.find(word) != std::string::npos;
       require(!file || declared(command.inputs(), *option) || declared(command.outputs(), *option),
