@@ -134,11 +134,11 @@ const char* Model::layer_name(uint32_t step) const {
 
 std::span<const char> Model::label(uint32_t index) const {
   const char* line = metadata("labels");
-  for (; line != nullptr && *line != 0; ++line) {
-    const char* const end = std::strchr(line, '\n');
-    if (index-- == 0) return {line, end == nullptr ? std::strlen(line) : size_t(end - line)};
-    if (end == nullptr) break;
-    line = end;
+  for (; line != nullptr && *line != 0; --index) {
+    size_t length = 0;
+    while (line[length] != 0 && line[length] != '\n') ++length;
+    if (index == 0) return {line, length};
+    line += length + (line[length] == '\n' ? 1 : 0);
   }
   return {};
 }
