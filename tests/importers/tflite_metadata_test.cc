@@ -73,6 +73,17 @@ TEST(tflite_metadata, what_cannot_be_used_is_left_out) {
   EXPECT_FALSE(metadata_of(described(make_metadata({}, {}, "none"))).contains("input.x.mean"));
 }
 
+// The type of a union without the table that it is the type of.
+TEST(tflite_metadata, options_that_are_not_there_are_left_out) {
+  flatbuffers::FlatBufferBuilder b;
+  const std::vector units = {CreateProcessUnit(b, ProcessUnitOptions::NormalizationOptions, 0)};
+  const std::vector inputs = {CreateTensorMetadataDirect(b, "image", nullptr, nullptr, 0, &units)};
+  const std::vector graphs = {CreateSubGraphMetadataDirect(b, nullptr, nullptr, &inputs)};
+  b.Finish(CreateModelMetadataDirect(b, "net", nullptr, nullptr, &graphs), "M001");
+  EXPECT_FALSE(
+      metadata_of(described({b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize()})).contains("input.x.mean"));
+}
+
 TEST(tflite_metadata, bytes_that_are_damaged_change_nothing_of_the_network) {
   const std::vector<uint8_t> whole = make_metadata({127.5f}, {128}, "labels.npy");
   const size_t steps = import_network(described(whole), "net.tflite", {}).nodes.size();

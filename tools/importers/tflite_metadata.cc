@@ -47,7 +47,7 @@ const NormalizationOptions* normalization(const TensorMetadata& tensor) {
   for (const ProcessUnit* unit : *tensor.process_units()) {
     if (unit->options_type() != ProcessUnitOptions::NormalizationOptions) continue;
     const auto* options = unit->options_as_NormalizationOptions();
-    if (usable(options->mean(), false) && usable(options->std(), true)) return options;
+    if (options != nullptr && usable(options->mean(), false) && usable(options->std(), true)) return options;
   }
   return nullptr;
 }
