@@ -2,10 +2,14 @@
 // refusal that names the argument, and nothing happens.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <vector>
 
 #include "engine/nacre.h"
 #include "engine/nacre_c.h"
+#include "ports/files/files_c.h"
 #include "tests/model/execute.h"
 
 namespace nacre::test {
@@ -236,26 +240,70 @@ TEST(c_api, a_hook_sees_every_step_and_the_output_stays_the_same) {
   EXPECT_EQ(Code(nacre_program_run_hooked(&unbound, 0, hook, &seen).code), Code::kNotBound);
 }
 
-TEST(c_api, threads_of_the_caller_take_part) {
+// A kernel of the reference that tells how many threads it was given.
+Kernel told_kernel = nullptr;
+int told_threads = 0;
+Code telling(const Args& args) {
+  told_threads = args.workers == nullptr ? 1 : args.workers->count;
+  return told_kernel(args);
+}
+
+TEST(c_api, kernels_are_given_the_threads_of_the_caller) {
   Opened o(dense_int8());
-  struct Count {
-    int runs = 0;
-  } count;
-  const nacre_workers workers = {&count, 2,
-                                 [](void* context, void (*task)(void*, int, int), void* task_context, int tiles) {
-                                   ++static_cast<Count*>(context)->runs;
+  Bound bound;
+  ASSERT_TRUE(bound.open(o.file.bytes()).ok());
+  told_kernel = bound.program.kernel(0);
+  KernelEntry entry = {};
+  for (const KernelEntry* each : reference::kernels().entries)
+    if (each->run == told_kernel) entry = *each;
+  ASSERT_EQ(entry.run, told_kernel);
+  entry.run = telling;
+  const KernelEntry* const entries[] = {&entry};
+  const KernelSet set = {"telling", entries};
+  const nacre_kernels* const kernels[] = {&set, nacre_reference_kernels()};
+  const nacre_workers workers = {nullptr, 2,
+                                 [](void*, void (*task)(void*, int, int), void* task_context, int tiles) {
                                    for (int i = 0; i < tiles; ++i) task(task_context, i, i % 2);
                                  },
                                  0};
-  const nacre_kernels* const kernels[] = {nacre_reference_kernels()};
-  auto one = sized<nacre_sizes>(), two = sized<nacre_sizes>();
-  ASSERT_EQ(nacre_program_measure_with(&o.model, 0, kernels, 1, nullptr, &one).code, 0);
-  ASSERT_EQ(nacre_program_measure_with(&o.model, 0, kernels, 1, &workers, &two).code, 0);
-  EXPECT_LE(one.total, two.total);
-  nacre_program program;
-  ASSERT_EQ(nacre_program_bind_with(&program, &o.model, 0, kernels, 1, &workers, o.memory.data(), o.memory.size()).code,
-            0);
-  EXPECT_EQ(nacre_program_run(&program).code, 0);
+  for (const nacre_workers* given : {static_cast<const nacre_workers*>(nullptr), &workers}) {
+    nacre_program program;
+    ASSERT_EQ(nacre_program_bind_with(&program, &o.model, 0, kernels, 2, given, o.memory.data(), o.memory.size()).code,
+              0);
+    told_threads = 0;
+    ASSERT_EQ(nacre_program_run(&program).code, 0);
+    EXPECT_EQ(told_threads, given == nullptr ? 1 : 2);
+  }
+}
+
+TEST(c_api, checkpoints_lie_in_files_of_a_directory) {
+  Opened o(training());
+  nacre_trainer trainer;
+  const nacre_kernels* const kernels[] = {nacre_reference_kernels(), nacre_training_kernels()};
+  ASSERT_EQ(nacre_trainer_bind(&trainer, &o.model, "host", kernels, 2, o.memory.data(), o.memory.size()).code, 0);
+  ASSERT_EQ(nacre_trainer_start(&trainer).code, 0);
+  char folder[] = "/tmp/nacre-c-files-XXXXXX", why[200] = {};
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  auto storage = sized<nacre_storage>();
+  EXPECT_EQ(nacre_checkpoint_files_open("/nowhere/at/all", 1, &o.model, &storage, why, sizeof why), nullptr);
+  EXPECT_NE(std::strstr(why, "/nowhere/at/all: "), nullptr) << why;
+  EXPECT_EQ(nacre_checkpoint_files_open(folder, 0, &o.model, &storage, why, sizeof why), nullptr);
+  EXPECT_NE(std::strstr(why, "is no directory with checkpoints"), nullptr) << why;
+  for (uint32_t generation = 1; generation <= 2; ++generation) {
+    nacre_checkpoint_files* const files = nacre_checkpoint_files_open(folder, 1, &o.model, &storage, why, sizeof why);
+    ASSERT_NE(files, nullptr) << why;
+    ASSERT_EQ(nacre_checkpoint_save(&o.model, &trainer, &storage, 0, nullptr, 0).code, 0);
+    EXPECT_STREQ(nacre_checkpoint_files_problem(files), "");
+    nacre_checkpoint_files_close(files);
+  }
+  nacre_checkpoint_files* const files = nacre_checkpoint_files_open(folder, 0, &o.model, &storage, why, sizeof why);
+  ASSERT_NE(files, nullptr) << why;
+  auto report = sized<nacre_checkpoint_report>();
+  ASSERT_EQ(nacre_checkpoint_load(&o.model, &trainer, &storage, &report, nullptr, 0).code, 0);
+  EXPECT_EQ(report.generation, 2u);
+  nacre_checkpoint_files_close(files);
+  nacre_checkpoint_files_close(nullptr);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
