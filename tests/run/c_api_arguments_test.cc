@@ -276,6 +276,26 @@ TEST(c_api, kernels_are_given_the_threads_of_the_caller) {
   }
 }
 
+// The weights that are attached are the ones that run: all zeros give another output than the file's.
+TEST(c_api, weights_apart_from_the_file_are_those_that_run) {
+  Opened o(dense_int8());
+  const auto output = [&] {
+    size_t size = 0;
+    std::memset(nacre_program_input(&o.program, 0, &size), 3, 8);
+    EXPECT_EQ(nacre_program_run(&o.program).code, 0);
+    const auto* bytes = static_cast<const uint8_t*>(nacre_program_output(&o.program, 0, &size));
+    return std::vector<uint8_t>(bytes, bytes + size);
+  };
+  const std::vector<uint8_t> before = output();
+  alignas(64) std::byte zeros[4096] = {};
+  ASSERT_EQ(nacre_model_attach(&o.model, 0, zeros, sizeof zeros).code, 0);
+  EXPECT_EQ(Code(nacre_program_run(&o.program).code), Code::kNotBound) << "it points at what was there before";
+  ASSERT_EQ(
+      nacre_program_bind(&o.program, &o.model, 0, nacre_reference_kernels(), o.memory.data(), o.memory.size()).code, 0);
+  EXPECT_NE(output(), before);
+  EXPECT_NE(nacre_model_attach(&o.model, 0, zeros + 1, sizeof zeros - 64).code, 0);
+}
+
 TEST(c_api, checkpoints_lie_in_files_of_a_directory) {
   Opened o(training());
   nacre_trainer trainer;
