@@ -47,7 +47,7 @@ for shell in zsh fish; do
   $shell -n "completions.$shell" || fail "$shell completions do not parse"
   shells+=" $shell"
 done
-! command -v fish >/dev/null || fish -c 'source completions.fish; complete -C "nacre conv"' | grep -q '^convert' || fail "fish completes no command"
+! command -v fish >/dev/null || fish -c 'source completions.fish; complete -C "nacre conv"' | grep '^convert' >/dev/null || fail "fish completes no command"
 "$tool" completions tcsh 2>err && fail "tcsh is taken"
 
 # ---- Manual pages ----
@@ -61,6 +61,6 @@ if command -v groff >/dev/null; then
   done
 fi
 
-"$tool" --version | head -n 1 | grep -qx 'nacre [0-9.]*' || fail "--version begins otherwise"
-"$tool" --version | grep -q '^kernels  .*auto: ' || fail "--version says no kernels"
+"$tool" --version | sed -n 1p | grep -x 'nacre [0-9.]*' >/dev/null || fail "--version begins otherwise"
+"$tool" --version | grep '^kernels  .*auto: ' >/dev/null || fail "--version says no kernels"
 echo "standard streams, completions of $shells, $pages manual pages"

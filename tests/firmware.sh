@@ -68,7 +68,7 @@ if ports/firmware/test_port.sh >"$port_log" 2>&1; then passed=$((passed + 1)); e
 script() {
   local status=0
   "tests/claims/$1.sh" || status=$?
-  case $status in 0) passed=$((passed + 1)) ;; 77) skipped=$((skipped + 1)) ;; *) failed=$((failed + 1)) ;; esac
+  case $status in 0) passed=$((passed + 1)) ;; 77) skipped=$((skipped + 1)) ;; *) failed=$((failed + 1)); echo "$1.sh ended with code $status" ;; esac
 }
 script static_image
 script targets

@@ -53,7 +53,7 @@ grep -q '^ *top1\|right' "$work/said" || fail "eval prints no accuracy"
 
 # ---- The program of C++ ----
 programs=0
-PKG_CONFIG_PATH=$(dirname "$(find build/prefix -name nacre.pc | head -n 1)")
+PKG_CONFIG_PATH=$(dirname "$(find build/prefix -name nacre.pc -print -quit)")
 export PKG_CONFIG_PATH
 flags="-std=c++20 -Wall -Wextra -Werror $(pkg-config --cflags nacre)"
 fences cpp README.md >classify.cc

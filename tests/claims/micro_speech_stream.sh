@@ -31,7 +31,7 @@ fail() { echo "CLAIM micro_speech_stream NOT SHOWN: $*"; exit 1; }
 "$nacre" convert "$speech/audio_preprocessor_int8.tflite" -o "$work/features.nacre" >/dev/null
 features=0
 for word in yes no; do
-  tail -c +45 "$speech/${word}_30ms.wav" | head -c 960 >"$work/frame.bin"  # behind the WAV file's head
+  head -c 1004 "$speech/${word}_30ms.wav" | tail -c +45 >"$work/frame.bin"  # behind the WAV file's head
   rm -rf "$work/features"
   "$nacre" run "$work/features.nacre" --input "audio_frame=$work/frame.bin" --output "$work/features" >/dev/null
   tail -c 40 "$work"/features/*.npy | od -An -v -td1 -w1 | tr -d ' ' >"$work/found.txt"
@@ -50,7 +50,7 @@ grep -q 'PASSED.* 3 tests' "$work/ring.txt" || fail "tests of the ring were left
 samples=0 said=()
 : >"$work/track.bin"
 while read -r name count; do
-  tail -c +45 "$speech/${name}_1000ms.wav" | head -c $((2 * ${count:-16000})) >>"$work/track.bin"
+  head -c $((44 + 2 * ${count:-16000})) "$speech/${name}_1000ms.wav" | tail -c +45 >>"$work/track.bin"
   case $name in yes | no) said+=("$((samples / 16)) $name") ;; esac
   samples=$(($(stat -c %s "$work/track.bin") / 2))
 done <<'END'

@@ -9,8 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "CLAIM power_cuts_process NOT SHOWN: $*"; exit 1; }
 rows=320
-{ printf '\0\0\x08\x04\0\0\x01\x40\0\0\0\x01\0\0\0\x08\0\0\0\x08'; tail -c +129 "$samples/digits_images.npy" | head -c $((64 * rows)); } >"$work/images.idx"
-{ printf '\0\0\x08\x01\0\0\x01\x40'; tail -c +129 "$samples/digits_labels.npy" | head -c $rows; } >"$work/labels.idx"
+{ printf '\0\0\x08\x04\0\0\x01\x40\0\0\0\x01\0\0\0\x08\0\0\0\x08'; head -c $((128 + 64 * rows)) "$samples/digits_images.npy" | tail -c +129; } >"$work/images.idx"
+{ printf '\0\0\x08\x01\0\0\x01\x40'; head -c $((128 + rows)) "$samples/digits_labels.npy" | tail -c +129; } >"$work/labels.idx"
 # tune DIR VARIABLE=VALUE: with a variable of tests/power_cut.c.
 tune() {
   LD_PRELOAD=$NACRE_BUILD/tests/libpower_cut.so${LD_PRELOAD:+:$LD_PRELOAD} env POWER_CUT_FILES="$1/" "$2" \

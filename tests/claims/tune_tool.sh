@@ -13,8 +13,8 @@ export NACRE_PROGRESS_MS=0  # every step is shown where any is
 
 # The first ROWS images and labels as IDX: 128 bytes of .npy header, then the elements.
 rows=320
-{ printf '\0\0\x08\x04\0\0\x01\x40\0\0\0\x01\0\0\0\x08\0\0\0\x08'; tail -c +129 "$samples/digits_images.npy" | head -c $((64 * rows)); } >"$work/images.idx"
-{ printf '\0\0\x08\x01\0\0\x01\x40'; tail -c +129 "$samples/digits_labels.npy" | head -c $rows; } | gzip >"$work/labels.idx.gz"
+{ printf '\0\0\x08\x04\0\0\x01\x40\0\0\0\x01\0\0\0\x08\0\0\0\x08'; head -c $((128 + 64 * rows)) "$samples/digits_images.npy" | tail -c +129; } >"$work/images.idx"
+{ printf '\0\0\x08\x01\0\0\x01\x40'; head -c $((128 + rows)) "$samples/digits_labels.npy" | tail -c +129; } | gzip >"$work/labels.idx.gz"
 data=(--data "$work/images.idx" --labels "$work/labels.idx.gz" --cast-samples)
 loss=(--loss softmax_cross_entropy --train-last 2 --lr 0.02 --schedule cosine,warmup=4 --validate 0.25 --batch 16)
 run() {  # run NAME ARGUMENTS..: a training with its own files
