@@ -45,6 +45,8 @@ for pair in "${pairs[@]}"; do
       "$c" -std=$standard "${flags[@]}" $name.c -o "$name-$c-$standard" $(config --cflags --libs nacre) || fail "$name.c, $c, $standard"
       programs=$((programs + 1))
     done
+    "$c" -std=$standard "${flags[@]}" speed.c -o "speed-$c-$standard" $(config --cflags --libs nacre-x86 nacre-threads nacre) || fail "speed.c, $c, $standard"
+    programs=$((programs + 1))
   done
   for standard in c++20 c++23; do
     "$cxx" -std=$standard "${flags[@]}" learn.cc -o "learn-$cxx-$standard" $(config --cflags --libs nacre-files nacre) || fail "learn.cc, $cxx, $standard"
@@ -54,6 +56,12 @@ for pair in "${pairs[@]}"; do
   if "$cxx" -std=c++17 -c -x c++ - -o /dev/null $(config --cflags nacre) <<<'#include <engine/nacre.h>' 2>old.txt; then fail "C++17 is taken"; fi
   grep -q 'Nacre is C++20' old.txt || fail "C++17 is not told what is wrong, $cxx"
 done
+
+# From C with MPI, as its wrapper of the compiler links it.
+if [ -f "$prefix/include/nacre/ports/mpi/nacre_mpi.h" ]; then
+  mpicc -std=c11 "${flags[@]}" "$root/tests/mpi_user.c" -o mpi_user $(config --cflags --libs nacre-mpi nacre) || fail "mpi_user.c, mpicc"
+  programs=$((programs + 1))
+fi
 
 # All headers of C++ in one translation unit, in both orders; those of Cortex-M's kernels are for that processor alone.
 (cd "$prefix/include/nacre" && find . -name '*.h' | sed 's|^\./||' | grep -vE '^ports/cortex_m/[^c]|^ports/cortex_m/(channel|columns)' | sort) >headers.txt
@@ -81,6 +89,8 @@ set(CMAKE_CXX_STANDARD 20)
 find_package(nacre 0.1 REQUIRED)
 add_executable(classify ../classify.c)
 target_link_libraries(classify nacre::nacre)
+add_executable(speed ../speed.c)
+target_link_libraries(speed nacre::x86 nacre::threads)
 add_executable(learn ../learn.cc)
 target_link_libraries(learn nacre::files)
 END
@@ -110,6 +120,13 @@ cat said-build-classify
 digit=$(sed -n '2s/^ *class \([0-9]*\) .*/\1/p' said-build-classify)
 [ "$digit" = "$(od -An -t u1 -j $(($(stat -c %s "$root/tools/samples/digits_labels.npy") - 1797 + 3)) -N 1 "$root/tools/samples/digits_labels.npy" | tr -d ' ')" ] ||
   fail "classify reads $digit"
+
+# Fast kernels and threads from C: outputs as far from the reference's as sums of another order are.
+for program in ./speed-* cmake/build/speed; do
+  "$program" digits.nacre 2 5 >speed.txt || fail "$program"
+  awk '/differ by at most/ {near = $6 <= 1e-5 * $8} END {exit !near}' speed.txt || { cat speed.txt; fail "$program: other outputs"; }
+done
+cat speed.txt
 
 # Training: 20 steps, then 20 more in a second process, as 40 in one.
 "$tool" convert "$root/tools/samples/digits.onnx" -o train.nacre --train softmax_cross_entropy --optimizer adam --batch 32 >/dev/null

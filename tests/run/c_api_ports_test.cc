@@ -1,0 +1,76 @@
+// Fast kernels and threads from C: what the C++ functions of the ports give, and answers to what is none.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+
+#include "engine/nacre_c.h"
+#include "ports/arm/arm.h"
+#include "ports/arm/arm_c.h"
+#include "ports/threads/threads_c.h"
+#include "ports/x86/x86.h"
+#include "ports/x86/x86_c.h"
+
+namespace nacre {
+namespace {
+
+TEST(c_api_ports, kernels_are_those_of_the_tiers_that_run_here) {
+  int here = 0;
+  for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i) {
+    const auto tier = x86::Tier(i);
+    const void* const kernels = nacre_x86_kernels(x86::name(tier));
+    EXPECT_EQ(kernels, x86::runs_here(tier) ? static_cast<const void*>(&x86::kernels(tier)) : nullptr);
+    here += kernels != nullptr ? 1 : 0;
+  }
+  for (uint32_t i = 0; i < uint32_t(arm::Tier::kCount); ++i) {
+    const auto tier = arm::Tier(i);
+    const void* const kernels = nacre_arm_kernels(arm::name(tier));
+    EXPECT_EQ(kernels, arm::runs_here(tier) ? static_cast<const void*>(&arm::kernels(tier)) : nullptr);
+    here += kernels != nullptr ? 1 : 0;
+  }
+  EXPECT_GT(here, 0);
+  EXPECT_EQ(std::string(nacre_x86_best()), x86::name(x86::best()));
+  EXPECT_EQ(nacre_arm_best() == nullptr, arm::best() == arm::Tier::kCount);
+  for (const char* none : {static_cast<const char*>(nullptr), "", "avx3", "AVX2"}) {
+    EXPECT_EQ(nacre_x86_kernels(none), nullptr);
+    EXPECT_EQ(nacre_arm_kernels(none), nullptr);
+  }
+}
+
+TEST(c_api_ports, workers_are_the_threads_of_a_pool) {
+  nacre_thread_pool* const pool = nacre_thread_pool_open(3);
+  ASSERT_NE(pool, nullptr);
+  EXPECT_EQ(nacre_thread_pool_count(pool), 3);
+  const nacre_workers* const workers = nacre_thread_pool_workers(pool);
+  ASSERT_NE(workers, nullptr);
+  EXPECT_EQ(workers->count, 3);
+  struct {
+    std::atomic<int> calls[7] = {};
+    std::atomic<bool> outside = false;
+  } seen;
+  workers->run(
+      workers->context,
+      [](void* context, int tile, int worker) {
+        auto& all = *static_cast<decltype(seen)*>(context);
+        ++all.calls[tile];
+        if (worker < 0 || worker >= 3) all.outside = true;
+      },
+      &seen, 7);
+  for (const std::atomic<int>& calls : seen.calls) EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(seen.outside);
+  nacre_thread_pool_close(pool);
+}
+
+TEST(c_api_ports, one_thread_needs_no_workers_and_no_pool_has_none) {
+  nacre_thread_pool* const one = nacre_thread_pool_open(1);
+  EXPECT_EQ(nacre_thread_pool_count(one), 1);
+  EXPECT_EQ(nacre_thread_pool_workers(one), nullptr);
+  nacre_thread_pool_close(one);
+  EXPECT_EQ(nacre_thread_pool_open(-1), nullptr);
+  EXPECT_EQ(nacre_thread_pool_count(nullptr), 0);
+  EXPECT_EQ(nacre_thread_pool_workers(nullptr), nullptr);
+  nacre_thread_pool_close(nullptr);
+}
+
+}  // namespace
+}  // namespace nacre
