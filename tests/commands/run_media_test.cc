@@ -1,8 +1,10 @@
 // nacre run on pictures and sounds, and the classes with the highest scores.
 #include <gtest/gtest.h>
 #include <png.h>
+#include <sndfile.h>
 #include <turbojpeg.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "tests/run_tool.h"
@@ -29,7 +31,9 @@ class run_media : public testing::Test {
     png_image image = {};
     image.version = PNG_IMAGE_VERSION;
     image.height = png_uint_32(picture.dims[0]), image.width = png_uint_32(picture.dims[1]);
-    image.format = picture.dims[2] == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+    image.format = picture.dims[2] == 1   ? PNG_FORMAT_GRAY
+                   : picture.dims[2] == 3 ? PNG_FORMAT_RGB
+                                          : PNG_FORMAT_RGBA;
     ASSERT_NE(png_image_write_to_file(&image, path.c_str(), 0, picture.data.data(), 0, nullptr), 0);
   }
 
@@ -115,6 +119,29 @@ TEST_F(run_media, pictures_are_read_as_their_libraries_wrote_them) {
   EXPECT_THROW(read_picture(directory_ / "cut.jpg", 3), Error);
   tjFree(bytes);
   tjDestroy(writer);
+}
+
+TEST_F(run_media, colours_behind_an_alpha_channel_stay_as_they_are) {
+  const NpyArray clear = pattern(5, 7, 4);  // any transparency, 0 too
+  write_png(directory_ / "clear.png", clear);
+  NpyArray opaque = {ElementType::kUint8, {5, 7, 3}, {}};
+  for (size_t i = 0; i < clear.data.size(); ++i)
+    if (i % 4 != 3) opaque.data.push_back(clear.data[i]);
+  EXPECT_EQ(read_picture(directory_ / "clear.png", 3).data, opaque.data);
+  write_png(directory_ / "opaque.png", opaque);
+  EXPECT_EQ(read_picture(directory_ / "clear.png", 1).data, read_picture(directory_ / "opaque.png", 1).data);
+}
+
+TEST_F(run_media, sounds_of_floats_are_from_minus_one_to_one) {
+  const std::vector<float> real = {0, 0.5f, -1, 1, -1.5f, 2, 1.0f / 32768, NAN, 0.6f / 32768};
+  SF_INFO info = {};
+  info.samplerate = 8000, info.channels = 1, info.format = SF_FORMAT_WAV | SF_FORMAT_FLOAT;
+  const std::string path = directory_ / "real.wav";
+  SNDFILE* const file = sf_open(path.c_str(), SFM_WRITE, &info);
+  ASSERT_NE(file, nullptr);
+  sf_writef_float(file, real.data(), sf_count_t(real.size()));
+  sf_close(file);
+  EXPECT_EQ(read_sound(path).pcm, (std::vector<int16_t>{0, 16384, -32768, 32767, -32768, 32767, 1, 0, 1}));
 }
 
 TEST_F(run_media, sounds_are_read_sample_for_sample) {

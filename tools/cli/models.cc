@@ -79,7 +79,7 @@ void add_run(CLI::App& app) {
       "a .bin holds the elements alone, little-endian. Times are of single runs; inputs are copied outside of them.");
   add_model(c, o->model);
   c.reads(c.add_option("--input", o->inputs.files,
-                       "NAME=FILE.npy or NAME=FILE.bin, one per input; FILE.npz of arrays by the inputs' names")
+                       "NAME=FILE.npy, .bin, .png, .jpg or .wav, one per input; FILE.npz of arrays by inputs' names")
               ->allow_extra_args(false)
               ->type_name("NAME=FILE"),
           file_after_equals);

@@ -6,6 +6,7 @@
 #include <turbojpeg.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -42,11 +43,18 @@ NpyArray read_png(const std::vector<uint8_t>& bytes, const std::string& path, in
     throw Error(kBadInput, path, fmt::format("cannot be read as PNG: {}", image.message), "save it again");
   };
   if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0) refuse();
-  image.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-  NpyArray made = picture(path, image.height, image.width, channels);
-  const png_color black = {0, 0, 0};  // behind what is transparent
-  if (png_image_finish_read(&image, &black, made.data.data(), 0, nullptr) == 0) refuse();
-  return made;
+  // Of a picture with an alpha channel the colours as they are stored, as Pillow's convert("RGB") and TensorFlow's
+  // decode_png give them: libpng would mix them with a background.
+  const bool alpha = (image.format & PNG_FORMAT_FLAG_ALPHA) != 0;
+  image.format = (channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB) | (alpha ? PNG_FORMAT_FLAG_ALPHA : 0u);
+  NpyArray made = picture(path, image.height, image.width, channels + (alpha ? 1 : 0));
+  if (png_image_finish_read(&image, nullptr, made.data.data(), 0, nullptr) == 0) refuse();
+  if (!alpha) return made;
+  NpyArray opaque = picture(path, image.height, image.width, channels);
+  const size_t colours = size_t(channels);
+  for (size_t i = 0; i < opaque.data.size(); ++i)
+    opaque.data[i] = made.data[i / colours * (colours + 1) + i % colours];
+  return opaque;
 }
 
 NpyArray read_jpeg(const std::vector<uint8_t>& bytes, const std::string& path, int channels) {
@@ -92,6 +100,18 @@ struct Memory {
   }
 };
 
+// Samples of floats are -1 to 1, and libsndfile would cast them to integers as they are: mostly zeros.
+sf_count_t read_pcm(SNDFILE* file, const SF_INFO& info, std::span<int16_t> pcm) {
+  const int kind = info.format & SF_FORMAT_SUBMASK;
+  if (kind != SF_FORMAT_FLOAT && kind != SF_FORMAT_DOUBLE) return sf_readf_short(file, pcm.data(), info.frames);
+  std::vector<float> real(pcm.size());
+  const sf_count_t count = sf_readf_float(file, real.data(), info.frames);
+  std::ranges::transform(real, pcm.begin(), [](float x) {
+    return std::isnan(x) ? int16_t(0) : int16_t(std::lrint(std::clamp(x * 32768.0f, -32768.0f, 32767.0f)));
+  });
+  return count;
+}
+
 }  // namespace
 
 bool is_picture(const std::string& path) {
@@ -128,7 +148,7 @@ Sound read_sound(const std::string& path) {
     throw Error(kUnsupported, path, fmt::format("has {} channels", info.channels), "mix them into one first");
   if (info.frames < 0 || info.frames > kMostNumbers) throw Error(kUnsupported, path, "is too long", "cut it");
   Sound sound = {info.samplerate, std::vector<int16_t>(size_t(info.frames))};
-  const sf_count_t count = sf_readf_short(file.get(), sound.pcm.data(), info.frames);
+  const sf_count_t count = read_pcm(file.get(), info, sound.pcm);
   if (count != info.frames) throw Error(kBadInput, path, "ends too early", "save it again");
   return sound;
 }
