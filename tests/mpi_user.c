@@ -1,7 +1,8 @@
 /* A training by ports/mpi/nacre_mpi.h from C, as a program outside of the tree would write it: 4 micro-batches a step,
  * on as many ranks as mpirun starts, or on one process without MPI's help. Prints a hash of the state.
  *
- *   mpi_user MODEL STEPS CODING [alone|other]     other: rank 1 names other lines that must be the same */
+ *   mpi_user MODEL STEPS CODING [alone|other|none]     other: rank 1 names other lines that must be the same;
+ *                                             none: no trainer is given */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,10 +64,13 @@ int main(int argc, char** argv) {
   if (!alone) {
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const char* const mode = argc > 4 ? argv[4] : "";
+    const int other = strcmp(mode, "other") == 0 && rank == 1;
     const nacre_mpi_options options = {.size = sizeof options,
                                        .coding = (uint32_t)atoi(argv[3]),
-                                       .same = argc > 4 && rank == 1 ? "kernels others\n" : "kernels reference\n"};
-    ranks = nacre_mpi_open(MPI_Comm_c2f(MPI_COMM_WORLD), &model, &trainer, &options);
+                                       .same = other ? "kernels others\n" : "kernels reference\n"};
+    nacre_trainer* const given = strcmp(mode, "none") == 0 ? NULL : &trainer;
+    ranks = nacre_mpi_open(MPI_Comm_c2f(MPI_COMM_WORLD), &model, given, &options);
     if (nacre_mpi_problem(ranks) != NULL) {
       if (rank == 0) fprintf(stderr, "mpi_user: %s\n", nacre_mpi_problem(ranks));
       nacre_mpi_close(ranks);

@@ -42,8 +42,11 @@ std::string hex(const uint8_t* bytes, size_t count) {
   return text;
 }
 
+constexpr const char* kNull = "an argument is NULL";
+
 // What must be the same for the sums and the states to be.
 std::string lines_of(const nacre_model* model, nacre_trainer* trainer, const nacre_mpi_options& options) {
+  if (model == nullptr || trainer == nullptr) return kNull;
   uint8_t hash[16];
   nacre_model_hash(model, hash);
   size_t block = 0, bytes = 0;
@@ -56,7 +59,9 @@ std::string lines_of(const nacre_model* model, nacre_trainer* trainer, const nac
          (options.same == nullptr ? "" : options.same);
 }
 
-bool usable(const nacre_mpi* ranks) { return ranks->exchange != nullptr && ranks->problem.empty(); }
+bool usable(const nacre_mpi* ranks) {
+  return ranks != nullptr && ranks->exchange != nullptr && ranks->problem.empty();
+}
 
 int add(nacre_mpi* ranks, std::span<const std::byte> block, const Turn& turn) {
   const std::vector<Turn>& turns = ranks->exchange->add(block, turn);
@@ -77,6 +82,7 @@ nacre_mpi* nacre_mpi_open(int communicator, const nacre_model* model, nacre_trai
   auto* const made = new (std::nothrow) nacre_mpi(MPI_Comm_f2c(communicator));
   if (made == nullptr) return nullptr;
   made->problem = made->ranks.require_same(lines_of(model, trainer, o));
+  if (made->problem.empty() && (model == nullptr || trainer == nullptr)) made->problem = kNull;
   if (!made->problem.empty()) return made;
   size_t block = 0;
   nacre_trainer_gradients(trainer, &block);
@@ -91,10 +97,11 @@ nacre_mpi* nacre_mpi_open(int communicator, const nacre_model* model, nacre_trai
 }
 
 const char* nacre_mpi_problem(const nacre_mpi* ranks) {
+  if (ranks == nullptr) return "there was no memory for the ranks";
   return ranks->problem.empty() ? nullptr : ranks->problem.c_str();
 }
-uint32_t nacre_mpi_rank(const nacre_mpi* ranks) { return uint32_t(ranks->ranks.rank()); }
-uint32_t nacre_mpi_count(const nacre_mpi* ranks) { return uint32_t(ranks->ranks.count()); }
+uint32_t nacre_mpi_rank(const nacre_mpi* ranks) { return ranks == nullptr ? 0 : uint32_t(ranks->ranks.rank()); }
+uint32_t nacre_mpi_count(const nacre_mpi* ranks) { return ranks == nullptr ? 0 : uint32_t(ranks->ranks.count()); }
 
 int nacre_mpi_add(nacre_mpi* ranks, nacre_trainer* trainer) {
   if (!usable(ranks)) return 0;
@@ -106,12 +113,16 @@ int nacre_mpi_add(nacre_mpi* ranks, nacre_trainer* trainer) {
 int nacre_mpi_fail(nacre_mpi* ranks, const char* why) {
   if (!usable(ranks)) return 0;
   Turn turn = {.failed = 1};
-  turn.say(why);
+  turn.say(why == nullptr ? "it cannot go on" : why);
   return add(ranks, {}, turn);
 }
 
 int nacre_mpi_finish(nacre_mpi* ranks, nacre_trainer* trainer, uint32_t micro_batches) {
   if (!usable(ranks)) return 0;
+  if (trainer == nullptr) {
+    ranks->problem = kNull;
+    return 0;
+  }
   size_t size = 0;
   void* const block = nacre_trainer_gradients(trainer, &size);
   if (!ranks->exchange->finish({static_cast<std::byte*>(block), size})) ranks->problem = "no rank gave a micro-batch";
@@ -121,13 +132,13 @@ int nacre_mpi_finish(nacre_mpi* ranks, nacre_trainer* trainer, uint32_t micro_ba
 
 void nacre_mpi_end_step(nacre_mpi* ranks, const nacre_model* model, const nacre_trainer* trainer,
                         const nacre_report* report) {
-  if (!usable(ranks)) return;
+  if (!usable(ranks) || model == nullptr || trainer == nullptr || report == nullptr) return;
   ranks->exchange->end_step(report->applied != 0);
   ranks->exchange->begin_step(nacre_trainer_loss_scale(model, trainer));
 }
 
 uint64_t nacre_mpi_sent_bytes(const nacre_mpi* ranks) {
-  return ranks->exchange == nullptr ? 0 : ranks->exchange->sent_bytes();
+  return ranks == nullptr || ranks->exchange == nullptr ? 0 : ranks->exchange->sent_bytes();
 }
 
 void nacre_mpi_close(nacre_mpi* ranks) { delete ranks; }

@@ -198,7 +198,9 @@ done
 [ $((sent[1] * 100)) -lt $((sent[0] * 55)) ] && [ $((sent[2] * 100)) -lt $((sent[0] * 30)) ] || fail "bytes sent: ${sent[*]}"
 "${ranks[@]}" -n 2 "$NACRE_BUILD/tests/mpi_user" "$work/transformer_float32.nacre" 1 0 other >"$work/refused.txt" 2>&1 && fail "from C, other kernels"
 grep -q "rank 1 has 'kernels others' where rank 0 has 'kernels reference'" "$work/refused.txt" || fail "from C, other kernels are not named"
-refused=$((refused + 1))
+"${ranks[@]}" -n 2 "$NACRE_BUILD/tests/mpi_user" "$work/transformer_float32.nacre" 1 0 none >"$work/refused.txt" 2>&1 && fail "from C, no trainer"
+grep -q 'mpi_user: an argument is NULL' "$work/refused.txt" || fail "from C, no trainer is not named"
+refused=$((refused + 2))
 
 # ---- In fewer bits ----
 

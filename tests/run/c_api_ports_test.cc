@@ -10,6 +10,9 @@
 #include "ports/threads/threads_c.h"
 #include "ports/x86/x86.h"
 #include "ports/x86/x86_c.h"
+#ifdef NACRE_MPI
+#include "ports/mpi/nacre_mpi.h"
+#endif
 
 namespace nacre {
 namespace {
@@ -71,6 +74,22 @@ TEST(c_api_ports, one_thread_needs_no_workers_and_no_pool_has_none) {
   EXPECT_EQ(nacre_thread_pool_workers(nullptr), nullptr);
   nacre_thread_pool_close(nullptr);
 }
+
+#ifdef NACRE_MPI
+TEST(c_api_ports, no_ranks_are_an_answer_and_no_crash) {
+  nacre_trainer trainer = {};
+  nacre_report report = {};
+  EXPECT_NE(nacre_mpi_problem(nullptr), nullptr);
+  EXPECT_EQ(nacre_mpi_rank(nullptr), 0u);
+  EXPECT_EQ(nacre_mpi_count(nullptr), 0u);
+  EXPECT_EQ(nacre_mpi_add(nullptr, &trainer), 0);
+  EXPECT_EQ(nacre_mpi_fail(nullptr, "why"), 0);
+  EXPECT_EQ(nacre_mpi_finish(nullptr, &trainer, 1), 0);
+  EXPECT_EQ(nacre_mpi_sent_bytes(nullptr), 0u);
+  nacre_mpi_end_step(nullptr, nullptr, nullptr, &report);
+  nacre_mpi_close(nullptr);
+}
+#endif
 
 }  // namespace
 }  // namespace nacre

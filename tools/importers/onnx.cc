@@ -289,7 +289,7 @@ Graph Import::run(const ::onnx::ModelProto& model) {
       if (images_ && value(binding.value).dims.size() == 4) binding.layout = options_.io_nhwc ? "NHWC" : "NCHW";
   if (options_.batch > 1 && !symbolic_batch_)
     throw Error(kUsage, graph_.source, "its batch is fixed: it cannot be set to " + std::to_string(options_.batch),
-                "export it with a dynamic batch axis");
+                "export it with a dynamic batch axis; nacre tune --micro-batch 1 trains it row by row");
   move_quantizers_back(graph_);
   mark_batched(graph_, symbolic_batch_);
   if (!model.producer_name().empty()) graph_.metadata.emplace_back("source.producer", model.producer_name());
