@@ -86,7 +86,8 @@ nacre_status nacre_model_tensor(const nacre_model* model, uint32_t tensor, nacre
 
 nacre_status nacre_model_find(const nacre_model* model, uint32_t entry, const char* target, uint32_t* program) {
   if (const Status s = arguments(model != nullptr, true, true, program != nullptr); !s.ok()) return to_c(s);
-  return to_c(of(model).find(nacre::Entry(entry & 0xFF), target, program));
+  if (entry > 0xFF) return to_c({nacre::Code::kNoEntry, nacre::Table::kProgram, entry});
+  return to_c(of(model).find(nacre::Entry(entry), target, program));
 }
 
 nacre_status nacre_model_program(const nacre_model* model, uint32_t program, nacre_program_info* info) {

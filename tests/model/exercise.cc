@@ -7,6 +7,7 @@
 #include "engine/base/crc32c.h"
 #include "engine/model/flatbuffer.h"
 #include "engine/train/trainer.h"
+#include "tests/model/ask_c_api.h"
 #include "tests/model/execute.h"
 #include "tests/model/filling.h"
 
@@ -131,6 +132,7 @@ Exercised exercise(std::span<const std::byte> file, const Caps& caps) {
     return {damaged ? Outcome::kCrc : Outcome::kMeaning, {}};
   }
   walk(model);
+  require(ask_c_api(file) > 0, "the C API opens what the engine opens");
   const uint32_t before = crc32c(file);
   Exercised result = {Outcome::kMeaning, model.check_weights()};
   for (uint32_t i = 0; i < model.program_count(); ++i)

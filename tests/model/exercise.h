@@ -1,7 +1,7 @@
-// Exercise: everything a host may do with untrusted bytes, under its own limits: open, read every name, check the
-// weights, measure, bind and run every program, with inputs at zero, at the ends of their types and of random bits.
-// Used by the sweep and the fuzzer: memory is given in exact-size heap blocks, so that under ASan an access outside
-// them is seen.
+// Exercise: everything a host may do with untrusted bytes, under its own limits: open, read every name, ask the
+// C API all it tells, check the weights, measure, bind and run every program, with inputs at zero, at the ends of their
+// types and of random bits. Used by the sweep and the fuzzer: memory is given in exact-size heap blocks, so that under
+// ASan an access outside them is seen.
 #pragma once
 
 #include <cstddef>

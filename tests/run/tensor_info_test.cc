@@ -113,6 +113,7 @@ TEST(tensor_info, c_tells_the_same) {
   EXPECT_EQ(info.rank, 0);
   uint32_t program = 7;
   EXPECT_EQ(Code(nacre_model_find(&model, NACRE_GRADIENTS, nullptr, &program).code), Code::kNoEntry);
+  EXPECT_EQ(Code(nacre_model_find(&model, 256 + NACRE_INFER, nullptr, &program).code), Code::kNoEntry);
   ASSERT_EQ(nacre_model_find(&model, NACRE_INFER, "", &program).code, 0);
   EXPECT_EQ(program, 0u);
   nacre_program_info told = {};
