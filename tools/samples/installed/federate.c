@@ -37,8 +37,11 @@ typedef struct {
   const unsigned char* values;
 } entry;
 
+/* `place` may be a name out of an update: nothing in it steers a terminal. */
 static int refused(const char* place, const char* fact) {
-  fprintf(stderr, "federate: %s: %s\n", place, fact);
+  fputs("federate: ", stderr);
+  for (const char* c = place; *c != 0; ++c) fputc((unsigned char)*c < 32 || *c == 127 ? '?' : *c, stderr);
+  fprintf(stderr, ": %s\n", fact);
   return 3;
 }
 
