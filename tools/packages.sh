@@ -26,8 +26,9 @@ packages_of() {
     # Ubuntu has Chromium as a snap alone: there NACRE_BROWSER names one, or the pages are not looked at.
     browser) ! grep -qs '^ID=debian' /etc/os-release || echo chromium ;;
     python) echo python3-dev ;;
+    docs) echo groff-base ;;
     *)
-      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, xnnpack, gemm_peers, mpi, peers, browser or python" >&2
+      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, xnnpack, gemm_peers, mpi, peers, browser, python or docs" >&2
       return 1
       ;;
   esac

@@ -15,6 +15,7 @@ compare tests/peers/ml_operators.py "$build/tools/nacre"
 compare tests/peers/formats.py "$build/tests/formats_dump"
 if tests/claims/python_parity.sh "$build"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 if tests/claims/federated.sh "$build"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+if NACRE_TOOL=$build/tools/nacre tests/claims/docs_site.sh; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 status=0
 NACRE_TOOL=$build/tools/nacre bash tests/claims/report_in_browser.sh || status=$?
 case $status in 0) passed=$((passed + 1)) ;; 77) skipped=1 ;; *) failed=$((failed + 1)) ;; esac

@@ -1,0 +1,116 @@
+"""What docs/site/mkdocs.yml lists, read from the checkout where it lies: no file is copied into the tree for the site.
+
+Markdown as it is; a code span that names a page becomes a link to it, and pictures come along. A notebook through
+nbconvert. A header with its comments, as code. `man`: the manual pages that NACRE_TOOL prints.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import posixpath
+import re
+import subprocess
+import tempfile
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_LINK = re.compile(r"\]\(([^)#:\s]+)")
+_SPAN = re.compile(r"(?<![`\[])`([^`\n]+)`(?!`)")
+_FENCE = re.compile(r"^ *(```|~~~)")
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """`man` in the navigation becomes its pages."""
+    config.nav = [{"Commands": _manual()} if entry == {"Commands": "man"} else entry for entry in config.nav or []]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds what the navigation names and pages/ does not have."""
+    for path in _paths(config.nav):
+        if files.get_file_from_path(path) is None:
+            source, kind = ROOT / path.removesuffix(".md"), posixpath.splitext(path.removesuffix(".md"))[1]
+            if path.startswith("man/"):
+                files.append(File.generated(config, path, content=_MANUAL[path]))
+            elif kind == ".h":
+                files.append(File.generated(config, path, content=_header(source)))
+            elif kind == ".ipynb":
+                files.append(File.generated(config, path, content=_notebook(source)))
+            else:
+                text = (ROOT / path).read_text(encoding="utf-8")
+                files.append(File.generated(config, path, content=text))
+                _add_pictures(text, path, files, config)
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """`docs/python.md`, where that is a page, is a link to it."""
+    here = page.file.src_uri
+    if here.startswith("man/"):
+        return markdown
+
+    def linked(span: re.Match[str]) -> str:
+        for path in (span[1], span[1] + ".md"):
+            if path != here and files.get_file_from_path(path) is not None:
+                return f"[{span[0]}]({posixpath.relpath(path, posixpath.dirname(here))})"
+        return span[0]
+
+    lines, fenced = [], False
+    for line in markdown.split("\n"):
+        fence = _FENCE.match(line) is not None
+        fenced ^= fence
+        lines.append(line if fenced or fence or line.startswith("    ") else _SPAN.sub(linked, line))
+    return "\n".join(lines)
+
+
+def _paths(nav: object) -> list[str]:
+    """Of all pages in it; a file that is no Markdown gets `.md` behind its name, in the navigation too."""
+    found: list[str] = []
+    for entry in nav if isinstance(nav, list) else []:
+        for title, value in entry.items():
+            if isinstance(value, list):
+                found += _paths(value)
+            else:
+                entry[title] = value if value.endswith(".md") else value + ".md"
+                found.append(entry[title])
+    return found
+
+
+def _add_pictures(text: str, path: str, files: Files, config: MkDocsConfig) -> None:
+    for target in _LINK.findall(text):
+        uri = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        if not uri.endswith(".md") and (ROOT / uri).is_file() and files.get_file_from_path(uri) is None:
+            files.append(File.generated(config, uri, abs_src_path=str(ROOT / uri)))
+
+
+def _header(path: pathlib.Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    language = "c" if "_c" in path.stem or path.stem == "nacre_mpi" else "cpp"
+    name = path.relative_to(ROOT).as_posix()
+    return f"# {path.name}\n\n`#include \"{name}\"`\n\n```{language}\n{text}```\n"
+
+
+def _notebook(path: pathlib.Path) -> str:
+    from nbconvert import MarkdownExporter
+
+    return MarkdownExporter().from_filename(str(path))[0]
+
+
+_MANUAL: dict[str, str] = {}  # of the pages of `nacre man`, by their paths on the site
+
+
+def _manual() -> list[dict[str, str]]:
+    tool = os.environ.get("NACRE_TOOL")
+    if not tool:
+        raise SystemExit("docs/site: NACRE_TOOL names no nacre, which prints the manual pages: docs/build.sh sets it")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([tool, "man", "-o", folder], check=True, stdout=subprocess.DEVNULL)
+        for page in sorted(pathlib.Path(folder).iterdir()):
+            roff = ["groff", "-man", "-Tutf8", "-P-cbou", "-rLL=90n", str(page)]
+            text = subprocess.run(roff, check=True, capture_output=True, text=True).stdout
+            title = page.stem.replace("-", " ", 1)
+            _MANUAL[f"man/{page.stem}.md"] = f"# {title}\n\n```text\n{text.strip()}\n```\n"
+    return [{path.removeprefix("man/").removesuffix(".md").replace("-", " ", 1): path} for path in _MANUAL]

@@ -1,0 +1,165 @@
+"""The site of the documentation as files: docs_site.py SITE. Prints what is wrong, a line each, and ends with 1; else one line of counts.
+
+  links       every link, picture, script and style leads to a file of the site, and to an anchor that is there; none is asked of another host
+  Markdown    every page has the headings, list items, rows of tables and blocks of code that another reader of its source (mistune) finds
+  headers     every line of the public headers stands on their pages
+  names       each name of nacre.__all__, and each public method and property of its classes, has its docstring on the page of the package
+"""
+
+import ast
+import collections
+import html.parser
+import pathlib
+import re
+import sys
+import urllib.parse
+
+import mistune
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RESOURCES = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href", "object": "data"}
+COUNTED = ("h1", "h2", "h3", "li", "tr", "pre")
+faults: list[str] = []
+
+
+class Reader(html.parser.HTMLParser):
+    """Links, resources, anchors and text of a page; what its article holds is counted."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.resources: list[str] = []
+        self.anchors: set[str] = set()
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.words: list[str] = []
+        self.depth = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attributes}
+        self.anchors |= {given[key] for key in ("id", "name") if key in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if RESOURCES.get(tag, "-") in given and given.get("rel") not in ("prev", "next", "canonical"):
+            self.resources.append(given[RESOURCES[tag]])
+        self.depth += tag == "article"
+        if self.depth:
+            self.counts[tag] += tag in COUNTED
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= tag == "article"
+
+    def handle_data(self, data: str) -> None:
+        if self.depth:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return plain("".join(self.words))
+
+
+def plain(text: str) -> str:
+    return re.sub(r"[\s`*\u00b6]", "", text)
+
+
+def check_links(pages: dict[pathlib.Path, Reader], site: pathlib.Path) -> int:
+    count = 0
+    for path, page in pages.items():
+        for link in page.links + page.resources:
+            parts = urllib.parse.urlsplit(link)
+            if parts.scheme in ("data", "mailto") or path.name == "404.html":  # which is shown at any address
+                continue
+            if parts.netloc:
+                if link in page.resources:
+                    faults.append(f"{path}: asks another host: {link}")
+                continue
+            count += 1
+            target = (site / path.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else site.resolve() / path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.is_file():
+                faults.append(f"{path}: {link} leads nowhere")
+            elif parts.fragment and target.suffix == ".html":
+                if urllib.parse.unquote(parts.fragment) not in pages[target.relative_to(site.resolve())].anchors | {"__comments"}:
+                    faults.append(f"{path}: {link} has no such anchor")
+    return count
+
+
+def check_sources(pages: dict[pathlib.Path, Reader], nav: object) -> tuple[int, int]:
+    read = headers = 0
+    for entry in nav if isinstance(nav, list) else []:
+        for value in entry.values():
+            if isinstance(value, list):
+                more = check_sources(pages, value)
+                read, headers = read + more[0], headers + more[1]
+                continue
+            source = ROOT / value
+            if not source.is_file():
+                continue
+            text = source.read_text(encoding="utf-8")
+            if source.suffix == ".h":
+                headers += 1
+                if plain(text) not in pages[pathlib.Path(value + ".html")].text:
+                    faults.append(f"{value}: its page lacks lines of it")
+            if source.suffix == ".md":
+                read += 1
+                uri = pathlib.Path(re.sub(r"(^|/)README\.md$", r"\1index.md", value)).with_suffix(".html")
+                wanted = Reader(f"<article>{mistune.html(text)}</article>").counts
+                found = pages[uri].counts
+                faults.extend(f"{value}: {found[tag]} of {wanted[tag]} {tag}" for tag in COUNTED if found[tag] != wanted[tag])
+    return read, headers
+
+
+def docstrings() -> dict[str, str]:
+    """Of nacre.__all__, as the sources say: no page and no tool of the site is asked."""
+    package = ROOT / "python" / "nacre"
+    start = ast.parse((package / "__init__.py").read_text())
+    listed: list[str] = next(
+        ast.literal_eval(s.value) for s in start.body if isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") == "__all__"
+    )
+    found: dict[str, str] = {}
+    trees = {path.stem: ast.parse(path.read_text()) for path in sorted(package.glob("*.py"))}
+    for module, tree in trees.items():
+        if module in listed:
+            found[module] = ast.get_docstring(tree) or ""
+        for node in tree.body:
+            name = getattr(node, "name", "")
+            public_module = not module.startswith("_")
+            if name not in listed and not (public_module and name and not name.startswith("_")):
+                continue
+            where = f"{module}.{name}" if public_module else name
+            found[where] = ast.get_docstring(node) or ""  # type: ignore[arg-type]
+            for member in node.body if isinstance(node, ast.ClassDef) else []:
+                if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
+                    found[f"{where}.{member.name}"] = ast.get_docstring(member) or ""
+    faults.extend(f"nacre.{name} is not in the sources" for name in listed if name not in found and name != "version")
+    return found
+
+
+def check_names(page: Reader) -> int:
+    found = docstrings()
+    shown = page.text
+    for name, doc in found.items():
+        for paragraph in doc.split("\n\n"):
+            if not paragraph.startswith("    ") and plain(paragraph) not in shown:
+                faults.append(f"nacre.{name}: not on the page: {paragraph[:80]!r}")
+    return len([doc for doc in found.values() if doc])
+
+
+def main() -> None:
+    site = pathlib.Path(sys.argv[1])
+    pages = {path.relative_to(site): Reader(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
+    links = check_links(pages, site)
+    settings = re.sub(r"!!python\S*", "", (ROOT / "docs/site/mkdocs.yml").read_text())
+    read, headers = check_sources(pages, yaml.safe_load(settings)["nav"])
+    names = check_names(pages[pathlib.Path("python_reference.html")])
+    if faults:
+        print("\n".join(faults))
+        raise SystemExit(1)
+    print(
+        f"{len(pages)} pages, {links} links and resources lead to files and anchors of the site; {read} pages of Markdown have what another reader"
+        f" finds in their sources, {headers} headers are whole; {names} docstrings of the package are there"
+    )
+
+
+main()

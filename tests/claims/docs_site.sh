@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Claim docs_site: docs/build.sh makes the site of the documentation, strictly; every link leads somewhere, every docstring of the package is on it,
+# and nothing is asked of another host (docs_site.py says what is looked at). Then copies of it that are broken on purpose, one in each way, must
+# each be found out. Chromium opens every page, where it is there.
+#
+#   tests/claims/docs_site.sh
+#
+# Needs build/test (tools/test.sh) or NACRE_TOOL. Of the browser: NACRE_PEERS_PYTHON (tools/peers.sh), and NACRE_BROWSER in place of the system's.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+fail() { echo "CLAIM docs_site NOT SHOWN: $*"; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+began=$SECONDS
+site=$work/site
+docs/build.sh "$site" >"$work/said" 2>&1 || { cat "$work/said"; fail "the site is not made"; }
+python=$(bash tools/peers.sh docs/site/requirements.txt docs)
+"$python" tests/claims/docs_site.py "$site" >"$work/counts" || { cat "$work/counts"; fail "see above"; }
+
+# broken PAGE EXPRESSION WANTED: of sed, on a copy; what is said then has WANTED in it.
+found=0
+broken() {
+  cp "$site/$1" "$work/kept"
+  sed -i "$2" "$site/$1"
+  ! cmp -s "$work/kept" "$site/$1" || fail "$2 changes nothing in $1"
+  ! "$python" tests/claims/docs_site.py "$site" >"$work/faults" || fail "$2 in $1 is not noticed"
+  grep -qF "$3" "$work/faults" || { cat "$work/faults"; fail "$2 in $1 is told as something else"; }
+  cp "$work/kept" "$site/$1"
+  found=$((found + 1))
+}
+broken docs/python.html 's/href="many_machines.html"/href="no_such.html"/' "leads nowhere"
+broken index.html 's/href="#run-a-network"/href="#no-such"/' "has no such anchor"
+broken index.html 's/<\/head>/<script src="https:\/\/example.org\/a.js"><\/script>&/' "asks another host"
+broken index.html 's/<h2 id="train-it"/<h4 id="train-it"/' "h2"
+broken engine/nacre_c.h.html 's/nacre_model_open//' "lacks lines"
+broken python_reference.html 's/A step commits as a whole or not at all//' "nacre.Trainer: not on the page"
+
+# A checkout whose Markdown has a link that leads nowhere: no site is made of it.
+mkdir "$work/tree"
+for entry in *; do [ "$entry" = docs ] || ln -s "$PWD/$entry" "$work/tree/$entry"; done
+cp -r docs "$work/tree/docs"
+sed -i 's/(many_machines.md)/(no_such.md)/' "$work/tree/docs/python.md"
+tool=$(realpath "${NACRE_TOOL:-build/test/tools/nacre}")
+! NACRE_TOOL=$tool "$work/tree/docs/build.sh" "$work/never" >"$work/faults" 2>&1 || fail "a site is made of a link that leads nowhere"
+grep -qF no_such.md "$work/faults" && [ ! -e "$work/never" ] || { cat "$work/faults"; fail "a link that leads nowhere"; }
+
+browser=${NACRE_BROWSER:-$(command -v chromium || command -v chromium-browser || true)}
+opened="not opened in a browser: no Chromium"
+if [ -n "$browser" ]; then
+  "${NACRE_PEERS_PYTHON:-$(bash tools/peers.sh)}" tests/claims/docs_site_in_browser.py "$browser" "$site" >"$work/opened" || { cat "$work/opened"; fail "in Chromium"; }
+  opened=$(tail -n 1 "$work/opened")
+fi
+echo "CLAIM docs_site shown: $(tail -n 1 "$work/counts"); $found copies broken on purpose are found out, and a link that leads nowhere ends the build; $opened; $((SECONDS - began)) s"
