@@ -54,10 +54,10 @@ def set_progress(told: _commands.Progress | None) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("flower", "keras"):
+    if name in ("flower", "keras", "mpi"):
         import importlib
 
-        return importlib.import_module(f"nacre.{name}")  # imports Flower or Keras, which takes seconds
+        return importlib.import_module(f"nacre.{name}")  # imports Flower, Keras or mpi4py, which takes seconds
     raise AttributeError(f"module 'nacre' has no attribute {name!r}")
 
 

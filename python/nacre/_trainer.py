@@ -69,6 +69,8 @@ class Trainer:
         """Rows of a micro-batch, at most."""
         self.loss: str = about["loss"]
         self.target: str = about["target"]
+        self.kernels: str = about["kernels"]
+        """The set of kernels that trains it here, such as avx512."""
         self.inputs = tuple(map(tensor_info, about["inputs"]))
         """Of a micro-batch: data, then labels."""
         self._data = tuple(info for info in self.inputs if info.name != self._label)
@@ -117,14 +119,16 @@ class Trainer:
         """What has been accumulated, as the trainer's own memory: the bytes that machines send around between accumulate
         and commit. Empty where there is none to share: a model that updates as it goes, or one on a GPU.
 
-            trainer.begin_at(rank)                    # which micro-batch of the step this machine takes
+            trainer.begin_at(machine)                 # which micro-batch of the step this machine takes
             trainer.accumulate(x, y)
-            blocks = communicator.allgather(trainer.sums().copy())      # of mpi4py
+            blocks = sent_around(trainer.sums().copy())                 # of all machines, in their order
             for other in blocks[1:]:
                 trainer.join(blocks[0], other)
             trainer.sums()[:] = blocks[0]
             trainer.merged(len(blocks))
             trainer.commit(lr)                        # on every machine: the same state, to the byte
+
+        Over MPI nacre.mpi.Ranks does it.
         """
         return self._native.sums()
 

@@ -9,6 +9,7 @@
 #include "python/native/bindings.h"
 #include "python/native/errors.h"
 #include "python/native/tensors.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/tuner/objective.h"
 #include "tools/tuner/saved_state.h"
 #include "tools/tuner/tuned_model.h"
@@ -24,9 +25,14 @@ using tools::Json, tools::LoadedModel, tools::LoadedTrainer;
 // With the data's names, which the engine does not know: the objective of the training.
 struct TrainerHandle {
   TrainerHandle(const LoadedModel& model, const std::string& kernels, uint32_t threads, const std::string& target)
-      : objective(model, target), owner(model, tools::training_ports(model, kernels, target), threads, target) {}
+      : objective(model, target), kernel_set(tools::name_of_ports(tools::training_ports(model, kernels, target))),
+        owner(model, tools::training_ports(model, kernels, target), threads, target), runs(sum_runs(model.model(), {})) {
+    sum_runs(model.model(), runs);
+  }
   tools::Objective objective;
+  std::string kernel_set;  // its name
   LoadedTrainer owner;
+  std::vector<SumRun> runs;  // of the step block
   std::vector<std::byte> keep;  // of accumulate_apart
 
   Trainer& trainer() { return owner.trainer(); }
@@ -70,6 +76,16 @@ Array sums(nb::handle_t<TrainerHandle> handle) {
 void join(const TrainerHandle& self, const Block& into, const OtherBlock& other) {
   self.require(join_sums(self.model(), std::as_writable_bytes(std::span(into.data(), into.size())),
                          std::as_bytes(std::span(other.data(), other.size()))));
+}
+
+// Of the bytes of the step block that begin at `first`.
+void join_part(TrainerHandle& self, const Block& into, const OtherBlock& other, uint64_t first) {
+  const uint64_t block = self.trainer().sums().size(), bytes = into.size();
+  if (other.size() != bytes || bytes > block || first > block - bytes || first % 8 != 0)
+    throw nb::value_error("join_part: parts of one length, from a multiple of 8, within the step block");
+  for (const SumRun& run : self.runs)
+    nacre::join(run, first, bytes, reinterpret_cast<std::byte*>(into.data()),
+                reinterpret_cast<const std::byte*>(other.data()));
 }
 
 nb::dict dict_of(const Trainer::Report& report) {
@@ -123,6 +139,7 @@ Json describe(TrainerHandle& self) {
     state.push_back(entry);
   }
   return {{"target", self.owner.target()},
+          {"kernels", self.kernel_set},
           {"batch", view.batch},
           {"loss", self.objective.loss_name()},
           {"label", self.objective.labels().sample.name},
@@ -189,6 +206,9 @@ void add_trainer(nb::module_& m) {
       .def("join", &join, nb::arg("into").noconvert(), nb::arg("other").noconvert(),
            nb::sig("def join(self, into: numpy.typing.NDArray[numpy.uint8], other: "
                    "numpy.typing.NDArray[numpy.uint8]) -> None"))
+      .def("join_part", &join_part, nb::arg("into").noconvert(), nb::arg("other").noconvert(), nb::arg("first"),
+           nb::sig("def join_part(self, into: numpy.typing.NDArray[numpy.uint8], other: "
+                   "numpy.typing.NDArray[numpy.uint8], first: int) -> None"))
       .def("discard", [](TrainerHandle& self) { self.trainer().discard(); })
       .def("start", [](TrainerHandle& self) { self.require(self.trainer().start()); })
       .def(

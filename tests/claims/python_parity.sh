@@ -12,6 +12,7 @@ build=$(realpath "$1")
 . tools/packages.sh
 # Debian keeps Python's headers apart; a Python from elsewhere has them.
 python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || need_packages python
+need_packages mpi  # of mpi4py
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() {

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nacre
+import nacre.mpi
 from nacre import policies
 
 
@@ -82,6 +83,16 @@ def trains(model: nacre.Model, x: NDArray[np.float32], y: NDArray[np.int32]) -> 
     print(report.applied, report.loss, taken, answer, trainer.batch, trainer.loss, trainer.target, trainer.inputs)
     print(trainer.export(network="net.onnx", policy="float16"))
     return trainer.export()
+
+
+def on_ranks(trainer: nacre.Trainer, x: NDArray[np.float32], y: NDArray[np.int32]) -> float:
+    ranks = nacre.mpi.Ranks(trainer)
+    report: nacre.StepReport = ranks.step(x, y, lr=1e-3)
+    ranks.require_same_state()
+    ranks.save("checkpoint")
+    ranks.close()
+    print(ranks.rank + ranks.count)
+    return report.loss
 
 
 def whole(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Tuned:
