@@ -231,6 +231,23 @@ TEST(scatter_plot, the_front_is_what_nothing_beats_in_both) {
   EXPECT_EQ(count_of(svg, "nan"), 0u);
 }
 
+TEST_F(report, names_classes_as_the_model_does) {
+  const std::string labels = directory_ / "labels.txt", named = directory_ / "named.nacre";
+  const std::string text =
+      "zero\n<one>\ntwo\nthree\nfour of a name too long for a column\nfive\nsix\nsix\neight\nnine\n";
+  write_bytes(labels, {text.begin(), text.end()});
+  const std::vector<std::string> convert = {
+      "convert", project_path("tools/samples/digits.onnx"), "-o", named, "--labels", labels};
+  ASSERT_EQ(run_tool(convert).exit_code, 0);
+  const std::string html = page({named, a_}, set_);
+  EXPECT_EQ(malformed_page(html), "");
+  for (const char* cell : {">zero</th>", ">&lt;one&gt;</th>", ">six (6)</th>", ">six (7)</th>"})
+    EXPECT_EQ(count_of(html, cell), 2u) << cell;  // of a column and of a row
+  EXPECT_TRUE(has(html, "title=\"four of a name too long for a column\">"));
+  EXPECT_EQ(count_of(html, "<th scope=\"row\">6</th>"), 1u);  // of the model without names
+  EXPECT_TRUE(has(html, "Most often confused: label "));
+}
+
 TEST(confusion, counts_what_is_taken_for_what) {
   const ScoredSamples samples = {
       .samples = 4, .outputs = {0.9, 0.1, 0, 0.2, 0.5, 0.5, 1, 0, 0, std::nan(""), 0, 0}, .inputs = {}};

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/report/svg.h"
 
 namespace nacre::tools {
 namespace {
@@ -36,18 +38,35 @@ std::string shade(uint64_t count, uint64_t samples) {
   return fmt::format("page-heat-{}", level);
 }
 
-void add_matrix(Html& page, const Confusion& c, const std::string& model) {
+// Each class once: its name, or its number; the number too where two classes have one name.
+std::vector<std::string> class_names(size_t classes, const std::vector<std::string>& names) {
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < classes; ++i) {
+    const std::string name = i < names.size() ? names[i] : "";
+    const bool twice = !name.empty() && std::ranges::count(names, name) > 1;
+    shown.push_back(name.empty() ? std::to_string(i) : twice ? fmt::format("{} ({})", name, i) : name);
+  }
+  return shown;
+}
+
+std::string heading_cell(const Cell& cell, const char* scope) {
+  const std::string title = cell.full == cell.text ? "" : fmt::format(" title=\"{}\"", xml_escape(escaped(cell.full)));
+  return fmt::format("<th scope=\"{}\"{}>{}</th>", scope, title, xml_escape(escaped(cell.text)));
+}
+
+void add_matrix(Html& page, const Confusion& c, const std::string& model, const std::vector<std::string>& names) {
+  const std::vector<Cell> across = name_cells(names, 12), down = name_cells(names);
   page.open_wide(
       model +
           ": rows are labels, columns what the model says; on the diagonal, in bold, what is right; darker: a "
           "larger share of the row",
       true, "page-matrix");
   std::string html = "<thead>\n<tr><th scope=\"col\">label</th>";
-  for (size_t i = 0; i < c.classes; ++i) html += fmt::format("<th scope=\"col\">{}</th>", i);
+  for (size_t i = 0; i < c.classes; ++i) html += heading_cell(across[i], "col");
   html += "<th scope=\"col\">right</th></tr>\n</thead>\n<tbody>\n";
   for (size_t label = 0; label < c.classes; ++label) {
     const uint64_t samples = samples_of(c, label);
-    html += fmt::format("<tr><th scope=\"row\">{}</th>", label);
+    html += "<tr>" + heading_cell(down[label], "row");
     for (size_t other = 0; other < c.classes; ++other) {
       const uint64_t count = c.at(label, other);
       const std::string css = label == other ? "page-heat-ok" : shade(count, samples);
@@ -62,21 +81,23 @@ void add_matrix(Html& page, const Confusion& c, const std::string& model) {
 
 }  // namespace
 
-void add_confusion(Html& page, const Confusion& confusion, const std::string& model) {
+void add_confusion(Html& page, const Confusion& confusion, const std::string& model,
+                   const std::vector<std::string>& names) {
   constexpr size_t kMostPairs = 20;
+  const std::vector<std::string> classes = class_names(confusion.classes, names);
   const std::vector<Mistake> all = mistakes(confusion);
-  if (confusion.classes <= kMostMatrixClasses) add_matrix(page, confusion, model);
+  if (confusion.classes <= kMostMatrixClasses) add_matrix(page, confusion, model, classes);
   if (all.empty()) return page.paragraph("No class is taken for another.");
   if (confusion.classes <= kMostMatrixClasses) {
     const Mistake& most = all.front();
-    return page.paragraph(fmt::format("Most often confused: label {} taken for {}, {} of {}.", most.label,
-                                      most.taken_for, most.count,
+    return page.paragraph(fmt::format("Most often confused: label {} taken for {}, {} of {}.", classes[most.label],
+                                      classes[most.taken_for], most.count,
                                       counted(samples_of(confusion, most.label), "sample")));
   }
   std::vector<CellRow> rows;
   for (size_t i = 0; i < std::min(all.size(), kMostPairs); ++i)
-    rows.push_back({{.text = std::to_string(all[i].label)},
-                    {.text = std::to_string(all[i].taken_for)},
+    rows.push_back({{.text = classes[all[i].label]},
+                    {.text = classes[all[i].taken_for]},
                     {.text = grouped(all[i].count)},
                     {.text = grouped(samples_of(confusion, all[i].label))}});
   page.table(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/evaluate/metrics.h"
 #include "tools/report/html.h"
@@ -11,6 +12,8 @@ namespace nacre::tools {
 // With more classes than a page can show only the pairs are listed.
 inline constexpr size_t kMostMatrixClasses = 40;
 
-void add_confusion(Html& page, const Confusion& confusion, const std::string& model);
+// `names`: of the classes, as the model has them; a class without one is told by its number.
+void add_confusion(Html& page, const Confusion& confusion, const std::string& model,
+                   const std::vector<std::string>& names);
 
 }  // namespace nacre::tools

@@ -185,13 +185,24 @@ void add_overview(Html& page, const std::vector<ReportedModel>& models, const Re
   page.close_section();
 }
 
+namespace {
+
+std::vector<std::string> names_of_classes(const ReportedModel& model) {
+  const Model& file = model.program->loaded().model();
+  std::vector<std::string> names;
+  for (uint32_t i = 0; !file.label(i).empty(); ++i) names.emplace_back(file.label(i).data(), file.label(i).size());
+  return names;
+}
+
+}  // namespace
+
 void add_confusions(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set) {
   if (set.evaluation == nullptr || set.evaluation->models.front().confusion.classes == 0) return;
   page.open_section("What is taken for what");
   page.open_tabs("Confusion matrices by model");
   for (size_t i = 0; i < models.size(); ++i) {
     page.open_tab(models[i].name);
-    add_confusion(page, set.evaluation->models[i].confusion, models[i].name);
+    add_confusion(page, set.evaluation->models[i].confusion, models[i].name, names_of_classes(models[i]));
     page.close_tab();
   }
   page.close_tabs();
