@@ -69,12 +69,12 @@ void write_rows(const std::string& folder, const std::string& name, const std::s
   for (int64_t r = 0; r < dims[0]; ++r) {
     const auto label = int32_t(r % classes);
     const auto* bytes = reinterpret_cast<const uint8_t*>(&label);
-    y.data.insert(y.data.end(), bytes, bytes + sizeof label);
+    y.data.append({bytes, sizeof label});
     for (int64_t i = 0; i < each; ++i) {
       float v = float(random.next() >> 40) * 0x1p-23f - 1;
       if (i % width == label % width) v += label < width ? 1.0f : -1.0f;
       bytes = reinterpret_cast<const uint8_t*>(&v);
-      x.data.insert(x.data.end(), bytes, bytes + sizeof v);
+      x.data.append({bytes, sizeof v});
     }
   }
   write_npy(folder + "/" + name, x);

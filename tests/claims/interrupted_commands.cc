@@ -115,8 +115,8 @@ class Interrupted {
   void slow_step() {
     tools::NpyArray x = tools::read_npy(bench_.data), y = tools::read_npy(bench_.labels);
     for (tools::NpyArray* array : {&x, &y}) {
-      const std::vector<uint8_t> once = array->data;
-      for (int i = 1; i < 128; ++i) array->data.insert(array->data.end(), once.begin(), once.end());
+      const tools::ElementBytes once = array->data;
+      for (int i = 1; i < 128; ++i) array->data.append(once);
       array->dims[0] *= 128;
     }
     tools::write_npy(bench_.path("many_x.npy"), x);

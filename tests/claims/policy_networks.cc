@@ -30,7 +30,7 @@ PolicyNetwork calibrated(const std::string& name, const std::string& path,
   array.dims[0] = int64_t(samples.size());
   for (const std::vector<float>& sample : samples) {
     network.inputs.push_back(bytes_of(sample));
-    array.data.insert(array.data.end(), network.inputs.back().begin(), network.inputs.back().end());
+    array.data.append(network.inputs.back());
   }
   network.calibration = calibrate(network.graph, make_samples(network.graph, {array}),
                                   {.fitted = [](const Node& node) { return node.layer != kNone; }});

@@ -31,7 +31,7 @@ Calibration calibrated() {
   for (int s = 0; s < kSamples; ++s) {
     const std::vector<float> x = sample(s);
     const auto* first = reinterpret_cast<const uint8_t*>(x.data());
-    array.data.insert(array.data.end(), first, first + x.size() * sizeof(float));
+    array.data.append({first, x.size() * sizeof(float)});
   }
   return calibrate(graph, make_samples(graph, {array}),
                    {.fitted = [](const Node& node) { return node.layer != kNone; }});

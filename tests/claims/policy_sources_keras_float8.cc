@@ -107,7 +107,7 @@ void inference_learns_nothing(Checks& c) {
 Calibration calibrated(const Graph& network, const std::vector<float>& sample) {
   NpyArray array{ElementType::kFloat32, network.values[size_t(network.inputs[0].value)].dims, {}, "x"};
   const auto* bytes = reinterpret_cast<const uint8_t*>(sample.data());
-  array.data.assign(bytes, bytes + sample.size() * sizeof(float));
+  array.data = ElementBytes(bytes, bytes + sample.size() * sizeof(float));
   SampleOptions sampling;
   sampling.may_be_equal = true;
   return calibrate(network, make_samples(network, {array}, sampling));

@@ -63,7 +63,7 @@ NpyArray stacked(const Sampled& network) {
   array.dims[0] = int64_t(network.calibrated.size());
   for (const std::vector<float>& sample : network.calibrated) {
     const std::vector<uint8_t> bytes = bytes_of_floats(sample);
-    array.data.insert(array.data.end(), bytes.begin(), bytes.end());
+    array.data.append(bytes);
   }
   return array;
 }

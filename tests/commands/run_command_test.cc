@@ -43,7 +43,7 @@ class run_command : public testing::Test {
     NpyArray array = {ElementType::kFloat32, dims, {}};
     const std::vector<float> data(size_t(array.elements()), value);
     const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
-    array.data.assign(bytes, bytes + data.size() * sizeof(float));
+    array.data = ElementBytes(bytes, bytes + data.size() * sizeof(float));
     return array;
   }
 
@@ -103,7 +103,7 @@ TEST_F(run_command, takes_samples_stacked_on_a_new_axis_or_on_the_first) {
 TEST_F(run_command, raw_bytes_are_the_elements_alone) {
   const NpyArray x = reals({2, 1, 8, 8}, 3);
   write_npy(directory_ / "x.npy", x);
-  write_bytes(directory_ / "x.bin", x.data);
+  write_bytes(directory_ / "x.bin", {x.data.begin(), x.data.end()});
   const ToolRun npy = run_tool({"run", digits(), "--input", directory_ / "x.npy", "--output", directory_ / "a"});
   const ToolRun bin = run_tool({"run", digits(), "--input", directory_ / "x.bin", "--output", directory_ / "b"});
   ASSERT_EQ(npy.exit_code + bin.exit_code, 0) << npy.err << bin.err;
@@ -196,7 +196,7 @@ TEST_F(run_command, refuses_another_shape_or_type) {
   for (int i = 0; i < 64; ++i) {
     const double value = 0.1;
     const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
-    tenths.data.insert(tenths.data.end(), bytes, bytes + sizeof value);
+    tenths.data.append({bytes, sizeof value});
   }
   expect_refusal(run(tenths, "--cast-inputs"), 3, "element 0 is 0.1");
 }

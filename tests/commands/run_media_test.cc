@@ -78,7 +78,7 @@ TEST_F(run_media, a_picture_becomes_what_the_network_reads_of_it) {
   for (const uint8_t x : grey.data) {
     const float value = (float(x) - 10) / 16;
     const auto* at = reinterpret_cast<const uint8_t*>(&value);
-    reals.data.insert(reals.data.end(), at, at + sizeof value);
+    reals.data.append({at, sizeof value});
   }
   write_npy(directory_ / "reals.npy", reals);
   const std::string model = convert({"--normalize", "pixels=10,16"});
@@ -126,7 +126,7 @@ TEST_F(run_media, colours_behind_an_alpha_channel_stay_as_they_are) {
   write_png(directory_ / "clear.png", clear);
   NpyArray opaque = {ElementType::kUint8, {5, 7, 3}, {}};
   for (size_t i = 0; i < clear.data.size(); ++i)
-    if (i % 4 != 3) opaque.data.push_back(clear.data[i]);
+    if (i % 4 != 3) opaque.data.append(std::vector<uint8_t>{clear.data[i]});
   EXPECT_EQ(read_picture(directory_ / "clear.png", 3).data, opaque.data);
   write_png(directory_ / "opaque.png", opaque);
   EXPECT_EQ(read_picture(directory_ / "clear.png", 1).data, read_picture(directory_ / "opaque.png", 1).data);
@@ -158,7 +158,7 @@ TEST_F(run_media, sounds_are_read_sample_for_sample) {
   for (size_t i = 0; i < 64; ++i) {
     const float value = 0.5f;
     const auto* at = reinterpret_cast<const uint8_t*>(&value);
-    half.data.insert(half.data.end(), at, at + sizeof value);
+    half.data.append({at, sizeof value});
   }
   write_npy(directory_ / "half.npy", half);
   const std::string model = convert({});

@@ -99,7 +99,7 @@ TEST(npy, fortran_order_becomes_c_order) {
   EXPECT_EQ(array.values<float>(), (std::vector<float>{0, 2, 4, 1, 3, 5}));
   Bytes counted(24);
   for (size_t i = 0; i < 24; ++i) counted[i] = uint8_t(i);
-  const Bytes cube = parse_npy(npy("'|u1'", "True", "(2, 3, 4)", counted), "x.npy").data;
+  const ElementBytes cube = parse_npy(npy("'|u1'", "True", "(2, 3, 4)", counted), "x.npy").data;
   for (size_t i = 0; i < 2; ++i)
     for (size_t j = 0; j < 3; ++j)
       for (size_t k = 0; k < 4; ++k) EXPECT_EQ(cube[(i * 3 + j) * 4 + k], i + 2 * j + 6 * k);

@@ -43,7 +43,7 @@ std::vector<uint8_t> described(const std::vector<uint8_t>& metadata) {
 
 // A zip archive of one text: that of a .npz, whose member is named so.
 std::vector<uint8_t> zipped(const std::string& text) {
-  NpyArray array = {ElementType::kUint8, {int64_t(text.size())}, {text.begin(), text.end()}};
+  NpyArray array = {ElementType::kUint8, {int64_t(text.size())}, ElementBytes(text.begin(), text.end())};
   return npz_bytes({{"labels", array}});
 }
 

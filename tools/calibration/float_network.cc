@@ -102,9 +102,10 @@ FloatNetwork::FloatNetwork(const Graph& simplified)
 
 void FloatNetwork::run(const Samples& samples, int64_t sample) {
   for (uint32_t i = 0; i < samples.inputs.size(); ++i) {
-    const std::vector<uint8_t>& data = samples.inputs[i].data;
+    const ElementBytes& data = samples.inputs[i].data;
     const size_t bytes = data.size() / size_t(samples.count);
     std::memcpy(bound_.program().input(i).data(), data.data() + size_t(sample) * bytes, bytes);
+    data.passed(bytes);
   }
   const ProgramView& view = bound_.program().view();
   const bool one_row = view.batch > 1 && (model_.model().tensors()[view.inputs[0]].flags & kBatched) != 0;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "tools/base/format.h"
 #include "tools/base/names.h"
@@ -33,16 +34,20 @@ std::string input_text(const Graph& graph, size_t input) {
 
 // Codes of the source's quantizer as reals.
 NpyArray decoded(NpyArray array, const Quantizer& quantizer) {
-  Value codes;
-  codes.name = array.place;
-  codes.dims = array.dims;
-  codes.quantizer = quantizer;
-  codes.stored = array.type;
-  codes.data = std::make_shared<const std::vector<uint8_t>>(std::move(array.data));
-  const std::vector<float> x = reals(codes);
+  const size_t size = element_bits(array.type) / 8;
+  array.data = in_parts(array.data, size, [&](std::span<const uint8_t> part, size_t) {
+    Value codes;
+    codes.name = array.place;
+    codes.dims = {int64_t(part.size() / size)};
+    codes.quantizer = quantizer;
+    codes.stored = array.type;
+    codes.data = std::make_shared<const std::vector<uint8_t>>(part.begin(), part.end());
+    const std::vector<float> x = reals(codes);
+    std::vector<uint8_t> bytes(x.size() * sizeof(float));
+    std::memcpy(bytes.data(), x.data(), bytes.size());
+    return bytes;
+  });
   array.type = ElementType::kFloat32;
-  array.data.resize(x.size() * sizeof(float));
-  if (!x.empty()) std::memcpy(array.data.data(), x.data(), array.data.size());
   return array;
 }
 
@@ -52,7 +57,7 @@ NpyArray typed(const Graph& graph, size_t input, NpyArray array, const SampleOpt
   const bool coded = v.quantizer && v.quantizer->scale.size() == 1;
   if (coded && array.type == v.quantizer->codes) return decoded(std::move(array), *v.quantizer);
   if (options.cast) {
-    array.data = cast_elements(array.data, array.type, v.type, array.place);
+    array.data = cast(array, v.type);
     array.type = v.type;
     return array;
   }
@@ -95,7 +100,7 @@ std::string element_text(const NpyArray& array, size_t i) {
 }
 
 // The codes' reals, one step more on each side: a number beyond was never seen by the network.
-void check_quantizer(const Graph& graph, size_t input, const NpyArray& array, std::span<const float> x) {
+void check_quantizer(const Graph& graph, size_t input, const NpyArray& array, std::span<const float> x, size_t first) {
   const Value& v = value_of(graph, input);
   if (!v.quantizer || v.quantizer->scale.size() != 1) return;
   const Quantizer& q = *v.quantizer;
@@ -106,19 +111,26 @@ void check_quantizer(const Graph& graph, size_t input, const NpyArray& array, st
     if (double(x[i]) < low - scale || double(x[i]) > high + scale)
       throw Error(kBadInput, array.place,
                   fmt::format("{} is {}, but the network codes its input {} for [{:.6g}, {:.6g}]",
-                              element_text(array, i), x[i], graph.inputs[input].name, low, high),
+                              element_text(array, first + i), x[i], graph.inputs[input].name, low, high),
                   "scale the samples as the network's own data were");
 }
 
 // Returns true if the numbers differ among themselves.
 bool check_numbers(const Graph& graph, size_t input, const NpyArray& array) {
   if (array.type != ElementType::kFloat32) return true;
-  const std::vector<float> x = array.values<float>();
-  for (size_t i = 0; i < x.size(); ++i)
-    if (!std::isfinite(x[i]))
-      throw Error(kBadInput, array.place, fmt::format("{} is {}", element_text(array, i), x[i]));
-  check_quantizer(graph, input, array, x);
-  return std::any_of(x.begin(), x.end(), [&](float f) { return f != x[0]; });
+  bool differ = false;
+  std::optional<float> one;
+  each_part(array.data, sizeof(float), [&](std::span<const uint8_t> part, size_t first) {
+    std::vector<float> x(part.size() / sizeof(float));
+    std::memcpy(x.data(), part.data(), part.size());
+    for (size_t i = 0; i < x.size(); ++i)
+      if (!std::isfinite(x[i]))
+        throw Error(kBadInput, array.place, fmt::format("{} is {}", element_text(array, first + i), x[i]));
+    check_quantizer(graph, input, array, x, first);
+    if (!one) one = x[0];
+    differ = differ || std::ranges::any_of(x, [&](float f) { return f != *one; });
+  });
+  return differ;
 }
 
 NpyCheck check_of(const Graph& graph, size_t input) {
@@ -171,7 +183,7 @@ NpyArray joined(const Graph& graph, const std::vector<fs::path>& files, const Sa
       continue;
     }
     all.dims[0] += array.dims[0];
-    all.data.insert(all.data.end(), array.data.begin(), array.data.end());
+    each_part(array.data, 1, [&](std::span<const uint8_t> part, size_t) { all.data.append(part); });
     if (all.data.size() > kMostNpyBytes) throw Error(kUnsupported, file.string(), "makes more than 4 GiB of samples");
   }
   all.place = files.front().parent_path().string();

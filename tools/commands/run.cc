@@ -261,9 +261,13 @@ void warn_of_nan(const LoadedModel& model, uint32_t program, const RunInputs& in
   const ProgramView view = model.model().program(program);
   for (uint32_t i = 0; i < view.inputs.size(); ++i) {
     const ElementType type = model.model().tensors()[view.inputs[i]].element;
-    if (const std::optional<size_t> at = first_not_finite(inputs.data[i], type))
-      note(
-          fmt::format("warning: input {}: element {} is NaN or infinite", model.program_names(program).inputs[i], *at));
+    std::optional<size_t> bad;
+    each_part(inputs.data[i], std::max<size_t>(1, element_bits(type) / 8), [&](auto part, size_t first) {
+      if (const std::optional<size_t> at = bad ? std::nullopt : first_not_finite(part, type)) bad = first + *at;
+    });
+    if (bad)
+      note(fmt::format("warning: input {}: element {} is NaN or infinite", model.program_names(program).inputs[i],
+                       *bad));
   }
 }
 

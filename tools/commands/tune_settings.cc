@@ -47,8 +47,8 @@ uint32_t rows_at_once(const TuneOptions& o) {
 
 std::string hash_of(const Dataset& data) {
   std::string all;
-  for (const NpyArray& array : data.inputs) all += sha256(array.data);
-  all += sha256(data.labels.data);
+  for (const NpyArray& array : data.inputs) all += sha256_of_elements(array.data);
+  all += sha256_of_elements(data.labels.data);
   return sha256(std::span(reinterpret_cast<const uint8_t*>(all.data()), all.size()));
 }
 

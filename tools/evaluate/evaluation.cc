@@ -172,7 +172,8 @@ Outcome run_set(const LoadedModel& model, const LabelledSet& set, const RunChoic
   const ProgramNames names = model.program_names(program);
   std::vector<NpyArray> arrays = arrays_for(names.inputs, set.data, notes);
   const std::optional<Scales> codes = choice.codes ? choice.codes : input_codes(model, choice.target);
-  std::vector<double> inputs = arrays.empty() ? std::vector<double>() : real_inputs(arrays[0], codes);
+  const bool reconstructs = set.metric.kind == Metric::Kind::kAuc && !arrays.empty();  // nothing else reads the inputs
+  std::vector<double> inputs = reconstructs ? real_inputs(arrays[0], codes) : std::vector<double>();
   for (size_t i = 0; i < arrays.size(); ++i)
     arrays[i] = fit_input(model, view.inputs[i], names.inputs[i], std::move(arrays[i]),
                           {.cast = choice.cast, .codes = codes}, notes);

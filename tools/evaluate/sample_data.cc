@@ -12,7 +12,7 @@
 namespace nacre::tools {
 namespace {
 
-NpyArray with(const NpyArray& array, ElementType type, std::vector<uint8_t> data) {
+NpyArray with(const NpyArray& array, ElementType type, ElementBytes data) {
   return {.type = type, .dims = array.dims, .data = std::move(data), .place = array.place};
 }
 
@@ -53,8 +53,8 @@ NpyArray select_rows(const NpyArray& array, std::span<const int64_t> rows, const
     if (rows[i] < 0 || rows[i] >= count)
       throw Error(kBadInput, place, fmt::format("index {} is {}, but {} has {} rows", i, rows[i], array.place, count),
                   "give indices of rows, from 0");
-    const auto first = array.data.begin() + std::ptrdiff_t(size_t(rows[i]) * row_bytes);
-    selected.data.insert(selected.data.end(), first, first + std::ptrdiff_t(row_bytes));
+    selected.data.append(std::span(array.data).subspan(size_t(rows[i]) * row_bytes, row_bytes));
+    array.data.passed(row_bytes);
   }
   selected.dims[0] = int64_t(rows.size());
   return selected;
@@ -77,8 +77,7 @@ void require_integers(const NpyArray& array) {
 
 std::vector<int64_t> integers_of(const NpyArray& array) {
   require_integers(array);
-  NpyArray wide =
-      with(array, ElementType::kInt64, cast_elements(array.data, array.type, ElementType::kInt64, array.place));
+  const NpyArray wide = with(array, ElementType::kInt64, cast(array, ElementType::kInt64));
   return wide.values<int64_t>();
 }
 
@@ -107,20 +106,19 @@ NpyArray fit_input(const LoadedModel& model, uint32_t tensor, const std::string&
   const bool to_codes = is_code_of_reals(wanted) && scales;
   if (is_code_of_reals(array.type) && fit.codes && !to_codes) {
     note("codes are taken as " + quantizer_text(fit.codes->scale[0], fit.codes->zero[0]));
-    array = with(array, ElementType::kFloat32,
-                 dequantize_elements(array.data, array.type, fit.codes->scale[0], fit.codes->zero[0]));
+    array = with(array, ElementType::kFloat32, dequantized(array, fit.codes->scale[0], fit.codes->zero[0]));
   } else if (fit.cast && array.type != ElementType::kFloat32) {
     const ElementType way = to_codes || is_other_float(wanted) ? ElementType::kFloat32 : wanted;
-    array = with(array, way, cast_elements(array.data, array.type, way, array.place));
+    array = with(array, way, cast(array, way));
   }
   if (array.type == wanted) return array;
   if (array.type == ElementType::kFloat32 && to_codes) {
     note(fmt::format("quantized, code = round(x / {}) {:+},", scales->scale[0], scales->zero[0]));
-    return with(array, wanted, quantize_elements(array.data, wanted, scales->scale[0], scales->zero[0], array.place));
+    return with(array, wanted, quantized(array, wanted, scales->scale[0], scales->zero[0]));
   }
   if (array.type == ElementType::kFloat32 && is_other_float(wanted)) {
     note(fmt::format("rounded to {}", name_of(wanted)));
-    return with(array, wanted, round_elements(array.data, wanted, array.place));
+    return with(array, wanted, rounded(array, wanted));
   }
   throw Error(
       kBadInput, array.place,

@@ -66,9 +66,10 @@ NpyArray parse_idx(std::span<const uint8_t> bytes, const std::string& place) {
     throw Error(kBadInput, place,
                 fmt::format("has {} bytes of elements, its dimensions {} need {}", grouped(bytes.size() - start),
                             dims_text(array.dims), grouped(wanted)));
-  array.data.assign(bytes.begin() + std::ptrdiff_t(start), bytes.end());
-  for (size_t at = 0; size > 1 && at < array.data.size(); at += size)
-    std::reverse(array.data.begin() + std::ptrdiff_t(at), array.data.begin() + std::ptrdiff_t(at + size));
+  std::vector<uint8_t> elements(bytes.begin() + std::ptrdiff_t(start), bytes.end());
+  for (size_t at = 0; size > 1 && at < elements.size(); at += size)
+    std::reverse(elements.begin() + std::ptrdiff_t(at), elements.begin() + std::ptrdiff_t(at + size));
+  array.data = std::move(elements);
   return array;
 }
 

@@ -54,7 +54,9 @@ auto plain(T value) {
 }
 
 template <class T>
-constexpr bool kReal = std::is_floating_point_v<T> || requires(T value) { value.bits; };
+constexpr bool kReal = std::is_floating_point_v<T> || requires(T value) {
+  value.bits;
+};
 
 // `value` as a To. A 64-bit integer that double rounds is none of a small format's numbers, rounded or not.
 template <class To, class From>
@@ -79,13 +81,14 @@ bool holds(From value) {
 }
 
 template <class From, class To>
-std::vector<uint8_t> cast(std::span<const uint8_t> data, const std::string& place) {
+std::vector<uint8_t> cast(std::span<const uint8_t> data, const std::string& place, size_t first) {
   const size_t count = data.size() / sizeof(From);
   std::vector<uint8_t> result(count * sizeof(To));
   for (size_t i = 0; i < count; ++i) {
     const auto value = plain(load<From>(data.data() + i * sizeof(From)));
     if (!holds<To>(value))
-      throw Error(kBadInput, place, fmt::format("element {} is {}, which the input's type cannot hold", i, value),
+      throw Error(kBadInput, place,
+                  fmt::format("element {} is {}, which the input's type cannot hold", first + i, value),
                   "convert the file to the input's type in the way that is wanted");
     const To converted = convert<To>(value);
     std::memcpy(result.data() + i * sizeof(To), &converted, sizeof converted);
@@ -96,27 +99,29 @@ std::vector<uint8_t> cast(std::span<const uint8_t> data, const std::string& plac
 }  // namespace
 
 std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, ElementType codes, float scale, int32_t zero,
-                                       const std::string& place) {
+                                       const std::string& place, size_t first) {
   const size_t count = float32.size() / sizeof(float), size = element_bits(codes) / 8;
   const double end = codes == ElementType::kInt16 ? 32768 : 128;
   std::vector<uint8_t> made(count * size);
   for (size_t i = 0; i < count; ++i) {
     const float x = load<float>(float32.data() + i * sizeof(float));
-    if (!std::isfinite(x)) throw Error(kBadInput, place, fmt::format("element {} is {}, which has no code", i, x));
+    if (!std::isfinite(x))
+      throw Error(kBadInput, place, fmt::format("element {} is {}, which has no code", first + i, x));
     const auto code = int16_t(std::clamp(double(std::round(x / scale)) + zero, -end, end - 1));
     std::memcpy(made.data() + i * size, &code, size);  // little-endian: the low byte comes first
   }
   return made;
 }
 
-std::vector<uint8_t> round_elements(std::span<const uint8_t> float32, ElementType to, const std::string& place) {
+std::vector<uint8_t> round_elements(std::span<const uint8_t> float32, ElementType to, const std::string& place,
+                                    size_t first) {
   return with_type(to, place, [&]<class To>(To) {
     std::vector<uint8_t> rounded(float32.size() / sizeof(float) * sizeof(To));
     for (size_t i = 0; i < float32.size() / sizeof(float); ++i) {
       const float x = load<float>(float32.data() + i * sizeof(float));
       const To y = convert<To>(x);
       if (std::isfinite(x) && !std::isfinite(double(plain(y))))
-        throw Error(kBadInput, place, fmt::format("element {} is {}, beyond {}", i, x, name_of(to)));
+        throw Error(kBadInput, place, fmt::format("element {} is {}, beyond {}", first + i, x, name_of(to)));
       std::memcpy(rounded.data() + i * sizeof y, &y, sizeof y);
     }
     return rounded;
@@ -135,9 +140,9 @@ std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> data, ElementT
 }
 
 std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to,
-                                   const std::string& place) {
+                                   const std::string& place, size_t first) {
   return with_type(from, place, [&]<class From>(From) {
-    return with_type(to, place, [&]<class To>(To) { return cast<From, To>(data, place); });
+    return with_type(to, place, [&]<class To>(To) { return cast<From, To>(data, place, first); });
   });
 }
 
@@ -149,6 +154,30 @@ std::optional<size_t> first_not_finite(std::span<const uint8_t> data, ElementTyp
     for (size_t i = 0; i < data.size() / sizeof(T); ++i)
       if (!std::isfinite(double(plain(load<T>(&data[i * sizeof(T)]))))) return i;
     return std::nullopt;
+  });
+}
+
+ElementBytes quantized(const NpyArray& float32, ElementType codes, float scale, int32_t zero) {
+  return in_parts(float32.data, sizeof(float), [&](std::span<const uint8_t> part, size_t first) {
+    return quantize_elements(part, codes, scale, zero, float32.place, first);
+  });
+}
+
+ElementBytes rounded(const NpyArray& float32, ElementType to) {
+  return in_parts(float32.data, sizeof(float), [&](std::span<const uint8_t> part, size_t first) {
+    return round_elements(part, to, float32.place, first);
+  });
+}
+
+ElementBytes dequantized(const NpyArray& codes, float scale, int32_t zero) {
+  return in_parts(codes.data, element_bits(codes.type) / 8, [&](std::span<const uint8_t> part, size_t) {
+    return dequantize_elements(part, codes.type, scale, zero);
+  });
+}
+
+ElementBytes cast(const NpyArray& array, ElementType to) {
+  return in_parts(array.data, element_bits(array.type) / 8, [&](std::span<const uint8_t> part, size_t first) {
+    return cast_elements(part, array.type, to, array.place, first);
   });
 }
 
@@ -164,7 +193,7 @@ ElementType numpy_type(ElementType type) {
 NpyArray in_numpy_type(NpyArray array) {
   const ElementType type = numpy_type(array.type);
   if (type == array.type) return array;
-  array.data = cast_elements(array.data, array.type, type, array.place);
+  array.data = cast(array, type);
   array.type = type;
   return array;
 }

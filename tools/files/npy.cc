@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "tools/base/names.h"
+#include "tools/base/progress.h"
 #include "tools/files/atomic_file.h"
 
 namespace nacre::tools {
@@ -154,14 +155,18 @@ std::optional<uint64_t> bytes_of(ElementType type, const std::vector<int64_t>& d
 }
 
 // y[i0, i1, ...] in C order from x in Fortran order, where axis 0 is the fastest.
-std::vector<uint8_t> c_order(std::span<const uint8_t> x, const std::vector<int64_t>& dims, size_t size) {
-  std::vector<uint8_t> y(x.size());
+ElementBytes c_order(const ElementBytes& x, const std::vector<int64_t>& dims, size_t size) {
+  ElementBytes y;
+  y.resize(x.size());
+  uint8_t* const target = y.data();
   std::vector<size_t> stride(dims.size(), size);
   for (size_t axis = 1; axis < dims.size(); ++axis) stride[axis] = stride[axis - 1] * size_t(dims[axis - 1]);
   std::vector<int64_t> index(dims.size());
   size_t from = 0;
   for (size_t to = 0; to < y.size(); to += size) {
-    std::memcpy(&y[to], &x[from], size);
+    std::memcpy(target + to, &x[from], size);
+    x.passed(size);
+    y.passed(size);
     for (size_t axis = dims.size(); axis-- > 0;) {
       from += stride[axis];
       if (++index[axis] < dims[axis]) break;
@@ -205,13 +210,17 @@ Header parse_header(std::span<const uint8_t> bytes, const std::string& place) {
 }
 
 // Memory grows with what is really there, not with what the header promises.
-std::vector<uint8_t> read_elements(const NpyBytes& bytes, uint64_t wanted, const std::string& place) {
-  constexpr uint64_t kFirst = 1 << 24;
-  std::vector<uint8_t> data;
+ElementBytes read_elements(const NpyBytes& bytes, uint64_t wanted, const std::string& place) {
+  constexpr uint64_t kAtOnce = 1 << 24;
+  ElementBytes data;
+  std::optional<Progress> progress;
+  if (wanted > ElementBytes::kMostHeldBytes) progress.emplace("read", wanted >> 20);
   while (data.size() < wanted) {
     const size_t at = data.size();
-    data.resize(size_t(std::min(wanted, std::max(kFirst, 2 * uint64_t{at}))));
-    const size_t count = bytes.read(std::span(data).subspan(at));
+    data.resize(size_t(std::min(wanted, at + kAtOnce)));
+    const size_t count = bytes.read(std::span(data.data() + at, data.size() - at));
+    data.passed(count);
+    if (progress) progress->show(data.size() >> 20, "MiB");
     if (at + count == data.size()) continue;
     throw Error(kBadInput, place,
                 "has " + std::to_string(at + count) + " bytes of elements, its shape needs " + std::to_string(wanted));
@@ -244,9 +253,11 @@ NpyArray read_npy(const NpyBytes& bytes, const std::string& place, const std::fu
                     std::to_string(*wanted));
   if (head.size() + *wanted > bytes.most) throw Error(kUnsupported, place, "unpacks to more bytes than allowed");
   array.data = read_elements(bytes, *wanted, place);
-  if (array.type == ElementType::kBool &&
-      std::any_of(array.data.begin(), array.data.end(), [](uint8_t b) { return b > 1; }))
-    throw Error(kBadInput, place, "has a bool that is neither 0 nor 1");
+  if (array.type == ElementType::kBool)
+    each_part(array.data, 1, [&](std::span<const uint8_t> part, size_t) {
+      if (std::ranges::any_of(part, [](uint8_t b) { return b > 1; }))
+        throw Error(kBadInput, place, "has a bool that is neither 0 nor 1");
+    });
   if (header.fortran_order && array.dims.size() > 1)
     array.data = c_order(array.data, array.dims, element_bits(array.type) / 8);
   return array;

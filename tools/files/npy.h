@@ -18,6 +18,7 @@
 
 #include "engine/numeric/element.h"
 #include "tools/base/error.h"
+#include "tools/files/element_bytes.h"
 #include "tools/files/input_file.h"
 
 namespace nacre::tools {
@@ -25,8 +26,8 @@ namespace nacre::tools {
 struct NpyArray {
   ElementType type = ElementType::kNone;
   std::vector<int64_t> dims;
-  std::vector<uint8_t> data;  // little-endian elements in C order
-  std::string place = {};     // where it was read, for errors
+  ElementBytes data;       // little-endian elements in C order
+  std::string place = {};  // where it was read, for errors
 
   int64_t elements() const {
     int64_t product = 1;

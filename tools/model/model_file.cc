@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "engine/base/crc32c.h"
 #include "model_generated.h"
@@ -14,12 +15,26 @@ namespace {
 
 using flatbuffers::Offset;
 
+void require_digest(bool done) {
+  if (!done) throw Error(kFailed, "SHA-256", "the library refused");
+}
+
 std::vector<uint8_t> digest(std::span<const uint8_t> bytes) {
   std::vector<uint8_t> hash(32);
   unsigned length = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), hash.data(), &length, EVP_sha256(), nullptr) != 1 || length != hash.size())
-    throw Error(kFailed, "SHA-256", "the library refused");
+  require_digest(EVP_Digest(bytes.data(), bytes.size(), hash.data(), &length, EVP_sha256(), nullptr) == 1 &&
+                 length == hash.size());
   return hash;
+}
+
+std::string in_hexadecimal(std::span<const uint8_t> bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const uint8_t byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
 }
 
 template <class Record, class T>
@@ -126,14 +141,19 @@ std::vector<uint8_t> pack(const ModelTables& tables, const flatbuffers::Detached
 
 }  // namespace
 
-std::string sha256(std::span<const uint8_t> bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const uint8_t byte : digest(bytes)) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+std::string sha256(std::span<const uint8_t> bytes) { return in_hexadecimal(digest(bytes)); }
+
+std::string sha256_of_elements(const ElementBytes& bytes) {
+  const auto free_context = [](EVP_MD_CTX* context) { EVP_MD_CTX_free(context); };
+  const std::unique_ptr<EVP_MD_CTX, decltype(free_context)> context(EVP_MD_CTX_new(), free_context);
+  require_digest(context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);
+  each_part(bytes, 1, [&](std::span<const uint8_t> part, size_t) {
+    require_digest(EVP_DigestUpdate(context.get(), part.data(), part.size()) == 1);
+  });
+  std::vector<uint8_t> hash(32);
+  unsigned length = 0;
+  require_digest(EVP_DigestFinal_ex(context.get(), hash.data(), &length) == 1 && length == hash.size());
+  return in_hexadecimal(hash);
 }
 
 std::vector<uint8_t> model_file(const ModelTables& tables, std::span<const ProgramSource> sources,

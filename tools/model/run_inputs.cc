@@ -43,7 +43,7 @@ int64_t elements_of(const TensorRecord& record) {
 }
 
 struct Samples {
-  std::vector<uint8_t> data;
+  ElementBytes data;
   uint64_t runs;
   uint32_t last_rows;
 };
@@ -73,17 +73,17 @@ Samples split_shape(const Target& target, const std::string& file, const std::ve
               "give that shape, or several samples of it stacked on axis 0");
 }
 
-std::vector<uint8_t> to_type(const Target& target, const std::string& file, NpyArray array,
-                             const InputOptions& options) {
+ElementBytes to_type(const Target& target, const std::string& file, NpyArray array, const InputOptions& options) {
+  array.place = file;
   const ElementType wanted = target.record().element;
   const std::optional<Scales> scales = target.model.scales(target.id);
   const bool codes = scales && array.type == ElementType::kFloat32 && is_code_of_reals(wanted);
-  if (options.quantize && codes) return quantize_elements(array.data, wanted, scales->scale[0], scales->zero[0], file);
+  if (options.quantize && codes) return quantized(array, wanted, scales->scale[0], scales->zero[0]);
   if (array.type == wanted) return std::move(array.data);
   const bool small = wanted == ElementType::kFloat16 || wanted == ElementType::kBfloat16;
   if (options.quantize && array.type == ElementType::kFloat32 && (small || wanted == ElementType::kFloat64))
-    return round_elements(array.data, wanted, file);
-  if (options.cast) return cast_elements(array.data, array.type, wanted, file);
+    return rounded(array, wanted);
+  if (options.cast) return cast(array, wanted);
   const std::string fact = fmt::format("holds {}, but {}", name_of(array.type), target.text());
   if (codes)
     throw Error(kBadInput, file, fmt::format("{}, {}", fact, quantizer_text(scales->scale[0], scales->zero[0])),
@@ -124,8 +124,8 @@ std::vector<float> listed_numbers(const Target& target, const std::string& what)
 
 // What the network reads of raw numbers x: (x - mean) / std, of each channel or of all; and its codes.
 // `channels` change fastest.
-std::vector<uint8_t> normalised(const Target& target, const std::string& file, std::span<const float> raw,
-                                size_t channels, bool required) {
+ElementBytes normalised(const Target& target, const std::string& file, std::span<const float> raw, size_t channels,
+                        bool required) {
   const std::vector<float> mean = listed_numbers(target, "mean"), std = listed_numbers(target, "std");
   const auto fits = [&](const std::vector<float>& list) { return list.size() == 1 || list.size() == channels; };
   const bool known = fits(mean) && fits(std);
@@ -178,10 +178,11 @@ Samples read_picture_samples(const Target& target, const std::string& file) {
   }
   if (!shape.channels_first || c == 1) return samples;
   const size_t bytes = samples.data.size() / picture.data.size();
-  std::vector<uint8_t> planes(samples.data.size());
+  const std::span<const uint8_t> together = samples.data;
+  std::vector<uint8_t> planes(together.size());
   for (size_t i = 0; i < pixels; ++i)
     for (size_t k = 0; k < c; ++k)
-      std::memcpy(&planes[(k * pixels + i) * bytes], &samples.data[(i * c + k) * bytes], bytes);
+      std::memcpy(&planes[(k * pixels + i) * bytes], &together[(i * c + k) * bytes], bytes);
   samples.data = std::move(planes);
   return samples;
 }
@@ -298,6 +299,7 @@ std::vector<Given> given_inputs(const std::vector<std::string>& names, const Inp
 
 std::span<const uint8_t> RunInputs::sample(uint32_t input, uint64_t run, uint64_t bytes) const {
   const std::span<const uint8_t> all = data[input];
+  data[input].passed(size_t(bytes));
   return all.subspan(size_t(run * bytes), size_t(std::min<uint64_t>(bytes, all.size() - run * bytes)));
 }
 
@@ -323,7 +325,7 @@ RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOpt
                   fmt::format("add --input {}=FILE.npy, or --seed N for random numbers", names[i]));
     Samples samples = {{}, 1, 0};
     if (given[i].none()) {
-      samples.data.assign(seeded.begin() + std::ptrdiff_t(at), seeded.begin() + std::ptrdiff_t(at + bytes));
+      samples.data.append(std::span(seeded).subspan(at, bytes));
     } else {
       samples = given[i].array ? samples_of(target, given[i].file, std::move(*given[i].array), options)
                                : read_samples(target, given[i].file, options);

@@ -22,7 +22,7 @@ struct InputOptions {
 
 // Samples lie one after the other. A program takes a batch of rows at a time; the last run may have fewer.
 struct RunInputs {
-  std::vector<std::vector<uint8_t>> data;  // per input of the program
+  std::vector<ElementBytes> data;  // per input of the program
   uint64_t runs = 1;
   uint32_t batch = 1;      // rows of a run
   uint32_t last_rows = 0;  // of the last run; 0: all

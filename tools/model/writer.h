@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/model/model.h"
+#include "tools/files/element_bytes.h"
 #include "tools/graph/graph.h"
 #include "tools/graph/operands.h"
 
@@ -37,5 +38,6 @@ std::vector<uint8_t> write_model(std::span<const ProgramSource> programs, const 
 
 // Lower-case hexadecimal SHA-256.
 std::string sha256(std::span<const uint8_t> bytes);
+std::string sha256_of_elements(const ElementBytes& bytes);  // the same, read part by part
 
 }  // namespace nacre::tools

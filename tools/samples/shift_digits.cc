@@ -45,9 +45,7 @@ NpyArray rows_of(const NpyArray& array, const std::vector<size_t>& rows) {
   NpyArray taken = array;
   taken.dims[0] = int64_t(rows.size());
   taken.data.clear();
-  for (const size_t row : rows)
-    taken.data.insert(taken.data.end(), array.data.begin() + std::ptrdiff_t(row * bytes),
-                      array.data.begin() + std::ptrdiff_t((row + 1) * bytes));
+  for (const size_t row : rows) taken.data.append(std::span(array.data).subspan(size_t(row) * bytes, bytes));
   return taken;
 }
 

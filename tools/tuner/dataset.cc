@@ -172,8 +172,7 @@ void fit_shape(const SampleSpec& spec, NpyArray& array, bool any_shape) {
   array.dims.insert(array.dims.end(), spec.dims.begin(), spec.dims.end());
 }
 
-std::vector<uint8_t> from_float64(const std::vector<uint8_t>& data, ElementType to) {
-  if (to == ElementType::kFloat64) return data;
+std::vector<uint8_t> float32_of(std::span<const uint8_t> data) {
   std::vector<uint8_t> result(data.size() / 2);
   for (size_t i = 0; i < data.size() / sizeof(double); ++i) {
     double x;
@@ -186,11 +185,16 @@ std::vector<uint8_t> from_float64(const std::vector<uint8_t>& data, ElementType 
 
 NpyArray scaled(const NpyArray& array, double scale) {
   NpyArray product = {.type = ElementType::kFloat64, .dims = array.dims, .data = {}, .place = array.place};
-  product.data.reserve(size_t(array.elements()) * sizeof(double));
-  for_each_number(array, [&](size_t, double x) {
-    const double y = scale * x;
-    const auto* bytes = reinterpret_cast<const uint8_t*>(&y);
-    product.data.insert(product.data.end(), bytes, bytes + sizeof y);
+  const size_t size = element_bits(array.type) / 8;
+  product.data = in_parts(array.data, size, [&](std::span<const uint8_t> part, size_t first) {
+    std::vector<uint8_t> bytes = cast_elements(part, array.type, ElementType::kFloat64, array.place, first);
+    for (size_t at = 0; at < bytes.size(); at += sizeof(double)) {
+      double x;
+      std::memcpy(&x, &bytes[at], sizeof x);
+      x *= scale;
+      std::memcpy(&bytes[at], &x, sizeof x);
+    }
+    return bytes;
   });
   return product;
 }
@@ -211,22 +215,20 @@ NpyArray in_type_of(const SampleSpec& spec, NpyArray array, const TypeOptions& o
   if (options.scale) array = scaled(array, *options.scale);
   const bool decimal = options.decimal || options.scale;
   if (array.type == spec.type && !decimal) return array;
-  const auto as = [&](ElementType type, std::vector<uint8_t> data) {
+  const auto as = [&](ElementType type, ElementBytes data) {
     return NpyArray{.type = type, .dims = array.dims, .data = std::move(data), .place = array.place};
   };
   if (decimal && (real || coded)) {
     if (spec.type == ElementType::kFloat64) return array;
-    array = as(ElementType::kFloat32, from_float64(array.data, ElementType::kFloat32));
+    array = as(ElementType::kFloat32, in_parts(array.data, sizeof(double),
+                                               [](std::span<const uint8_t> part, size_t) { return float32_of(part); }));
     check_finite(array);
     if (spec.type == ElementType::kFloat32) return array;
   }
   if (array.type == ElementType::kFloat32 && coded)
-    return as(spec.type,
-              quantize_elements(array.data, spec.type, spec.scales->scale[0], spec.scales->zero[0], array.place));
-  if (array.type == ElementType::kFloat32 && real)
-    return as(spec.type, round_elements(array.data, spec.type, array.place));
-  if (options.cast || options.decimal)
-    return as(spec.type, cast_elements(array.data, array.type, spec.type, array.place));
+    return as(spec.type, quantized(array, spec.type, spec.scales->scale[0], spec.scales->zero[0]));
+  if (array.type == ElementType::kFloat32 && real) return as(spec.type, rounded(array, spec.type));
+  if (options.cast || options.decimal) return as(spec.type, cast(array, spec.type));
   throw Error(kBadInput, array.place, fmt::format("holds {}, but {}", name_of(array.type), spec_text(spec)),
               array.type == ElementType::kFloat64
                   ? "save it with numpy's astype(numpy.float32)"

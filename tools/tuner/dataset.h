@@ -55,6 +55,7 @@ struct Dataset {
  private:
   static std::span<const uint8_t> row_of(const NpyArray& array, int64_t index) {
     const size_t bytes = array.data.size() / size_t(array.dims[0]);
+    array.data.passed(bytes);
     return std::span(array.data).subspan(size_t(index) * bytes, bytes);
   }
 };

@@ -89,10 +89,7 @@ NpyArray fit_classes(const LabelSpec& spec, const NpyArray& array, bool decimal,
                   "number the classes from 0");
   if (std::ranges::all_of(classes, [&](int64_t c) { return c == spec.ignored; }))
     throw Error(kBadInput, array.place, fmt::format("every label is {}, which counts for nothing", classes[0]));
-  return {.type = spec.sample.type,
-          .dims = dims,
-          .data = cast_elements(result.data, ElementType::kInt64, spec.sample.type, array.place),
-          .place = array.place};
+  return {.type = spec.sample.type, .dims = dims, .data = cast(result, spec.sample.type), .place = array.place};
 }
 
 bool is_integer(ElementType type) {

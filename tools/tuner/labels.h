@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -29,17 +28,15 @@ std::string index_text(const NpyArray& array, size_t i);
 // f(i, number) for every element, in order.
 template <class F>
 void for_each_number(const NpyArray& array, F f) {
-  const size_t size = element_bits(array.type) / 8, chunk = size_t{65536} * size;
   size_t index = 0;
-  for (size_t at = 0; at < array.data.size(); at += chunk) {
-    const auto part = std::span(array.data).subspan(at, std::min(chunk, array.data.size() - at));
-    const std::vector<uint8_t> wide = cast_elements(part, array.type, ElementType::kFloat64, array.place);
+  each_part(array.data, element_bits(array.type) / 8, [&](std::span<const uint8_t> part, size_t first) {
+    const std::vector<uint8_t> wide = cast_elements(part, array.type, ElementType::kFloat64, array.place, first);
     for (size_t i = 0; i < wide.size(); i += sizeof(double)) {
       double x;
       std::memcpy(&x, &wide[i], sizeof x);
       f(index++, x);
     }
-  }
+  });
 }
 
 // Throws for the first number that is NaN or infinite.
