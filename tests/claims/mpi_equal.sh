@@ -7,6 +7,8 @@
 #   policies   float32, mixed_bfloat16, mixed_float16 with a loss scale that overflows at first, float8
 #   killed     a rank ends by SIGKILL: not 0 is returned, mpirun says which rank, the checkpoint is whole, and 2 ranks that go on
 #              with it end with the bytes of the training that was never cut off
+#   asked      SIGTERM and SIGINT to mpirun: the checkpoint is saved, and the training goes on to the same bytes; without a checkpoint the
+#              model is written
 #   slow       a rank that stands still for 8 s is waited for, and named
 #   refused    ranks with other files, policies, options, kernels or data; too few micro-batches; a file missing on one rank; a log that
 #              rank 0 cannot write in the middle of it
@@ -126,6 +128,36 @@ grep -q '^goes on from' "$work/cut/out.txt" || fail "2 of 4 ranks began anew"
 [ "$(sums cut)" = "$(sums whole)" ] || fail "2 of 4 ranks went on to other bytes"
 echo "  killed: $killed; $(head -n 1 "$work/cut/out.txt" | sed 's/from .*: /from its checkpoint on 2 ranks: /'), to the same bytes"
 
+# ---- mpirun that is asked to end ----
+
+# Open MPI passes SIGTERM on to the ranks, and SIGKILL a second later (odls_base_sigkill_timeout).
+asked=0
+# ask SIGNAL: mpirun that the background job $mpi started.
+ask() { kill "-$1" "$(pgrep -P "$mpi" -x mpirun)" && ! wait "$mpi" || fail "mpirun returned 0 after SIG$1"; }
+arguments transformer float32 100000
+unsaved=("${given[@]:0:${#given[@]}-2}")
+arguments transformer float32 150 5
+for signal in TERM INT; do
+  train 2 "asked_$signal" "${given[@]}" &
+  mpi=$!
+  started 0 "$work/asked_$signal" >/dev/null || fail "rank 0 was not found"
+  ask $signal
+  grep -q "^stopped in epoch .*asked_$signal/run, the same command goes on" "$work/asked_$signal/out.txt" || fail "nothing is said to be kept after SIG$signal"
+  [ ! -e "$work/asked_$signal/tuned.nacre" ] || fail "SIG$signal left a model beside its checkpoint"
+  train 2 "asked_$signal" "${given[@]}" || fail "2 ranks do not go on after SIG$signal"
+  grep -q '^goes on from' "$work/asked_$signal/out.txt" || fail "2 ranks began anew after SIG$signal"
+  for file in tuned.nacre log.csv; do cmp "$work/whole/$file" "$work/asked_$signal/$file" || fail "after SIG$signal other bytes of $file"; done
+  "${ranks[@]}" -n 2 "$NACRE_TOOL" tune --mpi "${unsaved[@]}" -o "$work/unsaved.nacre" >"$work/unsaved.txt" 2>&1 &
+  mpi=$!
+  for _ in $(seq 600); do ! grep '^epoch ' "$work/unsaved.txt" >/dev/null || break; sleep 0.1; done
+  kill -$signal $mpi && ! wait $mpi || fail "mpirun returned 0 after SIG$signal"
+  grep -q '^stopped in epoch .*: what [0-9,]* steps taught is in .*unsaved.nacre' "$work/unsaved.txt" || fail "no model is said to be kept after SIG$signal"
+  "$NACRE_TOOL" check "$work/unsaved.nacre" >/dev/null || fail "the model that is kept after SIG$signal is refused"
+  rm "$work/unsaved.nacre"
+  asked=$((asked + 1))
+done
+echo "  asked to end: $(head -n 1 "$work/asked_INT/out.txt"); of 2 signals to mpirun $asked keep the checkpoint, or the model where there is none"
+
 # ---- A rank that stands still ----
 
 train 2 slow "${given[@]}" &
@@ -218,4 +250,4 @@ for coding in bfloat16 float8; do
     fail "--compress $coding ends at the loss $loss, without at $whole, from $first"
   coded+=("$coding $loss")
 done
-echo "CLAIM mpi_equal shown: $equal trainings of $steps steps (${networks[*]} in ${policies[*]}) on 1, 2 and 4 ranks equal to one process to the byte, $refused_steps steps of mixed_float16 refused; a killed rank ended all with code $status, and 2 of 4 ranks went on to the same bytes; a rank that stood still for 8 s was named and waited for; $refused wrong pairings refused; from C $from_c trainings of 20 steps on 1 to 4 ranks equal too; bytes sent by rank 0 of 4: ${sent[0]}, in bfloat16 ${sent[1]}, in float8 ${sent[2]}; loss after 20 epochs $whole, compressed: ${coded[*]}"
+echo "CLAIM mpi_equal shown: $equal trainings of $steps steps (${networks[*]} in ${policies[*]}) on 1, 2 and 4 ranks equal to one process to the byte, $refused_steps steps of mixed_float16 refused; a killed rank ended all with code $status, and 2 of 4 ranks went on to the same bytes; after each of $asked signals to mpirun too; a rank that stood still for 8 s was named and waited for; $refused wrong pairings refused; from C $from_c trainings of 20 steps on 1 to 4 ranks equal too; bytes sent by rank 0 of 4: ${sent[0]}, in bfloat16 ${sent[1]}, in float8 ${sent[2]}; loss after 20 epochs $whole, compressed: ${coded[*]}"

@@ -96,6 +96,29 @@ run whole >"$work/over.txt" || fail "a finished training cannot be named again"
 [ "$(sums stopped)" = "$(sums whole)" ] && ! grep -q '^epoch ' "$work/over.txt" || fail "a finished training trains again"
 same=$((same + 1))
 
+# Ctrl-C without a checkpoint: the model is written of the steps until then, or of the best epoch, and what is said is what is kept.
+interrupted=0
+# interrupted_after WORDS SIGNAL ARGUMENTS..: the signal comes when the first epoch is told.
+interrupted_after() {
+  local words=$1 signal=$2 out=$work/unsaved.txt
+  shift 2
+  rm -f "$work/unsaved.nacre" "$out"
+  "$NACRE_TOOL" tune "$network" "${data[@]}" "${loss[@]}" --epochs 100000 -o "$work/unsaved.nacre" "$@" >"$out" 2>&1 &
+  local tuning=$!
+  for _ in $(seq 300); do ! grep '^epoch ' "$out" >/dev/null 2>&1 || break; sleep 0.1; done
+  kill "-$signal" $tuning
+  wait $tuning
+  [ $? -eq $((128 + signal)) ] || { cat "$out"; fail "an unsaved training does not end by signal $signal"; }
+  grep -E "^stopped in epoch [0-9]+ after step [0-9]+: $words is in $work/unsaved.nacre; with --checkpoint DIR" "$out" >/dev/null ||
+    { tail -n 3 "$out"; fail "an interrupted training does not say what it kept"; }
+  "$NACRE_TOOL" check "$work/unsaved.nacre" >/dev/null || fail "nacre check refuses what an interrupted training kept"
+  interrupted=$((interrupted + 1))
+}
+interrupted_after 'the best epoch, [0-9]+,' 2
+interrupted_after 'what [0-9,]+ steps taught' 15 --keep last
+right=$("$NACRE_TOOL" eval "$work/unsaved.nacre" --data "$samples/digits_images.npy" --labels "$samples/digits_labels.npy" --cast-inputs --json | number value)
+awk -v right="$right" 'BEGIN { exit !(right > 0.5) }' || fail "what was kept of an interrupted training is right in $right"
+
 # 5. Wrong inputs: CODE, words of the answer, then what is changed of a good command.
 answered=0
 refused() {
@@ -146,6 +169,7 @@ refused 2 'is no directory with checkpoints' "${good[@]}" --start-from "$work"
 refused 2 '--arena-limit: 1,000 bytes cannot be reached: the least that was found is' "${good[@]}" --arena-limit 1000
 refused 2 '--learned-ranges: is about layers under int8/static, and there are none' "${good[@]}" --learned-ranges
 refused 2 'learned ranges are float32, and this layer computes in float64' "${good[@]}" --learned-ranges --policy int8/static_from_float64
+refused 2 'int8/full is given its ranges beforehand: tune the model that nacre convert makes' "${good[@]}" --policy int8/full_from_float32
 refused 2 'needs rows to judge by' "$network" "${data[@]}" --loss softmax_cross_entropy --keep best -o "$work/x.nacre"
 
 # A checkpoint of another model, and both slots damaged: nothing is written over.
@@ -163,4 +187,4 @@ mkdir "$work/diverging"
 [ ! -e "$work/diverging/x.nacre" ] || fail "a diverging training left a model"
 answered=$((answered + 1))
 
-echo "CLAIM tune_tool shown: $same of 3 runs killed, interrupted or named again give the sha256 of the whole one (model, log, page), page with 3 pictures, bar with all $shown steps on a terminal alone, $like policies written as large as nacre convert's, $answered of $answered wrong inputs answered"
+echo "CLAIM tune_tool shown: $same of 3 runs killed, interrupted or named again give the sha256 of the whole one (model, log, page), $interrupted of 2 interrupted without a checkpoint keep a model that says of what, page with 3 pictures, bar with all $shown steps on a terminal alone, $like policies written as large as nacre convert's, $answered of $answered wrong inputs answered"

@@ -253,7 +253,7 @@ class StaticPass {
     if (value(id).quantizer) return;
     if (!groups.fixed(id) && !groups.range(id))
       throw Error(kUsage, layer_place(graph_, node), fmt::format("policy int8/static needs a range for its {}", what),
-                  "give samples with --calibrate FILE, or a policy with dynamic scales (int8)");
+                  options_.range_remedy);
     value(id).quantizer = groups.fixed(id) ? *groups.fixed(id) : quantizer_of_range(*groups.range(id));
   }
 

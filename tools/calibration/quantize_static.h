@@ -29,6 +29,8 @@ struct StaticOptions {
   // Scales of dense weights per output, as TensorFlow Lite's converter makes them today; false: one per tensor, its
   // _experimental_disable_per_channel_quantization_for_dense_layers, as the MLPerf Tiny files are.
   bool dense_per_channel = true;
+  // Where a range is missing: what the command that is run can do about it.
+  std::string range_remedy = "give samples with --calibrate FILE, or a policy with dynamic scales (int8)";
 };
 
 // What a policy takes from calibration: int8/static ranges; float8 the largest magnitude of each sample and a fit of

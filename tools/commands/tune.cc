@@ -19,6 +19,7 @@
 #include "tools/commands/convert.h"
 #include "tools/commands/interrupt.h"
 #include "tools/commands/training_files.h"
+#include "tools/commands/tune_lines.h"
 #include "tools/commands/tune_settings.h"
 #include "tools/compile/deployed.h"
 #include "tools/compile/training.h"
@@ -37,37 +38,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr size_t kMeasuredRows = 256;
-std::string percent(double share) { return std::isnan(share) ? "" : fmt::format("  {:6.2f} %", 100 * share); }
-
-std::string epoch_line(const EpochRecord& e, uint32_t epochs) {
-  std::string line =
-      fmt::format("epoch {:>3} of {}   loss {:<9.5g}{}", e.epoch, epochs, e.train_loss, percent(e.train_accuracy));
-  if (!std::isnan(e.validate_loss))
-    line += fmt::format("   validation {:<9.5g}{}", e.validate_loss, percent(e.validate_accuracy));
-  line += fmt::format("   rate {:.4g}", e.learning_rate);
-  if (e.refused > 0) line += fmt::format("   {} of {} steps refused, loss scale {}", e.refused, e.steps, e.loss_scale);
-  return line + "\n";
-}
-
-Json epoch_json(const EpochRecord& e) {
-  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-  return {{"epoch", e.epoch},
-          {"steps", e.steps},
-          {"refused", e.refused},
-          {"learning_rate", number(double(e.learning_rate))},
-          {"loss_scale", number(double(e.loss_scale))},
-          {"loss", number(e.train_loss)},
-          {"accuracy", number(e.train_accuracy)},
-          {"validation_loss", number(e.validate_loss)},
-          {"validation_accuracy", number(e.validate_accuracy)}};
-}
-
-std::string clock_text(double seconds) {
-  const auto whole = uint64_t(std::max(0.0, std::ceil(seconds)));
-  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
-}
-
 class Session {
  public:
   Session(const TuneOptions& o, Ranks* ranks)
@@ -162,7 +132,7 @@ class Session {
   }
 
   Tuner::End train(std::chrono::steady_clock::time_point start) {
-    const Interrupt interrupt(caller() == nullptr && !options_.checkpoint.empty());
+    const Interrupt interrupt(caller() == nullptr);
     const uint64_t steps = tuner_.steps_per_epoch(), all = steps * options_.epochs;
     const uint64_t first = tuner_.position().epoch * steps + tuner_.position().step;
     nacre::tools::Progress bar("tune", all);
@@ -173,7 +143,7 @@ class Session {
                if (caller() != nullptr) return caller()->progress("tune", done, all);  // interrupted when it is saved
                const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
                bar.show(done, fmt::format("epoch {}  loss {:.4g}{}  {:.0f} rows/s  {} left", p.position.epoch + 1,
-                                          p.position.judged.mean_loss(), percent(p.position.judged.accuracy()),
+                                          p.position.judged.mean_loss(), percent_text(p.position.judged.accuracy()),
                                           double(p.rows) / seconds,
                                           clock_text(seconds / double(done - first) * double(all - done))));
              },
@@ -187,11 +157,35 @@ class Session {
          .interrupted = [] { return caller() != nullptr ? caller()->interrupted() : Interrupt::received() != 0; }});
   }
 
-  void interrupted() const {
-    say(fmt::format("stopped in epoch {} after step {}: what was learned is in {}, the same command goes on with it\n",
-                    tuner_.position().epoch + 1, tuner_.position().step, options_.checkpoint));
+  void interrupted() {
+    const std::string where =
+        fmt::format("stopped in epoch {} after step {}", tuner_.position().epoch + 1, tuner_.position().step);
+    if (options_.checkpoint.empty()) keep_output(where);
+    else
+      say(fmt::format("{}: what was learned is in {}, the same command goes on with it\n", where, options_.checkpoint));
     if (caller() != nullptr) throw Interrupted();
     std::fflush(stdout);
+  }
+
+  // Without a checkpoint: the model is written of what there is, the best epoch or the steps until now. It is not
+  // judged, which may take long.
+  void keep_output(const std::string& where) {
+    const TunePosition& position = tuner_.position();
+    if (position.applied == 0)
+      return say(fmt::format("{}: nothing was learned, and {} is not written\n", where, escaped(options_.output)));
+    const std::vector<EpochRecord>& epochs = position.epochs;
+    const bool best = settings_.keep_best && best_epoch(epochs).has_value();
+    if (first()) {
+      if (best) tuner_.take_kept();
+      const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", settings_.options}};
+      const Deployed made =
+          is_model(options_.model) ? Deployed{.bytes = tuned_model(trainer_, metadata)} : deployed_network(metadata);
+      write_checked(options_.output, made.bytes, options_.model);
+    }
+    say(fmt::format("{}: {} is in {}; with --checkpoint DIR the same command would go on\n", where,
+                    best ? fmt::format("the best epoch, {},", epochs[kept(epochs)].epoch)
+                         : fmt::format("what {} taught", counted(position.applied, "step")),
+                    escaped(options_.output)));
   }
 
   // Where every judgement was infinite or no number, no epoch is worth writing.

@@ -149,6 +149,9 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = calibration;
+  compiling.range_remedy =
+      "int8/full is given its ranges beforehand: tune the model that nacre convert makes of the network with --train, "
+      "this policy and --calibrate FILE; or take int8/static_from_float32, whose ranges are found by training";
   compiling.target = {.name = conversion.targets[0], .kernels = kernels_of_target(conversion.targets[0])};
   const PolicyLossScale scale = loss_scale_of(graph, policies, o.training.loss_scale != "auto");
   const TrainingOptions training = parse_training(o.training, scale);

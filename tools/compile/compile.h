@@ -23,6 +23,7 @@ namespace nacre::tools {
 struct CompileOptions {
   PolicyRequest policies;
   const Calibration* calibration = nullptr;  // of the simplified graph; null: none was measured
+  std::string range_remedy = {};             // of a training that lacks a range; "": that of nacre convert
   Rounding rounding = Rounding::kDouble;
   IoTypes io_types = IoTypes::kSource;
   bool pad_features = false;

@@ -82,7 +82,9 @@ Graph int8_network(Graph& graph, const TrainedParameters& train, const CompileOp
   refuse_fits(graph);
   refuse_shared_codes(graph, train);
   simplify(graph);
-  quantize_static(graph, compiling.calibration);
+  StaticOptions options;
+  if (!compiling.range_remedy.empty()) options.range_remedy = compiling.range_remedy;
+  quantize_static(graph, compiling.calibration, options);
   Graph infer = graph;
   leave_out_dropout(infer);
   apply_policy(infer, {.rounding = compiling.rounding, .io_types = compiling.io_types});
