@@ -29,6 +29,31 @@ refused 'is standard output, which is no directory' "$tool" run file.nacre --see
 "$tool" convert - -o cut.nacre <<<"no network" 2>err && fail "no network is taken"
 [ ! -e cut.nacre ] || fail "no network leaves a file"
 
+# ---- Progress ----
+# seen WORDS COMMAND..: a bar on a terminal for each step, nothing of it in a pipe.
+bars=0
+seen() {
+  local words=$1 on_terminal
+  shift
+  TERM=xterm NACRE_PROGRESS_MS=0 script -qec "$(printf '%q ' "$@")" terminal.txt >/dev/null </dev/null || { cat terminal.txt; fail "$* on a terminal"; }
+  on_terminal=$(tr '\r' '\n' <terminal.txt | grep -acE "^$words \\[=* *\\] [0-9]+ of [0-9]+")
+  [ "$on_terminal" -ge 2 ] || fail "$2 shows no progress on a terminal"
+  NACRE_PROGRESS_MS=0 "$@" >out 2>err || fail "$* in a pipe"
+  ! grep -q $'\r' out err || fail "$2 shows progress in a pipe"
+  bars=$((bars + 1))
+}
+if command -v script >/dev/null; then
+  set=(--data "$samples/digits_images.npy" --labels "$samples/digits_labels.npy" --cast-inputs)
+  "$tool" convert "$samples/digits.onnx" -o codes.nacre --policy int8_from_float32 >/dev/null || fail "convert --policy"
+  seen run "$tool" run file.nacre --input "$samples/digits_images.npy" --cast-inputs
+  seen eval "$tool" eval file.nacre "${set[@]}"
+  seen compare "$tool" compare file.nacre codes.nacre "${set[@]:0:2}" --cast-inputs
+  seen calibrate "$tool" convert "$samples/digits.onnx" -o c.nacre --policy int8/static_from_float32 --calibrate "$samples/digits_images.npy" --cast-samples
+  seen 'calibrate, second run' "$tool" convert "$samples/digits.onnx" -o c.nacre --policy int8/static_from_float32 --range-method mse --calibrate "$samples/digits_images.npy" --cast-samples
+  seen search "$tool" search "$samples/digits.onnx" "${set[@]}" --max-drop 50 --policies float32,int8_from_float32 -o map.json
+  seen eval "$tool" report file.nacre codes.nacre "${set[@]}" -o page.html
+fi
+
 # ---- Completions ----
 "$tool" completions bash >completions.bash && bash -n completions.bash || fail "bash completions do not parse"
 # completed WORDS...: what bash offers for the last of the words.
@@ -63,4 +88,4 @@ fi
 
 "$tool" --version | sed -n 1p | grep -x 'nacre [0-9.]*' >/dev/null || fail "--version begins otherwise"
 "$tool" --version | grep '^kernels  .*auto: ' >/dev/null || fail "--version says no kernels"
-echo "standard streams, completions of $shells, $pages manual pages"
+echo "standard streams, progress of $bars commands on a terminal alone, completions of $shells, $pages manual pages"
