@@ -26,8 +26,9 @@ set=(--data "$samples/digits_images.npy" --labels "$samples/digits_labels.npy" -
 make() { "$nacre" "$@" >"$work/log" 2>&1 || { cat "$work/log"; fail "nacre $*"; }; }
 
 policies=float32,bfloat16,int8_from_float32,int8/static_from_float32,int8/weights_from_float32,int4/32_from_float32,float8_from_float32
-make convert "$samples/digits.onnx" -o "$work/digits.nacre"
-make convert "$samples/digits.onnx" -o "$work/digits_int8.nacre" --policy int8_from_float32
+printf "%s\n" zero one two three four five six seven "eight, whose name is longer than a column" nine >"$work/labels.txt"
+make convert "$samples/digits.onnx" -o "$work/digits.nacre" --labels "$work/labels.txt"
+make convert "$samples/digits.onnx" -o "$work/digits_int8.nacre" --policy int8_from_float32 --labels "$work/labels.txt"
 make convert "$samples/digits.onnx" -o "$work/digits_train.nacre" --train softmax_cross_entropy --optimizer adam --batch 32
 make report "$samples/digits.onnx" --policies "$policies" "${set[@]}" --profile --kernels reference -o "$work/report_policies.html"
 make report "$work/digits.nacre" "$work/digits_int8.nacre" "${set[@]}" -o "$work/report_two.html"

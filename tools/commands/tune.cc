@@ -125,6 +125,11 @@ class Session {
     std::fflush(stdout);
   }
 
+  void tell(const std::string& line) const {  // with --json too, on standard error
+    if (options_.json && first() && caller() == nullptr) note(line);
+    say(line + "\n");
+  }
+
   void start_from() {
     const Checkpoint::Report report = tuner_.start_from(options_.start_from);
     say(fmt::format("starts from {}: {} of {} tensors of the state taken, {} as in the model\n", options_.start_from,
@@ -160,9 +165,9 @@ class Session {
   void interrupted() {
     const std::string where =
         fmt::format("stopped in epoch {} after step {}", tuner_.position().epoch + 1, tuner_.position().step);
-    if (options_.checkpoint.empty()) keep_output(where);
-    else
-      say(fmt::format("{}: what was learned is in {}, the same command goes on with it\n", where, options_.checkpoint));
+    if (options_.checkpoint.empty() && caller() == nullptr) keep_output(where);
+    if (!options_.checkpoint.empty())
+      tell(fmt::format("{}: what was learned is in {}, the same command goes on with it", where, options_.checkpoint));
     if (caller() != nullptr) throw Interrupted();
     std::fflush(stdout);
   }
@@ -172,7 +177,7 @@ class Session {
   void keep_output(const std::string& where) {
     const TunePosition& position = tuner_.position();
     if (position.applied == 0)
-      return say(fmt::format("{}: nothing was learned, and {} is not written\n", where, escaped(options_.output)));
+      return tell(fmt::format("{}: nothing was learned, and {} is not written", where, escaped(options_.output)));
     const std::vector<EpochRecord>& epochs = position.epochs;
     const bool best = settings_.keep_best && best_epoch(epochs).has_value();
     if (first()) {
@@ -182,10 +187,10 @@ class Session {
           is_model(options_.model) ? Deployed{.bytes = tuned_model(trainer_, metadata)} : deployed_network(metadata);
       write_checked(options_.output, made.bytes, options_.model);
     }
-    say(fmt::format("{}: {} is in {}; with --checkpoint DIR the same command would go on\n", where,
-                    best ? fmt::format("the best epoch, {},", epochs[kept(epochs)].epoch)
-                         : fmt::format("what {} taught", counted(position.applied, "step")),
-                    escaped(options_.output)));
+    tell(fmt::format("{}: {} is in {}; with --checkpoint DIR the same command would go on", where,
+                     best ? fmt::format("the best epoch, {},", epochs[kept(epochs)].epoch)
+                          : fmt::format("what {} taught", counted(position.applied, "step")),
+                     escaped(options_.output)));
   }
 
   // Where every judgement was infinite or no number, no epoch is worth writing.
