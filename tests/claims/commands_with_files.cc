@@ -176,6 +176,7 @@ void CommandsWithFiles::add_idle_lines() {
   add("--target foo", {"compare", model, model, "--data", x, "--target", "foo"});
   add("--target foo", {"eval", model, "--data", x, "--labels", y, "--target", "foo"});
   add("--target foo", {"report", model, "--output", fresh(), "--target", "foo"});
+  add("--resize", {"run", model, "--input", x, "--resize"});
   add("--seed", {"run", model, "--input", x, "--seed", "1"});
   add("--dequantize-outputs", {"run", model, "--seed", "1", "--dequantize-outputs"});
   add("--calibrate", {"search", net, "--data", x, "--labels", y, "--calibrate", x, "--policies", "float32,bfloat16"});

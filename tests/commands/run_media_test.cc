@@ -4,13 +4,16 @@
 #include <sndfile.h>
 #include <turbojpeg.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "tests/run_tool.h"
 #include "tools/base/json.h"
 #include "tools/files/media.h"
 #include "tools/files/npy.h"
+#include "tools/files/resize_picture.h"
 
 namespace nacre::tools {
 namespace {
@@ -31,9 +34,7 @@ class run_media : public testing::Test {
     png_image image = {};
     image.version = PNG_IMAGE_VERSION;
     image.height = png_uint_32(picture.dims[0]), image.width = png_uint_32(picture.dims[1]);
-    image.format = picture.dims[2] == 1   ? PNG_FORMAT_GRAY
-                   : picture.dims[2] == 3 ? PNG_FORMAT_RGB
-                                          : PNG_FORMAT_RGBA;
+    image.format = picture.dims[2] == 1 ? PNG_FORMAT_GRAY : picture.dims[2] == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_RGBA;
     ASSERT_NE(png_image_write_to_file(&image, path.c_str(), 0, picture.data.data(), 0, nullptr), 0);
   }
 
@@ -119,6 +120,62 @@ TEST_F(run_media, pictures_are_read_as_their_libraries_wrote_them) {
   EXPECT_THROW(read_picture(directory_ / "cut.jpg", 3), Error);
   tjFree(bytes);
   tjDestroy(writer);
+}
+
+// The formula of resize_picture.h in float64, of one number of the result.
+double resized_at(const NpyArray& x, int64_t height, int64_t width, int64_t i, int64_t j, int64_t c) {
+  const auto place = [](int64_t in, int64_t out, int64_t at) {
+    return (double(at) + 0.5) * double(in) / double(out) - 0.5;
+  };
+  const double h = place(x.dims[0], height, i), w = place(x.dims[1], width, j);
+  const auto number = [&](int64_t row, int64_t column) {
+    row = std::clamp<int64_t>(row, 0, x.dims[0] - 1), column = std::clamp<int64_t>(column, 0, x.dims[1] - 1);
+    return double(x.data[size_t((row * x.dims[1] + column) * x.dims[2] + c)]);
+  };
+  double sum = 0;
+  for (const int dh : {0, 1})
+    for (const int dw : {0, 1}) {
+      const double th = h - std::floor(h), tw = w - std::floor(w);
+      sum += (dh == 0 ? 1 - th : th) * (dw == 0 ? 1 - tw : tw) *
+             number(int64_t(std::floor(h)) + dh, int64_t(std::floor(w)) + dw);
+    }
+  return sum;
+}
+
+TEST_F(run_media, pictures_are_resized_by_their_formula) {
+  const NpyArray row = {ElementType::kUint8, {1, 2, 1}, {10, 20}};
+  EXPECT_EQ(resize_picture(row, 1, 4), (std::vector<float>{10, 12.5f, 17.5f, 20}));
+  EXPECT_EQ(resize_picture(row, 1, 1), (std::vector<float>{15}));
+  constexpr std::pair<int64_t, int64_t> kSizes[] = {{7, 31}, {16, 24}, {50, 5}};
+  for (const auto& [height, width] : kSizes) {
+    const NpyArray x = pattern(16, 24, 3);
+    const std::vector<float> y = resize_picture(x, height, width);
+    ASSERT_EQ(y.size(), size_t(height * width * 3));
+    for (size_t at = 0; at < y.size(); ++at) {
+      const auto i = int64_t(at);
+      // s is rounded thrice, at most 50 in size: 3 * 2^-24 * 50, times a slope of 255; then three sums of 255
+      EXPECT_NEAR(double(y[at]), resized_at(x, height, width, i / 3 / width, i / 3 % width, i % 3), 0.003) << at;
+    }
+  }
+}
+
+TEST_F(run_media, a_picture_of_another_size_is_resized_where_it_is_asked_for) {
+  const std::string model = convert({"--normalize", "pixels=3,4"});
+  const NpyArray large = pattern(9, 12, 1);
+  write_png(directory_ / "large.png", large);
+  NpyArray reals = {ElementType::kFloat32, {1, 1, 8, 8}, {}};
+  for (const float x : resize_picture(large, 8, 8)) {
+    const float value = (x - 3) / 4;
+    reals.data.append({reinterpret_cast<const uint8_t*>(&value), sizeof value});
+  }
+  write_npy(directory_ / "reals.npy", reals);
+  const std::string pictured = directory_ / "pictured", given = directory_ / "given";
+  const ToolRun run = run_tool({"run", model, "--input", directory_ / "large.png", "--resize", "--output", pictured});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  ASSERT_EQ(run_tool({"run", model, "--input", directory_ / "reals.npy", "--output", given}).exit_code, 0);
+  EXPECT_EQ(read_bytes(pictured + "/probabilities.npy"), read_bytes(given + "/probabilities.npy"));
+  expect_refusal(run_tool({"run", model, "--input", directory_ / "reals.npy", "--resize"}), 2,
+                 "--resize: is about pictures, and none is given");
 }
 
 TEST_F(run_media, colours_behind_an_alpha_channel_stay_as_they_are) {

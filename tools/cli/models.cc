@@ -98,12 +98,14 @@ void add_run(CLI::App& app) {
   c.add_flag("--dequantize-outputs", o->dequantize_outputs,
              "give int8 and int16 codes of outputs as float32, by their scale");
   c.add_flag("--cast-inputs", o->inputs.cast, "change the type of numbers, where none changes by it");
+  c.add_flag("--resize", o->inputs.resize,
+             "scale pictures to the input's size: bilinear, as tf.image.resize does; rounded where it takes uint8");
   add_target(c, o->target, "of several programs, the one for this target");
   add_kernel_choice(c, o->kernels);
   add_number(c, "--threads", o->threads, 1, kMostThreads, "threads that share the work of large steps [1]");
   c.add_flag("--profile", o->profile, "also the time of each step and op, and the kernel that runs it");
   add_json(c, o->json);
-  c.only_with({"--quantize-inputs", "--cast-inputs"}, {"--input"},
+  c.only_with({"--quantize-inputs", "--cast-inputs", "--resize"}, {"--input"},
               {"is about files of inputs, and there are none", "add --input NAME=FILE"});
   c.runs([o, &c] { run(*o, c.files()); });
 }

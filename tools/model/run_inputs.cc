@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "tools/files/input_file.h"
 #include "tools/files/media.h"
 #include "tools/files/npy.h"
+#include "tools/files/resize_picture.h"
 #include "tools/model/golden.h"
 
 namespace nacre::tools {
@@ -161,23 +163,27 @@ PictureShape picture_shape(const Target& target, const std::string& file) {
               "give a picture to an input of 1 or 3 channels, one sample a run");
 }
 
-Samples read_picture_samples(const Target& target, const std::string& file) {
+Samples read_picture_samples(const Target& target, const std::string& file, bool resize) {
   const PictureShape shape = picture_shape(target, file);
   const NpyArray picture = read_picture(file, int(shape.channels));
-  if (picture.dims[0] != shape.height || picture.dims[1] != shape.width)
+  const bool other_size = picture.dims[0] != shape.height || picture.dims[1] != shape.width;
+  if (other_size && !resize)
     throw Error(kBadInput, file,
                 fmt::format("has {} x {} pixels, and the input {} takes {} x {}", picture.dims[1], picture.dims[0],
                             target.name, shape.width, shape.height),
-                "scale it to that first");
-  const auto c = size_t(shape.channels), pixels = picture.data.size() / c;
+                "scale it to that first, or with --resize");
+  const std::vector<float> raw = other_size ? resize_picture(picture, shape.height, shape.width)
+                                            : std::vector<float>(picture.data.begin(), picture.data.end());
+  const auto c = size_t(shape.channels), pixels = raw.size() / c;
   Samples samples = {{}, 1, 0};
-  samples.data = picture.data;
   if (target.record().element != ElementType::kUint8) {
-    const std::vector<float> raw(picture.data.begin(), picture.data.end());
     samples.data = normalised(target, file, raw, c, true);
+  } else {
+    samples.data.resize(raw.size());
+    std::ranges::transform(raw, samples.data.begin(), [](float x) { return uint8_t(std::nearbyint(x)); });
   }
   if (!shape.channels_first || c == 1) return samples;
-  const size_t bytes = samples.data.size() / picture.data.size();
+  const size_t bytes = samples.data.size() / raw.size();
   const std::span<const uint8_t> together = samples.data;
   std::vector<uint8_t> planes(together.size());
   for (size_t i = 0; i < pixels; ++i)
@@ -209,7 +215,7 @@ Samples read_sound_samples(const Target& target, const std::string& file) {
 }
 
 Samples read_samples(const Target& target, const std::string& file, const InputOptions& options) {
-  if (is_picture(file)) return read_picture_samples(target, file);
+  if (is_picture(file)) return read_picture_samples(target, file, options.resize);
   if (is_sound(file)) return read_sound_samples(target, file);
   const std::string extension = extension_of(file);
   const TensorRecord& record = target.record();
@@ -313,6 +319,8 @@ RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOpt
   std::vector<Given> given = given_inputs(names, options);
   if (options.seed && std::ranges::none_of(given, &Given::none))
     throw Error(kUsage, "--seed", "is for inputs without a file, and every input has one", "leave it away");
+  if (options.resize && std::ranges::none_of(given, [](const Given& g) { return is_picture(g.file); }))
+    throw Error(kUsage, "--resize", "is about pictures, and none is given", "leave it away");
   RunInputs inputs = {.data = {}, .runs = 1, .batch = view.batch, .last_rows = 0};
   const std::vector<uint8_t> seeded =
       options.seed ? seeded_inputs(model, program, *options.seed) : std::vector<uint8_t>();

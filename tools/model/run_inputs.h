@@ -17,6 +17,7 @@ struct InputOptions {
                                    // input; or FILE.npz with arrays by the inputs' names
   bool quantize = false;           // float32 -> codes, by the input's scale
   bool cast = false;               // number for number; refused where that loses one
+  bool resize = false;             // pictures to the input's height and width (files/resize_picture.h)
   std::optional<uint64_t> seed;    // inputs without a file are drawn from it
 };
 

@@ -1,0 +1,20 @@
+// Pictures in another size, as tf.image.resize(x, [height, width]) makes them: bilinear, pixels' centres at halves, no
+// antialiasing. Of each axis of `in` numbers that becomes `out`, all in float32:
+//
+//   s_i = (i + 1/2) in / out - 1/2,   l = max(floor(s_i), 0),   u = min(ceil(s_i), in - 1),   t = s_i - floor(s_i)
+//   y_i = x_l + t (x_u - x_l)
+//
+// first along the width, then along the height.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/files/npy.h"
+
+namespace nacre::tools {
+
+// `picture`: uint8 [height, width, channels]; the result [height, width, channels] of the other size, within [0, 255].
+std::vector<float> resize_picture(const NpyArray& picture, int64_t height, int64_t width);
+
+}  // namespace nacre::tools
