@@ -25,8 +25,8 @@
 // What a place that keeps its memory (`keep`) is given once stays there. The programs of a Trainer then have one mirror
 // there of each block of kState, kDerived and kStepSums. It is copied in as a whole, after bind and when the host wrote
 // the block, and what a program writes there stays: of the step's sums only counters are copied out. The host's state
-// is then older, until Trainer::state() has it copied home. A block that a step of another place uses is copied as
-// without `keep`.
+// and sums are then older, until Trainer::state() or sums() has them copied home. A block that a step of another place
+// uses is copied as without `keep`.
 //
 // Programs whose steps all run on such a place, on a port that holds (Port::hold), are one run where Trainer::step asks
 // for it: what they copy to the host comes at its end.
@@ -132,6 +132,7 @@ class Places {
   static Status share(Places& self, Sharing phase);
   static void changed(Places& self, Block block, bool zeroed);
   static Status bring_home(const Program& update);
+  static Status bring_sums(const Program& update);
   static const Port* holder(const Program& program, bool first);
   static Status hold(Places& self, const Port& port);
   static Status release(Places& self, const Port& port, bool drop);

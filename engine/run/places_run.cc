@@ -90,11 +90,9 @@ struct Places::Run {
         const KeptBlock kept = program.places_->kept_at(port, tensor.data);
         if (kept.place != nullptr && (kept.place->foreign & kept.bit()) == 0) {
           if (!out && !bring(kept, port)) return failed(i);
-          if (!out || (kept.block == kStepSums && tensor.record->bytes > kCounterBytes)) continue;
-          if (kept.block != kStepSums) {
-            if (role != Role::kIn) kept.place->ahead = uint16_t(kept.place->ahead | kept.bit());
-            continue;
-          }
+          if (!out) continue;
+          if (role != Role::kIn) kept.place->ahead = uint16_t(kept.place->ahead | kept.bit());
+          if (kept.block != kStepSums || tensor.record->bytes > kCounterBytes) continue;
         }
         if (out ? !leaves(role, *tensor.record, end) : !enters(role, *tensor.record, step, first)) continue;
         std::byte* const home = program.bytes(id).data();
@@ -224,6 +222,23 @@ Status Places::bring_home(const Program& update) {
     return {Code::kPortFailed, Table::kPort, newest};
   std::memcpy(update.region_[0], kept, state.size());
   place.ahead = uint16_t(place.ahead & ~kStateBit);
+  return {};
+}
+
+// Straight into the host's block: where it fails, what was accumulated is discarded.
+Status Places::bring_sums(const Program& update) {
+  Places& self = *update.places_;
+  constexpr uint32_t kIndex = kStepSums - kState;
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) {
+    Place& place = self.places_[i];
+    if ((place.ahead >> kIndex & 1) == 0) continue;
+    const std::span<std::byte> sums = place.mirror[kIndex];
+    const Port& port = *self.port_at(i);
+    if (port.copy(port.context, CopyDirection::kFromPort, update.region_[kIndex], sums.data(), sums.size()) !=
+        Code::kOk)
+      return {Code::kPortFailed, Table::kPort, i};
+    place.ahead = uint16_t(place.ahead & ~(1u << kIndex));
+  }
   return {};
 }
 

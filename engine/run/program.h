@@ -75,6 +75,7 @@ struct PlaceFunctions {
   Status (*share)(Places& places, Sharing phase);
   void (*changed)(Places& places, Block block, bool zeroed);
   Status (*bring_home)(const Program& update);
+  Status (*bring_sums)(const Program& update);
   const Port* (*holder)(const Program& program, bool first);
   Status (*hold)(Places& places, const Port& port);
   Status (*release)(Places& places, const Port& port, bool drop);

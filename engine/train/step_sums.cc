@@ -84,10 +84,9 @@ Status join_sums(const Model& model, std::span<std::byte> into, std::span<const 
 
 std::span<std::byte> Trainer::sums() const {
   if (!ready() || immediate()) return {};
-  if (const Places* const places = update().places(); places != nullptr)
-    for (const Places::Place& place : places->places_)
-      if (!place.mirror[kStepSums - kState].empty()) return {};
-  return step_;
+  Places* const places = update().places();
+  const bool here = places == nullptr || places->functions_->bring_sums(update()).ok();
+  return here ? step_ : std::span<std::byte>();
 }
 
 // The step's count of micro-batches, which dropout draws by: what count_step raises in the program of gradients.
@@ -124,7 +123,9 @@ Status Trainer::begin_at(uint32_t index) {
 }
 
 Status Trainer::merged(uint32_t micro_batches) {
-  if (micro_batches == 0 || sums().empty()) return refuse(Code::kNothingAccumulated, Entry::kGradients);
+  if (micro_batches == 0 || !ready() || immediate()) return refuse(Code::kNothingAccumulated, Entry::kGradients);
+  if (Places* const places = update().places(); places != nullptr)
+    places->functions_->changed(*places, kStepSums, false);
   accumulated_ = micro_batches;
   return {};
 }
@@ -133,7 +134,7 @@ Status Trainer::accumulate_apart(std::span<std::byte> keep, uint32_t rows) {
   if (accumulated_ == 0) return accumulate(rows);
   if (immediate()) return refuse(Code::kOneMicroBatch, Entry::kUpdate);
   const std::span<std::byte> all = sums();
-  if (all.empty()) return refuse(Code::kNotBound, Entry::kGradients);
+  if (all.empty()) return refuse(ready() ? Code::kPortFailed : Code::kNotBound, Entry::kGradients);
   if (keep.size() < all.size()) return {Code::kMemorySize, Table::kMemory, kStepSums, all.size(), keep.size()};
   std::memcpy(keep.data(), all.data(), all.size());
   const uint32_t before = accumulated_;
@@ -145,6 +146,10 @@ Status Trainer::accumulate_apart(std::span<std::byte> keep, uint32_t rows) {
     return status;
   }
   // The earlier first: into `keep`, and back.
+  if (sums().empty()) {  // a place does not give them
+    discard();
+    return refuse(Code::kPortFailed, Entry::kGradients);
+  }
   NACRE_TRY(join_sums(*model_, keep, all));
   std::memcpy(all.data(), keep.data(), all.size());
   return merged(before == ~uint32_t{0} ? before : before + 1);

@@ -84,14 +84,16 @@ class Trainer {
 
   // ---- Between accumulate and commit, for steps whose micro-batches run on several machines (train/step_sums.h) ----
 
-  // The step block: gradients, loss, counts, statistics, amaxes. Empty before start, where immediate(), and where a
-  // place keeps it.
+  // The step block: gradients, loss, counts, statistics, amaxes. Where a place keeps it (Places::keep) this call copies
+  // it home: ask anew before it is read or written. Empty before start, where immediate(), and where the place does not
+  // give it back: then what was accumulated is discarded with discard().
   std::span<std::byte> sums() const;
   uint32_t micro_batches() const { return accumulated_; }  // that are in it
   // Forgets what was accumulated; what accumulate takes next is micro-batch `index` of its step, from 0, and draws that
   // one's random numbers. kOneMicroBatch: immediate(), and index is not 0.
   Status begin_at(uint32_t index);
-  // sums() was written: it holds what as many micro-batches gave. kNothingAccumulated: 0, or there is no sums().
+  // sums() was written: it holds what as many micro-batches gave, on a place too that keeps it. kNothingAccumulated: 0,
+  // or there is no sums().
   Status merged(uint32_t micro_batches);
   // As accumulate, but the micro-batch is summed from zero, and then added as one (NUMERICS.md (57)): the bytes of
   // machines that take one each. `keep`: as many bytes as sums(); kMemorySize: fewer, and nothing happened.

@@ -1,4 +1,5 @@
 #include "tools/commands/tune.h"
+#include "ports/cuda/cuda_port.h"
 
 #include <fmt/format.h>
 #include <algorithm>
@@ -27,6 +28,7 @@
 #include "tools/files/atomic_file.h"
 #include "tools/files/input_file.h"
 #include "tools/files/npy.h"
+#include "tools/model/gpu.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/model/program_cost.h"
 #include "tools/model/writer.h"
@@ -76,9 +78,11 @@ class Session {
   const TuneSettings& same_settings() const {
     if (ranks_ == nullptr) return settings_;
     const Ports ports = training_ports(*model_, options_.kernels, options_.target);
-    ranks_->require_same(fmt::format("library {}\nkernels {}\nepochs {}\ncompress {}\n{}", kVersion,
-                                     name_of_ports(ports), settings_.epochs,
-                                     settings_.compress.empty() ? "none" : settings_.compress, settings_.options));
+    std::string kernels = name_of_ports(ports);
+    if (kernels.starts_with("cuda")) kernels += fmt::format(" of {}", gpu_device().name());
+    ranks_->require_same(fmt::format("library {}\nkernels {}\nepochs {}\ncompress {}\n{}", kVersion, kernels,
+                                     settings_.epochs, settings_.compress.empty() ? "none" : settings_.compress,
+                                     settings_.options));
     return settings_;
   }
 

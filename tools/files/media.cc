@@ -52,8 +52,7 @@ NpyArray read_png(const std::vector<uint8_t>& bytes, const std::string& path, in
   if (!alpha) return made;
   NpyArray opaque = picture(path, image.height, image.width, channels);
   const size_t colours = size_t(channels);
-  for (size_t i = 0; i < opaque.data.size(); ++i)
-    opaque.data[i] = made.data[i / colours * (colours + 1) + i % colours];
+  for (size_t i = 0; i < opaque.data.size(); ++i) opaque.data[i] = made.data[i / colours * (colours + 1) + i % colours];
   return opaque;
 }
 

@@ -13,9 +13,20 @@ namespace {
 
 constexpr const char* kRemedy = "run it with --kernels reference, or convert the network with --target host";
 
+uint32_t chosen = 0;
+
+// 0 where there is none: opening that one says why.
+int ordinal_of_chosen(const cuda::Driver* driver) {
+  int count = 0;
+  const bool counted = driver != nullptr && driver->init(0) == cuda::kSuccess &&
+                       driver->device_count(&count) == cuda::kSuccess && count > 0;
+  return counted ? int(chosen % uint32_t(count)) : 0;
+}
+
 struct Opened {
   cuda::Device device;
-  bool here = device.open(cuda::load_driver(), cuda::modules(), 0, cuda::load_cublaslt(cuda::load_driver()));
+  bool here = device.open(cuda::load_driver(), cuda::modules(), ordinal_of_chosen(cuda::load_driver()),
+                          cuda::load_cublaslt(cuda::load_driver()));
 };
 
 Opened& opened() {
@@ -70,11 +81,14 @@ const Port* gpu_port(const std::string& target, const std::string& choice) {
   return port;
 }
 
+void choose_gpu(uint32_t number) { chosen = number; }
+
 void use_gpu(const cuda::Driver* driver, std::span<const void* const> modules) {
   Opened& gpu = opened();
   const bool own = driver == nullptr;
-  gpu.here = gpu.device.open(own ? cuda::load_driver() : driver, own ? cuda::modules() : modules, 0,
-                             own ? cuda::load_cublaslt(cuda::load_driver()) : nullptr);
+  if (own) driver = cuda::load_driver();
+  gpu.here = gpu.device.open(driver, own ? cuda::modules() : modules, ordinal_of_chosen(driver),
+                             own ? cuda::load_cublaslt(driver) : nullptr);
 }
 
 GpuMemory::GpuMemory(size_t bytes) {

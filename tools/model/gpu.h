@@ -35,6 +35,9 @@ bool chooses_gpu(std::string_view choice);
 // Throws where there is none, with the port's sentence, and where the one that is here is older than the target.
 const Port* gpu_port(const std::string& target, const std::string& choice = "auto");
 cuda::Device& gpu_device();
+// Before a GPU is asked for: of those of this machine the one with this number, from 0; beyond the last it counts on
+// from the first. So every process on a machine has one of its own where there are enough.
+void choose_gpu(uint32_t number);
 // From now on the GPU is that of this driver; null: this machine's. Not while a program is bound to the one before.
 void use_gpu(const cuda::Driver* driver, std::span<const void* const> modules);
 

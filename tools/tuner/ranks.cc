@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/base/format.h"
+#include "tools/model/gpu.h"
 
 #ifdef NACRE_MPI
 #include "engine/train/step_sums.h"
@@ -43,6 +44,16 @@ void require_none_failed(std::span<const Turn> turns) {
     throw_told(failed->failed, fmt::format("rank {}: {}", rank, failed->text));
 }
 
+// Among the ranks that share this machine's memory, and so its GPUs.
+uint32_t rank_on_this_machine() {
+  MPI_Comm here = MPI_COMM_NULL;
+  int rank = 0;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+  MPI_Comm_rank(here, &rank);
+  MPI_Comm_free(&here);
+  return uint32_t(rank);
+}
+
 }  // namespace
 
 struct Ranks::Parts {
@@ -66,6 +77,7 @@ std::unique_ptr<Ranks> Ranks::start() {
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given) != MPI_SUCCESS)
     throw Error(kFailed, "--mpi", "MPI does not start");
   std::unique_ptr<Ranks> ranks(new Ranks());
+  choose_gpu(rank_on_this_machine());
   if (!ranks->first())
     for (std::FILE* file : {stdout, stderr})
       if (std::freopen("/dev/null", "w", file) == nullptr) throw Error(kIo, "/dev/null", "cannot be written");

@@ -126,6 +126,7 @@ class Tuner {
   std::optional<size_t> take_alone(std::span<const int64_t> rows, const Stop& stop);
   std::optional<size_t> take_with_ranks(std::span<const int64_t> rows);
   void check_ranks() const;
+  std::span<std::byte> sums() const;                // of the step; throws where a GPU does not give them
   bool micro_batch(std::span<const int64_t> rows);  // false: the model takes whole batches only
   void save();
   void keep();

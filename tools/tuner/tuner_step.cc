@@ -61,7 +61,8 @@ std::optional<size_t> Tuner::take_with_ranks(std::span<const int64_t> rows) {
   Judged all = before;
   size_t taken = 0;
   uint32_t merged = 0;
-  ranks_->begin_step(loss_scale(model(), owner_.state()));
+  if (!settings_.compress.empty())  // of a GPU the state comes home for it
+    ranks_->begin_step(loss_scale(model(), owner_.state()));
   for (size_t first = 0; first < micro_batches; first += ranks_->count()) {
     const size_t mine = first + ranks_->rank();
     Ranks::Said said = {.stops = wishes_to_stop_};
@@ -71,7 +72,7 @@ std::optional<size_t> Tuner::take_with_ranks(std::span<const int64_t> rows) {
       position_.judged = {};
       owner_.loaded().require(trainer_.begin_at(uint32_t(mine)));
       if (micro_batch(rows.subspan(at, count))) {
-        block = trainer_.sums();
+        block = sums();
         said.rows = count;
         said.right = position_.judged.right, said.answers = position_.judged.answers;
       } else {
@@ -86,9 +87,15 @@ std::optional<size_t> Tuner::take_with_ranks(std::span<const int64_t> rows) {
   }
   position_.judged = all;
   merged = uint32_t(taken / batch + (taken % batch != 0));
-  if (!ranks_->finish(trainer_.sums())) return taken;
+  if (!ranks_->finish(sums())) return taken;
   owner_.loaded().require(trainer_.merged(merged));
   return taken;
+}
+
+std::span<std::byte> Tuner::sums() const {
+  const std::span<std::byte> sums = trainer_.sums();
+  if (sums.empty()) owner_.loaded().require({Code::kPortFailed, Table::kPort});
+  return sums;
 }
 
 bool Tuner::micro_batch(std::span<const int64_t> rows) {
@@ -105,7 +112,7 @@ bool Tuner::micro_batch(std::span<const int64_t> rows) {
     }
   }
   // Each summed from zero, as ranks sum theirs: what a training computes does not depend on how many there are.
-  if (trainer_.micro_batches() > 0 && keep_.empty()) keep_.resize(trainer_.sums().size());
+  if (trainer_.micro_batches() > 0 && keep_.empty()) keep_.resize(sums().size());
   const uint32_t count = rows.size() == objective_.batch() ? 0 : uint32_t(rows.size());
   const Status status = keep_.empty() ? trainer_.accumulate(count) : trainer_.accumulate_apart(keep_, count);
   if (status.code == Code::kRowsUnsupported) return false;
@@ -124,9 +131,6 @@ void Tuner::check_ranks() const {
   if (trainer_.immediate())
     throw Error(kUsage, "--mpi", "this model updates as it goes (--update immediate): it has no sums to share",
                 "give a model without --update immediate");
-  if (trainer_.sums().empty())
-    throw Error(kUnsupported, "--mpi", "this model trains on a GPU, where the sums of its steps stay",
-                "train it on the host, or on one GPU without --mpi");
   if (micro_batches < ranks_->count())
     throw Error(
         kUsage, "--mpi",

@@ -1,0 +1,130 @@
+// The sums of a step on a device that keeps them: read, written and joined as the host's, so that several devices learn
+// what one does, to the byte (NUMERICS.md (57)).
+#include <gtest/gtest.h>
+
+#include "engine/train/step_sums.h"
+#include "tests/train/trained_on_device.h"
+
+namespace nacre::test {
+namespace {
+
+constexpr uint32_t kDevices = 3;
+
+std::vector<std::byte> copy_of(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
+
+// A step of as many micro-batches on one trainer, each summed from zero.
+Status step_apart(Trainer& trainer, const std::vector<Batch>& batches) {
+  std::vector<std::byte> keep(trainer.sums().size());
+  for (const Batch& batch : batches) {
+    std::memcpy(trainer.input(0).data(), batch.x.data(), trainer.input(0).size());
+    std::memcpy(trainer.input(1).data(), batch.labels.data(), trainer.input(1).size());
+    NACRE_TRY(trainer.accumulate_apart(keep));
+  }
+  return trainer.commit(0.25f, nullptr);
+}
+
+// The same as several devices do it: they have one state, so that one takes the micro-batch of each in turn.
+void step_together(TrainedOnDevice& device, const std::vector<Batch>& batches) {
+  Trainer& trainer = device.trainer;
+  std::vector<std::byte> all;
+  for (uint32_t i = 0; i < kDevices; ++i) {
+    ASSERT_TRUE(trainer.begin_at(i).ok());
+    ASSERT_TRUE(Training::accumulate_into(trainer, batches[i], 0).ok());
+    const std::vector<std::byte> block = copy_of(trainer.sums());
+    ASSERT_FALSE(block.empty());
+    if (i == 0) all = block;
+    else ASSERT_TRUE(join_sums(device.model, all, block).ok());
+  }
+  std::ranges::copy(all, trainer.sums().begin());
+  ASSERT_TRUE(trainer.merged(kDevices).ok());
+  ASSERT_TRUE(trainer.commit(0.25f, nullptr).ok());
+}
+
+TEST(device_sums, of_several_devices_are_those_of_one_and_of_the_host) {
+  for (const bool keeps : {false, true}) {
+    Training host;
+    std::vector<std::vector<std::byte>> states;  // of the host, step by step
+    for (const bool together : {false, true}) {
+      TrainedOnDevice device(keeps);  // there is one simulated driver at a time
+      std::mt19937 random(11);
+      for (size_t step = 0; step < 4; ++step) {
+        std::vector<Batch> batches;
+        for (uint32_t i = 0; i < kDevices; ++i) batches.push_back(random_batch(random));
+        if (!together) {
+          ASSERT_TRUE(step_apart(host.trainer, batches).ok());
+          states.push_back(host.state());
+          ASSERT_TRUE(step_apart(device.trainer, batches).ok()) << device.device.sentence();
+        } else {
+          step_together(device, batches);
+        }
+        EXPECT_EQ(device.state(), states[step]) << keeps << together << step;
+      }
+    }
+  }
+}
+
+// They go on where they are until somebody asks, and a second call finds them on the host.
+TEST(device_sums, are_copied_home_when_they_are_asked_for) {
+  Training host;
+  TrainedOnDevice gpu(true);
+  std::mt19937 random(12);
+  for (int i = 0; i < 2; ++i) {
+    const Batch batch = random_batch(random);
+    ASSERT_TRUE(host.accumulate(batch).ok());
+    ASSERT_TRUE(Training::accumulate_into(gpu.trainer, batch, 0).ok());
+    const uint64_t before = gpu.driver.bytes_out();
+    EXPECT_EQ(copy_of(gpu.trainer.sums()), copy_of(host.trainer.sums())) << "micro-batch " << i;
+    const uint64_t size = gpu.trainer.sums().size();
+    EXPECT_EQ(gpu.driver.bytes_out() - before, size);
+  }
+  ASSERT_TRUE(host.trainer.commit(0.25f, nullptr).ok());
+  ASSERT_TRUE(gpu.trainer.commit(0.25f, nullptr).ok());
+  EXPECT_EQ(gpu.state(), host.state());
+  const std::vector<std::byte> zeros(gpu.trainer.sums().size());
+  EXPECT_EQ(copy_of(gpu.trainer.sums()), zeros) << "a commit ends them";
+}
+
+TEST(device_sums, that_do_not_come_home_are_nobodys) {
+  Training host;
+  TrainedOnDevice gpu(true);
+  std::mt19937 random(13);
+  const Batch batch = random_batch(random), second = random_batch(random);
+  host.step(batch);
+  ASSERT_TRUE(gpu.step(batch).ok());
+  const std::vector<std::byte> before = gpu.state();
+  ASSERT_TRUE(Training::accumulate_into(gpu.trainer, second, 0).ok());
+  gpu.driver.fail("cuMemcpyDtoHAsync_v2", 0);
+  EXPECT_TRUE(gpu.trainer.sums().empty());
+  ASSERT_TRUE(gpu.driver.failed());
+  gpu.driver.fail("", 0);
+  gpu.trainer.discard();
+  EXPECT_EQ(gpu.state(), before);
+  // Where each micro-batch is taken apart, at each of the copies.
+  int faults = 0;
+  for (uint64_t nth = 0; nth < 8; ++nth) {
+    std::vector<std::byte> keep(gpu.trainer.sums().size());
+    ASSERT_TRUE(Training::accumulate_into(gpu.trainer, batch, 0).ok());
+    std::memcpy(gpu.trainer.input(0).data(), second.x.data(), gpu.trainer.input(0).size());
+    std::memcpy(gpu.trainer.input(1).data(), second.labels.data(), gpu.trainer.input(1).size());
+    gpu.driver.fail("cuMemcpyDtoHAsync_v2", nth);
+    const Status status = gpu.trainer.accumulate_apart(keep);
+    if (!gpu.driver.failed()) {
+      EXPECT_TRUE(status.ok());
+      gpu.driver.fail("", 0);
+      gpu.trainer.discard();
+      continue;
+    }
+    ++faults;
+    EXPECT_EQ(status.code, Code::kPortFailed);
+    gpu.driver.fail("", 0);
+    gpu.trainer.discard();
+    EXPECT_EQ(gpu.state(), before);
+  }
+  EXPECT_GT(faults, 1);
+  host.step(second);
+  ASSERT_TRUE(gpu.step(second).ok());
+  EXPECT_EQ(gpu.state(), host.state());
+}
+
+}  // namespace
+}  // namespace nacre::test
