@@ -131,13 +131,15 @@ echo "  killed: $killed; $(head -n 1 "$work/cut/out.txt" | sed 's/from .*: /from
 
 # ---- mpirun that is asked to end ----
 
-# Open MPI passes SIGTERM on to the ranks, and SIGKILL a second later (odls_base_sigkill_timeout).
+# Open MPI passes SIGTERM on to the ranks after a second, and SIGKILL a second later (odls_base_sigkill_timeout): by then a short training
+# would have ended.
 asked=0
 # ask SIGNAL: mpirun that the background job $mpi started.
 ask() { kill "-$1" "$(pgrep -P "$mpi" -x mpirun)" && ! wait "$mpi" || fail "mpirun returned 0 after SIG$1"; }
 arguments transformer float32 100000
 unsaved=("${given[@]:0:${#given[@]}-2}")
-arguments transformer float32 150 5
+arguments transformer float32 500 5
+train 0 long "${given[@]}" || fail "the long training that is never cut off"
 for signal in TERM INT; do
   train 2 "asked_$signal" "${given[@]}" &
   mpi=$!
@@ -147,7 +149,7 @@ for signal in TERM INT; do
   [ ! -e "$work/asked_$signal/tuned.nacre" ] || fail "SIG$signal left a model beside its checkpoint"
   train 2 "asked_$signal" "${given[@]}" || fail "2 ranks do not go on after SIG$signal"
   grep -q '^goes on from' "$work/asked_$signal/out.txt" || fail "2 ranks began anew after SIG$signal"
-  for file in tuned.nacre log.csv; do cmp "$work/whole/$file" "$work/asked_$signal/$file" || fail "after SIG$signal other bytes of $file"; done
+  for file in tuned.nacre log.csv; do cmp "$work/long/$file" "$work/asked_$signal/$file" || fail "after SIG$signal other bytes of $file"; done
   "${ranks[@]}" -n 2 "$NACRE_TOOL" tune --mpi "${unsaved[@]}" -o "$work/unsaved.nacre" >"$work/unsaved.txt" 2>&1 &
   mpi=$!
   for _ in $(seq 600); do ! grep '^epoch ' "$work/unsaved.txt" >/dev/null || break; sleep 0.1; done
@@ -157,6 +159,7 @@ for signal in TERM INT; do
   rm "$work/unsaved.nacre"
   asked=$((asked + 1))
 done
+arguments transformer float32 150 5
 echo "  asked to end: $(head -n 1 "$work/asked_INT/out.txt"); of 2 signals to mpirun $asked keep the checkpoint, or the model where there is none"
 
 # ---- A rank that stands still ----
