@@ -26,7 +26,8 @@ using tools::Json, tools::LoadedModel, tools::LoadedTrainer;
 struct TrainerHandle {
   TrainerHandle(const LoadedModel& model, const std::string& kernels, uint32_t threads, const std::string& target)
       : objective(model, target), kernel_set(tools::name_of_ports(tools::training_ports(model, kernels, target))),
-        owner(model, tools::training_ports(model, kernels, target), threads, target), runs(sum_runs(model.model(), {})) {
+        owner(model, tools::training_ports(model, kernels, target), threads, target),
+        runs(sum_runs(model.model(), {})) {
     sum_runs(model.model(), runs);
   }
   tools::Objective objective;
