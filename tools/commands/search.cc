@@ -80,6 +80,9 @@ class Bench {
     const bool first = reference_.samples == 0;
     try {
       return measure_compiled(compile(with_policies(choice), compile_options()));
+    } catch (const Interrupted&) {
+      if (caller() != nullptr) throw;
+      return std::nullopt;
     } catch (const Error& error) {
       if (first) throw;
       note(error.what());
@@ -91,7 +94,9 @@ class Bench {
   Trial measure_compiled(const Compiled& compiled) {
     for (const std::string& line : compiled.graph.fallbacks) note(line);
     const LoadedModel model(compiled.bytes, options_.network, "");
-    const RunChoice running = {.output = options_.output, .cast = options_.cast_inputs, .progress = false};
+    RunChoice running = {.output = options_.output, .cast = options_.cast_inputs, .progress = false};
+    // The first is what all others are measured against: without it there is nothing to keep.
+    if (reference_.samples > 0 && caller() == nullptr) running.stopped = [] { return Interrupt::received() != 0; };
     std::vector<std::string> run_notes;
     const Outcome outcome = run_set(model, set_, running, run_notes);
     if (reference_.samples == 0) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tools/base/caller.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/progress.h"
@@ -37,7 +38,7 @@ class SetRunner {
   SetRunner(const LoadedModel& model, uint32_t program, RunInputs inputs, size_t output)
       : bound_(model, program), inputs_(std::move(inputs)), output_(output) {}
 
-  Outcome run(bool show) {
+  Outcome run(bool show, bool (*stopped)()) {
     const uint64_t passes = (kLeastRuns + inputs_.runs - 1) / inputs_.runs;
     std::optional<Progress> progress;
     if (show) progress.emplace("eval", inputs_.runs * passes);
@@ -48,6 +49,7 @@ class SetRunner {
         times.push_back(run_once(run));
         if (pass == 0) keep_output(run, outcome.samples.outputs);
         if (progress) progress->show(pass * inputs_.runs + run + 1);
+        if (stopped != nullptr && stopped()) throw Interrupted();
       }
     }
     std::ranges::sort(times);
@@ -181,7 +183,7 @@ Outcome run_set(const LoadedModel& model, const LabelledSet& set, const RunChoic
   const size_t output = find_output(model, names.outputs, choice.output);
   if (set.labels) labels_for(set, outputs_to_come(model, view, output, stacked.rows()));
   SetRunner runner(model, program, std::move(stacked), output);
-  Outcome outcome = runner.run(choice.progress);
+  Outcome outcome = runner.run(choice.progress, choice.stopped);
   outcome.samples.inputs = std::move(inputs);
   return outcome;
 }

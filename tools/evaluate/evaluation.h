@@ -37,6 +37,7 @@ struct RunChoice {
   bool cast = false;
   bool progress = true;              // shown on a terminal
   std::optional<Scales> codes = {};  // what int8 data means: the scale of the first model's input
+  bool (*stopped)() = nullptr;       // asked after every run: Interrupted is thrown where it says so
 };
 
 // Runs at least 11 times, if need be over the same samples again, so that the median time means something.
