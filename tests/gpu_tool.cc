@@ -1,12 +1,24 @@
-// The tool on a simulated GPU in place of this machine's (ports/fake/fake_driver.h): what tests run under mpirun.
+// The tool on simulated GPUs in place of this machine's (ports/fake/fake_driver.h): what tests run under mpirun.
+//
+//   NACRE_SIMULATED_GPUS   how many [1]
+//   NACRE_SIMULATED_NCCL   there is an NCCL among them (tests/fake_nccl.h): the message that it refuses, 0: none
+#include <cstdlib>
+
 #include "ports/fake/fake_driver.h"
+#include "tests/fake_nccl.h"
 #include "tools/cli/tool.h"
 #include "tools/model/gpu.h"
 
 int main(int argc, char** argv) {
+  const auto number = [](const char* name, int other) {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? other : std::atoi(text);
+  };
   static const void* const modules[] = {nacre::fake::FakeDriver::module()};
   // Of the process: the tool ends by exit where ranks fail, behind which the driver is still asked to give back.
-  static auto* const driver = new nacre::fake::FakeDriver({.devices = 2});
+  static auto* const driver = new nacre::fake::FakeDriver({.devices = number("NACRE_SIMULATED_GPUS", 1)});
   nacre::tools::use_gpu(&driver->driver(), modules);
+  const int fails = number("NACRE_SIMULATED_NCCL", -1);
+  nacre::tools::use_nccl(fails < 0 ? nullptr : &nacre::test::fake_nccl(driver->driver(), unsigned(fails)));
   return nacre::tools::run_tool(argc, argv);
 }

@@ -133,6 +133,8 @@ class Places {
   static void changed(Places& self, Block block, bool zeroed);
   static Status bring_home(const Program& update);
   static Status bring_sums(const Program& update);
+  static std::span<std::byte> sums_at(const Program& update, const Port& port);
+  static Status wrote_sums_at(const Program& update, const Port& port, uint32_t counter);
   static const Port* holder(const Program& program, bool first);
   static Status hold(Places& self, const Port& port);
   static Status release(Places& self, const Port& port, bool drop);
@@ -160,6 +162,7 @@ class Places {
   bool shares(uint32_t place, uint32_t block) const;             // the program at hand
   std::byte* mirror_at(uint32_t place, uint32_t block) const;
   KeptBlock kept_at(const Port& port, const void* at);
+  Place* keeper_of_sums(const Port& port);
   bool keeps_state(uint32_t place) const;
   uint32_t newest_state() const;
   bool copy_state(uint32_t newest, bool back);

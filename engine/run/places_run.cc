@@ -242,6 +242,38 @@ Status Places::bring_sums(const Program& update) {
   return {};
 }
 
+// The place of this port whose mirror of the sums is the one that programs read and write; null: none.
+Places::Place* Places::keeper_of_sums(const Port& port) {
+  constexpr uint16_t kBit = 1u << (kStepSums - kState);
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) {
+    Place& place = places_[i];
+    if (port_at(i) == &port && (place.foreign & kBit) == 0 && !place.mirror[kStepSums - kState].empty()) return &place;
+  }
+  return nullptr;
+}
+
+std::span<std::byte> Places::sums_at(const Program& update, const Port& port) {
+  Place* const place = update.places_->keeper_of_sums(port);
+  if (place == nullptr || !Run{update, 0, kMaxPlaces}.bring({place, kStepSums}, port)) return {};
+  return place->mirror[kStepSums - kState];
+}
+
+// `counter`: what Trainer reads of them on the host, or kNoIndex.
+Status Places::wrote_sums_at(const Program& update, const Port& port, uint32_t counter) {
+  constexpr uint32_t kIndex = kStepSums - kState;
+  Place* const place = update.places_->keeper_of_sums(port);
+  if (place == nullptr) return {Code::kPort, Table::kPort};
+  place->current = uint16_t(place->current | 1u << kIndex);
+  place->ahead = uint16_t(place->ahead | 1u << kIndex);
+  if (counter == kNoIndex) return {};
+  const std::span<std::byte> home = update.bytes(counter);
+  const auto offset = size_t(home.data() - update.region_[kIndex]);
+  if (offset > place->mirror[kIndex].size() || home.size() > place->mirror[kIndex].size() - offset) return {};
+  const std::byte* const there = place->mirror[kIndex].data() + offset;
+  const Code code = port.copy(port.context, CopyDirection::kFromPort, home.data(), there, home.size());
+  return code == Code::kOk ? Status{} : Status{Code::kPortFailed, Table::kPort};
+}
+
 // ---- Several programs as one run ----
 
 // The port that runs all steps of a program, holds, and keeps all blocks but the arena and, of the first program,

@@ -76,6 +76,8 @@ struct PlaceFunctions {
   void (*changed)(Places& places, Block block, bool zeroed);
   Status (*bring_home)(const Program& update);
   Status (*bring_sums)(const Program& update);
+  std::span<std::byte> (*sums_at)(const Program& update, const Port& port);
+  Status (*wrote_sums_at)(const Program& update, const Port& port, uint32_t counter);
   const Port* (*holder)(const Program& program, bool first);
   Status (*hold)(Places& places, const Port& port);
   Status (*release)(Places& places, const Port& port, bool drop);

@@ -89,6 +89,13 @@ std::span<std::byte> Trainer::sums() const {
   return here ? step_ : std::span<std::byte>();
 }
 
+std::span<std::byte> Trainer::sums_at(const Port& port) const {
+  Places* const places = update().places();
+  if (!ready() || immediate() || places == nullptr) return {};
+  const std::span<std::byte> there = places->functions_->sums_at(update(), port);
+  return there.size() < step_.size() ? std::span<std::byte>() : there.first(step_.size());
+}
+
 // The step's count of micro-batches, which dropout draws by: what count_step raises in the program of gradients.
 // kRegion: that program writes something else that the next micro-batch would read, of streams or of the state.
 Status Trainer::find_counter(uint32_t* tensor) const {
@@ -126,6 +133,15 @@ Status Trainer::merged(uint32_t micro_batches) {
   if (micro_batches == 0 || !ready() || immediate()) return refuse(Code::kNothingAccumulated, Entry::kGradients);
   if (Places* const places = update().places(); places != nullptr)
     places->functions_->changed(*places, kStepSums, false);
+  accumulated_ = micro_batches;
+  return {};
+}
+
+Status Trainer::merged_at(const Port& port, uint32_t micro_batches) {
+  Places* const places = update().places();
+  if (micro_batches == 0 || !ready() || immediate() || places == nullptr)
+    return refuse(Code::kNothingAccumulated, Entry::kGradients);
+  NACRE_TRY(places->functions_->wrote_sums_at(update(), port, count_));
   accumulated_ = micro_batches;
   return {};
 }

@@ -89,12 +89,16 @@ class Trainer {
   // give it back: then what was accumulated is discarded with discard().
   std::span<std::byte> sums() const;
   uint32_t micro_batches() const { return accumulated_; }  // that are in it
+  // The same where a place of this port keeps it, in the port's memory: what ports exchange among themselves. Empty as
+  // sums(), and where no such place keeps it.
+  std::span<std::byte> sums_at(const Port& port) const;
   // Forgets what was accumulated; what accumulate takes next is micro-batch `index` of its step, from 0, and draws that
   // one's random numbers. kOneMicroBatch: immediate(), and index is not 0.
   Status begin_at(uint32_t index);
   // sums() was written: it holds what as many micro-batches gave, on a place too that keeps it. kNothingAccumulated: 0,
   // or there is no sums().
   Status merged(uint32_t micro_batches);
+  Status merged_at(const Port& port, uint32_t micro_batches);  // the same: sums_at(port) was written
   // As accumulate, but the micro-batch is summed from zero, and then added as one (NUMERICS.md (57)): the bytes of
   // machines that take one each. `keep`: as many bytes as sums(); kMemorySize: fewer, and nothing happened.
   Status accumulate_apart(std::span<std::byte> keep, uint32_t rows = 0);

@@ -30,7 +30,9 @@
 #include <vector>
 
 #include "engine/kernels/kernel.h"
+#include "engine/numeric/step_sum.h"
 #include "ports/cuda/driver.h"
+#include "ports/cuda/nccl.h"
 #include "ports/cuda/product_step.h"
 #include "ports/cuda/step_image.h"
 
@@ -88,6 +90,15 @@ class Device {
   void multiply_as_tf32(bool allowed);
   int architecture() const { return architecture_; }  // 90 of an H200; 0 where none is open
   const Counts& counts() const { return counts_; }
+
+  // Work of the caller's own between runs, put into the port's stream in this order (ports/mpi/device_exchange.h).
+  // False: sentence() says why.
+  bool make_current();  // before any of it
+  Stream stream() const { return stream_; }
+  bool put_copy(void* to, const void* from, size_t bytes);  // within the device's memory
+  // into = into + from of `count` numbers, as numeric/step_sum.h joins them.
+  bool put_join(SumKind kind, void* into, const void* from, uint64_t count);
+  bool wait();  // until all of it is done
 
   // From the next segment on. kNone gives the events back. No times of before remain.
   void time(Timing timing);
@@ -193,7 +204,7 @@ class Device {
   Context context_ = nullptr;
   Stream stream_ = nullptr;
   std::vector<Module> modules_;
-  std::vector<Function> functions_;  // by entry; null: not looked up yet
+  std::vector<Function> functions_;                 // by entry; null: not looked up yet
   std::map<std::string, Function> many_functions_;  // those that were looked up; null: there is none
   std::vector<DevicePointer> allocated_;
   uint32_t* failure_ = nullptr;  // on the host, and where the device sees it

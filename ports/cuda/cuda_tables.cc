@@ -23,6 +23,11 @@ constexpr const char* kAroundProducts[] = {
 #include "ports/cuda/product_kernels.inc"
 };
 
+constexpr const char* kOfSums[] = {
+#define NACRE_ENTRY(name, ...) #name,
+#include "ports/cuda/sum_kernels.inc"
+};
+
 constexpr std::string_view kMany[] = {
 #define NACRE_ENTRY(name, ...) #name,
 #include "ports/cuda/many_entries.inc"
@@ -74,7 +79,7 @@ const Device::Tables& Device::tables() {
 }
 
 size_t Device::kernel_count() {
-  return kEntries + std::size(kAroundProducts) + std::size(kMany) + 2 * std::size(kTurned);
+  return kEntries + std::size(kAroundProducts) + std::size(kOfSums) + std::size(kMany) + 2 * std::size(kTurned);
 }
 
 const char* Device::name_of(Kernel kernel) {

@@ -19,6 +19,8 @@ namespace nacre::reference {
 #define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
 #include "ports/cuda/product_kernels.inc"
 #define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
+#include "ports/cuda/sum_kernels.inc"
+#define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
 #include "ports/cuda/turned_kernels.inc"
 
 }  // namespace nacre::reference
@@ -41,6 +43,8 @@ constexpr NamedKernel kKernels[] = {
 #include "engine/kernels/training.inc"
 #define NACRE_ENTRY(name, ...) {"nacre_" #name, &reference::simulated_##name},
 #include "ports/cuda/product_kernels.inc"
+#define NACRE_ENTRY(name, ...) {"nacre_" #name, &reference::simulated_##name},
+#include "ports/cuda/sum_kernels.inc"
 };
 
 constexpr NamedKernel kOfMany[] = {

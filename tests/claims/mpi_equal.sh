@@ -13,7 +13,7 @@
 #   refused    ranks with other files, policies, options, kernels or data; too few micro-batches; a file missing on one rank; a log that
 #              rank 0 cannot write in the middle of it
 #   from C     ports/mpi/nacre_mpi.h with MPI's Fortran handle (tests/mpi_user.c), 1 to 4 ranks
-#   GPUs       a program for a GPU, on a simulated one for each rank (tests/gpu_tool.cc): 1, 2 and 3 ranks as one process there
+#   GPUs       a program for a GPU, on a simulated one for each rank (tests/gpu_tool.cc), sums by way of the host and by NCCL: as one process
 #   fewer bits --compress: all ranks have one state (nacre tune ends where not), and the loss falls as far as without it, within 5%
 #
 # NACRE_LONG=1: 100 steps instead of 12. NACRE_MPI_EQUAL=1: only the first two.
@@ -238,9 +238,9 @@ grep -q "rank 1 has 'kernels others' where rank 0 has 'kernels reference'" "$wor
 grep -q 'mpi_user: an argument is NULL' "$work/refused.txt" || fail "from C, no trainer is not named"
 refused=$((refused + 2))
 
-# ---- On GPUs: the sums of a step come home for the exchange ----
+# ---- On GPUs, by way of the host and by NCCL ----
 
-gpu_tool=$NACRE_BUILD/tests/gpu_tool on_gpus=0 samples=$NACRE_ROOT/tools/samples
+gpu_tool=$NACRE_BUILD/tests/gpu_tool on_gpus=0 by_nccl=0 samples=$NACRE_ROOT/tools/samples
 # 45 digits: 2 steps of 16 rows and one of 13.
 { printf '\0\0\x08\x04\0\0\0\x2d\0\0\0\x01\0\0\0\x08\0\0\0\x08'; head -c $((128 + 64 * 45)) "$samples/digits_images.npy" | tail -c +129; } >"$work/images.idx"
 { printf '\0\0\x08\x01\0\0\0\x2d'; head -c $((128 + 45)) "$samples/digits_labels.npy" | tail -c +129; } >"$work/labels.idx"
@@ -250,20 +250,34 @@ on_gpu() {
   [ "$1" = 0 ] || start=("${ranks[@]}" -n "$1")
   rm -rf "$work/gpu_$1"
   mkdir "$work/gpu_$1"
-  "${start[@]}" "$gpu_tool" tune "$work/gpu.nacre" --data "$work/images.idx" --labels "$work/labels.idx" --cast-samples --batch 16 --lr 0.002 --max-refused 30 \
+  timeout 120 "${start[@]}" "$gpu_tool" tune "$work/gpu.nacre" --data "$work/images.idx" --labels "$work/labels.idx" --cast-samples --batch 16 --lr 0.002 --max-refused 30 \
     --checkpoint-every 1000000 --epochs 1 $([ "$1" = 0 ] || echo --mpi) --checkpoint "$work/gpu_$1/run" --csv "$work/gpu_$1/log.csv" -o "$work/gpu_$1/tuned.nacre" \
-    >"$work/gpu_$1/out.txt" 2>"$work/gpu_$1/err.txt" || { tail -n 5 "$work/gpu_$1/err.txt"; fail "a GPU for each of $1 ranks"; }
+    >"$work/gpu_$1/out.txt" 2>"$work/gpu_$1/err.txt"
 }
+gpus_equal() { [ "$(sums "gpu_$1")" = "$(sums gpu_0)" ] || fail "$policy: $1 ranks with a GPU each, $2, give other bytes than one process"; }
+export NACRE_SIMULATED_GPUS=3
 for policy in float32 mixed_bfloat16 mixed_float16; do
   "$gpu_tool" convert "$samples/digits.onnx" --train softmax_cross_entropy --optimizer adam --batch 4 \
     --loss-scale dynamic=1048576,period=3 --policy $policy --target cuda/sm90 -o "$work/gpu.nacre" >"$work/out.txt" 2>&1 || { cat "$work/out.txt"; fail "a program for a GPU"; }
-  on_gpu 0
+  on_gpu 0 || fail "a GPU of one process"
   for count in 1 2 3; do
-    on_gpu $count
-    [ "$(sums gpu_$count)" = "$(sums gpu_0)" ] || fail "$policy: $count ranks with a GPU each give other bytes than one process"
+    on_gpu $count || { tail -n 5 "$work/gpu_$count/err.txt"; fail "a GPU for each of $count ranks"; }
+    gpus_equal $count "by way of the host"
     on_gpus=$((on_gpus + 1))
   done
+  grep -q 'by way of the host: rank 0 finds no NCCL' "$work/gpu_3/err.txt" || fail "nobody says that there is no NCCL"
+  for count in 2 3; do
+    NACRE_SIMULATED_NCCL=0 on_gpu $count || { tail -n 5 "$work/gpu_$count/err.txt"; fail "NCCL among $count ranks"; }
+    gpus_equal $count "by NCCL"
+    grep -q '^fake nccl: [1-9]' "$work/gpu_$count/err.txt" || { cat "$work/gpu_$count/err.txt"; fail "NCCL was not used"; }
+    by_nccl=$((by_nccl + 1))
+  done
 done
+NACRE_SIMULATED_NCCL=0 NACRE_SIMULATED_GPUS=2 on_gpu 3 || fail "three ranks with two GPUs"
+gpus_equal 3 "of two"
+grep -q 'rank 2 shares its GPU with another' "$work/gpu_3/err.txt" || fail "nobody says that a GPU is shared"
+NACRE_SIMULATED_NCCL=5 on_gpu 3 && fail "a message that NCCL refuses"
+grep -q 'nacre: rank 2: ncclSend: invalid usage' "$work/gpu_3/err.txt" && [ ! -e "$work/gpu_3/tuned.nacre" ] || { cat "$work/gpu_3/err.txt"; fail "a message that NCCL refuses is not answered"; }
 
 # ---- In fewer bits ----
 
@@ -281,4 +295,4 @@ for coding in bfloat16 float8; do
     fail "--compress $coding ends at the loss $loss, without at $whole, from $first"
   coded+=("$coding $loss")
 done
-echo "CLAIM mpi_equal shown: $equal trainings of $steps steps (${networks[*]} in ${policies[*]}) on 1, 2 and 4 ranks equal to one process to the byte, $refused_steps steps of mixed_float16 refused; a killed rank ended all with code $status, and 2 of 4 ranks went on to the same bytes; after each of $asked signals to mpirun too; a rank that stood still for 8 s was named and waited for; $refused wrong pairings refused; from C $from_c trainings of 20 steps on 1 to 4 ranks equal too; with a simulated GPU for each rank $on_gpus of one epoch; bytes sent by rank 0 of 4: ${sent[0]}, in bfloat16 ${sent[1]}, in float8 ${sent[2]}; loss after 20 epochs $whole, compressed: ${coded[*]}"
+echo "CLAIM mpi_equal shown: $equal trainings of $steps steps (${networks[*]} in ${policies[*]}) on 1, 2 and 4 ranks equal to one process to the byte, $refused_steps steps of mixed_float16 refused; a killed rank ended all with code $status, and 2 of 4 ranks went on to the same bytes; after each of $asked signals to mpirun too; a rank that stood still for 8 s was named and waited for; $refused wrong pairings refused; from C $from_c trainings of 20 steps on 1 to 4 ranks equal too; with a simulated GPU for each rank $on_gpus by way of the host and $by_nccl by a simulated NCCL; bytes sent by rank 0 of 4: ${sent[0]}, in bfloat16 ${sent[1]}, in float8 ${sent[2]}; loss after 20 epochs $whole, compressed: ${coded[*]}"

@@ -84,6 +84,83 @@ TEST(device_sums, are_copied_home_when_they_are_asked_for) {
   EXPECT_EQ(copy_of(gpu.trainer.sums()), zeros) << "a commit ends them";
 }
 
+// As ports exchange them among themselves: the host sees a copy of the counter alone.
+TEST(device_sums, that_were_written_there_are_what_is_committed) {
+  Training host;
+  TrainedOnDevice gpu(true);
+  std::mt19937 random(14);
+  const Port& port = *gpu.ports[1];
+  const auto on_device = [&](CopyDirection direction, void* to, const void* from, size_t bytes) {
+    ASSERT_EQ(port.copy(port.context, direction, to, from, bytes), Code::kOk);
+  };
+  EXPECT_TRUE(host.trainer.sums_at(port).empty());
+  EXPECT_EQ(host.trainer.merged_at(port, 1).code, Code::kNothingAccumulated);
+  for (int step = 0; step < 3; ++step) {
+    std::vector<Batch> batches;
+    for (uint32_t i = 0; i < kDevices; ++i) batches.push_back(random_batch(random));
+    ASSERT_TRUE(step_apart(host.trainer, batches).ok());
+    std::vector<std::byte> all, block(gpu.trainer.sums_at(port).size());
+    for (uint32_t i = 0; i < kDevices; ++i) {
+      ASSERT_TRUE(gpu.trainer.begin_at(i).ok());
+      ASSERT_TRUE(Training::accumulate_into(gpu.trainer, batches[i], 0).ok());
+      on_device(CopyDirection::kFromPort, block.data(), gpu.trainer.sums_at(port).data(), block.size());
+      if (i == 0) all = block;
+      else ASSERT_TRUE(join_sums(gpu.model, all, block).ok());
+    }
+    gpu.trainer.discard();
+    on_device(CopyDirection::kFromPort, block.data(), gpu.trainer.sums_at(port).data(), block.size());
+    EXPECT_EQ(block, std::vector<std::byte>(block.size())) << "what was discarded is zero there too";
+    on_device(CopyDirection::kToPort, gpu.trainer.sums_at(port).data(), all.data(), all.size());
+    EXPECT_EQ(gpu.trainer.merged_at(port, 0).code, Code::kNothingAccumulated);
+    const uint64_t before = gpu.driver.bytes_out();
+    ASSERT_TRUE(gpu.trainer.merged_at(port, kDevices).ok());
+    EXPECT_LE(gpu.driver.bytes_out() - before, 16u);
+    ASSERT_TRUE(gpu.trainer.commit(0.25f, nullptr).ok());
+    EXPECT_EQ(gpu.state(), host.state());
+  }
+}
+
+TEST(device_sums, lie_on_no_device_that_keeps_nothing) {
+  TrainedOnDevice passing(false);
+  EXPECT_TRUE(passing.trainer.sums_at(*passing.ports[1]).empty());
+  EXPECT_EQ(passing.trainer.merged_at(*passing.ports[1], 1).code, Code::kPort);
+}
+
+template <class T>
+void expect_joined(SumKind kind, const std::vector<T>& a, const std::vector<T>& b) {
+  FakeDriver driver;
+  cuda::Device device;
+  ASSERT_TRUE(device.open(&driver.driver(), kModules, 0, nullptr)) << device.sentence();
+  const Port& port = device.port();
+  const size_t bytes = a.size() * sizeof(T);
+  const std::span<std::byte> memory = device.allocate(2 * bytes);
+  std::byte *const into = memory.data(), *const from = memory.data() + bytes;
+  ASSERT_EQ(port.copy(port.context, CopyDirection::kToPort, from, a.data(), bytes), Code::kOk);
+  ASSERT_TRUE(device.make_current() && device.put_copy(into, from, bytes) && device.wait());
+  ASSERT_EQ(port.copy(port.context, CopyDirection::kToPort, from, b.data(), bytes), Code::kOk);
+  ASSERT_TRUE(device.make_current() && device.put_join(kind, into, from, a.size()) && device.wait())
+      << device.sentence();
+  std::vector<T> made(a.size()), want = a;
+  ASSERT_EQ(port.copy(port.context, CopyDirection::kFromPort, made.data(), into, bytes), Code::kOk);
+  join(kind, reinterpret_cast<std::byte*>(want.data()), reinterpret_cast<const std::byte*>(b.data()), bytes);
+  EXPECT_EQ(std::memcmp(made.data(), want.data(), bytes), 0);
+}
+
+TEST(device_sums, are_joined_on_the_device_as_on_the_host) {
+  std::mt19937 random(15);
+  const auto numbers = [&]<class T>(T scale) {
+    std::vector<T> x(1001);
+    for (T& each : x) each = T(double(random()) / 4e9 * double(scale));
+    return x;
+  };
+  expect_joined(SumKind::kFloat32, numbers(3.0f), numbers(1e-6f));
+  expect_joined(SumKind::kFloat64, numbers(3.0), numbers(1e-9));
+  std::vector<int32_t> a = numbers(int32_t{2'000'000'000}), b = numbers(int32_t{1'000'000'000});
+  a[0] = INT32_MAX, b[0] = 1, a[1] = INT32_MIN, b[1] = -5, a[2] = INT32_MIN, b[2] = INT32_MAX;
+  expect_joined(SumKind::kInt32, a, b);
+  expect_joined(SumKind::kUint32, numbers(uint32_t{0xFFFFFFFF}), numbers(uint32_t{0xFFFFFFFF}));
+}
+
 TEST(device_sums, that_do_not_come_home_are_nobodys) {
   Training host;
   TrainedOnDevice gpu(true);

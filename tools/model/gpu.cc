@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <optional>
 #include <string>
 
 #include "ports/cuda/cuda_port.h"
@@ -14,19 +15,25 @@ namespace {
 constexpr const char* kRemedy = "run it with --kernels reference, or convert the network with --target host";
 
 uint32_t chosen = 0;
+std::optional<const cuda::Nccl*> given_nccl;
+
+int gpus_of(const cuda::Driver* driver) {
+  int count = 0;
+  const bool counted =
+      driver != nullptr && driver->init(0) == cuda::kSuccess && driver->device_count(&count) == cuda::kSuccess;
+  return counted ? count : 0;
+}
 
 // 0 where there is none: opening that one says why.
 int ordinal_of_chosen(const cuda::Driver* driver) {
-  int count = 0;
-  const bool counted = driver != nullptr && driver->init(0) == cuda::kSuccess &&
-                       driver->device_count(&count) == cuda::kSuccess && count > 0;
-  return counted ? int(chosen % uint32_t(count)) : 0;
+  const int count = gpus_of(driver);
+  return count > 0 ? int(chosen % uint32_t(count)) : 0;
 }
 
 struct Opened {
+  const cuda::Driver* driver = cuda::load_driver();
   cuda::Device device;
-  bool here = device.open(cuda::load_driver(), cuda::modules(), ordinal_of_chosen(cuda::load_driver()),
-                          cuda::load_cublaslt(cuda::load_driver()));
+  bool here = device.open(driver, cuda::modules(), ordinal_of_chosen(driver), cuda::load_cublaslt(driver));
 };
 
 Opened& opened() {
@@ -82,11 +89,15 @@ const Port* gpu_port(const std::string& target, const std::string& choice) {
 }
 
 void choose_gpu(uint32_t number) { chosen = number; }
+bool gpu_is_own() { return chosen < uint32_t(gpus_of(opened().driver)); }
+
+const cuda::Nccl* gpu_nccl() { return given_nccl ? *given_nccl : cuda::load_nccl(); }
+void use_nccl(const cuda::Nccl* nccl) { given_nccl = nccl; }
 
 void use_gpu(const cuda::Driver* driver, std::span<const void* const> modules) {
   Opened& gpu = opened();
   const bool own = driver == nullptr;
-  if (own) driver = cuda::load_driver();
+  gpu.driver = driver = own ? cuda::load_driver() : driver;
   gpu.here = gpu.device.open(driver, own ? cuda::modules() : modules, ordinal_of_chosen(driver),
                              own ? cuda::load_cublaslt(driver) : nullptr);
 }

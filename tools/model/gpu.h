@@ -13,6 +13,7 @@
 namespace nacre::cuda {
 class Device;
 struct Driver;
+struct Nccl;
 }  // namespace nacre::cuda
 
 namespace nacre::tools {
@@ -38,6 +39,10 @@ cuda::Device& gpu_device();
 // Before a GPU is asked for: of those of this machine the one with this number, from 0; beyond the last it counts on
 // from the first. So every process on a machine has one of its own where there are enough.
 void choose_gpu(uint32_t number);
+bool gpu_is_own();  // whether the number that was chosen is below how many there are
+// What GPUs exchange sums with among themselves: NCCL of this machine, or what use_nccl gave; null: none.
+const cuda::Nccl* gpu_nccl();
+void use_nccl(const cuda::Nccl* nccl);
 // From now on the GPU is that of this driver; null: this machine's. Not while a program is bound to the one before.
 void use_gpu(const cuda::Driver* driver, std::span<const void* const> modules);
 

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "tools/base/format.h"
+#include "tools/base/print.h"
 #include "tools/model/gpu.h"
 
 #ifdef NACRE_MPI
 #include "engine/train/step_sums.h"
+#include "ports/mpi/device_exchange.h"
 #include "ports/mpi/exchange.h"
 #endif
 
@@ -30,7 +32,7 @@ namespace {
 
 using mpi::Turn;
 
-constexpr uint32_t kRound = 1, kGive = 2, kNumber = 3, kLeave = 4;
+constexpr uint32_t kRound = 1, kGive = 2, kNumber = 3, kLeave = 4, kDevices = 5;
 constexpr const char* kSameRemedy =
     "give all ranks one command, the same files and the same kernels: float sums of other kernels round otherwise, "
     "--kernels reference is the same on every machine";
@@ -59,6 +61,7 @@ uint32_t rank_on_this_machine() {
 struct Ranks::Parts {
   mpi::Ranks ranks{MPI_COMM_WORLD};
   std::unique_ptr<mpi::Exchange> exchange;
+  std::unique_ptr<mpi::DeviceExchange> devices;  // in its place, among GPUs
 
   // Throws Told where a rank failed.
   std::vector<Turn> turn(const Turn& mine) {
@@ -78,9 +81,11 @@ std::unique_ptr<Ranks> Ranks::start() {
     throw Error(kFailed, "--mpi", "MPI does not start");
   std::unique_ptr<Ranks> ranks(new Ranks());
   choose_gpu(rank_on_this_machine());
-  if (!ranks->first())
+  if (!ranks->first()) {
+    ranks->loud_ = fdopen(dup(2), "w");
     for (std::FILE* file : {stdout, stderr})
       if (std::freopen("/dev/null", "w", file) == nullptr) throw Error(kIo, "/dev/null", "cannot be written");
+  }
   ranks->parts_->ranks.on_late(std::chrono::seconds(5), [](const std::vector<int>& late, double seconds) {
     std::string list;
     for (const int rank : late) list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
@@ -109,7 +114,33 @@ void Ranks::give_all(std::vector<std::byte>* bytes) {
   parts_->ranks.broadcast(*bytes);
 }
 
-void Ranks::exchange_sums(const Model& model, const std::string& coding) {
+bool Ranks::on_gpus() const { return parts_->devices != nullptr; }
+
+// NCCL's, where all ranks can: else why the host's exchange is used, the same on all ranks.
+std::string Ranks::open_devices(const Model& model, std::span<const SumRun> runs) {
+  const cuda::Nccl* const nccl = gpu_nccl();
+  const std::vector<Turn> turns =
+      parts_->turn({.what = kDevices, .numbers = {nccl != nullptr ? 1u : 0u, gpu_is_own() ? 1u : 0u}});
+  for (size_t rank = 0; rank < turns.size(); ++rank) {
+    if (turns[rank].numbers[0] == 0) return fmt::format("rank {} finds no NCCL (libnccl.so.2)", rank);
+    if (turns[rank].numbers[1] == 0) return fmt::format("rank {} shares its GPU with another", rank);
+  }
+  auto made = std::make_unique<mpi::DeviceExchange>(parts_->ranks, gpu_device(), *nccl, runs,
+                                                    model.region_bytes(Region::kStep));
+  const std::string why = made->open();
+  if (why.empty()) parts_->devices = std::move(made);
+  return why;
+}
+
+// Others wait for what this rank did not send: mpirun ends them.
+void Ranks::require_exchanged() const {
+  if (!on_gpus() || parts_->devices->problem().empty()) return;
+  fmt::print(loud_ != nullptr ? loud_ : stderr, "nacre: rank {}: {}\n", rank(), parts_->devices->problem());
+  std::fflush(nullptr);
+  MPI_Abort(parts_->ranks.communicator(), kFailed);
+}
+
+void Ranks::exchange_sums(const Model& model, const std::string& coding, bool on_gpus) {
   std::vector<SumRun> runs(sum_runs(model, {}));
   sum_runs(model, runs);
   const auto code = coding == "bfloat16" ? mpi::Coding::kBfloat16
@@ -118,6 +149,11 @@ void Ranks::exchange_sums(const Model& model, const std::string& coding) {
   const SumRun gradients = gradient_run(model);
   if (code != mpi::Coding::kNone && gradients.bytes == 0)
     throw Error(kUnsupported, "--compress", "the gradients of this model are not float32", "leave it away");
+  if (on_gpus && count() > 1) {
+    const std::string why = code != mpi::Coding::kNone ? "--compress codes them there" : open_devices(model, runs);
+    if (why.empty()) return;
+    note("the sums of each step go by way of the host: " + why);
+  }
   parts_->exchange =
       std::make_unique<mpi::Exchange>(parts_->ranks, runs, model.region_bytes(Region::kStep), code, gradients);
 }
@@ -125,7 +161,8 @@ void Ranks::exchange_sums(const Model& model, const std::string& coding) {
 Ranks::Said Ranks::add(std::span<const std::byte> block, const Said& mine) {
   const Turn turn = {
       .what = kRound, .wishes = mine.stops ? 1u : 0u, .numbers = {mine.right, mine.answers, mine.rows, mine.left_out}};
-  const std::vector<Turn>& turns = parts_->exchange->add(block, turn);
+  const std::vector<Turn>& turns = on_gpus() ? parts_->devices->add(block, turn) : parts_->exchange->add(block, turn);
+  require_exchanged();
   require_none_failed(turns);
   Said all;
   for (const Turn& t : turns) {
@@ -135,9 +172,17 @@ Ranks::Said Ranks::add(std::span<const std::byte> block, const Said& mine) {
   return all;
 }
 
-bool Ranks::finish(std::span<std::byte> all) { return parts_->exchange->finish(all); }
-void Ranks::begin_step(float loss_scale) { parts_->exchange->begin_step(loss_scale); }
-void Ranks::end_step(bool applied) { parts_->exchange->end_step(applied); }
+bool Ranks::finish(std::span<std::byte> all) {
+  const bool some = on_gpus() ? parts_->devices->finish(all) : parts_->exchange->finish(all);
+  require_exchanged();
+  return some;
+}
+void Ranks::begin_step(float loss_scale) {
+  if (!on_gpus()) parts_->exchange->begin_step(loss_scale);
+}
+void Ranks::end_step(bool applied) {
+  if (!on_gpus()) parts_->exchange->end_step(applied);
+}
 
 void Ranks::require_same_number(uint64_t number, const std::string& what) {
   const std::vector<Turn> turns = parts_->turn({.what = kNumber, .numbers = {number}});
@@ -179,7 +224,8 @@ uint32_t Ranks::rank() const { return 0; }
 uint32_t Ranks::count() const { return 1; }
 void Ranks::require_same(const std::string&) {}
 void Ranks::give_all(std::vector<std::byte>*) {}
-void Ranks::exchange_sums(const Model&, const std::string&) {}
+void Ranks::exchange_sums(const Model&, const std::string&, bool) {}
+bool Ranks::on_gpus() const { return false; }
 Ranks::Said Ranks::add(std::span<const std::byte>, const Said& mine) { return mine; }
 bool Ranks::finish(std::span<std::byte>) { return false; }
 void Ranks::begin_step(float) {}

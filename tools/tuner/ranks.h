@@ -11,11 +11,13 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "engine/numeric/step_sum.h"
 #include "tools/base/error.h"
 #include "tools/model/loaded_model.h"
 
@@ -47,8 +49,11 @@ class Ranks {
   // Bytes of rank 0 to all, of a length that only rank 0 knows.
   void give_all(std::vector<std::byte>* bytes);
 
-  // The sums of this model's steps. `coding`: "", "bfloat16" or "float8" (ports/mpi/compression.h).
-  void exchange_sums(const Model& model, const std::string& coding);
+  // The sums of this model's steps. `coding`: "", "bfloat16" or "float8" (ports/mpi/compression.h). `on_gpus`: they lie
+  // on a GPU of each rank. Where all have NCCL and a GPU of their own, and nothing is coded, the blocks of add and
+  // finish are then in the GPU's memory, and on_gpus() is true; else they are the host's.
+  void exchange_sums(const Model& model, const std::string& coding, bool on_gpus);
+  bool on_gpus() const;
 
   struct Said {  // by a rank in a round
     uint64_t right = 0, answers = 0, rows = 0, left_out = 0;
@@ -69,8 +74,12 @@ class Ranks {
 
  private:
   Ranks();
+  std::string open_devices(const Model& model, std::span<const SumRun> runs);
+  void require_exchanged() const;
+
   struct Parts;
   std::unique_ptr<Parts> parts_;
+  std::FILE* loud_ = nullptr;  // standard error, of ranks whose own is closed
 };
 
 }  // namespace nacre::tools

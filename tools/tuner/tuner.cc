@@ -88,7 +88,7 @@ Tuner::Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& 
   steps_per_epoch_ = uint32_t((rows + settings_.batch - 1) / settings_.batch);
   if (ranks_ != nullptr) {
     check_ranks();
-    ranks_->exchange_sums(model(), settings_.compress);
+    ranks_->exchange_sums(model(), settings_.compress, owner_.port_of_gpu() != nullptr);
   }
   if (settings_.checkpoint.empty() || !first()) return;
   files_ = std::make_unique<FileStorage>(settings_.checkpoint);

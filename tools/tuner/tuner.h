@@ -57,6 +57,7 @@ class LoadedTrainer {
   bool ported() const {
     return std::ranges::any_of(ports_, [](const Port* port) { return port != nullptr; });
   }
+  const Port* port_of_gpu() const { return gpu_memory_ ? ports_[kGpuPlace] : nullptr; }  // null: not on a GPU
 
  private:
   const LoadedModel& model_;

@@ -88,12 +88,14 @@ std::optional<size_t> Tuner::take_with_ranks(std::span<const int64_t> rows) {
   position_.judged = all;
   merged = uint32_t(taken / batch + (taken % batch != 0));
   if (!ranks_->finish(sums())) return taken;
-  owner_.loaded().require(trainer_.merged(merged));
+  owner_.loaded().require(ranks_->on_gpus() ? trainer_.merged_at(*owner_.port_of_gpu(), merged)
+                                            : trainer_.merged(merged));
   return taken;
 }
 
 std::span<std::byte> Tuner::sums() const {
-  const std::span<std::byte> sums = trainer_.sums();
+  const bool there = ranks_ != nullptr && ranks_->on_gpus();
+  const std::span<std::byte> sums = there ? trainer_.sums_at(*owner_.port_of_gpu()) : trainer_.sums();
   if (sums.empty()) owner_.loaded().require({Code::kPortFailed, Table::kPort});
   return sums;
 }

@@ -1,0 +1,31 @@
+// Compiles only where each function of nccl.h is declared in <nccl.h> with the same arguments. NCCL is no part of the
+// toolkit: where its header is missing, tests/claims/nccl_declared.sh brings it.
+#include "ports/cuda/nccl.h"
+
+#include <nccl.h>
+
+#include "ports/cuda/signature.h"
+
+namespace nacre::cuda {
+
+template <>
+struct Plain<ncclUniqueId> {
+  using Type = NcclId;
+};
+template <class... A>
+struct Signature<const char* (*)(A...)> {
+  using Type = std::tuple<typename Plain<A>::Type...>;
+};
+
+namespace {
+
+#define NACRE_NCCL_FUNCTION(name, symbol, result, arguments) \
+  static_assert(same_signature<decltype(Nccl::name), decltype(&::symbol)>(), #symbol);
+NACRE_NCCL_FUNCTIONS(NACRE_NCCL_FUNCTION)
+#undef NACRE_NCCL_FUNCTION
+
+static_assert(sizeof(NcclId) == sizeof(ncclUniqueId) && sizeof(NcclId::internal) == NCCL_UNIQUE_ID_BYTES);
+static_assert(kNcclSuccess == NcclResult(ncclSuccess) && kNcclBytes == unsigned(ncclUint8));
+
+}  // namespace
+}  // namespace nacre::cuda

@@ -1,0 +1,74 @@
+// The sums of a training step, exchanged among GPUs by NCCL: what Exchange (exchange.h) does with blocks in the host's
+// memory, slice by slice in the same order, so that the ranks have the same bytes. MPI takes the turns.
+//
+//   DeviceExchange exchange(ranks, device, *cuda::load_nccl(), runs, trainer.sums().size());
+//   const std::string why = exchange.open();              // "": all ranks can
+//   exchange.add(mine ? trainer.sums_at(device.port()) : std::span<std::byte>());
+//   exchange.finish(trainer.sums_at(device.port())); trainer.merged_at(device.port(), micro_batches);
+//
+// Memory of the device: a block and two slices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/numeric/step_sum.h"
+#include "ports/cuda/cuda_port.h"
+#include "ports/cuda/nccl.h"
+#include "ports/mpi/ranks.h"
+
+namespace nacre::mpi {
+
+class DeviceExchange {
+ public:
+  // `runs`: of the step block of `bytes` bytes; the same on all ranks. Each rank has a device of its own.
+  DeviceExchange(Ranks& ranks, cuda::Device& device, const cuda::Nccl& nccl, std::span<const SumRun> runs,
+                 uint64_t bytes);
+  ~DeviceExchange();
+  DeviceExchange(const DeviceExchange&) = delete;
+  DeviceExchange& operator=(const DeviceExchange&) = delete;
+
+  // Collective, before anything else. What a rank could not do, the same sentence on all of them; "": all did.
+  std::string open();
+
+  // As Exchange's, of blocks in the device's memory.
+  const std::vector<Turn>& add(std::span<const std::byte> mine, Turn turn = {});
+  bool finish(std::span<std::byte> all);
+
+  // What NCCL or the device refused in the middle of an exchange; "" where nothing was. Other ranks may wait for what
+  // this one did not send: end them (MPI_Abort).
+  const std::string& problem() const { return problem_; }
+  uint64_t sent_bytes() const { return sent_; }
+
+ private:
+  struct Slice {
+    uint64_t first = 0, bytes = 0;
+  };
+  template <class F>
+  bool together(F calls);
+  bool call(cuda::NcclResult result, const char* name);
+  bool on_device(bool done);
+  bool send(const std::byte* from, uint64_t bytes, size_t to);
+  bool receive(std::byte* to, uint64_t bytes, size_t from);
+  bool join(const std::byte* part);
+  std::string first_problem(const char* what);
+
+  Ranks& ranks_;
+  cuda::Device& device_;
+  const cuda::Nccl& nccl_;
+  std::vector<SumRun> runs_;
+  size_t count_, rank_;
+  std::vector<Slice> slices_;    // by rank
+  std::span<std::byte> memory_;  // of the device
+  std::byte *sum_ = nullptr, *in_ = nullptr;
+  cuda::NcclComm communicator_ = nullptr;
+  std::vector<Turn> turns_;
+  std::string problem_;
+  bool given_ = false;
+  uint64_t sent_ = 0;
+};
+
+}  // namespace nacre::mpi
