@@ -14,6 +14,12 @@
 namespace nacre::tools {
 namespace {
 
+#ifdef NACRE_MPI
+constexpr bool kMpi = true;
+#else
+constexpr bool kMpi = false;
+#endif
+
 std::string compiler() {
 #if defined(__clang__)
   return "clang " __clang_version__;
@@ -41,9 +47,10 @@ std::string version_text() {
       "build    {}, C++{}\n"
       "formats  model file {}, C API {}\n"
       "kernels  {}\n"
-      "ports    threads, xnnpack {}, cuda {}\n",
+      "ports    threads, files, xnnpack {}, cuda {}, mpi {}\n",
       kVersion, compiler(), __cplusplus / 100 % 100, kFileVersion, NACRE_C_VERSION, sets_text(),
-      xnnpack ? "yes" : "no (-Dxnnpack=enabled)", cuda ? "yes" : "without its kernels (-Dcuda=enabled)");
+      xnnpack ? "yes" : "no (-Dxnnpack=enabled)", cuda ? "yes" : "without its kernels (-Dcuda=enabled)",
+      kMpi ? "yes" : "no (-Dmpi=enabled)");
 }
 
 }  // namespace nacre::tools
