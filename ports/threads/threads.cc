@@ -1,6 +1,7 @@
 #include "ports/threads/threads.h"
 
 #include <pthreadpool.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -30,11 +31,13 @@ void run_on(void* pool, void (*task)(void* context, int tile, int worker), void*
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) : pool_(pthreadpool_create(size_t(threads))), workers_{} {
+ThreadPool::ThreadPool(int threads) : pool_(pthreadpool_create(size_t(threads))), workers_{}, process_(getpid()) {
   if (pool_ == nullptr) throw std::bad_alloc();
   workers_ = {pool_, int(pthreadpool_get_threads_count(pool_)), &run_on};
 }
 
-ThreadPool::~ThreadPool() { pthreadpool_destroy(pool_); }
+ThreadPool::~ThreadPool() {
+  if (process_ == getpid()) pthreadpool_destroy(pool_);
+}
 
 }  // namespace nacre

@@ -28,6 +28,7 @@ class ThreadPool {
  private:
   pthreadpool* pool_;
   Workers workers_;
+  long process_;  // that has the threads: one that fork made of it has none, and does not wait for them
 };
 
 }  // namespace nacre

@@ -50,6 +50,8 @@ __all__ = [
 
 def set_progress(told: _commands.Progress | None) -> None:
     """Calls `told(what, done, total)` while long calls work; None: a bar in notebooks, elsewhere nothing."""
+    if told is not None and not callable(told):
+        raise TypeError(f"progress is told to a function, not to {type(told).__name__}")
     _commands.progress = told
 
 

@@ -70,6 +70,8 @@ def run(
             raise TypeError(_unknown(command, keyword, (*without, *own)))
     for keyword, value in (*own.items(), *options.items()):
         words += _words(options_of(command)[keyword], value, folder)
+    if any("\0" in word for word in words):
+        raise ValueError(f"nacre {command}: a path or an option with a null character")
     bar = None if progress else _notebook_bar()
     try:
         printed, notes = _native.run([os.fsencode(word) for word in words], progress or bar, epoch)

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -58,7 +59,7 @@ class Folder:
     def network(self, network: object) -> str:
         """The path of a network: a path, the bytes of its file, an onnx.ModelProto or a keras.Model."""
         if isinstance(network, (str, os.PathLike)):
-            return os.fspath(network)
+            return os.fsdecode(network)
         if isinstance(network, (bytes, bytearray, memoryview)):
             return self.write("network", bytes(network))
         if hasattr(network, "SerializeToString") and hasattr(network, "graph"):
@@ -75,21 +76,32 @@ class Folder:
     def data(self, name: str, value: object) -> str:
         """What an option reads: a path as it is, an array as .npy, a dict of arrays as .npz, else JSON or a text."""
         if isinstance(value, (str, os.PathLike)):
-            return os.fspath(value)
+            return os.fsdecode(value)
         if isinstance(value, (bool, int, float, np.number)):
             return text_of(value)
         if isinstance(value, Mapping) and value and all(_tensors.is_array(each) for each in value.values()):
             path = self.path(name + ".npz")
             arrays: dict[str, Any] = {str(key): _tensors.numpy_of(each) for key, each in value.items()}
-            np.savez(path, **arrays)
+            with zipfile.ZipFile(path, "w") as file:  # np.savez takes no array named "file"
+                for key, array in arrays.items():
+                    with file.open(f"{key}.npy", "w", force_zip64=True) as entry:
+                        np.lib.format.write_array(entry, _storable(name, array), allow_pickle=False)
             return path
         if isinstance(value, Mapping):
             return self.write(name + ".json", json.dumps(value).encode())
         if _tensors.is_array(value) or isinstance(value, (list, tuple)):
             path = self.path(name + ".npy")
-            np.save(path, np.ascontiguousarray(_tensors.numpy_of(value)), allow_pickle=False)
+            np.save(path, np.ascontiguousarray(_storable(name, _tensors.numpy_of(value))), allow_pickle=False)
             return path
         raise TypeError(f"{name} is a path, an array or a dict of arrays, not {type(value).__name__}")
+
+
+def _storable(name: str, array: _tensors.Array) -> _tensors.Array:
+    if array.dtype.hasobject:
+        raise TypeError(f"{name} has Python objects in it, such as None or texts: give numbers")
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} takes no mask: give x.filled(...)")
+    return array
 
 
 def text_of(value: object) -> str:
@@ -97,8 +109,7 @@ def text_of(value: object) -> str:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (str, os.PathLike)):
-        path = os.fspath(value)
-        return os.fsdecode(path)
+        return os.fsdecode(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return repr(value)
     raise TypeError(f"an option takes a text or a number, not {type(value).__name__}")

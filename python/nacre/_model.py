@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from . import _commands, _files, _native
+from . import _checked, _commands, _files, _native
 from ._tensors import TensorInfo, tensor_info
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file whole or not at all. Raises nacre.Error where it cannot be written."""
-        self.native.save(os.fsencode(path))
+        self.native.save(_checked.path(path))
 
     @cached_property
     def _about(self) -> dict[str, Any]:
@@ -269,7 +269,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Models on labelled samples side by side, as `nacre eval --json`; drops are against the first."""
     with _files.Folder() as folder:
-        paths = [_model_file(model, folder) for model in models]
+        paths = [_model_file(model, folder) for model in _several(models)]
         return _commands.run_json("eval", paths, options, folder, own={"data": x, "labels": y})
 
 
@@ -280,8 +280,13 @@ def report(
 ) -> None:
     """Models side by side as one HTML page at `output`, as `nacre report`; the first is the reference."""
     with _files.Folder() as folder:
-        paths = [_model_file(model, folder) for model in models]
+        paths = [_model_file(model, folder) for model in _several(models)]
         _commands.run("report", paths, options, folder, own={"output": output})
+
+
+def _several(models: Sequence[Model | str | os.PathLike[str]]) -> Sequence[object]:
+    """One model alone too."""
+    return [models] if isinstance(models, (Model, str, bytes, os.PathLike)) else models
 
 
 def _model_file(model: object, folder: _files.Folder) -> str:
@@ -291,5 +296,5 @@ def _model_file(model: object, folder: _files.Folder) -> str:
     if isinstance(model, (str, os.PathLike)):
         with open(model, "rb") as file:
             if file.read(len(_native.MAGIC)) == _native.MAGIC:
-                return os.fspath(model)
+                return os.fsdecode(model)
     return convert(model)._file(folder)

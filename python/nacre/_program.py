@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
-from . import _native
+from . import _checked, _native
+from ._calls import Calls
 from ._model import Model, ProgramInfo
 from ._tensors import Array, Runner, TensorInfo, views
 
@@ -21,7 +21,8 @@ class Program:
     as avx2. threads: that share the work of large steps. quantize_inputs: calls take float32 where an input holds int8 or
     int16 codes, or a smaller float type. dequantize_outputs: calls give codes of outputs as float32. Both as `nacre run`.
 
-    One run at a time: calls of several threads wait for each other. Python's lock is free while a run computes. Raises
+    One run at a time: calls of several threads wait for each other. Python's lock is free while a run computes. A process
+    that os.fork makes can call it where threads is 1 and no other thread was in a call; else that is an Error. Raises
     nacre.Error where the model has no such program or this machine cannot run it.
     """
 
@@ -38,16 +39,15 @@ class Program:
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"a program is of a nacre.Model, not {type(model).__name__}: nacre.load or nacre.convert")
-        if kernels not in _native.kernel_choices():
-            raise ValueError(f"kernels is {kernels!r}, not one of {', '.join(_native.kernel_choices())}")
-        if program is not None and not 0 <= program < len(model.programs):
-            raise ValueError(f"program is {program}, and the model has {len(model.programs)}")
-        if not 1 <= threads <= 256:
-            raise ValueError(f"threads is {threads}, not from 1 to 256")
+        _checked.one_of("kernels", kernels, _native.kernel_choices())
+        if program is not None:
+            program = _checked.whole("program", program, 0, len(model.programs) - 1)
+        threads = _checked.whole("threads", threads, 1, 256)
+        target = _checked.text("target", target)
         self.model = model
         self.index = model.native.infer_program(target) if program is None else program
         self._native = _native.Program(model.native, self.index, kernels, threads)
-        self._lock = threading.Lock()
+        self._calls = Calls(f"this Program of {model.name}", threads)
         self._input = views(self._native.input, self.inputs)
         self._output = views(self._native.output, self.outputs)
         if dequantize_outputs and not any(info.codes for info in self.outputs):
@@ -90,7 +90,7 @@ class Program:
         keeps from run to run goes on: start() begins a new one. Raises TypeError for another type, ValueError for another
         shape, nacre.Error where the run is refused, such as for an index outside its table.
         """
-        with self._lock:
+        with self._calls:
             made = self._run_all(arrays)
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
             return {info.name: array for info, array in zip(self.outputs, made)}
@@ -108,14 +108,13 @@ class Program:
 
     def run(self, rows: int = 0) -> None:
         """One run on what stands in the inputs; `rows`: the first of the compiled batch alone."""
-        if not 0 <= rows <= self.info.batch:
-            raise ValueError(f"rows is {rows}, and the program takes {self.info.batch}")
-        with self._lock:
+        rows = _checked.whole("rows", rows, 0, self.info.batch)
+        with self._calls:
             self._native.run(rows)
 
     def start(self) -> None:
         """A stream begins: what the model keeps from run to run becomes zero."""
-        with self._lock:
+        with self._calls:
             self._native.start()
 
     def __repr__(self) -> str:
@@ -130,6 +129,7 @@ def _index(i: int | str, infos: tuple[TensorInfo, ...]) -> int:
             if info.name == i:
                 return index
         raise KeyError(f"{i!r} is not one of {', '.join(info.name for info in infos)}")
-    if not 0 <= i < len(infos):
-        raise IndexError(f"{i} is not below {len(infos)}")
-    return i
+    try:
+        return _checked.whole("an index", i, 0, len(infos) - 1)
+    except ValueError as error:
+        raise IndexError(str(error)) from None

@@ -90,7 +90,14 @@ def numpy_of(value: object) -> Array:
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError):
+        pass
+    try:
         return _native.codes_of(value)  # a type that NumPy lacks
+    except TypeError:
+        raise TypeError(
+            f"this {type(value).__name__} cannot be read as it is: give an array on the CPU, in one piece (of torch:"
+            " x.detach().cpu().contiguous())"
+        ) from None
 
 
 def view(array: Array, info: TensorInfo) -> Array:
@@ -107,9 +114,9 @@ def fitted(value: object, info: TensorInfo, *, lossless_cast: bool = False, quan
     """
     dtype = info.numpy_dtype
     quantizes = quantize and info.dtype != "float32" and (info.codes or dtype.kind in "fV" or info.dtype == "bfloat16")
-    if not is_array(value):
-        value = np.asarray(value, dtype=np.float32 if quantizes else dtype)
-    array = numpy_of(value)
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{info.name} takes no mask: give x.filled(...)")
+    array = numpy_of(value) if is_array(value) else _of_list(value, np.dtype(np.float32) if quantizes else dtype, info)
     if quantizes and array.dtype == np.float32:
         made = _native.from_float32(array.tobytes(), info.dtype, info.scale or 1.0, info.zero_point or 0, info.name)
         return np.frombuffer(made, dtype).reshape(array.shape)
@@ -122,6 +129,17 @@ def fitted(value: object, info: TensorInfo, *, lossless_cast: bool = False, quan
         if np.array_equal(cast, array):
             return cast
     raise TypeError(f"{info.name} takes {info.dtype}, not {array.dtype}: give x.astype({str(dtype)!r})")
+
+
+def _of_list(value: object, dtype: np.dtype[Any], info: TensorInfo) -> Array:
+    """Numbers as an array of this type. Raises TypeError for what is no number, or would be cut to a whole one."""
+    array = np.asarray(value)
+    if array.dtype != dtype and array.dtype.kind not in "iufb":
+        raise TypeError(f"{info.name} takes {info.dtype}, and what this list holds are no numbers")
+    cast = array.astype(dtype)
+    if dtype.kind in "iu" and not np.array_equal(cast, array):
+        raise TypeError(f"{info.name} takes {info.dtype}, which not all of these numbers are")
+    return cast
 
 
 def real(array: Array, info: TensorInfo) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _commands, _files, _native
+from . import _checked, _commands, _files, _native
+from ._calls import Calls
+from ._error import Error
 from ._model import Model
 from ._tensors import Array, Runner, fitted, named, runs_of, tensor_info, view, views, write
 
@@ -57,11 +58,12 @@ class Trainer:
             raise TypeError(
                 f"a trainer is of a nacre.Model, not {type(model).__name__}: nacre.convert(..., train=LOSS)"
             )
-        if not 1 <= threads <= 256:
-            raise ValueError(f"threads is {threads}, not from 1 to 256")
+        _checked.one_of("kernels", kernels, _native.kernel_choices())
+        threads = _checked.whole("threads", threads, 1, 256)
+        target = _checked.text("target", target)
         self.model = model
         self._native = _native.Trainer(model.native, kernels, threads, target)
-        self._lock = threading.Lock()
+        self._calls = Calls(f"this Trainer of {model.name}", threads)
         about = json.loads(self._native.describe())
         self._label: str = about["label"]
         self._immediate: bool = about["immediate"]
@@ -93,7 +95,7 @@ class Trainer:
         another type are cast where none changes. Raises TypeError and ValueError for other types and shapes, and
         nacre.Error where a label is out of range: then everything accumulated since the last commit is discarded.
         """
-        with self._lock:
+        with self._calls:
             self._accumulate(self._arrays(x, y))
 
     def commit(self, lr: float) -> StepReport:
@@ -101,19 +103,21 @@ class Trainer:
 
         Raises nacre.Error where nothing was accumulated, or where lr is negative or not finite: then nothing happened.
         """
-        with self._lock:
-            return StepReport(**self._native.commit(lr))
+        rate = _checked.rate(lr)
+        with self._calls:
+            return StepReport(**self._native.commit(rate))
 
     def step(self, x: object, y: object, lr: float) -> StepReport:
         """accumulate and commit."""
-        with self._lock:
+        rate = _checked.rate(lr)
+        with self._calls:
             arrays = self._arrays(x, y)
             runs, last_rows = runs_of(arrays, self.inputs, self.batch)
             if runs > 1:
                 self._accumulate(arrays)
-                return StepReport(**self._native.commit(lr))
+                return StepReport(**self._native.commit(rate))
             self._write(arrays, 0)
-            return StepReport(**self._native.step(lr, last_rows))
+            return StepReport(**self._native.step(rate, last_rows))
 
     def sums(self) -> NDArray[np.uint8]:
         """What has been accumulated, as the trainer's own memory: the bytes that machines send around between accumulate
@@ -134,32 +138,41 @@ class Trainer:
 
     def begin_at(self, index: int) -> None:
         """Forgets what was accumulated; what accumulate takes next is micro-batch `index` of its step, from 0."""
-        with self._lock:
+        index = _checked.whole("index", index, 0, 2**32 - 1)
+        with self._calls:
             self._native.begin_at(index)
 
     def join(self, into: NDArray[np.uint8], other: NDArray[np.uint8]) -> None:
         """into = into + other, of whole blocks of sums, in the order of the micro-batches. Raises nacre.Error where one is
         too short, and TypeError where one is no array of uint8 in one piece."""
+        for array in (into, other):
+            if not (isinstance(array, np.ndarray) and array.dtype == np.uint8 and array.ndim == 1 and array.flags.c_contiguous):
+                raise TypeError("blocks of sums are arrays of uint8 in one piece, as sums() and its copies are")
+        if not into.flags.writeable:
+            raise TypeError("into cannot be written")
+        if into.size < self.sums().size or other.size < self.sums().size:
+            raise Error(f"a block of sums has {self.sums().size} bytes, not {min(into.size, other.size)}", 2)
         self._native.join(into, other)
 
     def merged(self, micro_batches: int) -> None:
         """sums() was written: it holds what so many micro-batches gave."""
-        with self._lock:
+        micro_batches = _checked.whole("micro_batches", micro_batches, 0, 2**32 - 1)
+        with self._calls:
             self._native.merged(micro_batches)
 
     def discard(self) -> None:
         """Forgets what was accumulated."""
-        with self._lock:
+        with self._calls:
             self._native.discard()
 
     def start(self) -> None:
         """Begins again: the state becomes the model's initial values."""
-        with self._lock:
+        with self._calls:
             self._native.start()
 
     def infer(self, *arrays: object) -> Any:
         """The network's outputs with what has been learned; arrays and results as of Program."""
-        with self._lock:
+        with self._calls:
             made = self._infer(arrays)
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
             return {info.name: array for info, array in zip(self._infer.outputs, made)}
@@ -167,12 +180,12 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Array]:
         """Copies of everything that training has learned, by name: parameters, moments, statistics, counters."""
-        with self._lock:
+        with self._calls:
             return {info.name: np.array(view(self._native.state_tensor(i), info)) for info, i, _ in self._state}
 
     def parameters(self) -> dict[str, Array]:
         """Copies of the trained parameters alone, by name."""
-        with self._lock:
+        with self._calls:
             return {
                 info.name: np.array(view(self._native.state_tensor(i), info))
                 for info, i, trains in self._state
@@ -185,13 +198,15 @@ class Trainer:
         Raises ValueError where a name is unknown or, of strict, missing, or a shape differs, and TypeError where a type
         differs: then nothing changes.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"a state is a dict of arrays by name, not {type(state).__name__}")
         known = {info.name: (info, i) for info, i, _ in self._state}
-        unknown = [name for name in state if name not in known]
+        unknown = [str(name) for name in state if name not in known]
         missing = [name for name in known if name not in state] if strict else []
         if unknown or missing:
             raise ValueError(f"unknown: {', '.join(unknown) or 'none'}; missing: {', '.join(missing) or 'none'}")
         arrays = {name: fitted(value, known[name][0]) for name, value in state.items()}
-        with self._lock:
+        with self._calls:
             places = {name: view(self._native.state_tensor(known[name][1]), known[name][0]) for name in arrays}
             for name, array in arrays.items():
                 if array.shape != places[name].shape:
@@ -203,8 +218,8 @@ class Trainer:
     def save(self, directory: str | os.PathLike[str]) -> None:
         """A checkpoint in this directory, as `nacre tune --checkpoint` and a device write them: two slots in turn, so
         that a cut of power at any byte leaves the one before. Raises nacre.Error where it cannot be written."""
-        with self._lock:
-            self._native.save(os.fspath(directory))
+        with self._calls:
+            self._native.save(_checked.path(directory))
 
     def load(self, directory: str | os.PathLike[str], *, any_training: bool = False) -> dict[str, Any]:
         """The newest checkpoint there, also of `nacre tune`: {"taken": tensors that have its values, "kept": others}.
@@ -212,8 +227,8 @@ class Trainer:
         any_training: of another training too, what matches in name, type and size. Raises nacre.Error where there is none
         or it is another training's: then nothing changes.
         """
-        with self._lock:
-            return self._native.load(os.fspath(directory), any_training)
+        with self._calls:
+            return self._native.load(_checked.path(directory), bool(any_training))
 
     def export(self, **options: Unpack[ExportOptions]) -> Model:
         """What has been learned as a model that infers, as `nacre export` writes it.
@@ -222,7 +237,7 @@ class Trainer:
         norms folded, adapters merged and any policy. Raises nacre.Error where a weight is not finite.
         """
         if not options:
-            with self._lock:
+            with self._calls:
                 return Model(self._native.tuned_model(), self.model.name)
         with _files.Folder() as folder:
             made, checkpoint = folder.path("tuned.nacre"), folder.path("checkpoint")

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import _commands, _files
 from ._model import Model
 
@@ -51,7 +53,11 @@ def tune(
 
     def told(record: str) -> object:
         assert callback is not None
-        return callback(json.loads(record))
+        answer = callback(json.loads(record))
+        return False if isinstance(answer, np.bool_) and not answer else answer
+
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback is a function of an epoch, not {type(callback).__name__}")
 
     with _files.Folder() as folder:
         source = folder.write(model.name, model.to_bytes()) if isinstance(model, Model) else folder.network(model)

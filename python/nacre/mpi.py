@@ -27,6 +27,7 @@ except ImportError as error:  # also where it is there, and no library of MPI is
     needs = "nacre.mpi needs mpi4py (pip install mpi4py) and a library of MPI such as Open MPI's"
     raise ImportError(f"{needs}: {error}") from error
 
+from . import _checked
 from ._error import Error
 from ._native import version
 from ._tensors import Array, runs_of
@@ -61,7 +62,7 @@ class Ranks:
 
     trainer: each rank's own, of the same model, kernels and state. communicator: of mpi4py; None: all processes that mpirun
     started. It is copied: messages of the caller's own do not meet these. Raises nacre.Error, on all ranks, where their
-    models, kernels, versions or states differ, and where the model has no sums to share (update="immediate", or a GPU).
+    models, kernels, versions or states differ, and where the model has no sums to share (update="immediate").
     """
 
     def __init__(self, trainer: Trainer, communicator: MPI.Comm | None = None) -> None:
@@ -102,9 +103,11 @@ class Ranks:
         nacre.Error where they gave other numbers of micro-batches or another lr: then nothing changed.
         """
         trainer = self.trainer
-        with trainer._lock:
+        with trainer._calls:
             try:
-                taken = self._agree("step", lambda: self._taken(x, y), lambda taken: f"{taken.said}, lr {float(lr)!r}")
+                taken = self._agree(
+                    "step", lambda: self._taken(x, y), lambda taken: f"{taken.said}, lr {_checked.rate(lr)!r}"
+                )
                 runs = taken.runs
                 for first in range(0, runs, self.count):
                     self._agree("step", partial(self._compute, taken, first + self.rank))
@@ -129,7 +132,7 @@ class Ranks:
             raise TypeError(f"ranks train a nacre.Trainer, not {type(trainer).__name__}")
         made = int(trainer.sums().size)
         if made == 0:
-            raise Error("this model has no sums that ranks could share: it updates as it goes, or trains on a GPU", 4)
+            raise Error("this model has no sums that ranks could share: it updates as it goes", 4)
         if made >= 2**30:
             raise Error(f"sums of {made} bytes are too long for one message: nacre tune --mpi sends them in pieces", 4)
         return made
@@ -146,7 +149,7 @@ class Ranks:
 
     def _commit(self, micro_batches: int, lr: float) -> StepReport:
         self.trainer._native.merged(micro_batches)
-        return StepReport(**self.trainer._native.commit(lr))
+        return StepReport(**self.trainer._native.commit(_checked.rate(lr)))
 
     def _add(self, givers: int, given: bool) -> None:
         """One round: ranks below `givers` have a block each; rank r adds slice r of them, in the order of the ranks."""

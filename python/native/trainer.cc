@@ -162,8 +162,10 @@ Array state_tensor(nb::handle_t<TrainerHandle> handle, uint32_t tensor) {
   return array_over(state.subspan(size_t(r.offset), size_t(r.bytes)), r, handle);
 }
 
-nb::dict load(TrainerHandle& self, const std::string& directory, bool any_training) {
-  const Checkpoint::Report report = tools::load_state(self.owner, directory, any_training);
+std::string path_of(const nb::bytes& path) { return {path.c_str(), path.size()}; }
+
+nb::dict load(TrainerHandle& self, const nb::bytes& directory, bool any_training) {
+  const Checkpoint::Report report = tools::load_state(self.owner, path_of(directory), any_training);
   nb::dict made;
   made["taken"] = report.taken;
   made["kept"] = report.kept;
@@ -224,10 +226,11 @@ void add_trainer(nb::module_& m) {
            nb::sig("def state_tensor(self, tensor: int) -> numpy.typing.NDArray[typing.Any]"))
       .def("restored", [](TrainerHandle& self) { self.require(self.trainer().restored()); })
       .def(
-          "save", [](TrainerHandle& self, const std::string& directory) { tools::save_state(self.owner, directory); },
+          "save",
+          [](TrainerHandle& self, const nb::bytes& directory) { tools::save_state(self.owner, path_of(directory)); },
           nb::arg("directory"))
       .def("load", &load, nb::arg("directory"), nb::arg("any_training"),
-           nb::sig("def load(self, directory: str, any_training: bool) -> dict[str, typing.Any]"))
+           nb::sig("def load(self, directory: bytes, any_training: bool) -> dict[str, typing.Any]"))
       .def("tuned_model", &tuned);
 }
 

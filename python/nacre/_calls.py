@@ -1,0 +1,66 @@
+"""What a Program and a Trainer take before they touch their memory: one call at a time."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from types import TracebackType
+
+from ._error import Error
+
+
+class Calls:
+    """with self._calls: ...   Other threads wait. Raises nacre.Error, where waiting would never end: in a call inside of
+    another of the same thread, and in a process that os.fork made of one in which threads of it were at work.
+
+    what: whose calls these are, for the sentence. threads: that share its work.
+    """
+
+    def __init__(self, what: str, threads: int) -> None:
+        self._what = what
+        self._threads = threads
+        self._lock = threading.RLock()
+        self._lost = ""
+        _all.add(self)
+
+    def __enter__(self) -> None:
+        if self._lost:
+            raise Error(f"{self._what} was made before os.fork, {self._lost}: make another one in this process", 2)
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            raise Error(
+                f"{self._what} is in the middle of a call of this thread, and takes no other from a signal's handler or"
+                " from an array that is being read",
+                2,
+            )
+        try:
+            self._lock.acquire()
+        except BaseException:  # KeyboardInterrupt, behind what it interrupts
+            if self._lock._is_owned():  # type: ignore[attr-defined]
+                self._lock.release()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    def _forked(self) -> None:
+        """In the new process, which has of all threads the one that called os.fork."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lost = "in the middle of another thread's call"
+        if self._threads > 1:
+            self._lost = f"and its {self._threads} threads stayed behind"
+
+
+_all: weakref.WeakSet[Calls] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for calls in list(_all):
+        calls._forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)
