@@ -10,7 +10,7 @@ import pathlib
 import sys
 import threading
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import TimeoutError, sync_playwright
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -35,9 +35,15 @@ def main() -> None:
         for path in pages:
             page.goto(address + path.relative_to(site).as_posix(), wait_until="load")
         page.goto(address + "index.html")
-        page.locator("input.md-search__input").fill("Trainer")
         found = page.locator("a.md-search-result__link")
-        found.first.wait_for(timeout=20000)
+        for _ in range(30):  # words that are typed before the page's script listens are lost
+            page.locator("input.md-search__input").fill("")
+            page.locator("input.md-search__input").fill("Trainer")
+            try:
+                found.first.wait_for(timeout=4000)
+                break
+            except TimeoutError:
+                pass
         results = found.count()
         browser.close()
     server.shutdown()
