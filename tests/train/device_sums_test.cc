@@ -150,7 +150,7 @@ TEST(device_sums, are_joined_on_the_device_as_on_the_host) {
   std::mt19937 random(15);
   const auto numbers = [&]<class T>(T scale) {
     std::vector<T> x(1001);
-    for (T& each : x) each = T(double(random()) / 4e9 * double(scale));
+    for (T& each : x) each = T(double(random()) / 4294967296.0 * double(scale));
     return x;
   };
   expect_joined(SumKind::kFloat32, numbers(3.0f), numbers(1e-6f));
