@@ -7,8 +7,11 @@
 
 namespace nacre::test {
 
-// `fails`: the message, from 1, whose ncclSend is refused on the last rank; 0: none. When a communicator is destroyed,
-// its rank prints "fake nccl: N messages, B bytes sent" on standard error.
+inline constexpr unsigned kRefusesToOpen = 999'999;
+
+// `fails`: the number, from 1, of the message whose ncclSend the last rank refuses; 0: none; kRefusesToOpen: the last
+// rank refuses the communicator. A rank that destroys its communicator prints "fake nccl: N messages, B bytes sent" on
+// standard error.
 const cuda::Nccl& fake_nccl(const cuda::Driver& driver, unsigned fails = 0);
 
 }  // namespace nacre::test

@@ -268,7 +268,8 @@ Status Places::wrote_sums_at(const Program& update, const Port& port, uint32_t c
   if (counter == kNoIndex) return {};
   const std::span<std::byte> home = update.bytes(counter);
   const auto offset = size_t(home.data() - update.region_[kIndex]);
-  if (offset > place->mirror[kIndex].size() || home.size() > place->mirror[kIndex].size() - offset) return {};
+  if (offset > place->mirror[kIndex].size() || home.size() > place->mirror[kIndex].size() - offset)
+    return {};  // a counter of another block, which the host has
   const std::byte* const there = place->mirror[kIndex].data() + offset;
   const Code code = port.copy(port.context, CopyDirection::kFromPort, home.data(), there, home.size());
   return code == Code::kOk ? Status{} : Status{Code::kPortFailed, Table::kPort};

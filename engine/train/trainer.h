@@ -86,7 +86,7 @@ class Trainer {
 
   // The step block: gradients, loss, counts, statistics, amaxes. Where a place keeps it (Places::keep) this call copies
   // it home: ask anew before it is read or written. Empty before start, where immediate(), and where the place does not
-  // give it back: then what was accumulated is discarded with discard().
+  // give it back: then call discard(), what was accumulated is lost.
   std::span<std::byte> sums() const;
   uint32_t micro_batches() const { return accumulated_; }  // that are in it
   // The same where a place of this port keeps it, in the port's memory: what ports exchange among themselves. Empty as

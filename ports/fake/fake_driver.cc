@@ -82,7 +82,8 @@ struct DriverFunctions {
     std::strncpy(name, "simulated GPU", size_t(length) - 1);
     return cuda::kSuccess;
   }
-  static Result retain_context(cuda::Context* context, cuda::DeviceNumber) {
+  static Result retain_context(cuda::Context* context, cuda::DeviceNumber device) {
+    current->opened_ = device;
     return ++current->held_, *context = handle<cuda::Context>(1), cuda::kSuccess;
   }
   static Result release_context(cuda::DeviceNumber) { return --current->held_, cuda::kSuccess; }

@@ -78,6 +78,7 @@ class FakeDriver {
   uint64_t bytes_out() const { return bytes_out_; }
   // What is given and not freed: allocations, graphs, modules, streams, contexts, events.
   uint64_t held() const { return held_; }
+  int opened() const { return opened_; }  // the number of the device whose context was asked for last; -1: none
 
  private:
   friend struct DriverFunctions;
@@ -107,6 +108,7 @@ class FakeDriver {
   uint64_t until_ = 0;
   cuda::Result result_ = 0;
   uint64_t broken_ = 0, threads_ = 0, held_ = 0, bytes_in_ = 0, bytes_out_ = 0;
+  int opened_ = -1;
 };
 
 }  // namespace nacre::fake

@@ -27,9 +27,9 @@ DeviceExchange::~DeviceExchange() {
 }
 
 // What the first rank that failed said; the turn of all ranks.
-std::string DeviceExchange::first_problem(const char* what) {
+std::string DeviceExchange::first_problem() {
   Turn mine = {.what = kOpen, .failed = problem_.empty() ? 0 : 1};
-  mine.say(problem_.empty() ? what : problem_);
+  mine.say(problem_);
   int rank = 0;
   const std::vector<Turn> turns = ranks_.turn(mine);
   const Turn* const failed = first_failed(turns, &rank);
@@ -44,11 +44,11 @@ std::string DeviceExchange::open() {
     if (memory_.empty()) problem_ = device_.sentence();
     else if (rank_ == 0) call(nccl_.unique_id(&id), "ncclGetUniqueId");
   }
-  if (const std::string why = first_problem(""); !why.empty()) return why;
+  if (const std::string why = first_problem(); !why.empty()) return why;
   sum_ = memory_.data(), in_ = memory_.data() + line;
   ranks_.broadcast(std::as_writable_bytes(std::span(id.internal)));
   call(nccl_.init_rank(&communicator_, int(count_), id, int(rank_)), "ncclCommInitRank");
-  return first_problem("");
+  return first_problem();
 }
 
 bool DeviceExchange::call(cuda::NcclResult result, const char* name) {

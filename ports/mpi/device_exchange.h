@@ -54,7 +54,7 @@ class DeviceExchange {
   bool send(const std::byte* from, uint64_t bytes, size_t to);
   bool receive(std::byte* to, uint64_t bytes, size_t from);
   bool join(const std::byte* part);
-  std::string first_problem(const char* what);
+  std::string first_problem();
 
   Ranks& ranks_;
   cuda::Device& device_;

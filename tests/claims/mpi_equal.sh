@@ -276,6 +276,9 @@ done
 NACRE_SIMULATED_NCCL=0 NACRE_SIMULATED_GPUS=2 on_gpu 3 || fail "three ranks with two GPUs"
 gpus_equal 3 "of two"
 grep -q 'rank 2 shares its GPU with another' "$work/gpu_3/err.txt" || fail "nobody says that a GPU is shared"
+NACRE_SIMULATED_NCCL=999999 on_gpu 2 || fail "an NCCL that one rank cannot open"
+gpus_equal 2 "without NCCL"
+grep -q 'by way of the host: rank 1: ncclCommInitRank: invalid usage' "$work/gpu_2/err.txt" || { cat "$work/gpu_2/err.txt"; fail "nobody says that NCCL does not open"; }
 NACRE_SIMULATED_NCCL=5 on_gpu 3 && fail "a message that NCCL refuses"
 grep -q 'nacre: rank 2: ncclSend: invalid usage' "$work/gpu_3/err.txt" && [ ! -e "$work/gpu_3/tuned.nacre" ] || { cat "$work/gpu_3/err.txt"; fail "a message that NCCL refuses is not answered"; }
 

@@ -115,6 +115,20 @@ TEST_F(gpu_profile, a_step_that_the_host_runs_has_the_hosts_time) {
   EXPECT_FALSE(report["steps"][on_host].contains("clock"));
 }
 
+// As processes of one machine choose theirs: each its own, and beyond the last from the first on.
+TEST(gpu_choice, is_the_one_that_was_made) {
+  fake::FakeDriver three({.devices = 3});
+  for (const uint32_t number : {2u, 1u, 5u, 3u, 0u}) {
+    choose_gpu(number);
+    use_gpu(&three.driver(), kSimulatedModules);
+    EXPECT_TRUE(gpu_is_here());
+    EXPECT_EQ(three.opened(), int(number % 3)) << number;
+    EXPECT_EQ(gpu_is_own(), number < 3) << number;
+    use_gpu(nullptr, {});
+  }
+  EXPECT_EQ(three.held(), 0u);
+}
+
 TEST_F(gpu_profile, a_call_that_fails_is_one_error_and_leaves_no_event) {
   const LoadedModel model(path_);
   const BoundProgram bound(model, 0, ports_for(model, 0, "auto"), nullptr);

@@ -1,5 +1,4 @@
 #include "tools/commands/tune.h"
-#include "ports/cuda/cuda_port.h"
 
 #include <fmt/format.h>
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "ports/cuda/cuda_port.h"
 #include "tools/base/caller.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
