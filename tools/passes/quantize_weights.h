@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/numeric/absmax.h"
+#include "engine/numeric/policy.h"
 #include "engine/ops/op.h"
 
 namespace nacre::tools {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/base/nearest.h"
 #include "tools/policies/policy_error.h"
 
 namespace nacre::tools {
