@@ -12,7 +12,6 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
 fail() { echo "CLAIM any_speed NOT SHOWN: $*"; exit 1; }
 [ -z "${NACRE_ANY_SPEED-}" ] || { echo "under such a clock already"; exit 77; }
-[ "${NACRE_LONG:-1}" = 1 ] || { echo "twice the tests that see the clock: tools/test.sh --long has them, and this script by itself"; exit 77; }
 [ -z "${NACRE_SANITIZED-}" ] || { echo "a sanitizer's runtime must be loaded before libfaketime: the plain build shows it"; exit 77; }
 command -v faketime >/dev/null || fail "faketime is not installed: bash tools/packages.sh tests"
 

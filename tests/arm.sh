@@ -18,6 +18,7 @@ build=${1:-build/test} cases=${2:-8}
 nacre=$build/tools/nacre
 shared=${NACRE_SHARED-../shared}
 work=build/arm
+. tests/classes.sh
 mkdir -p "$work"
 passed=0 failed=0 skipped=0
 
@@ -118,10 +119,7 @@ if built aarch64; then
   processor aarch64 neoverse-n1 dotprod
   processor aarch64 max dotprod i8mm
 fi
-if [ "${NACRE_LONG:-1}" = 0 ]; then  # two minutes on two cores
-  skipped=$((skipped + 1))
-  echo 'skipped armv7: tools/test.sh --long has it, and this script by itself'
-elif built armv7; then
+if in_this_run arm/armv7 && built armv7; then
   processor armv7 cortex-a7 armv7
   processor armv7 cortex-a15 armv7
   processor armv7 max armv7

@@ -23,6 +23,7 @@ nacre=build/test/tools/nacre
 work=build/firmware
 mkdir -p "$work"
 . tests/claims/firmware_gates.sh
+. tests/classes.sh
 rm -f "$gates_measured"
 passed=0 failed=0 skipped=0
 shared=${NACRE_SHARED-../shared}
@@ -67,6 +68,7 @@ if ports/firmware/test_port.sh >"$port_log" 2>&1; then passed=$((passed + 1)); e
 # script NAME: of tests/claims, which says its claim itself; 77: what it needs is not there.
 script() {
   local status=0
+  in_this_run "firmware/$1" || return 0
   "tests/claims/$1.sh" || status=$?
   case $status in 0) passed=$((passed + 1)) ;; 77) skipped=$((skipped + 1)) ;; *) failed=$((failed + 1)); echo "$1.sh ended with code $status" ;; esac
 }
@@ -282,8 +284,8 @@ if [ ! -d "$shared/models/mlperf_tiny" ]; then
   image "$work/digits.nacre" -Dsentences=false -Dfirmware_libm=true
   if run >"$work/digits.txt"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
   cat "$work/digits.txt"
-  policies_in_the_image
-  fine_tuning
+  if in_this_run firmware/policies_in_the_image; then policies_in_the_image; fi
+  if in_this_run firmware/fine_tuning; then fine_tuning; fi
   script integrations
   echo "$passed passed, $failed failed, 2 skipped"
   exit "$((failed > 0))"
@@ -310,74 +312,77 @@ done
 claim exact_memory_m4 "$verdict" "${text%; }"
 
 # ---- firmware_matches_host ----
-model=$work/kws_ref_model.nacre
-verdict=ok
-image "$model" -Dsentences=false
-echo "flags: $(sed -n '/^\[constants\]/,/^$/p' ports/firmware/m4.ini | grep -E '^(core|code)' | tr '\n' ' ') -Os -DNDEBUG"
-arguments=()
-for seed in 1 2 3 4 5 6 7 8 9 10; do
-  build/test/tests/random_bytes "$seed" 490 >"$work/in$seed.bin"
-  arguments+=("$work/in$seed.bin" "$work/out$seed.bin")
-done
-run "${arguments[@]}" >"$work/run.txt" || verdict=failed
-equal=0
-name=$("$nacre" inspect "$model" --json | sed -n '/"inputs"/,/\]/s/.*"name": "\(.*\)".*/\1/p' | head -n 1)
-for seed in 1 2 3 4 5 6 7 8 9 10; do
-  rm -rf "$work/host"
-  "$nacre" run "$model" --input "$name=$work/in$seed.bin" --output "$work/host" >/dev/null
-  tail -c 12 "$work"/host/*.npy | cmp -s - "$work/out$seed.bin" && equal=$((equal + 1))
-done
-[ "$equal" -eq 10 ] || verdict=failed
-small=$(code_bytes)
-stack=$(number stack "$work/run.txt")
-instructions_os=$(number instructions_run "$work/run.txt")
-# No software or hardware floating point, no libm: start-up enables the FPU, nothing uses it.
-if arm-none-eabi-nm "$elf" | grep -E '__aeabi_(f|d|[iu]l?2[fd])|__(add|sub|mul|div)[sd]f3|expf|tanhf|sqrtf'; then verdict=failed; fi
-floats=$(arm-none-eabi-objdump -d "$elf" | grep -cE '\sv(add|sub|mul|div|fma|mla|cvt|sqrt|cmp)' || true)
-[ "$floats" -eq 0 ] || verdict=failed
-divisions=$(arm-none-eabi-nm "$elf" | grep -c 'divmod' || true)
-[ "$divisions" -eq 0 ] || verdict=failed
-# Bytes and offsets of 64 bits in the file: no image computes with a low word whose high word is not 0.
-words=0
-image "$model" -Dsentences=false
-for what in tensor_offset tensor_bytes segment_offset segment_bytes bank; do
-  build/test/tests/high_word "$model" "$what" "$work/high_word.nacre"
-  meson configure build/m4 -Dfirmware_model="$PWD/$work/high_word.nacre" >"$work/meson.log" && ninja -C build/m4 >"$work/ninja.log"
-  if run "$work/in1.bin" "$work/refused.bin" >"$work/refused.txt"; then verdict=failed; fi
-  if grep -q '^refused' "$work/refused.txt"; then words=$((words + 1)); else verdict=failed; fi
-done
-image "$model" -Dsentences=true
-sentences=$(code_bytes)
-image "$model" -Dsentences=false -Doptimization=2
-fast=$(code_bytes)
-run "$work/in1.bin" "$work/fast.bin" >"$work/fast.txt" || verdict=failed
-cmp -s "$work/fast.bin" "$work/out1.bin" || verdict=failed
-# With link-time optimisation, in a folder of its own.
-lto=build/m4_lto
-rm -rf $lto
-meson setup $lto --cross-file ports/firmware/m4.ini --buildtype=minsize -Db_lto=true -Dtools=false -Dfirmware=true -Dwerror=true \
-  -Dsentences=false -Dfirmware_model="$PWD/$model" -Dfirmware_kernels="$PWD/$work/kws_ref_model_kernels.h" >"$work/meson.log"
-ninja -C $lto ports/firmware/example.elf >"$work/ninja.log"
-ports/firmware/qemu_run.sh mps2-an386 $lto/ports/firmware/example.elf "$work/in1.bin" "$work/lto.bin" >"$work/lto.txt" || verdict=failed
-cmp -s "$work/lto.bin" "$work/out1.bin" || verdict=failed
-whole=$(code_bytes_of $lto/ports/firmware/example.elf)
-gate arm/m4:file_lto:kws_ref_model "$whole" "$(number stack "$work/lto.txt")" - "$(number instructions_run "$work/lto.txt")"
-gate arm/m4:file:kws_ref_model "$small" "$stack" "$(($(number arena "$work/run.txt") + $(number scratch "$work/run.txt")))" "$instructions_os"
-gate arm/m4:file_sentences:kws_ref_model "$sentences" - - -
-gate arm/m4:file_O2:kws_ref_model "$fast" "$(number stack "$work/fast.txt")" - "$(number instructions_run "$work/fast.txt")"
-claim firmware_matches_host "$verdict" "$equal of 10 outputs equal to the bit; text+rodata without the model, -Os: $small bytes (goal 12000), \
+matches_host() {
+  model=$work/kws_ref_model.nacre
+  verdict=ok
+  image "$model" -Dsentences=false
+  echo "flags: $(sed -n '/^\[constants\]/,/^$/p' ports/firmware/m4.ini | grep -E '^(core|code)' | tr '\n' ' ') -Os -DNDEBUG"
+  arguments=()
+  for seed in 1 2 3 4 5 6 7 8 9 10; do
+    build/test/tests/random_bytes "$seed" 490 >"$work/in$seed.bin"
+    arguments+=("$work/in$seed.bin" "$work/out$seed.bin")
+  done
+  run "${arguments[@]}" >"$work/run.txt" || verdict=failed
+  equal=0
+  name=$("$nacre" inspect "$model" --json | sed -n '/"inputs"/,/\]/s/.*"name": "\(.*\)".*/\1/p' | head -n 1)
+  for seed in 1 2 3 4 5 6 7 8 9 10; do
+    rm -rf "$work/host"
+    "$nacre" run "$model" --input "$name=$work/in$seed.bin" --output "$work/host" >/dev/null
+    tail -c 12 "$work"/host/*.npy | cmp -s - "$work/out$seed.bin" && equal=$((equal + 1))
+  done
+  [ "$equal" -eq 10 ] || verdict=failed
+  small=$(code_bytes)
+  stack=$(number stack "$work/run.txt")
+  instructions_os=$(number instructions_run "$work/run.txt")
+  # No software or hardware floating point, no libm: start-up enables the FPU, nothing uses it.
+  if arm-none-eabi-nm "$elf" | grep -E '__aeabi_(f|d|[iu]l?2[fd])|__(add|sub|mul|div)[sd]f3|expf|tanhf|sqrtf'; then verdict=failed; fi
+  floats=$(arm-none-eabi-objdump -d "$elf" | grep -cE '\sv(add|sub|mul|div|fma|mla|cvt|sqrt|cmp)' || true)
+  [ "$floats" -eq 0 ] || verdict=failed
+  divisions=$(arm-none-eabi-nm "$elf" | grep -c 'divmod' || true)
+  [ "$divisions" -eq 0 ] || verdict=failed
+  # Bytes and offsets of 64 bits in the file: no image computes with a low word whose high word is not 0.
+  words=0
+  image "$model" -Dsentences=false
+  for what in tensor_offset tensor_bytes segment_offset segment_bytes bank; do
+    build/test/tests/high_word "$model" "$what" "$work/high_word.nacre"
+    meson configure build/m4 -Dfirmware_model="$PWD/$work/high_word.nacre" >"$work/meson.log" && ninja -C build/m4 >"$work/ninja.log"
+    if run "$work/in1.bin" "$work/refused.bin" >"$work/refused.txt"; then verdict=failed; fi
+    if grep -q '^refused' "$work/refused.txt"; then words=$((words + 1)); else verdict=failed; fi
+  done
+  image "$model" -Dsentences=true
+  sentences=$(code_bytes)
+  image "$model" -Dsentences=false -Doptimization=2
+  fast=$(code_bytes)
+  run "$work/in1.bin" "$work/fast.bin" >"$work/fast.txt" || verdict=failed
+  cmp -s "$work/fast.bin" "$work/out1.bin" || verdict=failed
+  # With link-time optimisation, in a folder of its own.
+  lto=build/m4_lto
+  rm -rf $lto
+  meson setup $lto --cross-file ports/firmware/m4.ini --buildtype=minsize -Db_lto=true -Dtools=false -Dfirmware=true -Dwerror=true \
+    -Dsentences=false -Dfirmware_model="$PWD/$model" -Dfirmware_kernels="$PWD/$work/kws_ref_model_kernels.h" >"$work/meson.log"
+  ninja -C $lto ports/firmware/example.elf >"$work/ninja.log"
+  ports/firmware/qemu_run.sh mps2-an386 $lto/ports/firmware/example.elf "$work/in1.bin" "$work/lto.bin" >"$work/lto.txt" || verdict=failed
+  cmp -s "$work/lto.bin" "$work/out1.bin" || verdict=failed
+  whole=$(code_bytes_of $lto/ports/firmware/example.elf)
+  gate arm/m4:file_lto:kws_ref_model "$whole" "$(number stack "$work/lto.txt")" - "$(number instructions_run "$work/lto.txt")"
+  gate arm/m4:file:kws_ref_model "$small" "$stack" "$(($(number arena "$work/run.txt") + $(number scratch "$work/run.txt")))" "$instructions_os"
+  gate arm/m4:file_sentences:kws_ref_model "$sentences" - - -
+  gate arm/m4:file_O2:kws_ref_model "$fast" "$(number stack "$work/fast.txt")" - "$(number instructions_run "$work/fast.txt")"
+  claim firmware_matches_host "$verdict" "$equal of 10 outputs equal to the bit; text+rodata without the model, -Os: $small bytes (goal 12000), \
 $sentences with sentences (goal 15500), $whole with link-time optimisation (stack $(number stack "$work/lto.txt")), -O2: $fast; stack $stack (goal 1100); instructions a run: $instructions_os at -Os, \
 $(number instructions_run "$work/fast.txt") at -O2; $floats float instructions, $divisions division helpers; $words of 5 files with a number beyond 32 bits refused"
-# What is not reached is said so: firmware_gates keeps what is.
-dynamic='partly shown'
-if [ "$small" -le 12500 ] && [ "$sentences" -le 15500 ]; then dynamic=shown; fi
-if [ "$verdict" = ok ] && [ "$stack" -le 1072 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) dynamic='NOT SHOWN'; fi
-echo "CLAIM dynamic_image $dynamic: KWS from a model file, verified and bound on the Cortex-M4F, -Os: text and rodata $small bytes without sentences (goal 12500), \
+  # What is not reached is said so: firmware_gates keeps what is.
+  dynamic='partly shown'
+  if [ "$small" -le 12500 ] && [ "$sentences" -le 15500 ]; then dynamic=shown; fi
+  if [ "$verdict" = ok ] && [ "$stack" -le 1072 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) dynamic='NOT SHOWN'; fi
+  echo "CLAIM dynamic_image $dynamic: KWS from a model file, verified and bound on the Cortex-M4F, -Os: text and rodata $small bytes without sentences (goal 12500), \
 $sentences with (goal 15500), $whole without by link-time optimisation; stack $stack (at most 1072); arena and scratch \
 $(($(number arena "$work/run.txt") + $(number scratch "$work/run.txt")))"
-image "$model" -Dsentences=false -Doptimization=s
-policies_in_the_image
-fine_tuning
+}
+if in_this_run firmware/firmware_matches_host; then matches_host; fi
+image "$work/kws_ref_model.nacre" -Dsentences=false -Doptimization=s
+if in_this_run firmware/policies_in_the_image; then policies_in_the_image; fi
+if in_this_run firmware/fine_tuning; then fine_tuning; fi
 script integrations
 script firmware_gates
 

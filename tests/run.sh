@@ -10,6 +10,7 @@ logs=${NACRE_TEST_LOGS:-$build/test-logs}
 mkdir -p "$logs"
 export NACRE_ROOT=$root NACRE_BUILD=$build NACRE_TOOL=$build/tools/nacre NACRE_LIBRARY=$build/engine/libnacre.a
 export NACRE_SHARED=${NACRE_SHARED-$root/../shared}
+. "$root/tests/classes.sh"
 
 declare -A passed failed skipped seconds
 folders=() claims=() bad=()
@@ -48,6 +49,7 @@ rm -f "$logs"/*.status
 chosen=()
 while read -r folder name command; do
   [[ -z ${NACRE_TEST_FILTER-} || $folder/$name == *$NACRE_TEST_FILTER* ]] || continue
+  in_this_run "$folder/$name" || continue
   chosen+=("$folder $name")
   [[ " ${folders[*]-} " == *" $folder "* ]] || folders+=("$folder")
   [ ! -t 2 ] || printf '\r\033[K%s/%s' "$folder" "$name" >&2
@@ -68,6 +70,11 @@ for each in "${chosen[@]-}"; do
   while IFS= read -r line; do claims+=("$line"); done < <(grep '^CLAIM ' "$log")
 done
 [ ! -t 2 ] || printf '\r\033[K' >&2
+
+# The programs that took longest, so that a class can be chosen for each.
+for each in "${chosen[@]-}"; do
+  [ -z "$each" ] || echo "$(cut -d ' ' -f 2 "$logs/${each/ /-}.status") ${each/ //}"
+done | sort -rn >"$build/seconds.txt"
 
 total_passed=0 total_failed=0 total_skipped=0
 printf '%-12s %8s %8s %8s %8s\n' folder passed failed skipped seconds

@@ -1,28 +1,41 @@
 #!/usr/bin/env bash
 # Builds and runs every test that needs no Python, on a fresh Debian or Ubuntu machine: installs what is missing first.
 #
-#   tools/test.sh [--peers] [--long] [--quick]
+#   tools/test.sh [--peers] [--long] [--quick] [--third K]
 #
 #   --peers   also the comparisons with systems from PyPI (numpy, ml_dtypes, onnx, onnxruntime), the Python package, and
 #             the pages in Chromium
 #   --long    also the whole sweeps, which take hours
 #   --quick   only the plain build: no sanitizers, fuzzers, firmware or emulated processors
+#   --third K of the tests that tests/classes.txt splits into thirds only 0, 1 or 2, or by the commit's hash: commit. A test whose
+#             content did not change since it passed gives its stored result (NACRE_STORED, a folder outside of the tree)
 #
 # ../shared (or NACRE_SHARED) holds trained networks and golden data; what needs them is skipped, and counted, without it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/packages.sh
 
-peers=false long=false quick=false
-for argument in "$@"; do
-  case $argument in
+. tests/classes.sh
+
+peers=false long=false quick=false third=
+while [ $# -gt 0 ]; do
+  case $1 in
     --peers) peers=true ;;
     --long) long=true ;;
     --quick) quick=true ;;
-    --help | -h) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "test.sh: $argument: unknown; --help says what there is" >&2; exit 2 ;;
+    --third) third=${2-} && shift ;;
+    --help | -h) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "test.sh: $1: unknown; --help says what there is" >&2; exit 2 ;;
   esac
+  shift
 done
+[ "$third" != commit ] || third=$(third_of_commit)
+case $third in '' | 0 | 1 | 2) ;; *) echo "test.sh: --third $third: expected 0, 1, 2 or commit" >&2; exit 2 ;; esac
+export NACRE_THIRD=$third
+[ -z "$third" ] || export NACRE_STORED=${NACRE_STORED-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/nacre/results}
+# A compiler cache, where there is one, serves clones in other folders too: paths are taken from the clone, headers may be precompiled.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+rm -f build/asked.txt build/left_out.txt
 groups=(build tools tests mpi)
 $quick || groups+=(firmware arm fuzz)
 ! $peers || groups+=(peers browser)
@@ -85,6 +98,10 @@ show_aside() {
   counted "$1" "$status" "$taken"
 }
 
+# part STAGE COMMAND...: the command, where this run has the stage.
+part() { ! in_this_run "stage/$1" || "${@:2}"; }
+firmware_sources=(engine ports schema meson.build meson_options.txt tests tools/samples build/test/tools/nacre)
+
 started=$SECONDS
 python=
 ! $peers || python=$(bash tools/peers.sh)
@@ -92,34 +109,47 @@ export NACRE_PEERS_PYTHON=$python
 build test --buildtype=release -Dtests=true -Dbench=true -Dwerror=true -Dx86_tiers=$($long && echo all || echo runnable)
 run "plain build" tests/run.sh build/test
 ! $peers || run "peers" tests/peers/run.sh build/test
-if ! $quick; then
+sanitizers() {
   # With clang, because the fuzz targets need it: they share this build's libraries. Without benchmarks, whose times would
   # mean nothing, without optimisation but of the engine, and without the tiers, which are never sanitized. Of the claims
   # those that run the engine on its own models, hostile ones and files, and of the suites all but that of the commands,
   # which starts hundreds of programs; with --long all.
   CC=clang-19 CXX=clang++-19 build asan --buildtype=plain -Doptimization=0 -Dtests=true -Dfuzz=true -Dx86_tiers= -Db_sanitize=address,undefined -Db_lundef=false \
     -Dcpp_args=-fsanitize=fuzzer-no-link
-  claims='exact_memory|fake_port|forged_checkpoints|golden_policies|hostile_bytes|no_heap|op_table|packed_weights'
+  local claims='exact_memory|fake_port|forged_checkpoints|golden_policies|hostile_bytes|no_heap|op_table|packed_weights'
   claims+='|step_is_a_transaction|training_no_heap|workers_identical'
   if $long; then cat build/asan/tests/programs.txt
   else grep -E "^[a-z]+ unit |^claims ($claims) " build/asan/tests/programs.txt | grep -v '^commands '; fi >build/asan/chosen.txt
   run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 NACRE_TEST_PROGRAMS="$PWD/build/asan/chosen.txt" NACRE_TEST_SECONDS="${NACRE_TEST_SECONDS:-7200}" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan
+}
+if ! $quick; then
+  part sanitizers sanitizers
   # Images run on one processor: what else is emulated goes beside them.
   set -m  # a group of its own, which Ctrl-C ends as a whole
   {
-    aside "other tiers" tests/other_tiers.sh build/test
-    aside "arm" tests/arm.sh build/test
-    aside "emulated x86" tests/emulated_x86.sh build/test
+    part other_tiers aside "other tiers" tests/stored.sh other_tiers engine ports schema meson.build meson_options.txt tests/other_tiers.sh -- tests/other_tiers.sh build/test
+    part arm aside "arm" tests/stored.sh arm "${firmware_sources[@]}" -- tests/arm.sh
+    part emulated_x86 aside "emulated x86" tests/stored.sh emulated_x86 "${firmware_sources[@]}" -- tests/emulated_x86.sh build/test
   } &
   beside=$!
   set +m
   trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
-  run "firmware" tests/firmware.sh
+  run "firmware" tests/stored.sh "firmware_${third:-all}" "${firmware_sources[@]}" -- tests/firmware.sh
   wait "$beside" || true
-  for part in "other tiers" "arm" "emulated x86"; do show_aside "$part"; done
-  run "fuzzers" tests/fuzz/run.sh build/asan
+  for name in other_tiers arm emulated_x86; do part "$name" show_aside "${name//_/ }"; done
+  part fuzzers run "fuzzers" tests/fuzz/run.sh build/asan
 fi
 
+if [ -n "$third" ]; then
+  printf '\nthird %s of the tests that run by turns; left out until another commit or tools/test.sh: %s\n' "$third" \
+    "$(sort -u build/left_out.txt 2>/dev/null | paste -sd ' ')"
+fi
+# A row of tests/classes.txt that nobody asks for is of a test that was renamed or went.
+if $peers && ! $quick && [ -z "$third" ]; then
+  for name in $(awk '!/^#/ {print $3}' tests/classes.txt); do
+    grep -qxF "$name" build/asked.txt || { echo "tests/classes.txt: no test is called $name" >&2; total_failed=$((total_failed + 1)); }
+  done
+fi
 printf '\n%s\n' "wall time $((SECONDS - started)) s"
 printf '%d passed, %d failed, %d skipped\n' "$total_passed" "$total_failed" "$total_skipped"
 [ "$total_failed" -eq 0 ]
