@@ -1,6 +1,8 @@
 #include "tools/base/json.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <istream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -133,10 +135,29 @@ bool Json::boolean() const {
   return whole_ != 0;
 }
 
-double Json::real() const {
-  if (is_boolean()) return whole_ != 0 ? 1 : 0;
-  if (!is_number_float()) refuse("is no number: " + dump());
-  return real_;
+// A real that is whole stands for the integer, as long as no integer between two reals is meant.
+int64_t Json::integer_within(int64_t low, int64_t high) const {
+  constexpr double kMostWhole = 0x1p53;
+  if (kind_ == Kind::kUnsigned && whole_ <= uint64_t(high)) return int64_t(whole_);
+  if (kind_ == Kind::kInteger && int64_t(whole_) >= low && int64_t(whole_) <= high) return int64_t(whole_);
+  const bool whole = is_number_float() && std::abs(real_) <= kMostWhole && real_ == std::trunc(real_);
+  if (whole && int64_t(real_) >= low && int64_t(real_) <= high) return int64_t(real_);
+  refuse("is no integer from " + std::to_string(low) + " to " + std::to_string(high) + ": " + dump());
+}
+
+uint64_t Json::count_within(uint64_t most) const {
+  if (kind_ == Kind::kUnsigned && whole_ <= most) return whole_;
+  if (most > uint64_t{INT64_MAX}) return uint64_t(integer_within(0, INT64_MAX));
+  return uint64_t(integer_within(0, int64_t(most)));
+}
+
+double Json::real_within(double most) const {
+  const double number = kind_ == Kind::kUnsigned  ? double(whole_)
+                        : kind_ == Kind::kInteger ? double(int64_t(whole_))
+                                                  : real_;
+  if (!is_number()) refuse("is no number: " + dump());
+  if (std::isfinite(number) && std::abs(number) > most) refuse("is no number that fits: " + dump());
+  return number;
 }
 
 size_t Json::size() const {
@@ -200,7 +221,7 @@ bool Json::equals(const Json& other) const {
   if (is_number() && other.is_number()) {
     if (is_number_float() || other.is_number_float()) return get<double>() == other.get<double>();
     if (is_number_unsigned() != other.is_number_unsigned()) return false;
-    return get<uint64_t>() == other.get<uint64_t>();
+    return whole_ == other.whole_;
   }
   return kind_ == other.kind_ && whole_ == other.whole_ && text_ == other.text_ && elements_ == other.elements_ &&
          items_ == other.items_;

@@ -7,7 +7,8 @@
 //   const int bytes = report.at("bytes");
 //
 // A braced list whose elements are all pairs that begin with a text is an object, any other list an array. Objects keep
-// their order. What is not there, or of another kind than is asked for, throws JsonError.
+// their order. What is not there, or of another kind than is asked for, throws JsonError: so does a number that the
+// type asked for does not hold, 3.5 or 1e30 for an int, 1e60 for a float, true for either. 4.0 is an integer.
 #pragma once
 
 #include <compare>
@@ -17,6 +18,7 @@
 #include <functional>
 #include <initializer_list>
 #include <iosfwd>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -46,8 +48,7 @@ class Json {
   Json(std::string_view text) : kind_(Kind::kText), text_(text) {}
   Json(Array array) : kind_(Kind::kArray), elements_(std::move(array)) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Json(T number) {
+  requires std::is_arithmetic_v<T> Json(T number) {
     if constexpr (std::floating_point<T>) {
       kind_ = Kind::kReal;
       real_ = double(number);
@@ -59,11 +60,10 @@ class Json {
   template <class A, class B>
   Json(const std::pair<A, B>& pair) : kind_(Kind::kArray), elements_{Json(pair.first), Json(pair.second)} {}
   template <class Container>  // of a map with texts as keys an object, else an array
-    requires requires(const Container& c) {
-      c.begin() == c.end();
-      typename Container::value_type;
-    } && (!std::convertible_to<Container, std::string_view>) && (!std::same_as<Container, Json>)
-  Json(const Container& all) {
+  requires requires(const Container& c) {
+    c.begin() == c.end();
+    typename Container::value_type;
+  } &&(!std::convertible_to<Container, std::string_view>)&&(!std::same_as<Container, Json>)Json(const Container& all) {
     if constexpr (requires {
                     typename Container::mapped_type;
                     requires std::same_as<typename Container::key_type, std::string>;
@@ -85,7 +85,7 @@ class Json {
   static Json parse(std::string_view text, const Listener& listener = nullptr);  // throws JsonError
   static Json parse(std::istream& stream);
   template <class Bytes>
-    requires std::same_as<typename Bytes::value_type, uint8_t>
+  requires std::same_as<typename Bytes::value_type, uint8_t>
   static Json parse(const Bytes& bytes) {
     return parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
@@ -115,9 +115,12 @@ class Json {
       return text();
     } else if constexpr (std::same_as<T, bool>) {
       return boolean();
-    } else if constexpr (std::is_arithmetic_v<T>) {
-      if (kind_ == Kind::kInteger) return T(int64_t(whole_));
-      return kind_ == Kind::kUnsigned ? T(whole_) : T(real());
+    } else if constexpr (std::integral<T> && std::is_signed_v<T>) {
+      return T(integer_within(std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+    } else if constexpr (std::integral<T>) {
+      return T(count_within(std::numeric_limits<T>::max()));
+    } else if constexpr (std::floating_point<T>) {
+      return T(real_within(double(std::numeric_limits<T>::max())));
     } else {
       T all;
       for (const Json& element : elements()) all.push_back(element.get<typename T::value_type>());
@@ -125,10 +128,7 @@ class Json {
     }
   }
   template <class T>
-    requires(kReadable<T> || std::same_as<T, std::string>)
-  operator T() const {
-    return get<T>();
-  }
+  requires(kReadable<T> || std::same_as<T, std::string>) operator T() const { return get<T>(); }
   template <class T>
   operator std::vector<T>() const {
     return get<std::vector<T>>();
@@ -145,15 +145,9 @@ class Json {
   Json& at(std::string_view key) { return const_cast<Json&>(std::as_const(*this).at(key)); }
   Json& at(size_t index) { return const_cast<Json&>(std::as_const(*this).at(index)); }
   template <class I>
-    requires(std::integral<I> || std::is_enum_v<I>)
-  const Json& operator[](I index) const {
-    return at(size_t(index));
-  }
+  requires(std::integral<I> || std::is_enum_v<I>) const Json& operator[](I index) const { return at(size_t(index)); }
   template <class I>
-    requires(std::integral<I> || std::is_enum_v<I>)
-  Json& operator[](I index) {
-    return at(size_t(index));
-  }
+  requires(std::integral<I> || std::is_enum_v<I>) Json& operator[](I index) { return at(size_t(index)); }
   const Json& operator[](const char* key) const { return at(key); }
   const Json& operator[](const std::string& key) const { return at(key); }
   Json& operator[](const char* key) { return entry(key); }  // made where it is not there; null becomes an object
@@ -199,14 +193,13 @@ class Json {
 
   friend bool operator==(const Json& a, const Json& b) { return a.equals(b); }
   template <class T>
-    requires(!std::same_as<T, Json> && std::constructible_from<Json, const T&>)
-  friend bool operator==(const Json& a, const T& b) {
+  requires(!std::same_as<T, Json> && std::constructible_from<Json, const T&>) friend bool operator==(const Json& a,
+                                                                                                     const T& b) {
     return a.equals(Json(b));
   }
   friend std::partial_ordering operator<=>(const Json& a, const Json& b) { return a.get<double>() <=> b.get<double>(); }
   template <class T>
-    requires(std::is_arithmetic_v<T>)
-  friend std::partial_ordering operator<=>(const Json& a, const T& b) {
+  requires(std::is_arithmetic_v<T>) friend std::partial_ordering operator<=>(const Json& a, const T& b) {
     return a <=> Json(b);
   }
   friend std::ostream& operator<<(std::ostream& out, const Json& json);
@@ -217,7 +210,9 @@ class Json {
 
   Json& entry(std::string_view key);
   bool boolean() const;
-  double real() const;
+  int64_t integer_within(int64_t low, int64_t high) const;
+  uint64_t count_within(uint64_t most) const;
+  double real_within(double most) const;
   bool equals(const Json& other) const;  // numbers by value
 
   enum class Kind : uint8_t { kNull, kBool, kInteger, kUnsigned, kReal, kText, kArray, kObject };

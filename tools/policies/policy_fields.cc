@@ -33,7 +33,7 @@ bool set_number(const Json& value, int64_t low, int64_t high, Integer* field) {
   return true;
 }
 
-template <ElementType Policy::* kField>
+template <ElementType Policy::*kField>
 bool set_type(Policy& p, const Json& value) {
   ElementType type{};
   if (!set_name(value, &type) || !floating(type)) return false;
@@ -50,10 +50,10 @@ Json get_loss_scale(const Policy& p) {
 bool set_loss_scale(Policy& p, const Json& value) {
   p.loss_scale_value = 0;
   if (value.is_number()) {
-    const float number = float(value.get<double>());
-    if (!std::isfinite(number) || number < 1) return false;
+    const double number = value.get<double>();
+    if (!(number >= 1 && number <= double(std::numeric_limits<float>::max()))) return false;
     p.loss_scale = LossScale::kFixed;
-    p.loss_scale_value = number;
+    p.loss_scale_value = float(number);
     return true;
   }
   if (!value.is_string()) return false;

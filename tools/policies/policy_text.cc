@@ -44,7 +44,9 @@ std::string mode_name(const Policy& p) {
 // The shortest text that reads back as the same float32.
 std::string value_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
-  return value.is_number_float() ? fmt::format("{}", value.get<float>()) : value.dump();
+  const bool fits =
+      value.is_number_float() && std::abs(value.get<double>()) <= double(std::numeric_limits<float>::max());
+  return fits ? fmt::format("{}", value.get<float>()) : value.dump();
 }
 
 std::string three_types(const Policy& p) {
