@@ -68,8 +68,10 @@ template <bool kDecoupled, class P, class M>
   using V = Vector;
   const GradientOf<V> gradient(*this, report[0], kDecoupled);
   const auto keep = V::set(kDecoupled ? kept<float>(rate[0]) : 1.0f);
-  const auto first = V::set(1 - beta1), b2 = V::set(beta2), second = V::set(1 - beta2), least = V::set(epsilon);
-  const auto size = V::set(step_size<float>(rate[0], step[0])), corrected = V::set(root<float>(step[0]));
+  const auto first = V::set(1 - beta1), b2 = V::set(beta2), second = V::set(1 - beta2);
+  const float root_of_step = root<float>(step[0]);
+  const auto size = V::set(step_size<float>(rate[0], step[0])), corrected = V::set(root_of_step);
+  const auto smallest = V::set(least(root_of_step));
   each_vector<V>(elements, [&](int i, auto lanes) __attribute__((always_inline)) {
     auto p = lanes.load(parameter.data + i);
     if constexpr (kDecoupled) p = V::mul(p, keep);
@@ -79,7 +81,7 @@ template <bool kDecoupled, class P, class M>
     lanes.store(m.data + i, mean);
     lanes.store(v.data + i, square);
     const auto root_of_square = V::div(V::sqrt(square), corrected);
-    lanes.store(parameter.data + i, V::sub(p, V::div(V::mul(size, mean), V::add(root_of_square, least))));
+    lanes.store(parameter.data + i, V::sub(p, V::div(V::mul(size, mean), V::add(root_of_square, smallest))));
   });
 }
 

@@ -15,8 +15,10 @@
 //   adagrad   s = s + g^2;   p = p - r g / (sqrt(s) + epsilon)                          torch.optim.Adagrad, lr_decay 0
 //   both, with epsilon_in_root, divide by sqrt(v + epsilon)                             keras.optimizers' form of them
 //
-// Keras is the same but for: adam's epsilon, which it adds before the bias correction (r sqrt(1 - beta2^t) / (1 -
-// beta1^t) m / (sqrt(v) + epsilon)); momentum, where r is inside the sum (u = mu u - r g), so that a schedule acts on
+//   adam and adamw, with epsilon_before, add epsilon before the correction: r sqrt(1 - beta2^t) / (1 - beta1^t) m /
+//             (sqrt(v) + epsilon), the form of keras.optimizers and of section 2 of Kingma & Ba (epsilon hat)
+//
+// Keras is the same but for: momentum, where r is inside the sum (u = mu u - r g), so that a schedule acts on
 // what comes after it only; adagrad's sum, which starts at 0.1.
 //
 // t = step + 1: `step` counts what was applied before. Arithmetic is in A = float, or double for double parameters, in
@@ -83,7 +85,8 @@ struct Optimizer {
   }
 
   static constexpr Attribute kClip = {"clip_value", Coding::kReal}, kDecay = {"weight_decay", Coding::kReal},
-                             kEpsilon = {"epsilon", Coding::kReal}, kInRoot = {"epsilon_in_root"};
+                             kEpsilon = {"epsilon", Coding::kReal}, kInRoot = {"epsilon_in_root"},
+                             kBefore = {"epsilon_before"};
 };
 
 struct Sgd : Optimizer {
@@ -143,9 +146,11 @@ struct Momentum : Optimizer {  // and nesterov
 
 struct Adam : Optimizer {  // and adamw
   float beta1, beta2, epsilon;
+  bool epsilon_before;
 
   static constexpr Adam from(const Words& words, const Operands& operands) {
-    return {Optimizer::from(words, operands), words.real(kFirst), words.real(kFirst + 1), words.real(kFirst + 2)};
+    return {Optimizer::from(words, operands), words.real(kFirst), words.real(kFirst + 1), words.real(kFirst + 2),
+            words[kFirst + 3] != 0};
   }
 
   template <class A, class P, class M>
@@ -162,13 +167,14 @@ struct Adam : Optimizer {  // and adamw
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
-    if (!is_share(words, kFirst) || !is_share(words, kFirst + 1) || !is_epsilon(words, kFirst + 2))
+    if (!is_share(words, kFirst) || !is_share(words, kFirst + 1) || !is_epsilon(words, kFirst + 2) ||
+        words[kFirst + 3] > 1)
       return Code::kAttribute;
     return check(words, operands, 1);
   }
 
-  static constexpr Attribute kAttributes[] = {
-      kClip, kDecay, {"beta1", Coding::kReal}, {"beta2", Coding::kReal}, kEpsilon};
+  static constexpr Attribute kAttributes[] = {kClip,    kDecay, {"beta1", Coding::kReal}, {"beta2", Coding::kReal},
+                                              kEpsilon, kBefore};
   static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "step", "&parameter", "&m", "&v"};
 
   // r / (1 - beta1^t), sqrt(1 - beta2^t), and of adamw 1 - r weight_decay.
@@ -180,6 +186,11 @@ struct Adam : Optimizer {  // and adamw
   constexpr A root(uint32_t step) const {
     return std::sqrt(A(correction(beta2, step)));
   }
+  // What is added to sqrt(v) / root: sqrt(v) + epsilon = root (sqrt(v) / root + epsilon / root).
+  template <class A>
+  constexpr A least(A root) const {
+    return epsilon_before ? A(epsilon) / root : A(epsilon);
+  }
   template <class A>
   constexpr A kept(float rate) const {
     return A(1 - double(rate) * double(weight_decay));
@@ -190,13 +201,13 @@ struct Adam : Optimizer {  // and adamw
   static constexpr void update(const Adam& adam, const A* gradients, const A* report, A keep, float rate, uint32_t step,
                                P* parameter, M* m, M* v) {
     const A b1 = A(adam.beta1), b2 = A(adam.beta2), first = 1 - b1, second = 1 - b2;
-    const A size = adam.step_size<A>(rate, step), root = adam.root<A>(step);
+    const A size = adam.step_size<A>(rate, step), root = adam.root<A>(step), least = adam.least(root);
     for (int i : independent(adam.elements)) {
       const A p = A(parameter[i]) * keep, g = adam.gradient(gradients[i], report[0], p);
       const A mean = A(m[i]) + first * (g - A(m[i])), square = b2 * A(v[i]) + second * g * g;
       m[i] = M(mean);
       v[i] = M(square);
-      parameter[i] = P(p - size * mean / (std::sqrt(square) / root + A(adam.epsilon)));
+      parameter[i] = P(p - size * mean / (std::sqrt(square) / root + least));
     }
   }
 

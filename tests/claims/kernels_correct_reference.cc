@@ -51,8 +51,8 @@ void optimizer(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   const bool adam = entry.op == Op::kAdam || entry.op == Op::kAdamW;
   if (adam) made.words.push_back(one_of({0.999, 0.99, 0}));
   if (adam || entry.op == Op::kRmsprop || entry.op == Op::kAdagrad) made.words.push_back(one_of({1e-8, 1e-3, 1}));
-  if (entry.op == Op::kRmsprop || entry.op == Op::kAdagrad)
-    made.words.push_back(uint32_t(pick(random, 0, 1)));  // epsilon_in_root
+  if (adam || entry.op == Op::kRmsprop || entry.op == Op::kAdagrad)
+    made.words.push_back(uint32_t(pick(random, 0, 1)));  // epsilon_before, epsilon_in_root
   const int n = length(random);
   made.inputs = {numbers(ElementType::kFloat32, n, random, -2, 2),
                  array_of<double>(ElementType::kFloat32, {4}, {between(random, 0.1, 2), 0, 0, 0}),

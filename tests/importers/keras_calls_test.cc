@@ -173,7 +173,7 @@ double seconds_of_layers(int count) {
   for (int i = count; i > 0; --i) {
     const std::string name = "l" + std::to_string(i), before = "l" + std::to_string(i - 1);
     layers += R"({"class_name": "Identity", "name": ")" + name + R"(", "config": {"name": ")" + name +
-              R"(", "note": ")" + std::string(500, 'a') + R"("}, "inbound_nodes": [[[")" + before +
+              R"(", "seed": ")" + std::string(500, 'a') + R"("}, "inbound_nodes": [[[")" + before +
               R"(", 0, 0, {}]]]}, )";
   }
   const std::vector<uint8_t> file =

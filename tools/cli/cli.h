@@ -73,6 +73,15 @@ inline void add_shapes(CLI::App& command, std::vector<std::string>& shapes) {
       ->type_name("NAME=SIZES");
 }
 
+inline void add_ignored(CLI::App& command, std::vector<std::string>& ignored) {
+  command
+      .add_option(
+          "--ignore-setting", ignored,
+          "of a network: go on without a setting of its file that is refused, by the name that the refusal prints")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+}
+
 inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON, for machines"); }
 
 inline void add_model(Command& command, std::string& model) {

@@ -109,6 +109,7 @@ void add_search(CLI::App& app) {
       "Measures each layer under each policy alone, proposes maps, and measures those.");
   c.reads(c.add_option("NETWORK", o->network, "the network's file")->required()->type_name(""), files_of_network);
   add_shapes(c, o->shapes);
+  add_ignored(c, o->ignored);
   add_set(c, o->set, true);
   add_judged_output(c, o->output);
   c.reads(c.add_option("--calibrate", o->calibrate, "samples for int8/static, float8, gptq and awq [those of --data]")
@@ -140,11 +141,12 @@ void add_report(CLI::App& app) {
   c.reads(c.add_option("MODEL", o->models, "models, made by nacre convert, the first is the reference; or a network")
               ->required()
               ->type_name("..."));
-  const std::vector<std::string> of_network = {"--policies", "--shape"};
+  const std::vector<std::string> of_network = {"--policies", "--shape", "--ignore-setting"};
   c.add_option("--policies", o->policies, "of a network: what to compile it under; the first is the reference")
       ->delimiter(',')
       ->type_name("POLICY,...");
   add_shapes(c, o->shapes);
+  add_ignored(c, o->ignored);
   add_set(c, o->set, false);
   add_judged_output(c, o->output);
   c.writes(c.add_option("-o,--output", o->html, "the page to write")->required()->type_name("FILE"));

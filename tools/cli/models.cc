@@ -44,7 +44,8 @@ void add_inspect(CLI::App& app) {
                "whose kernels are named, as x86/avx2 [host]; of several programs, the one to draw; of a GPU, advice")
       ->check(not_empty())
       ->type_name("TARGET");
-  const OptionTable<ConvertOptions> of_import = rows_of(model_options(), {"--batch", "--shape", "--io-layout"});
+  const OptionTable<ConvertOptions> of_import =
+      rows_of(model_options(), {"--batch", "--shape", "--ignore-setting", "--io-layout"});
   add_options(c, of_import, o->converting, "Of a network");
   add_json(c, o->json);
   c.not_with({"--steps"}, {"--json"}, {"adds nothing to --json, which holds every step", "leave one of them away"});

@@ -67,11 +67,13 @@ void add_tune(CLI::App& app) {
   add_number(c, "--micro-batch", o->micro_batch, 1, 1 << 20,
              "of a network: rows at once, several of which make a step [the batch]");
   add_shapes(c, o->shapes);
+  add_ignored(c, o->ignored);
   c.add_option("--lr", o->learning_rate,
                "learning rate, of a schedule its peak [0.01; of a Keras file its optimizer's]")
       ->type_name("X");
   add_text(c, "--schedule", o->schedule, "NAME[,FIELD=X]", CLI::detail::join(schedule_names(), ", ") + " [constant]");
-  c.add_flag_callback("--no-shuffle", [o] { o->shuffle = false; }, "take the rows in their order in every epoch");
+  c.add_flag_callback(
+      "--no-shuffle", [o] { o->shuffle = false; }, "take the rows in their order in every epoch");
   add_number(c, "--early-stop", o->early_stop, 1, 100'000, "stop where the loss has not become better for N epochs");
   c.add_option("--least", o->least, "of --early-stop: a loss lower by more than this is better [0]")->type_name("X");
   c.add_option("--keep", o->keep,
@@ -122,13 +124,14 @@ void add_tune(CLI::App& app) {
   of_network.insert(of_network.end(), kPoliciesOfNetwork.begin(), kPoliciesOfNetwork.end());
   const Command::Names of_rewrite = names_of(rewrite_of_network());
   of_network.insert(of_network.end(), of_rewrite.begin(), of_rewrite.end());
-  of_network.insert(of_network.end(), {"--loss", "--micro-batch", "--shape"});
+  of_network.insert(of_network.end(), {"--loss", "--micro-batch", "--shape", "--ignore-setting"});
   c.only_when(
       of_network, [o] { return !is_model(o->model); },
       {"was chosen when the training model was made", "leave it away, or name the network that the model was made of"});
   c.runs([o, &c] {
     o->names_optimizer = c.get_option("--optimizer")->count() > 0;
     o->names_rate = c.get_option("--lr")->count() > 0;
+    o->names_schedule = c.get_option("--schedule")->count() > 0;
     tune(*o);
   });
 }
@@ -158,6 +161,7 @@ void add_export(CLI::App& app) {
   add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
   add_number(c, "--batch", o->batch, 1, 1 << 20, "of --network: rows per run, where it leaves that open [1]");
   add_shapes(c, o->shapes);
+  add_ignored(c, o->ignored);
   c.reads(c.add_option("--calibrate", o->samples.data,
                        "samples for int8/static, float8, gptq and awq, as nacre convert takes them")
               ->type_name("DATA"));
@@ -169,7 +173,8 @@ void add_export(CLI::App& app) {
   c.only_with({"--keras", "--onnx"}, {"--network"},
               {"writes a network's file, and there is none", "add --network FILE, of which the model was made"});
   c.not_with({"--keras"}, {"--onnx"}, {"cannot go with --onnx: a file is of one format", "leave one of them away"});
-  c.only_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--shape", "--calibrate"},
+  c.only_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--shape", "--ignore-setting",
+               "--calibrate"},
               {"--network"},
               {"is about compiling anew, and there is no network", "add --network FILE, of which the model was made"});
   c.only_with({"--cast-samples"}, {"--calibrate"}, {"is about samples, and there are none", "add --calibrate DATA"});

@@ -372,7 +372,8 @@ void convert(const ConvertOptions& options) {
                                                  .io_nhwc = options.io_nhwc,
                                                  .shapes = options.shapes,
                                                  .train = !options.training.loss.empty(),
-                                                 .keep_division = keeps(options, "division")});
+                                                 .keep_division = keeps(options, "division"),
+                                                 .ignored = options.ignored});
   for (const NamedPass& pass : passes(work)) {
     if (pass.name == std::string_view("resolve_policies") && !options.training.loss.empty()) {
       print_log(graph, options.verbose);

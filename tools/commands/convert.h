@@ -31,9 +31,10 @@ struct CalibrationArguments {
 
 struct ConvertOptions {
   std::string network, model;
-  int batch = 0;                    // 0: as in the file, and 1 where the file leaves it open
-  std::vector<std::string> shapes;  // NAME=SIZES, of axes that the file leaves open
-  std::vector<std::string> states;  // IN=OUT, kept from run to run
+  int batch = 0;                     // 0: as in the file, and 1 where the file leaves it open
+  std::vector<std::string> shapes;   // NAME=SIZES, of axes that the file leaves open
+  std::vector<std::string> ignored;  // settings of the file that are gone on without: ignored_settings.h
+  std::vector<std::string> states;   // IN=OUT, kept from run to run
   bool io_nhwc = false;
   std::string banks;   // "tcm=64K,sram=512K"; "": one without limit
   std::string labels;  // described_inputs.h

@@ -60,6 +60,10 @@ OptionTable<C> make_model_options() {
        .value = "NAME=SIZES",
        .help = "of an axis that the network leaves open, seq=128, or of an input, x=1x3x224x224; ONNX",
        .field = [](C& o) { return &o.shapes; }},
+      {.name = "--ignore-setting",
+       .value = "NAME",
+       .help = "go on without a setting of the network's file that is refused: the name that the refusal prints",
+       .field = [](C& o) { return &o.ignored; }},
       {.name = "--state",
        .value = "IN=OUT",
        .help = "the input IN is what the run before left as the output OUT, or as its last rows, at first zeros: the "

@@ -27,7 +27,8 @@ void require_format(const ExportOptions& o) {
 
 void export_file(const ExportOptions& o, const LoadedModel& model, LoadedTrainer& trainer,
                  const Checkpoint::Report& report) {
-  const WrittenBack made = write_back({.network = o.network, .shapes = o.shapes}, model, trainer.trainer().state());
+  const WrittenBack made =
+      write_back({.network = o.network, .shapes = o.shapes, .ignored = o.ignored}, model, trainer.trainer().state());
   write_file_whole(o.output, made.counts.bytes);
   if (o.json)
     return print_json({{"model", o.model},
@@ -65,6 +66,7 @@ void export_model(const ExportOptions& options) {
   else
     made = deployed_model({.network = options.network,
                            .shapes = options.shapes,
+                           .ignored = options.ignored,
                            .batch = options.batch,
                            .policies = parse_policy_options(options.policies),
                            .samples = options.samples,

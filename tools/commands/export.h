@@ -17,6 +17,7 @@ struct ExportOptions {
   PolicyArguments policies;          // of network
   RangeSamples samples;              // of network: for ranges that training did not find
   std::vector<std::string> shapes;   // of network: NAME=SIZES, of axes that it leaves open
+  std::vector<std::string> ignored;  // of network: settings of its file that are gone on without
   int batch = 0;                     // of network; 0: as in the file, and 1 where the file leaves it open
   bool json = false;
 };

@@ -40,8 +40,10 @@ std::vector<NetworkTensor> tensors_of(const Graph& graph, const std::vector<Bind
 
 DryRun convert_in_memory(std::span<const uint8_t> bytes, const InspectOptions& options) {
   const ConvertOptions& converting = options.converting;
-  const ImportOptions importing = {
-      .batch = converting.batch, .io_nhwc = converting.io_nhwc, .shapes = converting.shapes};
+  const ImportOptions importing = {.batch = converting.batch,
+                                   .io_nhwc = converting.io_nhwc,
+                                   .shapes = converting.shapes,
+                                   .ignored = converting.ignored};
   try {
     CompileOptions compiling;
     compiling.target.kernels = kernels_of_target(compiling.target.name);

@@ -48,6 +48,7 @@ std::vector<std::unique_ptr<LoadedModel>> load_models(const ReportOptions& optio
   if (of_network(options))
     return compile_under({.network = options.models.front(),
                           .shapes = options.shapes,
+                          .ignored = options.ignored,
                           .policies = options.policies,
                           .cast_inputs = options.cast_inputs},
                          set ? set->data : NpzArrays());

@@ -13,9 +13,10 @@ struct ReportOptions {
   // Of a network, the first is the reference.
   std::vector<std::string> policies = {"float32", "bfloat16", "int8_from_float32", "int8/weights_from_float32",
                                        "int4/32_from_float32"};
-  std::vector<std::string> shapes;  // of axes that a network leaves open
-  SetOptions set;                   // no data: nothing is run; no labels: errors only
-  std::string output;               // the output that is judged; "": the only one
+  std::vector<std::string> shapes;   // of axes that a network leaves open
+  std::vector<std::string> ignored;  // settings of its file that are gone on without
+  SetOptions set;                    // no data: nothing is run; no labels: errors only
+  std::string output;                // the output that is judged; "": the only one
   std::string target;
   std::string html;              // the page to write
   std::string kernels = "auto";  // of --profile: kernel_choice.h

@@ -45,7 +45,7 @@ Calibration calibrate_for(const Graph& graph, const PolicyRequest& request, cons
 
 std::vector<std::unique_ptr<LoadedModel>> compile_under(const NetworkUnderPolicies& wanted, const NpzArrays& data) {
   check_policies(wanted.policies);
-  const Graph graph = load_network(wanted.network, {.shapes = wanted.shapes});
+  const Graph graph = load_network(wanted.network, {.shapes = wanted.shapes, .ignored = wanted.ignored});
   std::vector<std::unique_ptr<LoadedModel>> models;
   for (const std::string& policy : wanted.policies) {
     CompileOptions options;
@@ -60,6 +60,7 @@ std::vector<std::unique_ptr<LoadedModel>> compile_under(const NetworkUnderPolici
     ConvertOptions converting;
     converting.network = wanted.network;
     converting.shapes = wanted.shapes;
+    converting.ignored = wanted.ignored;
     if (policy != "source") converting.policies.policy = policy;
     add_metadata(compiled.graph, converting);
     const ProgramSource source = {.graph = &compiled.graph, .kernels = options.target.kernels};

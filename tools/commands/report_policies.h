@@ -13,6 +13,7 @@ namespace nacre::tools {
 struct NetworkUnderPolicies {
   std::string network;
   std::vector<std::string> shapes;    // of axes that it leaves open
+  std::vector<std::string> ignored;   // settings of its file that are gone on without
   std::vector<std::string> policies;  // "source": as the file has it
   bool cast_inputs = false;
 };

@@ -211,7 +211,8 @@ void print_text(const SearchOptions& options, const Bench& bench, const SearchRe
 
 void search(const SearchOptions& options) {
   check_options(options);
-  Bench bench(options, load_network(options.network, {.shapes = options.shapes}), read_set(options.set));
+  Bench bench(options, load_network(options.network, {.shapes = options.shapes, .ignored = options.ignored}),
+              read_set(options.set));
   const SearchProblem problem = {.layers = bench.layer_names().size(),
                                  .policies = options.policies.size(),
                                  .limits = limits_of(options),

@@ -12,10 +12,11 @@ namespace nacre::tools {
 
 struct SearchOptions {
   std::string network;
-  std::vector<std::string> shapes;  // of axes that it leaves open
-  SetOptions set;         // what is measured on; the labels decide
-  std::string calibrate;  // samples for ranges; "": those of the set
-  std::string output;     // the output that is judged; "": the only one
+  std::vector<std::string> shapes;   // of axes that it leaves open
+  std::vector<std::string> ignored;  // settings of its file that are gone on without
+  SetOptions set;                    // what is measured on; the labels decide
+  std::string calibrate;             // samples for ranges; "": those of the set
+  std::string output;                // the output that is judged; "": the only one
   std::vector<std::string> policies = {"float32", "bfloat16", "int8_from_float32", "int8/weights_from_float32",
                                        "int4/32_from_float32"};  // the first is the reference
   double max_drop = 0;                                           // in units of the metric

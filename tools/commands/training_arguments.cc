@@ -114,6 +114,12 @@ LossOptions parse_loss(const std::string& option, const std::string& text) {
     loss.ignore_index = whole_number(option + ": ignore_index", ignored->second);
     named.fields.erase(ignored);
   }
+  if (const auto reduction = named.fields.find("reduction"); reduction != named.fields.end()) {
+    if (reduction->second != "sum" && reduction->second != "mean")
+      throw Error(kUsage, option + ": reduction", fmt::format("'{}' is none of mean, sum", reduction->second));
+    loss.sums = reduction->second == "sum";
+    named.fields.erase(reduction);
+  }
   Fields fields;
   if (loss.kind == Loss::kHuber) fields["delta"] = {&loss.delta, kAboveZero, kLargest};
   if (loss.kind == Loss::kSoftmaxCrossEntropy || loss.kind == Loss::kDenseCrossEntropy)
@@ -133,6 +139,7 @@ OptimizerOptions parse_optimizer(const TrainingArguments& a) {
   if (o.kind == Optimizer::kRmsprop) fields["alpha"] = {&o.alpha, 0, kBelowOne};
   if (adam || o.kind == Optimizer::kRmsprop || o.kind == Optimizer::kAdagrad)
     fields["epsilon"] = {&o.epsilon, kAboveZero, kLargest};
+  if (adam) fields["epsilon_before"] = {&o.epsilon_before};
   if (o.kind == Optimizer::kRmsprop || o.kind == Optimizer::kAdagrad) fields["epsilon_in_root"] = {&o.epsilon_in_root};
   read_fields("--optimizer", named, fields);
   o.no_decay = a.no_decay;

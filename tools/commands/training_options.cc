@@ -90,7 +90,7 @@ OptionTable<A> make_table() {
        .empty = true},
       {.name = "--batch-norm-momentum",
        .value = "M",
-       .help = "running = M running + (1 - M) batch [0.99]",
+       .help = "running = M running + (1 - M) batch [0.99; of a Keras file each layer's]",
        .field = [](A& a) { return &a.batch_norm_momentum; }},
       {.name = "--unbiased-variance",
        .value = "",

@@ -113,7 +113,8 @@ class Session {
       data.inputs[i].data = std::move(bytes);
       data.inputs[i].dims[0] = int64_t(rows);
     }
-    const Graph graph = load_network(o.model, {.shapes = o.shapes, .train = true}, kSimplifyToTrain);
+    const Graph graph =
+        load_network(o.model, {.shapes = o.shapes, .train = true, .ignored = o.ignored}, kSimplifyToTrain);
     return calibrate(graph, make_samples(graph, std::move(data.inputs)));
   }
 
@@ -282,6 +283,7 @@ class Session {
     DeployOptions deploying;
     deploying.network = options_.model;
     deploying.shapes = options_.shapes;
+    deploying.ignored = options_.ignored;
     deploying.policies = parse_policy_options(options_.policies);
     deploying.metadata = metadata;
     return deployed_model(deploying, *model_, trainer_.state());

@@ -11,18 +11,20 @@
 namespace nacre::tools {
 
 struct TuneOptions {
-  std::string model;                // a training model, or a network's file with training.loss
-  TrainingArguments training;       // of a network
-  PolicyArguments policies;         // of a network
-  RewriteArguments rewrite;         // of a network
-  std::vector<std::string> shapes;  // of a network
+  std::string model;                 // a training model, or a network's file with training.loss
+  TrainingArguments training;        // of a network
+  PolicyArguments policies;          // of a network
+  RewriteArguments rewrite;          // of a network
+  std::vector<std::string> shapes;   // of a network
+  std::vector<std::string> ignored;  // of a network: settings of its file that are gone on without
   std::string data, labels, validate, scale;
   bool cast_samples = false;
   uint32_t epochs = 10;
   uint32_t batch = 0;        // 0: what a training model takes at once; of a network 32
   uint32_t micro_batch = 0;  // of a network: rows at once; 0: the batch
   float learning_rate = 0.01f;
-  bool names_optimizer = false, names_rate = false;  // whether --optimizer and --lr are given: else the file's count
+  // whether --optimizer, --lr and --schedule are given: else the file's count
+  bool names_optimizer = false, names_rate = false, names_schedule = false;
   std::string schedule = "constant";
   bool shuffle = true;
   uint32_t early_stop = 0;  // epochs of patience

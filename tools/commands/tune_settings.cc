@@ -5,13 +5,16 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include "tools/base/error.h"
 #include "tools/base/print.h"
+#include "tools/base/unsupported.h"
 #include "tools/commands/schedule_option.h"
 #include "tools/compile/training.h"
 #include "tools/files/npy.h"
+#include "tools/graph/source_training.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/model/writer.h"
 
@@ -87,24 +90,30 @@ TuneOptions with_source(const TuneOptions& o) {
   const Format format = sniff(bytes);
   if (format != Format::kZip && format != Format::kHdf5) return o;
   const std::shared_ptr<const SourceTraining> source =
-      import_network(bytes, o.model, {.shapes = o.shapes, .train = true}).training;
+      import_network(bytes, o.model, {.shapes = o.shapes, .train = true, .ignored = o.ignored}).training;
   TuneOptions made = o;
   TrainingArguments& a = made.training;
-  const bool takes_loss = a.loss.empty() && !source->loss.empty(),
-             takes_optimizer = !o.names_optimizer && !source->optimizer.empty();
+  const bool takes_loss = a.loss.empty(), takes_optimizer = !o.names_optimizer,
+             takes_rate = takes_optimizer && !o.names_rate && !o.names_schedule;
+  using Of = RefusedSetting::Of;
+  const std::map<Of, bool> takes = {
+      {Of::kLoss, takes_loss}, {Of::kOptimizer, takes_optimizer}, {Of::kRate, takes_rate}};
+  std::vector<std::string> refused;
+  for (const RefusedSetting& setting : source->refused)
+    if (takes.at(setting.of)) refused.push_back(setting.fact);
+  report_problems(o.model, refused);
   if (takes_loss) a.loss = source->loss;
-  if (takes_optimizer) {
+  if (takes_optimizer && !source->optimizer.empty()) {
     a.optimizer = source->optimizer;
     if (!o.names_rate && source->learning_rate > 0) made.learning_rate = source->learning_rate;
-    if (a.no_decay.empty()) a.no_decay = source->no_decay;
+    if (takes_rate && !source->schedule.empty()) made.schedule = source->schedule;
     if (a.clip_norm == 0) a.clip_norm = source->clip_norm;
     if (a.clip_value == 0) a.clip_value = source->clip_value;
-    const bool all = a.layers.empty() && a.last_layers == 0 && !a.biases_only && !a.frozen_batch_norm;
-    if (all && source->batch_norm_momentum > 0) a.batch_norm_momentum = source->batch_norm_momentum;
   }
-  if (takes_loss || takes_optimizer)
-    note(fmt::format("training: {} --lr {}: what is not on the command line is what the file was compiled with",
-                     training_text(a), made.learning_rate));
+  const std::string schedule = made.schedule == o.schedule ? "" : " --schedule " + made.schedule;
+  if (a.loss != o.training.loss || a.optimizer != o.training.optimizer)
+    note(fmt::format("training: {} --lr {}{}: what is not on the command line is what the file was compiled with",
+                     training_text(a), made.learning_rate, schedule));
   return made;
 }
 
@@ -129,6 +138,7 @@ ConvertOptions conversion_of(const TuneOptions& o) {
   options.network = o.model;
   options.batch = int(rows_at_once(o));
   options.shapes = o.shapes;
+  options.ignored = o.ignored;
   options.policies = o.policies;
   options.rewrite = o.rewrite;
   options.training = o.training;
@@ -141,10 +151,11 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   ConvertOptions conversion = conversion_of(o);
   const PolicyRequest policies = parse_policy_options(o.policies);
   if (!o.rewrite.type.empty()) check_against_rewrite(policies, "--rewrite " + o.rewrite.type);
-  const Graph graph = load_network(o.model, {.batch = conversion.batch, .shapes = o.shapes, .train = true},
-                                   kSimplifyToTrain, [&](Graph& imported) {
-                                     if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
-                                   });
+  const Graph graph =
+      load_network(o.model, {.batch = conversion.batch, .shapes = o.shapes, .train = true, .ignored = o.ignored},
+                   kSimplifyToTrain, [&](Graph& imported) {
+                     if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
+                   });
   print_log(graph, false);
   CompileOptions compiling;
   compiling.policies = policies;

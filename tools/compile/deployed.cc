@@ -152,7 +152,8 @@ std::string deployed_text(const Deployed& deployed) {
 }
 
 Deployed deployed_model(const DeployOptions& options, const LoadedModel& training, std::span<const std::byte> state) {
-  const ImportOptions importing = {.batch = options.batch, .shapes = options.shapes, .train = true};
+  const ImportOptions importing = {
+      .batch = options.batch, .shapes = options.shapes, .train = true, .ignored = options.ignored, .settled = true};
   Graph graph = load_network(options.network, importing, kSimplifyToTrain);
   graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
   graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));

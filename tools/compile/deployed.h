@@ -24,10 +24,11 @@ struct RangeSamples {
 };
 
 struct DeployOptions {
-  std::string network;                   // the source's file
-  std::vector<std::string> shapes = {};  // of axes that it leaves open: --shape
-  int batch = 0;                         // rows of a run; 0: as in the file, and 1 where the file leaves it open
-  PolicyRequest policies;                // of the deployed network
+  std::string network;                    // the source's file
+  std::vector<std::string> shapes = {};   // of axes that it leaves open: --shape
+  std::vector<std::string> ignored = {};  // settings of its file that are gone on without
+  int batch = 0;                          // rows of a run; 0: as in the file, and 1 where the file leaves it open
+  PolicyRequest policies;                 // of the deployed network
   RangeSamples samples = {};
   std::vector<std::pair<std::string, std::string>> metadata;
 };

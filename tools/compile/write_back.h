@@ -13,8 +13,9 @@
 namespace nacre::tools {
 
 struct WriteBackOptions {
-  std::string network;                   // a .keras, .h5 or .onnx file
-  std::vector<std::string> shapes = {};  // of axes that it leaves open: --shape
+  std::string network;                    // a .keras, .h5 or .onnx file
+  std::vector<std::string> shapes = {};   // of axes that it leaves open: --shape
+  std::vector<std::string> ignored = {};  // settings of its file that are gone on without
 };
 
 struct WrittenBack {

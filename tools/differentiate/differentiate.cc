@@ -12,6 +12,7 @@
 #include "tools/differentiate/training_forward.h"
 #include "tools/differentiate/update_program.h"
 #include "tools/graph/operands.h"
+#include "tools/graph/source_training.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {

@@ -25,6 +25,7 @@ void refuse_floats(const TrainingOptions& o) {
       {"--train with another loss than softmax_cross_entropy", o.loss.kind != Loss::kSoftmaxCrossEntropy},
       {"label_smoothing", o.loss.label_smoothing != 0},
       {"ignore_index", o.loss.ignores},
+      {"reduction", o.loss.sums},
       {"--optimizer with another one than sgd", by.kind != Optimizer::kSgd},
       {"weight_decay", by.weight_decay != 0},
       {"--clip-norm", by.clip_norm != 0},

@@ -79,6 +79,17 @@ ValueId add_sum(Graph& graph, const char* name, ElementType type) {
 const char* name_of(Loss loss) { return row_of(loss).name; }
 bool labels_are_classes(Loss loss) { return loss == Loss::kSoftmaxCrossEntropy; }
 
+float losses_of_sample(const Graph& graph) {
+  constexpr Op kErrors[] = {Op::kSigmoidCrossEntropy, Op::kSquaredError, Op::kAbsoluteError, Op::kHuber};
+  const auto found = std::ranges::find_if(
+      graph.nodes, [&](const Node& node) { return std::ranges::find(kErrors, node.op) != std::end(kErrors); });
+  if (found == graph.nodes.end()) return 1;
+  const std::vector<int64_t>& dims = graph.values[size_t(found->inputs[0])].dims;
+  float losses = 1;
+  for (size_t axis = 1; axis + 1 < dims.size(); ++axis) losses *= float(dims[axis]);
+  return losses;
+}
+
 int loss_layer(const Graph& graph) {
   const auto found = std::ranges::find(graph.layers, kLossLayer, &Layer::name);
   return found == graph.layers.end() ? kNone : int(found - graph.layers.begin());

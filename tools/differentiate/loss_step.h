@@ -11,6 +11,10 @@ namespace nacre::tools {
 // take logits.
 size_t add_loss(Graph& graph, const LossOptions& options, ElementType sums);
 
+// How many losses the loss step takes the mean of in each sample: of errors, one for each of the axes between the first
+// and the last; of cross-entropies over classes none, for they are summed.
+float losses_of_sample(const Graph& graph);
+
 // The layer of steps that belong to no layer of the source and compute in the type of the sums; made by add_loss.
 int loss_layer(const Graph& graph);
 

@@ -26,7 +26,8 @@ struct LossOptions {
   float label_smoothing = 0;  // of the cross-entropies over classes
   bool ignores = false;       // sparse labels equal to ignore_index count for nothing
   int32_t ignore_index = -1;
-  float delta = 1;  // of huber
+  float delta = 1;    // of huber
+  bool sums = false;  // over what a step counts, in place of the mean
 };
 
 // Meanings and formulas: engine/ops/optimize.h. What an optimizer does not have is not read.
@@ -37,6 +38,7 @@ struct OptimizerOptions {
   float alpha = 0.99f;                 // rmsprop
   float epsilon = 1e-8f;               // adam, adamw, rmsprop, adagrad
   float epsilon_in_root = 0;           // 1: of rmsprop and adagrad, as Keras has it
+  float epsilon_before = 0;            // 1: of adam and adamw, as Keras has it
   float weight_decay = 0;
   float decay_all = 0;  // 1: biases and what norms hold decay too, as Keras's AdamW has it
   // patterns of layers whose weights do not decay

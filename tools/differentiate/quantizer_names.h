@@ -6,6 +6,7 @@
 #include "tools/differentiate/training_quantizers.h"
 #include "tools/graph/graph.h"
 #include "tools/graph/matmul_operands.h"
+#include "tools/graph/source_training.h"
 
 namespace nacre::tools {
 

@@ -11,9 +11,11 @@
 
 #include "tools/base/error.h"
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 #include "tools/differentiate/loss_step.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/graph/operands.h"
+#include "tools/graph/source_training.h"
 #include "tools/policies/pattern.h"
 
 namespace nacre::tools {
@@ -58,12 +60,31 @@ void check_no_decay(const Graph& graph, const std::vector<std::string>& patterns
   }
 }
 
+// A parameter that is some channels of a constant has the constant's, "w" of "w/channels[0:8]".
+float penalty_on(const std::string& parameter, const SourceTraining& saved) {
+  const auto found = saved.decays.find(parameter.substr(0, parameter.find("/channels[")));
+  return found == saved.decays.end() ? 0 : found->second;
+}
+
+// Keras adds a penalty to the loss: to the gradient, before it is clipped or its moments are made.
+void check_penalties(const std::string& source, const OptimizerOptions& o) {
+  const bool clips = o.clip_norm > 0 || o.clip_value > 0, apart = o.kind == Optimizer::kAdamW;
+  if (!clips && !apart) return;
+  throw Error(kUnsupported, source,
+              fmt::format("its L2 penalties are part of the gradient, which {}",
+                          clips ? "is clipped without them here" : "adamw keeps weight decay apart from"),
+              "train without " + std::string(clips ? "clipping" : "adamw") +
+                  ", or go on without them: " + option("ignore-setting") + " L2");
+}
+
 }  // namespace
 
 UpdateSteps::UpdateSteps(Graph& graph, const Graph& shared, const TrainingOptions& options, ElementType sums)
     : graph_(graph), options_(options), saved_(shared.training), sums_(sums) {
   resumes_ = saved_ != nullptr && keeps(*saved_, row_of(options.optimizer.kind));
   check_no_decay(shared, options.optimizer.no_decay);
+  if (saved_ != nullptr && !saved_->decays.empty()) check_penalties(shared.source, options.optimizer);
+  losses_of_sample_ = losses_of_sample(shared);
   for (const Value& v : shared.values) {
     if (!v.persists()) continue;
     source_.emplace(v.name, v);
@@ -142,13 +163,20 @@ int UpdateSteps::layer_of_sums() const { return sums_ == ElementType::kFloat64 ?
 UpdateSteps::Verdict UpdateSteps::verdict(ValueId gradients, const std::string& suffix) {
   const Verdict made = {arena("apply" + suffix, ElementType::kUint32, 1),
                         arena("amax" + suffix, ElementType::kUint32, 1), arena("report" + suffix, sums_, 4)};
-  Node node = make_step(Op::kVerdict, Node(), "verdict" + suffix,
-                        {gradients, shared(kLossName), shared(kCountName), shared(kLossScaleName)},
-                        {made.apply, made.amax, made.report});
+  Node node =
+      make_step(Op::kVerdict, Node(), "verdict" + suffix,
+                {gradients, shared(kLossName), count(), shared(kLossScaleName)}, {made.apply, made.amax, made.report});
   node.layer = layer_of_sums();
   set_real(node, "clip_norm", options_.optimizer.clip_norm);
   graph_.nodes.push_back(std::move(node));
   return made;
+}
+
+// What the sums are divided by: the samples, or where they stay sums the number 1 / T, for T losses that the mean of a
+// sample is of (Keras: a mean over the last axis, a sum over all others).
+ValueId UpdateSteps::count() {
+  if (!options_.loss.sums) return shared(kCountName);
+  return graph_.constant("sum_divisor", {1}, std::vector<float>{1 / losses_of_sample_});
 }
 
 // Of a parameter in float64 float64; else as asked, but float32 where the parameter is not float32 itself.
@@ -171,16 +199,25 @@ void UpdateSteps::optimize(const GradientOf& g, ValueId gradient, const Verdict&
   const auto is_named = [&](const std::string& layer) { return !o.no_decay.empty() && matches_any(layer, o.no_decay); };
   const bool decays =  // one of those that share it is enough
       (g.decays || o.decay_all != 0) && std::ranges::none_of(g.layers, is_named);
+  const float penalty = saved_ == nullptr ? 0 : penalty_on(g.parameter, *saved_);
   const std::pair<const char*, float> attributes[] = {{"momentum", o.momentum},
                                                       {"beta1", o.beta1},
                                                       {"beta2", o.beta2},
                                                       {"alpha", o.alpha},
                                                       {"epsilon", o.epsilon},
                                                       {"clip_value", o.clip_value},
-                                                      {"weight_decay", decays ? o.weight_decay : 0}};
+                                                      {"weight_decay", (decays ? o.weight_decay : 0) + penalty}};
   for (const auto& [name, number] : attributes)
     if (has_attribute(node, name)) set_real(node, name, number);
+  if (o.epsilon_before != 0 && has_attribute(node, "epsilon_before")) set_integer(node, "epsilon_before", 1);
   if (o.epsilon_in_root != 0 && has_attribute(node, "epsilon_in_root")) set_integer(node, "epsilon_in_root", 1);
+}
+
+// The file's, unless another than the usual one is asked for.
+float UpdateSteps::momentum_of(const std::string& statistic) const {
+  const bool usual = options_.batch_norm_momentum == TrainingOptions().batch_norm_momentum;
+  const bool said = usual && saved_ != nullptr && saved_->momenta.contains(statistic);
+  return said ? saved_->momenta.at(statistic) : options_.batch_norm_momentum;
 }
 
 void UpdateSteps::statistics(const StatisticsOf& s, const Verdict& verdict) {
@@ -190,7 +227,7 @@ void UpdateSteps::statistics(const StatisticsOf& s, const Verdict& verdict) {
     Node& node =
         guarded(Op::kUpdateStatistics, running + "/update", {shared(sum), shared(s.batches), shared(running)}, verdict);
     node.layer = layer_of_sums();
-    set_real(node, "momentum", options_.batch_norm_momentum);
+    set_real(node, "momentum", momentum_of(running));
   }
 }
 

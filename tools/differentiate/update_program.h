@@ -41,6 +41,8 @@ class UpdateSteps {
   ValueId moment(const std::string& parameter, const std::string& name, const Value& like);
   ValueId step_count();
   ValueId learning_rate();
+  ValueId count();
+  float momentum_of(const std::string& statistic) const;
   Node& guarded(Op op, const std::string& name, std::vector<ValueId> inputs, const Verdict& verdict);
   int layer_of_sums() const;
   ElementType moment_type(ElementType parameter) const;
@@ -49,6 +51,7 @@ class UpdateSteps {
   const TrainingOptions& options_;
   std::shared_ptr<const SourceTraining> saved_;  // what the source's optimizer left
   bool resumes_ = false;                         // whether this one goes on with it
+  float losses_of_sample_ = 1;                   // that the loss takes the mean of
   ElementType sums_;
   std::map<std::string, Value> source_;       // persistent values of `shared`
   std::map<std::string, std::string> roots_;  // of aliases among them

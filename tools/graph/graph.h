@@ -138,18 +138,7 @@ struct Bank {
   uint64_t used = 0;   // set by plan_memory
 };
 
-// What the source says of how its network was trained, in the words of nacre tune. "" and 0: it does not.
-struct SourceTraining {
-  std::string loss, optimizer;
-  float learning_rate = 0, clip_norm = 0, clip_value = 0, batch_norm_momentum = 0;
-  std::vector<std::string> no_decay;  // patterns of layers
-  uint32_t steps = 0;                 // that were applied
-  float loss_scale = 0;               // that it came to, after this many finite steps with it
-  uint32_t steps_with_scale = 0;
-  // What the optimizer keeps, in the order of the parameter's elements: by the parameter's name, then by its own.
-  std::map<std::string, std::map<std::string, std::vector<float>>> moments = {};
-  std::map<std::string, std::vector<float>> float8 = {};  // scales and amax histories, by their names in state
-};
+struct SourceTraining;  // source_training.h
 
 // What it takes to compute the first layers patch by patch.
 struct PatchReport {

@@ -11,6 +11,7 @@
 #include "tools/base/error.h"
 #include "tools/base/print.h"
 #include "tools/files/input_file.h"
+#include "tools/importers/ignored_settings.h"
 #include "tools/importers/keras_files.h"
 #include "tools/importers/varint.h"
 #include "tools/model/model_limits.h"
@@ -179,7 +180,11 @@ std::vector<uint8_t> read_network(const std::string& path) {
 }
 
 Graph import_network(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& options) {
-  Graph graph = import_bytes(bytes, path, options);
+  std::set<std::string> met;
+  ImportOptions recording = options;
+  recording.met = &met;
+  Graph graph = import_bytes(bytes, path, recording);
+  if (!options.settled) require_all_met(options, met, path);
   make_names_printable(graph);
   require_names(graph);
   return graph;

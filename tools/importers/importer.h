@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,9 +16,13 @@ namespace nacre::tools {
 struct ImportOptions {
   int batch = 0;         // 0: as in the file, and 1 where the file leaves it open
   bool io_nhwc = false;  // ONNX: inputs and outputs of rank 4 are given NHWC, without a transpose at the border
-  std::vector<std::string> shapes = {};  // of axes that the file leaves open: open_shape.h
-  bool train = false;                    // the graph is to be trained: constants that the file shares stay one, below
-  bool keep_division = false;            // ONNX: x / c stays a division, where x (1 / c) may differ in its last bit
+  std::vector<std::string> shapes = {};   // of axes that the file leaves open: open_shape.h
+  bool train = false;                     // the graph is to be trained: constants that the file shares stay one, below
+  bool keep_division = false;             // ONNX: x / c stays a division, where x (1 / c) may differ in its last bit
+  std::vector<std::string> ignored = {};  // names of settings that the import goes on without: ignored_settings.h
+  // with `train`: what is trained was settled when the training began, and so are settings that only training has
+  bool settled = false;
+  std::set<std::string>* met = nullptr;  // those of `ignored` that the file has
 };
 
 // What is one parameter and what are two, where `train` is set. A constant that several operators read, each as it is

@@ -1,6 +1,8 @@
 // import_keras: the file as a whole. The model is read from its configuration alone; no Python in it runs.
 #include "tools/importers/keras.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -8,8 +10,10 @@
 
 #include "tools/files/input_file.h"
 #include "tools/graph/batch.h"
+#include "tools/importers/ignored_settings.h"
 #include "tools/importers/import_end.h"
 #include "tools/importers/keras_files.h"
+#include "tools/importers/keras_settings.h"
 #include "tools/importers/keras_training.h"
 #include "tools/importers/open_shape.h"
 
@@ -43,6 +47,15 @@ int Importer::layer_of(const Call& call) {
 }
 
 namespace {
+
+// A size in the shape of an input.
+int64_t size_of(const Json& size, const std::string& file, const std::string& input) {
+  try {
+    return size.get<int64_t>();
+  } catch (const JsonError&) {
+    throw Error(kBadInput, file, fmt::format("input {} has a size that is no integer: {}", input, size.dump()));
+  }
+}
 
 ElementType type_of(const std::string& dtype) {
   return dtype == "int32" || dtype == "int16" ? ElementType::kInt32
@@ -91,7 +104,7 @@ void Importer::give_shapes(std::vector<std::pair<std::string, Json*>> inputs) {
     if (!shape->is_array()) continue;
     of.axes.emplace();
     for (const Json& size : *shape)
-      of.axes->push_back({size.is_null() ? -1 : size.get<int64_t>(), of.axes->empty() ? "batch" : ""});
+      of.axes->push_back({size.is_null() ? -1 : size_of(size, name_, name), of.axes->empty() ? "batch" : ""});
   }
   fix_open_axes(open, options_.shapes, name_);
   for (size_t k = 0; k < open.size(); ++k) {
@@ -113,7 +126,7 @@ void Importer::give_shapes(std::vector<std::pair<std::string, Json*>> inputs) {
 // The first axis of every input is the batch: open in all, or of one size in all.
 void Importer::find_batch(const Json& shape, const std::string& input) {
   const bool open = shape.at(size_t(0)).is_null();
-  const int64_t size = open ? 0 : shape.at(size_t(0)).get<int64_t>();
+  const int64_t size = open ? 0 : size_of(shape.at(size_t(0)), name_, input);
   if (!open && (size < 1 || size > kMostSize)) throw Error(kBadInput, name_, "input " + input + " has no batch");
   if (graph_.inputs.empty()) open_batch_ = open, batch_ = size;
   if (open != open_batch_ || size != batch_)
@@ -142,6 +155,8 @@ ValueId Importer::add_input(const Entry& entry, const Json& shape) {
     problem("input " + entry.name + ": has no shape: build the model before it is saved");
     return kNone;
   }
+  if (entry.class_name == "InputLayer")
+    for (const std::string& line : refused_settings(*this, entry.class_name, entry.name, entry.config)) problem(line);
   find_batch(shape, entry.name);
   Value v;
   v.name = entry.name;
@@ -152,7 +167,7 @@ ValueId Importer::add_input(const Entry& entry, const Json& shape) {
   v.dims.push_back(graph_.batch);
   int64_t elements = graph_.batch;
   for (size_t i = 1; i < shape.size(); ++i) {
-    int64_t size = shape.at(i).is_null() ? 0 : shape.at(i).get<int64_t>();
+    int64_t size = shape.at(i).is_null() ? 0 : size_of(shape.at(i), name_, entry.name);
     if (shape.at(i).is_null()) {
       problem("input " + entry.name + ": axis " + std::to_string(i) + " has no fixed size: give it one, as --shape " +
               entry.name + "=" + as_given(shape));
@@ -188,6 +203,14 @@ void name_outputs(std::vector<Binding>& outputs) {
 
 }  // namespace
 
+// Keras counts no loss for the steps that a mask hides, which an output carries behind Embedding(mask_zero) or Masking.
+void Importer::judge_masks() {
+  for (const Binding& output : graph_.outputs)
+    if (masks_.contains(output.value) && !goes_on_without(options_, "loss.mask"))
+      problem(fmt::format("{}: its output carries a mask, by which Keras leaves steps out of the loss; {}", output.name,
+                          how_to_ignore("loss.mask")));
+}
+
 Graph Importer::run(const Json& entry, const Weights& weights, const std::string& version) {
   version_ = version;
   try {
@@ -200,6 +223,7 @@ Graph Importer::run(const Json& entry, const Weights& weights, const std::string
   } catch (const JsonError& error) {
     throw Error(kBadInput, name_, std::string("its configuration: ") + error.what());
   }
+  if (trains() && !options_.settled) judge_masks();
   report_problems(name_, problems_);
   if (graph_.outputs.empty()) throw Error(kBadInput, name_, "has no output");
   name_outputs(graph_.outputs);
@@ -257,7 +281,7 @@ Graph run(const Stored& stored, const std::string& name, const ImportOptions& op
   if (!entry.is_object() || !entry.contains("class_name") || !entry.contains("config"))
     throw Error(kBadInput, name, "its configuration is none of a Keras model");
   Importer importer(name, options, stored.bytes);
-  if (options.train) importer.resume(SavedTraining(training_of(entry, stored.file, name), stored.file));
+  if (options.train) importer.resume(SavedTraining(training_of(entry, stored.file, name), stored.file, options));
   return importer.run(entry, Weights(stored.file, name), stored.version);
 }
 

@@ -4,6 +4,7 @@
 //   keras_archive.cc     the members of a .keras archive
 //   keras_hdf5*.cc       HDF5, in a process of its own
 //   keras_stored.cc      where a file stores its numbers (stored_numbers.h)
+//   keras_settings.cc    which settings are used, and which are refused;  keras_setting_rows.cc: its tables
 //   keras_training.cc    loss, optimizer and its state;  keras_trainable.cc: the order of what trains
 //   keras_weights.cc     which variables are whose, in both forms of file
 //   keras_network.cc     Functional, Sequential and nested models: which layer is called with what
@@ -292,6 +293,10 @@ class Importer {
   void keep_moments(ValueId parameter, const std::string& variable, const std::vector<int64_t>& dims,
                     const Call::Arrange& make);
 
+  // keras_training.cc: how fast a running mean or variance follows, and what a penalty adds to a gradient.
+  void keep_momentum(ValueId statistic, float momentum) { momenta_[statistic] = momentum; }
+  void keep_decay(ValueId parameter, float decay) { decays_[parameter] += decay; }
+
   // Of a float8 layer: what its kernel's scale was made of, 0 where it is not known, and what training keeps.
   void keep_float8(const Call& call, float kernel_amax, Float8State state);
   float kernel_amax(const std::string& variable) const;
@@ -306,6 +311,8 @@ class Importer {
 
   Graph& graph() { return graph_; }
   const ImportOptions& options() const { return options_; }
+  // Whether layers work as in training: not in a graph that infers, nor in what Keras 2 calls with training=False.
+  bool trains() const { return options_.train && inferring_ == 0; }
   const std::string& name() const { return name_; }
   int layer_of(const Call& call);
   bool keras2() const { return version_.starts_with("2.") || version_.starts_with("1."); }
@@ -350,6 +357,7 @@ class Importer {
   void log_change(const Call& call, size_t steps) const;
   void list_trainable(const Json& model, const Weights& weights, std::vector<std::string>& all);
   std::map<std::string, std::vector<float>> float8_state() const;
+  void judge_masks();
   void finish_training();
   void problem(const std::string& text);
 
@@ -364,8 +372,10 @@ class Importer {
   std::map<std::string, Float8State> float8_;   // by layer
   std::unique_ptr<SavedTraining> saved_;
   std::map<ValueId, std::map<std::string, std::vector<float>>> moments_;  // of parameters, by their names
+  std::map<ValueId, float> momenta_, decays_;
   std::vector<std::string> problems_;
   std::set<std::string> said_;
+  int inferring_ = 0;  // calls with training=False around the present one
   int64_t batch_ = 0;
   bool open_batch_ = true;
   int asked_batch_ = 0;  // by --batch or --shape

@@ -98,6 +98,8 @@ Call sublayer(const Call& call, const std::string& name, size_t place) {
   const std::string dense_name = (name == "attention_output" ? "output" : name) + "_dense";
   Json config = call.given("dtype") ? Json::object({{"dtype", *call.find("dtype")}}) : Json::object();
   if (each == 2) config["bias_axes"] = "x";
+  for (const char* key : {"kernel_regularizer", "bias_regularizer"})
+    if (call.given(key)) config[key] = *call.find(key);
   Call part = call.part("EinsumDense", name, config,
                         call.weights.part({dense_name, "_" + dense_name, name}, place * each, each));
   const std::string said = quantization_mode(config), mode = said.empty() ? stored_mode(part.weights) : said;

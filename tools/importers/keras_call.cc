@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include "engine/ops/unary.h"
-#include "tools/importers/keras.h"
+#include "tools/importers/ignored_settings.h"
+#include "tools/importers/keras_settings.h"
 
 namespace nacre::tools::keras {
 namespace {
@@ -307,6 +308,25 @@ ValueId Call::constant(const std::string& label, std::vector<int64_t> of, const 
   return made;
 }
 
+namespace {
+
+// What a penalty adds to the gradient of the variable of this label: none where it has none, or is left out.
+std::optional<float> decay_of(const Call& call, size_t i, const std::string& label) {
+  static const std::map<std::string, std::string> kOthers = {
+      {"recurrent_kernel", "recurrent"}, {"recurrent_bias", "bias"}, {"depthwise_kernel", "depthwise"}};
+  const bool pointwise = i == 1 && label == "kernel" && call.class_name.starts_with("SeparableConv");
+  const auto other = kOthers.find(label);
+  const std::string of = pointwise ? "pointwise" : other == kOthers.end() ? label : other->second;
+  const Json* found = call.find((of + "_regularizer").c_str());
+  const std::optional<Penalty> penalty =
+      found == nullptr || !call.importer->options().train ? std::nullopt : penalty_of(*found);
+  if (!penalty || !penalty->decay || goes_on_without(call.importer->options(), penalty->class_name))
+    return std::nullopt;
+  return penalty->decay;
+}
+
+}  // namespace
+
 ValueId Call::variable(size_t i, const std::string& label, const std::string& form, std::vector<int64_t> of,
                        const Arrange& make) const {
   const Hdf5Dataset& stored = weights[i];
@@ -328,6 +348,7 @@ ValueId Call::variable(size_t i, const std::string& label, const std::string& fo
   if (i == 0 && weights.coded() != nullptr) attach_codes(*this, made, *weights.coded(), make);
   if (const float amax = importer->kernel_amax(weights.path(i)); amax > 0) value(made).amaxes = {amax};
   importer->keep_moments(made, weights.path(i), stored.dims, make);
+  if (const std::optional<float> decay = decay_of(*this, i, label)) importer->keep_decay(made, *decay);
   return importer->variables()[key] = made;
 }
 

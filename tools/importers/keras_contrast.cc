@@ -140,8 +140,8 @@ ValueId equalized(const Call& call, ValueId x, const Tiles& t) {
   call.spend(int64_t(weights.size()));
   const ValueId met =
       call.emit(Op::kMul, {call.emit(std::move(node)), call.constant("places", {t.pixels(), 9}, weights)});
-  ValueId y = call.reshape(call.reduce(Reduce::kSum, met, {2}, false),
-                           {d[0], t.rows, t.columns, d[3], t.height, t.width});
+  ValueId y =
+      call.reshape(call.reduce(Reduce::kSum, met, {2}, false), {d[0], t.rows, t.columns, d[3], t.height, t.width});
   y = call.reshape(call.transpose(y, {0, 1, 4, 2, 5, 3}), call.dims(whole));
   return call.slice(call.slice(y, 1, 0, d[1]), 2, 0, d[2]);
 }

@@ -25,6 +25,12 @@ Sequence conv_lstm(const Call& layer, ValueId x, const Recurrence& given) {
   apart.insert(apart.begin(), dims[0]);
   image[0] = dims[0];
   zeros[0] = 1, zeros.back() = filters;
+  std::vector<int64_t> state = image;
+  state.back() = filters;
+  if (!given.states.empty() && given.states.size() != 2) call.bad("begins with other than two states");
+  for (const ValueId each : given.states)
+    if (call.dims(each) != state)
+      call.bad("a state of shape " + dims_text(call.dims(each)) + ", " + dims_text(state) + " is needed");
   const ValueId projected = call.reshape(all, apart);
   const std::vector<int64_t> ones(spatial, 1);
   const WindowSizes kept = {{kernel.begin(), kernel.begin() + std::ptrdiff_t(spatial)}, ones, ones, "same"};

@@ -149,10 +149,15 @@ void convert_up_sampling(Call& call) {
   call.outputs = {x};
 }
 
-// Augmentation works in training alone, which is not told of it.
+// Augmentation works in training alone, where it is refused or left out. Keras resizes what it would crop.
 void convert_augmentation(Call& call) {
-  call.outputs = {call.input()};
-  if (call.importer->options().train) call.note("is left out of training");
+  const ValueId x = call.input();
+  if (call.class_name == "RandomCrop" && call.rank(x) == 4) {
+    const std::vector<int64_t> d = call.dims(x);
+    if (d[1] != call.integer("height", d[1]) || d[2] != call.integer("width", d[2]))
+      call.unsupported("gives images of another size than its input's: resize them before");
+  }
+  call.outputs = {x};
 }
 
 constexpr Converter kImageRows[] = {

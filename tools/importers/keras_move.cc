@@ -11,7 +11,7 @@ void convert_identity(Call& call) { call.outputs = {call.raw_input()}; }
 // In a graph that is to be trained a step; else nothing.
 void convert_dropout(Call& call) {
   const float rate = call.real("rate", 0);
-  if (!call.importer->options().train || rate == 0) return convert_identity(call);
+  if (!call.importer->trains() || rate == 0) return convert_identity(call);
   if (!(rate > 0 && rate < 1)) call.bad("its rate is outside [0, 1)");
   if (call.class_name != "Dropout") {
     call.note("is left out of training");

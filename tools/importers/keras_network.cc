@@ -2,7 +2,7 @@
 // them), Sequential ones by their order. A model may be a layer of another.
 #include <algorithm>
 
-#include "tools/importers/keras.h"
+#include "tools/importers/keras_settings.h"
 #include "tools/importers/keras_training.h"
 
 namespace nacre::tools::keras {
@@ -301,19 +301,24 @@ void Importer::convert(Call& call) {
   for (const ValueId id : call.inputs) known = known && id != kNone;
   for (const auto& [key, ids] : call.keyword)
     for (const ValueId id : ids) known = known && id != kNone;
+  const bool infers = options_.train && called_for_inference(call);
+  const int inferring = inferring_;
+  inferring_ += infers ? 1 : 0;
   try {
-    if (nested) return convert_inner(call);
-    static_cast<void>(converter_of(call));
-    if (!known) return;
-    if (saved_ != nullptr) saved_->add_layer(call.class_name, call.path, call.config);
-    convert_inner(call);
-    finish(call, values);
-    log_change(call, graph_.nodes.size() - steps);
+    if (!nested) static_cast<void>(converter_of(call));
+    for (const std::string& line : refused_settings(call)) problem(line);
+    if (nested) convert_inner(call);
+    else if (known) {
+      convert_inner(call);
+      finish(call, values);
+      log_change(call, graph_.nodes.size() - steps);
+    }
+    inferring_ = inferring;
   } catch (const JsonError& error) {
     throw Error(kBadInput, name_, call.path + " (" + call.class_name + "): its configuration: " + error.what());
   } catch (const Error& error) {
     if (error.code != kUnsupported && problems_.empty()) throw;
-    depth_ = depth;
+    depth_ = depth, inferring_ = inferring;
     call.outputs.clear();
     if (error.code == kUnsupported) problem(error.what());
   }

@@ -37,6 +37,8 @@ void convert_batch_norm(Call& call) {
                                  has_bias ? call.variable(size_t(has_scale), "beta") : all("beta", 0),
                                  call.variable(moments, "moving_mean"), call.variable(moments + 1, "moving_variance")});
   set_real(node, "epsilon", call.real("epsilon", 1e-3f));
+  for (const size_t statistic : {3, 4})
+    call.importer->keep_momentum(node.inputs[statistic], call.real("momentum", 0.99f));
   call.outputs = {call.transpose(call.emit(std::move(node)), perm)};
 }
 

@@ -131,10 +131,21 @@ std::vector<Call> cells_of(const Call& call) {
 
 size_t states_of(const Call& cell) { return is_of(cell, "LSTM") ? 2 : 1; }
 
+// States to begin with have a row for each sample.
+void check_states(const Call& cell, const std::vector<ValueId>& states, int64_t batch) {
+  if (!states.empty() && states.size() != states_of(cell))
+    cell.bad("begins with " + std::to_string(states.size()) + " states, it has " + std::to_string(states_of(cell)));
+  const std::vector<int64_t> needed = {batch, cell.integer("units", 0)};
+  for (const ValueId state : states)
+    if (cell.dims(state) != needed)
+      cell.bad("a state of shape " + dims_text(cell.dims(state)) + ", " + dims_text(needed) + " is needed");
+}
+
 Sequence run_cell(const Call& cell, ValueId x, const Recurrence& r) {
   const bool is_lstm = is_of(cell, "LSTM"), is_gru = is_of(cell, "GRU");
   if (!is_lstm && !is_gru && !is_of(cell, "SimpleRNN")) cell.unsupported("a cell " + cell.class_name);
   check_cell(cell, x, is_lstm ? 4 : is_gru ? 3 : 1);
+  check_states(cell, r.states, cell.dims(x)[0]);
   const bool fits = r.mask == kNone && has_usual_activations(cell);
   if (is_lstm && fits) return lstm(cell, x, r);
   return is_gru && fits ? gru(cell, x, r) : unrolled_cell(cell, x, r);
@@ -159,6 +170,7 @@ Sequence recurrence(const Call& call, ValueId x, const Recurrence& r) {
     made = run_cell(cell, made.steps, of);
     states.insert(states.end(), made.states.begin(), made.states.end());
   }
+  if (next < r.states.size()) call.bad("too many states to begin with");
   made.states = std::move(states);
   return made;
 }
@@ -199,6 +211,9 @@ Sequence run_layer(const Call& call, ValueId x, Recurrence r) {
     for (const ValueId s : kept) r.states.push_back(call.emit(Op::kCopy, {s}));
     r.want_states = true;
   }
+  if (r.mask != kNone &&
+      (call.rank(r.mask) != 2 || call.dims(r.mask)[0] != call.dims(x)[0] || call.dims(r.mask)[1] != call.dims(x)[1]))
+    call.bad("a mask of shape " + dims_text(call.dims(r.mask)) + " for an input of shape " + dims_text(call.dims(x)));
   Sequence made = recurrence(call, x, r);
   for (size_t i = 0; i < kept.size(); ++i) static_cast<void>(call.emit(Op::kStore, {made.states[i], kept[i]}));
   return made;

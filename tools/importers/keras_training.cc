@@ -4,8 +4,7 @@
 //   SGD(momentum)     u = mu u - r g          velocity = -u / r, of the rate r that was the last
 //   Adam, AdamW       m, v                    first_moment, second_moment
 //   RMSprop           v                       mean_square
-//   Adagrad           s                       square_sum
-//   kernel_regularizer L2(l)                  weight_decay 2 l of an optimizer that adds it to the gradient
+//   Adagrad           s                       square_sum, at first initial_accumulator_value
 //
 // State in .keras files:  optimizer/vars/0 the count of steps, /1 the learning rate unless a schedule gives it, then
 // the moments of each variable that trains, together. In .h5 files by names, of which there are three kinds:
@@ -15,71 +14,18 @@
 #include "tools/importers/keras_training.h"
 
 #include <fmt/format.h>
-#include <re2/re2.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <set>
 
 #include "tools/base/print.h"
+#include "tools/importers/ignored_settings.h"
 
 namespace nacre::tools::keras {
 namespace {
 
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  return text;
-}
-
-const Json* find(const Json& json, const char* key) {
-  if (!json.is_object() || !json.contains(key) || json.at(key).is_null()) return nullptr;
-  return &json.at(key);
-}
-
-double number(const Json& json, const char* key, double otherwise) {
-  const Json* found = find(json, key);
-  return found != nullptr && found->is_number() ? found->get<double>() : otherwise;
-}
-
-bool is_set(const Json& json, const char* key) {
-  const Json* found = find(json, key);
-  return found != nullptr && ((found->is_boolean() && found->get<bool>()) || number(json, key, 0) != 0);
-}
-
-// Shortest text that gives the same float32.
-std::string text_of(double x) { return fmt::format("{}", float(x)); }
-
-// {"class_name": .., "config": {..}}, or a name alone.
-struct NamedConfig {
-  std::string name;
-  Json config = Json::object();
-};
-NamedConfig named_config(const Json& json) {
-  if (json.is_string()) return {json.text(), Json::object()};
-  const Json *const name = find(json, "class_name"), *const config = find(json, "config");
-  if (name == nullptr || !name->is_string()) return {};
-  const std::string whole = name->text();  // a subclass is "Custom>Adam"
-  NamedConfig made = {whole.substr(whole.find('>') + 1), Json::object()};
-  if (config != nullptr && config->is_object()) made.config = *config;
-  if (config != nullptr && config->is_string()) made.name = config->text();  // a function
-  return made;
-}
-
-struct LossName {
-  std::vector<const char*> in_keras;  // without '_', in lower case
-  const char* name;
-};
-const LossName kLossNames[] = {
-    {{"sparsecategoricalcrossentropy"}, "softmax_cross_entropy"},
-    {{"categoricalcrossentropy"}, "dense_cross_entropy"},
-    {{"binarycrossentropy"}, "sigmoid_cross_entropy"},
-    {{"meansquarederror", "mse"}, "squared_error"},
-    {{"meanabsoluteerror", "mae"}, "absolute_error"},
-    {{"huber", "huberloss"}, "huber"},
-};
-
 constexpr float kMostStepsTaken = 0x1p31f;
+constexpr const char* kRateOf = "optimizer.learning_rate";
 
 float number_of(const Hdf5Dataset& d) { return d.elements() == 1 ? d.reals()[0] : NAN; }
 
@@ -89,80 +35,27 @@ std::string without_number(const std::string& name) {
 
 }  // namespace
 
-SavedTraining::SavedTraining(const Json& compiled, const Hdf5File& file) : file_(&file) {
-  if (const Json* loss = find(compiled, "loss")) read_loss(*loss);
-  for (const char* key : {"optimizer", "optimizer_config"})
-    if (const Json* optimizer = find(compiled, key)) {
-      NamedConfig found = named_config(*optimizer);
-      if (lower_case(found.name) == "lossscaleoptimizer")  // around the one that steps
-        for (const char* inner : {"inner_optimizer", "optimizer"})
-          if (const Json* of = find(found.config, inner)) {
-            found = named_config(*of);
-            break;
-          }
-      read_optimizer(lower_case(found.name), found.config);
-    }
+SavedTraining::SavedTraining(const Json& compiled, const Hdf5File& file, const ImportOptions& options)
+    : file_(&file), options_(options), compiled_(read_compiled(compiled, options)) {
+  said_.loss = compiled_.loss;
+  said_.optimizer = compiled_.optimizer;
+  said_.schedule = compiled_.schedule;
+  said_.learning_rate = compiled_.learning_rate;
+  said_.clip_norm = compiled_.clip_norm;
+  said_.clip_value = compiled_.clip_value;
   read_state();
+  if (!said_.schedule.empty() && said_.steps > 0 && !goes_on_without(options, kRateOf))
+    compiled_.refused.push_back(
+        {RefusedSetting::Of::kRate,
+         fmt::format("the schedule of its learning rate has gone {} steps, and would begin anew: "
+                     "give a rate and a schedule; {}",
+                     said_.steps, how_to_ignore(kRateOf))});
 }
 
 void SavedTraining::note(const std::string& what) {
   std::string line = printable("training: " + what);  // with names of the file
   std::ranges::replace(line, '\n', '?');
   notes_.push_back(std::move(line));
-}
-
-void SavedTraining::read_loss(const Json& json) {
-  const NamedConfig loss = named_config(json.is_array() && json.size() == 1 ? json.at(size_t(0)) : json);
-  std::string bare = lower_case(loss.name);
-  std::erase(bare, '_');
-  for (const LossName& row : kLossNames)
-    if (std::ranges::any_of(row.in_keras, [&](const char* name) { return bare == name; })) said_.loss = row.name;
-  if (said_.loss.empty()) return note("the loss " + loss.name + " that it was compiled with has no form here");
-  if (const double smoothing = number(loss.config, "label_smoothing", 0); smoothing != 0)
-    said_.loss += ",label_smoothing=" + text_of(smoothing);
-  if (said_.loss == "huber") said_.loss += ",delta=" + text_of(number(loss.config, "delta", 1));
-}
-
-void SavedTraining::read_optimizer(const std::string& name, const Json& config) {
-  const double decay = number(config, "weight_decay", 0), momentum = number(config, "momentum", 0);
-  const bool adam = name == "adam" || name == "adamw";
-  std::string text;
-  if (adam) {
-    text = fmt::format("{},beta1={},beta2={},epsilon={}", decay != 0 ? "adamw" : name,
-                       text_of(number(config, "beta_1", 0.9)), text_of(number(config, "beta_2", 0.999)),
-                       text_of(number(config, "epsilon", 1e-7)));
-    moments_ = {{"first_moment", {"m", "momentum"}}, {"second_moment", {"v", "velocity"}}};
-  } else if (name == "sgd" && momentum != 0) {
-    text = fmt::format("{},momentum={}", is_set(config, "nesterov") ? "nesterov" : "momentum", text_of(momentum));
-    moments_ = {{"velocity", {"momentum", "m"}}};
-  } else if (name == "sgd") {
-    text = "sgd";
-  } else if (name == "rmsprop") {
-    text = fmt::format("rmsprop,alpha={},epsilon={},epsilon_in_root=1", text_of(number(config, "rho", 0.9)),
-                       text_of(number(config, "epsilon", 1e-7)));
-    moments_ = {{"mean_square", {"rms", "velocity"}}};
-  } else if (name == "adagrad") {
-    text = fmt::format("adagrad,epsilon={},epsilon_in_root=1", text_of(number(config, "epsilon", 1e-7)));
-    moments_ = {{"square_sum", {"accumulator"}}};
-  }
-  std::string other;
-  for (const char* key : {"amsgrad", "centered", "decay", "clipnorm", "use_ema", "gradient_accumulation_steps"})
-    if (is_set(config, key)) other = key;
-  if (name == "rmsprop" && momentum != 0) other = "momentum";
-  if (decay != 0 && !adam) other = "weight_decay";
-  if (text.empty() || !other.empty()) {
-    moments_.clear();
-    return note(fmt::format("its optimizer {}{} has no form here", name, other.empty() ? "" : " with " + other));
-  }
-  if (decay != 0) text += ",weight_decay=" + text_of(decay) + ",decay_all=1";
-  known_ = true;
-  said_.optimizer = text;
-  said_.clip_norm = float(number(config, "global_clipnorm", 0));
-  said_.clip_value = float(number(config, "clipvalue", 0));
-  const Json* rate = find(config, "learning_rate");
-  scheduled_ = rate != nullptr && rate->is_object();
-  if (scheduled_) note("the schedule of its learning rate is not read: give --lr and --schedule");
-  said_.learning_rate = float(number(config, "learning_rate", 0));
 }
 
 // Gives the group of the optimizer that steps.
@@ -194,7 +87,7 @@ void SavedTraining::read_state() {
     const std::string last = name.substr(name.rfind('/') + 1);
     const float value = number_of(dataset);
     if (last == "iter" || last == "iteration" || last == "iterations") count(value);
-    else if (last == "learning_rate" && value > 0) said_.learning_rate = value;
+    else if (last == "learning_rate" && value > 0 && !compiled_.scheduled) said_.learning_rate = value;
     else if (first != name.npos) named_[name.substr(first + 1)] = &dataset;
   }
   for (size_t i = 0;; ++i) {
@@ -202,15 +95,15 @@ void SavedTraining::read_state() {
     if (found == file_->datasets.end()) break;
     const float value = number_of(found->second);
     if (i == 0) count(value);
-    else if (i == 1 && !scheduled_ && value > 0) said_.learning_rate = value;
+    else if (i == 1 && !compiled_.scheduled && value > 0) said_.learning_rate = value;
     else placed_.push_back(&found->second);
   }
 }
 
 void SavedTraining::set_order(const std::vector<std::string>& variables) {
-  bool fits = placed_.size() == variables.size() * moments_.size();
+  bool fits = placed_.size() == variables.size() * compiled_.moments.size();
   for (size_t i = 0; fits && i < placed_.size(); ++i) {
-    const auto found = file_->datasets.find(variables[i / moments_.size()]);
+    const auto found = file_->datasets.find(variables[i / compiled_.moments.size()]);
     fits = found != file_->datasets.end() && found->second.dims == placed_[i]->dims;
   }
   if (!fits) return note("the state of its optimizer does not fit its variables: it begins anew");
@@ -235,11 +128,12 @@ std::vector<SavedTraining::Kept> SavedTraining::moments_of(const std::string& va
                                                            const std::vector<int64_t>& dims) const {
   std::vector<Kept> all;
   const auto place = order_.find(variable);
-  for (size_t m = 0; m < moments_.size(); ++m) {
-    const Hdf5Dataset* found =
-        place == order_.end() ? find_by_name(variable, moments_[m]) : placed_[place->second * moments_.size() + m];
+  for (size_t m = 0; m < compiled_.moments.size(); ++m) {
+    const Hdf5Dataset* found = place == order_.end() ? find_by_name(variable, compiled_.moments[m])
+                                                     : placed_[place->second * compiled_.moments.size() + m];
+    if (found == nullptr && place == order_.end()) return begun(dims);
     if (found == nullptr || found->dims != dims) return {};
-    Kept kept = {moments_[m].name, found->reals()};
+    Kept kept = {compiled_.moments[m].name, found->reals()};
     const bool velocity = kept.name == "velocity";
     if (velocity && !(said_.learning_rate > 0)) return {};
     for (float& x : kept.numbers) x = velocity ? -x / said_.learning_rate : x;
@@ -248,49 +142,32 @@ std::vector<SavedTraining::Kept> SavedTraining::moments_of(const std::string& va
   return all;
 }
 
-// Keras regularizes by variable, here whole layers decay but for their biases: those whose matrices have all the same.
-void SavedTraining::add_layer(const std::string& class_name, const std::string& path, const Json& config) {
-  if (!config.is_object()) return;
-  if (class_name.starts_with("BatchNormalization")) momenta_.push_back(float(number(config, "momentum", 0.99)));
-  for (const char* inner : {"layer", "backward_layer"})  // of Bidirectional, TimeDistributed
-    if (const Json* wrapped = find(config, inner))
-      if (const Json* of = find(*wrapped, "config")) add_layer("", path, *of);
-  std::set<float> decays;
-  for (const auto& [key, value] : config.items()) {
-    constexpr std::string_view kEnd = "_regularizer";
-    if (!std::string_view(key).ends_with(kEnd)) continue;
-    const std::string of = std::string(key).substr(0, key.size() - kEnd.size());
-    const NamedConfig found = value.is_null() ? NamedConfig() : named_config(value);
-    const double standard = value.is_string() && lower_case(found.name) == "l2" ? 0.01 : 0;
-    const double l2 = number(found.config, "l2", standard);
-    const bool matrix =
-        of == "kernel" || of == "recurrent" || of == "embeddings" || of == "depthwise" || of == "pointwise";
-    if (matrix) decays.insert(float(2 * l2));
-    if (!value.is_null() && (!matrix || number(found.config, "l1", 0) != 0 || l2 == 0))
-      note(fmt::format("{} of {} is left out of the loss", key, path));
-  }
-  if (decays.size() > 1) note(fmt::format("the regularizers of {} differ: they are left out of the loss", path));
-  else if (!decays.empty() && *decays.begin() > 0) decays_[path] = *decays.begin();
+// Sums that begin above 0, where the file has none yet.
+std::vector<SavedTraining::Kept> SavedTraining::begun(const std::vector<int64_t>& dims) const {
+  std::vector<Kept> all;
+  size_t elements = 1;
+  for (const int64_t d : dims) elements *= size_t(d);
+  for (const Moment& moment : compiled_.moments)
+    if (moment.begin != 0) all.push_back({moment.name, std::vector<float>(elements, moment.begin)});
+  return all;
 }
 
-SourceTraining SavedTraining::finish(std::map<std::string, std::map<std::string, std::vector<float>>> moments,
-                                     const std::set<std::string>& layers) {
-  std::set<float> decays;
-  for (const auto& [path, decay] : decays_) decays.insert(decay);
-  if (decays.size() > 1 || (!decays.empty() && said_.optimizer.find("weight_decay") != std::string::npos))
-    note("its layers have different L2 regularizers: they are left out of the loss");
-  else if (!decays.empty() && known_) {
-    said_.optimizer += ",weight_decay=" + text_of(*decays.begin());
-    for (const std::string& layer : layers) {
-      const auto is_of = [&](const auto& of) { return layer == of.first || layer.starts_with(of.first + "/"); };
-      if (std::ranges::none_of(decays_, is_of)) said_.no_decay.push_back(RE2::QuoteMeta(layer));
-    }
-  }
-  if (!momenta_.empty() && std::ranges::count(momenta_, momenta_[0]) == ptrdiff_t(momenta_.size()))
-    said_.batch_norm_momentum = momenta_[0];
-  else if (!momenta_.empty()) note("its batch norms have different momenta: give --batch-norm-momentum");
+// Losses of classes take logits: what a softmax or a sigmoid gives is taken before it.
+void SavedTraining::judge_output(Op last) {
+  const bool softmax = said_.loss.starts_with("softmax") || said_.loss.starts_with("dense");
+  if (!softmax && !said_.loss.starts_with("sigmoid")) return;
+  const bool probabilities = last == (softmax ? Op::kSoftmax : Op::kSigmoid);
+  if (probabilities != compiled_.from_logits || goes_on_without(options_, "loss.from_logits")) return;
+  compiled_.refused.push_back({RefusedSetting::Of::kLoss,
+                               fmt::format("its loss is compiled with from_logits={}, and its output is {} of a {}; {}",
+                                           compiled_.from_logits ? "True" : "False", probabilities ? "that" : "none",
+                                           softmax ? "softmax" : "sigmoid", how_to_ignore("loss.from_logits"))});
+}
+
+SourceTraining SavedTraining::finish(std::map<std::string, std::map<std::string, std::vector<float>>> moments) {
+  said_.refused = compiled_.refused;
   said_.moments = std::move(moments);
-  if (!said_.moments.empty())
+  if (!said_.moments.empty() && said_.steps > 0)
     note(fmt::format("the state of its optimizer ({}) is that of {} parameters after {} steps", said_.optimizer,
                      said_.moments.size(), said_.steps));
   else if (!said_.optimizer.empty() || !said_.loss.empty())
@@ -339,18 +216,26 @@ std::map<std::string, std::vector<float>> Importer::float8_state() const {
   return all;
 }
 
+namespace {
+
+Op writer_of(const Graph& graph, ValueId value) {
+  for (const Node& node : graph.nodes)
+    if (std::ranges::count(node.outputs, value) > 0) return node.op;
+  return Op::kNone;
+}
+
+}  // namespace
+
 void Importer::finish_training() {
   if (saved_ == nullptr) return;
+  const auto name_of = [&](ValueId id) { return graph_.values[size_t(id)].name; };
   std::map<std::string, std::map<std::string, std::vector<float>>> by_name;
-  for (auto& [id, moments] : moments_) by_name[graph_.values[size_t(id)].name] = std::move(moments);
-  std::set<std::string> layers;  // that have a matrix
-  for (const Node& node : graph_.nodes)
-    for (const ValueId id : node.inputs)
-      if (id != kNone && node.layer != kNone && graph_.values[size_t(id)].constant() &&
-          graph_.values[size_t(id)].dims.size() > 1 && !graph_.values[size_t(id)].fixed)
-        layers.insert(graph_.layers[size_t(node.layer)].name);
-  SourceTraining training = saved_->finish(std::move(by_name), layers);
+  for (auto& [id, moments] : moments_) by_name[name_of(id)] = std::move(moments);
+  saved_->judge_output(writer_of(graph_, graph_.outputs[0].value));
+  SourceTraining training = saved_->finish(std::move(by_name));
   training.float8 = float8_state();
+  for (const auto& [id, decay] : decays_) training.decays[name_of(id)] = decay;
+  for (const auto& [id, momentum] : momenta_) training.momenta[name_of(id)] = momentum;
   graph_.training = std::make_shared<const SourceTraining>(std::move(training));
   graph_.log.insert(graph_.log.end(), saved_->notes().begin(), saved_->notes().end());
 }

@@ -1,0 +1,24 @@
+// Settings of a network's file that its import goes on without. Where the file says something that the tool does not do,
+// the import is refused, and the refusal prints the setting's name: a layer's class (GaussianNoise) or CLASS.SETTING
+// (LSTM.dropout, optimizer.amsgrad). ImportOptions::ignored holds the names that the caller chose to go on without;
+// a class alone stands for all of its settings.
+//
+//   if (!goes_on_without(options, "LSTM.dropout")) problem("dropout of 0.2: " + how_to_ignore("LSTM.dropout"));
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "tools/importers/importer.h"
+
+namespace nacre::tools {
+
+bool goes_on_without(const ImportOptions& options, const std::string& setting);
+
+// "--ignore-setting LSTM.dropout goes on without it"
+std::string how_to_ignore(const std::string& setting);
+
+// Refuses a name that no setting of the file has been asked for by.
+void require_all_met(const ImportOptions& options, const std::set<std::string>& met, const std::string& path);
+
+}  // namespace nacre::tools
