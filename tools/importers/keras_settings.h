@@ -1,4 +1,4 @@
-// What the importer does with each key of a configuration in a Keras file. A key is used, or it has no effect here, or it
+// What the importer does with each key of a configuration in a Keras file. A key is used, or has no effect here, or it
 // counts in training alone, or only one value of it is known; a key that no table has is refused by its name.
 //
 //   for (const std::string& line : refused_settings(call)) problem(line);     before anything is made of the layer
@@ -33,8 +33,8 @@ bool called_for_inference(const Call& call);  // with training=False, which coun
 // null, false, 0, or nothing in it.
 bool is_off(const Json& value);
 
-// A penalty of a variable, in a layer's configuration. `decay`: what it adds to the gradient of w, decay w, where it has
-// such a form.
+// A penalty of a variable, in a layer's configuration. `decay`: what it adds to the gradient of w, decay w, where that
+// is its form.
 //
 //   L2(l), L1L2(0, l)   l |w|^2   decay 2 l
 struct Penalty {

@@ -33,8 +33,10 @@ bool Tuner::train_step(const std::vector<int64_t>& order, const Stop& stop) {
   if (report.applied) {
     ++position_.applied;
     position_.refused_in_row = 0;
-    position_.judged.loss += double(report.loss) * double(report.samples);
-    position_.judged.samples += double(report.samples);
+    // A loss that stays a sum is not divided by samples: an epoch's is the mean over its steps by their rows, as Keras's.
+    const double counted = report.samples > 0 ? double(report.samples) : double(*taken);
+    position_.judged.loss += double(report.loss) * counted;
+    position_.judged.samples += counted;
     return true;
   }
   position_.judged = before;  // of a refused step nothing counts
