@@ -12,13 +12,13 @@
 namespace nacre::tools {
 namespace {
 
-// A model of x [null, 2] and these layers, the first of which is Dense "d" of 2 units with `dense`.
+// A model of x [null, 2] and these layers behind a Dense "d" of 2 units, whose configuration has `dense` too.
 std::vector<uint8_t> setting_file(const std::string& dense, const std::string& layers = "",
                                   const std::string& compiled = "null") {
   const std::string config = R"({"class_name": "Sequential", "compile_config": )" + compiled +
                              R"(, "config": {"name": "s", "layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "x"}},
-    {"class_name": "Dense", "config": {"name": "d", "units": 2, "use_bias": false)" +
+    {"class_name": "Dense", "config": {"name": "d", "use_bias": false)" +
                              dense + "}}" + layers + "]}}";
   return keras_archive(config, {{"layers/dense/vars/0", {2, 2}, {1, 2, 3, 4}}});
 }
@@ -107,6 +107,10 @@ TEST(keras_settings, losses_are_said_with_all_of_their_settings) {
     return setting_training(class_with(name, config));
   };
   EXPECT_EQ(loss("Huber", R"("delta": 0.25)").loss, "huber,delta=0.25");
+  EXPECT_EQ(setting_training(R"("huber")").loss, "huber,delta=1");
+  EXPECT_TRUE(setting_training(R"("huber")").refused.empty());
+  EXPECT_NE(facts_of(loss("Huber", R"("reduction": "sum_over_batch_size")")).find("loss.delta"),
+            std::string::npos);  // as Keras 3 writes it
   EXPECT_EQ(loss("MeanSquaredError", R"("reduction": "sum")").loss, "squared_error,reduction=sum");
   const SourceTraining ignoring =
       loss("SparseCategoricalCrossentropy",
@@ -184,9 +188,13 @@ TEST(keras_settings, numbers_that_no_size_can_be_are_refused_with_their_place) {
       {"class_name": "InputLayer", "config": {"batch_shape": [null, )" +
                                std::string(wrong) + R"(], "name": "x"}}]}})";
     const std::string said = refusal_of(keras_archive(config, {}), {});
-    EXPECT_NE(said.find("input x has a size"), said.npos) << wrong << ": " << said;
+    EXPECT_NE(said.find("x (InputLayer): its batch_shape ([null,"), said.npos) << wrong << ": " << said;
     EXPECT_THROW(Json::parse(wrong).get<int32_t>(), JsonError) << wrong;
   }
+  for (const char* wrong : {"1e30", "2.5", "true", "3"})  // the kernel has 2
+    EXPECT_NE(refusal_of(setting_file(R"(, "units": )" + std::string(wrong)), {}).find("d (Dense): "),
+              std::string::npos)
+        << wrong;
   EXPECT_EQ(Json::parse("4.0").get<int>(), 4);
   EXPECT_EQ(Json::parse("-4").get<int64_t>(), -4);
   EXPECT_THROW(Json::parse("-1").get<uint32_t>(), JsonError);

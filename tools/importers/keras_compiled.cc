@@ -124,6 +124,9 @@ void Reader::loss(const Json& json) {
     made_.loss += ",label_smoothing=" + text_of(smoothing);
   if (const Json* ignored = find(loss.config, "ignore_class"); ignored != nullptr)
     made_.loss += fmt::format(",ignore_index={}", ignored->get<int32_t>());
+  if (made_.loss == "huber" && loss.config.contains("reduction") && find(loss.config, "delta") == nullptr)
+    refuse(Of::kLoss, "loss.delta",
+           "the file does not say the delta of its loss Huber, which Keras 3 leaves out: give it");
   if (made_.loss == "huber") made_.loss += ",delta=" + text_of(number(loss.config, "delta", 1));
   if (!is_float32(loss.config.value("dtype", Json())))
     refuse(Of::kLoss, "loss.dtype", fmt::format("the loss {} computes in another type than float32", loss.name));

@@ -37,6 +37,8 @@ void convert_dense(Call& call) {
   const std::vector<int64_t>& kernel = call.weights[0].dims;
   if (kernel.size() != 2) call.bad("a kernel of shape " + dims_text(kernel));
   const int64_t in = kernel[0], out = kernel[1];
+  if (call.integer("units", out) != out)
+    call.bad("units of " + std::to_string(call.integer("units", out)) + " for a kernel of shape " + dims_text(kernel));
   ValueId bias = kNone;
   if (call.flag("use_bias", true)) {
     call.need_dims(1, {out});

@@ -22,6 +22,14 @@ struct IdleSetting {
 };
 std::span<const IdleSetting> idle_settings();
 
+// Keys that hold sizes and places, in lists or alone.
+inline constexpr const char* kSizes =
+    "units filters kernel_size strides dilation_rate groups depth_multiplier output_padding pool_size output_size size "
+    "cropping input_dim output_dim num_heads key_dim value_dim head_dim num_query_heads num_key_value_heads "
+    "attention_axes sliding_window target_shape dims n height width num_tokens axis axes frame_length frame_step "
+    "fft_length sequence_stride sequence_length num_mel_bins num_oov_indices tile_grid_size batch_shape "
+    "batch_input_shape";
+
 // Layers that change images in training and hand them on in inference.
 inline constexpr const char* kAugmentations =
     "AugMix CutMix Equalization MixUp RandAugment RandomBrightness RandomColorDegeneration RandomColorJitter "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -88,9 +89,19 @@ std::string short_text(const Json& value) {
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }
 
+// Sizes and places, whoever reads them: whole numbers, or lists of such.
+bool are_sizes(const Json& value, int depth = 0) {
+  if (value.is_array() && depth < 3)
+    return std::ranges::all_of(value.elements(), [&](const Json& each) { return are_sizes(each, depth + 1); });
+  if (!value.is_number()) return !value.is_boolean();
+  const double number = value.get<double>();
+  return std::abs(number) <= double(kMostSize) && number == std::floor(number);
+}
+
 class Judge {
  public:
-  Judge(const Importer& importer, bool trains) : options_(importer.options()), trains_(trains) {}
+  Judge(const Importer& importer, bool trains)
+      : file_(importer.name()), options_(importer.options()), trains_(trains) {}
 
   void config(const std::string& class_name, const std::string& path, const Json& config, int depth = 0) {
     if (!config.is_object() || depth > kMostNested) return;
@@ -129,6 +140,11 @@ class Judge {
   }
 
   void setting(const std::string& class_name, const std::string& path, const std::string& key, const Json& value) {
+    static const std::vector<std::string> sizes = words_of(kSizes);
+    if (std::ranges::find(sizes, key) != sizes.end() && !are_sizes(value))
+      throw Error(kBadInput, file_,
+                  fmt::format("{} ({}): its {} ({}) is no number that a size can be", path, class_name, key,
+                              short_text(value)));
     const Rule rule = rule_of(class_name, key);
     const std::string name = class_name + "." + key;
     if (rule.use == SettingUse::kUsed && key.ends_with("_regularizer")) return penalty(class_name, path, key, value);
@@ -159,8 +175,8 @@ class Judge {
     if (table().contains(name.text())) config(name.text(), path, value.at("config"), depth + 1);
   }
 
-  // In Keras 2 training=True of a call holds in inference too, training=False in training. Keras 3 gives each layer of a
-  // model the mode of the model's own call (keras/src/models/functional.py, operation_fn).
+  // In Keras 2 training=True of a call holds in inference too, training=False in training. Keras 3 gives each layer of
+  // a model the mode of the model's own call (keras/src/models/functional.py, operation_fn).
   void training(const Call& call, const Json& value) {
     if (!call.importer->keras2() || (!value.is_boolean() && !value.is_number())) return;
     const bool given = !is_off(value);
@@ -195,6 +211,7 @@ class Judge {
     return std::ranges::any_of(json.items(), [&](const auto& item) { return is_one(item.second); });
   }
 
+  const std::string& file_;
   const ImportOptions& options_;
   bool trains_;
 };

@@ -111,6 +111,10 @@ void convert_conv(Call& call) {
   const ValueId x = call.input();
   if (call.rank(x) != kSpatial + 2) call.bad("an input of shape " + dims_text(call.dims(x)));
   if (call.weights[0].dims.size() != kSpatial + 2) call.bad("a kernel of shape " + dims_text(call.weights[0].dims));
+  const int64_t filters = call.weights[0].dims.back();
+  if (call.integer("filters", filters) != filters)
+    call.bad("filters of " + std::to_string(call.integer("filters", filters)) + " for a kernel of shape " +
+             dims_text(call.weights[0].dims));
   const WindowSizes sizes = sizes_of(call, kSpatial, call.weights[0].dims);
   call.outputs = {activated(call, convolved(call, x, {}, bias_of(call, 1), sizes))};
 }

@@ -33,7 +33,7 @@ bool Tuner::train_step(const std::vector<int64_t>& order, const Stop& stop) {
   if (report.applied) {
     ++position_.applied;
     position_.refused_in_row = 0;
-    // A loss that stays a sum is not divided by samples: an epoch's is the mean over its steps by their rows, as Keras's.
+    // A loss that stays a sum counts no samples: an epoch's is the mean over its steps by their rows, as Keras's.
     const double counted = report.samples > 0 ? double(report.samples) : double(*taken);
     position_.judged.loss += double(report.loss) * counted;
     position_.judged.samples += counted;
