@@ -1,7 +1,7 @@
-// Claim: no setting of a Keras file is silently different. tests/peers/keras_settings.json has every class of Keras with
-// every argument off its default, one at a time, and whether Keras computes something else by it, in inference and in a
-// step of training. Of each the importer must use it (what it makes differs), or refuse it by name, or Keras must agree
-// that nothing depends on it. A key of a configuration that the importer's tables lack fails.
+// Claim: no setting of a Keras file is silently different. tests/peers/keras_settings.json has each class of Keras with
+// every argument off its default, one at a time, and whether Keras computes something else by it, in inference and in
+// a step of training. Of each the importer must use it (what it makes differs), or refuse it by name, or Keras must
+// agree that nothing depends on it. A key of a configuration that the importer's tables lack fails.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
-// Settings of a network's file that its import goes on without. Where the file says something that the tool does not do,
-// the import is refused, and the refusal prints the setting's name: a layer's class (GaussianNoise) or CLASS.SETTING
-// (LSTM.dropout, optimizer.amsgrad). ImportOptions::ignored holds the names that the caller chose to go on without;
-// a class alone stands for all of its settings.
+// Settings of a network's file that its import goes on without. What the file says and the tool does not do is refused,
+// and the refusal prints the setting's name: a layer's class (GaussianNoise) or CLASS.SETTING (LSTM.dropout,
+// optimizer.amsgrad). ImportOptions::ignored holds the names that the caller chose to go on without; a class alone
+// stands for all of its settings.
 //
 //   if (!goes_on_without(options, "LSTM.dropout")) problem("dropout of 0.2: " + how_to_ignore("LSTM.dropout"));
 #pragma once

@@ -6,7 +6,7 @@
 //   SGD(weight_decay w)               p (1 - r w) - r g = p - r (g + w p): sgd,weight_decay=w
 //   Adam, AdamW(weight_decay)         adam, adamw, with Keras's place of epsilon
 //   RMSprop, Adagrad                  rmsprop, adagrad, with epsilon in the root
-//   CosineDecay, PolynomialDecay(1)   cosine, linear;   ExponentialDecay(staircase): step      engine/numeric/schedule.h
+//   CosineDecay, PolynomialDecay(1)   cosine, linear;   ExponentialDecay(staircase): step    schedule.h
 #include <fmt/format.h>
 
 #include <algorithm>
