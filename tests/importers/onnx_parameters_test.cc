@@ -315,5 +315,28 @@ TEST(onnx_parameters, every_flipped_bit_is_imported_or_refused) {
   flip_every_byte(autoencoder(), kTrain);
 }
 
+// PyTorch's newer exporter stores the zeros that a recurrence begins with.
+TEST(onnx_parameters, zeros_that_a_recurrence_begins_with_are_none) {
+  const auto trained = [](bool stored, float first) {
+    OnnxBuilder b;
+    b.input("x", {3, 1, 2});
+    b.counted("w", {1, 2, 2});
+    b.counted("r", {1, 2, 2});
+    b.floats("h0", {1, 1, 2}, {first, 0});
+    std::vector<std::string> inputs = {"x", "w", "r"};
+    if (stored) inputs.insert(inputs.end(), {"", "", "h0"});
+    b.node("RNN", inputs, {"y"}).integer("hidden_size", 2);
+    b.output("y");
+    Graph graph = imported(b, kTrain);
+    simplify(graph, kSimplifyToTrain);
+    return std::count_if(graph.values.begin(), graph.values.end(), [](const Value& v) {
+      return v.constant() && !v.fixed && is_float_type(v.stored) && v.elements() > 1;
+    });
+  };
+  EXPECT_EQ(trained(false, 0), 2);
+  EXPECT_EQ(trained(true, 0), 2);
+  EXPECT_GT(trained(true, 1), 2) << "a state that is one";
+}
+
 }  // namespace
 }  // namespace nacre::tools

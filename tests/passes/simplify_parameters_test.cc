@@ -200,5 +200,53 @@ output "y" %y
   EXPECT_EQ(trained.nodes.back().inputs[1], std::prev(trained.nodes.end(), 2)->inputs[1]);
 }
 
+// What becomes a bias, or is computed of constants, trains if they do.
+TEST(simplify, made_constants_are_to_training_what_they_are_made_of) {
+  const std::string text = R"(graph "" batch=1
+value %x float32 [3, 2]
+value %w float32 [2, 2] data=float32 {1, 2, 3, 4}
+value %c float32 [2] data=float32 {5, 6}
+value %d float32 [3, 2]
+value %y float32 [3, 2]
+input "x" %x
+output "y" %y
+%d = dense(%x, %w)
+%y = add(%d, %c)
+)";
+  const auto bias = [&](const char* flag) {
+    std::string of = text;
+    of.insert(of.find('\n', of.find("{5, 6}")), flag);
+    const Graph graph = simplified(of, kSimplifyToTrain);
+    EXPECT_EQ(graph.nodes.size(), 1u);
+    return graph.values[size_t(graph.nodes.at(0).inputs.at(2))];
+  };
+  EXPECT_FALSE(bias("").fixed || bias("").frozen || bias("").variable);
+  EXPECT_TRUE(bias(" fixed").fixed);
+  EXPECT_TRUE(bias(" frozen").frozen);
+  EXPECT_TRUE(bias(" variable").variable);
+  const std::string sum = R"(graph "" batch=1
+value %x float32 [2]
+value %a float32 [2] data=float32 {1, 2}
+value %b float32 [2] data=float32 {3, 4}
+value %c float32 [2]
+value %y float32 [2]
+input "x" %x
+output "y" %y
+%c = mul(%a, %b)
+%y = mul(%x, %c)
+)";
+  const auto product = [&](const char* a, const char* b) {
+    std::string of = sum;
+    of.insert(of.find('\n', of.find("{3, 4}")), b);
+    of.insert(of.find('\n', of.find("{1, 2}")), a);
+    return simplified(of, kSimplifyToTrain);
+  };
+  const auto made = [](const Graph& graph) { return graph.values[size_t(graph.nodes.at(0).inputs.at(1))]; };
+  EXPECT_FALSE(made(product("", " fixed")).fixed || made(product("", " frozen")).frozen);
+  EXPECT_TRUE(made(product(" fixed", " fixed")).fixed);
+  EXPECT_TRUE(made(product(" frozen", " fixed")).frozen);
+  EXPECT_EQ(product(" variable", " fixed").nodes.size(), 2u) << "a parameter of the source stays apart";
+}
+
 }  // namespace
 }  // namespace nacre::tools

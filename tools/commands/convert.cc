@@ -136,6 +136,7 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
                        {"liveness_bound", m.bound},
                        {"total", m.total()},
                        {"not_trained", made.not_trained},
+                       {"frozen", frozen_json(made.frozen)},
                        {"fallbacks", made.gradients.fallbacks},
                        {"log", log_json(made.gradients.log)}});
   print_head(options);
@@ -144,7 +145,7 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
   for (const auto& [name, graph] : programs)
     if (!graph->nodes.empty()) print(fmt::format("  {:<10} {} steps\n", name, graph->nodes.size()));
   print(fmt::format("  state      {} bytes, of them parameters {}\n", grouped(m.state()), grouped(m.parameters)));
-  if (!made.not_trained.empty()) print(fmt::format("  {}\n", not_trained_text(made.not_trained)));
+  for (const std::string& line : untrained_lines(made.frozen, made.not_trained)) print(fmt::format("  {}\n", line));
   print(fmt::format("  arena      {} bytes (liveness lower bound {})\n", grouped(m.arena), grouped(m.bound)));
   if (made.rematerialized.steps > 0)
     print(fmt::format("  again      {} steps are computed a second time: {} of {} multiply-accumulates more\n",
@@ -373,7 +374,8 @@ void convert(const ConvertOptions& options) {
                                                  .shapes = options.shapes,
                                                  .train = !options.training.loss.empty(),
                                                  .keep_division = keeps(options, "division"),
-                                                 .ignored = options.ignored});
+                                                 .ignored = options.ignored,
+                                                 .unfreeze = options.training.unfreeze});
   for (const NamedPass& pass : passes(work)) {
     if (pass.name == std::string_view("resolve_policies") && !options.training.loss.empty()) {
       print_log(graph, options.verbose);

@@ -11,6 +11,8 @@
 #include "tools/base/table.h"
 #include "tools/base/unsupported.h"
 #include "tools/compile/compile.h"
+#include "tools/compile/training.h"
+#include "tools/differentiate/parameters.h"
 #include "tools/importers/network_summary.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/model/loaded_model.h"
@@ -27,6 +29,9 @@ struct DryRun {
   std::vector<std::string> log = {};
   std::vector<NetworkTensor> inputs = {}, outputs = {};
   std::optional<Statistics> model = {};
+  // If it were trained: what its file freezes, what no step reads as a parameter.
+  FrozenLayers frozen = {};
+  std::vector<std::string> not_trained = {};
 };
 
 std::vector<NetworkTensor> tensors_of(const Graph& graph, const std::vector<Binding>& bindings) {
@@ -36,6 +41,18 @@ std::vector<NetworkTensor> tensors_of(const Graph& graph, const std::vector<Bind
     tensors.push_back({b.name, name_of(v.type), dims_text(v.dims)});
   }
   return tensors;
+}
+
+// A network that cannot be trained says so when it is to be.
+void look_at_training(std::span<const uint8_t> bytes, const InspectOptions& options, DryRun& run) {
+  const ImportOptions importing = {
+      .batch = options.converting.batch, .shapes = options.converting.shapes, .train = true};
+  try {
+    const Graph graph = load_network(bytes, options.model, importing, kSimplifyToTrain);
+    run.frozen = frozen_layers(graph);
+    run.not_trained = untrained_constants(graph, {});
+  } catch (const Error&) {
+  }
 }
 
 DryRun convert_in_memory(std::span<const uint8_t> bytes, const InspectOptions& options) {
@@ -49,11 +66,13 @@ DryRun convert_in_memory(std::span<const uint8_t> bytes, const InspectOptions& o
     compiling.target.kernels = kernels_of_target(compiling.target.name);
     const Compiled made = compile(load_network(bytes, options.model, importing, {}), compiling);
     const LoadedModel model(made.bytes, options.model, kReportDefect);
-    return {.unsupported = {},
-            .log = made.graph.log,
-            .inputs = tensors_of(made.graph, made.graph.inputs),
-            .outputs = tensors_of(made.graph, made.graph.outputs),
-            .model = statistics(model, 0)};
+    DryRun run = {.unsupported = {},
+                  .log = made.graph.log,
+                  .inputs = tensors_of(made.graph, made.graph.inputs),
+                  .outputs = tensors_of(made.graph, made.graph.outputs),
+                  .model = statistics(model, 0)};
+    look_at_training(bytes, options, run);
+    return run;
   } catch (const Unsupported& error) {
     return {.unsupported = error.things};
   } catch (const Error& error) {
@@ -86,6 +105,7 @@ Json network_json(const std::string& path, const NetworkSummary& network, const 
                    {"multiply_accumulates", run.model->multiply_accumulates},
                    {"weight_bytes", run.model->weight_bytes},
                    {"arena_bytes", run.model->arena_bytes}};
+  json["training"] = {{"frozen", frozen_json(run.frozen)}, {"not_trained", run.not_trained}};
   json["log"] = log_json(run.log);
   return json;
 }
@@ -109,6 +129,8 @@ void print_network(const std::string& path, const NetworkSummary& network, const
                       run.model->batch > 1 ? fmt::format(" for a batch of {}", run.model->batch) : ""));
     print(fmt::format("{:<12}{} layers, {} steps, weights {} bytes, arena {} bytes\n", "model", run.model->layers,
                       run.model->steps, grouped(run.model->weight_bytes), grouped(run.model->arena_bytes)));
+    for (const std::string& line : untrained_lines(run.frozen, run.not_trained))
+      print(fmt::format("{:<12}{}\n", "training", printable(line)));
     print(fmt::format("{:<12}{}: --json has them, and nacre convert --verbose\n", "log",
                       counted(run.log.size(), "line")));
   }

@@ -23,6 +23,7 @@ struct TrainingArguments {
   int lora_rank = 0;                   // --lora: adapters beside these layers are trained in their place
   float lora_alpha = 16;               // --lora-alpha
   bool frozen_batch_norm = false;      // --freeze-batch-norm
+  std::vector<std::string> unfreeze;   // --unfreeze, each a pattern, or "all"
   std::vector<std::string> no_decay;   // --no-decay, each a pattern
   float clip_norm = 0, clip_value = 0;
   std::string moments = "float32";  // or bfloat16

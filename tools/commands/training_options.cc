@@ -58,6 +58,13 @@ OptionTable<A> make_table() {
        .value = "",
        .help = "batch norms keep their running statistics",
        .field = [](A& a) { return Flag{&a.frozen_batch_norm}; }},
+      {.name = "--unfreeze",
+       .value = "PATTERN",
+       .help = "train layers that the file freezes (Keras: trainable false), by their names or those of models around "
+               "them;\n"
+               "all: every one; may be given again",
+       .field = [](A& a) { return &a.unfreeze; },
+       .empty = true},
       {.name = "--no-decay",
        .value = "PATTERN",
        .help = "layers whose weights do not decay (biases and norms do with decay_all=1 alone)",

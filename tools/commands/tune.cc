@@ -53,6 +53,7 @@ class Session {
   // False: interrupted, and saved.
   bool run() {
     for (const std::string& line : notes_) note(line);
+    if (first()) say_what_stays();
     const bool resumed = tuner_.begin(options_.restart);
     if (resumed)
       say(fmt::format("goes on from {}: epoch {}, step {}\n", options_.checkpoint, tuner_.position().epoch + 1,
@@ -133,6 +134,11 @@ class Session {
   void tell(const std::string& line) const {  // with --json too, on standard error
     if (options_.json && first() && caller() == nullptr) note(line);
     say(line + "\n");
+  }
+
+  // Before the first epoch: what no step will change.
+  void say_what_stays() const {
+    for (const std::string& line : untrained_lines(frozen_of(*model_), not_trained_of(*model_))) say(line + "\n");
   }
 
   void start_from() {
@@ -223,8 +229,6 @@ class Session {
     print(fmt::format("kept: epoch {}{}\n", epochs[kept_epoch].epoch,
                       options_.output.empty() ? "" : " -> " + escaped(options_.output)));
     if (written_) print_written();
-    if (const std::vector<std::string> constants = not_trained_of(*model_); !constants.empty())
-      print(fmt::format("  {}\n", not_trained_text(constants)));
     if (!options_.html.empty()) print(fmt::format("curves: {}\n", escaped(options_.html)));
   }
 
@@ -245,6 +249,7 @@ class Session {
                 {"stopped_early", end != Tuner::End::kEpochs},
                 {"kept_epoch", epochs[kept].epoch},
                 {"not_trained", not_trained_of(*model_)},
+                {"frozen", frozen_json(frozen_of(*model_))},
                 {"seconds", seconds},
                 {"epochs", list},
                 {"written", written_ ? written_json() : Json()}});

@@ -90,7 +90,9 @@ TuneOptions with_source(const TuneOptions& o) {
   const Format format = sniff(bytes);
   if (format != Format::kZip && format != Format::kHdf5) return o;
   const std::shared_ptr<const SourceTraining> source =
-      import_network(bytes, o.model, {.shapes = o.shapes, .train = true, .ignored = o.ignored}).training;
+      import_network(bytes, o.model,
+                     {.shapes = o.shapes, .train = true, .ignored = o.ignored, .unfreeze = o.training.unfreeze})
+          .training;
   TuneOptions made = o;
   TrainingArguments& a = made.training;
   const bool takes_loss = a.loss.empty(), takes_optimizer = !o.names_optimizer,
@@ -151,11 +153,14 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   ConvertOptions conversion = conversion_of(o);
   const PolicyRequest policies = parse_policy_options(o.policies);
   if (!o.rewrite.type.empty()) check_against_rewrite(policies, "--rewrite " + o.rewrite.type);
-  const Graph graph =
-      load_network(o.model, {.batch = conversion.batch, .shapes = o.shapes, .train = true, .ignored = o.ignored},
-                   kSimplifyToTrain, [&](Graph& imported) {
-                     if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
-                   });
+  const ImportOptions importing = {.batch = conversion.batch,
+                                   .shapes = o.shapes,
+                                   .train = true,
+                                   .ignored = o.ignored,
+                                   .unfreeze = o.training.unfreeze};
+  const Graph graph = load_network(o.model, importing, kSimplifyToTrain, [&](Graph& imported) {
+    if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
+  });
   print_log(graph, false);
   CompileOptions compiling;
   compiling.policies = policies;

@@ -1,6 +1,8 @@
 #include "tools/compile/training.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <numeric>
@@ -27,7 +29,7 @@
 namespace nacre::tools {
 namespace {
 
-constexpr const char* kNotTrained = "not_trained";
+constexpr const char *kNotTrained = "not_trained", *kFrozenMetadata = "frozen";
 
 // Steps compute in the types of the layers' policies; what a policy quantizes is nodes already.
 void apply_types(Graph& graph, const CompileOptions& options) {
@@ -150,12 +152,17 @@ void require_arena_limit(const TrainingModel& made, const TrainingOptions& train
 }
 
 void require_batch_norm(const TrainingModel& made, const TrainingOptions& training) {
+  const auto operand = [&](const Node& node, size_t slot) -> const Value& {
+    return made.infer.values[size_t(node.inputs[slot])];
+  };
   const auto trains = [&](const Node& node) {
     const auto trainable = [&](size_t slot) {
-      const Value& v = made.infer.values[size_t(node.inputs[slot])];
+      const Value& v = operand(node, slot);
       return v.trainable || v.region == Region::kDerived;  // computed of what trains
     };
-    return node.op == Op::kBatchNorm && (trainable(1) || trainable(2));
+    if (node.op != Op::kBatchNorm || operand(node, 3).frozen) return false;
+    if (operand(node, 3).region == Region::kState || trainable(3)) return true;  // the statistics
+    return trainable(1) || trainable(2) || (operand(node, 1).fixed && operand(node, 2).fixed);
   };
   const bool any = std::ranges::any_of(made.infer.nodes, trains), frozen = training.train.frozen_batch_norm;
   const std::tuple<const char*, bool, bool> options[] = {
@@ -182,6 +189,27 @@ std::vector<std::string> not_trained_of(const LoadedModel& model) {
     for (std::string line; std::getline(text, line);) lines.push_back(line);
   }
   return lines;
+}
+
+FrozenLayers frozen_of(const LoadedModel& model) {
+  FrozenLayers found;
+  for (const auto& [key, value] : model.metadata()) {
+    if (key != kFrozenMetadata) continue;
+    std::istringstream text(value);
+    std::string line;
+    std::getline(text, line);
+    RE2::FullMatch(line, R"(\d+ of (\d+) layers?, (\d+) of (\d+) weights)", &found.of_layers, &found.weights,
+                   &found.of_weights);
+    while (std::getline(text, line)) found.names.push_back(line);
+  }
+  return found;
+}
+
+Json frozen_json(const FrozenLayers& frozen) {
+  return {{"layers", frozen.names},
+          {"of_layers", frozen.of_layers},
+          {"weights", frozen.weights},
+          {"of_weights", frozen.of_weights}};
 }
 
 PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies, bool overridden) {
@@ -276,10 +304,14 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
   separate_statistics(simplified);
   TrainingModel model;
   if (training.adapters.rank == 0) model.not_trained = untrained_constants(simplified, training.train);
-  if (!model.not_trained.empty() && writing.names) {
+  model.frozen = frozen_layers(simplified);
+  if (!model.not_trained.empty() && writing.names)
     simplified.metadata.emplace_back(kNotTrained, fmt::format("{}\n", fmt::join(model.not_trained, "\n")));
-    std::ranges::sort(simplified.metadata);
-  }
+  if (const FrozenLayers& f = model.frozen; !f.names.empty() && writing.names)
+    simplified.metadata.emplace_back(
+        kFrozenMetadata, fmt::format("{} of {}, {} of {} weights\n{}\n", f.names.size(), counted(f.of_layers, "layer"),
+                                     f.weights, f.of_weights, fmt::join(f.names, "\n")));
+  std::ranges::sort(simplified.metadata);
   static_cast<TrainingPrograms&>(model) = training_programs(simplified, training, compiling);
   for (const Target& target : others) {
     CompileOptions other = compiling;

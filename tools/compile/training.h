@@ -8,6 +8,7 @@
 #include "tools/compile/compile.h"
 #include "tools/differentiate/differentiate.h"
 #include "tools/differentiate/options.h"
+#include "tools/differentiate/parameters.h"
 #include "tools/differentiate/rematerialize.h"
 #include "tools/model/loaded_model.h"
 #include "tools/policies/policy_loss_scale.h"
@@ -24,6 +25,7 @@ struct TrainingModel : TrainingPrograms {  // of compiling.target
   std::vector<TrainingPrograms> others;    // of each other target
   // untrained_constants(): also the model's metadata "not_trained", a line for each
   std::vector<std::string> not_trained;
+  FrozenLayers frozen;  // by the source; also the metadata "frozen"
   std::vector<uint8_t> bytes;
 };
 
@@ -41,6 +43,10 @@ void require_batch_norm(const TrainingModel& made, const TrainingOptions& traini
 
 // What a training model says in its metadata of the constants that it does not train.
 std::vector<std::string> not_trained_of(const LoadedModel& model);
+
+// And of the layers that its source freezes.
+FrozenLayers frozen_of(const LoadedModel& model);
+Json frozen_json(const FrozenLayers& frozen);
 
 // Whether training draws random numbers: for dropout, for what is initialised.
 bool draws(const TrainingModel& made, const TrainingOptions& training);

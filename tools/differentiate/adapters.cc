@@ -224,13 +224,19 @@ TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, con
     throw Error(kUsage, "--lora-alpha", fmt::format("{} is no positive number", adapters.alpha));
   std::vector<std::string> layers;
   const std::vector<ValueId> stored = stored_values(graph);
+  bool frozen = false;
   for (const Node& node : graph.nodes) {
     if (!takes_adapter(node, stored) || !matches_any(graph.layers[size_t(node.layer)].name, train.layers)) continue;
+    frozen = frozen || reads_frozen(graph, node, stored);
+    if (reads_frozen(graph, node, stored)) continue;
     const std::string& name = graph.layers[size_t(node.layer)].name;
     if (std::ranges::find(layers, name) == layers.end()) layers.push_back(name);
   }
   if (train.last_layers > 0 && layers.size() > size_t(train.last_layers))
     layers.erase(layers.begin(), layers.end() - train.last_layers);
+  if (layers.empty() && frozen)
+    throw Error(kUsage, "--lora", "no layer that was named takes an adapter: the file freezes them",
+                "unfreeze them: --unfreeze PATTERN, or all");
   if (layers.empty())
     throw Error(kUsage, "--lora", "no layer that was named takes an adapter: dense, or conv2d without groups",
                 "nacre inspect NETWORK lists the layers");

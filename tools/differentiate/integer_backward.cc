@@ -43,8 +43,10 @@ class IntegerBackward {
   IntegerBackward(Graph& infer, const TrainingOptions& options) : infer_(infer), options_(options) {}
 
   IntegerTraining run(const std::vector<int>& full) {
+    const std::vector<ValueId> stored = stored_values(infer_);
     const auto takes = [&](const Node& node) {
-      return std::ranges::find(full, node.layer) != full.end() && runs_in_int8(infer_, node);
+      return std::ranges::find(full, node.layer) != full.end() && runs_in_int8(infer_, node) &&
+             !reads_frozen(infer_, node, stored);
     };
     trained_ = layers_to_train(infer_, options_.train, takes, "int8 codes of weights under int8/full");
     if (trained_.empty())

@@ -16,6 +16,7 @@
 #include "tools/base/names.h"
 #include "tools/base/nearest.h"
 #include "tools/calibration/static_plan.h"
+#include "tools/differentiate/parameter_reads.h"
 #include "tools/differentiate/trained_channels.h"
 #include "tools/graph/operands.h"
 #include "tools/policies/pattern.h"
@@ -23,52 +24,6 @@
 
 namespace nacre::tools {
 namespace {
-
-bool is_parameter(const OpRule& rule, size_t slot) { return slot < 32 && (rule.parameters >> slot & 1) != 0; }
-
-// Constants of one number are factors of the network's arithmetic (a scale, an epsilon), no parameters, where the op
-// takes any, and where a step computes with them what the op reads.
-bool is_parameter_value(const Node& node, const Value& v, bool as_it_is) {
-  const bool real = v.constant() ? (is_float_type(v.stored) || v.quantizer) && !v.fixed : v.trainable;
-  if (!as_it_is) return real && (v.elements() > 1 || v.keeps_steps);
-  return real && (v.elements() > 1 || v.keeps_steps || node.op == Op::kDense || node.op == Op::kConv2d ||
-                  node.op == Op::kDepthwiseConv2d || node.op == Op::kBatchNorm || node.op == Op::kLayerNorm);
-}
-
-// The constants and state that values are computed of, by value; none of what depends on an input.
-using Sources = std::vector<std::set<ValueId>>;
-
-Sources sources_of(const Graph& graph) {
-  Sources sources(graph.values.size());
-  for (size_t id = 0; id < sources.size(); ++id)
-    if (graph.values[id].constant() || graph.values[id].region == Region::kState) sources[id] = {ValueId(id)};
-  for (const Node& node : graph.nodes) {
-    std::set<ValueId> all;
-    for (const ValueId id : node.inputs) {
-      if (id == kNone) continue;
-      if (sources[size_t(id)].empty()) all.clear();
-      if (sources[size_t(id)].empty()) break;
-      all.insert(sources[size_t(id)].begin(), sources[size_t(id)].end());
-    }
-    for (const ValueId y : node.outputs) sources[size_t(y)] = all;
-  }
-  return sources;
-}
-
-// What the slots of the node that hold parameters read, by slot: of what is computed by steps all that it is computed
-// of.
-std::multimap<size_t, ValueId> parameters_of(const Graph& graph, const Node& node, const std::vector<ValueId>& stored,
-                                             const Sources& sources) {
-  const OpRule& rule = rule_of(graph, node);
-  std::multimap<size_t, ValueId> parameters;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i] == kNone || !is_parameter(rule, i)) continue;
-    for (const ValueId id : sources[size_t(node.inputs[i])])
-      if (is_parameter_value(node, graph.values[size_t(id)], stored[size_t(node.inputs[i])] == id))
-        parameters.emplace(i, id);
-  }
-  return parameters;
-}
 
 template <class T>
 std::vector<uint8_t> elements_of(const std::vector<float>& x) {
@@ -101,11 +56,11 @@ void move_to_state(const Graph& graph, Value& v, ElementType type, Kept kept) {
   v.kept = kept;
 }
 
+}  // namespace
+
 void require_patterns(const TrainedParameters& options) {
   for (const std::string& pattern : options.layers) require_pattern(pattern, {"--train-layers " + in_quotes(pattern)});
 }
-
-}  // namespace
 
 std::vector<uint8_t> stored_as(ElementType type, const std::vector<float>& x) {
   switch (type) {
@@ -134,16 +89,23 @@ bool matches_any(const std::string& name, const std::vector<std::string>& patter
 std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options,
                                  const std::function<bool(const Node&)>& takes, const char* what) {
   require_patterns(options);
+  const std::vector<ValueId> stored = stored_values(graph);
   std::vector<int> layers;
-  std::set<std::string> unused(options.layers.begin(), options.layers.end());
+  std::set<std::string> unused(options.layers.begin(), options.layers.end()), frozen;
   for (const Node& node : graph.nodes) {
-    if (node.layer == kNone || !takes(node)) continue;
+    if (node.layer == kNone) continue;
     const std::string& name = graph.layers[size_t(node.layer)].name;
-    if (!matches_any(name, options.layers)) continue;
+    if (reads_frozen(graph, node, stored)) frozen.insert(name);
+    if (!takes(node) || !matches_any(name, options.layers)) continue;
     for (const std::string& pattern : options.layers)
       if (RE2::FullMatch(name, pattern)) unused.erase(pattern);
     if (std::ranges::find(layers, node.layer) == layers.end()) layers.push_back(node.layer);
   }
+  for (const std::string& pattern : unused)
+    for (const std::string& name : frozen)
+      if (RE2::FullMatch(name, pattern))
+        throw Error(kUsage, "--train-layers", fmt::format("'{}' names {}, which the file freezes", pattern, name),
+                    "unfreeze it: --unfreeze " + in_quotes(pattern));
   if (!unused.empty())
     throw Error(kUsage, "--train-layers", fmt::format("'{}' matches no layer that has {}", *unused.begin(), what),
                 "nacre inspect NETWORK lists the layers");
@@ -173,6 +135,7 @@ void refuse_quantized_forms(const Graph& graph) {
     if (node.layer == kNone) continue;
     const Layer& layer = graph.layers[size_t(node.layer)];
     if (!layer.asked || layer.policy.quantization == Quantization::kNone) continue;
+    if (find_rule(node.op)->numerics != Numerics::kMatmul) continue;  // others have no codes of their own
     for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))
       if (id != node.inputs[slot])
         throw Error(kUnsupported, graph.source,
@@ -199,53 +162,6 @@ void refuse_shared_codes(const Graph& graph, const TrainedParameters& options) {
                   "train without --train-codes, and export --network under the policy");
 }
 
-std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options) {
-  if (options.biases_only) return {};
-  require_patterns(options);
-  const std::vector<ValueId> stored = stored_values(graph);
-  const Sources sources = sources_of(graph);
-  const auto layer_name = [&](const Node& node) {
-    return node.layer == kNone ? std::string() : graph.layers[size_t(node.layer)].name;
-  };
-  std::set<ValueId> seen;  // parameters among them: shared with such an operand they are trained, or frozen as asked
-  std::vector<int> trained;
-  for (const Node& node : graph.nodes) {
-    const std::multimap<size_t, ValueId> parameters = parameters_of(graph, node, stored, sources);
-    for (const auto& [slot, id] : parameters) seen.insert(id);
-    const bool trains = !parameters.empty() && matches_any(layer_name(node), options.layers);
-    if (trains && std::ranges::find(trained, node.layer) == trained.end()) trained.push_back(node.layer);
-  }
-  const size_t last = options.last_layers == 0 ? trained.size() : std::min(trained.size(), size_t(options.last_layers));
-  bool behind = options.last_layers == 0;  // the first layer of --train-last, or at it
-  std::vector<std::string> found;
-  for (const Node& node : graph.nodes) {
-    behind = behind || std::ranges::find(trained.end() - ptrdiff_t(last), trained.end(), node.layer) != trained.end();
-    const bool passes =
-        node.op == Op::kTranspose || node.op == Op::kReshape || node.op == Op::kBatchNorm;  // forms, statistics
-    if (!behind || passes || !matches_any(layer_name(node), options.layers)) continue;
-    for (const ValueId input : node.inputs) {
-      const ValueId id = input == kNone ? kNone : stored[size_t(input)];
-      if (id == kNone || !graph.values[size_t(id)].constant()) continue;
-      const Value& v = graph.values[size_t(id)];
-      if (v.elements() <= 1 || (!is_float_type(v.stored) && !v.quantizer) || !seen.insert(id).second) continue;
-      std::string op = node.layer == kNone ? "" : graph.layers[size_t(node.layer)].source_op;
-      if (op.empty()) op = find_rule(node.op)->name;
-      std::ranges::transform(op, op.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-      found.push_back(fmt::format("{} ({})", v.name, op));
-    }
-  }
-  return found;
-}
-
-std::string not_trained_text(const std::vector<std::string>& constants) {
-  constexpr size_t kMost = 4;
-  if (constants.empty()) return "";
-  const size_t shown = std::min(kMost, constants.size());
-  const std::string names = fmt::format("{}", fmt::join(constants.begin(), constants.begin() + ptrdiff_t(shown), ", "));
-  return "not trained: " + names +
-         (constants.size() > shown ? fmt::format(" and {} more", constants.size() - shown) : "");
-}
-
 void make_parameters(Graph& graph, const TrainedParameters& options) {
   const std::vector<ValueId> stored = stored_values(graph);
   const Sources sources = sources_of(graph);
@@ -254,13 +170,18 @@ void make_parameters(Graph& graph, const TrainedParameters& options) {
            !parameters_of(graph, node, stored, sources).empty();
   };
   const std::vector<int> layers = layers_to_train(graph, options, has_parameters, "parameters");
-  std::set<ValueId> trained, frozen;
+  if (layers.empty() && std::ranges::any_of(graph.values, &Value::frozen))
+    throw Error(kUsage, graph.source, "there is nothing to train: the file freezes all its layers",
+                "unfreeze what is to train: --unfreeze PATTERN, or all");
+  std::set<ValueId> trained, frozen, biases;
+  for (const Node& node : graph.nodes)
+    for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))
+      if (slot > 1 && graph.values[size_t(id)].dims.size() <= 1) biases.insert(id);
   for (const Node& node : graph.nodes) {
     const bool trains = std::ranges::find(layers, node.layer) != layers.end();
     for (const auto& [slot, id] : parameters_of(graph, node, stored, sources)) {
       Value& v = graph.values[size_t(id)];
-      const bool bias = v.dims.size() <= 1 && slot > 1;
-      const bool takes = trains && (!options.biases_only || bias);
+      const bool takes = trains && (!options.biases_only || biases.contains(id));
       (takes ? trained : frozen).insert(id);
       if (!takes) continue;
       if (v.constant()) move_to_state(graph, v, variable_type(graph, node), Kept::kParameter);
@@ -332,13 +253,22 @@ void separate_statistics(Graph& graph) {
 void make_statistics(Graph& graph, const TrainedParameters& options) {
   if (options.frozen_batch_norm) return;
   const Sources sources = sources_of(graph);
+  const auto all_of = [&](ValueId id, bool Value::*flag) {
+    return std::ranges::all_of(sources[size_t(id)], [&](ValueId source) { return graph.values[size_t(source)].*flag; });
+  };
   const auto trains = [&](ValueId id) {
     return std::ranges::any_of(sources[size_t(id)],
                                [&](ValueId source) { return graph.values[size_t(source)].trainable; });
   };
+  // A norm without scale and bias learns its statistics alone.
+  const auto learns = [&](const Node& node) {
+    if (node.layer == kNone || options.biases_only || options.last_layers > 0) return false;
+    return all_of(node.inputs[1], &Value::fixed) && all_of(node.inputs[2], &Value::fixed) &&
+           matches_any(graph.layers[size_t(node.layer)].name, options.layers);
+  };
   for (const Node& node : graph.nodes) {
-    if (node.op != Op::kBatchNorm) continue;
-    if (!trains(node.inputs[1]) && !trains(node.inputs[2])) continue;
+    if (node.op != Op::kBatchNorm || graph.values[size_t(node.inputs[3])].frozen) continue;
+    if (!trains(node.inputs[1]) && !trains(node.inputs[2]) && !learns(node)) continue;
     for (const size_t slot : {3, 4}) {
       Value& v = graph.values[size_t(node.inputs[slot])];
       const ElementType type =

@@ -21,6 +21,9 @@ void make_parameters(Graph& graph, const TrainedParameters& options);
 std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options,
                                  const std::function<bool(const Node&)>& takes, const char* what);
 
+// Refuses what is no pattern.
+void require_patterns(const TrainedParameters& options);
+
 // By value: the constant or the value in state that it is, or that transposes and reshapes make it of: the forms in
 // which layers read one parameter. kNone for what is computed of anything else.
 std::vector<ValueId> stored_values(const Graph& graph);
@@ -42,15 +45,31 @@ void refuse_quantized_forms(const Graph& graph);
 void refuse_shared_codes(const Graph& graph, const TrainedParameters& options);
 void refuse_fits(const Graph& graph);
 
-// Real constants of more than one number that a step reads as no parameter, so that no training changes them: factors,
-// slopes, what is subtracted; as "gamma (mul)", in the order of the nodes. Only of layers that `options` does not
-// freeze. Before make_parameters.
+// Real constants of more than one number, and variables, that a step reads as no parameter, so that no training changes
+// them: factors, slopes, what is subtracted; none that is fixed or frozen. As "gamma (mul)", in the order of the nodes.
+// Only of layers that `options` does not freeze. Before make_parameters.
 std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options);
 // "not trained: gamma (mul), slope (prelu)", at most four; "" of none
 std::string not_trained_text(const std::vector<std::string>& constants);
 
-// The running statistics of batch norms whose scale or bias is trained move into state as well: inference reads them
-// there.
+// Whether a node reads what the source freezes. `stored`: stored_values().
+bool reads_frozen(const Graph& graph, const Node& node, const std::vector<ValueId>& stored);
+
+// Of the layers that have weights or statistics, those whose source trains none of them. Before make_parameters.
+struct FrozenLayers {
+  std::vector<std::string> names;
+  size_t of_layers = 0;
+  uint64_t weights = 0, of_weights = 0;  // numbers
+};
+FrozenLayers frozen_layers(const Graph& graph);
+// "frozen by the file: 12 of 20 layers, 81 % of the weights"; "" where none is
+std::string frozen_text(const FrozenLayers& found);
+
+// Of both texts those that say something.
+std::vector<std::string> untrained_lines(const FrozenLayers& frozen, const std::vector<std::string>& constants);
+
+// The running statistics of batch norms whose scale or bias is trained, or that have neither, move into state as well:
+// inference reads them there. Those of layers that the source freezes stay.
 void make_statistics(Graph& graph, const TrainedParameters& options);
 
 // True if the layer of this name matches one of the patterns (RE2, as a whole) or there is none.

@@ -55,6 +55,8 @@ class SplitChannels {
   void run(const TrainedParameters& train) {
     const std::vector<TrainedChannels>& channels = train.channels;
     std::vector<bool> used(channels.size(), false);
+    const std::vector<ValueId> stored = stored_values(graph_);
+    std::vector<std::string> frozen(channels.size());  // a layer that the source freezes
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     all_ = &nodes;
@@ -66,6 +68,11 @@ class SplitChannels {
         graph_.nodes.push_back(node);
         continue;
       }
+      if (reads_frozen(graph_, node, stored)) {
+        frozen[size_t(found - channels.begin())] = layer;
+        graph_.nodes.push_back(node);
+        continue;
+      }
       used[size_t(found - channels.begin())] = true;
       if (!matches_any(layer, train.layers))
         throw Error(kUsage, "--train-channels",
@@ -73,6 +80,11 @@ class SplitChannels {
                     "name it with --train-layers too");
       split(node, *found);
     }
+    for (size_t i = 0; i < channels.size(); ++i)
+      if (!used[i] && !frozen[i].empty())
+        throw Error(kUsage, "--train-channels",
+                    fmt::format("'{}' names {}, which the file freezes", channels[i].pattern, frozen[i]),
+                    "unfreeze it: --unfreeze " + in_quotes(channels[i].pattern));
     for (size_t i = 0; i < channels.size(); ++i)
       if (!used[i])
         throw Error(kUsage, "--train-channels",

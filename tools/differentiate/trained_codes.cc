@@ -39,8 +39,11 @@ class TrainCodes {
   }
 
   void run(const TrainedParameters& options) {
+    const std::vector<ValueId> stored = stored_values(graph_);
     const std::vector<int> layers = layers_to_train(
-        graph_, options, [&](const Node& node) { return step_of(node) != nullptr; }, "int8 codes");
+        graph_, options,
+        [&](const Node& node) { return step_of(node) != nullptr && !reads_frozen(graph_, node, stored); },
+        "int8 codes");
     std::set<std::string> frozen;
     const std::vector<Node> nodes = std::move(graph_.nodes);
     find_inner(nodes);

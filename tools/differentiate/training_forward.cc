@@ -75,12 +75,13 @@ class ForwardPass {
     for (Node node : std::vector<Node>(graph().nodes)) {
       if (std::ranges::any_of(node.outputs, [&](ValueId id) { return needs(id); })) {
         for (const ValueId id : node.outputs) value(id).quantizer.reset();
-        if (node.op == Op::kBatchNorm && value(node.inputs[3]).region == Region::kState) to_training_form(node);
+        if (learns_statistics(node)) to_training_form(node);
         if (node.op == Op::kDropout) feed_dropout(nodes, node);
         keep_outputs(node);
         split_clamp(graph(), nodes, std::move(node));
       } else {
         if (node.op == Op::kDropout) feed_dropout(nodes, node);
+        if (learns_statistics(node)) to_training_form(node);  // it has no parameter
         nodes.push_back(std::move(node));
       }
     }
@@ -94,6 +95,10 @@ class ForwardPass {
     v.dims = std::move(dims);
     v.region = region;
     return graph().add(std::move(v));
+  }
+
+  bool learns_statistics(const Node& node) {
+    return node.op == Op::kBatchNorm && value(node.inputs[3]).region == Region::kState;
   }
 
   void to_training_form(Node& node) {

@@ -66,6 +66,8 @@ struct Value {
   bool keeps_steps = false;  // constants that are to be trained: what steps make of it is not folded
   // constants that no training changes: a number of the file's arithmetic, no parameter
   bool fixed = false;
+  bool frozen = false;    // variables of a layer that the source does not train, statistics too
+  bool variable = false;  // constants that the source itself calls variables: parameters of whichever step reads them
   // max |x| per calibration sample, oldest first: what fills a float8 history; of weights what the source made their
   // scale of
   std::vector<float> amaxes = {};

@@ -186,6 +186,8 @@ std::string value_line(const Graph& graph, const Value& value, bool full) {
   if (value.region == Region::kState) out += std::string(" kept=") + name_of(value.kept);
   if (value.keeps_steps) out += " keeps_steps";
   if (value.fixed) out += " fixed";
+  if (value.frozen) out += " frozen";
+  if (value.variable) out += " variable";
   if (value.trainable) out += " trainable";
   if (value.initial != nullptr) out += " initial=" + data_text(value.type, *value.initial, full);
   return out;

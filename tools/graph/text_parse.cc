@@ -168,6 +168,8 @@ class Parser {
                          : key == "trainable"   ? &v.trainable
                          : key == "keeps_steps" ? &v.keeps_steps
                          : key == "fixed"       ? &v.fixed
+                         : key == "frozen"      ? &v.frozen
+                         : key == "variable"    ? &v.variable
                                                 : nullptr;
       if (flag != nullptr) {
         *flag = true;

@@ -185,6 +185,10 @@ Graph import_network(std::span<const uint8_t> bytes, const std::string& path, co
   recording.met = &met;
   Graph graph = import_bytes(bytes, path, recording);
   if (!options.settled) require_all_met(options, met, path);
+  const std::pair<std::string, std::string> keras = {"format", "keras"};
+  if (!options.unfreeze.empty() && std::ranges::find(graph.metadata, keras) == graph.metadata.end())
+    throw Error(kUsage, "--unfreeze", "is about layers that a file freezes, which only Keras files say",
+                "leave it away: --train-layers says what trains");
   make_names_printable(graph);
   require_names(graph);
   return graph;

@@ -23,6 +23,8 @@ struct ImportOptions {
   // with `train`: what is trained was settled when the training began, and so are settings that only training has
   bool settled = false;
   std::set<std::string>* met = nullptr;  // those of `ignored` that the file has
+  // Keras: layers that the file freezes and that are to train, by patterns of their names or of models around them
+  std::vector<std::string> unfreeze = {};
 };
 
 // What is one parameter and what are two, where `train` is set. A constant that several operators read, each as it is

@@ -213,10 +213,12 @@ void Importer::judge_masks() {
 
 Graph Importer::run(const Json& entry, const Weights& weights, const std::string& version) {
   version_ = version;
+  require_patterns();
+  all_frozen_ = file_freezes(entry.at("config"), false);
   try {
     if (saved_ != nullptr && saved_->wants_order()) {
       std::vector<std::string> trainable;
-      list_trainable(entry, weights, trainable);
+      list_trainable(entry, weights, false, trainable);
       saved_->set_order(trainable);
     }
     static_cast<void>(model(entry, weights, {}, ""));
@@ -224,7 +226,9 @@ Graph Importer::run(const Json& entry, const Weights& weights, const std::string
     throw Error(kBadInput, name_, std::string("its configuration: ") + error.what());
   }
   if (trains() && !options_.settled) judge_masks();
+  if (options_.train) require_one_form();
   report_problems(name_, problems_);
+  require_frozen();
   if (graph_.outputs.empty()) throw Error(kBadInput, name_, "has no output");
   name_outputs(graph_.outputs);
   for (Binding& b : graph_.outputs) {

@@ -124,6 +124,7 @@ struct Call {
   std::string module;                  // "keras.layers"; "keras.src.ops.numpy" of a function of keras.ops
   Json config, args, kwargs;           // args as the file has them
   Weights weights;
+  bool frozen = false;                                  // its variables do not train
   std::vector<ValueId> inputs;                          // the tensors among args, in order
   std::map<std::string, std::vector<ValueId>> keyword;  // and among kwargs
   std::vector<ValueId> outputs;
@@ -302,6 +303,11 @@ class Importer {
   float kernel_amax(const std::string& variable) const;
   float input_amax(const Call& call) const;
 
+  // keras_trainable.cc: whether variables of the layer of this configuration stay as they are; `inherited`: of what is
+  // around it. And the arrangement of a variable that became a constant.
+  bool is_frozen(const Json& config, bool inherited, const std::string& path);
+  void keep_form(const std::string& variable, int64_t stored_elements, ValueId made);
+
   // keras_network.cc: a model on these inputs. Of a model that is a layer, `path` ends with '/'.
   std::vector<ValueId> model(const Json& entry, const Weights& weights, std::vector<ValueId> inputs,
                              const std::string& path);
@@ -355,7 +361,11 @@ class Importer {
   const Converter& converter_of(const Call& call) const;
   void finish(Call& call, size_t values);
   void log_change(const Call& call, size_t steps) const;
-  void list_trainable(const Json& model, const Weights& weights, std::vector<std::string>& all);
+  bool file_freezes(const Json& config, bool inherited) const;
+  void list_trainable(const Json& model, const Weights& weights, bool frozen, std::vector<std::string>& all);
+  void require_one_form();
+  void require_patterns() const;  // of layers that are to be unfrozen
+  void require_frozen() const;    // that there are such
   std::map<std::string, std::vector<float>> float8_state() const;
   void judge_masks();
   void finish_training();
@@ -368,6 +378,9 @@ class Importer {
   std::map<std::string, int> layers_;         // by path
   std::map<std::string, ValueId> variables_;  // by path in the file and form
   std::map<ValueId, ValueId> masks_;
+  std::map<std::string, std::pair<int64_t, std::vector<ValueId>>> forms_;  // by path in the file, and its elements
+  std::set<std::string> unfrozen_;                                         // patterns that named a frozen layer
+  bool all_frozen_ = false, model_frozen_ = false;  // the whole file; the model whose layers are read
   std::map<std::string, float> kernel_amaxes_;  // by variable
   std::map<std::string, Float8State> float8_;   // by layer
   std::unique_ptr<SavedTraining> saved_;

@@ -345,6 +345,9 @@ ValueId Call::variable(size_t i, const std::string& label, const std::string& fo
   if (int64_t(numbers.size()) != elements)
     bad(label + " is stored with shape " + dims_text(stored.dims) + ", " + dims_text(of) + " is needed");
   const ValueId made = importer->graph().constant(path + "/" + label, std::move(of), numbers);
+  value(made).frozen = frozen;
+  value(made).variable = importer->options().train;
+  importer->keep_form(weights.path(i), stored.elements(), made);
   if (i == 0 && weights.coded() != nullptr) attach_codes(*this, made, *weights.coded(), make);
   if (const float amax = importer->kernel_amax(weights.path(i)); amax > 0) value(made).amaxes = {amax};
   importer->keep_moments(made, weights.path(i), stored.dims, make);
@@ -366,6 +369,7 @@ Call Call::part(const std::string& of_class, const std::string& of_name, const J
   made.path = path + "/" + of_name;
   made.config = of_config;
   made.weights = std::move(of);
+  made.frozen = importer->is_frozen(of_config, frozen, made.path);
   return made;
 }
 

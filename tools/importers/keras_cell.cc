@@ -38,6 +38,9 @@ struct Projected {
   const Call& call;
   ValueId x;
   int64_t width;
+  bool from_zeros;  // what is to be trained: the first step multiplies no state, which would be a constant of its own
+
+  bool begins(int64_t t) const { return from_zeros && t == 0; }
 
   ValueId at(int64_t t) const {
     const std::vector<int64_t> dims = call.dims(x);
@@ -49,7 +52,8 @@ struct Projected {
 Step lstm_step(const Call& call, const Projected& in) {
   const ValueId w = recurrent_rows(call, in.width, 4 * in.width, 0, 4 * in.width);
   return [=, &call](int64_t t, const std::vector<ValueId>& states) -> std::vector<ValueId> {
-    const ValueId a = plus(call, in.at(t), call.emit(Op::kDense, {states[0], w}));
+    const ValueId x = in.at(t);
+    const ValueId a = in.begins(t) ? x : plus(call, x, call.emit(Op::kDense, {states[0], w}));
     const ValueId kept = times(call, gate(call, in.part(a, 1)), states[1]);
     const ValueId added = times(call, gate(call, in.part(a, 0)), activated(call, in.part(a, 2)));
     const ValueId cell = plus(call, kept, added);
@@ -62,12 +66,20 @@ ValueId mixed(const Call& call, ValueId z, ValueId h, ValueId n) {
   return plus(call, times(call, z, h), times(call, rest, n));
 }
 
+// h' = (1 - z) g(x_n), of h = 0
+std::vector<ValueId> gru_from_zeros(const Call& call, const Projected& in, ValueId x) {
+  const ValueId rest = call.emit(Op::kSub, {call.number(1), gate(call, in.part(x, 0))});
+  return {times(call, rest, activated(call, in.part(x, 2)))};
+}
+
 Step gru_step(const Call& call, const Projected& in, bool reset_after, ValueId inside) {
   const int64_t h = in.width, all = 3 * h;
   if (reset_after) {
     const ValueId w = recurrent_rows(call, h, all, 0, all);
     return [=, &call](int64_t t, const std::vector<ValueId>& states) -> std::vector<ValueId> {
-      const ValueId x = in.at(t), q = call.emit(Op::kDense, {states[0], w, inside});
+      const ValueId x = in.at(t);
+      if (in.begins(t) && inside == kNone) return gru_from_zeros(call, in, x);
+      const ValueId q = in.begins(t) ? call.reshape(inside, {1, all}) : call.emit(Op::kDense, {states[0], w, inside});
       const ValueId zr = gate(call, plus(call, in.part(x, 0, 2), in.part(q, 0, 2)));
       const ValueId n = plus(call, in.part(x, 2), times(call, in.part(zr, 1), in.part(q, 2)));
       return {mixed(call, in.part(zr, 0), states[0], activated(call, n))};
@@ -76,6 +88,7 @@ Step gru_step(const Call& call, const Projected& in, bool reset_after, ValueId i
   const ValueId w_zr = recurrent_rows(call, h, all, 0, 2 * h), w_n = recurrent_rows(call, h, all, 2 * h, h);
   return [=, &call](int64_t t, const std::vector<ValueId>& states) -> std::vector<ValueId> {
     const ValueId x = in.at(t);
+    if (in.begins(t)) return gru_from_zeros(call, in, x);
     const ValueId zr = gate(call, plus(call, in.part(x, 0, 2), call.emit(Op::kDense, {states[0], w_zr})));
     const ValueId reset = times(call, in.part(zr, 1), states[0]);
     const ValueId n = plus(call, in.part(x, 2), call.emit(Op::kDense, {reset, w_n}));
@@ -86,7 +99,8 @@ Step gru_step(const Call& call, const Projected& in, bool reset_after, ValueId i
 Step simple_step(const Call& call, const Projected& in) {
   const ValueId w = recurrent_rows(call, in.width, in.width, 0, in.width);
   return [=, &call](int64_t t, const std::vector<ValueId>& states) -> std::vector<ValueId> {
-    return {activated(call, plus(call, in.at(t), call.emit(Op::kDense, {states[0], w})))};
+    const ValueId x = in.at(t);
+    return {activated(call, in.begins(t) ? x : plus(call, x, call.emit(Op::kDense, {states[0], w})))};
   };
 }
 
@@ -155,7 +169,8 @@ Sequence unrolled_cell(const Call& call, ValueId x, const Recurrence& given) {
   } else if (biased) {
     bias = call.variable(2, "bias", "", {rows});
   }
-  const Projected projected = {call, dense(call, x, 0, in, rows, bias), width};
+  const bool from_zeros = given.states.empty() && call.importer->options().train;
+  const Projected projected = {call, dense(call, x, 0, in, rows, bias), width, from_zeros};
   Recurrence r = given;
   if (r.states.empty())
     r.states.assign(is_lstm ? 2 : 1, call.constant("zeros", {1, width}, std::vector<float>(size_t(width), 0)));

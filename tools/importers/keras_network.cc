@@ -1,6 +1,7 @@
 // Models: which layer is called with what. Functional models say it per call (inbound_nodes, as Keras 2 and 3 write
 // them), Sequential ones by their order. A model may be a layer of another.
 #include <algorithm>
+#include <utility>
 
 #include "tools/importers/keras_settings.h"
 #include "tools/importers/keras_training.h"
@@ -118,6 +119,7 @@ Call Importer::call_of(const Entry& entry, const std::string& path) {
   call.path = path + entry.name;
   call.config = entry.config;
   call.weights = entry.weights;
+  call.frozen = is_frozen(entry.config, model_frozen_, call.path);
   return call;
 }
 
@@ -294,7 +296,7 @@ std::vector<ValueId> Importer::model(const Json& entry, const Weights& weights, 
 void Importer::convert(Call& call) {
   const bool nested = is_model(call.class_name, call.config);
   const size_t values = graph_.values.size(), steps = graph_.nodes.size();
-  const int depth = depth_;
+  const auto [depth, around] = std::pair(depth_, model_frozen_);
   bool known = true;
   if (call.inputs.size() == 1 && call.inputs[0] == kNone && call.config.is_object())
     call.inputs[0] = stand_in(call.config.value("__input_shape", Json()), Json());
@@ -319,6 +321,7 @@ void Importer::convert(Call& call) {
   } catch (const Error& error) {
     if (error.code != kUnsupported && problems_.empty()) throw;
     depth_ = depth, inferring_ = inferring;
+    model_frozen_ = around;
     call.outputs.clear();
     if (error.code == kUnsupported) problem(error.what());
   }
@@ -374,9 +377,12 @@ void convert_turned(Call& call, const Converter& converter) {
 }  // namespace
 
 void Importer::convert_inner(Call& call) {
+  call.frozen = is_frozen(call.config, call.frozen, call.path);
   if (is_model(call.class_name, call.config)) {
     const Json entry = {{"class_name", call.class_name}, {"config", call.config}};
+    const bool around = std::exchange(model_frozen_, call.frozen);
     call.outputs = model(entry, call.weights, call.inputs, call.path + "/");
+    model_frozen_ = around;
     return;
   }
   const Converter& converter = converter_of(call);

@@ -125,6 +125,7 @@ std::vector<Call> cells_of(const Call& call) {
   cell.class_name = entry.at("class_name").text();
   cell.config = entry.at("config");
   cell.weights = call.weights.part({"cell"}, 0, SIZE_MAX);
+  cell.frozen = call.importer->is_frozen(cell.config, call.frozen, call.path);
   if (cell.class_name == "StackedRNNCells") return stacked(cell);
   return {cell};
 }

@@ -1,4 +1,6 @@
 // Which variables train, in the order in which Keras lists them: by that .keras files tell whose state is whose.
+#include <re2/re2.h>
+
 #include <algorithm>
 
 #include "tools/importers/keras.h"
@@ -33,10 +35,23 @@ std::vector<std::vector<std::string>> stacked_cells(const Json& config) {
   return all;
 }
 
-bool is_frozen(const Json& config) {
-  if (!config.is_object() || !config.contains("trainable")) return false;
+std::optional<bool> trainable_of(const Json& config) {
+  if (!config.is_object() || !config.contains("trainable")) return std::nullopt;
   const Json& trainable = config.at("trainable");
-  return trainable.is_boolean() ? !trainable.get<bool>() : trainable.is_number() && trainable.get<double>() == 0;
+  if (trainable.is_boolean()) return trainable.get<bool>();
+  return trainable.is_number() ? std::optional(trainable.get<double>() != 0) : std::nullopt;
+}
+
+// The configuration of the layer that made variables: of a wrapper that of what it wraps, of cells the i-th.
+const Json& inner_config(const Json& config, size_t i) {
+  if (!config.is_object()) return config;
+  for (const char* key : {i == 1 ? "backward_layer" : "layer", "layer", "cell"}) {
+    if (!config.contains(key) || !config.at(key).is_object() || !config.at(key).contains("config")) continue;
+    const Json& inner = config.at(key).at("config");
+    if (!inner.is_object() || !inner.contains("cells")) return inner_config(inner, 0);
+    return i < inner.at("cells").size() ? inner.at("cells").at(i).at("config") : inner;
+  }
+  return config;
 }
 
 size_t statistics_of(const std::string& class_name) {  // the last variables, which do not train
@@ -51,26 +66,81 @@ void add_variables(const Weights& weights, size_t without, std::vector<std::stri
 
 }  // namespace
 
-void Importer::list_trainable(const Json& model, const Weights& weights, std::vector<std::string>& all) {
+void Importer::require_patterns() const {
+  for (const std::string& pattern : options_.unfreeze)
+    if (const RE2 made(pattern, RE2::Quiet); !made.ok())
+      throw Error(kUsage, "--unfreeze", "'" + pattern + "' is no pattern: " + made.error());
+}
+
+// Keras 3 asks the variables, which have the flag of the layer that made them: a wrapper or a model that is frozen by
+// itself, around a layer that is not, freezes nothing. Setting `trainable` of either sets it of all in it. Keras 2 asks
+// what is around first. A model that is frozen as a whole trains nothing in both.
+bool Importer::file_freezes(const Json& config, bool inherited) const {
+  const std::optional<bool> trainable = trainable_of(config);
+  if (all_frozen_ || !trainable) return all_frozen_ || inherited;
+  return !*trainable || (keras2() && inherited);
+}
+
+bool Importer::is_frozen(const Json& config, bool inherited, const std::string& path) {
+  if (!file_freezes(config, inherited)) return false;
+  bool unfrozen = false;
+  for (const std::string& pattern : options_.unfreeze)
+    for (size_t end = 0; end != std::string::npos;) {
+      end = path.find('/', end + 1);
+      if (pattern != "all" && !RE2::FullMatch(path.substr(0, end), pattern)) continue;
+      unfrozen_.insert(pattern);
+      unfrozen = true;
+    }
+  return !unfrozen;
+}
+
+void Importer::require_frozen() const {
+  for (const std::string& pattern : options_.unfreeze)
+    if (!unfrozen_.contains(pattern))
+      throw Error(kUsage, "--unfreeze", "'" + pattern + "' matches no layer that the file freezes",
+                  "nacre inspect NETWORK says what it freezes");
+}
+
+void Importer::keep_form(const std::string& variable, int64_t stored_elements, ValueId made) {
+  forms_[variable].first = stored_elements;
+  forms_[variable].second.push_back(made);
+}
+
+// Forms that have other numbers of a variable each (the gates of a recurrence) train as the variable does.
+void Importer::require_one_form() {
+  for (const auto& [variable, forms] : forms_) {
+    const auto& [stored, made] = forms;
+    int64_t elements = 0;
+    for (const ValueId id : made) elements += graph_.values[size_t(id)].elements();
+    if (made.size() < 2 || elements <= stored || graph_.values[size_t(made[0])].frozen) continue;
+    problem(graph_.values[size_t(made[0])].name +
+            ": is read in several forms, which training could not keep equal: give each call a layer of its own");
+  }
+}
+
+void Importer::list_trainable(const Json& model, const Weights& weights, bool frozen, std::vector<std::string>& all) {
   const Json& config = model.at("config");
   if (++depth_ > kMostNested) throw Error(kUnsupported, name_, "nests models deeper than 32");
   for (const Entry& entry : entries(config.is_array() ? config : config.at("layers"), weights)) {
-    if (is_frozen(entry.config)) continue;
+    const bool stays = file_freezes(entry.config, frozen);
     if (is_model(entry.class_name, entry.config)) {
-      list_trainable({{"class_name", entry.class_name}, {"config", entry.config}}, entry.weights, all);
+      list_trainable({{"class_name", entry.class_name}, {"config", entry.config}}, entry.weights, stays, all);
       continue;
     }
     const auto* parts = std::ranges::find_if(kPartsOfLayers, [&](const PartsOfLayer& row) {
       return std::ranges::any_of(row.classes, [&](const char* name) { return entry.class_name == name; });
     });
     if (parts == std::end(kPartsOfLayers) || entry.weights.count() > 0) {
-      add_variables(entry.weights, statistics_of(entry.class_name), all);
+      if (!file_freezes(inner_config(entry.config, 0), stays))
+        add_variables(entry.weights, statistics_of(entry.class_name), all);
       continue;
     }
     const auto cells = stacked_cells(entry.config);
-    for (const std::vector<std::string>& path : cells.empty() ? parts->parts : cells) {
+    const auto& paths = cells.empty() ? parts->parts : cells;
+    for (size_t i = 0; i < paths.size(); ++i) {
+      if (file_freezes(inner_config(entry.config, i), stays)) continue;
       Weights part = entry.weights;
-      for (const std::string& name : path) part = part.part({name, "_" + name}, 0, SIZE_MAX);
+      for (const std::string& name : paths[i]) part = part.part({name, "_" + name}, 0, SIZE_MAX);
       add_variables(part, 0, all);
     }
   }

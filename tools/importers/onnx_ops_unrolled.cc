@@ -26,7 +26,8 @@ void check_steps(const Source& source, int64_t steps) {
 // h_t = f(x_t W^T + h_t-1 R^T + b),  b = the sum of both halves of B.  x [time, batch, in]; layout = 1: batch first.
 class SimpleRecurrence {
  public:
-  SimpleRecurrence(Import& import, const Source& source) : source_(source), f_(import, source) {}
+  SimpleRecurrence(Import& import, const Source& source)
+      : source_(source), f_(import, source), trains_(import.to_train()) {}
 
   void run() {
     read();
@@ -100,7 +101,7 @@ class SimpleRecurrence {
     }
     const Term r = matrix(kR, direction);
     std::vector<Term> states(size_t(time_), "");
-    Term h = source_.given(kH0) ? initial(direction) : "";
+    Term h = begins_with_zeros() ? "" : initial(direction);
     for (int64_t step = 0; step < time_; ++step) {
       const int64_t t = reverse ? time_ - 1 - step : step;
       Term sum = f_.reshape(f_.slice(projected, 0, t, t + 1), {batch_, width_});
@@ -109,6 +110,14 @@ class SimpleRecurrence {
       states[size_t(t)] = h = f_(function.c_str(), {sum});
     }
     return states;
+  }
+
+  // Where it is to be trained, stored zeros are no state: their product would be a constant of its own.
+  bool begins_with_zeros() const {
+    if (!source_.given(kH0)) return true;
+    if (!trains_ || !source_.operand(kH0)->constant) return false;
+    const std::vector<float> numbers = reals(*source_.operand(kH0)->constant);
+    return std::ranges::all_of(numbers, [](float number) { return number == 0; });
   }
 
   // Of one direction, [batch, width].
@@ -125,6 +134,7 @@ class SimpleRecurrence {
 
   const Source& source_;
   Formula f_;
+  const bool trains_;
   bool batch_first_ = false;
   int64_t time_ = 0, batch_ = 0, width_ = 0, directions_ = 0;
 };

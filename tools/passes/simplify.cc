@@ -129,6 +129,20 @@ std::string title(const Rewriter& r, const Node& node) {
   return source.empty() ? place : place.substr(source.size() + 2);
 }
 
+void take_training_flags(Value& made, std::span<const Value* const> sources) {
+  bool any = false, fixed = true, trains = false, variable = false;
+  for (const Value* v : sources) {
+    if (!is_float_type(v->stored) && !v->quantizer) continue;
+    any = true;
+    fixed = fixed && v->fixed;
+    trains = trains || (!v->fixed && !v->frozen);
+    variable = variable || v->variable;
+  }
+  made.fixed = any && fixed;
+  made.frozen = any && !fixed && !trains;
+  made.variable = variable;
+}
+
 bool same_quantizer(const Value& a, const Value& b) {
   if (!a.quantizer || !b.quantizer) return !a.quantizer && !b.quantizer;
   const Quantizer &p = *a.quantizer, &q = *b.quantizer;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <list>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,12 @@ class Rewriter {
   // A constant that is to be trained, and stays apart from what steps make of it.
   bool keeps_steps(ValueId id) const { return keep_shared_ && value(id).keeps_steps; }
 
+  // A parameter of the source that arithmetic reads: what it makes of it is no other parameter.
+  bool stays_apart(ValueId id, const Node& reader) const {
+    const bool arranges = reader.op == Op::kTranspose || reader.op == Op::kReshape;
+    return keeps_steps(id) || (keep_shared_ && value(id).variable && !arranges);
+  }
+
   // `origin`: the value that the new one stands for; it gives its name if it is dead in the end.
   ValueId add_value(Value value, ValueId origin = kNone);
   Node& insert_after_writer(ValueId id, Node inserted);  // first of all where nothing writes it
@@ -85,6 +92,9 @@ class Rewriter {
 
 // "conv1 (conv2d)"
 std::string title(const Rewriter& r, const Node& node);
+
+// To training, a constant that is computed of others is what they are: fixed where all are, frozen where none trains.
+void take_training_flags(Value& made, std::span<const Value* const> sources);
 
 // True if codes of one are codes of the other: no quantizers, or the same.
 bool same_quantizer(const Value& a, const Value& b);

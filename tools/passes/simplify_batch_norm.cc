@@ -59,12 +59,16 @@ std::vector<double> bias_of(const Rewriter& r, const Node& layer, int64_t channe
   return {bias.begin(), bias.end()};
 }
 
-void set_bias(Rewriter& r, Node& layer, const std::vector<double>& bias) {
+// `added`: what the bias was added to, or became.
+void set_bias(Rewriter& r, Node& layer, const std::vector<double>& bias, ValueId added) {
   const bool has = layer.inputs.size() > 2 && layer.inputs[2] != kNone;
   Graph scratch;
   const std::vector<float> rounded(bias.begin(), bias.end());
   const std::string name = r.value(has ? layer.inputs[2] : layer.outputs[0]).name + (has ? "" : "/bias");
   scratch.constant(name, {int64_t(bias.size())}, rounded);
+  std::vector<const Value*> sources = {&r.value(added)};
+  if (has) sources.push_back(&r.value(layer.inputs[2]));
+  take_training_flags(scratch.values[0], sources);
   r.set_input(layer, 2, r.add_value(std::move(scratch.values[0]), has ? layer.inputs[2] : kNone));
 }
 
@@ -79,6 +83,7 @@ void scale_weights_by(Rewriter& r, Node& layer, const std::vector<double>& s) {
     scaled[i] = float(double(scaled[i]) * s[channels_last ? i % s.size() : i / inner]);
   Graph scratch;
   scratch.constant(w.name, w.dims, scaled);
+  scratch.values[0].frozen = w.frozen;
   r.set_input(layer, 1, r.add_value(std::move(scratch.values[0]), id));
 }
 
@@ -127,7 +132,7 @@ bool fold_batch_norm(Rewriter& r, Node& node) {
     if (!std::isfinite(float(s[k])) || !std::isfinite(float(bias[k]))) return false;
   }
   scale_weights_by(r, *layer, s);
-  set_bias(r, *layer, bias);
+  set_bias(r, *layer, bias, node.inputs[2]);
   take_over(r, *layer, node);
   return true;
 }
@@ -163,6 +168,7 @@ bool fold_channel_arithmetic(Rewriter& r, Node& node, const SimplifyOptions& opt
     const ValueId id = node.inputs[1 - slot];
     const bool had_bias = layer->inputs.size() > 2 && layer->inputs[2] != kNone;
     if (had_bias && node.op != Op::kMul && !options.fold_bias) continue;
+    if (had_bias && options.keep_shared && r.value(id).variable) continue;  // two parameters
     if (r.shared(id)) {
       if (node.op != Op::kAdd || had_bias || constant.elements() != channels) continue;
       share_bias(r, *layer, id, channels);
@@ -175,7 +181,7 @@ bool fold_channel_arithmetic(Rewriter& r, Node& node, const SimplifyOptions& opt
     for (size_t k = 0; k < c.size(); ++k)
       bias[k] = node.op == Op::kMul ? bias[k] * c[k] : node.op == Op::kAdd ? bias[k] + c[k] : bias[k] - c[k];
     if (node.op == Op::kMul) scale_weights_by(r, *layer, c);
-    if (node.op != Op::kMul || had_bias) set_bias(r, *layer, bias);
+    if (node.op != Op::kMul || had_bias) set_bias(r, *layer, bias, id);
     take_over(r, *layer, node);
     return true;
   }

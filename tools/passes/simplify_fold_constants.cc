@@ -63,7 +63,7 @@ bool fold_constants(Rewriter& r, Node& node) {
   for (const ValueId x : node.inputs) {
     if (x == kNone) continue;
     if (!r.value(x).constant()) return false;
-    if (r.keeps_steps(x)) return false;
+    if (r.stays_apart(x, node)) return false;
     if (r.shared(x) && (node.op == Op::kTranspose || node.op == Op::kReshape)) return false;
     codes = codes || !plain_constant(r.value(x));
   }
@@ -78,9 +78,13 @@ bool fold_constants(Rewriter& r, Node& node) {
   std::vector<std::vector<uint8_t>> results = evaluate(r.graph, node);
   r.log("folded " + title(r, node) + ": its inputs are constant");
   const std::vector<ValueId> outputs = node.outputs;
+  std::vector<const Value*> sources;
+  for (const ValueId x : node.inputs)
+    if (x != kNone) sources.push_back(&r.value(x));
   r.remove(node);
   for (size_t i = 0; i < outputs.size(); ++i) {
     Value& y = r.value(outputs[i]);
+    take_training_flags(y, sources);
     y.data = std::make_shared<const std::vector<uint8_t>>(std::move(results[i]));
     y.stored = y.type;
     y.region = Region::kWeights;

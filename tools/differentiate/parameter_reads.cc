@@ -1,0 +1,69 @@
+#include "tools/differentiate/parameter_reads.h"
+
+#include <algorithm>
+
+#include "tools/graph/operands.h"
+
+namespace nacre::tools {
+namespace {
+
+// What the op computes with as a parameter; what the source calls one, wherever it has a gradient.
+bool takes_parameter(const OpRule& rule, size_t slot, const Value& v) {
+  if (slot < 32 && (rule.parameters >> slot & 1) != 0) return true;
+  return v.variable && std::ranges::any_of(rule.gradients, [&](const Gradient& row) {
+           return std::ranges::count(row.of, uint8_t(slot)) > 0;
+         });
+}
+
+// Constants of one number are factors of the network's arithmetic (a scale, an epsilon), no parameters, where the op
+// takes any, and where a step computes with them what the op reads.
+bool is_parameter_value(const Node& node, const Value& v, bool as_it_is) {
+  const bool real = v.constant() ? (is_float_type(v.stored) || v.quantizer) && !v.fixed : v.trainable;
+  const bool counts = v.elements() > 1 || v.keeps_steps || v.variable;
+  if (!as_it_is) return real && counts;
+  return real && (counts || node.op == Op::kDense || node.op == Op::kConv2d || node.op == Op::kDepthwiseConv2d ||
+                  node.op == Op::kBatchNorm || node.op == Op::kLayerNorm);
+}
+
+}  // namespace
+
+Sources sources_of(const Graph& graph) {
+  Sources sources(graph.values.size());
+  for (size_t id = 0; id < sources.size(); ++id)
+    if (graph.values[id].constant() || graph.values[id].region == Region::kState) sources[id] = {ValueId(id)};
+  for (const Node& node : graph.nodes) {
+    std::set<ValueId> all;
+    for (const ValueId id : node.inputs) {
+      if (id == kNone) continue;
+      if (sources[size_t(id)].empty()) all.clear();
+      if (sources[size_t(id)].empty()) break;
+      all.insert(sources[size_t(id)].begin(), sources[size_t(id)].end());
+    }
+    for (const ValueId y : node.outputs) sources[size_t(y)] = all;
+  }
+  return sources;
+}
+
+std::multimap<size_t, ValueId> weights_of(const Graph& graph, const Node& node, const std::vector<ValueId>& stored,
+                                          const Sources& sources) {
+  const OpRule& rule = rule_of(graph, node);
+  std::multimap<size_t, ValueId> parameters;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNone) continue;
+    for (const ValueId id : sources[size_t(node.inputs[i])]) {
+      const Value& v = graph.values[size_t(id)];
+      const bool as_it_is = stored[size_t(node.inputs[i])] == id;
+      if (takes_parameter(rule, i, v) && is_parameter_value(node, v, as_it_is)) parameters.emplace(i, id);
+    }
+  }
+  return parameters;
+}
+
+std::multimap<size_t, ValueId> parameters_of(const Graph& graph, const Node& node, const std::vector<ValueId>& stored,
+                                             const Sources& sources) {
+  std::multimap<size_t, ValueId> parameters = weights_of(graph, node, stored, sources);
+  std::erase_if(parameters, [&](const auto& weight) { return graph.values[size_t(weight.second)].frozen; });
+  return parameters;
+}
+
+}  // namespace nacre::tools
