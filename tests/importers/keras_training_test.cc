@@ -90,6 +90,14 @@ TEST(keras_training, a_loss_scale_is_around_an_optimizer) {
   EXPECT_EQ(listed.loss_scale, 256);
   EXPECT_EQ(listed.steps_with_scale, 5u);
   EXPECT_EQ(listed.moments.at("d/kernel").at("first_moment"), kTurned);
+  const SourceTraining inside =  // as Keras 3 names them on TensorFlow
+      training_of_file(compiled_with("LossScaleOptimizer", inner),
+                       {{"adam/iteration", {}, {7}, KerasVariable::kInt64},
+                        {"loss_scale_optimizer/adam/d_kernel_momentum", {2, 3}, counted_from(10, 6)},
+                        {"loss_scale_optimizer/adam/d_kernel_velocity", {2, 3}, counted_from(20, 6)},
+                        {"loss_scale_optimizer/iteration", {}, {3}, KerasVariable::kInt64}});
+  EXPECT_EQ(inside.moments.at("d/kernel").at("first_moment"), kTurned);
+  EXPECT_EQ(inside.steps, 7u);
 
   const std::string config = R"({"class_name": "Sequential", "compile_config": {"loss": "mse", "optimizer":
     {"class_name": "Adam", "config": {}}}, "config": {"name": "s", "layers": [

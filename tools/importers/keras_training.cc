@@ -25,6 +25,7 @@ namespace nacre::tools::keras {
 namespace {
 
 constexpr float kMostStepsTaken = 0x1p31f;
+constexpr std::string_view kLossScaled = "loss_scale_optimizer/";  // before the inner optimizer's name too
 constexpr const char* kRateOf = "optimizer.learning_rate";
 
 float number_of(const Hdf5Dataset& d) { return d.elements() == 1 ? d.reals()[0] : NAN; }
@@ -81,8 +82,11 @@ void SavedTraining::read_state() {
   };
   for (const auto& [path, dataset] : file_->datasets) {
     if (!path.starts_with(list)) continue;
-    const std::string name = without_number(path.substr(list.size()));
-    if (name.starts_with("loss_scale_optimizer/")) continue;  // its count and its rate are not those of the steps
+    std::string name = without_number(path.substr(list.size()));
+    if (name.starts_with(kLossScaled)) {
+      name = name.substr(kLossScaled.size());
+      if (name.find('/') == name.npos) continue;  // its count and its rate are not those of the steps
+    }
     const size_t first = name.find('/');
     const std::string last = name.substr(name.rfind('/') + 1);
     const float value = number_of(dataset);
