@@ -55,7 +55,16 @@ struct FastObserveRange {
     return {make_op<ObserveRange>(words, operands)};
   }
   uint64_t work() const { return op.work(); }
-  void run(const T* x, Update<float> sum, Update<float> batches) const;
+  void run(const T* x, Update<float> sum, Update<float> batches) const { op.add(ends_of(x), sum, batches); }
+  ObserveRange::Ends ends_of(const T* x) const;
+};
+template <class T>
+struct FastObserveUsedRange : FastObserveRange<T> {
+  static FastObserveUsedRange from(const Words& words, const Operands& operands) {
+    return {{make_op<ObserveRange>(words, operands)}};
+  }
+  void run(const T* x, Update<float> sum, Update<float> batches, Optional<const float> range,
+           Optional<const uint32_t> step, float* used) const;
 };
 
 template <class T>

@@ -166,7 +166,7 @@ template <class T>
 }
 
 template <class T>
-void FastObserveRange<T>::run(const T* x, Update<float> sum, Update<float> batches) const {
+ObserveRange::Ends FastObserveRange<T>::ends_of(const T* x) const {
   using V = Vector;
   const V::F first = V::set(float(*x));
   float low[V::kLanes], high[V::kLanes];
@@ -176,9 +176,17 @@ void FastObserveRange<T>::run(const T* x, Update<float> sum, Update<float> batch
     if (!(low[i] >= low[0])) low[0] = low[0] != low[0] ? low[0] : low[i];
     if (!(high[i] <= high[0])) high[0] = high[0] != high[0] ? high[0] : high[i];
   }
-  sum.data[0] += low[0];
-  sum.data[1] += high[0];
-  batches.data[0] += 1;
+  return {low[0], high[0]};
+}
+
+template <class T>
+void FastObserveUsedRange<T>::run(const T* x, Update<float> sum, Update<float> batches, Optional<const float> range,
+                                  Optional<const uint32_t> step, float* used) const {
+  const ObserveRange& observe = this->op;
+  if (observe.frozen(range, step)) return observe.put({range[0], range[1]}, used);
+  const ObserveRange::Ends ends = this->ends_of(x);
+  observe.add(ends, sum, batches);
+  observe.put(observe.used_of(ends, range), used);
 }
 
 // ---- float8

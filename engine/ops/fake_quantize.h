@@ -17,7 +17,11 @@
 //     rule 4  int8 codes     y = step_c clip(round(x), -128, 127)               half away from zero, step_c > 0 fixed
 //     rule 5  int32 codes    the same, clipped to int32
 //
-//   observe_range   sum += [min x, max x],  batches += 1: a running range is made of their mean (update_range)
+//   observe_range   sum += [min x, max x],  batches += 1: a running range R is made of their mean (update_range)
+//
+//   with an output   used = [min x, max x], by which x is then rounded: no x is cut, whose gradient would be 0. With
+//                    `widen` used holds R too. [0, 0] where an end of x is not finite. From committed step `freeze` on,
+//                    where that is not 0 and R is no [0, 0]: used = R, and nothing is observed, so that R stays
 //
 // In float32 y is, to the bit, what the converter's codes of the same range or weights stand for: the network that is
 // exported computes what was trained. 16-bit floats are worked on in float32, float64 in float64 with the float32
@@ -274,32 +278,76 @@ struct FakeQuantizeGradientRange {
 
 struct ObserveRange {
   int elements;
+  uint32_t freeze;
+  bool widens;
 
-  enum Operand { kX, kSum, kBatches };
+  enum Word { kFreeze = 0, kWiden = 1 };
+  enum Operand { kX, kSum, kBatches, kRange, kStep };
 
-  static constexpr ObserveRange from(const Words&, const Operands& operands) { return {operands[kX].elements()}; }
+  static constexpr ObserveRange from(const Words& words, const Operands& operands) {
+    return {operands[kX].elements(), words[kFreeze], words[kWiden] != 0};
+  }
 
   template <class T>
   constexpr void forward(const T* x, Update<float> sum, Update<float> batches) const {
+    if (in_order()) add(ends_of(x), sum, batches);
+  }
+
+  template <class T>
+  constexpr void forward_used(const T* x, Update<float> sum, Update<float> batches, Optional<const float> range,
+                              Optional<const uint32_t> step, float* used) const {
     if (!in_order()) return;
+    if (frozen(range, step)) return put({range[0], range[1]}, used);
+    const Ends ends = ends_of(x);
+    add(ends, sum, batches);
+    put(used_of(ends, range), used);
+  }
+
+  struct Ends {
+    float low, high;
+  };
+  static constexpr void add(Ends ends, Update<float> sum, Update<float> batches) {
+    sum.data[0] += ends.low;
+    sum.data[1] += ends.high;
+    batches.data[0] += 1;
+  }
+  static constexpr void put(Ends ends, float* used) { used[0] = ends.low, used[1] = ends.high; }
+  constexpr Ends used_of(Ends ends, Optional<const float> range) const {
+    if (!nacre::is_finite(ends.low) || !nacre::is_finite(ends.high)) return {0, 0};
+    if (!widens) return ends;
+    return {ends.low < range[0] ? ends.low : range[0], ends.high > range[1] ? ends.high : range[1]};
+  }
+  constexpr bool frozen(Optional<const float> range, Optional<const uint32_t> step) const {
+    return step && step[0] >= freeze && !(range[0] == 0 && range[1] == 0);
+  }
+
+  constexpr uint64_t work() const { return uint64_t(elements); }
+
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* used) {
+    if (!is(operands, kSum, 2) || !is(operands, kBatches, 1)) return Code::kShapeScale;
+    if (words[kWiden] > 1 || (words[kFreeze] != 0) != operands.has(kStep)) return Code::kAttribute;
+    if ((words[kFreeze] != 0 || words[kWiden] != 0) != operands.has(kRange)) return Code::kAttribute;
+    if (operands.has(kStep) && !is(operands, kStep, 1)) return Code::kShapeInput;
+    if (operands.has(kRange) && !is(operands, kRange, 2)) return Code::kShapeScale;
+    used->push(2);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"freeze"}, {"widen"}};
+  static constexpr const char* kInputs[] = {"x", "&sum", "&batches", "range?", "step?"};
+  static constexpr const char* kOutputs[] = {"used?"};
+
+ private:
+  template <class T>
+  constexpr Ends ends_of(const T* x) const {
     float low = float(x[0]), high = low;
     for (int i = 1; i < elements; ++i) {
       const float v = float(x[i]);
       if (!(v >= low)) low = low != low ? low : v;  // NaN stays
       if (!(v <= high)) high = high != high ? high : v;
     }
-    sum.data[0] += low;
-    sum.data[1] += high;
-    batches.data[0] += 1;
+    return {low, high};
   }
-
-  constexpr uint64_t work() const { return uint64_t(elements); }
-
-  static constexpr Code shapes(const Words&, const Operands& operands, Dims*) {
-    return is(operands, kSum, 2) && is(operands, kBatches, 1) ? Code::kOk : Code::kShapeScale;
-  }
-
-  static constexpr const char* kInputs[] = {"x", "&sum", "&batches"};
 };
 
 inline constexpr OpRule kFakeQuantizeRule = {.op = Op::kFakeQuantize,
@@ -329,8 +377,8 @@ inline constexpr OpRule kObserveRangeRule = {.op = Op::kObserveRange,
                                              .name = "observe_range",
                                              .numerics = Numerics::kReduction,
                                              .shapes = &ObserveRange::shapes,
-                                             .attributes = {},
+                                             .attributes = ObserveRange::kAttributes,
                                              .inputs = ObserveRange::kInputs,
-                                             .outputs = {}};
+                                             .outputs = ObserveRange::kOutputs};
 
 }  // namespace nacre::inline NACRE_ISA

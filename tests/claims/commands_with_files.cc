@@ -162,6 +162,8 @@ void CommandsWithFiles::add_idle_lines() {
   convert("--learned-ranges", {"--train", kLoss, "--learned-ranges"});
   convert("--learned-ranges",
           {"--train", kLoss, "--learned-ranges", "--train-codes", "--policy", kStatic, "--calibrate", x});
+  convert("--range-momentum", {"--train", kLoss, "--range-momentum", "0.5"});
+  convert("--freeze-ranges", {"--train", kLoss, "--freeze-ranges", "10"});
   convert("--train-share", {"--train", kLoss, "--train-share", "dynamic=0.5"});
   convert("--loss-scale-rule", {"--train", kLoss, "--loss-scale-rule", "tf"});
   convert("--seed", {"--train", kLoss, "--seed", "2"});
@@ -188,6 +190,8 @@ void CommandsWithFiles::add_idle_lines() {
                               {"--seed", "2"},
                               {"--arena-limit", "1M"},
                               {"--learned-ranges"},
+                              {"--range-momentum", "0.5"},
+                              {"--freeze-ranges", "10"},
                               {"--loss-scale", "none"},
                               {"--freeze-batch-norm"}})
     convert(option[0] + ": is about a model that trains", option);

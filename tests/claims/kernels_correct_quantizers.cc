@@ -78,6 +78,12 @@ void fake_quantize_range_case(const KernelEntry& entry, Random& random, Referenc
 void observe_range_case(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   made.inputs = {numbers(entry.operands[0].element, some_dims(random), random),
                  array_of<double>(kF32, {2}, {-0.5, 0.25}), array_of<double>(kF32, {1}, {3})};
+  if (entry.operand_count == 3) return;
+  const bool freezes = chance(random, 50), widens = chance(random, 50);
+  made.words = {freezes ? uint32_t(pick(random, 1, 9)) : 0, widens};
+  made.inputs.push_back(freezes || widens ? array_of<double>(kF32, {2}, {between(random, -5, 0), between(random, 0, 5)})
+                                          : Array());
+  made.inputs.push_back(freezes ? array_of<double>(ElementType::kUint32, {1}, {double(pick(random, 0, 9))}) : Array());
 }
 
 // With an amax that is updated; the others take a constant one, or go by rows. Magnitudes reach from below the smallest

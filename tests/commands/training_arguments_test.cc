@@ -171,6 +171,17 @@ TEST(training_arguments, an_immediate_update_knows_no_sum) {
   expect_refusal("--arena-limit", [](auto& a) { a.arena_limit = "1x"; });
 }
 
+TEST(training_arguments, ranges_that_are_trained_or_stay_have_no_running_mean) {
+  expect_refusal("--range-momentum", [](auto& a) { a.range_momentum = 1; });
+  expect_refusal("--range-momentum", [](auto& a) { a.range_momentum = 0.5f, a.learned_ranges = true; });
+  expect_refusal("--freeze-ranges", [](auto& a) { a.freeze_ranges = 10, a.learned_ranges = true; });
+  expect_refusal("--freeze-ranges", [](auto& a) { a.freeze_ranges = 10, a.codes = true; });
+  const TrainingArguments asked = with([](auto& a) { a.range_momentum = 0.5f, a.freeze_ranges = 10; });
+  EXPECT_EQ(parse_training(asked, {}).quantizers.range_momentum, 0.5f);
+  EXPECT_EQ(parse_training(asked, {}).quantizers.freeze_steps, 10u);
+  EXPECT_EQ(training_text(asked), "--train softmax_cross_entropy --range-momentum 0.5 --freeze-ranges 10");
+}
+
 // What is not as usual, and nothing else; it decides whether a checkpoint is of this training.
 TEST(training_arguments, are_written_as_they_are_typed) {
   EXPECT_EQ(training_text(with([](auto&) {})), "--train softmax_cross_entropy");

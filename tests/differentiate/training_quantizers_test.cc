@@ -47,14 +47,14 @@ Graph with_quantizers(const Graph& graph, const char* policy, bool trains) {
 
 TEST(training_quantizers, static_int8_rounds_what_the_converter_would) {
   EXPECT_EQ(steps(with_quantizers(perceptron(), "int8/static", true)),
-            "observe_range x x/range/sum x/range/batches\n"
-            "fake_quantize x x/range - > x/int8\n"
+            "observe_range x x/range/sum x/range/batches > x/range/used\n"
+            "fake_quantize x x/range/used - > x/int8\n"
             "fake_quantize w1 - - > w1/int8\n"
-            "observe_range relu1:0 relu1:0/range/sum relu1:0/range/batches\n"
-            "fake_quantize relu1:0 relu1:0/range - > relu1:0/int8\n"
+            "observe_range relu1:0 relu1:0/range/sum relu1:0/range/batches > relu1:0/range/used\n"
+            "fake_quantize relu1:0 relu1:0/range/used - > relu1:0/int8\n"
             "fake_quantize w2 - - > w2/int8\n"
-            "observe_range fc2:0 fc2:0/range/sum fc2:0/range/batches\n"
-            "fake_quantize fc2:0 fc2:0/range - > fc2:0/int8\n");  // the softmax behind it is the loss's
+            "observe_range fc2:0 fc2:0/range/sum fc2:0/range/batches > fc2:0/range/used\n"
+            "fake_quantize fc2:0 fc2:0/range/used - > fc2:0/int8\n");  // the softmax behind it is the loss's
   EXPECT_EQ(steps(with_quantizers(perceptron(), "int8/static", false)),
             "fake_quantize x x/range - > x/int8\n"
             "fake_quantize w1 - - > w1/int8\n"
@@ -162,7 +162,7 @@ TEST(training_quantizers, the_gradient_of_a_bias_is_that_before_float8) {
 // A running range is the mean of the ends of each step, decayed; what the network's exported range will be.
 TEST(training_quantizers, running_ranges_follow_the_data) {
   TrainingOptions options;
-  options.quantizers.range_decay = 0.75f;
+  options.quantizers.range_momentum = 0.75f;
   SmallTrainer trainer(compiled(perceptron(16), "int8/static", options).bytes);
   float low = 0, high = 0;
   for (int i = 0; i < 5; ++i) {
@@ -172,6 +172,24 @@ TEST(training_quantizers, running_ranges_follow_the_data) {
     low = i == 0 ? min : 0.75f * low + (1 - 0.75f) * min;
     high = i == 0 ? max : 0.75f * high + (1 - 0.75f) * max;
     EXPECT_EQ(trainer.state<float>("x/range"), (std::vector<float>{low, high})) << i;
+  }
+}
+
+// Until they freeze, ranges follow the data; then they stay, in the program that trains as in that which infers.
+TEST(training_quantizers, ranges_freeze_after_their_steps) {
+  TrainingOptions options, frozen;
+  frozen.quantizers.freeze_steps = 2;
+  SmallTrainer free(compiled(perceptron(16), "int8/static", options).bytes),
+      stays(compiled(perceptron(16), "int8/static", frozen).bytes);
+  for (int i = 0; i < 5; ++i) {
+    Points data = points(uint64_t(i), 16, 6);
+    for (float& v : data.x) v *= float(1 + i);  // each batch is beyond the ranges of those before
+    const std::vector<float> before = stays.state<float>("x/range"), weights = stays.state<float>("w1");
+    free.train(data.x, data.labels, 0.01f);
+    stays.train(data.x, data.labels, 0.01f);
+    EXPECT_EQ(stays.state<float>("x/range") != before, i < 2) << i;
+    EXPECT_EQ(stays.state<float>("w1") == free.state<float>("w1"), i < 2) << i;  // cut from then on
+    EXPECT_NE(stays.state<float>("w1"), weights) << i;
   }
 }
 

@@ -175,6 +175,50 @@ TEST(observe_range, adds_the_ends_of_each_batch) {
   }
 }
 
+struct UsedRange {
+  std::vector<float> used, sum, batches;
+};
+
+UsedRange used_range(std::vector<uint32_t> words, std::vector<float> x, std::vector<float> range, uint32_t step) {
+  UsedRange made = {{9, 9}, {0, 0}, {0}};
+  std::vector<uint32_t> steps = {step};
+  StepOperands operands;
+  operands.add({int32_t(x.size())}, x).add({2}, made.sum).add({1}, made.batches);
+  range.empty() ? operands.absent() : operands.add({2}, range);
+  words[0] == 0 ? operands.absent() : operands.add({1}, steps);
+  operands.add({2}, made.used);
+  EXPECT_EQ(run_step(reference::kObserveUsedRangeF32, words, operands), Code::kOk);
+  return made;
+}
+
+TEST(observe_range, rounds_by_the_ends_of_the_batch_until_it_freezes) {
+  EXPECT_EQ(used_range({0, 0}, {1, -2, 0.5f}, {}, 0).used, (std::vector<float>{-2, 1}));
+  EXPECT_EQ(used_range({0, 1}, {1, -2, 0.5f}, {-1, 3}, 0).used, (std::vector<float>{-2, 3}));
+  EXPECT_EQ(used_range({5, 0}, {1, -2}, {-1, 3}, 4).used, (std::vector<float>{-2, 1}));
+  const UsedRange frozen = used_range({5, 0}, {1, -2}, {-1, 3}, 5);
+  EXPECT_EQ(frozen.used, (std::vector<float>{-1, 3}));
+  EXPECT_EQ(frozen.batches, std::vector<float>{0});  // so that update_range changes nothing
+  // A range that is none yet cannot freeze.
+  const UsedRange none = used_range({5, 0}, {1, -2}, {0, 0}, 7);
+  EXPECT_EQ(none.used, (std::vector<float>{-2, 1}));
+  EXPECT_EQ(none.batches, std::vector<float>{1});
+  for (const float end : {kNan, std::numeric_limits<float>::infinity()})
+    EXPECT_EQ(used_range({0, 0}, {1, end}, {}, 0).used, (std::vector<float>{0, 0}));
+}
+
+TEST(observe_range, refuses_words_without_their_operands) {
+  std::vector<float> x(4), sum(2), batches(1), range(2), used(2);
+  const auto code = [&](std::vector<uint32_t> words) {
+    StepOperands operands;
+    operands.add({4}, x).add({2}, sum).add({1}, batches).absent().absent().add({2}, used);
+    return run_step(reference::kObserveUsedRangeF32, words, operands);
+  };
+  EXPECT_EQ(code({}), Code::kOk);
+  EXPECT_EQ(code({1, 0}), Code::kAttribute);
+  EXPECT_EQ(code({0, 1}), Code::kAttribute);
+  EXPECT_EQ(code({0, 2}), Code::kAttribute);
+}
+
 TEST(fake_quantize, refuses_what_it_cannot_do) {
   std::vector<float> x(6), y(6), range(2), three(3);
   const auto code = [&](std::vector<uint32_t> words, std::vector<float>* with, std::vector<int32_t> range_dims) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "tools/base/error.h"
 #include "tools/base/nearest.h"
@@ -236,6 +237,22 @@ void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) 
                 "give it: --optimizer adamw,weight_decay=0.01");
 }
 
+// Ranges that are trained or stay have no running mean.
+void refuse_fixed_ranges(const TrainingArguments& a) {
+  const bool momentum = a.range_momentum != TrainingArguments().range_momentum, fixed = a.codes || a.learned_ranges;
+  const std::tuple<const char*, bool, bool> pairs[] = {{"--learned-ranges", a.learned_ranges, a.codes},
+                                                       {"--range-momentum", momentum, fixed},
+                                                       {"--freeze-ranges", a.freeze_ranges > 0, fixed}};
+  for (const auto& [option, given, idle] : pairs)
+    if (given && idle)
+      throw Error(kUsage, option,
+                  a.codes ? "cannot go with --train-codes, which keeps every scale"
+                          : "cannot go with --learned-ranges, which have no running mean",
+                  "leave one of them away");
+  if (!(a.range_momentum >= 0 && a.range_momentum < 1))
+    throw Error(kUsage, "--range-momentum", fmt::format("{} is not in [0, 1)", a.range_momentum));
+}
+
 // "conv.*=0.25", "conv.*=8:16"
 TrainedChannels parse_channels(const std::string& text) {
   const std::string option = "--train-channels";
@@ -310,9 +327,7 @@ TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale
   if (options.loss_scale.kind == LossScale::kNone && a.loss_scale_rule != TrainingArguments().loss_scale_rule)
     throw Error(kUsage, "--loss-scale-rule", "is about a loss scale, and there is none",
                 "add --loss-scale dynamic, or --policy mixed_float16");
-  if (a.codes && a.learned_ranges)
-    throw Error(kUsage, "--learned-ranges", "cannot go with --train-codes, which keeps every scale",
-                "leave one of them away");
+  refuse_fixed_ranges(a);
   options.adapters = {.rank = a.lora_rank, .alpha = a.lora_alpha};
   if (!std::isfinite(a.lora_alpha) || !(a.lora_alpha > 0))
     throw Error(kUsage, "--lora-alpha", fmt::format("{} is no positive number", a.lora_alpha));
@@ -332,7 +347,8 @@ TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale
   options.unbiased_variance = a.unbiased_variance;
   options.seed = a.seed;
   options.immediate = a.immediate;
-  options.quantizers.learned_ranges = a.learned_ranges;
+  options.quantizers = {
+      .learned_ranges = a.learned_ranges, .range_momentum = a.range_momentum, .freeze_steps = a.freeze_ranges};
   if (!a.arena_limit.empty()) options.arena_limit = parse_bytes("--arena-limit", a.arena_limit);
   if (a.immediate && options.loss_scale.kind == LossScale::kDynamic)
     throw Error(

@@ -36,6 +36,8 @@ struct TrainingArguments {
   uint64_t seed = 1;
   bool immediate = false;
   bool learned_ranges = false;  // --learned-ranges
+  float range_momentum = 0.9f;  // --range-momentum
+  uint32_t freeze_ranges = 0;   // --freeze-ranges: steps; 0: never
   std::string arena_limit;      // bytes, with K, M
 };
 

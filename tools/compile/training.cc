@@ -244,10 +244,26 @@ TrainingPrograms integer_programs(Graph simplified, const std::vector<int>& full
   return made;
 }
 
+// `asked` of a graph, with the steps that its source made counted among those before ranges freeze.
+TrainingOptions counted_from(const Graph& graph, const TrainingOptions& asked) {
+  TrainingOptions options = asked;
+  uint32_t& steps = options.quantizers.freeze_steps;
+  const uint32_t before = resumed_steps(graph, asked.optimizer.kind);
+  if (steps > 0) steps = before > UINT32_MAX - steps ? UINT32_MAX : steps + before;
+  return options;
+}
+
 // Of the simplified graph with its policies resolved.
-TrainingPrograms training_programs(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling) {
-  if (const std::vector<int> full = run_full_as_static(simplified); !full.empty())
+TrainingPrograms training_programs(Graph simplified, const TrainingOptions& asked, const CompileOptions& compiling) {
+  const TrainingOptions training = counted_from(simplified, asked);
+  if (const std::vector<int> full = run_full_as_static(simplified); !full.empty()) {
+    const QuantizerTraining usual;
+    const QuantizerTraining& q = training.quantizers;
+    if (q.range_momentum != usual.range_momentum || q.freeze_steps != usual.freeze_steps)
+      throw Error(kUsage, q.freeze_steps > 0 ? "--freeze-ranges" : "--range-momentum",
+                  "is about running ranges, and those of int8/full stay", "leave it away");
     return integer_programs(std::move(simplified), full, training, compiling);
+  }
   if (training.share > 0)
     throw Error(kUsage, "--train-share", "is about layers under int8/full, and no layer has that policy",
                 "add --policy int8/full_from_float32, or leave it away");

@@ -69,7 +69,10 @@ struct TrainedParameters {
 struct QuantizerTraining {
   // of int8/static activations: trained like parameters; else running means of each step's ends
   bool learned_ranges = false;
-  float range_decay = 0.99f;  // of running ranges: range = decay range + (1 - decay) ends
+  // running = momentum running + (1 - momentum) ends. The running range is what is deployed: with 0.99 it lags behind
+  // by some 100 steps, and what has grown since is cut (engine/numeric/NUMERICS.md, 48).
+  float range_momentum = 0.9f;
+  uint32_t freeze_steps = 0;  // steps after which running ranges stay, and cut in training too; 0: never
 };
 
 // LoRA adapters, trained instead of the layers that TrainedParameters names: adapters.h.

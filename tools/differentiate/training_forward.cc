@@ -137,6 +137,14 @@ class ForwardPass {
     infer_shapes(graph(), node);
   }
 
+  ValueId step_count() {  // quantizers that freeze read it too
+    const auto found = std::ranges::find(graph().values, kStepCountName, &Value::name);
+    if (found != graph().values.end()) return ValueId(found - graph().values.begin());
+    const ValueId step = add_value(kStepCountName, ElementType::kUint32, {1}, Region::kState);
+    value(step).kept = Kept::kCounter;
+    return step;
+  }
+
   // {seed low, seed high, step, micro-batch}: the same for all dropouts, told apart by their layer's number.
   void feed_dropout(std::vector<Node>& nodes, Node& node) {
     if (random_ == kNone) {
@@ -145,8 +153,7 @@ class ForwardPass {
       for (size_t i = 0; i < 8; ++i) bytes[i] = uint8_t(options_.seed >> (8 * i));
       value(seed).initial = std::make_shared<const std::vector<uint8_t>>(bytes);
       value(seed).kept = Kept::kCounter;
-      const ValueId step = add_value(kStepCountName, ElementType::kUint32, {1}, Region::kState);
-      value(step).kept = Kept::kCounter;
+      const ValueId step = step_count();
       micro_batch_ = add_value(kMicroBatchName, ElementType::kUint32, {1}, Region::kStep);
       random_ = add_value("random", ElementType::kUint32, {4}, Region::kArena);
       nodes.push_back(make_step(Op::kConcat, Node(), "random", {seed, step, micro_batch_}, {random_}));
@@ -165,11 +172,13 @@ class ForwardPass {
 
 }  // namespace
 
+// The range that an observer gives out counts as a number: no gradient passes it (NUMERICS.md, 48).
 std::vector<bool> depends_on_parameters(const Graph& graph) {
   std::vector<bool> depends(graph.values.size(), false);
   for (size_t id = 0; id < depends.size(); ++id) depends[id] = graph.values[id].trainable;
   for (const Node& node : graph.nodes)
-    if (std::ranges::any_of(node.inputs, [&](ValueId id) { return id != kNone && depends[size_t(id)]; }))
+    if (node.op != Op::kObserveRange &&
+        std::ranges::any_of(node.inputs, [&](ValueId id) { return id != kNone && depends[size_t(id)]; }))
       for (const ValueId id : node.outputs) depends[size_t(id)] = true;
   return depends;
 }

@@ -11,10 +11,10 @@
 #include "engine/numeric/small_float.h"
 #include "engine/ops/fake_float8.h"
 #include "engine/ops/fake_quantize.h"
-#include "tools/base/error.h"
 #include "tools/base/names.h"
 #include "tools/calibration/static_plan.h"
 #include "tools/differentiate/adapters.h"
+#include "tools/differentiate/differentiate.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/quantizer_names.h"
 #include "tools/graph/operands.h"
@@ -122,20 +122,38 @@ class AddQuantizers {
   }
 
   ValueId round_activation(const Node& near, ValueId x, const StaticValue& v) {
-    const ValueId range = range_of(v);
-    const bool running = trains_ && v.observed && !options_.learned_ranges && !plan_.ranges[size_t(v.group)].empty();
-    if (running) {
-      const std::string& name = plan_.ranges[size_t(v.group)];
-      const ValueId sum = add(name + "/sum", ElementType::kFloat32, {2}, Region::kStep);
-      const ValueId batches = add(name + "/batches", ElementType::kFloat32, {1}, Region::kStep);
-      graph_.nodes.push_back(make_step(Op::kObserveRange, near, name + "/observe", {x, sum, batches}, {}));
-    }
+    ValueId range = range_of(v);
+    const bool runs = !options_.learned_ranges && !plan_.ranges[size_t(v.group)].empty();
+    if (trains_ && runs) range = observe(near, x, v, range);
     const ValueId y = like(x, "/int8");
     Node node = step(Op::kFakeQuantize, near, x, y, false);
     node.inputs.insert(node.inputs.end(), {range, kNone});
     graph_.nodes.push_back(std::move(node));
     rounded_[x] = y;
     return y;
+  }
+
+  // The range by which x is rounded: its own ends, so that nothing is cut. One value of a group makes the running
+  // range, which is deployed. Others are rounded by that, as wide as they need it; no update reads their sums.
+  ValueId observe(const Node& near, ValueId x, const StaticValue& v, ValueId range) {
+    const std::string name = v.observed ? plan_.ranges[size_t(v.group)] : range_name(v.name);
+    const bool freezes = options_.freeze_steps > 0;
+    const ValueId sum = add(name + "/sum", ElementType::kFloat32, {2}, Region::kStep);
+    const ValueId batches = add(name + "/batches", ElementType::kFloat32, {1}, Region::kStep);
+    Value used;
+    used.name = name + "/used";
+    used.dims = {2};
+    Node node = make_step(Op::kObserveRange, near, name + "/observe", {x, sum, batches}, {graph_.add(std::move(used))});
+    if (!v.observed) set_integer(node, "widen", 1);
+    if (freezes || !v.observed) node.inputs.push_back(range);
+    if (freezes) {
+      const ValueId step = add(kStepCountName, ElementType::kUint32, {1}, Region::kState);
+      graph_.values[size_t(step)].kept = Kept::kCounter;
+      node.inputs.push_back(step);
+      set_integer(node, "freeze", int(options_.freeze_steps));
+    }
+    graph_.nodes.push_back(std::move(node));
+    return graph_.nodes.back().outputs[0];
   }
 
   ValueId range_of(const StaticValue& v) {
@@ -262,79 +280,7 @@ class AddQuantizers {
   ValueId behind_ = kNone;                                   // y of the float8 layer that is being written
 };
 
-void refuse_untrainable(const Graph& graph) {
-  refuse_fits(graph);
-  for (const Node& node : graph.nodes) {
-    const Policy* policy = policy_of(graph, node);
-    if (policy == nullptr || !is_matmul(node.op)) continue;
-    const std::string place = layer_place(graph, node);
-    if (policy->quantization == Quantization::kInt4Weights && policy->block != 0)
-      throw Error(kUnsupported, place, fmt::format("int4 in groups of {} weights cannot be trained", policy->block),
-                  "train under int4, whose scales are per channel, or float32, and convert the result");
-    if (policy->quantization == Quantization::kInt8Dynamic && node.op == Op::kDense &&
-        graph.values[size_t(node.inputs[kX])].dims.size() > 2)
-      throw Error(kUnsupported, place, "a dense layer over more than 2 axes cannot be trained under int8",
-                  "train it under int8/weights or float32: --set LAYER=POLICY");
-  }
-}
-
-// Ranges are float32, and so is their gradient.
-void refuse_learned_ranges(const Graph& graph) {
-  bool any = false;
-  for (const Node& node : graph.nodes) {
-    const Policy* policy = policy_of(graph, node);
-    if (policy == nullptr || policy->quantization != Quantization::kInt8Static) continue;
-    any = true;
-    if (policy->compute == ElementType::kFloat64 || policy->variable == ElementType::kFloat64)
-      throw Error(kUsage, layer_place(graph, node), "learned ranges are float32, and this layer computes in float64",
-                  "take int8/static_from_float32, or leave --learned-ranges away for running ranges");
-  }
-  if (!any)
-    throw Error(kUsage, "--learned-ranges", "is about layers under int8/static, and there are none",
-                "add --policy int8/static_from_float32");
-}
-
 }  // namespace
-
-QuantizerPlan plan_ranges(const Graph& simplified, const Calibration* calibration, const QuantizerTraining& options) {
-  Graph folded = simplified;
-  simplify(folded);
-  QuantizerPlan plan;
-  plan.values = static_values(folded);
-  plan.ranges.resize(plan.values.groups.size());
-  plan.initial.resize(plan.values.groups.size());
-  for (size_t group = 0; group < plan.values.groups.size(); ++group) {
-    if (const std::optional<Quantizer>& fixed = plan.values.groups[group].fixed) {
-      const double scale = double(fixed->scale[0]), zero = double(fixed->zero.empty() ? 0 : fixed->zero[0]);
-      plan.initial[group] = {float(scale * (-128 - zero)), float(scale * (127 - zero))};
-      continue;
-    }
-    const StaticValue* first = nullptr;
-    bool measured = false;
-    for (const StaticValue& v : plan.values.values) {
-      if (v.group != int(group)) continue;
-      if (first == nullptr || v.observed) first = &v;
-      const ValueRange* found = calibration == nullptr ? nullptr : calibration->find(v.name);
-      if (found == nullptr) continue;
-      Range& range = plan.initial[group];
-      range = measured ? Range{std::min(range.low, found->range.low), std::max(range.high, found->range.high)}
-                       : found->range;
-      measured = true;
-    }
-    plan.ranges[group] = range_name(first->name);
-    if (options.learned_ranges && !measured)
-      throw Error(kUsage, simplified.source, first->name + " has no range from which learning could start",
-                  "give samples with --calibrate FILE, or train with running ranges");
-  }
-  return plan;
-}
-
-QuantizerPlan plan_quantizers(const Graph& simplified, const Calibration* calibration,
-                              const QuantizerTraining& options) {
-  refuse_untrainable(simplified);
-  if (options.learned_ranges) refuse_learned_ranges(simplified);
-  return plan_ranges(simplified, calibration, options);
-}
 
 void add_quantizers(Graph& graph, const QuantizerPlan& plan, const QuantizerTraining& options, bool trains) {
   AddQuantizers(graph, plan, options, trains).run();
@@ -362,10 +308,11 @@ Commit commit_quantizers(const Graph& graph, const QuantizerTraining& options) {
     if (node.op == Op::kObserveRange) {
       const std::string sum = graph.values[size_t(node.inputs[1])].name, name = sum.substr(0, sum.size() - 4);
       const auto range = std::ranges::find(graph.values, name, &Value::name);
+      if (range == graph.values.end()) continue;  // of a value whose group's range another one makes
       Node update = make_step(
           Op::kUpdateRange, Node(), name + "/update",
           {shared(node.inputs[1]), shared(node.inputs[2]), shared(ValueId(range - graph.values.begin()))}, {});
-      set_real(update, "decay", options.range_decay);
+      set_real(update, "decay", options.range_momentum);
       commit.nodes.push_back(std::move(update));
     }
     if ((node.op == Op::kFakeFloat8 || node.op == Op::kFakeFloat8Gradient) && node.inputs[1] != kNone) {

@@ -2,7 +2,8 @@
 // layer would, and gradients pass through them.
 //
 //   int8/static    fake_quantize on the weights and on every activation that the converter would give codes, over a
-//                  range that quantize_static would share among them: running (observe_range, update_range) or trained
+//                  range that quantize_static would share among them: trained, or running (observe_range,
+//                  update_range). While ranges run, training rounds by the ends of the micro-batch: nothing is cut
 //   int8/weights, int4, int8   fake_quantize on the weights, by the rule of each; int8 also on the rows of x
 //   float8         fake_float8 on x and w (E4M3), fake_float8_gradient behind y (E5M2), each with a scale, an amax
 //                  history and counters in state and the amax of the step in the step block; update_scales commits them

@@ -269,6 +269,11 @@ void UpdateSteps::finish(const Verdict& verdict) {
     graph_.outputs.push_back({graph_.values[size_t(id)].name, id, ""});
 }
 
+uint32_t resumed_steps(const Graph& graph, Optimizer kind) {
+  const SourceTraining* saved = graph.training.get();
+  return saved != nullptr && keeps(*saved, row_of(kind)) ? saved->steps : 0;
+}
+
 Graph update_program(const Differentiated& differentiated, const TrainingOptions& options, const Commit& commit) {
   Graph graph;
   graph.source = differentiated.graph.source;

@@ -11,6 +11,9 @@
 
 namespace nacre::tools {
 
+// Steps that the source's optimizer has made, where this one goes on with what it left; else 0.
+uint32_t resumed_steps(const Graph& graph, Optimizer kind);
+
 Graph update_program(const Differentiated& differentiated, const TrainingOptions& options, const Commit& commit = {});
 
 // Writes the steps of an update into a graph: for update_program, and for differentiate where every parameter is

@@ -23,12 +23,13 @@ namespace nacre::tools {
 namespace {
 
 // The reference kernel that runs `op` on a first operand of type x, best one that gives y in it too: it says which
-// types the others need.
+// types the others need. Of observe_range, whose output is float32 whatever x is, the one that has it.
 const KernelEntry* find_float_entry(Op op, ElementType x) {
   const KernelEntry* mixed = nullptr;
   for (const KernelSet* set : {&reference::kernels(), &reference::training_kernels()})
     for (const KernelEntry* entry : set->entries) {
       if (entry->op != op || entry->rounding != Rounding::kNone || entry->operands[0].element != x) continue;
+      if (op == Op::kObserveRange && entry->operand_count == 3) continue;
       if (entry->operands[entry->operand_count - 1].element == x) return entry;
       if (mixed == nullptr) mixed = entry;
     }
@@ -153,7 +154,8 @@ void PolicyPass::emit_in(Node node, ElementType type, const KernelEntry* entry) 
     const ElementType made =
         entry == nullptr ? type : entry->operands[entry->operand_count - node.outputs.size() + slot].element;
     // a cast's types are its values', not its first entry's
-    if (made != type && entry->op == node.op && node.op != Op::kCast) {
+    const bool own = made != type && node.op != Op::kCast;
+    if (entry != nullptr && entry->op == node.op && (own || node.op == Op::kObserveRange)) {
       value(y).type = made;
       continue;
     }
