@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
 
 #include "tools/base/error.h"
 #include "tools/base/progress.h"
@@ -21,6 +24,9 @@ struct Collected {
   uint64_t elements = 0;
   Histogram histogram;
   Tails tails;
+  ValueId value = kNone;
+  std::optional<std::string> infinite;  // where -inf stands first
+  std::optional<float> low, high;       // of masks: beyond, a softmax uses nothing
 
   bool needs_histogram() const { return method == RangeMethod::kMse || method == RangeMethod::kEntropy; }
   bool needs_second_run() const { return needs_histogram() || method == RangeMethod::kPercentile; }
@@ -34,20 +40,31 @@ void check_options(const CalibrationOptions& options) {
     throw Error(kUsage, "--range-decay", fmt::format("{} is not in [0, 1)", options.decay));
 }
 
+// Of the finite elements; 0 where there is none.
+Range finite_range_of(std::span<const float> x) {
+  Range range = {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
+  for (const float v : x)
+    if (std::isfinite(v)) range = {std::min(range.low, v), std::max(range.high, v)};
+  return range.low <= range.high ? range : Range{};
+}
+
 class Calibrator {
  public:
   Calibrator(const Graph& graph, const Samples& samples, const CalibrationOptions& options)
-      : graph_(graph), samples_(samples), options_(options), network_(graph), moments_(graph, options.fitted) {}
+      : graph_(graph), samples_(samples), options_(options), network_(graph), moments_(graph, options.fitted),
+        masks_(graph) {}
 
   Calibration run() {
     choose_methods();
     first_run();
+    apply_masks();
     if (std::ranges::any_of(collected_, &Collected::needs_second_run)) second_run();
     Calibration calibration;
     calibration.samples = samples_.count;
     for (size_t i = 0; i < collected_.size(); ++i)
       calibration.ranges.emplace(network_.taps()[i].name, result(collected_[i]));
     calibration.moments = moments_.result();
+    calibration.masks = std::move(limits_);
     return calibration;
   }
 
@@ -55,19 +72,56 @@ class Calibrator {
   void choose_methods() {
     const MethodRules rules(graph_, options_);
     collected_.resize(network_.taps().size());
+    std::map<std::string, ValueId> ids;
+    for (size_t id = 0; id < graph_.values.size(); ++id) ids.emplace(graph_.values[id].name, ValueId(id));
     for (size_t i = 0; i < collected_.size(); ++i) {
       const std::string name = matched_name(network_.taps()[i]);
       collected_[i].method = name.empty() ? options_.method : rules.method(name);
+      if (const auto found = ids.find(network_.taps()[i].name); found != ids.end()) collected_[i].value = found->second;
     }
   }
 
   void first_run() {
     each_sample("calibrate", [&](size_t i, int64_t sample, std::span<const float> x) {
-      check_finite(network_.taps()[i], sample, x);
-      collected_[i].samples.push_back(range_of(x));
-      collected_[i].elements += x.size();
+      Collected& c = collected_[i];
+      check_finite(network_.taps()[i], sample, x, c);
+      c.samples.push_back(c.infinite ? finite_range_of(x) : range_of(x));
+      c.elements += x.size();
+      masks_.add_rows(c.value, x);
       moments_.add(network_.taps()[i].name, x);
     });
+  }
+
+  void apply_masks() {
+    std::map<ValueId, Range> ranges;
+    for (const Collected& c : collected_) {
+      Range range = min_max_range(c.samples);
+      if (c.infinite) range.low = -std::numeric_limits<float>::infinity();
+      ranges.emplace(c.value, range);
+    }
+    limits_ = masks_.limits(ranges);
+    for (size_t i = 0; i < collected_.size(); ++i) {
+      Collected& c = collected_[i];
+      const std::string& name = network_.taps()[i].name;
+      if (const auto found = limits_.low.find(name); found != limits_.low.end()) c.low = found->second;
+      if (const auto found = limits_.high.find(name); found != limits_.high.end()) c.high = found->second;
+      if (c.infinite && !c.low && !masks_.only_masks(c.value)) refuse(network_.taps()[i], *c.infinite);
+      for (Range& sample : c.samples) {
+        if (c.low) sample = {std::max(sample.low, *c.low), std::max(sample.high, *c.low)};
+        if (c.high) sample = {std::min(sample.low, *c.high), std::min(sample.high, *c.high)};
+      }
+    }
+  }
+
+  // Without what is masked, or with that at its limit.
+  std::span<const float> within_limits(const Collected& c, std::span<const float> x, bool clamped) {
+    if (!c.low && !c.high) return x;
+    within_.clear();
+    for (const float v : x) {
+      const float kept = c.low ? std::max(v, *c.low) : std::min(v, *c.high);
+      if (clamped || kept == v) within_.push_back(kept);
+    }
+    return within_;
   }
 
   void second_run() {
@@ -76,8 +130,9 @@ class Calibrator {
       if (c.method == RangeMethod::kPercentile) c.tails = Tails(options_.percentile, c.elements);
     }
     each_sample("calibrate, second run", [&](size_t i, int64_t, std::span<const float> x) {
-      if (collected_[i].needs_histogram()) collected_[i].histogram.add(x);
-      if (collected_[i].method == RangeMethod::kPercentile) collected_[i].tails.add(x);
+      Collected& c = collected_[i];
+      if (c.needs_histogram()) c.histogram.add(within_limits(c, x, false));
+      if (c.method == RangeMethod::kPercentile) c.tails.add(within_limits(c, x, true));
     });
   }
 
@@ -91,12 +146,19 @@ class Calibrator {
     }
   }
 
-  void check_finite(const FloatNetwork::Tap& tap, int64_t sample, std::span<const float> x) const {
-    const auto bad = std::ranges::find_if(x, [](float v) { return !std::isfinite(v); });
-    if (bad == x.end()) return;
+  void check_finite(const FloatNetwork::Tap& tap, int64_t sample, std::span<const float> x, Collected& c) const {
+    const bool mask = c.value != kNone && masks_.may_be_infinite(c.value);
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (std::isfinite(x[i])) continue;
+      const std::string what = fmt::format("{} has {} at element {} for sample {}", tap.name, x[i], i, sample + 1);
+      if (!mask || !(x[i] < 0)) refuse(tap, what);
+      if (!c.infinite) c.infinite = what;
+    }
+  }
+
+  [[noreturn]] void refuse(const FloatNetwork::Tap& tap, const std::string& what) const {
     const std::string layer = tap.layer == kNone ? "" : graph_.layers[size_t(tap.layer)].name;
-    throw Error(kBadInput, graph_.source + (layer.empty() ? "" : ": " + layer),
-                fmt::format("{} has {} at element {} for sample {}", tap.name, *bad, bad - x.begin(), sample + 1),
+    throw Error(kBadInput, graph_.source + (layer.empty() ? "" : ": " + layer), what,
                 "no range holds that: look at the sample, and at this layer's weights");
   }
 
@@ -114,7 +176,15 @@ class Calibrator {
     return found;
   }
 
+  // A method may cut ends off; those of masks are where they are.
   Range find(const Collected& c) const {
+    Range range = found(c);
+    if (c.low) range = {*c.low, std::max(range.high, *c.low)};
+    if (c.high) range = {std::min(range.low, *c.high), *c.high};
+    return range;
+  }
+
+  Range found(const Collected& c) const {
     const Range observed = min_max_range(c.samples);
     switch (c.method) {
       case RangeMethod::kMovingAverage: return moving_average_range(c.samples, options_.decay);
@@ -131,6 +201,9 @@ class Calibrator {
   FloatNetwork network_;
   MomentCollector moments_;
   std::vector<Collected> collected_;  // as network_.taps()
+  SoftmaxMasks masks_;
+  MaskLimits limits_;
+  std::vector<float> within_;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "tools/calibration/range_method.h"
 #include "tools/calibration/samples.h"
+#include "tools/calibration/softmax_masks.h"
 
 namespace nacre::tools {
 
@@ -38,6 +39,7 @@ struct Calibration {
   std::map<std::string, ValueRange> ranges;                            // by the value's name
   std::map<std::string, std::shared_ptr<const InputMoments>> moments;  // by the name of the matmul's output
   int64_t samples = 0;
+  MaskLimits masks;  // ranges of the activations in it hold already
 
   const ValueRange* find(const std::string& value) const {
     const auto found = ranges.find(value);
@@ -45,7 +47,7 @@ struct Calibration {
   }
 };
 
-// Refuses activations that are not finite, by value, layer and sample.
+// Refuses activations that are not finite, by value, layer and sample; -inf is no such one in a mask of a softmax.
 Calibration calibrate(const Graph& simplified, const Samples& samples, const CalibrationOptions& options = {});
 
 }  // namespace nacre::tools

@@ -34,7 +34,8 @@ class StaticPass {
       if (!coded_[i]) continue;
       Node node = graph_.nodes[i];
       if (static_form(node.op) == StaticForm::kMatmul) code_matmul(graph_, node, options_.dense_per_channel);
-      else code_operands(graph_, node);
+      else code_operands(graph_, node, recorded_name(node.outputs[0]),
+                         calibration_ == nullptr ? nullptr : &calibration_->masks);
       graph_.nodes[i] = std::move(node);
     }
     remove_dead_values(graph_, {});
@@ -231,9 +232,13 @@ class StaticPass {
     }
   }
 
-  Range calibrated(ValueId id) {
+  const std::string& recorded_name(ValueId id) {
     const auto origin = origins_.find(id);
-    const std::string& name = origin == origins_.end() ? value(id).name : origin->second;
+    return origin == origins_.end() ? value(id).name : origin->second;
+  }
+
+  Range calibrated(ValueId id) {
+    const std::string& name = recorded_name(id);
     if (const ValueRange* found = calibration_->find(name)) return found->range;
     throw Error(kFailed, graph_.source, "no range was recorded for " + name, "calibrate this network, after simplify");
   }

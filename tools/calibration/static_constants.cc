@@ -24,9 +24,11 @@ bool has(const Node& node, size_t slot) { return slot < node.inputs.size() && no
 // Codes of the source, or constants that this pass has coded already.
 bool is_coded(const Value& v) { return v.stored != ElementType::kFloat32 && v.quantizer.has_value(); }
 
-std::vector<float> finite_reals(const Graph& graph, const Node& node, size_t slot) {
+std::vector<float> finite_reals(const Graph& graph, const Node& node, size_t slot, const Range* limits = nullptr) {
   const Value& v = value_of(graph, node, slot);
   std::vector<float> x = reals(v);
+  for (float& number : x)
+    if (limits != nullptr && !std::isnan(number)) number = std::clamp(number, limits->low, limits->high);
   for (size_t i = 0; i < x.size(); ++i)
     if (!std::isfinite(x[i]))
       throw Error(kBadInput, layer_place(graph, node),
@@ -107,10 +109,14 @@ void code_matmul(Graph& graph, Node& node, bool dense_per_channel) {
   if (has(node, kBias)) code_bias(graph, node, quantizer, x_scale, bias);
 }
 
-void code_operands(Graph& graph, Node& node) {
+void code_operands(Graph& graph, Node& node, const std::string& output, const MaskLimits* masks) {
   for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
     if (!has(node, slot) || !value_of(graph, node, slot).constant() || is_coded(value_of(graph, node, slot))) continue;
-    const std::vector<float> x = finite_reals(graph, node, slot);
+    const Range* limits = nullptr;
+    if (masks != nullptr)
+      if (const auto found = masks->operands.find({output, int(slot)}); found != masks->operands.end())
+        limits = &found->second;
+    const std::vector<float> x = finite_reals(graph, node, slot, limits);
     Quantizer quantizer = value_of(graph, node, slot).quantizer.value_or(quantizer_of_range(range_of(x)));
     if (node.op == Op::kConcat) quantizer = *graph.values[size_t(node.outputs[0])].quantizer;
     store(graph, node, slot, asymmetric_codes(x, quantizer), quantizer, ElementType::kInt8);

@@ -85,7 +85,7 @@ std::string layer_place(const Graph& graph, const Node& node) {
 }
 
 StaticPlan::StaticPlan(Graph& graph)
-    : graph_(graph), writer_(graph.values.size(), -1), readers_(graph.values.size()),
+    : graph_(graph), masks_(graph), writer_(graph.values.size(), -1), readers_(graph.values.size()),
       output_(graph.values.size(), false), coded_(graph.nodes.size(), false), bare_(graph.values.size(), false) {
   for (const Binding& b : graph.outputs) output_[size_t(b.value)] = true;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -131,6 +131,7 @@ bool StaticPlan::follows_codes(const Node& node) const {
 std::string StaticPlan::refusal(const Node& node) const {
   const StaticForm form = static_form(node.op);
   if (form == StaticForm::kReal) return "it has no integer form";
+  if (masks_.only_masks(node.outputs[0])) return "it makes a mask of softmax, whose numbers no code is for";
   const auto value = [&](ValueId id) -> const Value& { return graph_.values[size_t(id)]; };
   for (const ValueId id : node.inputs)
     if (id != kNone && value(id).type != ElementType::kFloat32 && !value(id).constant())

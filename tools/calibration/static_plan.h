@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/calibration/softmax_masks.h"
 #include "tools/graph/graph.h"
 
 namespace nacre::tools {
@@ -40,6 +41,7 @@ class StaticPlan {
   bool melts(const Node& clamp) const;
 
   const Graph& graph_;
+  const SoftmaxMasks masks_;
   std::vector<int> writer_;
   std::vector<std::vector<int>> readers_;
   std::vector<bool> output_, coded_, bare_;

@@ -12,15 +12,14 @@
 #include "tools/base/names.h"
 #include "tools/base/print.h"
 #include "tools/base/table.h"
-#include "tools/base/version.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/commands/check.h"
-#include "tools/commands/described_inputs.h"
 #include "tools/commands/place_option.h"
 #include "tools/commands/place_table.h"
 #include "tools/compile/compile.h"
 #include "tools/compile/training.h"
 #include "tools/differentiate/parameters.h"
+#include "tools/evaluate/damaged_layers.h"
 #include "tools/evaluate/training_memory.h"
 #include "tools/evaluate/tried_places.h"
 #include "tools/files/atomic_file.h"
@@ -33,6 +32,7 @@
 #include "tools/model/writer.h"
 #include "tools/passes/plan_memory.h"
 #include "tools/policies/write_keras_json.h"
+#include "tools/report/kept_weights.h"
 
 namespace nacre::tools {
 namespace {
@@ -42,6 +42,9 @@ struct Work {
   const ConvertOptions& options;
   CompileOptions compiling;
   Calibration calibration;
+  std::optional<Graph> calibrated;  // the network that the samples below ran through, for ranges
+  Samples few = {};                 // of them
+  std::vector<DamagedLayer> damaged = {};
   std::vector<RewriteDecision> decisions;
   Json explained;            // what --explain prints: a text, or with --json an object
   PolicyOutput policy_file;  // of --emit-policy; path "": none
@@ -88,8 +91,12 @@ void measure_ranges(Work& work, const Graph& graph) {
   if (work.options.training.loss.empty()) options.fitted = fitted_by(graph, work.compiling.policies);
   SampleOptions sampling = arguments.samples;
   sampling.may_be_equal = !any_policy(graph, work.compiling.policies, reads_ranges);
-  work.calibration = calibrate(graph, read_samples(graph, arguments.data, sampling), options);
+  Samples samples = read_samples(graph, arguments.data, sampling);
+  work.calibration = calibrate(graph, samples, options);
   work.compiling.calibration = &work.calibration;
+  if (sampling.may_be_equal || !work.options.training.loss.empty()) return;
+  work.calibrated = graph;
+  work.few = std::move(samples);
 }
 
 // The passes of the converter; those after simplify are compile()'s.
@@ -156,7 +163,8 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
   print(fallbacks_text(made.gradients.fallbacks));
 }
 
-void print_summary(const ConvertOptions& options, const Graph& graph, const Statistics& s, const Sizes& sizes) {
+void print_summary(const ConvertOptions& options, const Graph& graph, const LoadedModel& model, const Sizes& sizes) {
+  const Statistics s = statistics(model, 0);
   print_head(options);
   print(fmt::format("  layers   {} ({} steps)\n", s.layers, s.steps));
   print(fmt::format("  MACs     {}{}\n", grouped(s.multiply_accumulates),
@@ -171,6 +179,7 @@ void print_summary(const ConvertOptions& options, const Graph& graph, const Stat
   if (options.golden > 0) print(fmt::format("  golden   {}\n", counted(options.golden, "pair")));
   print(fmt::format("  file     {} bytes\n", grouped(s.file_bytes)));
   print(fallbacks_text(graph.fallbacks));
+  print(kept_weights_text(kept_weights(model, 0), widened_weights(graph)));
 }
 
 void print_summary_json(const Work& work, const Graph& graph, const Statistics& s, const LoadedModel& model) {
@@ -193,9 +202,12 @@ void print_summary_json(const Work& work, const Graph& graph, const Statistics& 
                   {"file_bytes", s.file_bytes},
                   {"golden", options.golden},
                   {"fallbacks", graph.fallbacks},
+                  {"kept_weights", kept_weights(model, 0)},
+                  {"widened_weights", widened_weights(graph)},
                   {"log", log_json(graph.log)},
                   {"metadata", metadata}};
   if (work.explained.is_object()) summary["rewrite"] = work.explained;
+  for (const auto& [layer, db] : work.damaged) summary["damaged_layers"].push_back({{"layer", layer}, {"sqnr_db", db}});
   if (graph.patches) summary["patches"] = patches_json(graph, work.compiling.target);
   if (work.tried) summary["tune"] = places_json(graph, *work.tried);
   print_json(summary);
@@ -222,6 +234,18 @@ void require_output(const ConvertOptions& options) {
 
 std::span<const uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// What codes leave little of is said, layer by layer.
+void judge_codes(Work& work, const LoadedModel& model) {
+  if (!work.calibrated) return;
+  constexpr size_t kMost = 5;
+  work.damaged = damaged_layers(*work.calibrated, model, work.few, work.calibration);
+  for (size_t i = 0; i < std::min(kMost, work.damaged.size()); ++i)
+    note(fmt::format("policy: {0}: int8/static is {1:.1f} dB from its float32 values, below {2:.0f}: --set {0}=float32",
+                     work.damaged[i].layer, work.damaged[i].sqnr_db, kDamageBound));
+  if (work.damaged.size() > kMost)
+    note(fmt::format("policy: and {} more, which nacre compare lists", counted(work.damaged.size() - kMost, "layer")));
 }
 
 // By step, and where they were measured what was found.
@@ -265,12 +289,12 @@ void write(Work& work, Graph& graph) {
   }
   const LoadedModel model(bytes, options.network, kReportDefect);
   const Sizes sizes = measure(model, 0);
+  judge_codes(work, model);
   std::vector<WholeFile> beside;
   if (!work.policy.empty()) beside.push_back({work.policy_file.path, bytes_of(work.policy)});
   write_checked(options.model, bytes, options.network, beside);
-  const Statistics s = statistics(model, 0);
-  if (options.json) return print_summary_json(work, graph, s, model);
-  print_summary(options, graph, s, sizes);
+  if (options.json) return print_summary_json(work, graph, statistics(model, 0), model);
+  print_summary(options, graph, model, sizes);
   if (work.tried) print("\n" + places_table(graph, *work.tried, terminal_width()));
 }
 
@@ -319,32 +343,9 @@ void write_training(const Work& work, Graph& graph) {
 
 }  // namespace
 
-void add_metadata(Graph& graph, const ConvertOptions& options) {
-  graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
-  graph.metadata.emplace_back("converter_options", options_text(options));
-  graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));
-  if (graph.patches) graph.metadata.emplace_back("patches", patches_text(*graph.patches));
-  std::string fallbacks;
-  for (const std::string& line : graph.fallbacks) fallbacks += line + "\n";
-  if (!fallbacks.empty()) graph.metadata.emplace_back("fallbacks", fallbacks);
-  describe_inputs(graph, options.labels, options.normalize);
-  std::ranges::sort(graph.metadata);
-}
-
-PolicyOutput policy_output(const std::string& value) {
-  constexpr std::string_view kKeras = "keras";
-  if (!value.starts_with(kKeras) || (value.size() > kKeras.size() && value[kKeras.size()] != '=')) return {value};
-  if (value.size() <= kKeras.size() + 1)
-    throw Error(kUsage, "--emit-policy " + value, "names no file",
-                "write --emit-policy keras=FILE, or ./keras for a file of that name");
-  return {value.substr(kKeras.size() + 1), true};
-}
-
-std::vector<std::string> kept_rewrites() { return {"division", "gelu", "bias"}; }
-
 std::vector<std::string> pass_names() {
   const ConvertOptions none;
-  Work work{none, {}, {}, {}, {}, {}, {}, {}, {}};
+  Work work{none, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
   std::vector<std::string> names;
   for (const NamedPass& pass : passes(work)) names.emplace_back(pass.name);
   return names;
@@ -352,7 +353,7 @@ std::vector<std::string> pass_names() {
 
 void convert(const ConvertOptions& options) {
   require_output(options);
-  Work work{options, {}, {}, {}, {}, {}, {}, {}, {}};
+  Work work{options, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
   if (!options.emit_policy.empty()) {
     work.policy_file = policy_output(options.emit_policy);
     require_directory_of(work.policy_file.path);

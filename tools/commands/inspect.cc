@@ -14,6 +14,7 @@
 #include "tools/model/step_kernels.h"
 #include "tools/report/gpu_report.h"
 #include "tools/report/graph_page.h"
+#include "tools/report/kept_weights.h"
 #include "tools/report/picture.h"
 #include "tools/report/report_json.h"
 #include "tools/report/report_text.h"
@@ -83,6 +84,7 @@ void inspect(const InspectOptions& options) {
     if (options.steps) print("\n" + steps_text(report, width));
   }
   if (estimate) print("\n" + gpu_text(*estimate, width) + "\n");
+  print(kept_weights_text(kept_weights(model, 0), {}));
   print_model(model);
   if (!options.svg.empty()) print(fmt::format("picture -> {}\n", escaped(options.svg)));
   if (!options.html.empty()) print(fmt::format("page -> {}\n", escaped(options.html)));

@@ -9,6 +9,7 @@
 #include "tools/differentiate/adapters.h"
 #include "tools/differentiate/quantizer_names.h"
 #include "tools/differentiate/training_quantizers.h"
+#include "tools/passes/passes.h"
 
 namespace nacre::tools {
 namespace {
@@ -31,6 +32,23 @@ float amax_of(float scale, const Policy& policy) {
   return near;
 }
 
+// Masks have no range of their own in training: theirs follow from those of the scores.
+void find_masks(const Graph& folded, Calibration& calibration) {
+  SoftmaxMasks masks(folded);
+  std::map<ValueId, Range> ranges;
+  for (size_t id = 0; id < folded.values.size(); ++id) {
+    const ValueRange* found = calibration.find(folded.values[id].name);
+    if (found == nullptr) continue;
+    ranges.emplace(ValueId(id), found->range);
+    if (masks.is_scores(ValueId(id))) masks.set_lowest(ValueId(id), found->range.low);
+  }
+  calibration.masks = masks.limits(ranges);
+  for (const auto& [name, low] : calibration.masks.low)
+    if (calibration.find(name) == nullptr) calibration.ranges[name].range = {low, 0};
+  for (const auto& [name, high] : calibration.masks.high)
+    if (calibration.find(name) == nullptr) calibration.ranges[name].range = {0, high};
+}
+
 }  // namespace
 
 Calibration trained_calibration(const Graph& simplified, const LoadedModel& model, std::span<const std::byte> state) {
@@ -47,6 +65,9 @@ Calibration trained_calibration(const Graph& simplified, const LoadedModel& mode
   for (const StaticValue& v : plan.values.values)
     if (const auto range = found.find(plan.ranges[size_t(v.group)]); range != found.end())
       calibration.ranges[v.name].range = {range->second[0], range->second[1]};
+  Graph folded = simplified;
+  simplify(folded);
+  find_masks(folded, calibration);
   for (const Node& node : simplified.nodes) {
     const Policy* policy = policy_of(simplified, node);
     if (policy == nullptr || policy->quantization != Quantization::kFloat8 || !is_matmul(node.op)) continue;

@@ -15,6 +15,7 @@
 #include "tools/calibration/static_plan.h"
 #include "tools/differentiate/adapters.h"
 #include "tools/differentiate/differentiate.h"
+#include "tools/differentiate/masked_scores.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/quantizer_names.h"
 #include "tools/graph/operands.h"
@@ -32,7 +33,7 @@ std::shared_ptr<const std::vector<uint8_t>> bytes_of(std::span<const float> x) {
 class AddQuantizers {
  public:
   AddQuantizers(Graph& graph, const QuantizerPlan& plan, const QuantizerTraining& options, bool trains)
-      : graph_(graph), plan_(plan), options_(options), trains_(trains) {
+      : graph_(graph), plan_(plan), options_(options), trains_(trains), masks_(graph) {
     for (const StaticValue& v : plan.values.values) static_.emplace(v.name, &v);
   }
 
@@ -98,7 +99,7 @@ class AddQuantizers {
 
   // What `node` reads for `id`.
   ValueId read(const Node& node, ValueId id) {
-    if (id == kNone) return id;
+    if (id == kNone || masks_.only_masks(id)) return id;
     const StaticValue* v = static_of(id);
     if (v == nullptr || v->moved) return id;
     if (node.op == Op::kConcat && is_static(node) && static_of(node.outputs[0]) != nullptr &&
@@ -121,16 +122,16 @@ class AddQuantizers {
     round_activation(node, y, *v);
   }
 
-  ValueId round_activation(const Node& near, ValueId x, const StaticValue& v) {
+  ValueId round_activation(const Node& near, ValueId whole, const StaticValue& v) {
+    const ValueId x = masks_.holds_mask(whole) ? add_unmasked(graph_, near, whole) : whole;
     ValueId range = range_of(v);
     const bool runs = !options_.learned_ranges && !plan_.ranges[size_t(v.group)].empty();
     if (trains_ && runs) range = observe(near, x, v, range);
-    const ValueId y = like(x, "/int8");
+    const ValueId y = like(whole, "/int8");
     Node node = step(Op::kFakeQuantize, near, x, y, false);
     node.inputs.insert(node.inputs.end(), {range, kNone});
     graph_.nodes.push_back(std::move(node));
-    rounded_[x] = y;
-    return y;
+    return rounded_[whole] = y;
   }
 
   // The range by which x is rounded: its own ends, so that nothing is cut. One value of a group makes the running
@@ -172,8 +173,6 @@ class AddQuantizers {
     fixed_.emplace(v.group, id);
     return id;
   }
-
-  // ---- Operands of a layer ----
 
   void quantize_layer(Node& node, const Policy& policy) {
     const Value& w = value(node.inputs[kW]);
@@ -273,6 +272,7 @@ class AddQuantizers {
   const QuantizerPlan& plan_;
   const QuantizerTraining& options_;
   const bool trains_;
+  const SoftmaxMasks masks_;
   std::map<std::string, const StaticValue*> static_;
   std::map<ValueId, ValueId> rounded_;                       // by the value that was rounded
   std::map<std::pair<ValueId, uint32_t>, ValueId> weights_;  // by weights and rule

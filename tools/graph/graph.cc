@@ -172,6 +172,7 @@ Node make_step(Op op, const Node& near, const std::string& name, std::vector<Val
   node.op = op;
   node.name = name;
   node.layer = near.layer;
+  node.wide = near.wide;
   node.inputs = std::move(inputs);
   node.outputs = std::move(outputs);
   return node;

@@ -68,6 +68,9 @@ struct Value {
   bool fixed = false;
   bool frozen = false;    // variables of a layer that the source does not train, statistics too
   bool variable = false;  // constants that the source itself calls variables: parameters of whichever step reads them
+  // Of a constant: the narrower type of its numbers in the source's file, where that is no policy's doing; no part of
+  // text.
+  ElementType source_type = ElementType::kNone;
   // max |x| per calibration sample, oldest first: what fills a float8 history; of weights what the source made their
   // scale of
   std::vector<float> amaxes = {};
@@ -115,6 +118,8 @@ struct Node {
   ValueId guard = kNone;                                  // one uint32: where it is 0 the node has no effect
   std::shared_ptr<const InputMoments> moments = nullptr;  // where the policy of the layer fits weights; no part of text
   float x_amax = 0;  // of a matmul of a float8 layer: what the source made its input's scale of; no part of text
+  // Under a policy that computes in 16 bits the node computes in float32, and so does its gradient: its source does.
+  bool wide = false;
 };
 
 // A layer of the source file: what policies, reports and errors speak of. Steps keep it through every pass.

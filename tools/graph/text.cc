@@ -250,6 +250,7 @@ std::string node_line(const Graph& graph, const Node& node) {
   if (node.layer >= 0 && size_t(node.layer) < graph.layers.size())
     out += " layer=" + quoted(graph.layers[size_t(node.layer)].name);
   if (node.guard != kNone) out += " guard=" + reference(graph, node.guard);
+  if (node.wide) out += " wide=1";
   return out;
 }
 

@@ -271,6 +271,7 @@ class Parser {
     if (key == "guard") node.guard = reference(line);
     else if (key == "rounding") node.rounding = line.one_of<Rounding>("a rounding");
     else if (key == "name") node.name = line.string();
+    else if (key == "wide") node.wide = line.number<uint8_t>() != 0;
     else if (key == "layer") node.layer = layer_of(line, line.string());
     else if (key == "words") put_words(line, node, line.list<uint32_t>(), first);
     else return false;

@@ -11,6 +11,7 @@
 #include "tools/base/error.h"
 #include "tools/base/print.h"
 #include "tools/files/input_file.h"
+#include "tools/importers/float32_norms.h"
 #include "tools/importers/ignored_settings.h"
 #include "tools/importers/keras_files.h"
 #include "tools/importers/varint.h"
@@ -126,6 +127,11 @@ Graph import_bytes(std::span<const uint8_t> bytes, const std::string& path, cons
   refuse_format(bytes, path);
 }
 
+SourceLanguage language_of(Format format) {
+  if (format == Format::kTflite) return SourceLanguage::kTflite;
+  return format == Format::kOnnx ? SourceLanguage::kOnnx : SourceLanguage::kKeras;
+}
+
 std::string one_line(const std::string& name) {
   std::string text = printable(name);
   std::replace(text.begin(), text.end(), '\n', '?');
@@ -189,6 +195,7 @@ Graph import_network(std::span<const uint8_t> bytes, const std::string& path, co
   if (!options.unfreeze.empty() && std::ranges::find(graph.metadata, keras) == graph.metadata.end())
     throw Error(kUsage, "--unfreeze", "is about layers that a file freezes, which only Keras files say",
                 "leave it away: --train-layers says what trains");
+  find_float32_norms(graph, language_of(sniff(bytes)));
   make_names_printable(graph);
   require_names(graph);
   return graph;

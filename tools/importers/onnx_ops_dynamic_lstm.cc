@@ -35,7 +35,12 @@ void dynamic_quantize_lstm(Import& import, const Source& source) {
                               weights_of(f, source, kR, kRScale, kRZero)};
   for (int input = kB; input <= kPeepholes; ++input) inputs.push_back(source.given(input) ? f.input(input) : "");
   for (const Term& y : f.several_like_node("LSTM", inputs, 3)) f.give(y);
+  const size_t before = import.graph().nodes.size();
   f.run();
+  for (size_t i = before; i < import.graph().nodes.size(); ++i)
+    for (const ValueId id : import.graph().nodes[i].inputs)
+      if (id != kNone && import.value(id).constant() && import.value(id).dims.size() > 1)
+        import.graph().values[size_t(id)].source_type = ElementType::kInt8;
   import.log("its weights are codes; x and h are not rounded to 8 bits");
 }
 

@@ -316,7 +316,9 @@ bool is_other_real(ElementType type) {
 
 Value as_float32(Value value) {
   if (!is_other_real(value.stored)) return value;
-  return make_constant(value.name, ElementType::kFloat32, value.dims, reals(value));
+  Value wide = make_constant(value.name, ElementType::kFloat32, value.dims, reals(value));
+  if (value.stored != ElementType::kFloat64) wide.source_type = value.stored;
+  return wide;
 }
 
 Value rounded(Value value, ElementType type) {

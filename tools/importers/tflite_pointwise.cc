@@ -228,6 +228,7 @@ void convert_dequantize(Importer& importer, Operation& op) {
   y.dims = x.dims;
   const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
   y.data = std::make_shared<const std::vector<uint8_t>>(bytes, bytes + data.size() * sizeof(float));
+  y.source_type = x.stored;
   importer.define(op, std::move(y));
 }
 

@@ -188,6 +188,7 @@ void PolicyPass::run() {
   add_uint8_borders();
   let_quantizers_travel();
   integer_products_ = integer_products(*this);
+  find_wide_values();
   const std::vector<Node> nodes = std::move(graph_.nodes);
   graph_.nodes.clear();
   for (Node node : nodes) {

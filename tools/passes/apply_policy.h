@@ -56,7 +56,8 @@ class PolicyPass {
   }
   // float32, float16, bfloat16 or float64: what the layer of this node computes in.
   ElementType compute(const Node& node) const {
-    return asked(node) || is_float_type(policy(node).compute) ? policy(node).compute : ElementType::kFloat32;
+    const bool named = asked(node) || is_float_type(policy(node).compute);
+    return named && !(node.wide && narrow(policy(node).compute)) ? policy(node).compute : ElementType::kFloat32;
   }
 
   // Adds a step. Its layer's record is filled by the first step of the strongest numeric class.
@@ -129,6 +130,7 @@ class PolicyPass {
   void convert(const Node& node);
   void real(Node node);
   ElementType step_type(const Node& node) const;
+  void find_wide_values();
   std::vector<ElementType> kept_types(const Node& node, ValueId y, ElementType type) const;
   ValueId decoded(const Node& reader, ValueId id);
   ValueId constant_in(const Node& reader, ValueId id, ElementType type);
@@ -152,6 +154,7 @@ class PolicyPass {
   std::map<ValueId, ValueId> widened_;  // what casts of the source that lose nothing give: what they read
   // rounded to a variable's and a compute type
   std::map<std::tuple<ValueId, ElementType, ElementType>, ValueId> constants_;
+  std::set<ValueId> wide_;  // written and read by wide nodes alone: no layer's output type rounds them
   std::map<int, int> recorded_;  // layer -> numeric class of the recorded step
   std::vector<std::string> problems_;
   std::map<ValueId, Quantizer> integer_products_;  // what integer loops over time take

@@ -132,13 +132,28 @@ void PolicyPass::real(Node node) {
   emit_in(std::move(node), type, entry);
 }
 
+// From the last node to the first: what only moves a value passes it on.
+void PolicyPass::find_wide_values() {
+  std::vector<bool> read(graph_.values.size()), rounded(graph_.values.size());
+  for (const Binding& b : graph_.outputs) rounded[size_t(b.value)] = true;
+  for (size_t i = graph_.nodes.size(); i-- > 0;) {
+    const Node& node = graph_.nodes[i];
+    const bool moves = find_rule(node.op)->numerics == Numerics::kMove;
+    for (const ValueId y : node.outputs)
+      if (node.wide && read[size_t(y)] && !rounded[size_t(y)]) wide_.insert(y);
+    const bool keeps = node.wide && (!moves || wide_.contains(node.outputs[0]));
+    for (const ValueId x : node.inputs)
+      if (x != kNone) read[size_t(x)] = true, rounded[size_t(x)] = rounded[size_t(x)] || !keeps;
+  }
+}
+
 // From the type in which a step makes y to the one in which y is kept, one after the other: each rounds.
 std::vector<ElementType> PolicyPass::kept_types(const Node& node, ValueId y, ElementType type) const {
   std::vector<ElementType> types = {type};
   const auto then = [&](ElementType next) {
     if (next != types.back()) types.push_back(next);
   };
-  const bool moves = find_rule(node.op)->numerics == Numerics::kMove;
+  const bool moves = find_rule(node.op)->numerics == Numerics::kMove || wide_.contains(y);
   if (!moves && asked(node) && is_float_type(policy(node).output)) then(policy(node).output);
   if (is_output(graph_, y) || (node.op == Op::kCast && !asked(node))) then(value(y).type);  // as the source has it
   return types;
@@ -272,8 +287,9 @@ ValueId PolicyPass::constant_in(const Node& reader, ValueId id, ElementType type
   const Value& v = value(id);
   const bool codes = v.quantizer && v.stored != ElementType::kFloat32;
   if (!codes && !is_float_type(v.stored)) return id;
-  const ElementType variable =
-      asked(reader) && is_float_type(policy(reader).variable) ? policy(reader).variable : ElementType::kFloat32;
+  // An epsilon or a factor that wide nodes read is no variable: 16 bits may not hold it.
+  const bool kept_in = is_float_type(policy(reader).variable) && !(reader.wide && v.elements() == 1);
+  const ElementType variable = asked(reader) && kept_in ? policy(reader).variable : ElementType::kFloat32;
   const auto key = std::tuple(id, variable, type);
   if (const auto found = constants_.find(key); found != constants_.end()) return found->second;
   const std::vector<float> kept = rounded_reals(reader, v, {variable, type});
@@ -285,6 +301,8 @@ ValueId PolicyPass::constant_in(const Node& reader, ValueId id, ElementType type
   constant.name = v.name + (type == ElementType::kFloat32 ? "/real" : std::string("/") + name_of(type));
   constant.type = constant.stored = type;
   constant.dims = v.dims;
+  if (codes && !asked(reader)) constant.source_type = v.stored;
+  if (!codes && type == v.stored) constant.source_type = v.source_type;
   constant.data = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
   const ValueId made = graph_.add(std::move(constant));
   constants_.emplace(key, made);

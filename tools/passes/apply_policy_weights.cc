@@ -248,7 +248,9 @@ class QuantizedMatmul {
       throw Error(kUsage, pass_.graph().source, node_.name + ": policy float8 needs a range for its input",
                   "give samples with --calibrate FILE, or a policy with scales found at run time (float8/current)");
     const float x_amax = amaxes.empty() ? node_.x_amax : history_amax(amaxes);
-    if (each_) return type_ == ElementType::kFloat16 ? float8_each<Float16>(x_amax) : float8_each<Bfloat16>(x_amax);
+    if (each_ && type_ == ElementType::kFloat16)
+      return float8_each<Float16>(amaxes.empty() ? x_amax : float(Float16(x_amax)));
+    if (each_) return float8_each<Bfloat16>(amaxes.empty() ? x_amax : float(Bfloat16(x_amax)));
     const auto [x_factor, x_step] = factor_and_step(x_amax);
     const auto [w_factor, w_step] = factor_and_step(weights_amax());
     const bool reciprocal = policy_.update_order != UpdateOrder::kKeras;
@@ -264,14 +266,16 @@ class QuantizedMatmul {
   }
 
   // The same with every operation rounded to the compute type T, as Keras: scales are cast to T, weights and what
-  // magnitudes are observed of are rounded to it first.
+  // magnitudes are observed of are rounded to it first. The scales of a file stay as they are.
   template <class T>
   std::string float8_each(float x_amax) {
     const bool reciprocal = policy_.update_order != UpdateOrder::kKeras;
     const std::vector<float> reals =
         pass_.codable_reals(node_, pass_.value(node_.inputs[kW]), {policy_.variable, type_});
-    const auto [x_factor, x_step] = factor_and_step(float(T(x_amax)));
-    const auto [w_factor, w_step] = factor_and_step(absmax(std::span(reals)));
+    const std::vector<float>& of_source = pass_.value(node_.inputs[kW]).amaxes;
+    const auto [x_factor, x_step] = factor_and_step(x_amax);
+    const auto [w_factor, w_step] =
+        factor_and_step(of_source.empty() ? absmax(std::span(reals)) : history_amax(of_source));
     const ValueId w =
         weights(ElementType::kFloat8E4M3, float8_codes_in<T>(reals, reciprocal ? w_factor : w_step, reciprocal));
     const ValueId real = x(type_), q = pass_.like(real, "/float8", ElementType::kFloat8E4M3);

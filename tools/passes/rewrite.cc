@@ -169,6 +169,9 @@ std::vector<RewriteDecision> rewrite_mixed(Graph& graph, const RewriteOptions& o
     decisions.push_back(decision_of(graph, p, int(n), decider, runs));
   }
   if (painted) set_policies(graph, p, deciding, options);
+  // TensorFlow's lists name the type of every step.
+  for (size_t n = 0; painted && n < graph.nodes.size(); ++n)
+    if (p.units[n].paint == Paint::kAllow) graph.nodes[n].wide = false;
   graph.log.push_back("rewrite: " + rewrite_summary(graph, options, decisions));
   return decisions;
 }

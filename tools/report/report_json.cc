@@ -6,6 +6,7 @@
 #include "tools/model/program_cost.h"
 #include "tools/model/step_kernels.h"
 #include "tools/policies/policy_name.h"
+#include "tools/report/kept_weights.h"
 
 namespace nacre::tools {
 namespace {
@@ -201,6 +202,7 @@ Json model_json(const LoadedModel& model, const std::string& target) {
           {"weight_bytes", model.weight_bytes()},
           {"metadata", metadata},
           {"golden", golden_json(model)},
+          {"kept_weights", kept_weights(model, 0)},
           {"programs", programs}};
 }
 

@@ -1,0 +1,13 @@
+// Which nodes compute in float32 whatever 16-bit type their layer's policy names: normalisations, and other operators
+// that square, as the source's own kernels do (NUMERICS.md section 14).
+#pragma once
+
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+enum class SourceLanguage : uint8_t { kKeras, kOnnx, kTflite };
+
+void find_float32_norms(Graph& graph, SourceLanguage language);
+
+}  // namespace nacre::tools

@@ -1,0 +1,22 @@
+// What a policy names and does not do: weights that are wider in the model than their layer's policy says, or than the
+// source's file has them. With bytes, one sentence each.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/graph/graph.h"
+#include "tools/model/loaded_model.h"
+
+namespace nacre::tools {
+
+// Of layers whose policy quantizes weights: tables and matrices that stay floats, for there is no form of codes.
+std::vector<std::string> kept_weights(const LoadedModel& model, uint32_t program);
+
+// `compiled`: after the last pass. What the file keeps in fewer bytes, in layers that no policy was asked for.
+std::vector<std::string> widened_weights(const Graph& compiled);
+
+// One line each under a heading; "" where there is none.
+std::string kept_weights_text(const std::vector<std::string>& kept, const std::vector<std::string>& widened);
+
+}  // namespace nacre::tools
