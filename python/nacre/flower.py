@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,9 @@ from ._tensors import Array
 from ._trainer import Trainer
 
 _LOG = logging.getLogger("flwr")
+
+# Flower sums weights as floats: of larger ones the sum is infinite, and the average 0.
+_MOST_SAMPLES = 2**53
 
 Device = Callable[[Context], tuple[Trainer, Any, Any]]
 Evaluate = Callable[[Trainer, Any, Any], Mapping[str, float]]
@@ -138,6 +142,59 @@ def _only_arrays(message: Message) -> ArrayRecord:
     return records[0]
 
 
+def _only_metrics(message: Message) -> MetricRecord:
+    records = list(message.content.metric_records.values())
+    if len(records) != 1:
+        raise updates.refused(f"metrics: the message has {len(records)} records of metrics, not one")
+    return records[0]
+
+
+def _real(value: object) -> bool:
+    """An integer too large for a float is none."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"an integer of {value.bit_length()} bits"
+    return repr(value)
+
+
+# Flower's strategies ask these of all replies alike: the names of the records, the names of the metrics, their lengths.
+Form = tuple[tuple[str, str, str], ...]  # kind and name, and the length of a metric
+_CLIENT: Form = tuple(
+    sorted(
+        [("metric", name, "number") for name in ("num-examples", "loss", "refused-steps")]
+        + [("record of metrics", "metrics", ""), ("record of arrays", "arrays", "")]
+    )
+)
+
+
+def _form(reply: Message) -> Form:
+    made: list[tuple[str, str, str]] = [("record of arrays", name, "") for name in reply.content.array_records]
+    for name, record in reply.content.metric_records.items():
+        made.append(("record of metrics", name, ""))
+        for key, value in record.items():
+            made.append(("metric", key, f"list of {len(value)}" if isinstance(value, list) else "number"))
+    return tuple(sorted(made))
+
+
+def _difference(form: Form, usual: Form) -> str:
+    """The first thing in which a reply's form is not the usual one."""
+    mine, theirs = ({(kind, name): size for kind, name, size in each} for each in (form, usual))
+    kind, name = min(key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key))
+    if (kind, name) not in theirs:
+        return f"{name}: most replies of the round have no {kind} of this name; leave it away"
+    if (kind, name) not in mine:
+        return f"{name}: the reply lacks this {kind}, which most replies of the round have; send it"
+    return f"{name}: the metric is a {mine[kind, name]}, in most replies of the round a {theirs[kind, name]}"
+
+
 def _digest(reply: Message) -> bytes:
     made = hashlib.sha256()
     if not reply.has_error():
@@ -148,7 +205,7 @@ def _digest(reply: Message) -> bytes:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A device's update that was not taken."""
+    """A device's reply that was not taken."""
 
     round: int
     node: int
@@ -156,10 +213,11 @@ class Refusal:
 
 
 class Checked(Strategy):  # type: ignore[misc, unused-ignore]
-    """A strategy of Flower's that sees only updates that are whole: names, shapes, types and values as the trainer's.
+    """A strategy of Flower's that sees only replies that are whole: names, shapes, types and values as the trainer's,
+    metrics that are finite and have the names and lengths that those of most replies have.
 
     strategy: FedAvg or any other. trainer: of the model that the devices have. most_samples: what an update may claim to
-    weigh; a larger claim is refused. Refused updates are in `refused`, and in Flower's log as a warning; the round goes
+    weigh; a larger claim is refused. Refused replies are in `refused`, and in Flower's log as a warning; the round goes
     on without them. The others reach the strategy in an order of their contents, so that its float sums do not depend on
     who answers first. An aggregate that is not whole is not taken either: the parameters stay what they were.
     """
@@ -182,7 +240,7 @@ class Checked(Strategy):  # type: ignore[misc, unused-ignore]
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        whole = [reply for reply in replies if self._whole(server_round, reply)]
+        whole = self._alike(server_round, [reply for reply in replies if self._whole(server_round, reply)])
         made, metrics = self.strategy.aggregate_train(server_round, sorted(whole, key=_digest))
         if made is None:
             return made, metrics
@@ -199,29 +257,52 @@ class Checked(Strategy):  # type: ignore[misc, unused-ignore]
         return made
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        return self.strategy.aggregate_evaluate(server_round, replies)
+        whole = [reply for reply in replies if self._whole(server_round, reply, arrays=False)]
+        return self.strategy.aggregate_evaluate(server_round, self._alike(server_round, whole))
 
-    def _whole(self, server_round: int, reply: Message) -> bool:
+    def _whole(self, server_round: int, reply: Message, arrays: bool = True) -> bool:
         if reply.has_error():  # the strategy counts and logs it
             return True
         try:
-            updates.check(_received(_only_arrays(reply)), self.wanted)
-            self._check_weight(reply)
+            if arrays:
+                updates.check(_received(_only_arrays(reply)), self.wanted)
+            self._check_metrics(_only_metrics(reply))
         except Error as error:
             self._note(server_round, reply.metadata.src_node_id, str(error))
             return False
         return True
 
-    def _check_weight(self, reply: Message) -> None:
-        """A weight that is not finite would spoil the average as a parameter does."""
+    def _check_metrics(self, metrics: MetricRecord) -> None:
+        """A weight or a metric that is not finite would spoil an average as a parameter does."""
         key = getattr(self.strategy, "weighted_by_key", "num-examples")
-        records = list(reply.content.metric_records.values())
-        weight = records[0].get(key) if len(records) == 1 else None
-        if not isinstance(weight, (int, float)) or not math.isfinite(weight) or weight <= 0:
-            raise updates.refused(f"{key}: the update weighs {weight}, which is no positive number")
+        if key not in metrics:
+            raise updates.refused(f"{key}: the reply lacks this metric, by which the update is weighed")
+        weight: Any = metrics[key]
+        if not _real(weight) or weight <= 0:
+            raise updates.refused(f"{key}: the update weighs {_shown(weight)}, which is no positive number")
+        if weight > _MOST_SAMPLES:
+            raise updates.refused(f"{key}: the update weighs {_shown(weight)}, more than 2^53, the most that is taken")
         if self.most_samples is not None and weight > self.most_samples:
             raise updates.refused(f"{key}: the update claims {weight} samples; at most {self.most_samples} are taken")
+        values: Any = metrics.items()
+        for name, value in values:
+            for each in value if isinstance(value, list) else [value]:
+                if not _real(each):
+                    raise updates.refused(f"{name}: the metric is {_shown(each)}, which is no finite number")
+
+    def _alike(self, server_round: int, replies: list[Message]) -> list[Message]:
+        """The replies of the form that most have: Flower's strategies end a round whose replies differ in it. Where
+        equally many have several, the form of nacre.flower.client goes first."""
+        count = Counter(_form(reply) for reply in replies if not reply.has_error())
+        usual = min(count, key=lambda form: (-count[form], form != _CLIENT, form), default=_CLIENT)
+        kept = []
+        for reply in replies:
+            if reply.has_error() or _form(reply) == usual:
+                kept.append(reply)
+            else:
+                self._note(server_round, reply.metadata.src_node_id, _difference(_form(reply), usual))
+        return kept
 
     def _note(self, server_round: int, node: int, sentence: str) -> None:
         self.refused.append(Refusal(server_round, node, sentence))
-        _LOG.warning("round %d: the update of node %d is refused: %s", server_round, node, sentence)
+        _LOG.warning("round %d: the reply of node %d is refused: %s", server_round, node, sentence)

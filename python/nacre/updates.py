@@ -65,7 +65,10 @@ def check(update: Mapping[str, object], wanted: Mapping[str, Array]) -> dict[str
 
 
 def _checked(name: str, value: object, mine: Array) -> Array:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError):
+        raise refused(f"{name}: its value in the update is no array; send an array of {mine.dtype}") from None
     if array.dtype != mine.dtype and array.dtype.kind not in "fiu":
         raise refused(
             f"{name}: its type in the update is {array.dtype}, which holds no real numbers; send {mine.dtype}"
@@ -134,6 +137,8 @@ def to_bytes(update: Mapping[str, Array], samples: int) -> bytes:
 
     Raises nacre.Error where a parameter has no name, or one longer than 255 bytes, or a type that is not sent so.
     """
+    if not isinstance(samples, (int, np.integer)) or not 0 <= samples < 2**32:
+        raise refused(f"samples: the update has {samples!r}, which is no number of samples from 0 to 4294967295")
     body = bytearray()
     for name, value in update.items():
         array = np.asarray(value)
@@ -153,6 +158,7 @@ def from_bytes(data: bytes) -> tuple[dict[str, Array], int]:
 
     Raises nacre.Error where the bytes are no whole update.
     """
+    data = bytes(data)
     if len(data) < _HEADER.size or data[: len(MAGIC)] != MAGIC:
         raise refused("update: these bytes do not begin as an update does, with nacreupd")
     _, version, samples, count, crc = _HEADER.unpack_from(data)
@@ -168,13 +174,17 @@ def from_bytes(data: bytes) -> tuple[dict[str, Array], int]:
             name = data[at + _ENTRY.size : at + _ENTRY.size + name_bytes].decode()
             shape = struct.unpack_from(f"<{rank}I", data, at + _ENTRY.size + name_bytes)
         except (struct.error, UnicodeDecodeError):
-            raise refused("update: it ends within a parameter, or a name is not UTF-8") from None
+            raise refused("update: it ends within a parameter, or a name is not UTF-8; send it again") from None
         at += _ENTRY.size + name_bytes + 4 * rank
         if element not in _TYPES or rank > 8:
             raise refused(f"{name}: its element type is {element} and its rank {rank}; 1, 5 and at most 8 are sent")
+        if not 0 < name_bytes < 256 or "\0" in name:
+            raise refused(f"update: a parameter's name has {name_bytes} bytes or holds a 0; names have 1 to 255 bytes")
         if name in made:
             raise refused(f"{name}: is in the update twice")
         size = math.prod(shape)
+        if size == 0 and math.prod(max(d, 1) for d in shape) > 2**60:
+            raise refused(f"{name}: its shape is {list(shape)}, which no array has")
         if size * _TYPES[element].itemsize > len(data) - at:
             raise refused(f"{name}: the update ends within its values")
         made[name] = np.frombuffer(data, _TYPES[element], size, at).reshape(shape)

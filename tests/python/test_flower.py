@@ -125,6 +125,64 @@ def test_a_strategy_sees_whole_updates_alone(trainer, strategy):
     assert checked.aggregate_train(2, wrong) == (None, None)
 
 
+def with_metrics(trainer, metrics, records=("arrays", "metrics")):
+    """A reply with these metrics beside those of nacre.flower.client; None takes one away."""
+    made = {"num-examples": 10, "loss": 1.0, "refused-steps": 0} | metrics
+    content = {records[0]: flower.arrays(trainer)} if records[0] else {}
+    content[records[1]] = MetricRecord({name: value for name, value in made.items() if value is not None})
+    return Message(RecordDict(content), dst_node_id=1, message_type="train")
+
+
+WRONG_METRICS = {
+    "x": {"x": 1.0},
+    "loss": {"loss": None},
+    "loss ": {"loss": [1.0, 2.0]},
+    "loss  ": {"loss": []},
+    "loss   ": {"loss": float("nan")},
+    "loss    ": {"loss": float("-inf")},
+    "loss     ": {"loss": 10**400},
+    "refused-steps": {"refused-steps": [0]},
+    "num-examples": {"num-examples": None},
+    "num-examples ": {"num-examples": [10]},
+    "num-examples  ": {"num-examples": -10},
+    "num-examples   ": {"num-examples": float("nan")},
+    "num-examples    ": {"num-examples": 1e308},
+    "num-examples     ": {"num-examples": 10**5000},
+}
+
+
+@pytest.mark.parametrize("name", WRONG_METRICS)
+def test_metrics_of_one_device_do_not_end_the_round(trainer, name):
+    checked = flower.Checked(FedAvg(), trainer)
+    others = [with_metrics(trainer, {}) for _ in range(2)]
+    evil = with_metrics(trainer, WRONG_METRICS[name])
+    arrays, metrics = checked.aggregate_train(1, [others[0], evil, others[1]])
+    assert arrays is not None and metrics["loss"] == 1
+    assert [each.sentence.split(":")[0] for each in checked.refused] == [name.strip()]
+    assert checked.aggregate_evaluate(1, [evil, *others])["loss"] == 1
+    assert [each.sentence.split(":")[0] for each in checked.refused] == 2 * [name.strip()]
+
+
+def test_records_of_other_names_do_not_end_the_round(trainer):
+    checked = flower.Checked(FedAvg(), trainer)
+    others = [with_metrics(trainer, {}) for _ in range(2)]
+    for records in (("weights", "metrics"), ("arrays", "numbers"), (None, "metrics")):
+        assert checked.aggregate_train(1, [with_metrics(trainer, {}, records), *others])[0] is not None
+    two = with_metrics(trainer, {})
+    two.content["more"] = MetricRecord({"loss": 1.0})
+    assert checked.aggregate_train(2, [two, *others])[0] is not None
+    assert [each.sentence.split(":")[0] for each in checked.refused] == ["arrays", "metrics", "update", "metrics"]
+
+
+def test_of_two_forms_the_one_of_the_client_is_taken(trainer):
+    for order in (0, 1):
+        checked = flower.Checked(FedAvg(), trainer)
+        replies = [with_metrics(trainer, {}), with_metrics(trainer, {"a": 1.0})]
+        _, metrics = checked.aggregate_train(1, replies[::-1] if order else replies)
+        assert set(metrics) == {"loss", "refused-steps"}
+        assert [each.sentence.split(":")[0] for each in checked.refused] == ["a"]
+
+
 def test_an_aggregate_that_is_not_whole_is_not_taken(trainer):
     class Bad(FedAvg):
         def aggregate_train(self, server_round, replies):

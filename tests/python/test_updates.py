@@ -1,5 +1,9 @@
 """Updates of federated training: what is taken, what is refused, and that nothing changes where one is."""
 
+import random
+import struct
+import zlib
+
 import numpy as np
 import pytest
 
@@ -28,6 +32,52 @@ def test_bytes_hold_what_was_sent(trainer):
     assert updates.from_bytes(updates.to_bytes({"w": np.ones(3, np.float16)}, 1))[0]["w"].dtype == np.float32
 
 
+def whole(body, count=1):
+    """An update of this body whose CRC is right."""
+    return struct.pack("<8sIIII", updates.MAGIC, 1, 1, count, zlib.crc32(body)) + body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        struct.pack("<HBB", 1, 1, 8) + b"a" + struct.pack("<8I", 0, *7 * [2**32 - 1]),
+        struct.pack("<HBB", 1, 1, 255) + b"a" + bytes(1020),
+        struct.pack("<HBB", 0, 1, 0) + bytes(4),
+        struct.pack("<HBB", 1, 1, 0) + b"\0" + bytes(4),
+        struct.pack("<HBB", 1, 2, 0) + b"a" + bytes(4),
+        struct.pack("<HBB", 1, 1, 0) + b"\xff" + bytes(4),
+        struct.pack("<HBB", 1, 1, 1) + b"a" + struct.pack("<I", 2**32 - 1),
+        b"",
+    ],
+)
+def test_bytes_that_are_no_update_are_one_error(body):
+    with pytest.raises(nacre.Error):
+        updates.from_bytes(whole(body))
+
+
+def test_damaged_bytes_are_an_update_or_one_error(trainer):
+    data = updates.to_bytes(trainer.parameters(), 7)
+    for cut in [*range(64), *range(64, len(data), 97)]:
+        with pytest.raises(nacre.Error):
+            updates.from_bytes(data[:cut])
+    draw = random.Random(1)
+    for _ in range(2000):
+        body = bytearray(data[24 : 24 + draw.choice((60, 400, len(data)))])
+        for _ in range(draw.randint(1, 4)):
+            body[draw.randrange(min(60, len(body)))] = draw.choice((0, 1, 4, 8, 127, 255, draw.randrange(256)))
+        try:
+            made, _ = updates.from_bytes(whole(bytes(body), draw.choice((0, 1, 2, 2**32 - 1))))
+            updates.check(made, trainer.parameters())
+        except nacre.Error as error:
+            assert error.exit_code == 3
+
+
+@pytest.mark.parametrize("samples", [-1, 2**32, 1.5, "7", None])
+def test_a_number_of_samples_that_is_none_is_refused(trainer, samples):
+    with pytest.raises(nacre.Error, match="^samples: "):
+        updates.to_bytes(trainer.parameters(), samples)
+
+
 def test_averages_of_codes_become_codes():
     wanted = {"w": np.zeros(4, np.int8)}
     assert list(updates.check({"w": np.array([0.5, 1.5, -300.0, 2.49])}, wanted)["w"]) == [0, 2, -128, 2]
@@ -50,6 +100,8 @@ def test_names_shapes_and_types_are_those_of_the_model(trainer):
         ({"fc.weight/lora_a": np.zeros((2, 127))}, "fc.weight/lora_a: its shape in the update is"),
         ({"fc.weight/lora_a": np.float32(1)}, "fc.weight/lora_a: its shape in the update is"),
         ({"fc.weight/lora_a": np.full((2, 128), "x")}, "fc.weight/lora_a: its type in the update is"),
+        ({"fc.weight/lora_a": None}, "fc.weight/lora_a: its type in the update is"),
+        ({"fc.weight/lora_a": [[1.0], [1.0, 2.0]]}, "fc.weight/lora_a: its value in the update is no array"),
     ):
         with pytest.raises(nacre.Error, match="^" + sentence):
             updates.check({**wanted, **change}, wanted)
