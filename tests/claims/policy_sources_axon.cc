@@ -116,8 +116,12 @@ const Capability kRows[] = {
     {"create_policy", "types {:f, 64}",
      [](Checks& c) { types(c, "axon(params=f64,compute=f64,output=f64)", "float64", "float64", "float64"); }},
     {"create_policy", "no option at all: {:f, 32} for each",
-     [](Checks& c) { refuses(c, {.policy = "axon()"}, "NotKeyValue", "is not KEY=TYPE"); }, Kind::kRefused,
-     "a policy that says nothing: float32 says it"},
+     [](Checks& c) { types(c, "axon()", "float32", "float32", "float32"); }},
+    {"create_policy", "types {:f, 16} and {:bf, 16}, as Elixir writes options",
+     [](Checks& c) {
+       types(c, "axon(params: {:f, 32}, compute: {:bf, 16}, output: {:f, 16})", "float32", "bfloat16", "float16");
+       types(c, "axon(params={:f, 32}, compute={:f, 16})", "float32", "float16", "float32");
+     }},
     {"create_policy of later versions", "params, compute and output default to nil: nothing is cast",
      [](Checks& c) {
        const Made made({.set = {"fc1=axon(output=bfloat16)", "fc2=axon(params=float32)"}});

@@ -100,6 +100,8 @@ const Capability kRows[] = {
        types(c, "p=bf16", "bfloat16", "bfloat16", "bfloat16");
        types(c, "jmp(o=f16)", "float32", "float32", "float16");
      }},
+    {"get_policy", "no part at all: params defaults to f32, and the others follow",
+     [](Checks& c) { types(c, "jmp()", "float32", "float32", "float32"); }},
     {"get_policy", "key == \"p\" or key == \"params\" ... \"compute\" ... \"output\"",
      [](Checks& c) { types(c, "params=float32,compute=float16,output=float32", "float32", "float16", "float32"); }},
     {"get_policy", "a dtype (e.g. 'f32' or 'half') that all components of the policy should contain",

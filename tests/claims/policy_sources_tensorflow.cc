@@ -112,10 +112,22 @@ const Capability kRows[] = {
     {"Policy.get_config", "{'name': self.name}, of class_name \"Policy\" or \"PolicyV1\"",
      [](Checks& c) {
        for (const char* name : {"Policy", "PolicyV1"})
-         refuses(c, {.file = R"({"class_name": ")" + std::string(name) + R"(", "config": {"name": "mixed_float16"}})"},
-                 "UnknownClass", "is no policy of Keras's");
-     },
-     Kind::kRefused, "files of tf.keras are not read: the name alone is one"},
+         trains_with(c,
+                     {.file = R"({"class_name": ")" + std::string(name) + R"(", "config": {"name": "mixed_float16"}})"},
+                     32768, LossScale::kDynamic);
+     }},
+    {"PolicyV1.get_config", "config['loss_scale'] = keras_loss_scale_module.serialize(self.loss_scale)",
+     [](Checks& c) {
+       const auto file = [](const std::string& scale) {
+         return Wish{.file = R"({"class_name": "PolicyV1", "config": {"name": "mixed_float16", "loss_scale": )" +
+                             scale + "}}"};
+       };
+       trains_with(c, file(R"({"class_name": "FixedLossScale", "config": {"loss_scale_value": 128}})"), 128,
+                   LossScale::kFixed);
+       trains_with(c, file(R"({"class_name": "DynamicLossScale", "config": {"initial_loss_scale": 1024.0}})"), 1024,
+                   LossScale::kDynamic);
+       trains_with(c, file("null"), 1, LossScale::kNone);
+     }},
     {"FixedLossScale.__init__", "loss_scale_value must be at least 1.",
      [](Checks& c) {
        for (const char* scale : {"0", "0.5", "-8"})

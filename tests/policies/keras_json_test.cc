@@ -42,6 +42,40 @@ TEST(keras_json, reads_the_objects_that_keras_writes) {
             "ternary");
 }
 
+TEST(keras_json, reads_the_objects_that_tensorflow_writes) {
+  const auto scale = [](const std::string& json, const std::string& class_name = "PolicyV1") {
+    return *read(R"({"class_name": ")" + class_name + R"(", "config": {"name": "mixed_float16", "loss_scale": )" +
+                 json + "}}")
+                .policy;
+  };
+  EXPECT_EQ(read(R"({"class_name": "Policy", "config": {"name": "mixed_float16"}})").policy->compute, "float16");
+  EXPECT_EQ(read(R"({"class_name": "PolicyV1", "config": {"name": "bfloat16"}})").policy->loss_scale, "");
+  EXPECT_EQ(scale("null").loss_scale, "none");
+  EXPECT_EQ(scale("\"auto\"").loss_scale, "auto");
+  EXPECT_EQ(scale("128").loss_scale, "128");
+  EXPECT_EQ(scale(R"({"class_name": "FixedLossScale", "config": {"loss_scale_value": 64.0}})", "Policy").loss_scale,
+            "64.0");
+  const KerasPolicy dynamic = scale(R"({"class_name": "DynamicLossScale", "config": {"initial_loss_scale": 32768.0,
+                                        "increment_period": 2000, "multiplier": 2.0}})");
+  EXPECT_EQ(dynamic.loss_scale + dynamic.loss_scale_numbers, "dynamic");
+  const KerasPolicy own = scale(R"({"class_name": "DynamicLossScale", "config": {"initial_loss_scale": 1024,
+                                    "increment_period": 100, "multiplier": 4}})");
+  EXPECT_EQ(own.loss_scale + own.loss_scale_numbers, "dynamic=1024,period=100,factor=4");
+  for (const char* bad :
+       {"true", "[]", "{}", R"({"class_name": "LossScale"})", R"({"class_name": "FixedLossScale", "config": {}})",
+        R"({"class_name": "FixedLossScale", "config": {"loss_scale_value": "8"}})",
+        R"({"class_name": "DynamicLossScale", "config": {"multiplier": 1}})",
+        R"({"class_name": "DynamicLossScale", "config": {"increment_period": 1.5}})",
+        R"({"class_name": "DynamicLossScale", "config": {"initial_loss_scale": 1e300}})",
+        R"({"class_name": "DynamicLossScale", "config": {"period": 5}})"}) {
+    const Refusal r = refusal([&] { scale(bad); });
+    EXPECT_EQ(r.code, kBadInput) << bad;
+    EXPECT_NE(r.text.find("$.config.loss_scale"), std::string::npos) << r.text;
+  }
+  EXPECT_EQ(refusal([&] { read(R"({"class_name": "PolicyV1", "config": {"name": "_infer"}})"); }).label,
+            "CannotConvert");
+}
+
 TEST(keras_json, null_is_the_global_policy) {
   EXPECT_EQ(read(R"({"class_name": "DTypePolicy", "config": {"name": null}})", "bfloat16").policy->name, "bfloat16");
   EXPECT_EQ(read(R"({"class_name": "DTypePolicy", "config": null})", "float64").policy->name, "float64");

@@ -197,9 +197,27 @@ TEST(policy_language, axons_defaults_are_axons) {
   for (const char* alike : {"params=float32,compute=bfloat16,output=float32", "params=float32", "p=f16,c=f16,o=f16",
                             "jmp(compute=bfloat16)", "axon(compute=bfloat16)", "half"})
     EXPECT_TRUE(parse_policy(alike).warnings.empty()) << alike;
-  for (const char* bad : {"axon(", "axon()", "axon(half)", "axon(params=int8)", "axon(weights=float32)",
-                          "axon(params=f16", "jmp()", "jmp(half", "axon(params=f16)x", "torch(params=f16)"})
+  // Options of Elixir, with its tuples and atoms; without an option every type is float32.
+  EXPECT_EQ(types("axon()"), (Types{kF32, kF32, kF32}));
+  EXPECT_EQ(types("jmp()"), (Types{kF32, kF32, kF32}));
+  EXPECT_EQ(types("axon(params={:f, 32}, compute={:f, 16}, output={:f, 16})"), (Types{kF32, kF16, kF16}));
+  EXPECT_EQ(types("axon(params: {:bf, 16}, compute: {:f, 64})"), (Types{kBf16, kF64, kF32}));
+  EXPECT_EQ(types("axon(compute=:f16, output: :bf16)"), (Types{kF32, kF16, kBf16}));
+  EXPECT_EQ(types("params={:f, 32},compute={:f, 16}"), (Types{kF32, kF16, kF32}));
+  EXPECT_TRUE(parse_policy("compute={:f, 16}").warnings.empty());
+  for (const char* bad : {"axon(compute={:f, 8})", "axon(compute={:s, 16})", "axon(compute={:f)", "axon(compute={:f})",
+                          "axon(compute={f, 16})", "axon(compute={:f, 16, 2})", "axon({:f, 16})", "axon(,)",
+                          "axon(compute=)", "jmp(c={:f, 16})", "jmp(,)", "axon(weights: {:f, 32})", "axon(}{)"})
     EXPECT_THROW(parse_policy(bad), PolicyError) << bad;
+  for (const char* bad : {"axon(", "axon(half)", "axon(params=int8)", "axon(weights=float32)", "axon(params=f16",
+                          "jmp(half", "axon(params=f16)x", "torch(params=f16)"})
+    EXPECT_THROW(parse_policy(bad), PolicyError) << bad;
+}
+
+TEST(policy_language, commas_of_a_list_do_not_cut_brackets) {
+  EXPECT_EQ(whole_policies({"float32", "axon(params=f32", "compute=bf16", "output=f32)", "half"}),
+            (std::vector<std::string>{"float32", "axon(params=f32,compute=bf16,output=f32)", "half"}));
+  EXPECT_EQ(whole_policies({"jmp()", "jmp(half"}), (std::vector<std::string>{"jmp()", "jmp(half"}));
 }
 
 TEST(policy_language, refusals_say_what_was_wrong_and_what_works) {

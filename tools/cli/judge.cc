@@ -6,6 +6,7 @@
 #include "tools/commands/report.h"
 #include "tools/commands/search.h"
 #include "tools/importers/importer.h"
+#include "tools/policies/policy_language.h"
 
 namespace nacre::tools {
 namespace {
@@ -125,7 +126,10 @@ void add_search(CLI::App& app) {
   c.writes(c.add_option("-o,--output", o->map, "the policy file to write")->type_name("FILE"));
   add_cast(c, o->cast_inputs);
   add_json(c, o->json);
-  c.runs([o] { search(*o); });
+  c.runs([o] {
+    o->policies = whole_policies(o->policies);
+    search(*o);
+  });
 }
 
 void add_report(CLI::App& app) {
@@ -161,7 +165,10 @@ void add_report(CLI::App& app) {
               {"is about a score, and nothing is scored without labels", "add --labels FILE"});
   c.only_when(of_network, [o] { return o->models.size() == 1 && is_network(o->models.front()); },
               {"is about a network, and this is a model", "leave it away, or name the network that it was made of"});
-  c.runs([o] { report(*o); });
+  c.runs([o] {
+    o->policies = whole_policies(o->policies);
+    report(*o);
+  });
 }
 
 }  // namespace nacre::tools

@@ -18,7 +18,7 @@ int8_from_float16 and int8_from_mixed_float16 are refused, as by Keras.
 
 Which layers (rules match the layers of the network's file, before any folding):
   --policy POLICY           all of them; with --only OPS or --except OPS some, by op: dense, Gemm, FULLY_CONNECTED
-  --policy-file F.json      Keras's JSON of a policy or of a DTypePolicyMap, or
+  --policy-file F.json      Keras's JSON of a policy or of a DTypePolicyMap, tf.keras's of a Policy or PolicyV1, or
                             {"default": POLICY, "layers": {"NAME or PATTERN": POLICY, ...}, "only": [OPS]}
                             where POLICY is a name or {"policy": NAME, "FIELD": VALUE, ...}
   --set PATTERN=POLICY      those whose whole name matches; may be repeated; overwrites the two above

@@ -156,7 +156,7 @@ OptimizerOptions parse_optimizer(const TrainingArguments& a) {
 std::string loss_scale_text(const PolicyLossScale& policies) {
   if (!policies.said) return policies.float16 ? "dynamic" : "none";
   if (policies.kind == LossScale::kFixed) return fmt::format("fixed={}", policies.value);
-  return name_of(policies.kind);
+  return name_of(policies.kind) + policies.numbers;
 }
 
 // What a dynamic scale of each system lets its user choose: Keras has neither ends nor another factor than 2.

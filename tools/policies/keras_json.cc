@@ -6,11 +6,15 @@
 #include <initializer_list>
 
 #include "tools/base/nearest.h"
+#include "tools/policies/tf_loss_scale.h"
 
 namespace nacre::tools {
 namespace {
 
 constexpr const char* kMap = "DTypePolicyMap";
+
+// Of tf.keras. TensorFlow itself drops the loss scale of a Policy that it reads, and keeps that of a PolicyV1.
+bool of_tensorflow(const std::string& class_name) { return class_name == "Policy" || class_name == "PolicyV1"; }
 
 const char* kind(const Json& json) {
   return json.is_null()      ? "null"
@@ -27,7 +31,7 @@ const char* kind(const Json& json) {
 }
 
 std::vector<std::string> class_names() {
-  std::vector<std::string> names = {"DTypePolicy", "FloatDTypePolicy", kMap};
+  std::vector<std::string> names = {"DTypePolicy", "FloatDTypePolicy", kMap, "Policy", "PolicyV1"};
   names.insert(names.end(), keras_policy_classes().begin(), keras_policy_classes().end());
   return names;
 }
@@ -82,8 +86,21 @@ int64_t history_length(const Json& config, const Place& place) {
   return length.get<int64_t>();
 }
 
+KerasPolicy read_tensorflow(const Object& object, const std::string& global) {
+  const auto& [class_name, config, place] = object;
+  check_keys(config, {"name", "loss_scale"}, place);
+  KerasPolicy policy = construct_keras_policy(name_or_global(config, "name", global, place), place.of("name"));
+  policy.class_name = class_name;
+  if (!config.contains("loss_scale")) return policy;
+  const TfLossScale scale = read_tf_loss_scale(config["loss_scale"], place.of("loss_scale"));
+  policy.loss_scale = scale.field.is_string() ? scale.field.get<std::string>() : scale.field.dump();
+  policy.loss_scale_numbers = scale.numbers;
+  return policy;
+}
+
 KerasPolicy read_policy(const Object& object, const std::string& global) {
   const auto& [class_name, config, place] = object;
+  if (of_tensorflow(class_name)) return read_tensorflow(object, global);
   if (class_name == "DTypePolicy" || class_name == "FloatDTypePolicy") {
     check_keys(config, {"name"}, place);
     KerasPolicy policy = construct_keras_policy(name_or_global(config, "name", global, place), place.of("name"));
@@ -93,7 +110,8 @@ KerasPolicy read_policy(const Object& object, const std::string& global) {
   const bool float8 = class_name == "QuantizedFloat8DTypePolicy";
   if (float8) check_keys(config, {"mode", "source_name", "amax_history_length"}, place);
   else check_keys(config, {"mode", "source_name"}, place);
-  if (!config.contains("mode")) place.refuse("MissingField", "mode is missing", "it says what is quantized, like int8");
+  if (!config.contains("mode"))
+    place.refuse("MissingField", "mode is missing", "for example {\"mode\": \"int8\", \"source_name\": \"float32\"}");
   if (!config["mode"].is_string()) wrong_type(config["mode"], "a string", place.of("mode"));
   const std::string source = name_or_global(config, "source_name", global, place);
   KerasPolicy policy = construct_keras_quantized(class_name, config["mode"].get<std::string>(), source, place);

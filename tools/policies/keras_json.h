@@ -9,6 +9,7 @@
 //   GPTQ-, AWQ-, TernaryDTypePolicy                {"mode", "source_name"}
 //   QuantizedFloat8DTypePolicy                     {"mode", "source_name", "amax_history_length"}
 //   DTypePolicyMap                                 {"default_policy", "policy_map": {name or pattern: policy}}
+//   Policy, PolicyV1 (tf.keras)                    {"name", "loss_scale"}: see tf_loss_scale.h
 //
 // module, registered_name and shared_object_id say how Python finds the class: they are not read. A null name,
 // source_name or default_policy is the global policy. A default that is a map stands for its own default: Keras's

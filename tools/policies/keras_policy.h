@@ -31,6 +31,8 @@ struct KerasPolicy {
   int block_size = 0;                   // Int4DTypePolicy: -1 = per channel; 0: none
   int weight_bits = 0, group_size = 0;  // GPTQDTypePolicy, AWQDTypePolicy
   int64_t amax_history_length = 0;      // QuantizedFloat8DTypePolicy
+  std::string loss_scale;               // Policy and PolicyV1: "none", "auto", "dynamic" or a number; "": not said
+  std::string loss_scale_numbers;       // TfLossScale::numbers
   bool operator==(const KerasPolicy&) const = default;
 };
 

@@ -170,12 +170,13 @@ void check_fit(const Policy& p, const Place& place) {
         fmt::format("for example {}/4/128_from_float32", fit));
   if (int4 && (p.weight_bits < 2 || p.weight_bits > 4))
     refuse(fmt::format("weight_bits={} does not go with int4, whose codes have 2, 3 or 4 bits", p.weight_bits),
-           "8 bits are gptq/8/G_from_S");
+           "8 bits are gptq/8/128_from_float32");
   if (int8 && p.weight_bits != 8)
     refuse(fmt::format("weight_bits={} does not go with int8/weights, whose codes have 8 bits", p.weight_bits),
-           "fewer bits are gptq/W/G_from_S");
+           "fewer bits are gptq/4/128_from_float32");
   if (p.weight_fit == WeightFit::kAwq && p.weight_bits != 4)
-    refuse(fmt::format("awq has 4 bits, not {}", p.weight_bits), "other numbers of bits have gptq");
+    refuse(fmt::format("awq has 4 bits, not {}", p.weight_bits),
+           "other numbers of bits have gptq: gptq/3/128_from_float32");
   if (p.scale_form != ScaleForm::kStep)
     refuse("scale_form=reciprocal does not go with a weight_fit", "its groups have steps and zero points");
 }
@@ -252,11 +253,12 @@ void check_policy(const Policy& p, const Place& place) {
            (!requantizes && p.quantization != Quantization::kFloat8Current),
        "rounding=each", "layers of floats");
   if (int8 && p.compute == ElementType::kFloat16)
-    place.refuse("Int8WithFloat16", "int8 with dynamic scales does not go with compute type float16",
-                 "take bfloat16 or float32, or quantize the weights only: int8/weights");
+    place.refuse(
+        "Int8WithFloat16", "int8 with dynamic scales does not go with compute type float16",
+        "take int8_from_bfloat16 or int8_from_float32, or quantize the weights only: int8/weights_from_float16");
   if (delayed && p.amax_history_length == 0)
     place.refuse("Contradiction", "amax_history_length: float8 with a history needs one of 1 to 65535",
-                 "or take float8/current, whose scale is the tensor's own");
+                 "write float8/16_from_float32, or take float8/current_from_float32, whose scale is the tensor's own");
 }
 
 bool equal(const Policy& a, const Policy& b) {

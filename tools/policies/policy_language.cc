@@ -85,9 +85,34 @@ struct ThreeTypes {
   std::optional<ElementType> params, compute, output;
 };
 
+// Axon's options as jmp writes them: of "params: {:f, 32}, compute=:bf16" the text "params=f32,compute=bf16".
+std::string without_elixir(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\t' || c == '\n'; });
+  std::string plain;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const size_t end = text[at] == '{' ? text.find('}', at) : text.npos;
+    if (end == text.npos) {
+      plain += text[at];
+      continue;
+    }
+    // {:f,16}: the name of a kind and its bits. What is none stays, and is refused as a type.
+    const std::string tuple = text.substr(at, end + 1 - at);
+    const size_t comma = tuple.find(',');
+    const bool whole = tuple.starts_with("{:") && comma != tuple.npos && tuple.find(',', comma + 1) == tuple.npos;
+    plain += whole ? tuple.substr(2, comma - 2) + tuple.substr(comma + 1, tuple.size() - comma - 2) : tuple;
+    at = end;
+  }
+  for (const std::string key : {"params:", "compute:", "output:"})
+    for (size_t at = plain.find(key); at != plain.npos; at = plain.find(key, at + 1))
+      if (at == 0 || plain[at - 1] == ',') plain[at + key.size() - 1] = '=';
+  for (size_t at = plain.find("=:"); at != plain.npos; at = plain.find("=:", at)) plain.erase(at + 1, 1);
+  return plain;
+}
+
 // spec := item ("," item)*, item := key "=" type. Of a key given twice the last counts; spaces are not skipped.
 ThreeTypes parse_types(const std::string& text, const Place& place) {
   ThreeTypes types;
+  if (text.empty()) return types;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
     const std::string item = text.substr(at, end - at);
@@ -141,10 +166,12 @@ std::optional<Policy> parse_three_types(const std::string& name, const Place& pl
       place.refuse("NotKeyValue", fmt::format("{} has no closing bracket", in_quotes(name)),
                    fmt::format("write {}params=float32,compute=bfloat16,output=float32)", opening));
     const std::string spec = name.substr(opening.size(), name.size() - opening.size() - 1);
-    if (opening == "axon(") return by_axon(parse_types(spec, place));
+    if (opening == "axon(") return by_axon(parse_types(without_elixir(spec), place));
     if (const std::optional<ElementType> all = jmp_type(spec)) return record_of(*all, *all, *all);
     return by_jmp(parse_types(spec, place));
   }
+  if (name.find("{:") != name.npos || name.find("=:") != name.npos)  // types of Elixir, which jmp does not have
+    return by_axon(parse_types(without_elixir(name), place));
   if (name.find('=') == std::string::npos) return std::nullopt;
   const ThreeTypes types = parse_types(name, place);
   const Policy jmp = by_jmp(types), axon = by_axon(types);
@@ -220,6 +247,7 @@ Policy policy_of(const KerasPolicy& keras, const Place& place) {
   if (keras.mode == "ternary") refuse_ternary(keras, place);
   if (keras.mode == "gptq" || keras.mode == "awq") set_fit(keras, policy, place);
   if (keras.mode.empty() && keras.name == "mixed_float16") policy.loss_scale = LossScale::kDynamic;
+  if (!keras.loss_scale.empty()) set_policy_field(policy, "loss_scale=" + keras.loss_scale, place);
   if (keras.mode == "float8") set_float8(keras, policy, place);
   if (keras.mode == "int8") {
     policy.quantization = Quantization::kInt8Dynamic;
@@ -237,6 +265,17 @@ std::optional<std::string> loss_scale_warning(const Policy& policy, const Place&
   if (policy.loss_scale == LossScale::kNone || policy.compute == ElementType::kFloat16) return std::nullopt;
   return fmt::format("{}: a loss scale serves float16 only, and this policy computes in {}", place.text,
                      name_of(policy.compute));
+}
+
+std::vector<std::string> whole_policies(const std::vector<std::string>& cut) {
+  std::vector<std::string> whole;
+  bool open = false;  // the last one lacks its closing bracket
+  for (const std::string& part : cut) {
+    if (open) whole.back() += "," + part;
+    else whole.push_back(part);
+    open = whole.back().find('(') != part.npos && whole.back().find(')') == part.npos;
+  }
+  return whole;
 }
 
 ParsedPolicy parse_policy(const std::string& text, const Place& place) {

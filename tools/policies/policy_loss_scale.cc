@@ -49,6 +49,7 @@ PolicyLossScale loss_scale_of_policies(const Graph& resolved, const PolicyReques
   result.said = true;
   result.kind = policy->loss_scale;
   result.value = policy->loss_scale_value;
+  if (result.kind == LossScale::kDynamic) result.numbers = request.base_loss_scale_numbers;
   return result;
 }
 

@@ -12,9 +12,10 @@ namespace nacre::tools {
 struct PolicyLossScale {
   bool said = false;  // some policy names a loss scale, be it none
   LossScale kind = LossScale::kNone;
-  float value = 0;       // of a fixed one
-  bool float16 = false;  // a layer computes in float16
-  std::string origin;    // "--policy 'mixed_float16;loss_scale=128'", or the layer that says it
+  float value = 0;           // of a fixed one
+  bool float16 = false;      // a layer computes in float16
+  std::string origin;        // "--policy 'mixed_float16;loss_scale=128'", or the layer that says it
+  std::string numbers = {};  // of a dynamic one: TfLossScale::numbers
 };
 
 // A training has one loss scale. It is the one that the layers' policies name; where they name several, that of the

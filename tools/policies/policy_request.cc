@@ -50,13 +50,20 @@ ParsedPolicy read_record(const Json& object, const Place& place) {
   return parsed;
 }
 
+ParsedPolicy parsed_keras(const KerasPolicy& keras, const Place& place) {
+  ParsedPolicy parsed = parsed_record(policy_of(keras, place), keras.name, place);
+  parsed.names_loss_scale |= !keras.loss_scale.empty();
+  parsed.loss_scale_numbers = keras.loss_scale_numbers;
+  return parsed;
+}
+
 ParsedPolicy read_policy_value(const Json& value, const Place& place, const std::string& global) {
   if (value.is_string()) return parse_policy(value.get<std::string>(), place);
   if (!value.is_object()) place.refuse("WrongType", "expected the name of a policy or an object");
   if (!value.contains("class_name")) return read_record(value, place);
   const KerasObject keras = read_keras_json(value, place, global);
   if (keras.map) place.refuse("MapInMap", "a map of policies is no policy of one layer");
-  return parsed_record(policy_of(*keras.policy, place), keras.policy->name, place);
+  return parsed_keras(*keras.policy, place);
 }
 
 void add_base(PolicyRequest& request, const ParsedPolicy& parsed, const std::string& origin) {
@@ -70,11 +77,18 @@ void add_base(PolicyRequest& request, const ParsedPolicy& parsed, const std::str
   request.base_text = parsed.text;
   request.base_origin = origin;
   request.base_names_loss_scale = parsed.names_loss_scale;
+  request.base_loss_scale_numbers = parsed.loss_scale_numbers;
 }
 
 void add_rule(PolicyRequest& request, const std::string& pattern, const ParsedPolicy& parsed, const std::string& origin,
               bool in_file) {
   add_warnings(request, parsed.warnings);
+  if (!parsed.loss_scale_numbers.empty())
+    throw PolicyError(
+        "Contradiction", kBadInput, origin,
+        fmt::format("a layer's dynamic loss scale has numbers of its own, {}, and a training has one scale",
+                    parsed.loss_scale_numbers),
+        "name the loss scale \"dynamic\" here, and give --loss-scale dynamic" + parsed.loss_scale_numbers);
   request.rules.push_back({.pattern = pattern,
                            .policy = parsed.policy,
                            .text = parsed.text,
@@ -142,11 +156,10 @@ std::vector<std::string> read_names(const Json& json, const Place& place) {
 void read_keras_object(const Json& json, const Place& place, const std::string& global, PolicyRequest& request) {
   const KerasObject keras = read_keras_json(json, place, global);
   add_warnings(request, keras.warnings);
-  if (keras.policy)
-    add_base(request, parsed_record(policy_of(*keras.policy, place), keras.policy->name, place), place.text);
+  if (keras.policy) add_base(request, parsed_keras(*keras.policy, place), place.text);
   for (const auto& [key, policy] : keras.entries) {
     const Place inside = place.of("config").of("policy_map").of(key);
-    add_rule(request, key, parsed_record(policy_of(policy, inside), policy.name, inside), inside.text, true);
+    add_rule(request, key, parsed_keras(policy, inside), inside.text, true);
     request.rules.back().of_keras = true;
   }
 }

@@ -35,6 +35,7 @@ struct PolicyRequest {
   std::optional<Policy> base;  // nothing: layers without a rule stay as the network's file has them
   std::string base_text, base_origin;
   bool base_names_loss_scale = false;
+  std::string base_loss_scale_numbers;  // TfLossScale::numbers
   std::vector<PolicyRule> rules;
   std::vector<std::string> only, except;  // ops that the base is for, or not for
   std::string filter_origin;
@@ -66,6 +67,9 @@ void resolve_policies(Graph& graph, const PolicyRequest& request);
 // Refuses a graph rewrite (`rewrite` as the user wrote it: "--rewrite mixed_float16") beside a base policy: the rewrite
 // gives every layer a policy, so the base would be that of none.
 void check_against_rewrite(const PolicyRequest& request, const std::string& rewrite);
+
+// Refuses to write a policy file without the numbers of a dynamic loss scale.
+void check_loss_scale_numbers(const PolicyRequest& request);
 
 // What --emit-policy writes, after resolve_policies and before any later pass: the default, and every layer by its
 // exact name with all fields, or "source". As --policy-file it gives the same records for the same network.

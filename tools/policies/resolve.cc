@@ -181,7 +181,18 @@ void check_against_rewrite(const PolicyRequest& request, const std::string& rewr
                     "keep one of them, or give some layers a policy with --set PATTERN=POLICY");
 }
 
+void check_loss_scale_numbers(const PolicyRequest& request) {
+  if (request.base_loss_scale_numbers.empty()) return;
+  throw PolicyError("NotConvertible", kUnsupported, request.base_origin,
+                    fmt::format("its dynamic loss scale has numbers of its own, {}, and the policy file that is to be "
+                                "written holds none",
+                                request.base_loss_scale_numbers),
+                    "name the loss scale \"dynamic\" there, and give --loss-scale dynamic" +
+                        request.base_loss_scale_numbers + " in training");
+}
+
 Json policy_json(const Graph& resolved, const PolicyRequest& request) {
+  check_loss_scale_numbers(request);
   Json layers = Json::object();
   for (const Layer& layer : resolved.layers)
     layers[mended(layer.name)] = layer.asked ? record_json(layer.policy, layer.names_loss_scale) : Json("source");

@@ -151,6 +151,7 @@ std::vector<std::string> keras_keys(const std::vector<std::string>& names) {
 }
 
 Json keras_policies_json(const Graph& resolved, const PolicyRequest& request) {
+  check_loss_scale_numbers(request);
   std::vector<std::string> names;
   std::vector<KerasPolicy> policies;
   for (size_t i = 0; i < resolved.layers.size(); ++i) {
