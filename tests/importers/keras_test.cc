@@ -146,6 +146,29 @@ TEST(import_keras, everything_that_is_not_supported_is_said_at_once) {
   EXPECT_NE(text.find("h (Hologram): a layer that the converter does not have"), std::string::npos) << text;
 }
 
+TEST(import_keras, models_and_layers_of_own_classes_are_said) {
+  const auto refused = [](const std::string& config) {
+    return refused_with(
+        [&] {
+          import_keras_hdf5(legacy_keras(config, {{"d", kDenseVariables}}), "m.h5");
+        },
+        kUnsupported);
+  };
+  for (const char* config : {R"({"trainable": true})", "null"}) {
+    const std::string text = refused(R"({"module": null, "class_name": "M", "config": )" + std::string(config) +
+                                     R"(, "registered_name": "Custom>M"})");
+    EXPECT_NE(text.find("M is a subclassed model: its file holds weights and no graph"), std::string::npos) << text;
+    EXPECT_NE(text.find("format='onnx'"), std::string::npos) << text;
+  }
+  for (const char* name : {"M", "Dense"}) {  // a user's Dense is not Keras's
+    const std::string text = refused(R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "x"}},
+      {"class_name": ")" + std::string(name) +
+                                     R"(", "config": {"units": 3}, "registered_name": "Custom>)" + name + R"("}]}})");
+    EXPECT_NE(text.find("a layer or model of the user's own class"), std::string::npos) << text;
+  }
+}
+
 TEST(import_keras, links_out_of_the_file_are_refused) {
   const auto with = [](const std::function<void(hid_t)>& add) {
     return refused_with([&] { import_keras_hdf5(hdf5_bytes({{"a/b", {1}, {1}}}, add), "m.h5"); }, kBadInput);

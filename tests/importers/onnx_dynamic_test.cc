@@ -125,6 +125,28 @@ TEST(onnx_dynamic, its_sums_are_read_by_nothing_else) {
   }
 }
 
+// quantize_dynamic with QUInt8 gives any weights a zero point; with QInt8 it is 0.
+TEST(onnx_dynamic, stacked_matrices_with_a_zero_point_are_refused_with_what_works) {
+  const std::vector<int> codes = {1, 2, 3, 4};
+  OnnxBuilder b = dynamic_layer({2, 1, 2}, "MatMulInteger", {2, 2, 1}, codes, {1}, 3, TensorProto::UINT8);
+  b.output("y");
+  EXPECT_NE(refusal(b).find("its weights [2, 2, 1] have a zero point, and are no matrix"), std::string::npos);
+  EXPECT_NE(refusal(b).find("weight_type=QuantType.QInt8"), std::string::npos) << refusal(b);
+  OnnxBuilder signed_codes = dynamic_layer({2, 1, 2}, "MatMulInteger", {2, 2, 1}, codes, {1});
+  signed_codes.output("y");
+  EXPECT_FALSE(imported(signed_codes).nodes.empty());
+}
+
+TEST(onnx_dynamic, casts_to_float8_at_run_time_are_refused_by_name) {
+  OnnxBuilder b;
+  b.input("x", {1, 2});
+  b.node("Cast", {"x"}, {"f8"}).integer("to", 17);  // FLOAT8E4M3FN
+  b.node("Cast", {"f8"}, {"y"}).integer("to", TensorProto::FLOAT);
+  b.output("y");
+  EXPECT_NE(refusal(b).find("casts float32 to float8_e4m3 at run time"), std::string::npos) << refusal(b);
+  EXPECT_NE(refusal(b).find("float8/current_from_float32"), std::string::npos) << refusal(b);
+}
+
 TEST(onnx_dynamic, integer_products_of_other_codes_are_refused) {
   OnnxBuilder b;
   b.input("q", {1, 2}, {}, TensorProto::UINT8);

@@ -44,6 +44,22 @@ TEST(import_tflite, rows_of_stored_tables_are_embeddings) {
   }
 }
 
+// LiteRT: row * scale of that row.
+TEST(import_tflite, rows_of_tables_with_a_scale_per_row_are_reals) {
+  for (const bool lookup : {false, true}) {
+    TfliteBuilder b;
+    const int ids =
+        b.tensor({.name = "ids", .type = TensorType::INT32, .shape = {2}, .data = {}, .codes = {}, .signature = {}});
+    const int table = b.codes("table", {3, 2}, {1, -2, 3, 4, -5, 127}, {{0.5f, 0.25f, 2}, {0, 0, 0}});
+    const int y = b.activation("y", {2, 2});
+    if (lookup) b.op(BuiltinOperator::EMBEDDING_LOOKUP, {ids, table}, {y});
+    else b.op(BuiltinOperator::GATHER, {table, ids}, {y}, CreateGatherOptions(b.fbb()));
+    const Graph graph = imported(b.finish({ids}, {y}));
+    EXPECT_EQ(reals(value(run_graph(graph, {bytes_of(std::vector<int32_t>{2, 0})}), "y")),
+              (std::vector<float>{-10, 254, 0.5f, -1}));
+  }
+}
+
 // A file may declare any type for what an operator gives out: the last tensor, or one inside.
 TEST(import_tflite, outputs_of_a_type_that_the_operator_does_not_give_are_refused) {
   const struct {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tools/importers/keras.h"
+#include "tools/importers/keras_own_class.h"
 #include "tools/importers/keras_settings.h"
 #include "tools/importers/keras_training.h"
 
@@ -89,7 +91,9 @@ std::vector<Importer::Entry> Importer::entries(const Json& layers, const Weights
     entry.class_name = layer.at("class_name").text();
     entry.config = layer.at("config");
     if (layer.contains("module") && layer.at("module").is_string()) entry.module = layer.at("module").text();
+    if (const std::string own = own_class(layer); !own.empty()) entry.module = own;
     if (layer.contains("name") && layer.at("name").is_string()) entry.name = layer.at("name").text();
+    else if (!own_class(layer).empty() && !entry.config.contains("name")) entry.name = entry.class_name;
     else if (entry.config.is_object()) entry.name = entry.config.at("name").text();
     if (const Json* shape = shape_of(layer); shape != nullptr) entry.config["batch_shape"] = *shape;
     if (layer.contains("build_config") && layer.at("build_config").is_object() &&
@@ -283,6 +287,7 @@ std::vector<ValueId> Importer::model(const Json& entry, const Weights& weights, 
   if (++depth_ > kMostNested) throw Error(kUnsupported, name_, "nests models deeper than 32");
   const Json& config = entry.at("config");
   const std::string class_name = entry.at("class_name").text();
+  refuse_subclassed(config, name_, path + class_name);
   const Json& layers = config.is_array() ? config : config.at("layers");
   std::vector<Entry> all = entries(layers, weights);
   const bool is_functional = config.is_object() && config.contains("input_layers") && class_name != "Sequential";
@@ -335,6 +340,7 @@ void Importer::log_change(const Call& call, size_t steps) const {
 }
 
 const Converter& Importer::converter_of(const Call& call) const {
+  if (call.module.find('>') != call.module.npos) call.unsupported(kOfOwnClass);
   const bool function = is_function(call.module);
   const Converter* found = function ? find_function(call.class_name) : find_converter(call.class_name);
   if (found != nullptr) return *found;

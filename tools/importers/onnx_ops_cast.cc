@@ -2,10 +2,13 @@
 //
 // Reals of the source are float32 values in the graph, whichever float type they have there (Operand::kept). A step
 // casts where the type changes: what it writes is rounded to the source's type, if no policy says otherwise.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 
 #include "engine/numeric/small_float.h"
+#include "tools/base/names.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
@@ -85,7 +88,11 @@ void cast_to(Import& import, const Source& source, ElementType type) {
     return real ? give_reals(import, std::move(made), kept) : import.give_constant(0, std::move(made));
   }
   if (!at_run_time(x->type) || !(real || at_run_time(type)))
-    source.refuse("casts at run time from or to a type that no value at run time has");
+    source.refuse(fmt::format("casts {} to {} at run time, and no value at run time is {}", name_of(x->type),
+                              name_of(type), name_of(at_run_time(x->type) ? type : x->type)),
+                  is_float8(type) || is_float8(x->type)
+                      ? "export the network without the casts, and convert it with --policy float8/current_from_float32"
+                      : "export the network without the casts");
   for (const ElementType narrow : {x->type, type}) {
     const bool rare = narrow == ElementType::kInt16 || narrow == ElementType::kUint32;
     const ElementType wide = wider_type(narrow);

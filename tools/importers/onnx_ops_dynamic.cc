@@ -7,8 +7,11 @@
 // operands only name their part in it. What something else reads of q, s_x and z_x is computed as a value of its own;
 // sums and products of scales may not be read. MatMulIntegerToFloat and DynamicQuantizeMatMul are the same in fewer
 // operators.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "tools/base/format.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_formula.h"
 #include "tools/importers/onnx_tensor.h"
@@ -56,9 +59,8 @@ void integer_matmul(Import& import, const Source& source) {
   if (!is_part(q, Dynamic::kCodes) || !is_part(x_zero, Dynamic::kZero) || x_zero->dynamic->x != q->dynamic->x)
     source.refuse("its first operand is not what DynamicQuantizeLinear gives", kRemedy);
   check_weights(source, w, w_zero);
-  import.give(0,
-              part_of({.part = Dynamic::kSums, .x = q->dynamic->x, .w = w, .w_zero = w_zero, .node = &source.proto},
-                      ElementType::kInt32, {}));
+  import.give(0, part_of({.part = Dynamic::kSums, .x = q->dynamic->x, .w = w, .w_zero = w_zero, .node = &source.proto},
+                         ElementType::kInt32, {}));
 }
 
 // The codes of a layer, whose product is `sums`, scaled by w_scale.
@@ -128,7 +130,8 @@ std::string write_correction(Import& import, Body& body, const Source& source, c
     in_groups |= layer.integers->attribute(i).name() == "group" && layer.integers->attribute(i).i() != 1;
   if (convolution && factors.size() > 1) shape.resize(dims.size() - 1, 1);
   if (dims.size() < 2 || (!convolution && dims.size() != 2))
-    source.refuse("its weights have a zero point, and are no matrix", kRemedy);
+    source.refuse(fmt::format("its weights {} have a zero point, and are no matrix", dims_text(dims)),
+                  "quantize with quantize_dynamic(..., weight_type=QuantType.QInt8), whose weights have no zero point");
   if (!in_groups) dims[convolution ? 0 : 1] = 1;
   import.spend(uint64_t(checked_elements(source.place, dims)));
   Layer sums = layer;

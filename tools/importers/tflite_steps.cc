@@ -108,7 +108,12 @@ ValueId Steps::concat(Ids parts, int axis) {
   return parts.size() == 1 ? parts[0] : (*this)(Op::kConcat, std::move(parts), {{"axis", axis}});
 }
 
-ValueId Steps::rows(ValueId table, ValueId ids) { return (*this)(Op::kEmbedding, {table, ids}); }
+ValueId Steps::rows(ValueId table, ValueId ids) {
+  // Of a table with a scale per row, rows that were taken have none: they are the reals.
+  const Value& t = importer_.value(table);
+  const bool by_row = t.quantizer && t.quantizer->scale.size() > 1;
+  return (*this)(Op::kEmbedding, {table, ids}, {}, by_row ? t.type : ElementType::kNone);
+}
 
 ValueId Steps::take(ValueId x, ValueId ids, int axis) {
   Ints of = dims(x);
