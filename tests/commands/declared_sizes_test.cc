@@ -244,7 +244,7 @@ TEST(declared_sizes, of_arrays_are_compared_before_their_elements_are_read) {
        "(805306368,)",
        kHollow,
        {"eval", model, "--data", x, "--cast-inputs", "--labels"},
-       "holds float32, wanted integers"},
+       "holds 805,306,368 labels, and the data hold"},
       {"|i1",
        "(3221225472,)",
        kHollow,

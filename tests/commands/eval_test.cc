@@ -230,7 +230,7 @@ TEST_F(eval, labels_that_do_not_fit_are_refused_in_one_sentence) {
   expect_refusal(run_tool({"eval", model_, "--data", images_, "--cast-inputs", "--labels",
                            write<int32_t>("negative.npy", {1797}, negative)}),
                  3, "label 2 is -1");
-  const std::vector<float> reals(1797, 1);
+  const std::vector<float> reals(1797, 1.5f);
   expect_refusal(run_tool({"eval", model_, "--data", images_, "--cast-inputs", "--labels",
                            write<float>("reals.npy", {1797}, reals)}),
                  3, "wanted integers");
@@ -244,7 +244,7 @@ TEST_F(eval, labels_that_do_not_fit_are_refused_in_one_sentence) {
 TEST_F(eval, indices_name_rows_that_are_there) {
   expect_refusal(run({model_}, {"--indices", write<int32_t>("wild.npy", {2}, {5, 1797})}), 3, "index 1 is 1797");
   expect_refusal(run({model_}, {"--indices", write<int32_t>("below.npy", {1}, {-1})}), 3, "index 0 is -1");
-  expect_refusal(run({model_}, {"--indices", write<float>("reals.npy", {1}, {1})}), 3, "wanted integers");
+  expect_refusal(run({model_}, {"--indices", write<float>("reals.npy", {1}, {1.5f})}), 3, "wanted integers");
   expect_refusal(run({model_}, {"--indices", write<int32_t>("none.npy", {0}, {})}), 3, "row numbers");
 }
 

@@ -136,6 +136,25 @@ TEST_F(dataset, targets_are_numbers_or_classes_or_an_input) {
                  kTargets);
 }
 
+// Labels in floats, as pandas and Keras's to_categorical save them: none changes.
+TEST_F(dataset, labels_in_floats_that_are_whole_are_classes) {
+  expect_set(read({.data = x_, .labels = npy("f.npy", array<float>({3}, {2, 0, 1}))}));
+  expect_set(read({.data = x_, .labels = npy("d.npy", array<double>({3, 1}, {2, 0, 1}))}));
+  const LabelSpec two = {.sample = {.name = "labels", .type = ElementType::kInt32, .dims = {}}, .classes = 2};
+  NpyArray bools = array<uint8_t>({3}, {1, 0, 1});
+  bools.type = ElementType::kBool;
+  EXPECT_EQ(read({.data = x_, .labels = npy("b.npy", bools)}, two).labels.values<int32_t>(),
+            (std::vector<int32_t>{1, 0, 1}));
+}
+
+TEST_F(dataset, targets_are_cast_where_samples_are_and_no_number_changes) {
+  const std::string whole = npy("w.npy", array<double>({3, 3}, {0, 0, 0.5, 1, 0, 0, 0, 1, 0}));
+  expect_refusal({.data = x_, .labels = whole}, {"holds float64", "--cast-samples"}, kTargets);
+  EXPECT_EQ(read({.data = x_, .labels = whole, .cast = true}, kTargets).labels.values<float>()[2], 0.5f);
+  const std::string odd = npy("o.npy", array<double>({3, 3}, {0, 0, 0.1, 1, 0, 0, 0, 1, 0}));
+  expect_refusal({.data = x_, .labels = odd, .cast = true}, {"o.npy: element 2 is 0.1"}, kTargets);
+}
+
 TEST_F(dataset, int8_inputs_take_reals_by_their_scale_and_codes_as_they_are) {
   const std::vector<SampleSpec> coded = {
       {.name = "pixels", .type = ElementType::kInt8, .dims = {2, 1}, .scales = Scales{{0.5f}, {-10}, 0}}};
@@ -186,7 +205,8 @@ TEST_F(dataset, labels_that_do_not_fit_are_refused) {
   refused(array<int32_t>({3, 2}, {0, 1, 0, 1, 0, 1}), {"holds [3, 2]", "one integer per row, or one-hot rows"});
   refused(array<int32_t>({}, {0}), {"holds []"});
   refused(array<int32_t>({0}, {}), {"holds no label"});
-  refused(array<float>({3}, {0, 1, 2}), {"holds float32, wanted integers"});
+  refused(array<float>({3}, {0, 1.5, 2}), {"element 1 is 1.5, wanted integers"});
+  refused(array<double>({3}, {0, 1, 1e300}), {"element 2 is 1e+300, wanted integers"});
   refused(array<uint8_t>({3, 3}, {0, 0, 1, 1, 1, 0, 0, 1, 0}), {"the numbers up to [1, 1] are not one 1 among zeros"});
   refused(array<uint8_t>({3, 3}, {0, 0, 1, 0, 0, 0, 0, 1, 0}), {"the numbers up to [1, 2] are not one 1 among zeros"});
   expect_refusal({.data = text("h.csv", "1,2,0\n3,4,0.5\n")}, {"the label at [1] is 0.5"});

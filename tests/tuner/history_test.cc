@@ -83,6 +83,18 @@ TEST(rows, a_file_names_them) {
   EXPECT_THROW(split_rows(5, folder / "nowhere.npy", 0), Error);
 }
 
+TEST(rows, a_mask_of_bools_names_them) {
+  const TemporaryDirectory folder;
+  const auto file = [&](std::vector<uint8_t> mask) {
+    write_npy(folder / "mask.npy", {.type = ElementType::kBool, .dims = {int64_t(mask.size())}, .data = mask});
+    return folder / "mask.npy";
+  };
+  EXPECT_EQ(split_rows(5, file({1, 0, 0, 0, 1}), 0).validate, (std::vector<int64_t>{0, 4}));
+  for (const std::vector<uint8_t>& bad :
+       {std::vector<uint8_t>{0, 1}, {0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}, {1, 0, 0, 0, 1, 1}})
+    EXPECT_THROW(split_rows(5, file(bad), 0), Error) << bad.size();
+}
+
 TEST(early_stop, waits_for_its_patience_and_no_longer) {
   std::vector<EpochRecord> epochs;
   const EarlyStop stop = {.patience = 2, .least = 0.1};

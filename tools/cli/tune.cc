@@ -59,9 +59,11 @@ void add_tune(CLI::App& app) {
               ->required());
   c.reads(add_text(c, "--labels", o->labels, "FILE|NAME",
                    "a file, or an array or column of the data, or an input [one named labels or y; CSV: the last]"));
-  c.add_flag("--cast-samples", o->cast_samples, "change the type of samples, where no number changes by it");
+  c.add_flag("--cast-samples", o->cast_samples,
+             "change the type of samples and targets, where no number changes by it");
   add_text(c, "--scale", o->scale, "X", "multiply samples, such as bytes by 1/255");
-  c.reads(add_text(c, "--validate", o->validate, "FRACTION|ROWS.npy", "rows kept for validation [none]"));
+  c.reads(add_text(c, "--validate", o->validate, "FRACTION|ROWS.npy",
+                   "rows kept for validation, by number or as a mask of bools [none]"));
   add_number(c, "--epochs", o->epochs, 1, 100'000, "[10]");
   add_number(c, "--batch", o->batch, 1, 1 << 20, "rows of a step [32; of a training model what it takes at once]");
   add_number(c, "--micro-batch", o->micro_batch, 1, 1 << 20,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
@@ -61,6 +62,7 @@ NpyArray select_rows(const NpyArray& array, std::span<const int64_t> rows, const
 }
 
 void require_integers(const NpyArray& array) {
+  if (is_other_float(array.type) || array.type == ElementType::kFloat32) return;  // of whole numbers
   switch (array.type) {
     case ElementType::kInt8:
     case ElementType::kUint8:
@@ -75,24 +77,53 @@ void require_integers(const NpyArray& array) {
   }
 }
 
+// Floats are integers where each is a whole number: nothing is rounded.
+void require_whole(const NpyArray& array) {
+  if (!is_other_float(array.type) && array.type != ElementType::kFloat32) return;
+  const NpyArray reals = with(array, ElementType::kFloat64, cast(array, ElementType::kFloat64));
+  const std::vector<double> x = reals.values<double>();
+  for (size_t i = 0; i < x.size(); ++i)
+    if (x[i] != std::trunc(x[i]) || !(std::abs(x[i]) <= 0x1p53))
+      throw Error(kBadInput, array.place, fmt::format("element {} is {}, wanted integers", i, x[i]),
+                  "save it as an array of integers");
+}
+
 std::vector<int64_t> integers_of(const NpyArray& array) {
   require_integers(array);
+  require_whole(array);
   const NpyArray wide = with(array, ElementType::kInt64, cast(array, ElementType::kInt64));
   return wide.values<int64_t>();
 }
 
+// The rows at which a mask is true.
+std::vector<int64_t> rows_of_mask(const std::vector<int64_t>& mask, const std::string& path) {
+  std::vector<int64_t> rows;
+  for (size_t row = 0; row < mask.size(); ++row)
+    if (mask[row] != 0) rows.push_back(int64_t(row));
+  if (rows.empty()) throw Error(kBadInput, path, "is a mask that is true for no row", "set the rows that are meant");
+  return rows;
+}
+
 std::vector<int64_t> read_rows(const std::string& path, int64_t rows) {
-  return integers_of(read_npy(path, [&](const std::string&, const NpyArray& header) {
+  const NpyArray array = read_npy(path, [&](const std::string&, const NpyArray& header) {
     if (header.dims.size() != 1 || header.dims[0] == 0)
       throw Error(kBadInput, path, fmt::format("holds {}, wanted a list of row numbers", dims_text(header.dims)),
                   "give a .npy of integers with one axis");
     require_integers(header);
+    const bool mask = header.type == ElementType::kBool && rows != INT64_MAX;
+    if (mask && header.dims[0] != rows)
+      throw Error(kBadInput, path,
+                  fmt::format("is a mask of {}, and there are {}", counted(uint64_t(header.dims[0]), "row"),
+                              counted(uint64_t(rows), "row")),
+                  "give one bool for each row, or the numbers of the rows");
     if (header.dims[0] > rows)
       throw Error(kBadInput, path,
                   fmt::format("holds {} row numbers, and there are {} rows", grouped(uint64_t(header.dims[0])),
                               grouped(uint64_t(rows))),
                   "name each row once");
-  }));
+  });
+  std::vector<int64_t> numbers = integers_of(array);
+  return array.type == ElementType::kBool ? rows_of_mask(numbers, path) : numbers;
 }
 
 NpyArray fit_input(const LoadedModel& model, uint32_t tensor, const std::string& name, NpyArray array,

@@ -144,7 +144,9 @@ NpzArrays read_npz(const std::string& path, const NpyCheck& check) {
   if (head[0] != 'P' || head[1] != 'K')
     throw Error(kBadInput, path, "not a .npz file: it is no zip archive", "save it with numpy.savez");
   const auto source = [&](zip_error_t* error) { return zip_source_file_create(path.c_str(), 0, -1, error); };
-  return read_members(open_archive(source, path), path, kMostNpyBytes, check);
+  NpzArrays arrays = read_members(open_archive(source, path), path, kMostNpyBytes, check);
+  if (arrays.empty()) throw Error(kBadInput, path, "holds no array", "save it with numpy.savez(FILE, NAME=array)");
+  return arrays;
 }
 
 std::vector<uint8_t> npz_bytes(const NpzArrays& arrays) {

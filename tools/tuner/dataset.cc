@@ -231,7 +231,7 @@ NpyArray in_type_of(const SampleSpec& spec, NpyArray array, const TypeOptions& o
   if (options.cast || options.decimal) return as(spec.type, cast(array, spec.type));
   throw Error(kBadInput, array.place, fmt::format("holds {}, but {}", name_of(array.type), spec_text(spec)),
               array.type == ElementType::kFloat64
-                  ? "save it with numpy's astype(numpy.float32)"
+                  ? "save it with numpy's astype(numpy.float32); --cast-samples takes it where no number changes by it"
                   : "give that type; --cast-samples takes the numbers as they are, --scale 1/255 multiplies them");
 }
 
@@ -256,7 +256,8 @@ Dataset read_dataset(const std::vector<SampleSpec>& inputs, const LabelSpec& lab
     const auto input = size_t(std::ranges::find(inputs, sources.labels_of_input, &SampleSpec::name) - inputs.begin());
     sources.labels = set.inputs[input];
   }
-  set.labels = fit_labels(labels, std::move(sources.labels), sources.labels_decimal, notes);
+  set.labels =
+      fit_labels(labels, std::move(sources.labels), {.decimal = sources.labels_decimal, .cast = options.cast}, notes);
   if (set.labels.dims[0] != set.rows)
     throw Error(kBadInput, set.labels.place,
                 fmt::format("holds {}, {} holds {}", counted(uint64_t(set.labels.dims[0]), "label"),

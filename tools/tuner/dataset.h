@@ -8,8 +8,8 @@
 //   cast                          number for number, where none changes
 //   scale                         x = scale * number, from any type: 0.00392156862745098 or "1/255" for images of bytes
 //
-// Labels are an array or column of that file, or a file of their own. Where classes are wanted: integers in [0,
-// classes), or one-hot rows; where targets are: numbers of that shape, or classes, which become one-hot rows.
+// Labels are an array or column of that file, or a file of their own. Where classes are wanted: whole numbers in
+// [0, classes), or one-hot rows; where targets are: numbers of that shape, or classes, which become one-hot rows.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ NpyArray of_values(const NpyArray& like, ElementType type, std::vector<int64_t> 
   return array;
 }
 
-// Whole numbers of a text, or integers of any type.
+// Whole numbers, of a text or of an array of any type.
 std::vector<int64_t> whole_numbers(const NpyArray& array, bool decimal) {
   if (!decimal) return integers_of(array);
   std::vector<int64_t> result;
@@ -96,10 +96,11 @@ bool is_integer(ElementType type) {
   return type != ElementType::kFloat16 && type != ElementType::kFloat32 && type != ElementType::kFloat64;
 }
 
-NpyArray fit_targets(const LabelSpec& spec, NpyArray array, bool decimal, std::vector<std::string>& notes) {
+NpyArray fit_targets(const LabelSpec& spec, NpyArray array, const LabelType& type, std::vector<std::string>& notes) {
+  const bool decimal = type.decimal;
   const std::vector<int64_t> dims = with_rows(array.dims[0], spec.sample.dims);
   const int64_t width = spec.sample.dims.empty() ? 1 : spec.sample.dims.back();
-  const TypeOptions options = {.decimal = decimal, .cast = is_integer(array.type)};
+  const TypeOptions options = {.decimal = decimal, .cast = type.cast || is_integer(array.type)};
   const bool one_number = array.dims.size() + 1 == dims.size() && without_last(dims) == array.dims;
   if (array.dims == dims || (one_number && width == 1)) {
     array.dims = dims;
@@ -139,12 +140,12 @@ void check_finite(const NpyArray& array) {
   });
 }
 
-NpyArray fit_labels(const LabelSpec& spec, NpyArray array, bool decimal, std::vector<std::string>& notes) {
+NpyArray fit_labels(const LabelSpec& spec, NpyArray array, const LabelType& type, std::vector<std::string>& notes) {
   if (array.dims.empty()) refuse_shape(spec, array);
   if (array.data.empty()) throw Error(kBadInput, array.place, "holds no label");
   check_finite(array);
-  return spec.classes > 0 ? fit_classes(spec, array, decimal, notes)
-                          : fit_targets(spec, std::move(array), decimal, notes);
+  return spec.classes > 0 ? fit_classes(spec, array, type.decimal, notes)
+                          : fit_targets(spec, std::move(array), type, notes);
 }
 
 }  // namespace nacre::tools

@@ -20,7 +20,12 @@ struct TypeOptions {
 // The numbers of `array` in the type of `spec`, or one Error.
 NpyArray in_type_of(const SampleSpec& spec, NpyArray array, const TypeOptions& options);
 
-NpyArray fit_labels(const LabelSpec& spec, NpyArray array, bool decimal, std::vector<std::string>& notes);
+struct LabelType {
+  bool decimal = false;  // numbers of a text
+  bool cast = false;     // targets of another type are taken where no number changes
+};
+
+NpyArray fit_labels(const LabelSpec& spec, NpyArray array, const LabelType& type, std::vector<std::string>& notes);
 
 // "[17, 0, 3, 5]": element i as numpy indexes it.
 std::string index_text(const NpyArray& array, size_t i);

@@ -114,7 +114,9 @@ SampleSpec Objective::spec_of(uint32_t tensor, const std::string& name) const {
   const bool rows = has_rows(r, batch_);
   if (!rows && name != "learning_rate")
     throw Error(kUnsupported, model_.path(), "its input " + name + " has no axis for rows",
-                "convert the network with batch on the first axis");
+                batch_ > 1 ? "convert the network with batch on the first axis, or train on one row at a time: "
+                             "--micro-batch 1, or of a model --batch 1 of nacre convert"
+                           : "convert the network with batch on the first axis");
   return {.name = name,
           .type = r.element,
           .dims = {r.dims + (rows ? 1 : 0), r.dims + r.rank},

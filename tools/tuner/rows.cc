@@ -43,7 +43,9 @@ std::vector<int64_t> listed(int64_t rows, const std::string& path) {
       throw Error(kBadInput, path,
                   fmt::format("names row {}, but there are {}", list[i], counted(uint64_t(rows), "row")),
                   "give numbers of rows, from 0");
-    if (i > 0 && list[i] == list[i - 1]) throw Error(kBadInput, path, fmt::format("names row {} twice", list[i]));
+    if (i > 0 && list[i] == list[i - 1])
+      throw Error(kBadInput, path, fmt::format("names row {} twice", list[i]),
+                  "name each once; a mask of all rows is a .npy of bools");
   }
   if (int64_t(list.size()) == rows) throw Error(kBadInput, path, "names every row: none is left to train on");
   return list;
