@@ -243,7 +243,7 @@ def convert(network: Network, **options: Unpack[ConvertOptions]) -> Model:
     """Compiles a network into a model, as `nacre convert NETWORK -o MODEL` with the same options.
 
     network: a path (ONNX, TFLite, Keras, told by content), the bytes of such a file, an onnx.ModelProto or a keras.Model.
-    Options that name files also take arrays, or a dict of arrays by input: calibrate=x. set={"fc.*": "int8"} and
+    Options that name files also take arrays, or a dict of arrays by input: calibrate=x. set={"fc.*": "int8_from_float32"} and
     shape={"x": (1, 3)} stand for several PATTERN=POLICY and NAME=SIZES.
 
     Raises nacre.Error where the network or an option is refused, TypeError for an option that there is none of.

@@ -81,11 +81,24 @@ TEST(convert, fits_weights_to_samples) {
     std::filesystem::remove(model);
     expect_refusal(convert(policy, {}), 2, "give samples with --calibrate FILE");
     expect_refusal(convert(policy, with({"--range-method", "mse"})), 2, "no layer reads ranges");
-    expect_refusal(convert(policy, with({"--train", "softmax_cross_entropy"})), 4, "train under float32, and convert");
+    expect_refusal(convert(policy, with({"--train", "softmax_cross_entropy"})), 4, "train under float32, and compile");
     expect_refusal(convert(policy, {"--train", "softmax_cross_entropy", "--train-codes"}), 4, "train under float32");
   }
   const ToolRun run = convert("gptq/4/32_from_float32", with({"--verbose"}));
   EXPECT_TRUE(has(run.err, "apply_policy: fc: gptq: squared error of the outputs on the samples")) << run.err;
+}
+
+TEST(convert, samples_that_no_policy_reads_are_not_read) {
+  const TemporaryDirectory directory;
+  const std::string model = directory / "x.nacre", images = project_path("tools/samples/digits_images.npy");
+  const std::vector<std::vector<std::string>> policies = {
+      {}, {"--policy", "bfloat16"}, {"--policy", "float8_from_float32", "--train", "softmax_cross_entropy"}};
+  for (const std::vector<std::string>& policy : policies) {
+    std::vector<std::string> words = {"convert", kDigits, "-o", model, "--calibrate", images, "--cast-samples"};
+    words.insert(words.end(), policy.begin(), policy.end());
+    const ToolRun run = run_tool(words);
+    EXPECT_TRUE(run.exit_code == 0 && has(run.err, "samples: no layer has a policy that reads them")) << run.err;
+  }
 }
 
 TEST(convert, refuses_an_arena_limit_that_a_training_cannot_meet) {

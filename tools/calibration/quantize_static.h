@@ -30,7 +30,7 @@ struct StaticOptions {
   // _experimental_disable_per_channel_quantization_for_dense_layers, as the MLPerf Tiny files are.
   bool dense_per_channel = true;
   // Where a range is missing: what the command that is run can do about it.
-  std::string range_remedy = "give samples with --calibrate FILE, or a policy with dynamic scales (int8)";
+  std::string range_remedy = "give samples with --calibrate FILE, or a policy with dynamic scales, int8_from_float32";
 };
 
 // What a policy takes from calibration: int8/static ranges; float8 the largest magnitude of each sample and a fit of

@@ -19,6 +19,9 @@
 
 namespace nacre::tools {
 
+// Said where samples are given and nothing takes them.
+inline constexpr const char* kSamplesNotRead = "samples: no layer has a policy that reads them, so they are not read";
+
 struct SampleOptions {
   bool cast = false;          // number for number, as `nacre run --cast-inputs`
   bool may_be_equal = false;  // all numbers may be one: no range is made of them, as for float8

@@ -66,25 +66,26 @@ void rewrite(Work& work, Graph& graph) {
   else work.explained = explain_text(graph, rewrite.options, work.decisions, terminal_width());
 }
 
-// Before samples are read: ranges that no layer takes are work for nothing.
-void require_readers(const Work& work, const Graph& graph) {
+// Before samples are read: ranges that no layer takes are work for nothing. False: no layer reads samples.
+bool has_readers(const Work& work, const Graph& graph) {
   const CalibrationArguments& arguments = work.options.calibration;
   const PolicyRequest& policies = work.compiling.policies;
-  if (any_policy(graph, policies, reads_ranges)) return;
+  if (any_policy(graph, policies, reads_ranges)) return true;
   const bool trains = !work.options.training.loss.empty();
-  if (!any_policy(graph, policies, reads_moments) && (trains || !any_policy(graph, policies, reads_amaxes)))
-    throw Error(kUsage, "--calibrate", "no layer has a policy that reads samples",
-                "add --policy int8/static_from_float32, or leave it away");
+  if (!any_policy(graph, policies, reads_moments) && (trains || !any_policy(graph, policies, reads_amaxes))) {
+    note(kSamplesNotRead);
+    return false;
+  }
   if (arguments.method != CalibrationArguments().method || !arguments.overrides.empty())
     throw Error(kUsage, arguments.overrides.empty() ? "--range-method" : "--range",
                 "no layer reads ranges: float8 takes the largest magnitudes, gptq and awq products of inputs",
                 "add --policy int8/static_from_float32, or leave it away");
+  return true;
 }
 
 void measure_ranges(Work& work, const Graph& graph) {
   const CalibrationArguments& arguments = work.options.calibration;
-  if (arguments.data.empty()) return;
-  require_readers(work, graph);
+  if (arguments.data.empty() || !has_readers(work, graph)) return;
   CalibrationOptions options = arguments.options;
   options.method = parse_range_method(arguments.method, "--range-method");
   for (const std::string& text : arguments.overrides) options.overrides.push_back(parse_range_rule(text, "--range"));

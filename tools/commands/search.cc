@@ -128,9 +128,7 @@ class Bench {
       return std::ranges::any_of(policies_, [&](const ParsedPolicy& p) { return is(p.policy); });
     };
     const bool wanted = any(reads_samples);
-    if (!wanted && !options_.calibrate.empty())
-      throw Error(kUsage, "--calibrate", "none of the policies reads samples",
-                  "add int8/static, float8, gptq or awq to --policies, or leave it away");
+    if (!wanted && !options_.calibrate.empty()) note(kSamplesNotRead);
     if (!wanted) return;
     const SampleOptions sampling = {.cast = options_.cast_inputs};
     CalibrationOptions calibrating;

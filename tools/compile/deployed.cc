@@ -9,6 +9,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/print.h"
 #include "tools/base/version.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/calibration/quantize_static.h"
@@ -90,9 +91,7 @@ void require_place_for_all(const Graph& network, const LoadedModel& training) {
 
 // What training found stays: it is of the same numbers, and of more samples.
 void add_ranges(const Graph& graph, const PolicyRequest& policies, const RangeSamples& samples, Calibration& found) {
-  if (!any_policy(graph, policies, reads_samples))
-    throw Error(kUsage, "--calibrate", "no layer has a policy that reads samples",
-                "add --policy int8/static_from_float32, or leave it away");
+  if (!any_policy(graph, policies, reads_samples)) return note(kSamplesNotRead);
   SampleOptions sampling = samples.options;
   sampling.may_be_equal = !any_policy(graph, policies, reads_ranges);
   const CalibrationOptions options = {.fitted = fitted_by(graph, policies)};

@@ -266,7 +266,7 @@ TrainingPrograms training_programs(Graph simplified, const TrainingOptions& aske
   }
   if (training.share > 0)
     throw Error(kUsage, "--train-share", "is about layers under int8/full, and no layer has that policy",
-                "add --policy int8/full_from_float32, or leave it away");
+                "add --policy int8/full_from_float32 --calibrate FILE --optimizer sgd, or leave it away");
   TrainingPrograms made;
   if (training.codes) make_codes_trainable(simplified, made.infer, training, compiling);
   else make_reals_trainable(simplified, made.infer, training, compiling);

@@ -143,7 +143,7 @@ class IntegerBackward {
     const FixedPoint m = quantize_multiplier(real);
     if (m.shift < 0 || m.shift > 31 || logits.dims.back() > 4095)
       throw Error(kUnsupported, graph().source, logits.name + ": its scale or its number of classes is too large",
-                  "train under int8/static, without int8/full");
+                  "train under int8/static_from_float32 instead of int8/full");
     set_integer(step, "multiplier", m.multiplier);
     set_integer(step, "shift", m.shift);
     set_integer(step, "diff_min", -int(std::floor(31 * double(1 << 26) / std::ldexp(1.0, m.shift))));

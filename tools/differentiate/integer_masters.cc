@@ -22,7 +22,7 @@ class Masters {
     const Value codes = infer_.values[size_t(id)];
     if (!codes.constant() || bits_.contains(codes.name))
       throw Error(kUnsupported, infer_.source, codes.name + " is shared by layers: its codes cannot be trained",
-                  "train them under int8/static, without int8/full");
+                  "train them under int8/static_from_float32 instead of int8/full");
     const std::vector<int64_t> numbers = integers(codes);
     const int bits = bias ? bias_bits(numbers) : kWeightBits;
     Value master = named_value(codes.name + kMaster, ElementType::kInt32, codes.dims, Region::kState);

@@ -39,7 +39,9 @@ void refuse_floats(const TrainingOptions& o) {
   for (const auto& [wish, given] : wishes)
     if (given)
       throw Error(kUnsupported, "int8/full", fmt::format("trains in integers alone, and has no {}", wish),
-                  "leave it away (--optimizer sgd), or train under int8/static");
+                  std::string(wish).starts_with("--optimizer")
+                      ? "write --optimizer sgd, or train under int8/static_from_float32"
+                      : "leave it away, or train under int8/static_from_float32");
 }
 
 }  // namespace nacre::tools

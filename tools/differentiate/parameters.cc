@@ -124,7 +124,9 @@ void refuse_fits(const Graph& graph) {
     if (!layer.asked || layer.policy.weight_fit == WeightFit::kNearest) continue;
     throw Error(kUnsupported, layer_place(graph, node),
                 fmt::format("{} fits codes to weights that are trained already", name_of(layer.policy.weight_fit)),
-                "train under float32, and convert the result: nacre convert --policy " + policy_text(layer.policy));
+                fmt::format("train under float32, and compile what was learned: nacre export --network NETWORK "
+                            "--policy '{}' --calibrate DATA",
+                            policy_text(layer.policy)));
   }
 }
 

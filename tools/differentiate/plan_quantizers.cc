@@ -22,11 +22,12 @@ void refuse_untrainable(const Graph& graph) {
     const std::string place = layer_place(graph, node);
     if (policy->quantization == Quantization::kInt4Weights && policy->block != 0)
       throw Error(kUnsupported, place, fmt::format("int4 in groups of {} weights cannot be trained", policy->block),
-                  "train under int4, whose scales are per channel, or float32, and convert the result");
+                  "train under int4_from_float32, or under float32, and export --network NETWORK under this policy");
     if (policy->quantization == Quantization::kInt8Dynamic && node.op == Op::kDense &&
         graph.values[size_t(node.inputs[kX])].dims.size() > 2)
       throw Error(kUnsupported, place, "a dense layer over more than 2 axes cannot be trained under int8",
-                  "train it under int8/weights or float32: --set LAYER=POLICY");
+                  fmt::format("train it in float32 or with --set '{}=int8/weights_from_float32'",
+                              graph.layers[size_t(node.layer)].name));
   }
 }
 
@@ -43,7 +44,7 @@ void refuse_learned_ranges(const Graph& graph) {
   }
   if (!any)
     throw Error(kUsage, "--learned-ranges", "is about layers under int8/static, and there are none",
-                "add --policy int8/static_from_float32");
+                "add --policy int8/static_from_float32, and to nacre convert --calibrate FILE");
 }
 
 void refuse_idle_ranges(const Graph& graph, const QuantizerTraining& options) {
@@ -89,7 +90,7 @@ QuantizerPlan plan_ranges(const Graph& simplified, const Calibration* calibratio
     plan.ranges[group] = range_name(first->name);
     if (options.learned_ranges && !measured)
       throw Error(kUsage, simplified.source, first->name + " has no range from which learning could start",
-                  "give samples with --calibrate FILE, or train with running ranges");
+                  "give samples with --calibrate FILE, or leave --learned-ranges away for running ranges");
   }
   return plan;
 }

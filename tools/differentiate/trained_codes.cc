@@ -63,7 +63,8 @@ class TrainCodes {
                     "train both, or neither");
     if (reals_.empty())
       throw Error(kUsage, graph_.source, "there are no codes to train: no layer that was named runs in int8",
-                  "name a network in int8, or convert with --policy int8/static_from_float32 --calibrate FILE");
+                  "name a network in int8, or make the model with nacre convert --train LOSS --train-codes --policy "
+                  "int8/static_from_float32 --calibrate FILE");
     for (Value& v : graph_.values)
       if (rounded_.contains(v.name)) v.quantizer.reset();
     infer_.nodes.insert(infer_.nodes.begin(), derived_.begin(), derived_.end());
