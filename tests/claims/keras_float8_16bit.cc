@@ -9,8 +9,6 @@
 #include <cstdio>
 #include <string>
 
-#include "engine/numeric/bfloat16.h"
-#include "engine/numeric/float16.h"
 #include "tests/claims/claims.h"
 #include "tests/claims/keras_tables.h"
 #include "tests/claims/stored_networks.h"
@@ -69,17 +67,17 @@ void compare_float8_file(const Json& record, Float8Count& count) {
 
 NACRE_CLAIM(keras_float8_16bit) {
   const Json table = read_table(project_path("tests/peers/keras_float8_16bit.json"));
-  Float8Count count;
-  for (const Json& record : table.at("records")) compare_float8_file(record, count);
-  if (count.other > 0)
+  Float8Count all;
+  for (const Json& record : table.at("records")) compare_float8_file(record, all);
+  if (all.other > 0)
     return std::printf("CLAIM keras_float8_16bit NOT SHOWN: %d of %d outputs are neither Keras's nor their neighbours\n",
-                       count.other, count.outputs()),
+                       all.other, all.outputs()),
            1;
-  if (2 * count.equal_without_scales > count.outputs())
+  if (2 * all.equal_without_scales > all.outputs())
     return std::printf("CLAIM keras_float8_16bit NOT SHOWN: without the file's scales it is the same\n"), 1;
   std::printf("CLAIM keras_float8_16bit shown: of %d outputs of %d files %d are Keras's to the bit, %d its neighbours; "
               "without the scales of the file %d are equal\n",
-              count.outputs(), count.networks, count.equal, count.neighbours, count.equal_without_scales);
+              all.outputs(), all.networks, all.equal, all.neighbours, all.equal_without_scales);
   return 0;
 }
 

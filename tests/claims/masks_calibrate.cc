@@ -91,13 +91,13 @@ struct MaskClaim {
   double twin = 0;
   int networks = 0, rows = 0, idle = 0, runs = 0;
   double worst = 0;
-  std::string wrong;
+  std::string wrong = "";
 
   void compare(const Json& record, RangeMethod method) {
     const std::string name = record.at("name");
     const Bytes bytes = decode_base64(record.at("file"));
     StoredNetwork network = {.name = name, .file = {bytes.begin(), bytes.end()}, .policy = "int8/static_from_float32"};
-    const Graph graph = load_network(network.file, name);
+    const Graph graph = load_network(network.file, name, {}, {}, {});
     const bool takes_mask = record.at("takes_mask");
     const auto arrays = [&](size_t first, size_t count) {
       std::vector<std::vector<float>> inputs = {samples.part(samples.x, first, count)};
@@ -105,9 +105,9 @@ struct MaskClaim {
       return inputs;
     };
     const std::vector<std::vector<float>> given = arrays(0, samples.calibrated + samples.judged);
-    const auto rows = int64_t(samples.calibrated + samples.judged);
-    std::vector<NpyArray> stacked = {npy_of(given[0], {rows, kTokens, kWidth})};
-    if (takes_mask) stacked.push_back(npy_of(given[1], {rows, 1, kTokens}));
+    const auto stacked_rows = int64_t(samples.calibrated + samples.judged);
+    std::vector<NpyArray> stacked = {npy_of(given[0], {stacked_rows, kTokens, kWidth})};
+    if (takes_mask) stacked.push_back(npy_of(given[1], {stacked_rows, 1, kTokens}));
     const Samples calibrating = make_samples(graph, std::move(stacked));
     const Calibration calibration = calibrate(graph, calibrating, {.method = method});
     network.calibration = &calibration;

@@ -2,8 +2,7 @@
 
 #include <cstring>
 
-#include "engine/numeric/bfloat16.h"
-#include "engine/numeric/float16.h"
+#include "engine/numeric/small_float.h"
 #include "tools/base/error.h"
 #include "tools/model/loaded_model.h"
 #include "tools/policies/policy_request.h"
@@ -35,7 +34,7 @@ void read_as(std::vector<float>& numbers, std::span<const uint8_t> bytes) {
 
 std::vector<float> run_stored(const StoredNetwork& network, const std::vector<std::vector<float>>& inputs,
                               size_t rows) {
-  Graph graph = load_network(network.file, network.name);
+  Graph graph = load_network(network.file, network.name, {}, {}, {});
   if (network.change) network.change(graph);
   CompileOptions options;
   if (!network.policy.empty()) options.policies = parse_policy_options({.policy = network.policy});

@@ -96,7 +96,11 @@ void SoftmaxMasks::explore(ValueId id, int left) {
 bool SoftmaxMasks::makes_mask(ValueId id, Mask mask, int left) const {
   const Value& value = graph_.values[size_t(id)];
   if (value.type != ElementType::kFloat32 || left == 0) return false;
-  if (value.constant()) return mask == kAdded ? least(value) <= kMaskNumber : largest(value) >= -kMaskNumber;
+  if (value.constant() || value.initial != nullptr) {
+    Value number = value;  // of a parameter its first
+    if (!value.constant()) number.data = value.initial, number.stored = value.type;
+    return mask == kAdded ? least(number) <= kMaskNumber : largest(number) >= -kMaskNumber;
+  }
   if (writer_[size_t(id)] < 0) return false;
   const Node& node = graph_.nodes[size_t(writer_[size_t(id)])];
   const auto is_mask = [&](int slot) { return makes_mask(node.inputs[size_t(slot)], mask, left - 1); };

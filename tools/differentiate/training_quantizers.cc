@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "engine/numeric/small_float.h"
 #include "engine/ops/fake_float8.h"
@@ -33,7 +34,12 @@ std::shared_ptr<const std::vector<uint8_t>> bytes_of(std::span<const float> x) {
 class AddQuantizers {
  public:
   AddQuantizers(Graph& graph, const QuantizerPlan& plan, const QuantizerTraining& options, bool trains)
-      : graph_(graph), plan_(plan), options_(options), trains_(trains), masks_(graph) {
+      : graph_(graph), plan_(plan), options_(options), trains_(trains) {
+    const SoftmaxMasks masks(graph);
+    for (ValueId id = 0; size_t(id) < graph.values.size(); ++id) {
+      if (masks.holds_mask(id)) masked_.insert(id);
+      if (masks.only_masks(id)) masks_.insert(id);
+    }
     for (const StaticValue& v : plan.values.values) static_.emplace(v.name, &v);
   }
 
@@ -99,7 +105,7 @@ class AddQuantizers {
 
   // What `node` reads for `id`.
   ValueId read(const Node& node, ValueId id) {
-    if (id == kNone || masks_.only_masks(id)) return id;
+    if (id == kNone || masks_.contains(id)) return id;
     const StaticValue* v = static_of(id);
     if (v == nullptr || v->moved) return id;
     if (node.op == Op::kConcat && is_static(node) && static_of(node.outputs[0]) != nullptr &&
@@ -123,7 +129,7 @@ class AddQuantizers {
   }
 
   ValueId round_activation(const Node& near, ValueId whole, const StaticValue& v) {
-    const ValueId x = masks_.holds_mask(whole) ? add_unmasked(graph_, near, whole) : whole;
+    const ValueId x = masked_.contains(whole) ? add_unmasked(graph_, near, whole) : whole;
     ValueId range = range_of(v);
     const bool runs = !options_.learned_ranges && !plan_.ranges[size_t(v.group)].empty();
     if (trains_ && runs) range = observe(near, x, v, range);
@@ -272,7 +278,7 @@ class AddQuantizers {
   const QuantizerPlan& plan_;
   const QuantizerTraining& options_;
   const bool trains_;
-  const SoftmaxMasks masks_;
+  std::set<ValueId> masked_, masks_;  // scores with a mask in them, and what masks are made of
   std::map<std::string, const StaticValue*> static_;
   std::map<ValueId, ValueId> rounded_;                       // by the value that was rounded
   std::map<std::pair<ValueId, uint32_t>, ValueId> weights_;  // by weights and rule
