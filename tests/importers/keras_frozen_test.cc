@@ -151,8 +151,8 @@ TEST(keras_frozen, written_out_recurrences_have_the_parameters_of_their_files) {
     hsize_t gates;
     const char* activation;
   };
-  for (const Row& row : {Row{"SimpleRNN", "simple_rnn", 1, "tanh"}, Row{"LSTM", "lstm", 4, "relu"},
-                         Row{"GRU", "gru", 3, "relu"}})
+  for (const Row& row :
+       {Row{"SimpleRNN", "simple_rnn", 1, "tanh"}, Row{"LSTM", "lstm", 4, "relu"}, Row{"GRU", "gru", 3, "relu"}})
     for (const bool biased : {false, true})
       for (const bool one_step : {false, true}) {
         const std::string more = std::string(R"("units": 2, "use_bias": )") + (biased ? "true" : "false") +
