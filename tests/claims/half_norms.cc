@@ -1,8 +1,8 @@
 // Claim: normalisations in 16 bits give the numbers of Keras, torch and onnxruntime at magnitudes from 1e-4 to 3e4.
 //
-// Files, inputs, outputs and bounds: tests/peers/half_norms.json, by the script beside it. Where the source itself gives
-// only zeros or numbers that are not finite (Keras's UnitNormalization squares in float16), so does the model. That the
-// bound is not idle: in the type that the policy names, without float32 inside, runs pass it.
+// Files, inputs, outputs and bounds: tests/peers/half_norms.json, by the script beside it. If the source itself
+// gives only zeros or numbers that are not finite (Keras's UnitNormalization squares in float16), so does the model. The bound
+// is not idle: in the type that the policy names, without float32 inside, runs pass it.
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -59,7 +59,8 @@ void compare_norms(const Json& record, NormCount& count) {
     ++count.runs;
     std::printf("%-44s %-14s %8g  %.3f of the bound\n", network.name.c_str(), network.policy.c_str(),
                 run.at("magnitude").get<double>(), most);
-    if (!(most <= 1)) count.wrong += (count.wrong.empty() ? "" : "; ") + network.name + " at " + run.at("magnitude").dump();
+    if (!(most <= 1))
+      count.wrong += (count.wrong.empty() ? "" : "; ") + network.name + " at " + run.at("magnitude").dump();
   }
 }
 
@@ -75,7 +76,8 @@ NACRE_CLAIM(half_norms) {
     sources += (sources.empty() ? "" : ", ") + source + " " + std::to_string(networks);
   if (norms.narrow_passes == norms.runs)
     return std::printf("CLAIM half_norms NOT SHOWN: 16 bits pass the bound too\n"), 1;
-  std::printf("CLAIM half_norms shown: %d runs of %d networks (%s) within 5 u of their source; without float32 inside %d "
+  std::printf("CLAIM half_norms shown: %d runs of %d networks (%s) within 5 u of their source; "
+              "without float32 inside %d "
               "are not\n",
               norms.runs, norms.networks, sources.c_str(), norms.runs - norms.narrow_passes);
   return 0;

@@ -2,8 +2,8 @@
 //
 //   float8_from_mixed_bfloat16, _mixed_float16, _bfloat16, _float16   Dense and EinsumDense, trained some steps
 //
-// Each output is Keras's, or its neighbour of 16 bits: both sum 32 products in float32, in another order, and round the
-// sum. Files and outputs: tests/peers/keras_float8_16bit.json, by the script beside it. That the comparison is not idle:
+// Each output is Keras's, or its neighbour of 16 bits: both sum 32 products in float32, in another order, and round
+// the sum. Files and outputs: tests/peers/keras_float8_16bit.json, by the script beside it. The comparison is not idle:
 // with scales made of the kernels, as a policy without a source has them, most outputs are others.
 #include <cmath>
 #include <cstdio>
@@ -70,7 +70,8 @@ NACRE_CLAIM(keras_float8_16bit) {
   Float8Count all;
   for (const Json& record : table.at("records")) compare_float8_file(record, all);
   if (all.other > 0)
-    return std::printf("CLAIM keras_float8_16bit NOT SHOWN: %d of %d outputs are neither Keras's nor their neighbours\n",
+    return std::printf("CLAIM keras_float8_16bit NOT SHOWN: %d of %d outputs are neither Keras's nor their "
+                       "neighbours\n",
                        all.other, all.outputs()),
            1;
   if (2 * all.equal_without_scales > all.outputs())

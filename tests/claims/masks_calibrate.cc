@@ -123,7 +123,8 @@ struct MaskClaim {
     rows_and_worst(run);
     std::printf("%-18s %-14s error %.4f, %.2f of the bound; %d of %d rows have another best\n", name.c_str(),
                 name_of(method), run.error, run.error / bound, run.other_best, run.rows);
-    if (!(run.error <= bound) || run.other_best > 0) wrong += (wrong.empty() ? "" : ", ") + name + " " + name_of(method);
+    if (!(run.error <= bound) || run.other_best > 0)
+      wrong += (wrong.empty() ? "" : ", ") + name + " " + name_of(method);
     if (method != RangeMethod::kMinMax) return;
     ++networks;
     const Calibration before = with_masks(calibration, graph, calibrating);

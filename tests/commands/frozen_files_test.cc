@@ -40,7 +40,8 @@ class FrozenFile {
 
   std::vector<std::string> tune(const std::vector<std::string>& more) const {
     std::vector<std::string> line = {"tune",   network,   "--data",      data,  "--labels", labels, "--loss",
-                                     "squared_error", "--optimizer", "sgd", "--lr", "0.01", "--epochs", "2", "--batch", "4"};
+                                     "squared_error", "--optimizer", "sgd", "--lr", "0.01",
+                                      "--epochs", "2", "--batch", "4"};
     line.insert(line.end(), more.begin(), more.end());
     return line;
   }
@@ -104,7 +105,8 @@ TEST(frozen_files, go_back_with_the_bytes_of_what_is_frozen) {
       for (std::vector<std::string>* line : {&tuning, &convert}) line->insert(line->end(), {"--unfreeze", pattern});
     EXPECT_EQ(run_tool(tuning).exit_code, 0);
     EXPECT_EQ(run_tool(convert).exit_code, 0);
-    const ToolRun made = run_tool({"export", model, "--checkpoint", run, "--network", file.network, "--keras", "-o", back});
+    const ToolRun made =
+        run_tool({"export", model, "--checkpoint", run, "--network", file.network, "--keras", "-o", back});
     EXPECT_EQ(made.exit_code, 0) << made.err;
     std::vector<std::string> names;
     for (const auto& [path, data] : FrozenFile::variables(back))

@@ -180,7 +180,8 @@ TEST(keras_frozen, a_variable_in_forms_that_overlap_is_refused) {
   };
   const std::string gru = R"("units": 2, "use_bias": false, "reset_after": false, "return_sequences": true)";
   const std::string config = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
-    {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 3, 2], "name": "x"}, "inbound_nodes": []},
+    {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 3, 2], "name": "x"},
+      "inbound_nodes": []},
     {"class_name": "Masking", "name": "k", "config": {"name": "k"}, "inbound_nodes": [)" +
                              node("x", 0) + R"(]},
     {"class_name": "GRU", "name": "g", "config": {"name": "g", )" +

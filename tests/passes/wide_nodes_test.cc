@@ -62,7 +62,8 @@ TEST(wide_nodes, an_epsilon_below_float16_stays) {
 }
 
 TEST(wide_nodes, are_as_others_under_float32_and_without_a_policy) {
-  for (const std::string& policy : {std::string(), std::string("asked=1 variable=float32 compute=float32 output=float32")})
+  const std::string asked = "asked=1 variable=float32 compute=float32 output=float32";
+  for (const std::string& policy : {std::string(), asked})
     EXPECT_EQ(policed(root_of_squares("wide=1", policy)).nodes.size(),
               policed(root_of_squares("", policy)).nodes.size());
 }

@@ -47,7 +47,8 @@ TEST(widened_weights, what_the_file_keeps_narrower_is_named_with_its_bytes) {
     else if (value.name == "t") value.source_type = ElementType::kInt8;
   EXPECT_EQ(widened_weights(graph),
             (std::vector<std::string>{"float16 weights of the file become float32: 32 bytes instead of 16, in 1 layer",
-                                      "table (Embedding): int8 weights of the file become float32: 48 bytes instead of 12"}));
+                                      "table (Embedding): int8 weights of the file become float32: "
+                                      "48 bytes instead of 12"}));
   for (Layer& layer : graph.layers) layer.asked = true;
   EXPECT_TRUE(widened_weights(graph).empty());
 }

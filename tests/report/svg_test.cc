@@ -132,7 +132,7 @@ TEST(layout, a_chain_is_straight) {
   std::vector<LayoutEdge> edges;
   for (int i = 0; i + 1 < 31; ++i) edges.push_back({i, i + 1});
   edges.push_back({3, 9});  // a skip does not bend it
-  const Layout layout = lay_out(31, edges);
+  const GraphLayout layout = lay_out(31, edges);
   for (int i = 0; i < 31; ++i) {
     EXPECT_EQ(layout.row[size_t(i)], i);
     EXPECT_NEAR(layout.x[size_t(i)], layout.x[0], 1e-6);
@@ -147,7 +147,7 @@ TEST(layout, edges_go_down_and_pass_no_box) {
     std::vector<LayoutEdge> edges;
     for (int to = 1; to < nodes; ++to)
       for (uint32_t k = 0; k < 1 + random() % 3; ++k) edges.push_back({int(random() % uint32_t(to)), to});
-    const Layout layout = lay_out(nodes, edges, options);
+    const GraphLayout layout = lay_out(nodes, edges, options);
     const auto row = [&](int node) { return layout.row[size_t(node)]; };
     for (int a = 0; a < nodes; ++a) {
       EXPECT_GE(layout.x[size_t(a)], options.box_width / 2 - 1e-6) << seed;

@@ -10,7 +10,8 @@ namespace nacre::tools {
 namespace {
 
 constexpr int kMostSteps = 24;        // from a softmax back to its masks
-constexpr float kMaskNumber = -1000;  // masks are below: BERT's is -1e4; or above its opposite, where they are subtracted
+// Masks are below: BERT's is -1e4; or above its opposite, when they are subtracted.
+constexpr float kMaskNumber = -1000;
 constexpr float kMaskGap = 20;        // constants are masks that are this far below what a softmax can use: Swin's -100
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 

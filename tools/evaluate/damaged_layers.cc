@@ -31,7 +31,8 @@ bool has_codes(const Graph& graph) {
 std::vector<DamagedLayer> damaged_layers(const Graph& simplified, const LoadedModel& model, const Samples& samples,
                                          const Calibration& calibration) {
   uint32_t program = 0;
-  if (has_codes(simplified) || samples.count < 1 || !model.model().find(Entry::kInfer, "host", &program).ok()) return {};
+  if (has_codes(simplified) || samples.count < 1) return {};
+  if (!model.model().find(Entry::kInfer, "host", &program).ok()) return {};
   Graph real = simplified;
   for (Layer& layer : real.layers) layer.policy = {}, layer.asked = true, layer.source_policy.clear();
   const Compiled compiled = compile(std::move(real), {});

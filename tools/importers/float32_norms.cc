@@ -95,8 +95,11 @@ class Norms {
   static bool moves(const Node& node) { return find_rule(node.op)->numerics == Numerics::kMove; }
 
   ValueId origin(ValueId id) const {
-    for (int left = kMostSteps; left > 0 && writer_[size_t(id)] >= 0 && moves(node(size_t(writer_[size_t(id)]))); --left)
-      id = node(size_t(writer_[size_t(id)])).inputs[0];
+    for (int left = kMostSteps; left > 0; --left) {
+      const int writer = writer_[size_t(id)];
+      if (writer < 0 || !moves(node(size_t(writer)))) break;
+      id = node(size_t(writer)).inputs[0];
+    }
     return id;
   }
 

@@ -16,7 +16,7 @@ namespace {
 
 using Ints = Formula::Ints;
 
-constexpr int64_t kMostSize = 1 << 28;  // of an axis
+constexpr int64_t kMostAxis = 1 << 28;  // of an axis
 
 Ints spatial_of(const Ints& dims) { return {dims.begin() + 2, dims.end()}; }
 
@@ -257,9 +257,9 @@ class Windows {
       source.malformed("its attributes do not fit its image");
     for (size_t i = 0; i < rank_; ++i) {
       for (const int64_t size : {image_[i], block_[i], strides_[i], dilations_[i]})
-        if (size < 1 || size > kMostSize) source.malformed("a size is below 1 or above 2^28");
+        if (size < 1 || size > kMostAxis) source.malformed("a size is below 1 or above 2^28");
       for (const int64_t pad : {pads_[i], pads_[rank_ + i]})
-        if (pad < 0 || pad > kMostSize) source.malformed("a pad is out of range");
+        if (pad < 0 || pad > kMostAxis) source.malformed("a pad is out of range");
       counts_.push_back((image_[i] + pads_[i] + pads_[rank_ + i] - dilations_[i] * (block_[i] - 1) - 1) / strides_[i] +
                         1);
     }
@@ -352,7 +352,7 @@ void center_crop_pad(Import& import, const Source& source) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = size_t(source.axis(axes[i], x->rank()));
     if (shape[i] < 1) source.refuse("gives a tensor without elements");
-    if (shape[i] > kMostSize) source.malformed("gives an axis of more than 2^28 elements");
+    if (shape[i] > kMostAxis) source.malformed("gives an axis of more than 2^28 elements");
     const int64_t dim = x->dims[axis], missing = shape[i] - dim;
     if (missing < 0) y = f.slice(y, int64_t(axis), -missing / 2, -missing / 2 + shape[i]);
     before[axis] = std::max<int64_t>(missing, 0) / 2;

@@ -21,7 +21,9 @@ struct Widened {
 };
 
 // Inputs of the op that are weights: of the parameters of its rule those of two and more axes.
-bool is_matrix(const OpRule& rule, size_t input, size_t rank) { return (rule.parameters >> input & 1) != 0 && rank > 1; }
+bool is_matrix(const OpRule& rule, size_t input, size_t rank) {
+  return (rule.parameters >> input & 1) != 0 && rank > 1;
+}
 
 }  // namespace
 

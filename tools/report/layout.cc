@@ -212,9 +212,9 @@ size_t lane_count(int nodes, const std::vector<LayoutEdge>& edges) {
   return count;
 }
 
-Layout lay_out(int nodes, const std::vector<LayoutEdge>& edges, const LayoutOptions& options) {
+GraphLayout lay_out(int nodes, const std::vector<LayoutEdge>& edges, const LayoutOptions& options) {
   constexpr int kPasses = 6;
-  Layout layout;
+  GraphLayout layout;
   layout.row = longest_path_rows(nodes, edges);
   Layers layers = make_layers(layout.row, edges);
   order(layers);

@@ -19,7 +19,7 @@ struct LayoutOptions {
   double box_width = 180, lane_width = 16, gap = 28;
 };
 
-struct Layout {
+struct GraphLayout {
   int rows = 0;
   double width = 0;
   std::vector<int> row;                    // by node
@@ -29,7 +29,7 @@ struct Layout {
 
 // Nodes are given in the order in which they run, so that later ones stand in the same row or
 // below. Edges that leave one node share their lanes.
-Layout lay_out(int nodes, const std::vector<LayoutEdge>& edges, const LayoutOptions& options = {});
+GraphLayout lay_out(int nodes, const std::vector<LayoutEdge>& edges, const LayoutOptions& options = {});
 
 // Dummy nodes that lay_out would make: its work and the drawing's size grow with them.
 size_t lane_count(int nodes, const std::vector<LayoutEdge>& edges);

@@ -79,7 +79,7 @@ class GraphPicture {
   std::string name_;
   const PictureOptions& options_;
   std::vector<Link> links_;
-  Layout layout_;
+  GraphLayout layout_;
   double left_ = 0;
   const std::set<uint32_t> fallen_ = layers_that_fall_back(report_);
 };
