@@ -1,8 +1,8 @@
 // Claim: normalisations in 16 bits give the numbers of Keras, torch and onnxruntime at magnitudes from 1e-4 to 3e4.
 //
-// Files, inputs, outputs and bounds: tests/peers/half_norms.json, by the script beside it. If the source itself
-// gives only zeros or numbers that are not finite (Keras's UnitNormalization squares in float16), so does the model. The bound
-// is not idle: in the type that the policy names, without float32 inside, runs pass it.
+// Files, inputs, outputs and bounds: tests/peers/half_norms.json, by the script beside it. If the source itself gives
+// only zeros or numbers that are not finite (Keras's UnitNormalization squares in float16), so does the model. The
+// bound is not idle: in the type that the policy names, without float32 inside, runs pass it.
 #include <cmath>
 #include <cstdio>
 #include <map>
