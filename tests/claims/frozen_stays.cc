@@ -7,7 +7,7 @@
 //
 // Networks with frozen layers (models in models, batch norms, wrappers, cells, a backbone), and recurrent ones that are
 // written out step by step, whose parameters are the file's own and no more. Configurations, variables and losses are
-// in tests/peers/frozen_layers.json, by the script beside it. That the bound is not idle: each network with frozen layers
+// in tests/peers/frozen_layers.json, by the script beside it. The bound is not idle: each network with frozen layers
 // is also trained with all of them unfrozen, which may not come within it.
 // The bound is of numbers that are float32 here and float64 in Keras, 2^-24 of each: epsilons and momenta of norms, in
 // 20 steps.
@@ -109,7 +109,6 @@ Trained train(const FrozenProblem& problem, const std::string& path, bool unfroz
   training.optimizer.beta1 = 1 - 0x1p-3f;
   training.optimizer.beta2 = 1 - 0x1p-5f;
   training.optimizer.epsilon = 0x1p-40f;
-  if (graph.training->batch_norm_momentum > 0) training.batch_norm_momentum = graph.training->batch_norm_momentum;
   CompileOptions compiling;
   compiling.policies = parse_policy_options({.policy = "float64", .set = {}, .file = {}, .only = {}, .except = {}});
   const TrainingModel model = compile_training(std::move(graph), training, compiling);
@@ -127,7 +126,8 @@ Trained train(const FrozenProblem& problem, const std::string& path, bool unfroz
     const double expected = problem.network.at("losses").at(size_t(step)).get<double>();
     const double difference = std::abs(run.loss() - expected) / std::abs(expected);
     found.losses = difference <= found.losses ? found.losses : difference;  // NaN stays
-    if (!run.commit(adam ? 0x1p-7f : 0x1p-4f).applied) throw Error(kFailed, "step " + std::to_string(step), "was refused");
+    if (!run.commit(adam ? 0x1p-7f : 0x1p-4f).applied)
+      throw Error(kFailed, "step " + std::to_string(step), "was refused");
   }
   if (!unfrozen) found.file = write_back({.network = path}, run.model(), run.state()).counts.bytes;
   return found;

@@ -129,12 +129,6 @@ TEST(keras_frozen, layers_are_unfrozen_by_their_names_or_those_of_models_around_
         std::string::npos);
 }
 
-// The momentum of a norm that stays is of no training.
-TEST(keras_frozen, momenta_of_frozen_norms_are_not_taken) {
-  EXPECT_EQ(file_to_train(with_base("", "", ""), kBaseVariables).training->batch_norm_momentum, 0.9f);
-  EXPECT_EQ(file_to_train(with_base("", "", kFrozen), kBaseVariables).training->batch_norm_momentum, 0);
-}
-
 // How many numbers a file of a recurrence trains: of constants that are neither fixed nor frozen, once simplified.
 int64_t trained_numbers(const std::string& config, const std::vector<KerasVariable>& variables) {
   Graph graph = file_to_train(config, variables);
