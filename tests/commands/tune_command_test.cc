@@ -127,6 +127,49 @@ TEST(tune_command, with_a_seed_leaves_a_checkpoint_that_export_takes) {
             0);
 }
 
+TEST(tune_command, refuses_a_link_to_where_nothing_can_be_written_before_it_trains) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_symlink(directory / "none/tuned.nacre", directory / "tuned.nacre");
+  const ToolRun run = tune({"-o", directory / "tuned.nacre"});
+  EXPECT_EQ(run.exit_code, 5) << run.err;
+  EXPECT_EQ(run.out, "");
+}
+
+// What was learned lies beside a model that cannot be written, and the same command goes on with it.
+TEST(tune_command, whose_model_cannot_be_written_keeps_what_was_learned) {
+  const TemporaryDirectory directory;
+  const std::string model = directory / "tuned.nacre", rescue = model + ".checkpoint";
+  const ToolRun whole = tune({"-o", directory / "whole.nacre"});
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  // The log, which is small, is written after each epoch; the model is larger than a file may be, and the state too.
+  const uint64_t limit = read_bytes(directory / "whole.nacre").size() / 2;
+  const ToolRun lost = tune({"-o", model}, {.file_limit_bytes = limit});
+  EXPECT_EQ(lost.exit_code, 5) << lost.err;
+  EXPECT_NE(lost.err.find("what was learned is lost: --checkpoint DIR keeps it"), std::string::npos) << lost.err;
+  EXPECT_FALSE(std::filesystem::exists(rescue));
+  std::filesystem::create_symlink("/dev/full", model);  // passes the checks, and takes no byte
+  const ToolRun kept = tune({"-o", model});
+  ASSERT_EQ(kept.exit_code, 5) << kept.err;
+  ASSERT_NE(kept.err.find("what was learned is in " + rescue), std::string::npos) << kept.err;
+  std::filesystem::remove(model);
+  const ToolRun again = tune({"-o", model, "--checkpoint", rescue});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(read_bytes(model), read_bytes(directory / "whole.nacre"));
+}
+
+TEST(tune_command, that_diverged_writes_no_model) {
+  const TemporaryDirectory directory;
+  for (const std::string mode : {"", "--json"}) {
+    std::vector<std::string> options = {"--lr", "1e30", "-o", directory / "o.nacre", "--optimizer", "sgd"};
+    if (!mode.empty()) options.push_back(mode);
+    const ToolRun run = tune(options);
+    EXPECT_EQ(run.exit_code, 1) << run.err;
+    EXPECT_NE(run.err.find("the training diverge"), std::string::npos) << run.err;
+    EXPECT_NE(run.err.find("take a lower --lr"), std::string::npos) << run.err;
+  }
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
 TEST(tune_command, refuses_a_file_name_that_ends_as_a_folder_before_it_trains) {
   const TemporaryDirectory directory;
   const ToolRun run = tune({"-o", directory / "tuned.nacre/"});

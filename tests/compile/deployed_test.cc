@@ -118,6 +118,37 @@ TEST(deployed, computes_what_was_trained) {
     }
 }
 
+// Dropout in front of fc2.
+Graph with_dropout(int batch) {
+  Graph graph = perceptron(batch);
+  const auto fc2 = std::ranges::find_if(graph.nodes, [&](const Node& node) {
+    return is_matmul(node.op) && graph.layers[size_t(node.layer)].name == "fc2";
+  });
+  Value y = graph.values[size_t(fc2->inputs[0])];
+  y.name = "dropped";
+  const ValueId dropped = graph.add(std::move(y));
+  Node dropout = make_step(Op::kDropout, Node(), "dropout", {fc2->inputs[0]}, {dropped});
+  set_real(dropout, "rate", 0.25f);
+  fc2->inputs[0] = dropped;
+  graph.nodes.insert(fc2, std::move(dropout));
+  return graph;
+}
+
+// What is deployed has no dropout, and takes the ranges and scales that training found behind it. Reals: as above.
+TEST(deployed, dropout_is_left_out_and_what_was_found_behind_it_stays) {
+  for (const char* policy : {"", "mixed_bfloat16", "int8/static_from_float32", "int8_from_float32",
+                             "float8/8_from_float32", "int8/weights_from_float32"}) {
+    SmallTrainer trainer(compile_training(with_dropout(kBatch), {}, under(policies(policy))).bytes);
+    train(trainer, 6);
+    const Deployed made = deploy(with_dropout(1), policies(policy), trainer.model(), trainer.trainer().state());
+    const LoadedModel model(made.bytes, "deployed", "");
+    for (const StepRecord& step : model.model().steps()) EXPECT_NE(step.op, Op::kDropout) << policy;
+    if (*policy != 0) continue;
+    const Data d = data(1000, 6);
+    EXPECT_LE(largest_difference(run_rows(made.bytes, d.x, 6), trainer.infer(d.x)), 3 * 36 * 16 * 0x1p-24f) << policy;
+  }
+}
+
 TEST(deployed, refuses_another_network) {
   SmallTrainer trainer(compile_training(perceptron(kBatch), {}, {}).bytes);
   EXPECT_THROW(deploy(convolutional(1), {}, trainer.model(), trainer.trainer().state()), Error);

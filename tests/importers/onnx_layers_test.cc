@@ -341,6 +341,29 @@ TEST(onnx_dropout, training_mode_is_a_step_that_inference_refuses) {
   }
 }
 
+// torch's older exporter names the mask, which nothing reads. One that is read is refused.
+TEST(onnx_dropout, a_mask_counts_where_something_reads_it) {
+  for (const bool read : {false, true}) {
+    OnnxBuilder b;
+    b.input("x", {1, 4});
+    b.floats("ratio", {}, {0.25f});
+    b.codes("training", {}, {1}, TensorProto::BOOL);
+    b.node("Dropout", {"x", "ratio", "training"}, {"y", "mask"});
+    b.output("y");
+    if (read) b.output("mask");
+    if (!read) {
+      EXPECT_EQ(ops(imported(b)), std::vector<Op>{Op::kDropout});
+      continue;
+    }
+    try {
+      imported(b);
+      ADD_FAILURE() << "was imported";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("its mask is used"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(onnx_recurrent, every_flipped_bit_is_imported_or_refused) {
   flip_every_byte(Cell{.gates = 4, .time = 1, .batch = 1, .in = 1, .h = 1}.file());
 }

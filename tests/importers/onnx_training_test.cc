@@ -89,5 +89,56 @@ TEST(onnx_training, other_operands_and_attributes_are_refused) {
   }
 }
 
+OnnxBuilder batch_norm_in_training() {
+  OnnxBuilder b;
+  b.input("x", {1, 2}, {"n"});
+  for (const char* name : {"scale", "bias", "mean", "variance"}) b.filled(name, {2}, 1);
+  b.node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, {"y", "new_mean", "new_variance"})
+      .integer("training_mode", 1);
+  b.output("y");
+  return b;
+}
+
+// To be trained it is one step, whose statistics the training keeps and inference runs by; what reads the statistics
+// gets them computed.
+TEST(onnx_batch_norm, of_training_mode_is_one_step_to_train) {
+  OnnxBuilder b = batch_norm_in_training();
+  EXPECT_EQ(ops(imported(b, {.train = true})), std::vector<Op>{Op::kBatchNorm});
+  EXPECT_GT(imported(b).nodes.size(), 1u);
+  b.output("new_mean");
+  EXPECT_GT(imported(b, {.train = true}).nodes.size(), 1u);
+}
+
+// torch's newer exporter writes Dropout2d so: x mask / keep, where the mask says which random numbers are below `keep`.
+OnnxBuilder drawn(bool compared) {
+  OnnxBuilder b;
+  b.input("x", {1, 2});
+  b.floats("keep", {}, {0.7f});
+  b.node("RandomUniformLike", {"x"}, {"u"});
+  if (compared) {
+    b.node("Less", {"u", "keep"}, {"below"});
+    b.node("Cast", {"below"}, {"mask"}).integer("to", TensorProto::FLOAT);
+  }
+  b.node("Mul", {"x", compared ? "mask" : "u"}, {"y"});
+  b.output("y");
+  return b;
+}
+
+TEST(onnx_training, masks_of_several_operators_are_refused_and_other_draws_are_said) {
+  EXPECT_NO_THROW(imported(drawn(true)));
+  try {
+    imported(drawn(true), {.train = true});
+    ADD_FAILURE() << "was imported";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("is the mask of a dropout in several operators"), std::string::npos)
+        << error.what();
+  }
+  const Graph graph = imported(drawn(false), {.train = true});
+  EXPECT_TRUE(std::ranges::any_of(graph.log, [](const std::string& line) {
+    return line.starts_with("training: ") && line.find("draws random numbers in inference too") != line.npos;
+  }));
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -26,6 +26,14 @@ EpochRecord record(uint32_t epoch, double train, double validate) {
           .validate_loss = validate};
 }
 
+TEST(history, a_loss_that_only_rises_is_seen) {
+  EXPECT_TRUE(only_rises({record(1, 1, NAN), record(2, 2, NAN), record(3, 4, NAN)}));
+  EXPECT_TRUE(only_rises({record(1, 9, 1), record(2, 8, 2)})) << "of the validation rows where there are some";
+  EXPECT_FALSE(only_rises({record(1, 1, NAN), record(2, 3, NAN), record(3, 2, NAN)}));
+  EXPECT_FALSE(only_rises({record(1, 1, NAN), record(2, 1, NAN)}));
+  EXPECT_FALSE(only_rises({record(1, 1, NAN)}));
+}
+
 TEST(rows, are_shuffled_as_the_formula_says) {
   // Computed from the description in rows.h with another program's integers (Python), seed 1, epoch 0.
   EXPECT_EQ(shuffled(8, 1, 0), (std::vector<int64_t>{6, 0, 3, 4, 5, 2, 1, 7}));

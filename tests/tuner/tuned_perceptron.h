@@ -49,8 +49,8 @@ inline std::vector<uint8_t> training_bytes(Optimizer optimizer = Optimizer::kAda
 }
 
 struct Trained {
-  Trained(const std::vector<uint8_t>& bytes, TuneSettings s)
-      : model(bytes, "test", ""), objective(model), data(rows()), split(split_rows(kRows, "0.25", 3)), trainer(model),
+  Trained(const std::vector<uint8_t>& bytes, TuneSettings s, const std::string& validate = "0.25")
+      : model(bytes, "test", ""), objective(model), data(rows()), split(split_rows(kRows, validate, 3)), trainer(model),
         tuner(trainer, objective, data, split, std::move(s)) {}
 
   std::vector<std::byte> state() { return {trainer.trainer().state().begin(), trainer.trainer().state().end()}; }

@@ -218,19 +218,89 @@ TEST(tuner, diverging_stops_with_advice) {
   }
 }
 
+std::string divergence_of(Trained& run) {
+  try {
+    run.tuner.run({});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, kFailed);
+    return error.what();
+  }
+  return "";
+}
+
 // One step throws the weights so far away that outputs are NaN; the loss before it was good.
-TEST(tuner, an_epoch_that_validates_to_no_number_is_not_the_best) {
+TEST(tuner, an_epoch_that_validates_to_no_number_is_not_the_best_and_ends_the_training) {
   TuneSettings s = settings();
   s.batch = 16;
   s.epochs = 2;
   s.schedule = {.rate = 1e30f};
   Trained run(training_bytes(Optimizer::kSgd), s);
-  run.tuner.run({});
+  const std::string why = divergence_of(run);
+  EXPECT_NE(why.find("epoch 1: the training diverged: the loss on the validation rows is not finite"), why.npos) << why;
   const std::vector<EpochRecord>& epochs = run.tuner.position().epochs;
   ASSERT_EQ(epochs[0].refused, 0u);
   EXPECT_TRUE(std::isfinite(epochs[0].train_loss));
   EXPECT_EQ(epochs[0].validate_loss, INFINITY);
   EXPECT_EQ(best_epoch(epochs), std::nullopt);
+}
+
+// A step that was good, and a last one that was not: only outputs of the numbers that it left show it.
+TEST(tuner, outputs_of_the_last_batch_that_are_no_numbers_end_the_training_and_are_not_saved) {
+  const TemporaryDirectory directory;
+  TuneSettings s = settings();
+  s.batch = 32;
+  s.keep_best = false;
+  s.checkpoint = directory / "run";
+  s.checkpoint_steps = 1;
+  s.schedule = {.rate = 1e30f};
+  s.to_model = "nacre export";
+  Trained run(training_bytes(Optimizer::kSgd), s, "");
+  const std::string why = divergence_of(run);
+  EXPECT_NE(why.find("outputs of the last batch are not finite"), why.npos) << why;
+  EXPECT_NE(why.find("no model is written"), why.npos) << why;
+}
+
+// The first epoch was good: its checkpoint stays, and the sentence says how a model is made of it.
+TEST(tuner, the_last_finite_epoch_stays_and_is_named) {
+  const TemporaryDirectory directory;
+  TuneSettings s = settings();
+  s.keep_best = false;
+  s.epochs = 2;
+  s.checkpoint = directory / "run";
+  s.to_model = "nacre export";
+  s.schedule = {.rate = 0.01f};
+  const std::vector<uint8_t> bytes = training_bytes(Optimizer::kSgd);
+  std::vector<std::byte> good;
+  {
+    Trained first(bytes, s, "");
+    int epochs = 0;
+    first.tuner.run({.step = {}, .epoch = [&](const TunePosition&) { return ++epochs < 1; }, .interrupted = {}});
+    good = first.state();
+  }
+  s.schedule = {.rate = 1e30f};
+  Trained second(bytes, s, "");
+  ASSERT_TRUE(second.tuner.begin(false));
+  const std::string why = divergence_of(second);
+  EXPECT_NE(why.find("epoch 2: the training diverged"), why.npos) << why;
+  EXPECT_NE(why.find("epoch 1 stays in " + s.checkpoint + ": nacre export"), why.npos) << why;
+  Trained third(bytes, s, "");
+  ASSERT_TRUE(third.tuner.begin(false));
+  EXPECT_EQ(third.state(), good);
+}
+
+// Each step of float16's loss scale is refused and halves it: that is no divergence, but nothing may be written of it.
+TEST(tuner, a_training_without_a_step_that_counts_ends_as_one_that_diverged) {
+  TuneSettings s = settings();
+  s.epochs = 1;
+  s.batch = 16;
+  s.schedule = {.rate = 0.01f};
+  TrainingOptions training;
+  training.optimizer.kind = Optimizer::kSgd;
+  training.loss_scale = loss_scaler(LossScaleSystem::kJmp);
+  training.loss_scale.initial = 3e38f;
+  Trained run(compile_training(test::perceptron(4), training, {}).bytes, s, "");
+  const std::string why = divergence_of(run);
+  EXPECT_NE(why.find("nothing was learned"), why.npos) << why;
 }
 
 TEST(tuner, early_stop_keeps_the_best_epoch) {

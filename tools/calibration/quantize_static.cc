@@ -240,7 +240,8 @@ class StaticPass {
   Range calibrated(ValueId id) {
     const std::string& name = recorded_name(id);
     if (const ValueRange* found = calibration_->find(name)) return found->range;
-    throw Error(kFailed, graph_.source, "no range was recorded for " + name, "calibrate this network, after simplify");
+    throw NoRange(kFailed, graph_.source, "no range was recorded for " + name,
+                  "calibrate this network, after simplify");
   }
 
   void assign(StaticGroups& groups) {

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/base/error.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/graph/graph.h"
 #include "tools/policies/policy_request.h"
@@ -31,6 +32,11 @@ struct StaticOptions {
   bool dense_per_channel = true;
   // Where a range is missing: what the command that is run can do about it.
   std::string range_remedy = "give samples with --calibrate FILE, or a policy with dynamic scales, int8_from_float32";
+};
+
+// A calibration lacks the range of an activation that needs one.
+struct NoRange : Error {
+  using Error::Error;
 };
 
 // What a policy takes from calibration: int8/static ranges; float8 the largest magnitude of each sample and a fit of

@@ -25,10 +25,19 @@ void require_format(const ExportOptions& o) {
   if (o.onnx && format != Format::kOnnx) throw Error(kUsage, "--onnx", o.network + " is no ONNX file", "name it");
 }
 
+// As nacre tune and nacre convert --train import the network, but for the rows of a run.
+ImportOptions importing_of(const ExportOptions& o) {
+  return {.batch = o.keras || o.onnx ? 0 : o.batch,
+          .shapes = o.shapes,
+          .train = true,
+          .ignored = o.ignored,
+          .settled = true};
+}
+
 void export_file(const ExportOptions& o, const LoadedModel& model, LoadedTrainer& trainer,
                  const Checkpoint::Report& report) {
   const WrittenBack made =
-      write_back({.network = o.network, .shapes = o.shapes, .ignored = o.ignored}, model, trainer.trainer().state());
+      write_back({.network = o.network, .importing = importing_of(o)}, model, trainer.trainer().state());
   write_file_whole(o.output, made.counts.bytes);
   if (o.json)
     return print_json({{"model", o.model},
@@ -64,14 +73,12 @@ void export_model(const ExportOptions& options) {
   Deployed made;
   if (options.network.empty()) made.bytes = tuned_model(trainer, metadata);
   else
-    made = deployed_model({.network = options.network,
-                           .shapes = options.shapes,
-                           .ignored = options.ignored,
-                           .batch = options.batch,
-                           .policies = parse_policy_options(options.policies),
-                           .samples = options.samples,
-                           .metadata = metadata},
-                          model, trainer.trainer().state());
+    made = Deployment({.network = options.network,
+                       .importing = importing_of(options),
+                       .policies = parse_policy_options(options.policies),
+                       .samples = options.samples,
+                       .metadata = metadata})
+               .deploy(model, trainer.trainer().state());
   write_checked(options.output, made.bytes, options.model);
   if (options.json)
     return print_json({{"model", options.model},

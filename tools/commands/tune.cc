@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "ports/cuda/cuda_port.h"
@@ -22,7 +23,7 @@
 #include "tools/commands/training_files.h"
 #include "tools/commands/tune_lines.h"
 #include "tools/commands/tune_settings.h"
-#include "tools/compile/deployed.h"
+#include "tools/commands/tuned_output.h"
 #include "tools/compile/training.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/files/atomic_file.h"
@@ -32,7 +33,6 @@
 #include "tools/model/kernel_choice.h"
 #include "tools/model/program_cost.h"
 #include "tools/model/writer.h"
-#include "tools/tuner/tuned_model.h"
 #include "tools/tuner/tuner.h"
 
 namespace nacre::tools {
@@ -48,19 +48,23 @@ class Session {
         settings_(settings_of(o, *model_, objective_, data_, split_)),
         trainer_(*model_, training_ports(*model_, o.kernels, o.target), o.threads, o.target),
         tuner_(trainer_, objective_, data_, split_, same_settings(), ranks),
+        output_(o, objective_, data_, split_, settings_.options, trainer_),
         files_(o, objective_, data_, split_, settings_, tuner_.steps_per_epoch()) {}
 
   // False: interrupted, and saved.
   bool run() {
     for (const std::string& line : notes_) note(line);
-    if (first()) say_what_stays();
+    if (first()) {
+      output_.require_possible();
+      say_what_stays();
+    }
     const bool resumed = tuner_.begin(options_.restart);
     if (resumed)
       say(fmt::format("goes on from {}: epoch {}, step {}\n", options_.checkpoint, tuner_.position().epoch + 1,
                       tuner_.position().step + 1));
     else if (!options_.start_from.empty()) start_from();
     const auto start = std::chrono::steady_clock::now();
-    const Tuner::End end = train(start);
+    const Tuner::End end = keeping([](const Error& e) { return e.code == kIo; }, [&] { return train(start); });
     if (tuner_.left_out() > 0)
       note(fmt::format("of every epoch's order the last {} are left out: the model takes whole batches of {} only",
                        counted(tuner_.left_out(), "row"), objective_.batch()));
@@ -68,7 +72,10 @@ class Session {
       interrupted();
       return false;
     }
-    if (first()) finish(end, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (first())
+      keeping([](const Error&) { return true; }, [&] {
+        finish(end, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      });
     return true;
   }
 
@@ -114,8 +121,7 @@ class Session {
       data.inputs[i].data = std::move(bytes);
       data.inputs[i].dims[0] = int64_t(rows);
     }
-    const Graph graph =
-        load_network(o.model, {.shapes = o.shapes, .train = true, .ignored = o.ignored}, kSimplifyToTrain);
+    const Graph graph = load_network(o.model, importing_of(o, 0), kSimplifyToTrain);
     return calibrate(graph, make_samples(graph, std::move(data.inputs)));
   }
 
@@ -193,10 +199,7 @@ class Session {
     const bool best = settings_.keep_best && best_epoch(epochs).has_value();
     if (first()) {
       if (best) tuner_.take_kept();
-      const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", settings_.options}};
-      const Deployed made =
-          is_model(options_.model) ? Deployed{.bytes = tuned_model(trainer_, metadata)} : deployed_network(metadata);
-      write_checked(options_.output, made.bytes, options_.model);
+      output_.write(false);
     }
     tell(fmt::format("{}: {} is in {}; with --checkpoint DIR the same command would go on", where,
                      best ? fmt::format("the best epoch, {},", epochs[kept(epochs)].epoch)
@@ -204,32 +207,71 @@ class Session {
                      escaped(options_.output)));
   }
 
-  // Where every judgement was infinite or no number, no epoch is worth writing.
-  void require_a_loss(const std::vector<EpochRecord>& epochs) const {
-    if (epochs.empty() ||
-        std::ranges::any_of(epochs, [](const EpochRecord& e) { return std::isfinite(watched_loss(e)); }))
-      return;
-    throw Error(
-        kFailed, options_.model,
-        fmt::format("after none of {} epochs was the loss a finite number: the training diverges", epochs.size()),
-        "take a lower --lr, a warm-up or --clip-norm 1, and data of about unit size (--scale); nothing is written");
+  // What failed though the training did not, a full disk above all, must not cost what was learned.
+  template <class F>
+  std::invoke_result_t<F> keeping(bool (*lost_by)(const Error&), F work) {
+    try {
+      return work();
+    } catch (const Told&) {
+      throw;
+    } catch (const Error& error) {
+      if (!lost_by(error) || tuner_.position().applied == 0 || !first()) throw;
+      throw Kept(error, kept_text());
+    }
+  }
+
+  struct Kept : Error {
+    Kept(const Error& error, const std::string& how) : Error(error) {
+      static_cast<std::runtime_error&>(*this) = std::runtime_error(error.what() + ("; " + how));
+    }
+  };
+
+  // Without a checkpoint one is written beside the output, where it may still be written.
+  std::string kept_text() {
+    constexpr const char* kSame = "the same command goes on from it";
+    if (!options_.checkpoint.empty())
+      return fmt::format("{} keeps what it was given last: {}", escaped(options_.checkpoint), kSame);
+    constexpr const char* kNowhere = "what was learned is lost: --checkpoint DIR keeps it";
+    const std::string directory = options_.output + ".checkpoint";
+    std::error_code error;
+    if (caller() != nullptr || options_.output == "-" || fs::exists(directory, error)) return kNowhere;
+    try {
+      if (took_kept_) tuner_.take_last();
+      tuner_.save_to(directory);
+    } catch (const Error&) {
+      return kNowhere;
+    }
+    return fmt::format("what was learned is in {0}: with --checkpoint {0} {1}", escaped(directory), kSame);
   }
 
   void finish(Tuner::End end, double seconds) {
     const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
-    require_a_loss(epochs);
+    warn_of_rising_loss(epochs);
     tuner_.take_kept();
-    if (!options_.output.empty()) write_output();
-    files_.write(epochs);
+    took_kept_ = true;
     const size_t kept_epoch = kept(epochs);
+    if (!options_.output.empty()) {
+      output_.write(true);
+      files_.add(fmt::format("{}, of epoch {}: {}.", fs::path(options_.output).filename().string(),
+                             epochs[kept_epoch].epoch, output_.judged_text()));
+    }
+    files_.write(epochs);
     if (options_.json) return print_summary(end, kept_epoch, seconds);
     if (end == Tuner::End::kEarly)
       print(
           fmt::format("stopped early: the loss did not become better for {}\n", counted(options_.early_stop, "epoch")));
     print(fmt::format("kept: epoch {}{}\n", epochs[kept_epoch].epoch,
                       options_.output.empty() ? "" : " -> " + escaped(options_.output)));
-    if (written_) print_written();
+    if (output_.written()) output_.print();
     if (!options_.html.empty()) print(fmt::format("curves: {}\n", escaped(options_.html)));
+  }
+
+  void warn_of_rising_loss(const std::vector<EpochRecord>& epochs) {
+    if (!only_rises(epochs)) return;
+    warnings_.push_back(fmt::format("the loss only rose, from {:.5g} to {:.5g} over {}: a lower --lr may help",
+                                    watched_loss(epochs.front()), watched_loss(epochs.back()),
+                                    counted(epochs.size(), "epoch")));
+    note("warning: " + warnings_.back());
   }
 
   size_t kept(const std::vector<EpochRecord>& epochs) const {
@@ -250,81 +292,10 @@ class Session {
                 {"kept_epoch", epochs[kept].epoch},
                 {"not_trained", not_trained_of(*model_)},
                 {"frozen", frozen_json(frozen_of(*model_))},
+                {"warnings", warnings_},
                 {"seconds", seconds},
                 {"epochs", list},
-                {"written", written_ ? written_json() : Json()}});
-  }
-
-  // What is in the file, and how good that is: of its own program, not of the trainer's.
-  struct Written {
-    Deployed deployed;
-    Statistics statistics = {};
-    Judged judged = {};
-    std::string rows = {};  // of what
-  };
-
-  // Of a network what a user deploys; of a training model, whose network is not at hand, the program that it infers
-  // with.
-  void write_output() {
-    Written w;
-    const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", settings_.options}};
-    if (is_model(options_.model)) w.deployed.bytes = tuned_model(trainer_, metadata);
-    else w.deployed = deployed_network(metadata);
-    const LoadedModel made(w.deployed.bytes, options_.output, kReportDefect);
-    const BoundProgram bound(made, made.infer_program());
-    const bool validates = !split_.validate.empty();
-    const std::vector<int64_t>& rows = validates ? split_.validate : split_.train;
-    w.judged = objective_.judge_rows(made, bound.program(), data_, rows);
-    w.rows = counted(rows.size(), "row") + (validates ? " of validation" : " of training");
-    w.statistics = statistics(made, made.infer_program());
-    write_checked(options_.output, w.deployed.bytes, options_.model);
-    written_ = std::move(w);
-    const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
-    files_.add(fmt::format("{}, of epoch {}: {}.", fs::path(options_.output).filename().string(),
-                           epochs[kept(epochs)].epoch, judged_text()));
-  }
-
-  Deployed deployed_network(const std::vector<std::pair<std::string, std::string>>& metadata) {
-    DeployOptions deploying;
-    deploying.network = options_.model;
-    deploying.shapes = options_.shapes;
-    deploying.ignored = options_.ignored;
-    deploying.policies = parse_policy_options(options_.policies);
-    deploying.metadata = metadata;
-    return deployed_model(deploying, *model_, trainer_.state());
-  }
-
-  std::string judged_text() const {
-    const double accuracy = written_->judged.accuracy();
-    return fmt::format("loss {:.5g}{} on the {}", written_->judged.mean_loss(),
-                       std::isnan(accuracy) ? "" : fmt::format(", {:.2f} % right", 100 * accuracy), written_->rows);
-  }
-
-  void print_written() const {
-    const Statistics& s = written_->statistics;
-    print(fmt::format("  network  {}\n", is_model(options_.model)
-                                             ? "the training's own inference program; nacre export --network FILE "
-                                               "compiles the network anew, batch norms folded, adapters merged"
-                                             : "compiled anew: " + deployed_text(written_->deployed)));
-    print(fmt::format("  takes    {} at a time, arena {} bytes, file {} bytes\n", counted(s.batch, "row"),
-                      grouped(s.arena_bytes), grouped(s.file_bytes)));
-    print(fmt::format("  gives    {}\n", judged_text()));
-    print(fallbacks_text(written_->deployed.fallbacks));
-  }
-
-  Json written_json() const {
-    const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-    const Statistics& s = written_->statistics;
-    return {{"batch", s.batch},
-            {"arena_bytes", s.arena_bytes},
-            {"weight_bytes", s.weight_bytes},
-            {"file_bytes", s.file_bytes},
-            {"parameters", written_->deployed.parameters},
-            {"adapters", written_->deployed.adapters},
-            {"rows", written_->rows},
-            {"loss", number(written_->judged.mean_loss())},
-            {"accuracy", number(written_->judged.accuracy())},
-            {"fallbacks", written_->deployed.fallbacks}};
+                {"written", output_.json()}});
   }
 
   const TuneOptions& options_;
@@ -337,8 +308,10 @@ class Session {
   TuneSettings settings_;
   LoadedTrainer trainer_;
   Tuner tuner_;
+  TunedOutput output_;
   TrainingFiles files_;
-  std::optional<Written> written_;
+  std::vector<std::string> warnings_;
+  bool took_kept_ = false;
 };
 
 }  // namespace

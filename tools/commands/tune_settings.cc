@@ -10,6 +10,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/print.h"
+#include "tools/commands/convert_options.h"
 #include "tools/base/unsupported.h"
 #include "tools/commands/schedule_option.h"
 #include "tools/compile/training.h"
@@ -26,8 +27,12 @@ constexpr uint32_t kUsualBatch = 32;
 
 void require_writable(const std::string& option, const std::string& path) {
   if (path.empty()) return;
-  const std::string folder = fs::path(path).parent_path().string();
   std::error_code error;
+  fs::path file = path;  // that the name leads to, there or not
+  constexpr int kMostLinks = 40;
+  for (int link = 0; link < kMostLinks && fs::is_symlink(file, error); ++link)
+    file = file.parent_path() / fs::read_symlink(file, error);
+  const std::string folder = file.parent_path().string();
   if (access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
     throw Error(kIo, path, "cannot be written: its directory is not there or not writable",
                 "name another file with " + option);
@@ -84,15 +89,18 @@ std::string decisive_text(const TuneOptions& o, const LoadedModel& model, const 
 
 }  // namespace
 
+ImportOptions importing_of(const TuneOptions& o, int batch) {
+  return {
+      .batch = batch, .shapes = o.shapes, .train = true, .ignored = o.ignored, .unfreeze = o.training.unfreeze};
+}
+
 TuneOptions with_source(const TuneOptions& o) {
   if (is_model(o.model)) return o;
   const std::vector<uint8_t> bytes = read_network(o.model);
   const Format format = sniff(bytes);
   if (format != Format::kZip && format != Format::kHdf5) return o;
   const std::shared_ptr<const SourceTraining> source =
-      import_network(bytes, o.model,
-                     {.shapes = o.shapes, .train = true, .ignored = o.ignored, .unfreeze = o.training.unfreeze})
-          .training;
+      import_network(bytes, o.model, importing_of(o, 0)).training;
   TuneOptions made = o;
   TrainingArguments& a = made.training;
   const bool takes_loss = a.loss.empty(), takes_optimizer = !o.names_optimizer,
@@ -153,14 +161,10 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   ConvertOptions conversion = conversion_of(o);
   const PolicyRequest policies = parse_policy_options(o.policies);
   if (!o.rewrite.type.empty()) check_against_rewrite(policies, "--rewrite " + o.rewrite.type);
-  const ImportOptions importing = {.batch = conversion.batch,
-                                   .shapes = o.shapes,
-                                   .train = true,
-                                   .ignored = o.ignored,
-                                   .unfreeze = o.training.unfreeze};
-  const Graph graph = load_network(o.model, importing, kSimplifyToTrain, [&](Graph& imported) {
-    if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
-  });
+  const Graph graph =
+      load_network(o.model, importing_of(o, conversion.batch), kSimplifyToTrain, [&](Graph& imported) {
+        if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
+      });
   print_log(graph, false);
   CompileOptions compiling;
   compiling.policies = policies;
@@ -188,6 +192,21 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   return std::make_unique<LoadedModel>(made.bytes, o.model, kReport);
 }
 
+namespace {
+
+// "nacre export T --checkpoint run -o net.nacre". The model of a network's training is made by nacre convert.
+std::string command_to_model(const TuneOptions& o) {
+  if (o.checkpoint.empty()) return "";
+  const std::string output = o.output.empty() ? "MODEL.nacre" : o.output;
+  if (is_model(o.model))
+    return fmt::format("nacre export {} --checkpoint {} -o {}", o.model, o.checkpoint, output);
+  return fmt::format(
+      "nacre convert {0} {1} -o TRAINING.nacre, then nacre export TRAINING.nacre --network {0}{2} --checkpoint {3} -o {4}",
+      o.model, options_text(conversion_of(o)), text_of(policy_options(), o.policies), o.checkpoint, output);
+}
+
+}  // namespace
+
 TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const Objective& objective,
                          const Dataset& data, const Split& split) {
   TuneSettings s;
@@ -204,6 +223,7 @@ TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const O
   s.checkpoint = o.checkpoint;
   s.checkpoint_steps = o.checkpoint_steps;
   s.compress = o.compress;
+  s.to_model = command_to_model(o);
   s.options = decisive_text(o, model, data, split, s);
   return s;
 }

@@ -6,6 +6,7 @@
 
 #include "tools/commands/convert.h"
 #include "tools/commands/tune.h"
+#include "tools/importers/importer.h"
 #include "tools/model/loaded_model.h"
 #include "tools/tuner/tuner.h"
 
@@ -23,6 +24,9 @@ void check_options(const TuneOptions& o);
 // both.
 ConvertOptions conversion_of(const TuneOptions& o);
 std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibration* calibration = nullptr);
+
+// How the network of a training is imported, for the training (`batch`: rows at once) and for what it deploys (0).
+ImportOptions importing_of(const TuneOptions& o, int batch);
 
 TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const Objective& objective,
                          const Dataset& data, const Split& split);

@@ -19,6 +19,7 @@
 #include "tools/differentiate/adapters.h"
 #include "tools/differentiate/integer_policy.h"
 #include "tools/differentiate/parameters.h"
+#include "tools/differentiate/training_forward.h"
 #include "tools/differentiate/training_quantizers.h"
 #include "tools/files/npy.h"
 #include "tools/graph/matmul_operands.h"
@@ -114,22 +115,58 @@ void take_learned(Graph& graph, const LoadedModel& training, std::span<const std
   require_finite(graph, source);
 }
 
-Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training,
-                std::span<const std::byte> state, const RangeSamples& samples) {
+namespace {
+
+// What a training found of a dropout's output is of its input where inference leaves the dropout out.
+void pass_through_dropout(const Graph& graph, Calibration& found) {
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (node->op != Op::kDropout) continue;
+    const auto name = [&](ValueId id) { return graph.values[size_t(id)].name; };
+    if (const auto y = found.ranges.find(name(node->outputs[0])); y != found.ranges.end())
+      found.ranges.emplace(name(node->inputs[0]), y->second);
+  }
+}
+
+// The training quantizes what a frozen layer gives and what its adapter gives, and not always their sum, which is what
+// the layer gives when the adapter is merged into it.
+[[noreturn]] void refuse_adapters_under_static(const Graph& graph) {
+  throw Error(kUnsupported, graph.source,
+              "adapters beside layers under int8/static leave no range of what both give together",
+              "train all of the weights; or train adapters in float32, and deploy with nacre export --network, this "
+              "policy and --calibrate FILE");
+}
+
+// Ranges of no width, which no training has widened yet.
+void stand_in(Calibration& found) {
+  for (auto& [name, values] : found.ranges)
+    if (values.amaxes.empty() && !(values.range.low < values.range.high)) values.range = {-1, 1};
+}
+
+Deployed deployed_network(Graph simplified, const PolicyRequest& policies, const LoadedModel& training,
+                          std::span<const std::byte> state, const RangeSamples& samples, bool untrained) {
   separate_statistics(simplified);
   Graph graph = simplified;
   resolve_policies(graph, policies);
   run_full_as_static(graph);
   Calibration found = trained_calibration(graph, training, state);
+  pass_through_dropout(graph, found);
+  if (untrained) stand_in(found);
   Deployed deployed;
   take_learned(graph, training, state, deployed);
   code_as_the_source(graph, simplified);
+  leave_out_dropout(graph);
   simplify(graph);
   if (!samples.data.empty()) add_ranges(graph, policies, samples, found);
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = found.ranges.empty() && found.moments.empty() ? nullptr : &found;
-  Compiled made = compile(std::move(graph), compiling);
+  Compiled made;
+  try {
+    made = compile(std::move(graph), compiling);
+  } catch (const NoRange&) {
+    if (deployed.adapters == 0) throw;
+    refuse_adapters_under_static(simplified);
+  }
   deployed.bytes = std::move(made.bytes);
   deployed.fallbacks = made.graph.fallbacks;
   if (!deployed.fallbacks.empty()) {  // a fact of the file, as nacre convert writes it
@@ -144,21 +181,35 @@ Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedMod
   return deployed;
 }
 
+}  // namespace
+
+Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training,
+                std::span<const std::byte> state, const RangeSamples& samples) {
+  return deployed_network(std::move(simplified), policies, training, state, samples, false);
+}
+
 std::string deployed_text(const Deployed& deployed) {
   std::string text = counted(uint64_t(deployed.parameters), "constant") + " trained";
   if (deployed.adapters > 0) text += ", " + counted(uint64_t(deployed.adapters), "adapter") + " merged";
   return text;
 }
 
-Deployed deployed_model(const DeployOptions& options, const LoadedModel& training, std::span<const std::byte> state) {
-  const ImportOptions importing = {
-      .batch = options.batch, .shapes = options.shapes, .train = true, .ignored = options.ignored, .settled = true};
-  Graph graph = load_network(options.network, importing, kSimplifyToTrain);
-  graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
-  graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));
-  graph.metadata.insert(graph.metadata.end(), options.metadata.begin(), options.metadata.end());
-  std::ranges::sort(graph.metadata);
-  return deploy(graph, options.policies, training, state, options.samples);
+Deployment::Deployment(const DeployOptions& options)
+    : policies_(options.policies), samples_(options.samples) {
+  const std::vector<uint8_t> file = read_network(options.network);
+  simplified_ = load_network(file, options.network, options.importing, kSimplifyToTrain);
+  simplified_.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
+  simplified_.metadata.emplace_back("source_sha256", sha256(file));
+  simplified_.metadata.insert(simplified_.metadata.end(), options.metadata.begin(), options.metadata.end());
+  std::ranges::sort(simplified_.metadata);
+}
+
+Deployed Deployment::deploy(const LoadedModel& training, std::span<const std::byte> state) const {
+  return deployed_network(simplified_, policies_, training, state, samples_, false);
+}
+
+Deployed Deployment::deploy_untrained(const LoadedModel& training, std::span<const std::byte> state) const {
+  return deployed_network(simplified_, policies_, training, state, samples_, true);
 }
 
 }  // namespace nacre::tools

@@ -12,6 +12,7 @@
 
 #include "tools/calibration/samples.h"
 #include "tools/compile/compile.h"
+#include "tools/importers/importer.h"
 #include "tools/model/loaded_model.h"
 #include "tools/policies/policy_request.h"
 
@@ -24,11 +25,9 @@ struct RangeSamples {
 };
 
 struct DeployOptions {
-  std::string network;                    // the source's file
-  std::vector<std::string> shapes = {};   // of axes that it leaves open: --shape
-  std::vector<std::string> ignored = {};  // settings of its file that are gone on without
-  int batch = 0;                          // rows of a run; 0: as in the file, and 1 where the file leaves it open
-  PolicyRequest policies;                 // of the deployed network
+  std::string network;      // the source's file
+  ImportOptions importing = {.train = true};  // as the training's, but for `batch`: the rows of a run of what is deployed
+  PolicyRequest policies;   // of the deployed network
   RangeSamples samples = {};
   std::vector<std::pair<std::string, std::string>> metadata;
 };
@@ -43,6 +42,7 @@ struct Deployed {
 // `state`: of `training`, trained. Weights of layers without a policy that are int8 codes in the source are coded anew,
 // per output channel where they were:  scale_k = max |w_k| / 127,  code = round(w / scale_k); ranges of activations
 // stay the source's. Throws where `simplified` has no place for something that was trained, or a number is not finite.
+// Dropout is left out.
 Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training,
                 std::span<const std::byte> state, const RangeSamples& samples = {});
 
@@ -52,7 +52,22 @@ void take_learned(Graph& graph, const LoadedModel& training, std::span<const std
 // "4 constants trained, 2 adapters merged".
 std::string deployed_text(const Deployed& deployed);
 
-// The same of the source's file, with metadata: its hash, the converter's version, and what the options add.
-Deployed deployed_model(const DeployOptions& options, const LoadedModel& training, std::span<const std::byte> state);
+// The same of the source's file, with metadata: its hash, the converter's version, and what the options add. The file
+// is read when this is made, and not again: a training makes it first, and so deploys the network that it trained.
+class Deployment {
+ public:
+  explicit Deployment(const DeployOptions& options);
+
+  Deployed deploy(const LoadedModel& training, std::span<const std::byte> state) const;
+
+  // The same before the first step, when ranges that only training finds are not there: [-1, 1] stands for each. Throws
+  // what deploy() would throw of the network, the policies and the options after the last step.
+  Deployed deploy_untrained(const LoadedModel& training, std::span<const std::byte> state) const;
+
+ private:
+  PolicyRequest policies_;
+  RangeSamples samples_;
+  Graph simplified_;
+};
 
 }  // namespace nacre::tools

@@ -5,7 +5,6 @@
 #include <re2/re2.h>
 
 #include <algorithm>
-#include <numeric>
 #include <sstream>
 #include <tuple>
 
@@ -22,6 +21,7 @@
 #include "tools/differentiate/rematerialize.h"
 #include "tools/differentiate/trained_channels.h"
 #include "tools/differentiate/trained_codes.h"
+#include "tools/differentiate/training_forward.h"
 #include "tools/differentiate/training_quantizers.h"
 #include "tools/differentiate/update_program.h"
 #include "tools/passes/plan_memory.h"
@@ -41,22 +41,6 @@ void apply_types(Graph& graph, const CompileOptions& options) {
   check(graph);
   for (size_t i = 0; i < layers.size(); ++i)
     if (layers[i].asked) graph.layers[i].policy = layers[i].policy;
-}
-
-// Dropout is the identity in inference: its readers read what it does.
-void leave_out_dropout(Graph& graph) {
-  std::vector<ValueId> source(graph.values.size());
-  std::iota(source.begin(), source.end(), 0);
-  for (Node& node : graph.nodes) {
-    for (ValueId& id : node.inputs)
-      if (id != kNone) id = source[size_t(id)];
-    if (node.op != Op::kDropout) continue;
-    const ValueId y = node.outputs[0];
-    const bool given = std::ranges::any_of(graph.outputs, [&](const Binding& output) { return output.value == y; });
-    if (given) node = make_step(Op::kCopy, node, node.name, {node.inputs[0]}, {y});  // an output has a value of its own
-    else source[size_t(y)] = node.inputs[0];
-  }
-  std::erase_if(graph.nodes, [](const Node& node) { return node.op == Op::kDropout; });
 }
 
 // `graph`: resolved, to be differentiated.

@@ -232,8 +232,7 @@ WrittenBack write_back(const WriteBackOptions& options, const LoadedModel& train
   std::vector<uint8_t> file = read_network(options.network);
   const bool onnx = sniff(file) == Format::kOnnx;
   if (onnx) file = with_data_inside(file, options.network);
-  const ImportOptions importing = {
-      .shapes = options.shapes, .train = true, .ignored = options.ignored, .settled = true};
+  const ImportOptions& importing = options.importing;
   Graph before = load_network(file, options.network, importing, kSimplifyToTrain);
   separate_statistics(before);
   WrittenBack made;

@@ -13,9 +13,8 @@
 namespace nacre::tools {
 
 struct WriteBackOptions {
-  std::string network;                    // a .keras, .h5 or .onnx file
-  std::vector<std::string> shapes = {};   // of axes that it leaves open: --shape
-  std::vector<std::string> ignored = {};  // settings of its file that are gone on without
+  std::string network;      // a .keras, .h5 or .onnx file
+  ImportOptions importing = {.train = true};  // as the training's
 };
 
 struct WrittenBack {

@@ -1,6 +1,7 @@
 #include "tools/differentiate/training_forward.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 
 #include "engine/ops/parameters.h"
@@ -171,6 +172,21 @@ class ForwardPass {
 };
 
 }  // namespace
+
+void leave_out_dropout(Graph& graph) {
+  std::vector<ValueId> source(graph.values.size());
+  std::iota(source.begin(), source.end(), 0);
+  for (Node& node : graph.nodes) {
+    for (ValueId& id : node.inputs)
+      if (id != kNone) id = source[size_t(id)];
+    if (node.op != Op::kDropout) continue;
+    const ValueId y = node.outputs[0];
+    const bool given = std::ranges::any_of(graph.outputs, [&](const Binding& output) { return output.value == y; });
+    if (given) node = make_step(Op::kCopy, node, node.name, {node.inputs[0]}, {y});  // an output has a value of its own
+    else source[size_t(y)] = node.inputs[0];
+  }
+  std::erase_if(graph.nodes, [](const Node& node) { return node.op == Op::kDropout; });
+}
 
 // The range that an observer gives out counts as a number: no gradient passes it (NUMERICS.md, 48).
 std::vector<bool> depends_on_parameters(const Graph& graph) {

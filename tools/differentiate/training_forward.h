@@ -20,6 +20,9 @@ struct TrainingForward {
 // float64 and some do not.
 TrainingForward prepare_forward(Differentiated& result, const TrainingOptions& options);
 
+// Dropout is the identity in inference: its readers read what it does.
+void leave_out_dropout(Graph& graph);
+
 // By value: whether it depends on a parameter that is trained.
 std::vector<bool> depends_on_parameters(const Graph& graph);
 

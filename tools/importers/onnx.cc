@@ -281,6 +281,7 @@ Graph Import::run(const ::onnx::ModelProto& model) {
       note_refusal(error);
     }
   }
+  if (options_.train) judge_draws();
   report_problems(graph_.source, refusals_, "", "  ");
   count_runs();
   if (options_.train) note_folded(model.graph());

@@ -193,6 +193,8 @@ class Import {
   void note_refusal(const Error& error);
   void leave_unknown(Scope& scope, const ::onnx::NodeProto& node);
   void count_runs();  // onnx_ops_random.cc: at the end of each, where something reads the count
+  // of a network that is to be trained: random numbers stay where the model infers, and masks of dropouts may not
+  void judge_draws();
   void read_declared(const ::onnx::GraphProto& graph);
   OperandPtr stand_in(const std::string& name, ElementType type, const std::vector<int64_t>& dims);
   OperandPtr stand_in(const ::onnx::ValueInfoProto& declared, bool guess);

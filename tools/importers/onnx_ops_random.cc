@@ -6,6 +6,7 @@
 //   RandomNormal    y = mean + scale sqrt(-2 ln(1 - u)) cos(2 pi v)    Box & Muller 1958, Ann. Math. Statist. 29
 //   Bernoulli       y = 1 where u < x, else 0
 //   Multinomial     y = arg max_c (x_c - ln(-ln u_c)), x unnormalized logarithms of probabilities: Gumbel 1954
+#include <algorithm>
 #include <bit>
 #include <numbers>
 
@@ -141,6 +142,24 @@ void Import::count_runs() {
   const ValueId next = whole("random/next"), left = whole("random/stored");
   graph_.nodes.push_back(make_step(Op::kAdd, Node(), "random/add", {runs_, one}, {next}));
   graph_.nodes.push_back(make_step(Op::kStore, Node(), "random/store", {next, runs_}, {left}));
+}
+
+void Import::judge_draws() {
+  for (const Node& draw : graph_.nodes) {
+    if (draw.op != Op::kRandom) continue;
+    const auto fixed = [&](ValueId id) { return id != kNone && value(id).constant(); };
+    const bool drops = std::ranges::any_of(graph_.nodes, [&](const Node& node) {
+      return node.op == Op::kCompare && std::ranges::find(node.inputs, draw.outputs[0]) != node.inputs.end() &&
+             std::ranges::any_of(node.inputs, fixed);
+    });
+    if (drops)
+      note_refusal(Error(kUnsupported, draw.name + " (RandomUniformLike)",
+                         "is the mask of a dropout in several operators: how the network infers without it, the file "
+                         "does not say",
+                         "export it for inference, or with dropout in one operator (torch: nn.Dropout)"));
+    else
+      graph_.log.push_back("training: " + draw.name + ": draws random numbers in inference too, as the file says");
+  }
 }
 
 std::span<const OperatorImporter> random_importers() { return kRandomImporters; }

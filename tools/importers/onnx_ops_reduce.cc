@@ -1,4 +1,6 @@
 // Softmax, normalizations, sums and extremes: what works over axes.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -46,16 +48,27 @@ void softmax(Import& import, const Source& source) {
   import.give_plain(0, import.reshaped(y, x->dims, import.output_name() + "/shape"));
 }
 
+// Whether a BatchNormalization in training_mode is one step, whose statistics the training itself keeps. Statistics
+// that the network reads or gives out are computed by steps.
+bool trains_by_batch(const Import& import) {
+  return import.to_train() && !import.is_read(1) && !import.is_read(2);
+}
+
 // y = scale (x - mean) / sqrt(variance + epsilon) + bias over axis 1, with running statistics.
 void batch_normalization(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
-  if (source.integer("training_mode", 0) != 0) return normalize_by_batch(import, source);
+  const bool training = source.integer("training_mode", 0) != 0;
+  if (training && !trains_by_batch(import)) return normalize_by_batch(import, source);
   if (source.opset < 7 && source.integer("is_test", 0) == 0)
     source.refuse("is_test is not set", "export for inference");
   if (source.integer("spatial", 1) == 0) source.refuse("spatial is 0: statistics per element");
   for (int i = 1; i < 5; ++i)
-    if (source.wants(i)) source.refuse("its statistics outputs are used", "export for inference");
+    if (import.is_read(i)) source.refuse("its statistics outputs are used", "export for inference");
+  if (training)
+    import.note(fmt::format("runs by its batch in training and by running statistics in inference; the file keeps {:g} "
+                            "of these in each step: --batch-norm-momentum says how much this training keeps",
+                            source.real("momentum", 0.9f)));
   Node node = import.step(Op::kBatchNorm);
   set_real(node, "epsilon", source.real("epsilon", 1e-5f));
   node.inputs = {import.channels_last(x)};

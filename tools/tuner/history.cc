@@ -64,6 +64,12 @@ std::optional<size_t> best_epoch(const std::vector<EpochRecord>& epochs) {
   return best;
 }
 
+bool only_rises(const std::vector<EpochRecord>& epochs) {
+  for (size_t i = 1; i < epochs.size(); ++i)
+    if (!(watched_loss(epochs[i]) > watched_loss(epochs[i - 1]))) return false;
+  return epochs.size() > 1;
+}
+
 bool EarlyStop::stops(const std::vector<EpochRecord>& epochs) const {
   if (patience == 0) return false;
   double best = std::numeric_limits<double>::infinity();

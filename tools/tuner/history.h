@@ -41,6 +41,9 @@ double watched_loss(const EpochRecord& epoch);
 // The epoch with the lowest watched loss, the first of equal ones; its index, or nothing where no loss is a number.
 std::optional<size_t> best_epoch(const std::vector<EpochRecord>& epochs);
 
+// Whether there are several epochs, and the watched loss of each is higher than that of the one before.
+bool only_rises(const std::vector<EpochRecord>& epochs);
+
 struct TrainingPage {
   std::string title = {};
   std::vector<std::string> summary = {};                          // sentences

@@ -61,6 +61,7 @@ void Judged::add(const Judged& other) {
   samples += other.samples;
   right += other.right;
   answers += other.answers;
+  not_finite += other.not_finite;
 }
 
 double Judged::mean_loss() const { return samples > 0 ? loss / samples : std::nan(""); }
@@ -154,6 +155,7 @@ Judged Objective::judge(const LoadedModel& model, const Output& which, std::span
   Judged judged;
   if (labels_.classes > 0) judge_classes(y, labels, &judged);
   else judge_targets(y, labels, rows, &judged);
+  judged.not_finite = uint64_t(std::ranges::count_if(y, [](double v) { return std::isnan(v) || v == HUGE_VAL; }));
   return judged;
 }
 

@@ -19,6 +19,7 @@ namespace nacre::tools {
 struct Judged {
   double loss = 0, samples = 0;     // as the loss step counts them
   uint64_t right = 0, answers = 0;  // answers: what can be right or wrong; 0 where the loss is of no classes
+  uint64_t not_finite = 0;          // numbers of outputs that are NaN or infinite; of masks -inf, which counts as none
 
   void add(const Judged& other);
   double mean_loss() const;  // NaN without samples

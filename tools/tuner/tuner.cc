@@ -146,6 +146,7 @@ bool Tuner::begin(bool restart) {
   std::ranges::copy(state, owner_.state().begin());
   owner_.loaded().require(trainer_.restored());
   saved_ = true;
+  saved_epoch_ = position_.epoch, saved_step_ = position_.step;
   if (!best_files_ || !best_epoch(position_.epochs)) return true;
   best_.resize(state.size());
   require(Checkpoint(best_files_->storage(model())).load(model(), best_, &report), best_files_.get(),
@@ -174,6 +175,23 @@ void Tuner::save() {
   require(Checkpoint(files_->storage(model())).save(model(), owner_.state(), {.pending = false, .note = note}),
           files_.get(), settings_.checkpoint);
   saved_ = true;
+  saved_epoch_ = position_.epoch, saved_step_ = position_.step;
+}
+
+// A checkpoint from which nothing can be made must not take the place of one from which something can.
+void Tuner::save_if_finite() {
+  if (not_finite().empty()) save();
+}
+
+void Tuner::save_to(const std::string& directory) {
+  FileStorage files(directory);
+  const std::vector<std::byte> note = note_of(position_, settings_.options);
+  if (settings_.keep_best && !best_.empty()) {
+    FileStorage best(directory + "/best");
+    require(Checkpoint(best.storage(model())).save(model(), best_), &best, directory + "/best");
+  }
+  require(Checkpoint(files.storage(model())).save(model(), owner_.state(), {.pending = false, .note = note}), &files,
+          directory);
 }
 
 // Before the epoch itself is saved: a run that is cut off between the two repeats the epoch, and keeps the same state
@@ -197,7 +215,7 @@ Tuner::End Tuner::run(const Watch& watch) {
     return stopped = stopped || (ranks_ == nullptr ? wishes : stops_);
   };
   const auto interrupted = [&] {
-    save();
+    save_if_finite();
     return End::kInterrupted;
   };
   while (!finished()) {
@@ -216,16 +234,26 @@ Tuner::End Tuner::run(const Watch& watch) {
       const bool due =
           settings_.checkpoint_steps > 0 ? position_.step % settings_.checkpoint_steps == 0 : now - saved >= kSaveEvery;
       if (due && !over) {
-        save();
+        if (position_.refused_in_row == 0) save_if_finite();
         saved = now;
       }
     }
     if (!end_epoch(stop)) return interrupted();
-    keep();
-    save();
+    const std::string diverged = divergence(position_.epochs.back());
+    if (diverged.empty()) {
+      keep();
+      save();
+    }
     saved = std::chrono::steady_clock::now();
+    if (!diverged.empty()) {
+      if (watch.epoch) watch.epoch(position_);
+      refuse_epoch(diverged);
+    }
     if (watch.epoch && !watch.epoch(position_)) return End::kStopped;
   }
+  if (position_.applied == 0)
+    refuse_epoch(fmt::format("nothing was learned: no step of {} gave finite gradients",
+                             counted(settings_.epochs, "epoch")));
   return settings_.early_stop.stops(position_.epochs) ? End::kEarly : End::kEpochs;
 }
 
@@ -265,21 +293,10 @@ Judged Tuner::validate(const Stop& stop) {
   return objective_.judge_rows(owner_.loaded(), trainer_.infer(), data_, split_.validate, stop);
 }
 
-void Tuner::take_kept() {
+void Tuner::exchange_kept() {
   if (best_.empty()) return;
-  std::ranges::copy(best_, owner_.state().begin());
+  std::ranges::swap_ranges(best_, owner_.state());
   owner_.loaded().require(trainer_.restored());
-}
-
-void Tuner::refuse_divergence(const Trainer::Report& report) const {
-  const std::string kept = !saved_ ? "nothing is written" : "the last good checkpoint stays in " + settings_.checkpoint;
-  throw Error(
-      kFailed, fmt::format("epoch {}, step {}", position_.epoch + 1, position_.step + 1),
-      fmt::format("{} steps in a row gave gradients that are not finite: the training diverges (learning rate {}, loss "
-                  "scale {}{})",
-                  position_.refused_in_row, position_.learning_rate, report.loss_scale,
-                  report.overflow_at_floor ? ", which cannot become smaller" : ""),
-      fmt::format("take a lower --lr, a warm-up or --clip-norm 1, and data of about unit size (--scale); {}", kept));
 }
 
 }  // namespace nacre::tools

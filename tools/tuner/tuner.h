@@ -37,6 +37,7 @@ struct TuneSettings {
   std::string checkpoint = {};    // directory; "": none
   uint32_t checkpoint_steps = 0;  // save after as many steps too; 0: at ends of epochs and every minute
   std::string options = {};       // of position.h: what decides the result
+  std::string to_model = {};      // the command that makes a model of the checkpoint; "": none is named
   std::string compress = {};      // of sums among ranks (ranks.h)
 };
 
@@ -103,10 +104,15 @@ class Tuner {
   Checkpoint::Report start_from(const std::string& directory);
 
   // Until the end, or until `watch` interrupts, when what was learned is saved (where there is a directory for it).
+  // Throws Error of code kFailed where the training diverges; numbers that are not finite are not saved.
   End run(const Watch& watch);
 
-  // Afterwards: puts the state that is kept (best or last) into the trainer.
-  void take_kept();
+  // Afterwards: puts the state that is kept (best or last) into the trainer; and what it takes the place of.
+  void take_kept() { exchange_kept(); }
+  void take_last() { exchange_kept(); }
+
+  // As run() saves to the directory of the settings, for a training that has none: throws where that fails.
+  void save_to(const std::string& directory);
 
   const TunePosition& position() const { return position_; }
   uint32_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -130,8 +136,16 @@ class Tuner {
   std::span<std::byte> sums() const;                // of the step; throws where a GPU does not give them
   bool micro_batch(std::span<const int64_t> rows);  // false: the model takes whole batches only
   void save();
+  void save_if_finite();
   void keep();
+  void exchange_kept();
+  // Whether what was learned so far, and what the model makes of the last batch of rows with it, are numbers: "" or why
+  // not.
+  std::string not_finite();
+  std::string divergence(const EpochRecord& epoch);  // "", or why an epoch shows that the training diverged
+  std::string saved_text() const;                    // of the checkpoint, for whoever has a training that diverged
   [[noreturn]] void refuse_divergence(const Trainer::Report& report) const;
+  [[noreturn]] void refuse_epoch(const std::string& why) const;
   void require(const Status& status, const FileStorage* storage, const std::string& directory) const;
 
   LoadedTrainer& owner_;
@@ -147,7 +161,9 @@ class Tuner {
   bool wishes_to_stop_ = false;  // this rank
   bool stops_ = false;           // and all of them
   std::vector<std::byte> keep_;  // of accumulate_apart
-  bool saved_ = false;           // there is a checkpoint of this training
+  bool saved_ = false;           // there is a checkpoint of this training:
+  uint32_t saved_epoch_ = 0, saved_step_ = 0;  // where it stood, both from 0
+  std::vector<int64_t> last_rows_;             // of the last step
   std::vector<std::byte> best_;  // the state after the best epoch
   std::unique_ptr<FileStorage> files_, best_files_;
 };

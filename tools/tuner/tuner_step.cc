@@ -15,6 +15,7 @@ bool Tuner::train_step(const std::vector<int64_t>& order, const Stop& stop) {
   const size_t first = size_t(position_.step) * settings_.batch, last = std::min(first + settings_.batch, order.size());
   const Judged before = position_.judged;
   const std::span<const int64_t> rows = std::span(order).subspan(first, last - first);
+  last_rows_.assign(rows.begin(), rows.end());
   const std::optional<size_t> taken = ranks_ == nullptr ? take_alone(rows, stop) : take_with_ranks(rows);
   if (!taken) {
     trainer_.discard();

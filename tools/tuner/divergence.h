@@ -1,0 +1,21 @@
+// Whether numbers that a training learned are numbers still.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "tools/model/loaded_model.h"
+
+namespace nacre::tools {
+
+// The first tensor of the state that trains, or that the program `infer` reads, with an element that is infinite or no
+// number; "": none has one.
+std::string not_finite_in(const LoadedModel& model, uint32_t infer, std::span<const std::byte> state);
+
+// What to try with a training that diverged.
+inline constexpr const char* kDivergedRemedy =
+    "take a lower --lr, a warm-up or --clip-norm 1, and data of about unit size (--scale)";
+
+}  // namespace nacre::tools
