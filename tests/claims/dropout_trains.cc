@@ -53,7 +53,8 @@ std::vector<uint8_t> keras(bool batch_norm, bool dropout) {
                       {"b/beta:0", {kHidden}, drawn(8, 5)},
                       {"b/moving_mean:0", {kHidden}, drawn(8, 6)},
                       {"b/moving_variance:0", {kHidden}, std::vector<float>(8, 1)}};
-  return legacy_keras(R"({"class_name": "Sequential", "config": {"name": "s", "layers": [)" + layers + "]}}", variables);
+  const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [)" + layers + "]}}";
+  return legacy_keras(config, variables);
 }
 
 enum class Form { kNone, kMaskNamed, kMaskAbsent };  // of dropout: none, torch's older exporter, its newer one
@@ -184,8 +185,8 @@ class Trial {
   }
 
   ToolRun tune(const Words& more) const {
-    Words words = {"tune",     path_,   "--loss",  "softmax_cross_entropy", "--data", data_, "--labels", folder_ / "y.npy",
-                   "--epochs", "1",     "--batch", "8"};
+    Words words = {"tune", path_, "--loss", "softmax_cross_entropy", "--data", data_, "--labels", folder_ / "y.npy"};
+    words.insert(words.end(), {"--epochs", "1", "--batch", "8"});
     words.insert(words.end(), more.begin(), more.end());
     return run_tool(words);
   }

@@ -1,7 +1,7 @@
 // Claim: what a Keras file freezes stays to the byte, and all else trains as Keras trains it.
 //
 //   losses      of 20 steps in float64 within 1e-6 of Keras's, relative
-//   variables   after them, written back into the file: frozen ones byte for byte, the others within 1e-6 of the largest
+//   variables   after them, written back into the file: frozen ones byte for byte, others within 1e-6 of the largest
 //               magnitude in their tensor, or of 1
 //   how many    numbers train: Keras's
 //

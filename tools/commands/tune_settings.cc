@@ -201,7 +201,8 @@ std::string command_to_model(const TuneOptions& o) {
   if (is_model(o.model))
     return fmt::format("nacre export {} --checkpoint {} -o {}", o.model, o.checkpoint, output);
   return fmt::format(
-      "nacre convert {0} {1} -o TRAINING.nacre, then nacre export TRAINING.nacre --network {0}{2} --checkpoint {3} -o {4}",
+      "nacre convert {0} {1} -o TRAINING.nacre, then nacre export TRAINING.nacre --network {0}{2} --checkpoint {3} "
+      "-o {4}",
       o.model, options_text(conversion_of(o)), text_of(policy_options(), o.policies), o.checkpoint, output);
 }
 

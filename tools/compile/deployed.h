@@ -26,7 +26,8 @@ struct RangeSamples {
 
 struct DeployOptions {
   std::string network;      // the source's file
-  ImportOptions importing = {.train = true};  // as the training's, but for `batch`: the rows of a run of what is deployed
+  // as the training's, but for `batch`: the rows of a run of what is deployed
+  ImportOptions importing = {.train = true};
   PolicyRequest policies;   // of the deployed network
   RangeSamples samples = {};
   std::vector<std::pair<std::string, std::string>> metadata;

@@ -18,8 +18,8 @@ std::string Tuner::not_finite() {
   return judged.not_finite == 0 ? "" : "outputs of the last batch are not finite";
 }
 
-// A step that a dynamic loss scale refused changed nothing, and the next has a smaller one: an epoch of such steps alone
-// has no loss, and shows nothing.
+// A step that a dynamic loss scale refused changed nothing, and the next has a smaller one. An epoch of such steps
+// alone has no loss, and shows nothing.
 std::string Tuner::divergence(const EpochRecord& epoch) {
   const bool validated = !split_.validate.empty();
   if (validated && std::isinf(epoch.validate_loss)) return "the loss on the validation rows is not finite";
