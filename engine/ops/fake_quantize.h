@@ -43,6 +43,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/absmax.h"
+#include "engine/numeric/amax.h"
 #include "engine/numeric/int8_range.h"
 #include "engine/numeric/small_float.h"
 #include "engine/ops/independent.h"

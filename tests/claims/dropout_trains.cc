@@ -146,7 +146,7 @@ class Trial {
  public:
   Trial() {
     const auto write = [&](const char* name, ElementType type, std::vector<int64_t> dims, const auto& numbers) {
-      NpyArray array = {.type = type, .dims = std::move(dims), .place = name};
+      NpyArray array = {.type = type, .dims = std::move(dims), .data = {}, .place = name};
       array.data = std::vector<uint8_t>(reinterpret_cast<const uint8_t*>(numbers.data()),
                                         reinterpret_cast<const uint8_t*>(numbers.data() + numbers.size()));
       write_npy(folder_ / name, array);

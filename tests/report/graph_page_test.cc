@@ -91,13 +91,13 @@ TEST(histogram, counts_every_element_once) {
   for (int i = 0; i < 1000; ++i) values.push_back(std::sin(i * 0.37) * (i % 7 == 0 ? 0.0 : 2.5));
   values.push_back(std::nan(""));
   values.push_back(-std::numeric_limits<double>::infinity());
-  const Histogram h = histogram_of(values);
+  const WeightHistogram h = histogram_of(values);
   EXPECT_EQ(h.elements, 1002u);
   EXPECT_EQ(h.not_finite, 2u);
   EXPECT_EQ(std::accumulate(h.counts.begin(), h.counts.end(), uint64_t{0}), 1000u);
   EXPECT_EQ(h.zeros, 143u);
-  const double width = (h.max - h.min) / double(Histogram::kBins);
-  for (size_t bin = 0; bin < Histogram::kBins; ++bin) {  // a value on an edge may round to either side
+  const double width = (h.max - h.min) / double(WeightHistogram::kBins);
+  for (size_t bin = 0; bin < WeightHistogram::kBins; ++bin) {  // a value on an edge may round to either side
     uint64_t least = 0, most = 0;
     for (const double v : values) {
       const double at = (v - h.min) / width;
@@ -110,7 +110,7 @@ TEST(histogram, counts_every_element_once) {
 }
 
 TEST(histogram, of_one_value_and_of_none) {
-  const Histogram same = histogram_of(std::vector<double>{3, 3, 3});
+  const WeightHistogram same = histogram_of(std::vector<double>{3, 3, 3});
   EXPECT_EQ(same.counts[0], 3u);
   EXPECT_EQ(same.mean, 3);
   EXPECT_EQ(histogram_of({}).elements, 0u);

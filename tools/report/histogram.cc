@@ -12,8 +12,8 @@
 
 namespace nacre::tools {
 
-Histogram histogram_of(std::span<const double> values) {
-  Histogram h = {.elements = values.size()};
+WeightHistogram histogram_of(std::span<const double> values) {
+  WeightHistogram h = {.elements = values.size()};
   bool first = true;
   double sum = 0;
   for (const double v : values) {
@@ -30,16 +30,16 @@ Histogram histogram_of(std::span<const double> values) {
   const uint64_t finite = h.elements - h.not_finite;
   if (finite == 0) return h;
   h.mean = sum / double(finite);
-  const double width = h.max / Histogram::kBins - h.min / Histogram::kBins;  // max - min may be infinite
+  const double width = h.max / WeightHistogram::kBins - h.min / WeightHistogram::kBins;  // max - min may be infinite
   for (const double v : values) {
     if (!std::isfinite(v)) continue;
     const double bin = width > 0 ? v / width - h.min / width : 0;
-    ++h.counts[size_t(std::clamp(bin, 0.0, double(Histogram::kBins - 1)))];
+    ++h.counts[size_t(std::clamp(bin, 0.0, double(WeightHistogram::kBins - 1)))];
   }
   return h;
 }
 
-std::optional<Histogram> weight_histogram(const ProgramReport& report, uint32_t tensor) {
+std::optional<WeightHistogram> weight_histogram(const ProgramReport& report, uint32_t tensor) {
   const TensorRecord& own = report.tensor(tensor);
   const uint32_t stored = own.region == Region::kState ? own.initial : tensor;
   if (stored == kNoIndex) return std::nullopt;
@@ -58,25 +58,25 @@ std::optional<Histogram> weight_histogram(const ProgramReport& report, uint32_t 
               .dims = {r.dims, r.dims + r.rank},
               .bytes = {reinterpret_cast<const uint8_t*>(report.loaded().model().weights(stored)), size_t(r.bytes)},
               .scales = real ? std::nullopt : scales});
-  Histogram histogram = histogram_of(values);
+  WeightHistogram histogram = histogram_of(values);
   histogram.codes = !real && !scales;
   return histogram;
 }
 
-std::string histogram_svg(const Histogram& h, const std::string& label) {
+std::string histogram_svg(const WeightHistogram& h, const std::string& label) {
   constexpr double kBin = 9, kHeight = 64;
   const uint64_t most = std::max<uint64_t>(1, *std::ranges::max_element(h.counts));
-  Svg svg(kBin * Histogram::kBins, kHeight + 1, "", {label, "img", "graph-histogram"});
-  for (size_t i = 0; i < Histogram::kBins; ++i) {
+  Svg svg(kBin * WeightHistogram::kBins, kHeight + 1, "", {label, "img", "graph-histogram"});
+  for (size_t i = 0; i < WeightHistogram::kBins; ++i) {
     if (h.counts[i] == 0) continue;
     const double height = std::max(1.0, kHeight * double(h.counts[i]) / double(most));
     svg.rectangle({double(i) * kBin, kHeight - height, kBin - 1, height}, "bin");
   }
-  svg.line(0, kHeight + 0.5, kBin * Histogram::kBins, kHeight + 0.5, "base");
+  svg.line(0, kHeight + 0.5, kBin * WeightHistogram::kBins, kHeight + 0.5, "base");
   return svg.finish();
 }
 
-std::string histogram_text(const Histogram& h) {
+std::string histogram_text(const WeightHistogram& h) {
   std::string text = fmt::format("{}least {:.4g}, largest {:.4g}, mean {:.4g}; {} of {} are 0",
                                  h.codes ? "codes: " : "", h.min, h.max, h.mean, grouped(h.zeros), grouped(h.elements));
   if (h.not_finite > 0) text += fmt::format("; {} are not finite", grouped(h.not_finite));

@@ -11,7 +11,7 @@
 
 namespace nacre::tools {
 
-struct Histogram {
+struct WeightHistogram {
   static constexpr size_t kBins = 32;
 
   std::array<uint64_t, kBins> counts =
@@ -21,17 +21,17 @@ struct Histogram {
   bool codes = false;  // of integers whose scale the tensor's record does not tell
 };
 
-Histogram histogram_of(std::span<const double> values);
+WeightHistogram histogram_of(std::span<const double> values);
 
 // Of a constant, or of what the file holds for a tensor of the state: as the real numbers that its codes mean, where
 // its record or its step tells them. Nothing of other integers than codes (they are tables), of packed layouts, of one
 // element, and of more than kMostHistogramElements.
 inline constexpr uint64_t kMostHistogramElements = uint64_t{1} << 25;
-std::optional<Histogram> weight_histogram(const ProgramReport& report, uint32_t tensor);
+std::optional<WeightHistogram> weight_histogram(const ProgramReport& report, uint32_t tensor);
 
-std::string histogram_svg(const Histogram& histogram, const std::string& label);
+std::string histogram_svg(const WeightHistogram& histogram, const std::string& label);
 
 // "least -0.51, largest 0.62, mean 0.003, 12 of 4,608 are 0"
-std::string histogram_text(const Histogram& histogram);
+std::string histogram_text(const WeightHistogram& histogram);
 
 }  // namespace nacre::tools

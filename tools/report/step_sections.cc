@@ -75,7 +75,7 @@ void add_operands(Html& page, const ProgramReport& report, const ReportStep& ste
 void add_histograms(Html& page, const ProgramReport& report, const ReportStep& step) {
   for (const ReportOperand& operand : step.operands) {
     if (operand.tensor == kNoIndex || operand.role == Role::kOut) continue;
-    const std::optional<Histogram> histogram = weight_histogram(report, operand.tensor);
+    const std::optional<WeightHistogram> histogram = weight_histogram(report, operand.tensor);
     if (!histogram) continue;
     const bool initial = report.tensor(operand.tensor).region == Region::kState;
     const std::string text = (initial ? "before training: " : "") + histogram_text(*histogram);
