@@ -40,7 +40,7 @@ bool keeps_rows(const Model& model, const TensorRecord& r) {
 // Whether the step holds for every number of rows that a run may have: what is made of batched tensors is batched (of
 // one row a broadcast to the whole batch would hold by accident), aliases among them too, and shapes hold for two
 // numbers of rows, in which they are linear. Further outputs may be of the rows together: the mean that
-// batch_norm_training saves.
+// batch_norm_training saves. So may the one of observe_range, the ends of all rows.
 bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint32_t batch) {
   const int count = step.record.operand_count, first = first_output(entry, count);
   bool from_batch = false, to_batch = true;
@@ -51,7 +51,7 @@ bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint
     if (i < first) from_batch |= batched;
     else if (i == first) to_batch = batched;
   }
-  if (from_batch && !to_batch) return false;
+  if (from_batch && !to_batch && step.record.op != Op::kObserveRange) return false;
   Operands fewer = step.operands;
   for (const int rows : {1, int(batch) - 1}) {
     fewer.rows = rows;

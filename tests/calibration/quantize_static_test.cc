@@ -126,7 +126,7 @@ TEST(quantize_static, weights_that_a_real_layer_reads_too_are_copied) {
 TEST(quantize_static, a_missing_range_names_the_layer_and_the_remedy) {
   EXPECT_EQ(refusal(asked(kDense), nullptr),
             "net: fc (FULLY_CONNECTED): policy int8/static needs a range for its input\n"
-            "    give samples with --calibrate FILE, or a policy with dynamic scales (int8)");
+            "    give samples with --calibrate FILE, or a policy with dynamic scales, int8_from_float32");
   const Calibration other = ranges({{"x", {-1, 1}}});
   EXPECT_NE(refusal(asked(kDense), &other).find("no range was recorded for y"), std::string::npos);
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "engine/numeric/amax_history.h"
 #include "tests/differentiate/quantized_training.h"
@@ -190,6 +191,23 @@ TEST(training_quantizers, ranges_freeze_after_their_steps) {
     EXPECT_EQ(stays.state<float>("x/range") != before, i < 2) << i;
     EXPECT_EQ(stays.state<float>("w1") == free.state<float>("w1"), i < 2) << i;  // cut from then on
     EXPECT_NE(stays.state<float>("w1"), weights) << i;
+  }
+}
+
+// The last rows of an epoch make a smaller batch, of which the range is then.
+TEST(training_quantizers, running_ranges_take_fewer_rows) {
+  for (const bool immediate : {false, true}) {
+    TrainingOptions options;
+    options.immediate = immediate;
+    SmallTrainer trainer(compiled(perceptron(16), "int8/static", options).bytes);
+    Points data = points(1, 16, 6);
+    for (size_t i = 5 * 6; i < data.x.size(); ++i) data.x[i] = 1000;  // rows that have no part
+    std::memcpy(trainer.trainer().input(0).data(), data.x.data(), data.x.size() * sizeof(float));
+    std::memcpy(trainer.trainer().input(1).data(), data.labels.data(), data.labels.size() * sizeof(int32_t));
+    ASSERT_TRUE(trainer.trainer().accumulate(5).ok()) << immediate;
+    ASSERT_TRUE(trainer.trainer().commit(0.01f, nullptr).ok()) << immediate;
+    const auto [min, max] = std::ranges::minmax(std::span(data.x).first(30));
+    EXPECT_EQ(trainer.state<float>("x/range"), (std::vector<float>{min, max})) << immediate;
   }
 }
 

@@ -13,11 +13,13 @@ namespace {
 NpzArrays few_of(const Graph& graph, const Samples& samples) {
   NpzArrays arrays;
   for (size_t i = 0; i < samples.inputs.size(); ++i) {
-    NpyArray array = samples.inputs[i];
+    const NpyArray& all = samples.inputs[i];  // which may lie in a file: only the first samples are read
     const int64_t count = std::min<int64_t>(samples.count, kDamageSamples);
-    array.data.resize(array.data.size() / size_t(samples.count) * size_t(count));
-    array.dims[0] = count;
-    arrays.emplace_back(graph.inputs[i].name, std::move(array));
+    const uint8_t* const first = all.data.data();
+    const size_t bytes = all.data.size() / size_t(samples.count) * size_t(count);
+    NpyArray few = {.type = all.type, .dims = all.dims, .data = {first, first + bytes}, .place = all.place};
+    few.dims[0] = count;
+    arrays.emplace_back(graph.inputs[i].name, std::move(few));
   }
   return arrays;
 }
