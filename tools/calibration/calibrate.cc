@@ -208,9 +208,22 @@ class Calibrator {
 
 }  // namespace
 
+namespace {
+
+// Dropout gives what it reads: ranges are those of inference.
+Graph without_dropout(Graph graph) {
+  for (Node& node : graph.nodes)
+    if (node.op == Op::kDropout) node = make_step(Op::kCopy, node, node.name, {node.inputs[0]}, {node.outputs[0]});
+  return graph;
+}
+
+}  // namespace
+
 Calibration calibrate(const Graph& simplified, const Samples& samples, const CalibrationOptions& options) {
   check_options(options);
-  return Calibrator(simplified, samples, options).run();
+  const bool drops = std::ranges::any_of(simplified.nodes, [](const Node& node) { return node.op == Op::kDropout; });
+  if (!drops) return Calibrator(simplified, samples, options).run();
+  return Calibrator(without_dropout(simplified), samples, options).run();
 }
 
 }  // namespace nacre::tools

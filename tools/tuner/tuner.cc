@@ -178,9 +178,10 @@ void Tuner::save() {
   saved_epoch_ = position_.epoch, saved_step_ = position_.step;
 }
 
-// A checkpoint from which nothing can be made must not take the place of one from which something can.
+// A checkpoint from which nothing can be made must not take the place of one from which something can. Outputs are
+// judged at the end of an epoch: a batch may take longer than a signal waits.
 void Tuner::save_if_finite() {
-  if (not_finite().empty()) save();
+  if (not_finite_state().empty()) save();
 }
 
 void Tuner::save_to(const std::string& directory) {

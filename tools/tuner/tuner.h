@@ -141,6 +141,7 @@ class Tuner {
   void exchange_kept();
   // Whether what was learned so far, and what the model makes of the last batch of rows with it, are numbers: "" or why
   // not.
+  std::string not_finite_state();
   std::string not_finite();
   std::string divergence(const EpochRecord& epoch);  // "", or why an epoch shows that the training diverged
   std::string saved_text() const;                    // of the checkpoint, for whoever has a training that diverged

@@ -10,10 +10,14 @@
 
 namespace nacre::tools {
 
-std::string Tuner::not_finite() {
+std::string Tuner::not_finite_state() {
   const uint32_t infer = owner_.loaded().infer_program(owner_.target());
-  if (const std::string name = not_finite_in(owner_.loaded(), infer, owner_.state()); !name.empty())
-    return name + " holds a number that is not finite";
+  const std::string name = not_finite_in(owner_.loaded(), infer, owner_.state());
+  return name.empty() ? "" : name + " holds a number that is not finite";
+}
+
+std::string Tuner::not_finite() {
+  if (const std::string why = not_finite_state(); !why.empty()) return why;
   const Judged judged = objective_.judge_rows(owner_.loaded(), trainer_.infer(), data_, last_rows_);
   return judged.not_finite == 0 ? "" : "outputs of the last batch are not finite";
 }
