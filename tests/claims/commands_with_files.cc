@@ -153,9 +153,6 @@ void CommandsWithFiles::add_idle_lines() {
     line.insert(line.end(), words.begin(), words.end());
     add(option, line);
   };
-  convert("--calibrate", {"--calibrate", x});
-  convert("--calibrate", {"--calibrate", x, "--policy", "int8_from_float32"});
-  convert("--calibrate", {"--calibrate", x, "--policy", "float8_from_float32", "--train", kLoss});
   convert("--range-method", {"--calibrate", x, "--policy", "float8_from_float32", "--range-method", "mse"});
   convert("--rewrite", {"--rewrite", "mixed_float16", "--policy-file", file("policy.json")});
   convert("--train-last 99", {"--train", kLoss, "--train-last", "99"});
@@ -181,7 +178,6 @@ void CommandsWithFiles::add_idle_lines() {
   add("--resize", {"run", model, "--input", x, "--resize"});
   add("--seed", {"run", model, "--input", x, "--seed", "1"});
   add("--dequantize-outputs", {"run", model, "--seed", "1", "--dequantize-outputs"});
-  add("--calibrate", {"search", net, "--data", x, "--labels", y, "--calibrate", x, "--policies", "float32,bfloat16"});
   for (const Words& option : {Words{"--optimizer", "adam"},
                               {"--train-last", "1"},
                               {"--train-share", "dynamic=0.5"},
@@ -202,8 +198,6 @@ void CommandsWithFiles::add_idle_lines() {
     if (network == net) line.insert(line.end(), {"--loss", kLoss});
     add("--seed", line);
   }
-  add("--calibrate", {"export", file("train.nacre"), "--checkpoint", file("trained"), "--network", net, "--calibrate",
-                      x, "--output", fresh()});
   add("--train-last 99",
       {"tune", net, "--loss", kLoss, "--data", x, "--labels", y, "--output", fresh(), "--train-last", "99"});
 }

@@ -76,6 +76,7 @@ std::string sample_value(const std::string& command, const CLI::Option& option) 
                                                              {"OUTPUT", "probabilities"},
                                                              {"TARGET", "host"},
                                                              {"TARGET,...", "host"},
+                                                             {"STEPS", "10"},
                                                              {"xnnpack=STEPS", "xnnpack=0"},
                                                              {"POLICY,...", "float32,bfloat16"}};
   const std::string type = option.get_type_name();

@@ -20,7 +20,8 @@
 namespace nacre::tools {
 
 // Said where samples are given and nothing takes them.
-inline constexpr const char* kSamplesNotRead = "samples: no layer has a policy that reads them, so they are not read";
+inline constexpr const char* kSamplesNotRead =
+    "--calibrate: no layer has a policy that reads samples, so they are not read";
 
 struct SampleOptions {
   bool cast = false;          // number for number, as `nacre run --cast-inputs`

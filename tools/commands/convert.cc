@@ -237,11 +237,10 @@ std::span<const uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// Names the layers that codes leave little of. Samples are the network's own inputs: a model that takes others, behind a
-// front end or in the types of its policy, is not judged.
+// Names the layers that codes leave little of. Samples are the network's own inputs: a model that takes others, behind
+// a front end or in the types of its policy, is not judged.
 void judge_codes(Work& work, const LoadedModel& model) {
-  const bool own_inputs =
-      work.options.front_end.network.empty() && work.options.io_types == IoTypes::kSource;
+  const bool own_inputs = work.options.front_end.network.empty() && work.options.io_types == IoTypes::kSource;
   if (!work.calibrated || !own_inputs) return;
   constexpr size_t kMost = 5;
   work.damaged = damaged_layers(*work.calibrated, model, work.few, work.calibration);
