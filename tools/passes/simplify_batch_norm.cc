@@ -7,8 +7,15 @@
 //   mul          w'_ki = w_ki c_k,   b'_k = b_k c_k
 //   add, sub     b'_k = b_k + c_k,   b_k - c_k
 //
-// In float64, rounded once. Only real layers: where a quantizer is involved, the codes stay what they are. Adding to a
-// layer without bias is exact; elsewhere the sum is rounded in another order.
+// In float64, rounded once. Only real layers: where a quantizer is involved, the codes stay what they are. Kernels may
+// begin a sum with the bias, and to add to a bias is to add in another order, (u + b) + c = u + (b + c). Both lose the
+// rounding of the source's sum where b or c is far larger than u. So they are no bias where one of them is above
+// kMostBias times what an input of size 1 gives, max_k sum_i |w_ki|. Of n terms
+//
+//   |difference| <= 2^-24 n (|b| + |c| + |u|)        to first order: half a unit in the last place of each sum
+//
+// To a bias that is there only convolutions add, as onnxruntime's ConvAddFusion does.
+#include <algorithm>
 #include <cmath>
 
 #include "tools/passes/simplify.h"
@@ -137,6 +144,35 @@ bool fold_batch_norm(Rewriter& r, Node& node) {
   return true;
 }
 
+constexpr double kMostBias = 1024;  // 2^-24 of it is 6e-5 of what the layer computes
+
+double largest(const std::vector<double>& numbers) {
+  double most = 0;
+  for (const double number : numbers) most = std::max(most, std::abs(number));
+  return most;
+}
+
+// max_k sum_i |w_ki|, of transposed weights a bound: what an input of size 1 gives at most.
+double gain_of(Rewriter& r, const Node& layer, int64_t channels) {
+  ValueId id = layer.inputs[1];
+  while (const Node* writer = r.writer(id)) id = writer->inputs[0];
+  const std::vector<float> w = reals(r.value(id));
+  const size_t inner = w.size() / size_t(channels);
+  if (id != layer.inputs[1]) return largest({w.begin(), w.end()}) * double(inner);
+  std::vector<double> gain(size_t(channels), 0.0);
+  for (size_t i = 0; i < w.size(); ++i)
+    gain[layer.op == Op::kDepthwiseConv2d ? i % gain.size() : i / inner] += std::abs(double(w[i]));
+  return largest(gain);
+}
+
+// True if the constant may be the layer's bias, or be added to the one that it has.
+bool may_be_bias(Rewriter& r, const Node& node, const Node& layer, const Value& c, int64_t channels, bool had_bias) {
+  if (had_bias && (node.op != Op::kAdd || layer.op == Op::kDense)) return false;
+  const double most = std::max(largest(bias_of(r, layer, channels)), largest(channel_values(c, channels)));
+  const double gain = gain_of(r, layer, channels);
+  return gain == 0 || most <= kMostBias * gain;
+}
+
 // A constant that other steps read too becomes the bias itself.
 void share_bias(Rewriter& r, Node& layer, ValueId id, int64_t channels) {
   if (r.value(id).dims.size() != 1) {
@@ -169,6 +205,7 @@ bool fold_channel_arithmetic(Rewriter& r, Node& node, const SimplifyOptions& opt
     const bool had_bias = layer->inputs.size() > 2 && layer->inputs[2] != kNone;
     if (had_bias && node.op != Op::kMul && !options.fold_bias) continue;
     if (had_bias && options.keep_shared && r.value(id).variable) continue;  // two parameters
+    if (node.op != Op::kMul && !may_be_bias(r, node, *layer, constant, channels, had_bias)) continue;
     if (r.shared(id)) {
       if (node.op != Op::kAdd || had_bias || constant.elements() != channels) continue;
       share_bias(r, *layer, id, channels);
