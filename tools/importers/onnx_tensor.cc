@@ -111,7 +111,45 @@ ExternalRange external_range(const std::string& place, const TensorProto& tensor
   return range;
 }
 
-// The file that `location` names, if it lies inside `directory` after every link is followed.
+// The folder of a hub's cache that a model's `directory` is in; empty if it is in none. huggingface_hub:
+//
+//   models--NAME/snapshots/REVISION/..   links to   models--NAME/blobs/HASH
+std::filesystem::path cache_of(const std::filesystem::path& directory) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (fs::path at = directory; at.has_relative_path(); at = at.parent_path()) {
+    const fs::path above = at.parent_path();
+    if (above.filename() == "snapshots" && fs::is_directory(above.parent_path() / "blobs", error))
+      return above.parent_path();
+  }
+  return {};
+}
+
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& root) {
+  const std::filesystem::path inside = path.lexically_relative(root);
+  return !inside.empty() && *inside.begin() != "..";
+}
+
+// Where the links from `path` lead, one after another, if each of them stays inside `root`; else empty.
+std::filesystem::path followed_inside(std::filesystem::path path, const std::filesystem::path& root) {
+  namespace fs = std::filesystem;
+  constexpr int kMostLinks = 16;
+  std::error_code error;
+  for (int links = 0; links < kMostLinks; ++links) {
+    const fs::path parent = fs::canonical(path.parent_path(), error);
+    if (error || !is_inside(parent, root)) return {};
+    path = parent / path.filename();
+    if (!fs::is_symlink(path, error)) return fs::is_regular_file(path, error) ? path : fs::path();
+    const fs::path target = fs::read_symlink(path, error);
+    if (error || target.empty()) return {};
+    path = (parent / target).lexically_normal();
+    if (!is_inside(path, root)) return {};
+  }
+  return {};
+}
+
+// The file that `location` names, if it lies inside `directory` after every link is followed, or inside of the cache
+// that the directory is part of.
 std::filesystem::path external_path(const std::string& place, const std::string& location,
                                     const std::string& directory) {
   namespace fs = std::filesystem;
@@ -131,9 +169,10 @@ std::filesystem::path external_path(const std::string& place, const std::string&
   if (error) throw Error(kIo, place, "external data: '" + directory + "' cannot be read: " + error.message());
   const fs::path path = fs::canonical(root / relative, error);
   if (error) throw Error(kIo, place, "external data: '" + location + "' cannot be read: " + error.message());
-  const fs::path inside = path.lexically_relative(root);
-  if (inside.empty() || *inside.begin() == "..") throw refuse("'" + location + "' leaves the directory of the model");
-  return path;
+  if (is_inside(path, root)) return path;
+  const fs::path cache = cache_of(root);
+  if (!cache.empty() && followed_inside(root / relative, cache) == path) return path;
+  throw refuse("'" + location + "' leaves the directory of the model" + (cache.empty() ? "" : " and its cache"));
 }
 
 std::vector<uint8_t> read_external(const std::string& place, const TensorProto& tensor, uint64_t bytes,
