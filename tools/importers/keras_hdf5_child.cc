@@ -2,6 +2,7 @@
 #include "tools/importers/keras_hdf5_child.h"
 
 #include <hdf5.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -267,6 +268,7 @@ class Sender {
       if (__builtin_mul_overflow(size, uint64_t{dims[i]}, &size)) size = UINT64_MAX;
     if (size > left_) return stop(path, "declares more numbers than a file of this size may hold");
     left_ -= size;
+    allow_time(size);
     std::vector<uint8_t> bytes(size);
     if (size > 0 && H5Dread(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()) < 0)
       return stop(path, "is damaged: its numbers cannot be read");
@@ -281,7 +283,17 @@ class Sender {
     return true;
   }
 
+  // Each number that is to be read takes its time: a small file may be of compressed numbers.
+  void allow_time(uint64_t size) {
+    read_ += size;
+    rlimit time = {};
+    if (getrlimit(RLIMIT_CPU, &time) != 0) return;
+    time.rlim_cur = std::min<rlim_t>(time.rlim_max, kHdf5Seconds + read_ / kHdf5BytesPerSecond);
+    setrlimit(RLIMIT_CPU, &time);
+  }
+
   const std::vector<std::string>& skipped_;
+  uint64_t read_ = 0;
   uint64_t left_, text_left_ = kMostHdf5Text;
   int pipe_;
   uint32_t objects_ = 0;

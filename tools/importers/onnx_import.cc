@@ -7,6 +7,7 @@
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
+#include "tools/model/model_limits.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
@@ -155,6 +156,7 @@ ValueId Import::append(Node node, const std::string& name, ElementType type) {
   const ValueId y = node.outputs[0];
   infer_shapes(graph_, node);
   if (options_.train) keep_steps_of_constants(node);
+  require_operators(graph_);
   graph_.nodes.push_back(std::move(node));
   return y;
 }

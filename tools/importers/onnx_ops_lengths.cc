@@ -58,6 +58,13 @@ class OfLengths {
                      "pad the sequences, and leave sequence_lens out");
     time_ = x[0], batch_ = x[1], width_in_ = x[2], width_ = r[2];
     if (source_.operand(kLengths)->dims != Ints{batch_}) source_.malformed("its lengths do not fit its batch");
+    const int64_t directions = direction_ == "bidirectional" ? 2 : 1;
+    for (const int input : {kW, kR, kB, kH0, kC0}) {  // of which each direction takes its part
+      const int64_t axis_0 =
+          source_.given(input) && source_.operand(input)->rank() > 0 ? source_.operand(input)->dims[0] : 0;
+      if (source_.given(input) && axis_0 != directions)
+        source_.malformed("input " + std::to_string(input) + " is not for as many directions as it has");
+    }
     Ints count;
     for (int64_t t = 0; t < time_; ++t) count.push_back(t);
     const Term steps = f_.whole(ElementType::kInt32, {time_, 1}, count);

@@ -81,7 +81,26 @@ class Recurrent {
       source_.malformed("its weights do not fit its input");
     if (source_.given(cell_.bias) && weights(cell_.bias).dims != std::vector<int64_t>{directions_, 2 * rows})
       source_.malformed("its bias does not fit its weights");
+    check_states();
     refuse_variants();
+  }
+
+  std::vector<int64_t> state_dims() const {
+    return batch_first_ ? std::vector<int64_t>{batch_, directions_, width_}
+                        : std::vector<int64_t>{directions_, batch_, width_};
+  }
+
+  // Those that are not used, too.
+  void check_states() const {
+    const bool lstm = cell_.op == Op::kLstm;
+    for (const int input : {cell_.h0, lstm ? int(kC0) : cell_.h0})
+      if (source_.given(input) && source_.operand(input)->dims != state_dims())
+        source_.malformed("an initial state does not fit its input");
+    if (source_.given(cell_.lengths) && source_.operand(cell_.lengths)->dims != std::vector<int64_t>{batch_})
+      source_.malformed("its lengths do not fit its batch");
+    if (lstm && source_.given(kPeepholes) &&
+        source_.operand(kPeepholes)->dims != std::vector<int64_t>{directions_, 3 * width_})
+      source_.malformed("its peepholes do not fit its weights");
   }
 
   void refuse_variants() const {
@@ -184,9 +203,7 @@ class Recurrent {
     }
     const OperandPtr& given = source_.operand(input);
     need_float32(source_, *given);
-    const std::vector<int64_t> dims = batch_first_ ? std::vector<int64_t>{batch_, directions_, width_}
-                                                   : std::vector<int64_t>{directions_, batch_, width_};
-    if (given->dims != dims) source_.malformed("an initial state does not fit its input");
+    const std::vector<int64_t> dims = state_dims();
     const int axis = batch_first_ ? 1 : 0;
     Part part = {{0, 0, 0}, dims, {1, 1, 1}};
     part.begin[size_t(axis)] = d;

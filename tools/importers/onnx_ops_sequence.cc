@@ -10,6 +10,8 @@ namespace {
 
 using Parts = std::vector<OperandPtr>;
 
+constexpr size_t kMostParts = 16384;
+
 const Parts& parts_of(const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (!x->sequence) source.malformed("its input " + x->name + " is no sequence");
@@ -66,6 +68,10 @@ void split(Import& import, const Source& source) {
     sizes.assign(size_t((size + part - 1) / part), part);
     if (size % part != 0) sizes.back() = size % part;
   }
+  if (sizes.size() > kMostParts)
+    source.refuse("makes " + std::to_string(sizes.size()) + " parts, of which each is a step: a model holds at most " +
+                      std::to_string(kMostParts),
+                  "split it into larger parts");
   Formula f(import, source);
   std::vector<Term> parts = f.several("Split", {f.input(0), f.list(sizes)}, int(sizes.size()), {{"axis", axis}});
   if (!keeps)
@@ -115,14 +121,10 @@ void concatenate(Import& import, const Source& source) {
 }
 
 constexpr OperatorImporter kSequenceImporters[] = {
-    {"SequenceEmpty", empty},
-    {"SplitToSequence", split},
-    {"SequenceConstruct", construct},
-    {"SequenceInsert", insert},
-    {"SequenceErase", erase},
-    {"SequenceAt", at},
-    {"SequenceLength", length},
-    {"ConcatFromSequence", concatenate},
+    {"SequenceEmpty", empty},         {"SplitToSequence", split},
+    {"SequenceConstruct", construct}, {"SequenceInsert", insert},
+    {"SequenceErase", erase},         {"SequenceAt", at},
+    {"SequenceLength", length},       {"ConcatFromSequence", concatenate},
 };
 
 }  // namespace

@@ -68,6 +68,12 @@ class SimpleRecurrence {
       source_.malformed("its weights do not fit its input");
     if (source_.given(kB) && source_.operand(kB)->dims != Ints{wanted, 2 * width_})
       source_.malformed("its bias does not fit its weights");
+    if (source_.given(kH0) &&
+        source_.operand(kH0)->dims != (batch_first_ ? Ints{batch_, wanted, width_} : Ints{wanted, batch_, width_}))
+      source_.malformed("its initial state does not fit its input");
+    if (source_.given(kLengths) && source_.operand(kLengths)->dims != Ints{batch_})
+      source_.malformed("its lengths do not fit its batch");
+    if (source_.integer("hidden_size", width_) != width_) source_.malformed("its weights do not fit its hidden_size");
     if (source_.given(kLengths))
       for (const int64_t length : source_.constant_integers(kLengths, "its sequence lengths"))
         if (length != time_)

@@ -21,8 +21,10 @@ ValueId Importer::state(const Operation& op, size_t i, std::vector<int64_t> dims
   int64_t elements = 1, expected = 1;
   for (const int64_t dim : dims_of(index)) elements *= dim;
   for (const int64_t dim : dims) expected *= dim;
-  if (same_batch_ && elements != expected)
-    bad(op, "its variable " + tensor_name(index) + " has shape " + dims_text(dims_of(index)));
+  const std::vector<int64_t> given = dims_of(index);  // an SVDF's has its last two axes as one
+  const bool fits = given.size() != dims.size() || std::equal(given.begin() + 1, given.end(), dims.begin() + 1);
+  if (!fits || (same_batch_ && elements != expected))
+    bad(op, "its variable " + tensor_name(index) + " has shape " + dims_text(given));
   Value v;
   if (coded) v.quantizer = loop_codes(op, index);
   v.name = unique(tensor_name(index));
@@ -70,6 +72,7 @@ class Lstm {
     const bool coded = importer_.value(x_).quantizer.has_value();
     ValueId w = joined(slots.input, 2, name + "/input_weights");
     const ValueId bias = joined(slots.bias, 1, name + "/bias"), r = joined(slots.recurrent, 2, name + "/weights");
+    check_weights(w, bias, r, width);
     set_policy(w, r);
     const ValueId x = backward ? turned(x_, kNone) : x_, gates = plain("/gates");
     importer_.emit(op_, {.op = Op::kDense, .name = "", .words = {}, .inputs = {x, w, bias}, .outputs = {gates}});
@@ -79,8 +82,7 @@ class Lstm {
     if (coded) check_codes(h, c);
     const bool last = y != kNone && !options_.time_major && !backward;
     const ValueId made = last ? y : like_output(backward ? "/turned" : "/batch_first");
-    Node loop{
-        .op = Op::kStreamLstm, .name = "", .words = {}, .inputs = {gates, r, kNone, h, c}, .outputs = {made}};
+    Node loop{.op = Op::kStreamLstm, .name = "", .words = {}, .inputs = {gates, r, kNone, h, c}, .outputs = {made}};
     set_real(loop, "cell_clip", options_.cell_clip);
     importer_.emit(op_, std::move(loop));
     ValueId z = made;
@@ -101,6 +103,17 @@ class Lstm {
     if (given(slots.projection, 2)) importer_.unsupported(op_, "an LSTM with a projection");
     if (slots.normalization != kNoSlot && given(slots.normalization, 4))
       importer_.unsupported(op_, "an LSTM with layer normalization");
+  }
+
+  void check_weights(ValueId w, ValueId bias, ValueId r, int64_t width) const {
+    const int64_t in = importer_.value(x_).dims[2];
+    const auto check = [&](ValueId id, const std::vector<int64_t>& dims) {
+      const Value& v = importer_.value(id);
+      if (v.dims != dims) importer_.bad(op_, v.name + " of its gates has shape " + dims_text(v.dims));
+    };
+    check(w, {kGates * width, in});
+    check(bias, {kGates * width});
+    check(r, {kGates * width, width});
   }
 
   // A float32 value without dims or quantizer.
