@@ -10,9 +10,11 @@
 #include "tools/base/print.h"
 #include "tools/base/table.h"
 #include "tools/base/unsupported.h"
+#include "tools/commands/tune_lines.h"
 #include "tools/compile/compile.h"
 #include "tools/compile/training.h"
 #include "tools/differentiate/parameters.h"
+#include "tools/differentiate/trained_constants.h"
 #include "tools/importers/network_summary.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/model/loaded_model.h"
@@ -29,9 +31,10 @@ struct DryRun {
   std::vector<std::string> log = {};
   std::vector<NetworkTensor> inputs = {}, outputs = {};
   std::optional<Statistics> model = {};
-  // If it were trained: what its file freezes, what no step reads as a parameter.
+  // If it were trained whole: what its file freezes, what no step reads as a parameter, and what trains.
   FrozenLayers frozen = {};
   std::vector<std::string> not_trained = {};
+  std::vector<TrainedConstant> trained = {};
 };
 
 std::vector<NetworkTensor> tensors_of(const Graph& graph, const std::vector<Binding>& bindings) {
@@ -51,6 +54,7 @@ void look_at_training(std::span<const uint8_t> bytes, const InspectOptions& opti
     const Graph graph = load_network(bytes, options.model, importing, kSimplifyToTrain);
     run.frozen = frozen_layers(graph);
     run.not_trained = untrained_constants(graph, {});
+    run.trained = trained_constants(graph, {});
   } catch (const Error&) {
   }
 }
@@ -105,7 +109,9 @@ Json network_json(const std::string& path, const NetworkSummary& network, const 
                    {"multiply_accumulates", run.model->multiply_accumulates},
                    {"weight_bytes", run.model->weight_bytes},
                    {"arena_bytes", run.model->arena_bytes}};
-  json["training"] = {{"frozen", frozen_json(run.frozen)}, {"not_trained", run.not_trained}};
+  json["training"] = {{"frozen", frozen_json(run.frozen)},
+                      {"not_trained", run.not_trained},
+                      {"trained", trained_json(run.trained)}};
   json["log"] = log_json(run.log);
   return json;
 }
@@ -131,6 +137,7 @@ void print_network(const std::string& path, const NetworkSummary& network, const
                       run.model->steps, grouped(run.model->weight_bytes), grouped(run.model->arena_bytes)));
     for (const std::string& line : untrained_lines(run.frozen, run.not_trained))
       print(fmt::format("{:<12}{}\n", "training", printable(line)));
+    if (!run.trained.empty()) print(fmt::format("{:<12}{}\n", "training", printable(trained_text(run.trained))));
     print(fmt::format("{:<12}{}: --json has them, and nacre convert --verbose\n", "log",
                       counted(run.log.size(), "line")));
   }

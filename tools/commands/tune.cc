@@ -57,6 +57,7 @@ class Session {
     if (first()) {
       output_.require_possible();
       say_what_stays();
+      say(trained_text(trained_of(*model_)) + "\n");
     }
     const bool resumed = tuner_.begin(options_.restart);
     if (resumed)
@@ -292,6 +293,7 @@ class Session {
                 {"kept_epoch", epochs[kept].epoch},
                 {"not_trained", not_trained_of(*model_)},
                 {"frozen", frozen_json(frozen_of(*model_))},
+                {"trained", trained_json(trained_of(*model_))},
                 {"warnings", warnings_},
                 {"seconds", seconds},
                 {"epochs", list},

@@ -32,6 +32,26 @@ Json epoch_json(const EpochRecord& e) {
           {"validation_accuracy", number(e.validate_accuracy)}};
 }
 
+Json trained_json(const std::vector<TrainedConstant>& constants) {
+  Json all = Json::array();
+  for (const TrainedConstant& constant : constants)
+    all.push_back({{"name", constant.name}, {"numbers", constant.numbers}});
+  return all;
+}
+
+std::vector<TrainedConstant> trained_of(const LoadedModel& training) {
+  std::vector<TrainedConstant> constants;
+  const std::span<const TensorRecord> tensors = training.model().tensors();
+  for (uint32_t id = 0; id < tensors.size(); ++id) {
+    const TensorRecord& r = tensors[id];
+    if (r.region != Region::kState || (r.flags & kTrainable) == 0) continue;
+    int64_t numbers = 1;
+    for (int axis = 0; axis < r.rank; ++axis) numbers *= r.dims[axis];
+    constants.push_back({training.tensor_name(id), numbers});
+  }
+  return constants;
+}
+
 std::string clock_text(double seconds) {
   const auto whole = uint64_t(std::max(0.0, std::ceil(seconds)));
   if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);

@@ -226,6 +226,17 @@ std::vector<ValueId> learned_constants(const Graph& before, const Graph& learned
   return ids;
 }
 
+// A file may hold one number for a parameter and for a constant that is none.
+void require_others_unchanged(const Graph& before, const Graph& now, const std::vector<ValueId>& learned) {
+  for (size_t id = 0; id < before.values.size(); ++id) {
+    const Value& v = before.values[id];
+    if (!v.constant() || std::ranges::find(learned, ValueId(id)) != learned.end()) continue;
+    if (id >= now.values.size() || !now.values[id].constant() || *now.values[id].data != *v.data)
+      throw Error(kUnsupported, before.source,
+                  fmt::format("holds {} once with a number that was learned, and it was not", v.name), kSameNetwork);
+  }
+}
+
 }  // namespace
 
 WrittenBack write_back(const WriteBackOptions& options, const LoadedModel& training, std::span<const std::byte> state) {
@@ -257,6 +268,7 @@ WrittenBack write_back(const WriteBackOptions& options, const LoadedModel& train
                     before.values[size_t(constants[i])].name + " is read back as other numbers than were written",
                     "this is a defect of the exporter: report it with the network");
   }
+  require_others_unchanged(before, read, constants);
   made.counts.bytes = std::move(file);
   return made;
 }

@@ -55,8 +55,9 @@ void parse_model(std::span<const uint8_t> bytes, const std::string& name, ::onnx
   if (!model.has_graph()) throw Error(kBadInput, name, "has no graph");
 }
 
-Import::Import(const std::string& name, const ImportOptions& options, SplitParameters split)
-    : options_(options), split_(std::move(split)) {
+Import::Import(const std::string& name, const ImportOptions& options, const TorchConstants& torch,
+               SplitParameters split)
+    : options_(options), torch_constants_(torch), split_(std::move(split)) {
   graph_.source = name;
 }
 
@@ -90,7 +91,7 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
   OperandPtr& operand = tensors_[tensor->second];
   if (!operand) {
     Value constant = read_stored(*tensor->second);
-    constant.fixed = torch_ && constant.dims.empty() && name.starts_with("onnx::");  // a factor that PyTorch folded
+    constant.fixed = is_literal(name, constant);
     operand = operand_of(std::move(constant));
     operand->name = name;
     if (operand->exact) graph_.log.push_back("import: " + name + ": its numbers are rounded to float32");
@@ -285,6 +286,7 @@ Graph Import::run(const ::onnx::ModelProto& model) {
   report_problems(graph_.source, refusals_, "", "  ");
   count_runs();
   if (options_.train) note_folded(model.graph());
+  for (const std::string& line : torch_constants_.notes) graph_.log.push_back("training: " + line);
   for (std::vector<Binding>* bindings : {&graph_.inputs, &graph_.outputs})
     for (Binding& binding : *bindings)
       if (images_ && value(binding.value).dims.size() == 4) binding.layout = options_.io_nhwc ? "NHWC" : "NCHW";
@@ -374,14 +376,16 @@ std::vector<std::string> external_files(std::span<const uint8_t> onnx, const std
 Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
   ::onnx::ModelProto model;
   onnx_import::parse_model(bytes, name, model);
-  onnx_import::Import first(name, options, {});
+  onnx_import::TorchConstants torch;
+  if (options.train) torch = onnx_import::separate_torch_constants(model, name);
+  onnx_import::Import first(name, options, torch, {});
   // Arithmetic on all weights of a large file is done in 16 bytes per element and step. Weights that are standardised
   // at import (w - mean w) / std w took 12 times the file, as torch.onnx writes it; no more than two steps are held.
   const Budget budget(bytes.size() / 2);
   first.graph().budget = budget;
   Graph graph = first.run(model);
   if (const onnx_import::SplitParameters split = first.split_parameters(); !split.computed.empty()) {
-    onnx_import::Import second(name, options, split);
+    onnx_import::Import second(name, options, torch, split);
     second.graph().budget = budget;
     graph = second.run(model);
   }

@@ -9,6 +9,7 @@
 //   onnx_formula.cc       bodies written as formulas
 //   onnx_tensor.cc        TensorProto -> Value
 //   onnx_parameters.cc    constants that are to be trained: which are one, which are two
+//   onnx_torch.h          constants of PyTorch's exporter: which are parameters
 //   onnx_computed.cc      constants that are computed of them: folded, or by steps
 //   onnx_fold.cc          moves and arithmetic on constants, for the importers
 //   onnx_evaluator.h      operators on constants, computed at import
@@ -40,6 +41,7 @@
 #include "tools/importers/onnx_importers.h"
 #include "tools/importers/onnx_order.h"
 #include "tools/importers/onnx_source.h"
+#include "tools/importers/onnx_torch.h"
 #include "tools/importers/open_shape.h"
 
 namespace nacre::tools::onnx_import {
@@ -57,7 +59,7 @@ struct SplitParameters {
 
 class Import {
  public:
-  Import(const std::string& name, const ImportOptions& options, SplitParameters split);
+  Import(const std::string& name, const ImportOptions& options, const TorchConstants& torch, SplitParameters split);
 
   Graph run(const ::onnx::ModelProto& model);
 
@@ -173,6 +175,7 @@ class Import {
   OperandPtr operand_like(const Value& v) const;
   Value storable(const Operand& operand) const;  // its constant, checked
   bool is_trainable(const Value& v) const;
+  bool is_literal(const std::string& name, const Value& constant) const;
   // Equal for nodes that compute the same of the same constants; empty for what is not computed of constants.
   std::string key_of_computed(const Source& source) const;
   bool reuse_computed(const std::string& key);
@@ -206,6 +209,7 @@ class Import {
   void log_unread(const Scope& scope);
 
   const ImportOptions& options_;
+  const TorchConstants& torch_constants_;
   Graph graph_;
   std::map<std::pair<std::string, std::string>, const ::onnx::FunctionProto*> functions_;
   std::map<std::string, int64_t> symbols_;  // symbolic dims that stand for the batch

@@ -5,6 +5,8 @@
 // value, and another one is computed from it by transposes and reshapes, through which gradients flow back. Forms that
 // no step can make of each other (the gates of a recurrence in another order) are parameters of their own only within
 // one node.
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -92,6 +94,16 @@ ValueId Import::rearranged(const Operand::Form& from, const Moves& to, const Ope
 // factors are literals.
 bool Import::is_trainable(const Value& v) const {
   return !v.fixed && v.elements() > (torch_ ? 0 : 1) && (v.stored == ElementType::kFloat32 || v.quantizer);
+}
+
+// A number of the file's arithmetic: what PyTorch's exporter says is no parameter, and what it folded or named itself.
+bool Import::is_literal(const std::string& name, const Value& constant) const {
+  if (torch_constants_.fixed.contains(name)) return true;
+  if (!torch_ || constant.elements() != 1) return false;
+  static const RE2 kNamedByExporter(
+      "(val_\\d+|(_to_copy|scalar_tensor_default|lifted_tensor|_tensor_constant)(_?\\d+)?)");
+  return (constant.dims.empty() && name.starts_with("onnx::")) ||
+         (!torch_constants_.facts && RE2::FullMatch(name, kNamedByExporter));
 }
 
 ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {

@@ -1,0 +1,243 @@
+// import_onnx of files that torch.onnx.export(dynamo=True) writes: which of their constants are parameters. The
+// metadata are as torch 2.15 writes them; tests/peers/literals.py does the same with its exports.
+#include <gtest/gtest.h>
+
+#include "tests/importers/onnx_graphs.h"
+#include "tools/differentiate/trained_constants.h"
+#include "tools/importers/onnx_metadata.h"
+
+namespace nacre::tools {
+namespace {
+
+namespace torch = onnx_import;
+constexpr ImportOptions kTorchTraining = {.train = true};
+constexpr const char* kSignatureKey = "pkg.torch.export.ExportedProgram.graph_signature";
+
+template <class Message>
+void put_metadata(Message& message, int field, const std::string& key, const std::string& value) {
+  ::onnx::StringStringEntryProto entry;
+  entry.set_key(key);
+  entry.set_value(value);
+  if constexpr (requires { message.mutable_metadata_props(); }) *message.add_metadata_props() = entry;
+  else message.mutable_unknown_fields()->AddLengthDelimited(field, entry.SerializeAsString());
+}
+
+// A file of the exporter: `signature` is its lines, one per constant.
+class TorchFile : public OnnxBuilder {
+ public:
+  explicit TorchFile(const std::string& signature) {
+    model().set_producer_name("pytorch");
+    put_metadata(*model().mutable_graph(), torch::kGraphMetadata, kSignatureKey, signature);
+    input("x", {1, 3});
+  }
+
+  // A node that the exporter made of `%result : .. (args = (arguments), kwargs = {})`.
+  OnnxNode call(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
+                const std::string& arguments, const std::string& result = "", const std::string& rule = "") {
+    const OnnxNode made = node(op, inputs, {output});
+    ::onnx::NodeProto& proto = *model().mutable_graph()->mutable_node(model().graph().node_size() - 1);
+    proto.set_name("node_" + output);
+    const std::string call = "%" + (result.empty() ? output : result) +
+                             " : [num_users=1] = call_function[target=torch.ops.aten.any.default](args = (" +
+                             arguments + "), kwargs = {})";
+    put_metadata(proto, torch::kNodeMetadata, "pkg.torch.onnx.fx_node", call);
+    if (!rule.empty()) put_metadata(proto, torch::kNodeMetadata, "pkg.onnxscript.rewriter.rule_name", rule);
+    return made;
+  }
+  void folded(const std::string& name, const std::string& from) {
+    ::onnx::ValueInfoProto& value = *model().mutable_graph()->add_value_info();
+    value.set_name(name);
+    put_metadata(value, torch::kValueMetadata, "pkg.onnxscript.optimizer.folded_from", from);
+  }
+};
+
+Graph to_train(const OnnxBuilder& b) {
+  Graph graph = imported(b, kTorchTraining);
+  simplify(graph, kSimplifyToTrain);
+  return graph;
+}
+
+// "a.weight 9, b 3": what training changes.
+std::string trained_names(const OnnxBuilder& b) {
+  std::string text;
+  for (const TrainedConstant& constant : trained_constants(to_train(b), {}))
+    text += (text.empty() ? "" : ", ") + constant.name + " " + std::to_string(constant.numbers);
+  return text;
+}
+
+std::string refusal_to_train(const OnnxBuilder& b) {
+  try {
+    imported(b, kTorchTraining);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<float> outputs_of(const Graph& graph, const std::vector<float>& x) {
+  const Graph run = run_graph(graph, {bytes_of(x)});
+  return reals(run.values[size_t(graph.outputs[0].value)]);
+}
+
+constexpr const char* kDense = "p_w: PARAMETER target='w'\np_b: PARAMETER target='b'\n";
+
+// relu(x w^T + b) + 1, divided twice by one literal, less a buffer.
+TorchFile literals() {
+  TorchFile b(std::string("\n# inputs\n") + kDense +
+              "b_mean: BUFFER target='mean' persistent=True\nx: USER_INPUT\n\n# outputs\ny: USER_OUTPUT\n");
+  b.counted("w", {3, 3});
+  b.counted("b", {3});
+  b.floats("val_0", {}, {1});
+  b.floats("val_1", {}, {4});
+  b.floats("mean", {3}, {1, 2, 3});
+  b.call("Gemm", {"x", "w", "b"}, "linear", "%x, %p_w, %p_b").integer("transB", 1);
+  b.call("Add", {"linear", "val_0"}, "add", "%linear, 1.0");
+  b.call("Div", {"add", "val_1"}, "div", "%add, 4.0");
+  b.call("Div", {"div", "val_1"}, "div_1", "%div, 4.0");
+  b.call("Sub", {"div_1", "mean"}, "y", "%div_1, %b_mean");
+  b.output("y");
+  return b;
+}
+
+TEST(onnx_torch, literals_and_buffers_are_no_parameters) {
+  const TorchFile b = literals();
+  EXPECT_EQ(trained_names(b), "w 9, b 3");
+  const std::vector<float> x = {1, -2, 3};
+  EXPECT_EQ(outputs_of(to_train(b), x), computed(b, x));
+}
+
+TEST(onnx_torch, the_signature_of_older_versions_says_the_same) {
+  TorchFile b = literals();
+  ::onnx::GraphProto& graph = *b.model().mutable_graph();
+  const std::string text = torch::metadata_of(graph, torch::kGraphMetadata, kSignatureKey);
+  ASSERT_NE(text.find("BUFFER"), std::string::npos);
+  TorchFile other("");
+  *other.model().mutable_graph() = graph;
+  ::onnx::GraphProto& older = *other.model().mutable_graph();
+  if constexpr (requires { older.mutable_metadata_props(); }) older.clear_metadata_props();
+  else older.mutable_unknown_fields()->Clear();
+  put_metadata(
+      older, torch::kGraphMetadata, kSignatureKey,
+      "ExportGraphSignature(input_specs=[InputSpec(kind=<InputKind.PARAMETER: 2>, arg=TensorArgument(name='p_w'), "
+      "target='w', persistent=None), InputSpec(kind=<InputKind.PARAMETER: 2>, arg=TensorArgument(name='p_b'), "
+      "target='b', persistent=None), InputSpec(kind=<InputKind.BUFFER: 3>, arg=TensorArgument(name='b_mean'), "
+      "target='mean', persistent=True), InputSpec(kind=<InputKind.USER_INPUT: 1>, arg=TensorArgument(name='x'), "
+      "target=None, persistent=None)], output_specs=[])");
+  EXPECT_EQ(trained_names(other), "w 9, b 3");
+}
+
+// Two norms of ones and zeros that the exporter stored once.
+TEST(onnx_torch, equal_parameters_of_two_layers_are_two) {
+  TorchFile b(
+      "p_a: PARAMETER target='n1.weight'\np_b: PARAMETER target='n1.bias'\np_c: PARAMETER target='n2.weight'\n"
+      "p_d: PARAMETER target='n2.bias'\n");
+  b.filled("n1.weight", {3}, 1);
+  b.filled("n1.bias", {3}, 0);
+  b.call("LayerNormalization", {"x", "n1.weight", "n1.bias"}, "layer_norm", "%x, [3], %p_a, %p_b, 1e-05, False");
+  b.call("Relu", {"layer_norm"}, "relu", "%layer_norm");
+  b.call("LayerNormalization", {"relu", "n1.weight", "n1.bias"}, "y", "%relu, [3], %p_c, %p_d, 1e-05, False");
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "n1.weight 3, n1.bias 3, n2.weight 3, n2.bias 3");
+  const std::vector<float> x = {1, -2, 3};
+  EXPECT_EQ(outputs_of(to_train(b), x), computed(b, x));
+}
+
+TEST(onnx_torch, a_layer_that_is_applied_twice_is_one) {
+  TorchFile b(kDense);
+  b.counted("w", {3, 3});
+  b.counted("b", {3});
+  b.call("Gemm", {"x", "w", "b"}, "linear", "%x, %p_w, %p_b").integer("transB", 1);
+  b.call("Gemm", {"linear", "w", "b"}, "y", "%linear, %p_w, %p_b").integer("transB", 1);
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "w 9, b 3");
+}
+
+TEST(onnx_torch, a_literal_with_the_number_of_a_parameter_stays) {
+  TorchFile b(std::string(kDense) + "p_gain: PARAMETER target='gain'\n");
+  b.counted("w", {3, 3});
+  b.counted("b", {3});
+  b.floats("gain", {}, {2});
+  b.call("Gemm", {"x", "w", "b"}, "linear", "%x, %p_w, %p_b").integer("transB", 1);
+  b.call("Pow", {"linear", "gain"}, "pow_1", "%linear, 2");
+  b.call("Mul", {"pow_1", "gain"}, "y", "%pow_1, %p_gain");
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "w 9, b 3, gain 1");
+  const Graph graph = to_train(b);
+  EXPECT_TRUE(std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return node.op == Op::kUnary && get_integer(node, "function") == int(Unary::kSquare);
+  })) << "the exponent is still a number";
+}
+
+TEST(onnx_torch, a_bias_of_zeros_that_was_left_out_trains) {
+  TorchFile b(kDense);
+  b.counted("w", {2, 3});
+  b.call("Gemm", {"x", "w"}, "y", "%x, %p_w, %p_b", "linear", "RemoveOptionalBiasFromGemm").integer("transB", 1);
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "w 6, b 2");
+}
+
+// One matrix that embeds and decodes; its transpose was stored, too.
+TEST(onnx_torch, a_stored_transpose_of_a_parameter_is_that_parameter) {
+  TorchFile b("p_t: PARAMETER target='table'\n");
+  b.input("ids", {1}, {}, TensorProto::INT64);
+  b.counted("table", {4, 3});
+  b.floats("val_5", {3, 4}, {0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11});
+  b.folded("val_5", "['table']");
+  b.call("Gather", {"table", "ids"}, "embedding", "%p_t, %ids");
+  b.call("Add", {"embedding", "x"}, "add", "%embedding, %x");
+  b.call("MatMul", {"add", "val_5"}, "y", "%add, %p_t", "linear");
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "table 12");
+}
+
+TEST(onnx_torch, folded_forms_of_one_parameter_keep_their_name) {
+  TorchFile b("p_p: PARAMETER target='p.weight'\np_q: PARAMETER target='q.weight'\n");
+  b.filled("val_1", {1, 3}, 0.25f);
+  b.folded("val_1", "['p.weight', 'val_0']");
+  b.call("PRelu", {"x", "val_1"}, "prelu", "%x, %p_p");
+  b.call("Tanh", {"prelu"}, "tanh", "%prelu");
+  b.call("PRelu", {"tanh", "val_1"}, "y", "%tanh, %p_q");
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "val_1 3, q.weight 3");
+}
+
+TEST(onnx_torch, what_the_file_does_not_tell_is_refused_by_name) {
+  TorchFile expanded("p_c: PARAMETER target='cls'\n");
+  expanded.filled("expand", {1, 3}, 1);
+  expanded.folded("expand", "['cls', 'val_1']");
+  expanded.call("Add", {"x", "expand"}, "y", "%x, %expand");
+  expanded.output("y");
+  EXPECT_NE(refusal_to_train(expanded).find("expand was computed of cls at the export"), std::string::npos)
+      << refusal_to_train(expanded);
+  EXPECT_NE(refusal_to_train(expanded).find("optimize=False"), std::string::npos);
+
+  TorchFile lost(std::string(kDense) + "p_a: PARAMETER target='n1.weight'\np_c: PARAMETER target='n2.weight'\n");
+  lost.filled("n1.weight", {3}, 1);
+  lost.counted("w", {3, 3});
+  lost.counted("b", {3});
+  lost.call("Mul", {"x", "n1.weight"}, "mul", "%x, %p_a");
+  lost.call("Gemm", {"mul", "w", "b"}, "linear", "%mul, %p_w, %p_b").integer("transB", 1);
+  lost.call("Add", {"linear", "mul"}, "y", "%linear, %mul_1");
+  lost.output("y");
+  EXPECT_NE(refusal_to_train(lost).find("in the place of mul_1"), std::string::npos) << refusal_to_train(lost);
+}
+
+// Files of PyTorch whose metadata were taken away: the exporter's own names are left.
+TEST(onnx_torch, without_metadata_numbers_with_names_of_the_exporter_are_literals) {
+  OnnxBuilder b;
+  b.model().set_producer_name("pytorch");
+  b.input("x", {1, 3});
+  b.floats("val_3", {}, {4});
+  b.floats("scale", {1}, {2});
+  b.counted("w", {3, 3});
+  b.node("Div", {"x", "val_3"}, {"h"});
+  b.node("Mul", {"h", "scale"}, {"i"});
+  b.node("MatMul", {"i", "w"}, {"y"});
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "scale 1, w 9");
+}
+
+TEST(onnx_torch, every_flipped_bit_is_imported_or_refused) { flip_every_byte(literals(), kTorchTraining); }
+
+}  // namespace
+}  // namespace nacre::tools

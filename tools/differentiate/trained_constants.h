@@ -1,0 +1,24 @@
+// Which constants of a network training changes: their names and how many numbers each has.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/differentiate/options.h"
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+struct TrainedConstant {
+  std::string name;
+  int64_t numbers = 0;
+};
+
+// Of a graph before make_parameters, in the order of its values. Throws as make_parameters does.
+std::vector<TrainedConstant> trained_constants(Graph graph, const TrainedParameters& options);
+
+// "trained: 6 constants, 99 numbers: a.weight, a.bias, .."; at most eight names.
+std::string trained_text(const std::vector<TrainedConstant>& constants);
+
+}  // namespace nacre::tools

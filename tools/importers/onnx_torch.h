@@ -1,0 +1,31 @@
+// What PyTorch's exporter says of the constants of a file that is to be trained: torch.onnx.export with dynamo=True.
+//
+// That exporter makes initializers of parameters, buffers and literals alike, and stores equal ones once. The metadata
+// of the file tell them apart:
+//
+//   graph    pkg.torch.export.ExportedProgram.graph_signature   p_fc_weight: PARAMETER target='fc.weight'
+//   node     pkg.torch.onnx.fx_node      %linear : [..](args = (%x, %p_fc_weight, %p_fc_bias), kwargs = {})
+//   value    pkg.onnxscript.optimizer.folded_from               of a folded constant: the names that it is computed of
+//
+// An operand is the parameter that the call of its node names, whatever initializer holds its numbers.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
+
+namespace nacre::tools::onnx_import {
+
+struct TorchConstants {
+  std::set<std::string> fixed;     // initializers that no training changes: literals and buffers
+  std::vector<std::string> notes;  // facts that the file does not tell, for the user
+  bool facts = false;              // the file has the exporter's metadata
+};
+
+// Gives each parameter of the module one initializer of its own in `model`; nothing where the file has no metadata.
+// Throws where an initializer stands for several parameters and the file does not say which. `name`: of the file.
+TorchConstants separate_torch_constants(::onnx::ModelProto& model, const std::string& name);
+
+}  // namespace nacre::tools::onnx_import
