@@ -316,6 +316,7 @@ std::string loss_scale_note(const TrainingArguments& a, const PolicyLossScale& p
 TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale& policies) {
   TrainingOptions options;
   options.loss = parse_loss(a.loss_option, a.loss);
+  options.loss.output = a.output;
   options.optimizer = parse_optimizer(a);
   refuse_idle(a, options.optimizer);
   options.loss_scale = parse_loss_scale(a, policies);
@@ -323,7 +324,8 @@ TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale
                    .last_layers = a.last_layers,
                    .biases_only = a.biases_only,
                    .frozen_batch_norm = a.frozen_batch_norm,
-                   .channels = {}};
+                   .channels = {},
+                   .output = a.output};
   if (options.loss_scale.kind == LossScale::kNone && a.loss_scale_rule != TrainingArguments().loss_scale_rule)
     throw Error(kUsage, "--loss-scale-rule", "is about a loss scale, and there is none",
                 "add --loss-scale dynamic, or --policy mixed_float16");

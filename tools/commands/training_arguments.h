@@ -17,6 +17,7 @@ struct TrainingArguments {
   std::vector<std::string> layers;     // --train-layers, each a pattern
   int last_layers = 0;                 // --train-last
   bool biases_only = false;            // --train-biases
+  std::string output;                  // --train-output: of several, the one that the loss is of
   std::vector<std::string> channels;   // --train-channels, each PATTERN=SHARE or PATTERN=FIRST:END
   bool codes = false;                  // --train-codes
   std::string share;                   // --train-share: dynamic=X

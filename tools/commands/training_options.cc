@@ -26,6 +26,11 @@ OptionTable<A> make_table() {
        .value = "",
        .help = "of these the biases alone",
        .field = [](A& a) { return Flag{&a.biases_only}; }},
+      {.name = "--train-output",
+       .value = "NAME",
+       .help = "of several outputs the one that the loss is of; what it does not depend on stays [the first]",
+       .field = [](A& a) { return &a.output; },
+       .empty = true},
       {.name = "--train-channels",
        .value = "PATTERN=SHARE|FIRST:END",
        .help = "of these layers' outputs train the leading share, or FIRST to END - 1; the rest stays, and needs no "
@@ -110,7 +115,10 @@ OptionTable<A> make_table() {
       {.name = "--update",
        .value = "step|immediate",
        .help = "immediate: commit each parameter as soon as its gradient is there, least memory [step]",
-       .field = [](A& a) { return choice<bool>(a.immediate, {{"step", false}, {"immediate", true}}); }},
+       .field =
+           [](A& a) {
+             return choice<bool>(a.immediate, {{"step", false}, {"immediate", true}});
+           }},
       {.name = "--learned-ranges",
        .value = "",
        .help = "of int8/static: train the ranges of activations; else running means of their ends",

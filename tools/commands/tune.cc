@@ -123,6 +123,9 @@ class Session {
       data.inputs[i].dims[0] = int64_t(rows);
     }
     const Graph graph = load_network(o.model, importing_of(o, 0), kSimplifyToTrain);
+    for (size_t i = 0; i < data.inputs.size() && objective.whole_batches(); ++i)
+      data.inputs[i] =
+          as_samples(objective.inputs()[i], data.inputs[i], graph.values[size_t(graph.inputs[i].value)].dims);
     return calibrate(graph, make_samples(graph, std::move(data.inputs)));
   }
 

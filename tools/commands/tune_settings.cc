@@ -6,12 +6,14 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "tools/base/error.h"
+#include "tools/base/format.h"
 #include "tools/base/print.h"
-#include "tools/commands/convert_options.h"
 #include "tools/base/unsupported.h"
+#include "tools/commands/convert_options.h"
 #include "tools/commands/schedule_option.h"
 #include "tools/compile/training.h"
 #include "tools/files/npy.h"
@@ -53,6 +55,35 @@ uint32_t rows_at_once(const TuneOptions& o) {
   return o.micro_batch > 0 ? o.micro_batch : batch;
 }
 
+// A network that takes `whole` rows at once, no fewer: a step is some of its batches.
+void fit_whole_batches(const TuneOptions& o, uint32_t whole, size_t rows, TuneSettings& s) {
+  const bool asked = whole == rows_at_once(o);
+  if (o.micro_batch > 0 && o.micro_batch != whole)
+    throw Error(kUsage, "--micro-batch",
+                fmt::format("is {}, but the network takes {} at once, no more and no fewer", o.micro_batch,
+                            counted(whole, "row")),
+                "leave it away");
+  if (o.batch == 0) s.batch = std::max(whole, s.batch / whole * whole);
+  if (s.batch % whole != 0)
+    throw Error(
+        kUsage, "--batch",
+        fmt::format("is {}, but the network takes {} at once, no more and no fewer", s.batch, counted(whole, "row")),
+        fmt::format("give a multiple of {}", whole));
+  if (rows < whole)
+    throw Error(
+        kBadInput, o.model,
+        fmt::format("takes whole batches of {} only, and there are {} to train on", whole, counted(rows, "row")),
+        asked ? "take a smaller --batch or --micro-batch, or more data" : "give more data");
+  if (!asked)
+    note(fmt::format("its batch is fixed: a step of {} is {} of {}", counted(s.batch, "row"),
+                     counted(s.batch / whole, "run"), whole));
+  if (rows % whole != 0)
+    note(fmt::format(
+        "{} takes whole batches of {} only: {} of every epoch's order {} left out{}", o.model, whole,
+        counted(rows % whole, "row"), rows % whole == 1 ? "is" : "are",
+        asked ? fmt::format("; --micro-batch {} takes them too", std::gcd(whole, uint32_t(rows % whole))) : ""));
+}
+
 std::string hash_of(const Dataset& data) {
   std::string all;
   for (const NpyArray& array : data.inputs) all += sha256_of_elements(array.data);
@@ -90,8 +121,12 @@ std::string decisive_text(const TuneOptions& o, const LoadedModel& model, const 
 }  // namespace
 
 ImportOptions importing_of(const TuneOptions& o, int batch) {
-  return {
-      .batch = batch, .shapes = o.shapes, .train = true, .ignored = o.ignored, .unfreeze = o.training.unfreeze};
+  return {.batch = batch,
+          .batch_if_open = true,
+          .shapes = o.shapes,
+          .train = true,
+          .ignored = o.ignored,
+          .unfreeze = o.training.unfreeze};
 }
 
 TuneOptions with_source(const TuneOptions& o) {
@@ -213,6 +248,7 @@ TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const O
   TuneSettings s;
   s.epochs = o.epochs;
   s.batch = o.batch > 0 ? o.batch : is_model(o.model) ? objective.batch() : kUsualBatch;
+  if (objective.whole_batches()) fit_whole_batches(o, objective.batch(), split.train.size(), s);
   const uint64_t steps = (split.train.size() + s.batch - 1) / s.batch * uint64_t{o.epochs};
   if (steps > UINT32_MAX) throw Error(kUsage, "--epochs", "makes more than 4294967295 steps", "give fewer");
   s.schedule = parse_schedule(o.schedule, o.learning_rate, uint32_t(steps));

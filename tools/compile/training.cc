@@ -17,6 +17,7 @@
 #include "tools/differentiate/float8_products.h"
 #include "tools/differentiate/integer_backward.h"
 #include "tools/differentiate/integer_policy.h"
+#include "tools/differentiate/loss_output.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/rematerialize.h"
 #include "tools/differentiate/trained_channels.h"
@@ -302,6 +303,8 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
                                const WriteOptions& writing, std::span<const Target> others) {
   resolve_policies(simplified, compiling.policies);
   separate_statistics(simplified);
+  require_classes_last(simplified, loss_output(simplified, training.loss.output), training.loss.kind);
+  tell_rows(simplified, training.loss);
   TrainingModel model;
   if (training.adapters.rank == 0) model.not_trained = untrained_constants(simplified, training.train);
   model.frozen = frozen_layers(simplified);

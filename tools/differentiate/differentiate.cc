@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "tools/base/error.h"
+#include "tools/differentiate/loss_output.h"
 #include "tools/differentiate/loss_step.h"
 #include "tools/differentiate/training_forward.h"
 #include "tools/differentiate/update_program.h"
@@ -44,9 +45,7 @@ class Differentiator {
     if (micro_batch_ != kNone)
       graph().nodes.push_back(make_step(Op::kCountStep, Node(), "count_micro_batch", {micro_batch_}, {}));
     for (const GradientOf& g : result_.gradients)
-      if (!reached_[g.parameter])
-        throw Error(kUnsupported, graph().source, g.parameter + " does not change the loss: it cannot be trained",
-                    "leave its layer out of --train-layers");
+      if (!reached_[g.parameter]) refuse_unreached(g.parameter);
     if (options_.immediate) finish_update();
     return std::move(result_);
   }
@@ -112,6 +111,17 @@ class Differentiator {
       for (const ValueId id : node.inputs)
         if (trains(id)) readers[id].push_back(node);
     return readers;
+  }
+
+  [[noreturn]] void refuse_unreached(const std::string& parameter) {
+    if (graph().outputs.size() > 1 && options_.loss.output.empty())
+      throw Error(kUnsupported, graph().source,
+                  fmt::format("{} does not change the loss of its first output, {}: it cannot be trained", parameter,
+                              graph().outputs[0].name),
+                  fmt::format("name the output to train with --train-output, and what it does not depend on stays: {}",
+                              output_names(graph())));
+    throw Error(kUnsupported, graph().source, parameter + " does not change the loss: it cannot be trained",
+                "leave its layer out of --train-layers");
   }
 
   // ---- Backward ----

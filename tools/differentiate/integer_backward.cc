@@ -13,6 +13,7 @@
 #include "tools/differentiate/integer_masters.h"
 #include "tools/differentiate/integer_policy.h"
 #include "tools/differentiate/integer_update.h"
+#include "tools/differentiate/loss_output.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/trained_codes.h"
 #include "tools/graph/matmul_operands.h"
@@ -114,8 +115,7 @@ class IntegerBackward {
 
   // The codes behind the network's answer: a softmax is what the loss does itself.
   ValueId logits() {
-    if (graph().outputs.empty()) throw Error(kUnsupported, graph().source, "has no output to train");
-    ValueId y = graph().outputs[0].value;
+    ValueId y = loss_output(graph(), options_.loss.output);
     for (const Node* last = writer_of(y); last != nullptr; last = writer_of(y)) {
       if (last->op != Op::kCopy && last->op != Op::kDequantize && last->op != Op::kSoftmax) break;
       y = last->inputs[0];

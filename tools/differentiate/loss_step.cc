@@ -4,6 +4,7 @@
 
 #include "tools/base/error.h"
 #include "tools/differentiate/differentiate.h"
+#include "tools/differentiate/loss_output.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
@@ -96,9 +97,8 @@ int loss_layer(const Graph& graph) {
 }
 
 size_t add_loss(Graph& graph, const LossOptions& options, ElementType sums) {
-  if (graph.outputs.empty()) throw Error(kUnsupported, graph.source, "has no output to train");
   const Row& row = row_of(options.kind);
-  ValueId y = graph.outputs[0].value;
+  ValueId y = loss_output(graph, options.output);
   if (const Node* last = last_step(graph, y); last != nullptr && is_looked_through(graph, *last, row.looks_through))
     y = last->inputs[0];
   if (sums == ElementType::kFloat64) give_a_copy(graph, y);

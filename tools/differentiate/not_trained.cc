@@ -23,7 +23,10 @@ std::vector<std::string> untrained_constants(const Graph& graph, const TrainedPa
   };
   std::set<ValueId> seen;  // parameters among them: shared with such an operand they are trained, or frozen as asked
   std::vector<int> trained;
-  for (const Node& node : graph.nodes) {
+  const std::vector<bool> reaches = reaching(graph, options);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (!reaches[i]) continue;
     for (const auto& [slot, id] : weights_of(graph, node, stored, sources)) seen.insert(id);
     const bool trains = !parameters_of(graph, node, stored, sources).empty() &&
                         matches_any(layer_name(node), options.layers);
@@ -32,10 +35,11 @@ std::vector<std::string> untrained_constants(const Graph& graph, const TrainedPa
   const size_t last = options.last_layers == 0 ? trained.size() : std::min(trained.size(), size_t(options.last_layers));
   bool behind = options.last_layers == 0;  // the first layer of --train-last, or at it
   std::vector<std::string> found;
-  for (const Node& node : graph.nodes) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
     behind = behind || std::ranges::find(trained.end() - ptrdiff_t(last), trained.end(), node.layer) != trained.end();
-    const bool passes =
-        node.op == Op::kTranspose || node.op == Op::kReshape || node.op == Op::kBatchNorm;  // forms, statistics
+    const bool passes = node.op == Op::kTranspose || node.op == Op::kReshape ||
+                        (node.op == Op::kBatchNorm && reaches[i]);  // forms, statistics
     if (!behind || passes || !matches_any(layer_name(node), options.layers)) continue;
     for (const ValueId input : node.inputs) {
       const ValueId id = input == kNone ? kNone : stored[size_t(input)];

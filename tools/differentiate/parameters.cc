@@ -16,6 +16,7 @@
 #include "tools/base/names.h"
 #include "tools/base/nearest.h"
 #include "tools/calibration/static_plan.h"
+#include "tools/differentiate/loss_output.h"
 #include "tools/differentiate/parameter_reads.h"
 #include "tools/differentiate/trained_channels.h"
 #include "tools/graph/operands.h"
@@ -58,6 +59,11 @@ void move_to_state(const Graph& graph, Value& v, ElementType type, Kept kept) {
 
 }  // namespace
 
+std::vector<bool> reaching(const Graph& graph, const TrainedParameters& options) {
+  if (options.output.empty()) return std::vector<bool>(graph.nodes.size(), true);
+  return nodes_before(graph, loss_output(graph, options.output));
+}
+
 void require_patterns(const TrainedParameters& options) {
   for (const std::string& pattern : options.layers) require_pattern(pattern, {"--train-layers " + in_quotes(pattern)});
 }
@@ -92,8 +98,10 @@ std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& op
   const std::vector<ValueId> stored = stored_values(graph);
   std::vector<int> layers;
   std::set<std::string> unused(options.layers.begin(), options.layers.end()), frozen;
-  for (const Node& node : graph.nodes) {
-    if (node.layer == kNone) continue;
+  const std::vector<bool> reaches = reaching(graph, options);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.layer == kNone || !reaches[i]) continue;
     const std::string& name = graph.layers[size_t(node.layer)].name;
     if (reads_frozen(graph, node, stored)) frozen.insert(name);
     if (!takes(node) || !matches_any(name, options.layers)) continue;
@@ -179,7 +187,10 @@ void make_parameters(Graph& graph, const TrainedParameters& options) {
   for (const Node& node : graph.nodes)
     for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))
       if (slot > 1 && graph.values[size_t(id)].dims.size() <= 1) biases.insert(id);
-  for (const Node& node : graph.nodes) {
+  const std::vector<bool> reaches = reaching(graph, options);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (!reaches[i]) continue;
     const bool trains = std::ranges::find(layers, node.layer) != layers.end();
     for (const auto& [slot, id] : parameters_of(graph, node, stored, sources)) {
       Value& v = graph.values[size_t(id)];

@@ -50,6 +50,9 @@ void refuse_fits(const Graph& graph);
 // Only of layers that `options` does not freeze. Before make_parameters.
 std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options);
 // "not trained: gamma (mul), slope (prelu)", at most four; "" of none
+// By node: whether the output that is trained depends on it.
+std::vector<bool> reaching(const Graph& graph, const TrainedParameters& options);
+
 std::string not_trained_text(const std::vector<std::string>& constants);
 
 // Whether a node reads what the source freezes. `stored`: stored_values().

@@ -14,8 +14,9 @@
 namespace nacre::tools {
 
 struct ImportOptions {
-  int batch = 0;         // 0: as in the file, and 1 where the file leaves it open
-  bool io_nhwc = false;  // ONNX: inputs and outputs of rank 4 are given NHWC, without a transpose at the border
+  int batch = 0;               // 0: as in the file, and 1 where the file leaves it open
+  bool batch_if_open = false;  // a batch that the file fixes stays, whatever `batch` says
+  bool io_nhwc = false;        // ONNX: inputs and outputs of rank 4 are given NHWC, without a transpose at the border
   std::vector<std::string> shapes = {};   // of axes that the file leaves open: open_shape.h
   bool train = false;                     // the graph is to be trained: constants that the file shares stay one, below
   bool keep_division = false;             // ONNX: x / c stays a division, where x (1 / c) may differ in its last bit

@@ -115,7 +115,8 @@ void Importer::give_shapes(std::vector<std::pair<std::string, Json*>> inputs) {
       const bool batch = i == 0 && (!inputs[k].second->is_array() || inputs[k].second->at(i).is_null());
       sizes.push_back(batch || size < 0 ? Json() : Json(size));
       if (!batch || size < 0) continue;
-      if (asked_batch_ > 0 && asked_batch_ != size) throw Error(kUsage, name_, "is given two batches");
+      if (asked_batch_ > 0 && asked_batch_ != size && !options_.batch_if_open)
+        throw Error(kUsage, name_, "is given two batches");
       if (size < 1 || size > kMostSize) throw Error(kUsage, name_, "--shape: a batch of " + std::to_string(size));
       asked_batch_ = int(size);
     }
@@ -131,7 +132,7 @@ void Importer::find_batch(const Json& shape, const std::string& input) {
   if (graph_.inputs.empty()) open_batch_ = open, batch_ = size;
   if (open != open_batch_ || size != batch_)
     problem("inputs of different batches: save the model with one batch size for all");
-  if (asked_batch_ > 0 && !open && asked_batch_ != size)
+  if (asked_batch_ > 0 && !open && asked_batch_ != size && !options_.batch_if_open)
     throw Error(kUsage, name_, "has a batch of " + std::to_string(size) + " fixed in it", "leave out --batch");
   graph_.batch = open ? std::max(asked_batch_, 1) : int(size);
 }

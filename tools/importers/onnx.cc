@@ -34,7 +34,7 @@ struct FirstForm {
   const char* op;
   int opset;
 };
-constexpr FirstForm kFirstForms[] = {{"Cast", 6}, {"Concat", 4}, {"GRU", 3},      {"GlobalLpPool", 2}, {"LpPool", 2},
+constexpr FirstForm kFirstForms[] = {{"Cast", 6}, {"Concat", 4}, {"GRU", 3},     {"GlobalLpPool", 2}, {"LpPool", 2},
                                      {"Pad", 2},  {"Split", 2},  {"Reshape", 5}, {"Tile", 6},         {"Upsample", 7}};
 
 bool is_main_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
@@ -290,12 +290,14 @@ Graph Import::run(const ::onnx::ModelProto& model) {
   for (std::vector<Binding>* bindings : {&graph_.inputs, &graph_.outputs})
     for (Binding& binding : *bindings)
       if (images_ && value(binding.value).dims.size() == 4) binding.layout = options_.io_nhwc ? "NHWC" : "NCHW";
-  if (options_.batch > 1 && !symbolic_batch_)
+  if (!symbolic_batch_ && options_.batch_if_open) graph_.batch = 1;
+  if (options_.batch > 1 && !symbolic_batch_ && !options_.batch_if_open)
     throw Error(kUsage, graph_.source, "its batch is fixed: it cannot be set to " + std::to_string(options_.batch),
                 "export it with a dynamic batch axis; nacre tune --micro-batch 1 trains it row by row");
   move_quantizers_back(graph_);
-  mark_batched(graph_, symbolic_batch_);
+  mark_batched(graph_, symbolic_batch_ && !rows_elsewhere_);
   if (!model.producer_name().empty()) graph_.metadata.emplace_back("source.producer", model.producer_name());
+  std::ranges::sort(graph_.metadata);
   return std::move(graph_);
 }
 
@@ -309,14 +311,14 @@ Importers table_of(std::initializer_list<std::span<const OperatorImporter>> part
 }
 
 const OperatorImporter* find_importer(const std::string& op, const std::string& domain) {
-  static const Importers kMain =
-      table_of({window_importers(), dense_importers(), pointwise_importers(), reduce_importers(), select_importers(),
-                recurrent_importers(), shape_importers(), move_importers(), quantize_importers(), cast_importers(),
-                qlinear_importers(), dynamic_importers(), constant_importers(), fused_importers(), resize_importers(),
-                transposed_importers(), space_importers(), formula_importers(), norm_importers(), attention_importers(),
-                loss_importers(), place_importers(), sample_importers(), signal_importers(), einsum_importers(),
-                unrolled_importers(), random_importers(), inverse_importers(), gram_importers(), sequence_importers(),
-                region_importers()});
+  static const Importers kMain = table_of(
+      {window_importers(),     dense_importers(),   pointwise_importers(), reduce_importers(),   select_importers(),
+       recurrent_importers(),  shape_importers(),   move_importers(),      quantize_importers(), cast_importers(),
+       qlinear_importers(),    dynamic_importers(), constant_importers(),  fused_importers(),    resize_importers(),
+       transposed_importers(), space_importers(),   formula_importers(),   norm_importers(),     attention_importers(),
+       loss_importers(),       place_importers(),   sample_importers(),    signal_importers(),   einsum_importers(),
+       unrolled_importers(),   random_importers(),  inverse_importers(),   gram_importers(),     sequence_importers(),
+       region_importers()});
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_lstm_importers(),
                 microsoft_block_importers(), microsoft_fused_importers(), microsoft_quantize_importers(),

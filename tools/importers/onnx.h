@@ -122,6 +122,7 @@ class Import {
   Graph& graph() { return graph_; }
   void log(const std::string& what);  // of the current node
   void log(const std::string& place, const std::string& what);
+  void note_batch_statistics();        // onnx_ops_norm.cc
   void note(const std::string& what);  // of a graph that is to be trained, for the user in any case
   // Asks for the nodes of a function or graph that is imported once more: those that call each other grow fast.
   void spend_nodes(int64_t count);
@@ -150,6 +151,7 @@ class Import {
   ValueId as_real(ValueId input);
   void read_open_axes(const ::onnx::GraphProto& graph);
   std::vector<int64_t> input_dims(const ::onnx::ValueInfoProto& input);
+  void tell_rows(const std::string& input, int axis);
   void read_node(Scope& scope, const ::onnx::NodeProto& node);
   void read_supported(Scope& scope, const ::onnx::NodeProto& node);
   void call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function);
@@ -222,16 +224,17 @@ class Import {
   std::vector<OperandPtr> read_;  // constants to be trained that stand in the graph
   std::unordered_map<const ::onnx::TensorProto*, OperandPtr> tensors_;  // of the file; each is read once
   std::set<std::string> noted_;
-  NodeList live_;  // of the file's graph
+  NodeList live_;                          // of the file's graph
   std::map<ValueId, ValueId> moved_from_;  // the constant of which transposes and reshapes made a value
-  int64_t nodes_ = 0;    // of functions and of graphs in nodes, imported so far
+  int64_t nodes_ = 0;                      // of functions and of graphs in nodes, imported so far
   bool torch_ = false;  // PyTorch wrote the file: its literals are Constant nodes, its parameters are not
   int64_t places_ = 0;  // elements of initializers of which others are computed
   std::vector<std::string> refusals_;
-  std::set<std::string> said_, logged_;  // refusals and lines of the log
+  std::set<std::string> said_, logged_;                                      // refusals and lines of the log
   std::unordered_map<std::string, const ::onnx::ValueInfoProto*> declared_;  // types of values between nodes
   bool symbolic_batch_ = false;
-  bool images_ = false;  // some step works on channels_last of rank 4
+  bool rows_elsewhere_ = false;  // an input has the batch on another axis than the first
+  bool images_ = false;          // some step works on channels_last of rank 4
   ValueId runs_ = kNone;
   int draws_ = 0;
 
@@ -288,7 +291,7 @@ bool import_on_narrow_integers(Import& import, const Source& source);
 // onnx_ops_lengths.cc: true, if the node is an LSTM or GRU over sequences of several lengths, and is imported so.
 bool import_with_lengths(Import& import, const Source& source);
 
-  void count_runs();  // onnx_ops_random.cc: at the end of each, where something reads the count
+void count_runs();  // onnx_ops_random.cc: at the end of each, where something reads the count
 // onnx_ops_block.cc: a DequantizeLinear with one scale per block, on constants.
 void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);
 // The weights of the dense `node`, [out, in], are x, [in, out] or [out, in] where `transposed`: its blocks become the

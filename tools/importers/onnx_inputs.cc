@@ -1,7 +1,9 @@
 // The inputs of an ONNX graph: their types and sizes, with the batch where an axis has no number.
 #include <algorithm>
+#include <cctype>
 
 #include "tools/base/error.h"
+#include "tools/graph/row_places.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_tensor.h"
 
@@ -21,19 +23,41 @@ void Import::read_open_axes(const ::onnx::GraphProto& graph) {
   fix_open_axes(shapes_, options_.shapes, graph_.source);
 }
 
-// Axis 0 may be symbolic: the batch, and so may every other axis of the same symbol. Others must be fixed, by the file
-// or by --shape.
+namespace {
+
+bool names_batch(std::string symbol) {
+  std::ranges::transform(symbol, symbol.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  return symbol.find("batch") != std::string::npos || symbol == "n" || symbol == "b" || symbol == "bs";
+}
+
+// The axis of the batch among those that the file leaves open: the first axis, unless the symbol of another says that
+// it is the batch and the first one's does not: [time, "batch", width]. -1: none.
+int batch_axis(const std::vector<OpenShape::Axis>& axes) {
+  const bool first = !axes.empty() && axes[0].size < 0;
+  if (first && names_batch(axes[0].symbol)) return 0;
+  for (size_t i = 1; i < axes.size(); ++i)
+    if (axes[i].size < 0 && names_batch(axes[i].symbol)) return int(i);
+  return first ? 0 : -1;
+}
+
+}  // namespace
+
+// One axis may be symbolic: the batch, and so may every other axis of the same symbol. Others must be fixed, by the
+// file or by --shape.
 std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
   const std::string place = "input " + input.name();
   const OpenShape& shape = *std::ranges::find(shapes_, input.name(), &OpenShape::name);
   if (!shape.axes) throw Error(kUnsupported, place, "has no shape", "give it one: --shape " + input.name() + "=1x..");
   std::vector<int64_t> dims;
+  const int batch_at = batch_axis(*shape.axes);
   for (const auto& [size, symbol] : *shape.axes) {
     const int64_t batch = options_.batch > 0 ? options_.batch : 1;
     if (size >= 0) {
       dims.push_back(size);
-    } else if (dims.empty() || (!symbol.empty() && symbols_.contains(symbol))) {
+    } else if (int(dims.size()) == batch_at || (!symbol.empty() && symbols_.contains(symbol))) {
       symbolic_batch_ = true;
+      const bool elsewhere = int(dims.size()) == batch_at && batch_at > 0;
+      if (elsewhere && (!symbols_.contains(symbol) || rows_elsewhere_)) tell_rows(input.name(), batch_at);
       if (!symbol.empty()) symbols_[symbol] = batch;
       dims.push_back(batch);
     } else {
@@ -48,6 +72,11 @@ std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
   if (dims.size() > size_t(kMaxRank)) throw Error(kUnsupported, place, "has more than 8 axes");
   if (checked_elements(place, dims) == 0) throw Error(kUnsupported, place, "is empty: it has no elements");
   return dims;
+}
+
+void Import::tell_rows(const std::string& input, int axis) {
+  rows_elsewhere_ = true;
+  graph_.metadata.emplace_back(rows_metadata(input), std::to_string(axis));
 }
 
 // Inside reals are float32 values: an input of 16 bits is cast. Layers that compute in its type read it.

@@ -24,11 +24,11 @@ size_t count(const flatbuffers::Vector<T>* vector) {
 }
 
 const Converter* find_converter(BuiltinOperator code) {
-  for (const auto& rows : {matmul_converters(), pointwise_converters(), move_converters(), slice_converters(),
-                           resize_converters(), space_converters(), transposed_converters(), recurrent_converters(),
-                           variable_converters(), rnn_converters(), repeat_converters(), control_converters(),
-                           whole_converters(), place_converters(), order_converters(), volume_converters(),
-                           dynamic_converters(), angle_converters(), detection_converters()})
+  for (const auto& rows :
+       {matmul_converters(), pointwise_converters(), move_converters(), slice_converters(), resize_converters(),
+        space_converters(), transposed_converters(), recurrent_converters(), variable_converters(), rnn_converters(),
+        repeat_converters(), control_converters(), whole_converters(), place_converters(), order_converters(),
+        volume_converters(), dynamic_converters(), angle_converters(), detection_converters()})
     for (const Converter& row : rows)
       if (row.code == code) return &row;
   return nullptr;
@@ -156,7 +156,7 @@ void Importer::find_batch() {
     const auto* open = tensor(id).shape_signature();
     const bool is_open = count(open) == dims.size() && !dims.empty() && open->Get(0) == -1;
     const bool fits = !dims.empty() && (is_open || dims[0] == 1) && (batch == 0 || dims[0] == batch);
-    if (!fits && options_.batch > 0)
+    if (!fits && options_.batch > 0 && !options_.batch_if_open)
       throw Error(kUsage, name_,
                   "input " + tensor_name(id) + " of shape " + dims_text(dims) + " has no batch on its first axis",
                   "leave out --batch");

@@ -13,6 +13,7 @@
 #include "tools/base/names.h"
 #include "tools/evaluate/sample_data.h"
 #include "tools/files/convert_elements.h"
+#include "tools/graph/row_places.h"
 #include "tools/tuner/labels.h"
 
 namespace nacre::tools {
@@ -73,9 +74,9 @@ bool take_named(ArrayFile& file, const std::string& name, NpyArray* array) {
   return true;
 }
 
-// `data`: what the labels are of. Whatever holds more labels than it has rows is not read.
-NpyArray only_array(const std::string& path, const NpyArray& data, bool* decimal) {
-  const uint64_t rows = data.dims.empty() ? 1 : uint64_t(data.dims[0]);
+// `data`: what the labels are of. Whatever holds more labels than it has rows is not read, where rows are along axis 0.
+NpyArray only_array(const std::string& path, const NpyArray& data, bool rows_first, bool* decimal) {
+  const uint64_t rows = !rows_first ? UINT64_MAX : data.dims.empty() ? 1 : uint64_t(data.dims[0]);
   ArrayFile file = read_array_file(path, [&](const std::string&, const NpyArray& header) {
     if (rows == 0) throw Error(kBadInput, data.place, "holds no row");
     if (!header.dims.empty() && uint64_t(header.dims[0]) > rows)
@@ -109,8 +110,8 @@ Sources read_sources(const std::vector<SampleSpec>& inputs, const LabelSpec& lab
       throw Error(kUsage, "--labels " + options.labels,
                   fmt::format("is no file, and nothing in {} has this name", options.data),
                   "name a file of labels, or an array or column of the data");
-    sources.labels =
-        only_array(options.labels, data.arrays.empty() ? NpyArray() : data.arrays[0].second, &sources.labels_decimal);
+    sources.labels = only_array(options.labels, data.arrays.empty() ? NpyArray() : data.arrays[0].second,
+                                labels.sample.whole.empty(), &sources.labels_decimal);
     return sources;
   }
   if (take_named(data, labels.sample.name, &sources.labels)) return sources;
@@ -160,7 +161,8 @@ std::vector<NpyArray> match(const std::vector<SampleSpec>& inputs, ArrayFile dat
 }
 
 // Makes the dims [rows, row...]. `any_shape`: of files that cannot say it.
-void fit_shape(const SampleSpec& spec, NpyArray& array, bool any_shape) {
+void fit_shape(const SampleSpec& spec, NpyArray& array, bool any_shape, std::vector<std::string>& notes) {
+  if (!any_shape) put_rows_first(spec, array, notes);
   const bool same = fits(spec, array);
   const bool as_many =
       any_shape && !array.dims.empty() && array.dims[0] > 0 && array.elements() / array.dims[0] == spec.elements();
@@ -207,6 +209,61 @@ int64_t SampleSpec::elements() const {
   return product;
 }
 
+void put_rows_first(const SampleSpec& spec, NpyArray& array, std::vector<std::string>& notes, bool more) {
+  if (spec.whole.empty()) return;
+  const std::optional<RowAxis> at = row_axis(spec.whole, spec.outer, spec.count);
+  const size_t rank = spec.whole.size(), given = array.dims.size();
+  const auto told = [&](const std::string& how) {
+    notes.push_back(fmt::format("{}, {}: {}", array.place, dims_text(array.dims), how));
+  };
+  // [rows, 1, ...] of a network of one row: whole tensors, stacked
+  if (spec.count == 1 && given == rank + 1 &&
+      std::equal(spec.whole.begin(), spec.whole.end(), array.dims.begin() + 1)) {
+    array.dims.resize(1);
+    array.dims.insert(array.dims.end(), spec.dims.begin(), spec.dims.end());
+    return;
+  }
+  if (!at || (given != rank && !(more && given == rank + 1))) return;
+  const auto axis = size_t(at->axis);
+  bool same = true;
+  for (size_t i = 0; i < rank; ++i) same = same && (i == axis || array.dims[i] == spec.whole[i]);
+  const int64_t of_row = at->before * at->after;
+  if (!same || array.dims[axis] == 0 || array.dims[axis] % of_row != 0) return;
+  if (spec.outer == 1 && at->after == 1) return;  // rows are along axis 0 already
+  const int64_t rows = array.dims[axis] / of_row;
+  if (spec.outer > 1) {
+    told(fmt::format("its rows are along axis {}, as in the network's {} of {}", axis, spec.name,
+                     dims_text(spec.whole)));
+    const size_t part = array.data.size() / size_t(spec.outer * rows);
+    std::vector<uint8_t> bytes(array.data.size());
+    const std::span<const uint8_t> from = array.data;
+    for (size_t o = 0; o < size_t(spec.outer); ++o)
+      for (size_t n = 0; n < size_t(rows); ++n)
+        std::memcpy(&bytes[(n * size_t(spec.outer) + o) * part], &from[(o * size_t(rows) + n) * part], part);
+    array.data = std::move(bytes);
+  }
+  std::vector<int64_t> dims = {rows};
+  dims.insert(dims.end(), spec.dims.begin(), spec.dims.end());
+  dims.insert(dims.end(), array.dims.begin() + ptrdiff_t(rank), array.dims.end());
+  array.dims = std::move(dims);
+}
+
+NpyArray as_samples(const SampleSpec& spec, const NpyArray& rows, const std::vector<int64_t>& dims) {
+  const size_t bytes = rows.data.size() / size_t(rows.dims[0]);
+  int64_t elements = 1;
+  for (const int64_t d : dims) elements *= d;
+  const auto count = size_t(elements / spec.elements()), samples = size_t(rows.dims[0]) / count;
+  NpyArray made = {.type = rows.type, .dims = dims, .data = {}, .place = rows.place};
+  made.dims.insert(made.dims.begin(), int64_t(samples));
+  std::vector<uint8_t> all(samples * count * bytes);
+  const std::span<const uint8_t> from = rows.data;
+  for (size_t i = 0; i < samples * count; ++i)
+    put_row(std::as_writable_bytes(std::span(all)).subspan(i / count * count * bytes, count * bytes),
+            from.subspan(i * bytes, bytes), spec.outer, i % count, count);
+  made.data = std::move(all);
+  return made;
+}
+
 NpyArray in_type_of(const SampleSpec& spec, NpyArray array, const TypeOptions& options) {
   const bool real = spec.type == ElementType::kFloat32 || spec.type == ElementType::kFloat64 ||
                     spec.type == ElementType::kFloat16 || spec.type == ElementType::kBfloat16;
@@ -243,7 +300,7 @@ Dataset read_dataset(const std::vector<SampleSpec>& inputs, const LabelSpec& lab
   set.inputs = match(inputs, std::move(sources.data), options.data, notes);
   for (size_t i = 0; i < inputs.size(); ++i) {
     NpyArray& array = set.inputs[i];
-    fit_shape(inputs[i], array, any_shape);
+    fit_shape(inputs[i], array, any_shape, notes);
     array = in_type_of(inputs[i], std::move(array), {.decimal = csv, .cast = options.cast, .scale = options.scale});
     if (array.dims[0] != set.inputs[0].dims[0])
       throw Error(kBadInput, array.place,

@@ -2,7 +2,8 @@
 //
 // Accepted are the files of array_files.h. Arrays are matched to inputs by name, then, where that leaves one choice, by
 // shape. The first axis counts rows; the rest is the input's shape: exactly in .npy and .npz; in IDX and CSV, which
-// cannot say it, the same number of elements in the same order. The type is the input's too, but
+// cannot say it, the same number of elements in the same order. Where the network has its rows on another axis, an
+// array in its own layout is taken too, [time, rows, width], and told. The type is the input's too, but
 //
 //   float32 and decimal numbers   are rounded to the input's float type, or coded by the scale of an int8 input
 //   cast                          number for number, where none changes
@@ -13,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +30,10 @@ struct SampleSpec {  // what an input of a program takes
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> dims;          // of one row
   std::optional<Scales> scales = {};  // of an int8 input
+  // Of a network of a fixed batch: the dims of its tensor and where its rows lie in it (tools/graph/row_places.h).
+  // Empty: the rows lie one after another, along axis 0.
+  std::vector<int64_t> whole = {};
+  int64_t outer = 1, count = 1;
 
   int64_t elements() const;
 };
@@ -37,6 +43,10 @@ struct LabelSpec {
   int64_t classes = 0;                  // > 0: labels are integers in [0, classes)
   std::optional<int64_t> ignored = {};  // a label that counts for nothing
 };
+
+// Where the rows of `array` lie as in the network's own tensor, puts them along axis 0. `more`: the array may have one
+// more axis at its end (one-hot labels).
+void put_rows_first(const SampleSpec& spec, NpyArray& array, std::vector<std::string>& notes, bool more = false);
 
 struct DataOptions {
   std::string data, labels = {};  // labels: an array or column of `data`, or a file; "": found by its name
@@ -59,6 +69,16 @@ struct Dataset {
     return std::span(array.data).subspan(size_t(index) * bytes, bytes);
   }
 };
+
+// Row n of a tensor of `count` rows; in a Dataset rows are whole, in the tensor each lies in `outer` parts.
+inline void put_row(std::span<std::byte> tensor, std::span<const uint8_t> row, int64_t outer, size_t n, size_t count) {
+  const size_t part = row.size() / size_t(outer);
+  for (size_t o = 0; o < size_t(outer); ++o)
+    std::memcpy(tensor.data() + (o * count + n) * part, row.data() + o * part, part);
+}
+
+// The first rows of a Dataset's array as inputs of a network of these dims, [samples, dims...].
+NpyArray as_samples(const SampleSpec& spec, const NpyArray& rows, const std::vector<int64_t>& dims);
 
 Dataset read_dataset(const std::vector<SampleSpec>& inputs, const LabelSpec& labels, const DataOptions& options,
                      std::vector<std::string>& notes);

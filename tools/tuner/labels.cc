@@ -47,7 +47,23 @@ std::string wanted_text(const LabelSpec& spec) {
   return fmt::format("the loss takes targets {} {} per row", name_of(spec.sample.type), dims_text(spec.sample.dims));
 }
 
+// Labels [rows, height, width] of an output [rows, classes, height, width].
+void refuse_class_axis(const LabelSpec& spec, const NpyArray& array) {
+  std::vector<int64_t> output = spec.sample.dims;
+  output.push_back(spec.classes);
+  if (spec.classes == 0 || output.size() < 2 ||
+      array.dims != with_rows(array.dims[0], {output.begin() + 1, output.end()}))
+    return;
+  throw Error(
+      kUnsupported, array.place,
+      fmt::format("holds {}: the classes are then on axis 1 of the output {}, and the cross-entropy is over its "
+                  "last axis",
+                  dims_text(array.dims), dims_text(with_rows(array.dims[0], output))),
+      "end the network with a transpose that puts the classes last: in PyTorch output.movedim(1, -1)");
+}
+
 [[noreturn]] void refuse_shape(const LabelSpec& spec, const NpyArray& array) {
+  refuse_class_axis(spec, array);
   throw Error(kBadInput, array.place, fmt::format("holds {}, but {}", dims_text(array.dims), wanted_text(spec)),
               spec.classes > 0 ? "give one integer per row, or one-hot rows" : "give targets of that shape");
 }
@@ -143,6 +159,7 @@ void check_finite(const NpyArray& array) {
 NpyArray fit_labels(const LabelSpec& spec, NpyArray array, const LabelType& type, std::vector<std::string>& notes) {
   if (array.dims.empty()) refuse_shape(spec, array);
   if (array.data.empty()) throw Error(kBadInput, array.place, "holds no label");
+  put_rows_first(spec.sample, array, notes, true);
   check_finite(array);
   return spec.classes > 0 ? fit_classes(spec, array, type.decimal, notes)
                           : fit_targets(spec, std::move(array), type, notes);

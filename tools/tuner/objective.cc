@@ -6,6 +6,8 @@
 
 #include "engine/ops/loss_elementwise.h"
 #include "tools/base/error.h"
+#include "tools/base/json.h"
+#include "tools/differentiate/loss_output.h"
 #include "tools/model/run_inputs.h"
 
 namespace nacre::tools {
@@ -48,6 +50,14 @@ struct LossOperands {
   Operands operands() const { return {tensor, 2, 0}; }
 };
 
+constexpr size_t kLabels = ~size_t{0};  // no input of data
+
+int64_t elements_of(const TensorRecord& r) {
+  int64_t product = 1;
+  for (int i = 0; i < r.rank; ++i) product *= r.dims[i];
+  return product;
+}
+
 // x with softmax(x) = p, or sigmoid(x) = p.
 double logit(double p, bool softmax) {
   const auto logarithm = [](double q) { return std::log(std::max(q, 0x1p-149)); };
@@ -73,19 +83,27 @@ Objective::Objective(const LoadedModel& model, const std::string& target)
   const ProgramNames names = model.program_names(program_);
   batch_ = view.batch;
   find_loss();
+  find_rows();
   const uint32_t* operands = model.model().operands(model.model().steps()[loss_]);
   const uint32_t label_tensor = origin(view, operands[1] & kOperandIdMask).tensor;
   for (size_t i = 0; i < view.inputs.size(); ++i) {
-    const SampleSpec spec = spec_of(view.inputs[i], names.inputs[i]);
-    if (view.inputs[i] == label_tensor) labels_.sample = spec;
+    const bool labels = view.inputs[i] == label_tensor;
+    const SampleSpec spec = spec_of(view.inputs[i], names.inputs[i], labels ? kLabels : inputs_.size());
+    if (labels) labels_.sample = spec;
     else if (names.inputs[i] != "learning_rate") inputs_.push_back(spec);
   }
   const ProgramView infer = model.model().program(model.infer_program(target));
   if (labels_.sample.name.empty() || infer.outputs.empty() || inputs_.empty())
     throw Error(kUnsupported, model.path(), "its training program lacks data, labels or an output",
                 "convert the network again");
-  inferred_ = {infer.outputs[0], infer.batch};
-  if (view.entry == Entry::kGradients && !view.outputs.empty()) trained_ = Output{view.outputs[0], view.batch};
+  const auto output = [&](uint32_t program) {
+    const ProgramView of = model.model().program(program);
+    const uint32_t index = output_of(program);
+    return Output{of.outputs[index], rows_.count > 0 ? batch_ : of.batch, index,
+                  rows_.count > 0 ? rows_.outer_of_y : 1};
+  };
+  inferred_ = output(model.infer_program(target));
+  if (view.entry == Entry::kGradients && !view.outputs.empty()) trained_ = output(program_);
   const StepRecord& loss = model.model().steps()[loss_];
   const TensorRecord& logits = model.model().tensors()[operands[0] & kOperandIdMask];
   if (has_classes(loss.op)) {
@@ -110,14 +128,51 @@ void Objective::find_loss() {
     throw Error(kUnsupported, model_.path(), "its training program has no loss that this tool knows");
 }
 
-SampleSpec Objective::spec_of(uint32_t tensor, const std::string& name) const {
+// Where the model says nothing of its rows, the tensors' flags do.
+void Objective::find_rows() {
+  for (const auto& [key, value] : model_.metadata()) {
+    if (key == kLossOutputKey) output_ = value;
+    if (key != kRowsKey) continue;
+    try {
+      rows_ = parse_rows(value);
+    } catch (const JsonError&) {
+      throw Error(kBadInput, model_.path(), "its metadata say nothing of its rows that can be read",
+                  "convert it again");
+    }
+  }
+  if (rows_.count > 0) batch_ = uint32_t(rows_.count);
+}
+
+uint32_t Objective::output_of(uint32_t program) const {
+  if (output_.empty()) return 0;
+  const std::vector<std::string> names = model_.program_names(program).outputs;
+  const auto found = std::ranges::find(names, output_);
+  if (found == names.end())
+    throw Error(kBadInput, model_.path(), "has no output " + output_ + ", which its loss is of", "convert it again");
+  return uint32_t(found - names.begin());
+}
+
+// Labels lie as the numbers of the output do.
+SampleSpec Objective::spec_of(uint32_t tensor, const std::string& name, size_t data_input) const {
   const TensorRecord& r = model_.model().tensors()[tensor];
+  if (rows_.count > 0 && name != "learning_rate") {
+    const bool labels = data_input == kLabels;
+    const int64_t outer = labels ? rows_.outer_of_y : data_input < rows_.outer.size() ? rows_.outer[data_input] : 0;
+    const std::vector<int64_t> whole = {r.dims, r.dims + r.rank};
+    SampleSpec spec = {.name = name, .type = r.element, .dims = whole, .scales = model_.scales(tensor), .whole = whole};
+    if (outer < 1 || rows_.count > INT32_MAX || spec.elements() % rows_.count != 0 ||
+        spec.elements() / rows_.count % outer != 0)
+      throw Error(kBadInput, model_.path(), "its metadata say nothing of its rows that fits its input " + name,
+                  "convert it again");
+    spec.outer = outer, spec.count = rows_.count;
+    spec.dims = dims_of_row(whole, outer, rows_.count);
+    return spec;
+  }
   const bool rows = has_rows(r, batch_);
   if (!rows && name != "learning_rate")
-    throw Error(kUnsupported, model_.path(), "its input " + name + " has no axis for rows",
-                batch_ > 1 ? "convert the network with batch on the first axis, or train on one row at a time: "
-                             "--micro-batch 1, or of a model --batch 1 of nacre convert"
-                           : "convert the network with batch on the first axis");
+    throw Error(kUnsupported, model_.path(),
+                "its input " + name + " has no axis for rows" + (rows_.why.empty() ? "" : ": " + rows_.why),
+                "let the network compute every row by itself, from an input with the batch on its first axis");
   return {.name = name,
           .type = r.element,
           .dims = {r.dims + (rows ? 1 : 0), r.dims + r.rank},
@@ -148,8 +203,19 @@ Judged Objective::judge(const LoadedModel& model, const Output& which, std::span
                         std::span<const uint8_t> labels, uint32_t rows) const {
   const TensorRecord& r = model.model().tensors()[which.tensor];
   StoredElements elements = {.type = r.element, .dims = {r.dims, r.dims + r.rank}, .bytes = {}, .scales = {}};
-  elements.dims[0] = rows;
+  if (elements.dims[0] == which.batch) elements.dims[0] = rows;
+  else elements.dims = {rows, r.rank == 0 ? 1 : elements_of(r) / which.batch};
   elements.bytes = {reinterpret_cast<const uint8_t*>(output.data()), output.size() / which.batch * rows};
+  std::vector<uint8_t> first;  // the rows one after another
+  if (which.outer > 1) {
+    const size_t outer = size_t(which.outer), part = output.size() / (outer * which.batch);
+    first.resize(elements.bytes.size());
+    elements.dims = {rows, elements_of(r) / which.batch};
+    for (size_t n = 0; n < rows; ++n)
+      for (size_t o = 0; o < outer; ++o)
+        std::memcpy(&first[(n * outer + o) * part], output.data() + (o * which.batch + n) * part, part);
+    elements.bytes = first;
+  }
   if (r.element != ElementType::kFloat32) elements.scales = model.scales(which.tensor);
   const std::vector<double> y = decode(elements);
   Judged judged;
@@ -161,22 +227,22 @@ Judged Objective::judge(const LoadedModel& model, const Output& which, std::span
 
 Judged Objective::judge_rows(const LoadedModel& model, const Program& infer, const Dataset& data,
                              std::span<const int64_t> rows, const std::function<bool()>& stop) const {
-  const uint32_t batch = infer.view().batch;
-  const Output output = {infer.view().outputs[0], batch};
+  const auto batch = uint32_t(whole_batches() ? infer.input(0).size() / data.row(0, rows.empty() ? 0 : rows[0]).size()
+                                              : size_t{infer.view().batch});
+  const uint32_t index = inferred_.index;  // outputs keep the network's order in every model of it
+  const Output output = {infer.view().outputs[index], batch, index, inferred_.outer};
   Judged judged;
   for (size_t at = 0; at < rows.size(); at += batch) {
     const std::span<const int64_t> part = rows.subspan(at, std::min(size_t{batch}, rows.size() - at));
     for (size_t i = 0; i < data.inputs.size(); ++i) {
-      std::byte* place = infer.input(uint32_t(i)).data();
-      for (size_t row = 0; row < batch; ++row) {
-        const std::span<const uint8_t> bytes = data.row(i, part[std::min(row, part.size() - 1)]);
-        std::memcpy(place + row * bytes.size(), bytes.data(), bytes.size());
-      }
+      for (size_t row = 0; row < batch; ++row)
+        put_row(infer.input(uint32_t(i)), data.row(i, part[std::min(row, part.size() - 1)]), inputs_[i].outer, row,
+                batch);
     }
     std::vector<uint8_t> labels;
     for (const int64_t row : part) labels.insert(labels.end(), data.label(row).begin(), data.label(row).end());
     model.require(infer.run());
-    judged.add(judge(model, output, infer.output(0), labels, uint32_t(part.size())));
+    judged.add(judge(model, output, infer.output(index), labels, uint32_t(part.size())));
     if (stop && stop()) break;
   }
   return judged;

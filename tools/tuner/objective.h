@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tools/evaluate/decode.h"
+#include "tools/graph/row_places.h"
 #include "tools/model/loaded_model.h"
 #include "tools/tuner/dataset.h"
 
@@ -34,14 +35,18 @@ class Objective {
 
   uint32_t program() const { return program_; }  // the one that computes gradients
   uint32_t batch() const { return batch_; }      // rows that it takes at once
+  // The network moves the batch off axis 0, or its file fixes it: no fewer rows.
+  bool whole_batches() const { return rows_.count > 0; }
   const std::vector<SampleSpec>& inputs() const { return inputs_; }
   const LabelSpec& labels() const { return labels_; }
   std::string loss_name() const;
 
   struct Output {
     uint32_t tensor = 0, batch = 0;
+    uint32_t index = 0;  // among the program's outputs
+    int64_t outer = 1;   // tools/graph/row_places.h
   };
-  // The model's first output: of inference, and of training where it can be read (not with --update immediate).
+  // The output that the loss is of: of inference, and of training where it can be read (not with --update immediate).
   const Output& inferred() const { return inferred_; }
   const std::optional<Output>& trained() const { return trained_; }
 
@@ -52,7 +57,7 @@ class Objective {
                uint32_t rows) const {
     return judge(model_, which, output, labels, rows);
   }
-  // The same of the first output of another model of this network, made for inference.
+  // The same of that output of another model of this network, made for inference.
   Judged judge(const LoadedModel& model, const Output& which, std::span<const std::byte> output,
                std::span<const uint8_t> labels, uint32_t rows) const;
   // Runs its program over rows of the data. What it was compiled for is filled up with copies of the last row where it
@@ -62,7 +67,9 @@ class Objective {
 
  private:
   void find_loss();
-  SampleSpec spec_of(uint32_t tensor, const std::string& name) const;
+  void find_rows();
+  uint32_t output_of(uint32_t program) const;  // index of the output that the loss is of
+  SampleSpec spec_of(uint32_t tensor, const std::string& name, size_t data_input) const;
   // Where a program has a tensor from, casts and reshapes looked through: what it copies, and the step that computes
   // that; kNoIndex: none, it is an input or persists.
   struct Origin {
@@ -79,6 +86,8 @@ class Objective {
   Output inferred_;
   std::optional<Output> trained_;
   bool probabilities_ = false;  // the output is what the loss makes of its logits
+  FoundRows rows_;              // count 0: rows are along axis 0 of every tensor
+  std::string output_;          // "": the first
   std::vector<SampleSpec> inputs_;
   LabelSpec labels_;
 };

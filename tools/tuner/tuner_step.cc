@@ -104,15 +104,15 @@ std::span<std::byte> Tuner::sums() const {
 }
 
 bool Tuner::micro_batch(std::span<const int64_t> rows) {
+  if (objective_.whole_batches() && rows.size() < objective_.batch()) return false;
   const size_t inputs = data_.inputs.size();
   std::vector<uint8_t> labels;
   for (size_t i = 0; i <= inputs; ++i) {
     const std::span<std::byte> input = trainer_.input(uint32_t(i));
-    size_t at = 0;
-    for (const int64_t row : rows) {
-      const std::span<const uint8_t> bytes = i < inputs ? data_.row(i, row) : data_.label(row);
-      std::memcpy(input.data() + at, bytes.data(), bytes.size());
-      at += bytes.size();
+    const SampleSpec& spec = i < inputs ? objective_.inputs()[i] : objective_.labels().sample;
+    for (size_t n = 0; n < rows.size(); ++n) {
+      const std::span<const uint8_t> bytes = i < inputs ? data_.row(i, rows[n]) : data_.label(rows[n]);
+      put_row(input, bytes, spec.outer, n, objective_.batch());
       if (i == inputs) labels.insert(labels.end(), bytes.begin(), bytes.end());
     }
   }
@@ -123,7 +123,8 @@ bool Tuner::micro_batch(std::span<const int64_t> rows) {
   if (status.code == Code::kRowsUnsupported) return false;
   owner_.loaded().require(status);
   if (!objective_.trained()) return true;
-  const Judged judged = objective_.judge(*objective_.trained(), trainer_.output(0), labels, uint32_t(rows.size()));
+  const Judged judged = objective_.judge(*objective_.trained(), trainer_.output(objective_.trained()->index), labels,
+                                         uint32_t(rows.size()));
   position_.judged.right += judged.right;
   position_.judged.answers += judged.answers;
   return true;
