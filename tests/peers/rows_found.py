@@ -263,7 +263,7 @@ def cases():
 
 
 if __name__ == "__main__":
-    print(f"python3 tests/peers/rows_found.py    {datetime.date.today()}    keras {keras.__version__}, torch {torch.__version__}")
+    print(f"python3 tests/peers/rows_found.py    {datetime.date.today()}    keras {keras.__version__}, torch {torch.__version__}, torch exporters legacy (opset 17) and dynamo")
     print(f"{ROWS} rows, {EPOCHS} epochs of {ROWS // BATCH} steps of SGD at {RATE}; losses of the first and the last epoch in the source,\n"
           f"and how far nacre's losses and the outputs of its model are from the source's (at most {MOST:.1e} wanted)\n")
     right = wrong = 0
