@@ -65,8 +65,10 @@ Graph import_configuration(std::span<const uint8_t> bytes, const ImportOptions& 
     file.datasets[path] = read_dataset(reader);
   }
   keras::Importer importer("fuzz.json", options, bytes.size());
-  if (options.train)
-    importer.resume(keras::SavedTraining(entry.is_object() ? entry.value("compile_config", Json()) : Json(), file));
+  if (options.train) {
+    const Json compiled = entry.is_object() ? entry.value("compile_config", Json()) : Json();
+    importer.resume(keras::SavedTraining(compiled, file, options));
+  }
   return importer.run(entry, keras::Weights(file, "fuzz.json"), "3.15.1");
 }
 

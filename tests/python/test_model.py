@@ -73,7 +73,13 @@ def test_wrong_keywords_and_kinds_are_type_errors(digits, options):
 
 @pytest.mark.parametrize(
     "options",
-    [{"policy": "int9"}, {"batch": 0}, {"batch": "x"}, {"calibrate": "/nowhere.npy"}, {"golden": 1, "train": "huber"}],
+    [
+        {"policy": "int9"},
+        {"batch": 0},
+        {"batch": "x"},
+        {"policy": "int8/static_from_float32", "calibrate": "/nowhere.npy"},
+        {"golden": 1, "train": "huber"},
+    ],
 )
 def test_what_the_tool_refuses_is_its_sentence(digits, options):
     with pytest.raises(nacre.Error) as refused:

@@ -45,14 +45,14 @@ void refuse_quantized_forms(const Graph& graph);
 void refuse_shared_codes(const Graph& graph, const TrainedParameters& options);
 void refuse_fits(const Graph& graph);
 
+// By node: whether the output that is trained depends on it.
+std::vector<bool> reaching(const Graph& graph, const TrainedParameters& options);
+
 // Real constants of more than one number, and variables, that a step reads as no parameter, so that no training changes
 // them: factors, slopes, what is subtracted; none that is fixed or frozen. As "gamma (mul)", in the order of the nodes.
 // Only of layers that `options` does not freeze. Before make_parameters.
 std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options);
 // "not trained: gamma (mul), slope (prelu)", at most four; "" of none
-// By node: whether the output that is trained depends on it.
-std::vector<bool> reaching(const Graph& graph, const TrainedParameters& options);
-
 std::string not_trained_text(const std::vector<std::string>& constants);
 
 // Whether a node reads what the source freezes. `stored`: stored_values().
