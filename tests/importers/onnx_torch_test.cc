@@ -2,6 +2,7 @@
 // metadata are as torch 2.15 writes them; tests/peers/literals.py does the same with its exports.
 #include <gtest/gtest.h>
 
+#include "engine/ops/unary.h"
 #include "tests/importers/onnx_graphs.h"
 #include "tools/differentiate/trained_constants.h"
 #include "tools/importers/onnx_metadata.h"
@@ -20,6 +21,12 @@ void put_metadata(Message& message, int field, const std::string& key, const std
   entry.set_value(value);
   if constexpr (requires { message.mutable_metadata_props(); }) *message.add_metadata_props() = entry;
   else message.mutable_unknown_fields()->AddLengthDelimited(field, entry.SerializeAsString());
+}
+
+template <class Message>
+void clear_metadata(Message& message) {
+  if constexpr (requires { message.mutable_metadata_props(); }) message.clear_metadata_props();
+  else message.mutable_unknown_fields()->Clear();
 }
 
 // A file of the exporter: `signature` is its lines, one per constant.
@@ -114,8 +121,7 @@ TEST(onnx_torch, the_signature_of_older_versions_says_the_same) {
   TorchFile other("");
   *other.model().mutable_graph() = graph;
   ::onnx::GraphProto& older = *other.model().mutable_graph();
-  if constexpr (requires { older.mutable_metadata_props(); }) older.clear_metadata_props();
-  else older.mutable_unknown_fields()->Clear();
+  clear_metadata(older);
   put_metadata(
       older, torch::kGraphMetadata, kSignatureKey,
       "ExportGraphSignature(input_specs=[InputSpec(kind=<InputKind.PARAMETER: 2>, arg=TensorArgument(name='p_w'), "

@@ -25,6 +25,7 @@ compare() {
 compare digits "$build/tools/nacre" "$build/tools/digits"
 for name in onnxruntime_parity random_networks half_networks folded_networks operators ml_operators; do compare $name "$build/tools/nacre"; done
 compare formats "$build/tests/formats_dump"
+count cases "$NACRE_PEERS_PYTHON" tests/peers/cases.py "$build/tools/nacre"
 for name in python_parity federated; do count $name tests/claims/$name.sh "$build"; done
 for name in docs_site report_in_browser; do count $name bash tests/claims/$name.sh; done
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -13,12 +13,6 @@
 namespace nacre::tools {
 namespace {
 
-const Node* writer_of(const Graph& graph, ValueId id) {
-  for (const Node& node : graph.nodes)
-    if (std::ranges::count(node.outputs, id) > 0) return &node;
-  return nullptr;
-}
-
 bool passes_axes_on(Op op) {
   constexpr Op kOps[] = {Op::kCopy,      Op::kCast,    Op::kDequantize, Op::kQuantize,  Op::kClamp,  Op::kUnary,
                          Op::kLeakyRelu, Op::kSigmoid, Op::kTanh,       Op::kHardSwish, Op::kGelu,   Op::kSilu,
@@ -75,6 +69,12 @@ bool flags_tell(const Graph& graph, ValueId y, Loss loss) {
 }
 
 }  // namespace
+
+const Node* writer_of(const Graph& graph, ValueId id) {
+  for (const Node& node : graph.nodes)
+    if (std::ranges::count(node.outputs, id) > 0) return &node;
+  return nullptr;
+}
 
 ValueId loss_output(const Graph& graph, const std::string& name) {
   if (graph.outputs.empty()) throw Error(kUnsupported, graph.source, "has no output to train");

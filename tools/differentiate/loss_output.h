@@ -15,6 +15,9 @@ inline constexpr const char* kLossOutputKey =
 // The value of the output of this name, of the first for "". Throws where there is none, with the names that there are.
 ValueId loss_output(const Graph& graph, const std::string& name);
 
+// The node that computes the value; null for inputs and constants.
+const Node* writer_of(const Graph& graph, ValueId id);
+
 // By node: whether `y` depends on it.
 std::vector<bool> nodes_before(const Graph& graph, ValueId y);
 

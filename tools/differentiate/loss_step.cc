@@ -29,12 +29,6 @@ constexpr Row kRows[] = {
 
 const Row& row_of(Loss loss) { return *std::ranges::find(kRows, loss, &Row::loss); }
 
-const Node* writer_of(const Graph& graph, ValueId id) {
-  for (const Node& node : graph.nodes)
-    if (std::ranges::count(node.outputs, id) > 0) return &node;
-  return nullptr;
-}
-
 // What computes y: a network in int8 gives it as real numbers, by a copy of the codes.
 const Node* last_step(const Graph& graph, ValueId y) {
   const Node* last = writer_of(graph, y);
