@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/importers/keras_graphs.h"
+#include "tests/refused_with.h"
 
 namespace nacre::tools {
 namespace {
@@ -42,6 +43,13 @@ TEST(keras_functions, they_say_where_elements_come_from_as_numpys) {
   EXPECT_EQ(function_of_x("Diff", R"("n": 1, "axis": 0)"), (Floats{3, 3, 3}));
   EXPECT_EQ(function_of_x("TopK", R"("k": 2)"), (Floats{2, 1, 5, 4}));
   EXPECT_EQ(function_of_x("BroadcastTo", R"("shape": [2, 2, 3])"), (Floats{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}));
+}
+
+TEST(keras_functions, a_setting_that_nothing_reads_is_refused_by_its_name) {
+  EXPECT_EQ(function_of_x("Cumsum", R"("axis": 1, "reverse": false, "dtype": "float32")"), (Floats{0, 1, 3, 3, 7, 12}));
+  const std::string said =
+      refused_with([] { function_of_x("Cumsum", R"("axis": 1, "reverse": true)"); }, kUnsupported);
+  EXPECT_NE(said.find("y (Cumsum): its reverse (true) is not read; --ignore-setting Cumsum.reverse"), said.npos) << said;
 }
 
 // The second output of y has a number, and not that of a layer which is given out too.

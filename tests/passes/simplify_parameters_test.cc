@@ -77,13 +77,16 @@ output "y" %y
 )"),
             R"(graph "" batch=1
 value %x float32 [3, 2]
+value %one float32 [] data=float32 {1}
+value %d float32 [3, 2]
 value %y float32 [3, 2]
 value %w float32 [2, 2] region=weights data=float32 {10, 20, 300, 400}
-value %b/bias float32 [2] region=weights data=float32 {4, 5}
+value %b/bias float32 [2] region=weights data=float32 {5, 6}
 input "x" %x
 output "y" %y
-%y = dense(%x, %w, %b/bias) clamp=1 high=6
-)");
+%d = dense(%x, %w, %b/bias)
+%y = sub(%d, %one) clamp=1 high=6
+)") << "a second sum keeps its place: (u + b) - 1 is not u + (b - 1)";
 }
 
 TEST(simplify, arithmetic_that_is_not_per_channel_stays) {

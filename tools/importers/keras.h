@@ -128,6 +128,7 @@ struct Call {
   std::vector<ValueId> inputs;                          // the tensors among args, in order
   std::map<std::string, std::vector<ValueId>> keyword;  // and among kwargs
   std::vector<ValueId> outputs;
+  mutable std::set<std::string> read;  // keys of the configuration, and keyword arguments, that were asked for
 
   // Configuration; what is absent or null is `otherwise`.
   const Json* find(const char* key) const;

@@ -34,6 +34,7 @@ void Call::bad(const std::string& fact) const {
 }
 
 const Json* Call::find(const char* key) const {
+  read.insert(key);
   if (!config.is_object() || !config.contains(key)) return nullptr;
   const Json& found = config.at(key);
   return found.is_null() ? nullptr : &found;

@@ -12,12 +12,14 @@
 namespace nacre::tools::keras {
 
 const Json* argument(const Call& call, size_t i, const char* name) {
+  call.read.insert(name);
   if (call.kwargs.is_object() && call.kwargs.contains(name)) return &call.kwargs.at(name);
   return call.args.is_array() && i < call.args.size() ? &call.args.at(i) : nullptr;
 }
 
 // The tensors of argument i: those of the arguments before it come first.
 std::vector<ValueId> tensors_at(const Call& call, size_t i, const char* name) {
+  call.read.insert(name);
   if (const auto named = call.keyword.find(name); named != call.keyword.end()) return named->second;
   size_t first = 0, count = 0;
   const auto count_in = [](const Json& json) {

@@ -131,6 +131,7 @@ void as_layer(Call& call, const std::string& class_name, const Json& config) {
   inner.config = config;
   layer->convert(inner);
   call.outputs = inner.outputs;
+  call.read.merge(inner.read);
 }
 
 void ops_pool(Call& call) {

@@ -317,6 +317,7 @@ void Importer::convert(Call& call) {
     if (nested) convert_inner(call);
     else if (known) {
       convert_inner(call);
+      for (const std::string& line : unread_settings(call)) problem(line);
       finish(call, values);
       log_change(call, graph_.nodes.size() - steps);
     }

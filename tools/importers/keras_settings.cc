@@ -123,6 +123,17 @@ class Judge {
     }
   }
 
+  void function(const Call& call) {
+    for (const Json* given : {&call.config, &call.kwargs}) {
+      if (!given->is_object()) continue;
+      for (const auto& [key, value] : given->items()) {
+        if (key == "name" || key == "dtype" || value.is_null() || value == Json(false) || call.read.contains(key)) continue;
+        refuse(call.class_name, call.path, call.class_name + "." + key,
+               fmt::format("its {} ({}) is not read", key, short_text(value)));
+      }
+    }
+  }
+
   std::vector<std::string> lines;
 
  private:
@@ -267,6 +278,13 @@ std::vector<std::string> refused_settings(const Call& call) {
   Judge judge(*call.importer, options.train && !options.settled && call.importer->trains());
   if (!is_model(call.class_name, call.config)) judge.config(call.class_name, call.path, call.config);
   judge.arguments(call);
+  return std::move(judge.lines);
+}
+
+std::vector<std::string> unread_settings(const Call& call) {
+  if (!is_function(call.module)) return {};
+  Judge judge(*call.importer, false);
+  judge.function(call);
   return std::move(judge.lines);
 }
 

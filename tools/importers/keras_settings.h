@@ -28,6 +28,9 @@ std::vector<std::string> refused_settings(const Call& call);
 std::vector<std::string> refused_settings(const Importer& importer, const std::string& class_name,
                                           const std::string& path, const Json& config);
 
+// A line for each setting of a function of keras.ops, and each keyword argument, that its converter did not ask for.
+std::vector<std::string> unread_settings(const Call& call);
+
 bool called_for_inference(const Call& call);  // with training=False, which counts in Keras 2
 
 // null, false, 0, or nothing in it.

@@ -184,6 +184,7 @@ void Import::note_computed(Scope& scope, const Source& source, const OperatorImp
 }
 
 OperandPtr Import::computed(const OperandPtr& x, Value made) {
+  made.fixed = made.fixed || x->constant->fixed;
   auto y = constant_of(std::make_shared<const Value>(std::move(made)));
   y->name = y->constant->name;
   if (options_.train && is_trainable(*x->constant)) y->roots = roots_of(x);

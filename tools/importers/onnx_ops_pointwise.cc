@@ -249,7 +249,7 @@ void mul(Import& import, const Source& source) {
 }
 
 // x / c of a constant = x (1 / c): 1 / c is rounded, so the result may differ in its last bit unless c is a power of
-// two. Where a 1 / c is no normal number, or would be rounded to 16 bits, it is a division.
+// two. Where a 1 / c is no normal number, or would be rounded to 16 bits, or c is trained, it is a division.
 void div(Import& import, const Source& source) {
   if (fold(import, source)) return;
   const OperandPtr& a = source.operand(0);
@@ -264,6 +264,7 @@ void div(Import& import, const Source& source) {
     number = 1 / number;
     normal &= std::isnormal(number);
   }
+  normal &= b->constant == nullptr || !import.is_variable(*b->constant);
   const bool stays = import.keeps_division() || import.kept_by_source() != ElementType::kNone;
   if (!normal || (!exact && stays))
     return import.give(0,
@@ -325,14 +326,14 @@ void pow(Import& import, const Source& source) {
   import.give(0, binary_step(import, source, function_of_two(import, Binary::kPow), a, b, import.output_name()));
 }
 
-// One slope for all: leaky_relu. Else y = max(x, 0) + slope min(x, 0): four steps, each exact but the product.
+// One slope for all that is not trained: leaky_relu. Else y = max(x, 0) + slope min(x, 0): four steps, each exact but the product.
 // Opset 6 has a slope of shape [c] for axis 1.
 void prelu(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   OperandPtr slope = source.operand(1);
   need_float32(source, *x);
   need_float32(source, *slope);
-  if (slope->constant && slope->constant->elements() > 0) {
+  if (slope->constant && slope->constant->elements() > 0 && !import.is_variable(*slope->constant)) {
     const std::vector<float> slopes = reals(*slope->constant);
     if (std::all_of(slopes.begin(), slopes.end(), [&](float s) { return s == slopes[0]; }))
       return give_like(import, x, leaky(import, any_layout(import, x), slopes[0]));

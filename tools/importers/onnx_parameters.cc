@@ -90,10 +90,11 @@ ValueId Import::rearranged(const Operand::Form& from, const Moves& to, const Ope
   return x;
 }
 
-// Integers are shapes and indices; constants of one number are factors of the arithmetic, but for PyTorch's, whose
-// factors are literals.
+// Integers are shapes and indices; constants of one number are factors of the arithmetic, but for slopes and for
+// PyTorch's, whose factors are literals.
 bool Import::is_trainable(const Value& v) const {
-  return !v.fixed && v.elements() > (torch_ ? 0 : 1) && (v.stored == ElementType::kFloat32 || v.quantizer);
+  const bool one_counts = torch_ || (source_ != nullptr && source_->proto.op_type() == "PRelu");
+  return !v.fixed && v.elements() > (one_counts ? 0 : 1) && (v.stored == ElementType::kFloat32 || v.quantizer);
 }
 
 // A number of the file's arithmetic: what PyTorch's exporter says is no parameter, and what it folded or named itself.
@@ -104,6 +105,14 @@ bool Import::is_literal(const std::string& name, const Value& constant) const {
       "(val_\\d+|(_to_copy|scalar_tensor_default|lifted_tensor|_tensor_constant)(_?\\d+)?)");
   return (constant.dims.empty() && name.starts_with("onnx::")) ||
          (!torch_constants_.facts && RE2::FullMatch(name, kNamedByExporter));
+}
+
+// Whether each step that has a gradient of the constant trains it: slopes, and what PyTorch's newer exporter calls
+// parameters. In files of its older one buffers look like them: a factor is taken for a gain, what is subtracted is not.
+bool Import::is_variable(const Value& v) const {
+  if (!options_.train || !is_trainable(v)) return false;
+  const std::string& op = source_->proto.op_type();
+  return op == "PRelu" || (torch_ && (torch_constants_.facts || op == "Mul"));
 }
 
 ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
@@ -137,6 +146,7 @@ ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
   if (origin->forms.empty()) read_.push_back(origin);
   // One number is repeated where it is read: the repetition stays a step, which adds up its gradient.
   const bool one = is_trainable(made) && made.elements() == 1;
+  made.variable = is_variable(made);
   made.keeps_steps = made.keeps_steps || one || (origin->roots.empty() && split_.computed.contains(origin->name));
   const ValueId id = from != nullptr ? rearranged(*from, all, *origin, made.name) : graph_.add(std::move(made));
   origin->forms.push_back({all, id, node});
