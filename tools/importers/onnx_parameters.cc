@@ -108,7 +108,7 @@ bool Import::is_literal(const std::string& name, const Value& constant) const {
 }
 
 // Whether each step that has a gradient of the constant trains it: slopes, and what PyTorch's newer exporter calls
-// parameters. In files of its older one buffers look like them: a factor is taken for a gain, what is subtracted is not.
+// parameters. In files of its older one buffers look alike: a factor is taken for a gain, what is subtracted is not.
 bool Import::is_variable(const Value& v) const {
   if (!options_.train || !is_trainable(v)) return false;
   const std::string& op = source_->proto.op_type();
