@@ -127,7 +127,8 @@ class Judge {
     for (const Json* given : {&call.config, &call.kwargs}) {
       if (!given->is_object()) continue;
       for (const auto& [key, value] : given->items()) {
-        if (key == "name" || key == "dtype" || value.is_null() || value == Json(false) || call.read.contains(key)) continue;
+        const bool idle = key == "name" || key == "dtype" || value.is_null() || value == Json(false);
+        if (idle || call.read.contains(key)) continue;
         refuse(call.class_name, call.path, call.class_name + "." + key,
                fmt::format("its {} ({}) is not read", key, short_text(value)));
       }

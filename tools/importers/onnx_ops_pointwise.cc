@@ -326,7 +326,8 @@ void pow(Import& import, const Source& source) {
   import.give(0, binary_step(import, source, function_of_two(import, Binary::kPow), a, b, import.output_name()));
 }
 
-// One slope for all that is not trained: leaky_relu. Else y = max(x, 0) + slope min(x, 0): four steps, each exact but the product.
+// One slope for all that is not trained: leaky_relu. Else y = max(x, 0) + slope min(x, 0): four steps, each exact but
+// the product.
 // Opset 6 has a slope of shape [c] for axis 1.
 void prelu(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
