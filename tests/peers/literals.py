@@ -208,6 +208,43 @@ class Gru(nn.Module):
         return self.b(self.gru(x)[0][:, -1]) * 0.5
 
 
+class Lstm(nn.Module):
+    """Two biases, of which each trains by the gradient of their sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.b = nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.b(self.lstm(x)[0][:, -1])
+
+
+class Encoder(nn.Module):
+    """A token that is repeated for each row, and places that are added."""
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.place = nn.Parameter(torch.randn(1, 1, 8)), nn.Parameter(torch.randn(1, 6, 8))
+        self.block, self.b = nn.TransformerEncoderLayer(8, 2, 16, dropout=0, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.place
+        return self.b(self.block(x)[:, 0])
+
+
+class Temperature(nn.Module):
+    """A parameter that a function is computed of, and data that buffers normalise."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.logit = nn.Linear(4, 6), nn.Linear(6, 3), nn.Parameter(torch.tensor(0.3))
+        self.register_buffer("mean", torch.rand(4))
+        self.register_buffer("deviation", torch.rand(4) + 0.5)
+
+    def forward(self, x):
+        return self.b(F.normalize(self.a((x - self.mean) / self.deviation), dim=-1)) * self.logit.exp()
+
+
 class Mobile(nn.Module):
     """h_swish written out: two literals, and depthwise convolutions."""
 
@@ -229,7 +266,8 @@ def real(*dims):
 MODULES = [
     (Epsilon, real(4)), (PlusOne, real(4)), (DividedTwice, real(4)), (EqualNorms, real(4)), (Buffers, real(4)),
     (Scalars, real(4)), (Slopes, real(4)), (Norms, real(3, 5)), (ZeroBiases, real(3, 5)), (Transformer, real(5, 8)),
-    (Tied, lambda: torch.randint(0, 7, (ROWS, 4))), (LayerScale, real(3, 5)), (Gru, real(5, 3)), (Mobile, real(2, 6, 6)),
+    (Tied, lambda: torch.randint(0, 7, (ROWS, 4))), (LayerScale, real(3, 5)), (Gru, real(5, 3)), (Lstm, real(5, 3)),
+    (Encoder, real(5, 8)), (Temperature, real(4)), (Mobile, real(2, 6, 6)),
 ]
 FORMS = {
     "dynamo": {"dynamo": True},
@@ -243,6 +281,8 @@ FORMS = {
 UNTOLD = {
     ("Buffers", "legacy"): "mean", ("Buffers", "training"): "mean", ("Tied", "legacy"): "do_constant_folding=False",
     ("Norms", "legacy"): "PyTorch computed these at the export", ("LayerScale", "legacy"): "PyTorch computed these at the export",
+    ("Temperature", "dynamo"): "exp was computed of logit at the export",
+    ("Temperature", "opset 18"): "exp was computed of logit at the export",
     ("LayerScale", "dynamo"): "may stand for another parameter, such as g2",
     ("LayerScale", "opset 18"): "may stand for another parameter, such as g2",
 }

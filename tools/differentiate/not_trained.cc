@@ -45,7 +45,7 @@ std::vector<std::string> untrained_constants(const Graph& graph, const TrainedPa
       const ValueId id = input == kNone ? kNone : stored[size_t(input)];
       if (id == kNone || !graph.values[size_t(id)].constant()) continue;
       const Value& v = graph.values[size_t(id)];
-      if ((v.elements() <= 1 && !v.variable) || v.frozen || v.fixed) continue;
+      if ((v.elements() <= 1 && !v.variable && !v.keeps_steps) || v.frozen || v.fixed) continue;
       if (!is_float_type(v.stored) && !v.quantizer) continue;
       if (!seen.insert(id).second) continue;
       std::string op = node.layer == kNone ? "" : graph.layers[size_t(node.layer)].source_op;

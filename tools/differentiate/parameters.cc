@@ -147,7 +147,7 @@ void refuse_quantized_forms(const Graph& graph) {
     if (!layer.asked || layer.policy.quantization == Quantization::kNone) continue;
     if (find_rule(node.op)->numerics != Numerics::kMatmul) continue;  // others have no codes of their own
     for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))
-      if (id != node.inputs[slot])
+      if (id != node.inputs[slot] && slot < 2)  // biases have no codes
         throw Error(kUnsupported, graph.source,
                     fmt::format("{} reads {} in another form than the layer that it shares it with: it cannot be "
                                 "trained under a policy that "

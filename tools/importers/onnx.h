@@ -95,6 +95,7 @@ class Import {
   OperandPtr moved(const OperandPtr& x, const Move& move, Value made) const;
   OperandPtr under_new_name(const OperandPtr& x);  // what an Identity gives: of a constant one that is trained apart
   bool to_train() const { return options_.train; }
+  bool of_torch() const { return torch_; }
   bool is_variable(const Value& v) const;  // a constant that the operator trains where it has its gradient
   bool keeps_division() const { return options_.keep_division; }
 

@@ -110,11 +110,12 @@ std::vector<OperandPtr> Import::outputs_with(const Source& source, const Operato
 void Import::note_computed(Scope& scope, const Source& source, const OperatorImporter* importer) {
   if (!options_.train || source.proto.op_type() == "Identity") return;
   const bool codes = source.proto.op_type() == "DequantizeLinear";
+  bool takes_other = false;
   std::vector<OperandPtr> roots, numbered = source.inputs, by_steps = source.inputs;
   for (size_t i = 0; i < source.inputs.size(); ++i) {
     const OperandPtr& x = source.inputs[i];
-    if (x && !x->constant) return;
-    if (!x || !(is_trainable(*x->constant) || (codes && i == 0))) continue;
+    if (x && !x->constant) takes_other = true;  // CastLike reads the type of one
+    if (!x || !x->constant || !(is_trainable(*x->constant) || (codes && i == 0))) continue;
     for (const OperandPtr& root : roots_of(x))
       if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
   }
@@ -134,7 +135,7 @@ void Import::note_computed(Scope& scope, const Source& source, const OperatorImp
     }
     return;
   }
-  if (std::all_of(made.begin(), made.end(), [](const OperandPtr& y) { return !y; })) return;
+  if (takes_other || std::all_of(made.begin(), made.end(), [](const OperandPtr& y) { return !y; })) return;
   number(roots);
   std::vector<OperandPtr> places(made.size()), steps(made.size());
   if (moves_elements(source.proto.op_type())) {

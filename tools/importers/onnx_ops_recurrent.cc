@@ -4,7 +4,7 @@
 //   ONNX                        x [time, batch, in], y [time, directions, batch, h]; with layout = 1 batch first
 //   the graph                   x [batch, time, in], y [batch, time, h] per direction
 //   gates                       LSTM i, o, f, c -> i, f, c, o; GRU z, r, h as they are
-//   B = {W bias, R bias}        both in the projection, but the second of a GRU with linear_before_reset, which is
+//   B = {W bias, R bias}        their sum in the projection, but the second of a GRU with linear_before_reset, which is
 //                               inside
 //
 // A direction `reverse` is the recurrence between two slices that turn the axis of time around.
@@ -227,15 +227,27 @@ class Recurrent {
     return import_.reshaped(x, {batch_, width_}, named(input, d) + "/state");
   }
 
+  // A network that has two biases trains both, each by the gradient of their sum; of others the second is zeros.
+  bool trains_two_biases(const std::vector<float>& second) const {
+    return import_.to_train() &&
+           (import_.of_torch() || std::ranges::any_of(second, [](float number) { return number != 0; }));
+  }
+
   ValueId projection(ValueId x, int d, bool inside, const std::string& name) {
     const int64_t in = import_.value(x).dims[2], rows = cell_.gates * width_;
     Node dense = import_.step(Op::kDense);
     ValueId bias = kNone;
     if (source_.given(cell_.bias)) {
-      std::vector<float> sum = rows_of(cell_.bias, d, 1);
-      const std::vector<float> other = rows_of(cell_.bias, d, 1, cell_.gates);
-      for (size_t i = 0; i < sum.size() && !inside; ++i) sum[i] += other[i];
+      const std::vector<float> own = rows_of(cell_.bias, d, 1), other = rows_of(cell_.bias, d, 1, cell_.gates);
+      const bool two = trains_two_biases(other);
+      std::vector<float> sum = own;
+      for (size_t i = 0; i < sum.size() && !inside && !two; ++i) sum[i] += other[i];
       bias = stored(cell_.bias, d, "", {rows}, sum);
+      if (two && !inside) {
+        Node both = import_.step(Op::kAdd);
+        both.inputs = {bias, stored(cell_.bias, d, "/recurrent", {rows}, other)};
+        bias = import_.append(std::move(both), name + "/biases");
+      }
     }
     dense.inputs = {x, stored(kW, d, "", {rows, in}, rows_of(kW, d, in)), bias};
     return import_.append(std::move(dense), name + "/gates");

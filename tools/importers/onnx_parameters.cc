@@ -108,11 +108,13 @@ bool Import::is_literal(const std::string& name, const Value& constant) const {
 }
 
 // Whether each step that has a gradient of the constant trains it: slopes, and what PyTorch's newer exporter calls
-// parameters. In files of its older one buffers look alike: a factor is taken for a gain, what is subtracted is not.
+// parameters. In files of its older one buffers look alike: means and deviations of data are subtracted and divided by,
+// tables such as the cosines of rotary embeddings have two axes. Gains, tokens and temperatures are the others.
 bool Import::is_variable(const Value& v) const {
   if (!options_.train || !is_trainable(v)) return false;
   const std::string& op = source_->proto.op_type();
-  return op == "PRelu" || (torch_ && (torch_constants_.facts || op == "Mul"));
+  if (op == "PRelu" || !torch_ || torch_constants_.facts) return op == "PRelu" || torch_;
+  return op != "Sub" && op != "Div" && std::ranges::count_if(v.dims, [](int64_t d) { return d > 1; }) <= 1;
 }
 
 ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
