@@ -273,7 +273,7 @@ std::vector<BeyondLimit> files_beyond_limits() {
     all.push_back({{text, b.finish(), {}, 0}, said});
   };
   chain("16,385 steps", 16385, "Sigmoid", "has 16,385 steps, a model holds at most 16,384");
-  chain("100,000 steps", 100000, "Sigmoid", "has 100,000 steps, a model holds at most 16,384");
+  chain("100,000 steps", 100000, "Sigmoid", "has more than 65,536 steps, a model holds at most 16,384");
   chain("a name of 5,000 bytes", 1, "Sigmoid", "");
   {
     OnnxBuilder b(17);
@@ -293,7 +293,7 @@ std::vector<BeyondLimit> files_beyond_limits() {
              {"v" + std::to_string(i + 1)});
     b.node("Sigmoid", {"v65537"}, {"y"});
     b.output("y");
-    all.push_back({{"65,538 layers", b.finish(), {}, 0}, "has 65,538 layers, a model holds at most 65,536"});
+    all.push_back({{"65,538 layers", b.finish(), {}, 0}, "has more than 65,536 steps, a model holds at most 16,384"});
   }
   {
     OnnxBuilder b(17);

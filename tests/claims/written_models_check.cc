@@ -83,7 +83,9 @@ class Judge {
     if (made.exit_code < 1 || made.exit_code > 5)
       fail(what, arguments, "ended by " + std::to_string(made.signal) + ": " + made.err);
     if (exists) fail(what, arguments, "left a file: " + made.err);
-    if (!made.err.starts_with("nacre: ") || made.err.find(": ", 7) == std::string::npos)
+    // Notices may stand before it.
+    const size_t sentence = made.err.starts_with("nacre: ") ? 0 : made.err.find("\nnacre: ");
+    if (sentence == std::string::npos || made.err.find(": ", sentence + 8) == std::string::npos)
       fail(what, arguments, "no sentence: " + made.err);
     for (const char* words : kForbidden)
       if (made.err.find(words) != std::string::npos) fail(what, arguments, made.err);

@@ -47,7 +47,11 @@ void require_names(const Graph& graph) {
 void require_value_name(const Graph& graph, const std::string& name) { require_name(graph, "value", name); }
 
 void require_operators(const Graph& graph) {
-  if (graph.nodes.size() > 4 * size_t{kLimits.steps}) require_steps(graph);
+  constexpr size_t kMost = 4 * size_t{kLimits.steps};
+  if (graph.nodes.size() <= kMost) return;
+  throw Error(kUnsupported, graph.source,
+              fmt::format("has more than {} steps, a model holds at most {}", grouped(kMost), grouped(kLimits.steps)),
+              "split the network into several");
 }
 
 void require_steps(const Graph& graph) {
