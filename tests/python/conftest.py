@@ -1,10 +1,14 @@
 import os
 import pathlib
+import signal
 
 import numpy as np
 import pytest
 
 import nacre
+
+# A shell starts what it runs in the background with interrupts ignored; Python then raises no KeyboardInterrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "tools" / "samples"
 
