@@ -165,6 +165,9 @@ TEST(npy, malformed_headers_are_refused) {
 
 TEST(npy, what_would_need_a_cast_or_python_is_refused) {
   EXPECT_EQ(refusal(npy("'>i4'", "False", "(1,)", Bytes(4)), kUnsupported).substr(0, 26), "x.npy: big-endian elements");
+  EXPECT_EQ(refusal(npy("'<U3'", "False", "(1,)", Bytes(12)), kUnsupported),
+            "x.npy: holds text, elements of type '<U3'\n    give the numbers of the classes: "
+            "numpy.unique(labels, return_inverse=True)[1]");
   for (const char* descr : {"'|O'", "'<U1'", "'<c8'", "'<u2'", "'<u8'", "[('a', '<f4')]", "'<i1'", "''"})
     EXPECT_NE(refusal(npy(descr, "False", "(1,)", Bytes(4)), kUnsupported), "accepted") << descr;
   EXPECT_NE(refusal(npy("'|b1'", "False", "(2,)", {1, 2})), "accepted");

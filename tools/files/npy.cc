@@ -100,6 +100,9 @@ class HeaderParser {
     for (const Descriptor& d : kDescriptors)
       if (text == d.text) return d.type;
     const std::string shown(text.substr(0, 20));
+    if (text.find_first_of("US") == 1)
+      throw Error(kUnsupported, place_, "holds text, elements of type '" + shown + "'",
+                  "give the numbers of the classes: numpy.unique(labels, return_inverse=True)[1]");
     throw Error(kUnsupported, place_,
                 text.starts_with('>') ? "big-endian elements" : "elements of type '" + shown + "'", kRemedy);
   }
