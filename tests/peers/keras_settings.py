@@ -193,8 +193,8 @@ def classes(module, base):
 
 
 def made(arguments):
-    return {k: v() if callable(v) and not inspect.isclass(v) and not isinstance(v, keras.regularizers.Regularizer) else v
-            for k, v in arguments.items()}
+    ready = (keras.regularizers.Regularizer, keras.constraints.Constraint, L.Layer)
+    return {k: v() if callable(v) and not inspect.isclass(v) and not isinstance(v, ready) else v for k, v in arguments.items()}
 
 
 def arguments_of(c):

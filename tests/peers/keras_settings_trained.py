@@ -60,10 +60,10 @@ def beside(build, labels, x, other, folder):
         model = build()
         if any(isinstance(layer, L.Dropout) and layer.rate > 0 for layer in model.layers):
             return "unknown", "is drawn: the claim dropout_trains"
+        file = folder / "m.keras"  # before the first step
+        model.save(file)
     except Exception as error:  # noqa: BLE001
-        return "unknown", str(error).split("\n")[0][:80]
-    file = folder / "m.keras"  # before the first step
-    model.save(file)
+        return "unknown", str(error).strip().split("\n")[0][:80]
     y = labels(model)
     try:
         model = keras.models.load_model(file)  # what the file says: Keras 3.15.1 leaves the delta of Huber out
