@@ -26,19 +26,6 @@ constexpr rlim_t kChildMemory = rlim_t{1} << 30;  // beside what this process ha
 constexpr int kChildSeconds = 30, kBytesPerSecond = 1 << 25;
 constexpr char kSaveAgain[] = "open it in Keras and save it again";
 
-// AddressSanitizer's own tables take terabytes of address space.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kLimitsMemory = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool kLimitsMemory = false;
-#else
-constexpr bool kLimitsMemory = true;
-#endif
-#else
-constexpr bool kLimitsMemory = true;
-#endif
-
 // Bytes of address space that this process has.
 uint64_t address_space() {
   unsigned long pages = 0;
@@ -62,7 +49,7 @@ void confine(int seconds, uint64_t memory) {
   limit(RLIMIT_FSIZE, 0);
   const rlimit time = {kHdf5Seconds, rlim_t(seconds)};  // the child asks for more as it goes
   setrlimit(RLIMIT_CPU, &time);
-  if (kLimitsMemory) limit(RLIMIT_AS, memory);
+  if (!kSanitized) limit(RLIMIT_AS, memory);  // AddressSanitizer's own tables take terabytes of address space
   const int nowhere = open("/dev/null", O_RDWR);
   for (int file = 0; nowhere >= 0 && file < 3; ++file) dup2(nowhere, file);
   alarm(unsigned(seconds));

@@ -21,8 +21,16 @@ inline constexpr uint32_t kHdf5TextBytes = 32;  // that a text takes beside its 
 inline constexpr uint32_t kMostHdf5Objects = 200'000;
 inline constexpr int kMostHdf5Rank = 8;
 
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool kSanitized = __has_feature(address_sanitizer);
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // Processor time that the child may take: libhdf5 reads good files of thousands of datasets in a tenth of a second.
-inline constexpr unsigned kHdf5Seconds = 2, kHdf5BytesPerSecond = 1 << 26;
+inline constexpr unsigned kHdf5Seconds = kSanitized ? 20 : 2, kHdf5BytesPerSecond = 1 << 26;
 
 // The child's whole work; writes to `pipe` and returns. `most_bytes`: of all datasets together.
 void send_hdf5(std::span<const uint8_t> bytes, const std::vector<std::string>& skipped, uint64_t most_bytes, int pipe);
