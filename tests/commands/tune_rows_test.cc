@@ -62,7 +62,7 @@ class tune_rows : public testing::Test {
     return run_tool(more);
   }
 
-  // Of the epochs.
+  // The loss of each epoch.
   std::vector<double> losses() const {
     const std::vector<uint8_t> bytes = read_bytes(folder_ / "log.csv");
     std::istringstream text(std::string(bytes.begin(), bytes.end()));

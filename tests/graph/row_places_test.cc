@@ -1,4 +1,4 @@
-// Where the rows of a batch lie in a value: row_places.h, against the definition, by numbers.
+// row_places.h against its definition: rows of a batch are found in values, by numbers.
 #include <gtest/gtest.h>
 
 #include "tools/graph/row_places.h"

@@ -244,6 +244,62 @@ TEST(onnx_torch, without_metadata_numbers_with_names_of_the_exporter_are_literal
   EXPECT_EQ(trained_names(b), "scale 1, w 9");
 }
 
+// The older exporter: gains and tokens train; what data are normalised by, and tables, do not.
+TEST(onnx_torch, of_the_older_exporter_factors_train_and_normalisers_stay) {
+  OnnxBuilder b;
+  b.model().set_producer_name("pytorch");
+  b.input("x", {2, 3});
+  b.floats("mean", {3}, {1, 2, 3});
+  b.floats("deviation", {3}, {2, 4, 8});
+  b.floats("gain", {3}, {1, 2, 4});
+  b.counted("table", {2, 3});
+  b.counted("w", {3, 3});
+  b.node("Sub", {"x", "mean"}, {"h"});
+  b.node("Div", {"h", "deviation"}, {"i"});
+  b.node("Mul", {"i", "table"}, {"j"});
+  b.node("MatMul", {"j", "w"}, {"k"});
+  b.node("Tanh", {"k"}, {"t"});
+  b.node("Mul", {"t", "gain"}, {"y"});
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "w 9, gain 3");
+}
+
+TEST(onnx_torch, a_divisor_that_is_a_parameter_trains_as_it_stands) {
+  TorchFile b(std::string(kDense) + "p_v: PARAMETER target='v'\n");
+  b.counted("w", {3, 3});
+  b.counted("b", {3});
+  b.floats("v", {3}, {2, 3, 4});
+  b.call("Gemm", {"x", "w", "b"}, "linear", "%x, %p_w, %p_b").integer("transB", 1);
+  b.call("Div", {"linear", "v"}, "y", "%linear, %p_v");
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "b 3, w 9, v 3");
+}
+
+TEST(onnx_torch, slopes_train_whoever_wrote_the_file) {
+  OnnxBuilder b;
+  b.input("x", {1, 3});
+  b.floats("slope", {1}, {0.25f});
+  b.node("PRelu", {"x", "slope"}, {"y"});
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "slope 1");
+}
+
+TEST(onnx_torch, both_biases_of_an_lstm_train) {
+  OnnxBuilder b;
+  b.model().set_producer_name("pytorch");
+  b.input("x", {4, 1, 2});
+  b.counted("w", {1, 12, 2});
+  b.counted("r", {1, 12, 3});
+  b.counted("b", {1, 24});
+  b.node("LSTM", {"x", "w", "r", "b"}, {"y"}).integer("hidden_size", 3);
+  b.output("y");
+  const Graph graph = to_train(b);
+  int64_t biases = 0;
+  for (const TrainedConstant& constant : trained_constants(graph, {}))
+    if (constant.name.starts_with("b")) biases += constant.numbers;
+  EXPECT_EQ(biases, 24);
+}
+
 TEST(onnx_torch, every_flipped_bit_is_imported_or_refused) { flip_every_byte(literals(), kTorchTraining); }
 
 }  // namespace

@@ -62,7 +62,7 @@ void fit_whole_batches(const TuneOptions& o, uint32_t whole, size_t rows, TuneSe
     throw Error(kUsage, "--micro-batch",
                 fmt::format("is {}, but the network takes {} at once, no more and no fewer", o.micro_batch,
                             counted(whole, "row")),
-                "leave it away");
+                "leave it out");
   if (o.batch == 0) s.batch = std::max(whole, s.batch / whole * whole);
   if (s.batch % whole != 0)
     throw Error(

@@ -9,7 +9,6 @@
 #include <set>
 
 #include "tools/base/error.h"
-#include "tools/differentiate/loss_output.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/graph/layouts.h"
 #include "tools/graph/matmul_operands.h"
@@ -226,10 +225,10 @@ TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, con
   std::vector<std::string> layers;
   const std::vector<ValueId> stored = stored_values(graph);
   bool frozen = false;
-  const std::vector<bool> before = nodes_before(graph, loss_output(graph, train.output));
+  const std::vector<bool> reaches = reaching(graph, train);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (!train.output.empty() && !before[i]) continue;
+    if (!reaches[i]) continue;
     if (!takes_adapter(node, stored) || !matches_any(graph.layers[size_t(node.layer)].name, train.layers)) continue;
     frozen = frozen || reads_frozen(graph, node, stored);
     if (reads_frozen(graph, node, stored)) continue;

@@ -91,19 +91,6 @@ std::string output_names(const Graph& graph) {
   return text;
 }
 
-std::vector<bool> nodes_before(const Graph& graph, ValueId y) {
-  std::vector<bool> needed(graph.values.size()), before(graph.nodes.size());
-  needed[size_t(y)] = true;
-  for (size_t i = graph.nodes.size(); i-- > 0;) {
-    const Node& node = graph.nodes[i];
-    before[i] = std::ranges::any_of(node.outputs, [&](ValueId id) { return id != kNone && needed[size_t(id)]; });
-    if (!before[i]) continue;
-    for (const ValueId id : node.inputs)
-      if (id != kNone) needed[size_t(id)] = true;
-  }
-  return before;
-}
-
 void require_classes_last(const Graph& graph, ValueId y, Loss loss) {
   const bool classes = loss == Loss::kSoftmaxCrossEntropy || loss == Loss::kDenseCrossEntropy;
   if (!classes || graph.training != nullptr || !has_classes_on_axis_1(graph, y)) return;
@@ -126,7 +113,7 @@ void tell_rows(Graph& graph, const LossOptions& loss) {
                        const std::vector<int64_t>& dims = graph.values[size_t(b.value)].dims;
                        return !dims.empty() && dims[0] == 1;
                      });
-    // Of one row all numbers are that row's, however the network mixes rows.
+    // A batch of one row: all numbers are that row's, however the network mixes rows.
     if (rows.count == 0 && one)
       rows = {.count = 1, .outer = std::vector<int64_t>(graph.inputs.size(), 1), .outer_of_y = 1};
     const int64_t width = labels_are_classes(loss.kind) ? graph.values[size_t(y)].dims.back() : 1;

@@ -18,9 +18,6 @@ ValueId loss_output(const Graph& graph, const std::string& name);
 // The node that computes the value; null for inputs and constants.
 const Node* writer_of(const Graph& graph, ValueId id);
 
-// By node: whether `y` depends on it.
-std::vector<bool> nodes_before(const Graph& graph, ValueId y);
-
 // "scores, box"
 std::string output_names(const Graph& graph);
 

@@ -20,6 +20,7 @@
 #include "tools/differentiate/parameter_reads.h"
 #include "tools/differentiate/trained_channels.h"
 #include "tools/graph/operands.h"
+#include "tools/graph/row_places.h"
 #include "tools/policies/pattern.h"
 #include "tools/policies/policy_text.h"
 

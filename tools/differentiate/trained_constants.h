@@ -15,7 +15,7 @@ struct TrainedConstant {
   int64_t numbers = 0;
 };
 
-// Of a graph before make_parameters, in the order of its values. Throws as make_parameters does.
+// The constants that make_parameters would train, in the order of the graph's values. Throws as make_parameters does.
 std::vector<TrainedConstant> trained_constants(Graph graph, const TrainedParameters& options);
 
 // "trained: 6 constants, 99 numbers: a.weight, a.bias, .."; at most eight names.

@@ -38,10 +38,10 @@ class Follower {
 
   // False: `why` says which node mixes the rows. What no row of y depends on is not looked at.
   bool run(ValueId y, std::string& why) {
-    const std::vector<bool> needed = ancestors(y);
-    for (const Node& node : graph_.nodes) {
-      if (std::ranges::none_of(node.outputs, [&](ValueId id) { return id != kNone && needed[size_t(id)]; })) continue;
-      if (std::ranges::none_of(node.inputs, [&](ValueId id) { return placed(id); })) continue;
+    const std::vector<bool> before = nodes_before(graph_, y);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (!before[i] || std::ranges::none_of(node.inputs, [&](ValueId id) { return placed(id); })) continue;
       if (!step(node)) {
         why = node.name + " " + why_;
         return false;
@@ -57,16 +57,6 @@ class Follower {
   bool placed(ValueId id) const { return id != kNone && outer_[size_t(id)].has_value(); }
   int64_t inner(ValueId id) const { return product(dims(id), 0, dims(id).size()) / (*outer_[size_t(id)] * count_); }
   std::optional<RowAxis> axis_of(ValueId id) const { return row_axis(dims(id), outer(id), count_); }
-
-  std::vector<bool> ancestors(ValueId y) const {
-    std::vector<bool> needed(graph_.values.size());
-    needed[size_t(y)] = true;
-    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node)
-      if (std::ranges::any_of(node->outputs, [&](ValueId id) { return id != kNone && needed[size_t(id)]; }))
-        for (const ValueId id : node->inputs)
-          if (id != kNone) needed[size_t(id)] = true;
-    return needed;
-  }
 
   bool fail(const std::string& why) {
     why_ = why;
@@ -197,7 +187,7 @@ class Follower {
     return give(y, *all);
   }
 
-  // Of a [.., m, k] and b [.., k, n] the rows lie in the leading axes, in m or in n.
+  // The rows of a product of a [.., m, k] and b [.., k, n] lie in the leading axes, in m or in n.
   bool multiply(const Node& node, ValueId y) {
     const size_t rank = dims(y).size();
     std::optional<RowAxis> all;
@@ -256,6 +246,19 @@ bool may_have_rows(const Graph& graph, const Binding& input, size_t axis) {
 }
 
 }  // namespace
+
+std::vector<bool> nodes_before(const Graph& graph, ValueId y) {
+  std::vector<bool> needed(graph.values.size()), before(graph.nodes.size());
+  needed[size_t(y)] = true;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    before[i] = std::ranges::any_of(node.outputs, [&](ValueId id) { return id != kNone && needed[size_t(id)]; });
+    if (!before[i]) continue;
+    for (const ValueId id : node.inputs)
+      if (id != kNone) needed[size_t(id)] = true;
+  }
+  return before;
+}
 
 std::string rows_metadata(const std::string& input) { return "input." + input + ".rows"; }
 

@@ -1,4 +1,4 @@
-// Where the rows of a batch lie in the values of a graph, also where a network moves them off axis 0.
+// This file finds the rows of a batch in the values of a graph, also where a network moves them off axis 0.
 //
 // Element (o count + n) inner + i of a value, in row-major order, is of row n: 0 <= o < outer, 0 <= n < count. A
 // reshape keeps outer and inner, whatever axes it makes; a transpose changes them. mark_batched (batch.h) marks what a
@@ -13,6 +13,9 @@
 #include "tools/graph/graph.h"
 
 namespace nacre::tools {
+
+// By node: whether `y` depends on it.
+std::vector<bool> nodes_before(const Graph& graph, ValueId y);
 
 // The rows' axis of dims: dims[axis] = before count after.
 struct RowAxis {

@@ -135,7 +135,7 @@ constexpr OperatorImporter kNormImporters[] = {
 //
 //   y = scale (x - m) / sqrt(v + epsilon) + bias
 //   mean' = momentum mean + (1 - momentum) m     variance' = momentum variance + (1 - momentum) v
-// What tools/compile/compile.h says in any case.
+// The fact that compile.h prints in any case.
 void Import::note_batch_statistics() {
   graph_.log.push_back("training mode: " + source_->name +
                        " (BatchNormalization) normalises by the statistics of the batch that it runs on, as its file "

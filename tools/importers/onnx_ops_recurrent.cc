@@ -90,7 +90,7 @@ class Recurrent {
                         : std::vector<int64_t>{directions_, batch_, width_};
   }
 
-  // Those that are not used, too.
+  // Operands that are not used are checked too.
   void check_states() const {
     const bool lstm = cell_.op == Op::kLstm;
     for (const int input : {cell_.h0, lstm ? int(kC0) : cell_.h0})
