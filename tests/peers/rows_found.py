@@ -71,13 +71,10 @@ def case(run):
 def torch_case(name, module, shape, axis=0, exporter="legacy", dynamic=True, sequence=False, flat=False):
     torch.manual_seed(1)
     net = module()
-    for parameter, value in net.named_parameters():
+    for _, value in net.named_parameters():
         # no two begin with the same numbers: dynamo writes those as one constant (the claim literals_stay)
         with torch.no_grad():
             value.add_(torch.rand_like(value) * 0.1)
-        # of an LSTM's two biases nacre trains the sum (README, "What it does not do")
-        if "bias_hh" in parameter and isinstance(getattr(net, "recurrence", None), nn.LSTM):
-            value.requires_grad_(False)
     rng = np.random.default_rng(3)
     size = list(shape)
     size.insert(axis, ROWS)
