@@ -120,7 +120,10 @@ environments() { bash tools/peers.sh && bash tools/peers.sh tests/python/require
 tiers=native
 ! in_this_run stage/runnable_tiers || tiers=runnable
 ! $long || tiers=all
-build test --buildtype=release -Dtests=true -Dbench=true -Dwerror=true -Dx86_tiers=$tiers
+# The third that has the sanitizers runs all suites but that of the commands, which starts hundreds of programs, with them alone.
+suites=all
+[ -z "$third" ] || ! in_this_run stage/sanitizers || suites=commands
+build test --buildtype=release -Dtests=true -Dbench=true -Dwerror=true -Dx86_tiers=$tiers -Dsuites=$suites
 run "plain build" tests/run.sh build/test
 # Another call of tools/peers.sh waits for one that is at work.
 if $peers; then
@@ -132,7 +135,7 @@ sanitizers() {
   # With clang, because the fuzz targets need it: they share this build's libraries. Without benchmarks, whose times would
   # mean nothing, without optimisation but of the engine, and without the tiers, which are never sanitized. With --long all claims.
   CC=clang-19 CXX=clang++-19 build asan --buildtype=plain -Doptimization=0 -Dtests=true -Dfuzz=true -Dx86_tiers= -Db_sanitize=address,undefined -Db_lundef=false \
-    -Dcpp_args=-fsanitize=fuzzer-no-link -Dcpp_link_args=-fuse-ld=lld -Dclaims=$($long && echo all || echo engine)
+    -Dcpp_args=-fsanitize=fuzzer-no-link -Dcpp_link_args=-fuse-ld=lld $($long || echo -Dclaims=engine -Dsuites=without_commands)
   run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 NACRE_TEST_SECONDS="${NACRE_TEST_SECONDS:-7200}" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan
 }
 if ! $quick; then
