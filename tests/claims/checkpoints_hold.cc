@@ -1,9 +1,9 @@
 // Claim: whatever becomes of the files of a training's checkpoints, nothing is taken for another epoch or training than
 // is said.
 //
-//   damaged  each slot, of the training and of its best epoch: a bit flipped, cut, zeroed, emptied, removed, replaced by
-//            an older one, by one of the other folder or by one of another training: other options, another optimizer,
-//            the same options from another beginning, no training of nacre tune at all
+//   damaged  each slot, of the training and of its best epoch: a bit flipped, cut, zeroed, emptied, removed, replaced
+//            by an older one, by one of the other folder or by one of another training: other options, another
+//            optimizer, the same options from another beginning, no training of nacre tune at all
 //   kills    of a training that begins anew over another one, at its calls that change a file (tests/power_cut.c)
 //
 // After each: the same training goes on and ends with the bytes of one that was left alone, or is refused; what is
@@ -36,8 +36,8 @@ using Folder = std::map<std::string, Bytes>;  // by name: "best/slot0.checkpoint
 const std::vector<std::string> kSlots = {"slot0.checkpoint", "slot1.checkpoint", "best/slot0.checkpoint",
                                          "best/slot1.checkpoint"};
 
-// Whether a slot that is no longer whole shows that something was lost. A whole older one is what a copy of an earlier day
-// is: then the epoch is all that can be said.
+// Whether a slot that is no longer whole shows that something was lost. A whole older one is what a copy of
+// an earlier day is: then the epoch is all that can be said.
 enum class Loss { kShows, kIsOlder };
 
 struct Known {
@@ -130,8 +130,8 @@ std::string go_on(const Reference& of, const std::string& path, Tally& tally, co
 }
 
 // What nacre export would take: "training, epoch", "refused", or what is wrong.
-std::string load(const Reference& of, const std::string& path, bool best, Tally& tally, const std::string& expected = "",
-                 Loss loss = Loss::kShows) {
+std::string load(const Reference& of, const std::string& path, bool best, Tally& tally,
+                 const std::string& expected = "", Loss loss = Loss::kShows) {
   const LoadedModel model(of.model, "test", "");
   LoadedTrainer trainer(model);
   try {
@@ -324,9 +324,11 @@ int run() {
     return 1;
   }
   std::printf(
-      "CLAIM checkpoints_hold shown: %d files damaged, cut, emptied, swapped, older or foreign beside trainings whose best "
+      "CLAIM checkpoints_hold shown: %d files damaged, cut, emptied, swapped, older or foreign beside trainings whose "
+      "best "
       "is %s: %d go on to the same bytes, %d are refused, none is another epoch or training than is said, %d times a "
-      "sentence says which slot was not whole; %d checkpoints loaded are of the epoch that is said; %d kills of a training "
+      "sentence says which slot was not whole; %d checkpoints loaded are of the epoch that is said; %d kills of a "
+      "training "
       "that begins anew: %d leave the old one whole, %d the new one, %d none\n",
       tally.cases, bests.c_str(), tally.resumed, tally.refused, tally.said, tally.loads, tally.kills, tally.old,
       tally.begun, tally.none);

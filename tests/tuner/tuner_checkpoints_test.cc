@@ -1,5 +1,5 @@
-// What a training makes of checkpoints that were damaged, removed, or are of another training. The sweep of all of it is
-// tests/claims/checkpoints_hold.cc.
+// A training whose checkpoints were damaged or removed, or are of another training. tests/claims/checkpoints_hold.cc
+// tries all of them.
 #include <gtest/gtest.h>
 
 #include <filesystem>

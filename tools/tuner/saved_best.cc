@@ -52,8 +52,8 @@ std::optional<BestCheckpoint> find_best(const BestSearch& search) {
       found.warnings.push_back(std::move(text));
     return found;
   }
-  const std::string unrecorded =
-      fmt::format("{} holds no checkpoint that is recorded as epoch {} of this training", escaped(search.directory), epoch);
+  const std::string unrecorded = fmt::format("{} holds no checkpoint that is recorded as epoch {} of this training",
+                                             escaped(search.directory), epoch);
   if (found.saved.status.ok()) {
     BestCheckpoint older = {.saved = search.best.only(found.saved.other_slot()), .older = true};
     if (kin_of(older.saved, search.at) == Kin::kFits) {

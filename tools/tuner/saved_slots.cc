@@ -77,7 +77,8 @@ std::string SavedSlots::other_slot_text(const SavedCheckpoint& taken, bool* cont
   const bool empty = storage_.filled(storage_.context, slot * (storage_.bytes / 2)) == 0;
   if (empty && taken.report.generation == 1) return "";  // the second save was not yet
   if (empty) return fmt::format("{} is empty: {}", escaped(path(slot)), takes);
-  if (other.status.code == Code::kStorageFailed) return fmt::format("{} cannot be read: {}", escaped(path(slot)), takes);
+  if (other.status.code == Code::kStorageFailed)
+    return fmt::format("{} cannot be read: {}", escaped(path(slot)), takes);
   return fmt::format("{} is not whole, damaged or cut off while it was saved: {}", escaped(path(slot)), takes);
 }
 

@@ -49,8 +49,9 @@ SavedCheckpoint take_best(const Source& source, LoadedState& loaded) {
   const SavedCheckpoint training = newest_of(slots, files, source.directory);
   warn(loaded, slots, training);
   const std::optional<NotedPosition> at = noted_position(training.note);
-  if (!at) throw Error(kBadInput, source.directory, "does not say which epoch is its best: nacre tune did not save it",
-                       "leave out --best");
+  if (!at)
+    throw Error(kBadInput, source.directory, "does not say which epoch is its best: nacre tune did not save it",
+                "leave out --best");
   if (!best_epoch(at->position.epochs))
     throw Error(kBadInput, source.directory, "no epoch is over, and none is the best", "leave out --best");
   std::optional<BestCheckpoint> found =
