@@ -7,13 +7,19 @@ cd "$(dirname "$0")/../.."
 build=$1 passed=0 failed=0 skipped=0
 export NACRE_TOOL=$build/tools/nacre
 
-# count NAME COMMAND...: 77 is a test whose needs are not there.
+# count NAME COMMAND...: beside others, as many as there are processors; 77 is a test whose needs are not there.
+logs=build/peers-logs names=()
+rm -rf "$logs"
+mkdir -p "$logs"
+set -m  # each in a group of its own, which Ctrl-C ends as a whole
+trap 'for group in $(jobs -p); do kill -- "-$group" 2>/dev/null; done' EXIT
 count() {
-  local name=$1 status=0
+  local name=$1
   shift
   in_this_run "peers/$name" || return 0
-  "$@" || status=$?
-  case $status in 0) passed=$((passed + 1)) ;; 77) skipped=$((skipped + 1)) ;; *) failed=$((failed + 1)) ;; esac
+  names+=("$name")
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+  { status=0; "$@" >"$logs/$name.log" 2>&1 || status=$?; echo "$status" >"$logs/$name.status"; } &
 }
 # compare NAME PROGRAM...: tests/peers/NAME.py. Its numbers change only with what it reads.
 compare() {
@@ -26,7 +32,15 @@ compare digits "$build/tools/nacre" "$build/tools/digits"
 for name in onnxruntime_parity random_networks half_networks folded_networks operators ml_operators; do compare $name "$build/tools/nacre"; done
 compare formats "$build/tests/formats_dump"
 count cases "$NACRE_PEERS_PYTHON" tests/peers/cases.py "$build/tools/nacre"
-for name in python_parity federated; do count $name tests/claims/$name.sh "$build"; done
+wait
+count python_parity tests/claims/python_parity.sh "$build"  # alone: it builds in the build
+wait
+count federated tests/claims/federated.sh "$build"
 for name in docs_site report_in_browser; do count $name bash tests/claims/$name.sh; done
+wait
+for name in "${names[@]}"; do
+  cat "$logs/$name.log"
+  case $(cat "$logs/$name.status") in 0) passed=$((passed + 1)) ;; 77) skipped=$((skipped + 1)) ;; *) failed=$((failed + 1)) ;; esac
+done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
