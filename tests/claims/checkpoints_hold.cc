@@ -129,7 +129,7 @@ std::string go_on(const Reference& of, const std::string& path, Tally& tally, co
   return "";
 }
 
-// What nacre export would take: "training, epoch", "refused", or what is wrong.
+// Names the checkpoint that nacre export would take: "training, epoch", "refused", or the mistake.
 std::string load(const Reference& of, const std::string& path, bool best, Tally& tally,
                  const std::string& expected = "", Loss loss = Loss::kShows) {
   const LoadedModel model(of.model, "test", "");

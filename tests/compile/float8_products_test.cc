@@ -21,7 +21,7 @@ using test::residual;
 
 constexpr const char* kPolicies[] = {"float8_from_float32", "float8/16_from_float32;update_order=transformer_engine",
                                      "float8/16_from_mixed_bfloat16", "float8/16_from_mixed_float16"};
-// With sanitizers the first of them.
+// Sanitizers take the first of them.
 std::span<const char* const> policies() { return std::span(kPolicies).first(test::sanitized() ? 1 : 4); }
 
 TrainingModel compiled_for(const Graph& graph, const std::string& policy, const char* target) {

@@ -89,7 +89,7 @@ inline std::string refusal(const OnnxBuilder& builder) {
 }
 
 // Flips bits of every byte: each file is imported, or refused with a reason.
-// With sanitizers every third byte: fuzz_onnx changes the others.
+// Sanitizers take every third byte: fuzz_onnx changes the others.
 inline void flip_every_byte(const OnnxBuilder& builder, const ImportOptions& options = {}) {
   const std::vector<uint8_t> file = builder.finish();
   for (size_t i = 0; i < file.size(); i += nacre::test::sanitized() ? 3 : 1)

@@ -26,7 +26,7 @@ class FileStorage {
 
   nacre::Storage storage(const Model& model) { return files_.storage(model); }
 
-  // As of CheckpointFiles: what is there counts no more (throws Error); whether it is still there; what was found.
+  // CheckpointFiles says what each does; begin_anew() throws Error where that gives false.
   void begin_anew();
   bool there() { return files_.there(); }
   bool unsaved() const { return files_.unsaved(); }

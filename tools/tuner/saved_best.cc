@@ -13,7 +13,7 @@ bool ends_with_best(const std::vector<EpochRecord>& epochs) {
 
 enum class Kin { kNone, kFits, kAhead };
 
-// What a checkpoint is to the training that stands at `at`.
+// The kinship of a checkpoint with the training that stands at `at`.
 Kin kin_of(const SavedCheckpoint& saved, const NotedPosition& at) {
   if (!saved.status.ok()) return Kin::kNone;
   const std::optional<NotedPosition> noted = noted_position(saved.note);

@@ -19,7 +19,7 @@ struct BestCheckpoint {
   std::vector<std::string> warnings = {};  // sentences
 };
 
-// What to look in, and for.
+// The slots that are searched, and the training whose best epoch they shall hold.
 struct BestSearch {
   const SavedSlots& best;
   const SavedSlots& training;

@@ -49,7 +49,7 @@ bool Tuner::checkpoint_there() const {
   return files_ && files_->there() && (!best_files_ || best_.empty() || best_files_->there());
 }
 
-// What the checkpoint holds, unless there is none. Slots that are empty though a training saved to them are a loss.
+// Gives the checkpoint, or false where there is none. Slots that are empty though a training saved to them are a loss.
 bool Tuner::load(SavedCheckpoint* saved) {
   const SavedSlots slots(*files_, settings_.checkpoint, model(), owner_.state());
   *saved = slots.newest();
