@@ -69,6 +69,14 @@ TEST_F(inspect, json_has_every_step_with_named_attributes_and_operands) {
   EXPECT_EQ((*conv)["operands"].back()["role"], "out");
 }
 
+TEST_F(inspect, json_goes_with_steps_which_it_has_in_any_case) {
+  const ToolRun with = run_tool({"inspect", digits_, "--json", "--steps"}),
+                without = run_tool({"inspect", digits_, "--json"});
+  ASSERT_EQ(with.exit_code, 0) << with.err;
+  EXPECT_EQ(with.out, without.out);
+  EXPECT_GT(Json::parse(with.out)["programs"][0]["steps"].size(), 3u);
+}
+
 TEST_F(inspect, arena_tensors_lie_within_the_arena_for_as_long_as_they_live) {
   const Json program = json(digits_)["programs"][0];
   for (const Json& tensor : program["tensors"]) {

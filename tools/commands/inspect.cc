@@ -27,8 +27,9 @@ void print_model(const LoadedModel& model) {
   print(fmt::format("file    {} bytes, of it weights {}\n", grouped(model.model().bytes().size()),
                     grouped(model.weight_bytes())));
   const std::vector<GoldenView> golden = model.golden();
-  print(golden.empty() ? "golden  none stored\n"
-                       : fmt::format("golden  {} pairs of inputs and outputs: see nacre check\n", golden.size()));
+  print(golden.empty()
+            ? "golden  none stored\n"
+            : fmt::format("golden  {} of inputs and outputs: see nacre check\n", counted(golden.size(), "pair")));
   for (const auto& [key, value] : model.metadata())
     if (!value.empty()) print(fmt::format("meta    {}: {}\n", key, value));
 }
