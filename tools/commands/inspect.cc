@@ -69,6 +69,8 @@ void write_pictures(const InspectOptions& options, const LoadedModel& model, con
 void inspect(const InspectOptions& options) {
   if (is_network(options.model)) return inspect_network(options);
   const LoadedModel model(options.model);
+  // A file whose weights were damaged is a damaged file; numbers that are not finite are for nacre check to judge.
+  if (const Status weights = model.model().check_weights(); weights.code == Code::kSegmentCrc) model.require(weights);
   const std::string kernels = kernel_target(model, options.target);
   write_pictures(options, model, kernels);
   const GpuArchitecture* const gpu = find_gpu_architecture(options.target);
