@@ -70,15 +70,29 @@ script() {
   local status=0
   in_this_run "firmware/$1" || return 0
   "tests/claims/$1.sh" || status=$?
-  case $status in 0) passed=$((passed + 1)) ;; 77) skipped=$((skipped + 1)) ;; *) failed=$((failed + 1)); echo "$1.sh ended with code $status" ;; esac
+  counted "$1" "$status"
 }
-script static_image
-script targets
-script cortex_m_instructions
-script patched_image
-script firmware_power_cuts
-script quantized_training
-script micro_speech_stream
+counted() {
+  case $2 in 0) passed=$((passed + 1)) ;; 77) skipped=$((skipped + 1)) ;; *) failed=$((failed + 1)); echo "$1.sh ended with code $2" ;; esac
+}
+# Those that build images of their own run one after the other beside what follows: an emulated processor has one thread.
+beside=(static_image targets cortex_m_instructions patched_image firmware_power_cuts quantized_training micro_speech_stream)
+for name in "${beside[@]}"; do rm -f "$work/$name.log" "$work/$name.status"; done
+set -m  # a group of its own, which Ctrl-C ends as a whole
+for name in "${beside[@]}"; do
+  ! in_this_run "firmware/$name" || { status=0; "tests/claims/$name.sh" >"$work/$name.log" 2>&1 || status=$?; echo "$status" >"$work/$name.status"; }
+done &
+beside_group=$!
+set +m
+trap 'kill -- "-$beside_group" 2>/dev/null || true' EXIT
+# Waits for them, shows what they said, and counts them.
+show_beside() {
+  wait "$beside_group" || true
+  local name
+  for name in "${beside[@]}"; do
+    [ ! -f "$work/$name.log" ] || { cat "$work/$name.log"; counted "$name" "$(cat "$work/$name.status" || echo 1)"; }
+  done
+}
 
 # ---- no_silent_fallback, in the image ----
 # Integer policies equal the PC to the bit. Of the others a libm's exp and the rounding of -Os may differ in last bits:
@@ -286,6 +300,7 @@ if [ ! -d "$shared/models/mlperf_tiny" ]; then
   cat "$work/digits.txt"
   if in_this_run firmware/policies_in_the_image; then policies_in_the_image; fi
   if in_this_run firmware/fine_tuning; then fine_tuning; fi
+  show_beside
   script integrations
   echo "$passed passed, $failed failed, 2 skipped"
   exit "$((failed > 0))"
@@ -383,6 +398,7 @@ if in_this_run firmware/firmware_matches_host; then matches_host; fi
 image "$work/kws_ref_model.nacre" -Dsentences=false -Doptimization=s
 if in_this_run firmware/policies_in_the_image; then policies_in_the_image; fi
 if in_this_run firmware/fine_tuning; then fine_tuning; fi
+show_beside
 script integrations
 script firmware_gates
 

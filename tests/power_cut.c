@@ -84,6 +84,12 @@ int fsync(int file) {
   return real(file);
 }
 
+int unlinkat(int folder, const char* name, int flags) {
+  int (*const real)(int, const char*, int) = next("unlinkat");
+  end(cut_file(folder));
+  return real(folder, name, flags);
+}
+
 int rename(const char* from, const char* to) {
   int (*const real)(const char*, const char*) = next("rename");
   end(cut(to));

@@ -18,7 +18,7 @@ packages_of() {
     firmware) echo gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm \
                    gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc clang-19 cmake make ;;
     arm) echo g++-aarch64-linux-gnu g++-arm-linux-gnueabihf qemu-user ;;
-    fuzz) echo clang-19 libclang-rt-19-dev ;;
+    fuzz) echo clang-19 libclang-rt-19-dev lld ;;
     xnnpack) echo libxnnpack-dev libpthreadpool-dev ;;
     gemm_peers) echo libdnnl-dev libxnnpack-dev libpthreadpool-dev ;;
     mpi) echo openmpi-bin libopenmpi-dev ;;

@@ -35,6 +35,7 @@ export NACRE_THIRD=$third
 [ -z "$third" ] || export NACRE_STORED=${NACRE_STORED-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/nacre/results}
 # A compiler cache, where there is one, serves clones in other folders too: paths are taken from the clone, headers may be precompiled.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+mkdir -p build
 rm -f build/asked.txt build/left_out.txt
 groups=(build tools tests mpi)
 $quick || groups+=(firmware arm fuzz)
@@ -98,44 +99,53 @@ show_aside() {
   counted "$1" "$status" "$taken"
 }
 
+# beside COMMAND...: in the background, in a group of its own, which Ctrl-C ends as a whole.
+started_beside=()
+beside() {
+  set -m
+  "$@" &
+  set +m
+  started_beside+=($!)
+}
+trap 'for group in "${started_beside[@]}"; do kill -- "-$group" 2>/dev/null || true; done' EXIT
 # part STAGE COMMAND...: the command, where this run has the stage.
 part() { ! in_this_run "stage/$1" || "${@:2}"; }
 firmware_sources=(engine ports schema meson.build meson_options.txt tests tools/samples build/test/tools/nacre)
 
 started=$SECONDS
-python=
-! $peers || python=$(bash tools/peers.sh)
-export NACRE_PEERS_PYTHON=$python
-build test --buildtype=release -Dtests=true -Dbench=true -Dwerror=true -Dx86_tiers=$($long && echo all || echo runnable)
+# Python's environments are made beside the build: they wait for the network.
+environments() { bash tools/peers.sh && bash tools/peers.sh tests/python/requirements.txt python; }
+! $peers || beside environments >build/environments.out 2>build/environments.log
+# Which tiers of fast kernels this run has: the best one of this machine, all that it can run, or with --long all.
+tiers=native
+! in_this_run stage/runnable_tiers || tiers=runnable
+! $long || tiers=all
+# The third that has the sanitizers runs all suites but that of the commands, which starts hundreds of programs, with them alone.
+suites=all
+[ -z "$third" ] || ! in_this_run stage/sanitizers || suites=commands
+build test --buildtype=release -Dtests=true -Dbench=true -Dwerror=true -Dx86_tiers=$tiers -Dsuites=$suites
 run "plain build" tests/run.sh build/test
-! $peers || run "peers" tests/peers/run.sh build/test
+# Another call of tools/peers.sh waits for one that is at work.
+if $peers; then
+  NACRE_PEERS_PYTHON=$(bash tools/peers.sh)
+  export NACRE_PEERS_PYTHON
+  run "peers" tests/peers/run.sh build/test
+fi
 sanitizers() {
   # With clang, because the fuzz targets need it: they share this build's libraries. Without benchmarks, whose times would
-  # mean nothing, without optimisation but of the engine, and without the tiers, which are never sanitized. Of the claims
-  # those that run the engine on its own models, hostile ones and files, and of the suites all but that of the commands,
-  # which starts hundreds of programs; with --long all.
+  # mean nothing, without optimisation but of the engine, and without the tiers, which are never sanitized. With --long all claims.
   CC=clang-19 CXX=clang++-19 build asan --buildtype=plain -Doptimization=0 -Dtests=true -Dfuzz=true -Dx86_tiers= -Db_sanitize=address,undefined -Db_lundef=false \
-    -Dcpp_args=-fsanitize=fuzzer-no-link
-  local claims='exact_memory|fake_port|forged_checkpoints|golden_policies|hostile_bytes|no_heap|op_table|packed_weights'
-  claims+='|step_is_a_transaction|training_no_heap|workers_identical'
-  if $long; then cat build/asan/tests/programs.txt
-  else grep -E "^[a-z]+ unit |^claims ($claims) " build/asan/tests/programs.txt | grep -v '^commands '; fi >build/asan/chosen.txt
-  run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 NACRE_TEST_PROGRAMS="$PWD/build/asan/chosen.txt" NACRE_TEST_SECONDS="${NACRE_TEST_SECONDS:-7200}" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan
+    -Dcpp_args=-fsanitize=fuzzer-no-link -Dcpp_link_args=-fuse-ld=lld $($long || echo -Dclaims=engine -Dsuites=without_commands)
+  run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 NACRE_TEST_SECONDS="${NACRE_TEST_SECONDS:-7200}" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan
 }
 if ! $quick; then
   part sanitizers sanitizers
-  # Images run on one processor: what else is emulated goes beside them.
-  set -m  # a group of its own, which Ctrl-C ends as a whole
-  {
-    part other_tiers aside "other tiers" tests/stored.sh other_tiers engine ports schema meson.build meson_options.txt tests/other_tiers.sh -- tests/other_tiers.sh build/test
-    part arm aside "arm" tests/stored.sh arm "${firmware_sources[@]}" -- tests/arm.sh
-    part emulated_x86 aside "emulated x86" tests/stored.sh emulated_x86 "${firmware_sources[@]}" -- tests/emulated_x86.sh build/test
-  } &
-  beside=$!
-  set +m
-  trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
+  # An emulated processor has one thread: what is emulated goes beside the images.
+  part other_tiers beside aside "other tiers" tests/stored.sh other_tiers engine ports schema meson.build meson_options.txt tests/other_tiers.sh -- tests/other_tiers.sh build/test
+  part arm beside aside "arm" tests/stored.sh arm "${firmware_sources[@]}" -- tests/arm.sh
+  part emulated_x86 beside aside "emulated x86" tests/stored.sh emulated_x86 "${firmware_sources[@]}" -- tests/emulated_x86.sh build/test
   run "firmware" tests/stored.sh "firmware_${third:-all}" "${firmware_sources[@]}" -- tests/firmware.sh
-  wait "$beside" || true
+  wait || true
   for name in other_tiers arm emulated_x86; do part "$name" show_aside "${name//_/ }"; done
   part fuzzers run "fuzzers" tests/fuzz/run.sh build/asan
 fi

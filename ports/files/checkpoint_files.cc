@@ -15,6 +15,7 @@ namespace nacre {
 namespace {
 
 constexpr uint64_t kLeastPlausible = uint64_t{16} << 20;
+constexpr const char* kUnsaved = "unsaved";
 
 const char* kind(mode_t mode) {
   if (S_ISDIR(mode)) return "is a directory";
@@ -31,7 +32,7 @@ bool CheckpointFiles::refuse(const std::string& place, const std::string& fact, 
 
 bool CheckpointFiles::open(const std::string& directory, Use use) {
   close();
-  saved_ = heads_ = false;
+  saved_ = heads_ = unsaved_ = false;
   if (open_all(directory, use)) return true;
   close();
   return false;
@@ -41,10 +42,26 @@ bool CheckpointFiles::open_all(const std::string& directory, Use use) {
   const bool saves = use == Use::kSave;
   directory_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory_ < 0 && saves) return refuse(directory, std::strerror(errno), "name a directory for checkpoints");
+  // Not every file system locks directories; the slots are locked too.
+  if (directory_ >= 0 && !lock(directory_, use) && errno == EWOULDBLOCK)
+    return refuse(directory, std::strerror(errno),
+                  "another process trains with these checkpoints: end it, or name another directory");
+  mark_ = directory + "/" + kUnsaved;
+  bool none = true;
+  struct stat now;
   for (int i = 0; i < 2; ++i) {
     paths_[i] = directory + "/slot" + std::to_string(i) + ".checkpoint";
-    if (!open_slot(i, use)) return false;
+    none = none && stat(paths_[i].c_str(), &now) != 0 && errno == ENOENT;
   }
+  unsaved_ = directory_ >= 0 && fstatat(directory_, kUnsaved, &now, AT_SYMLINK_NOFOLLOW) == 0;
+  if (unsaved_ && !saves) {
+    problem_ = {directory, "holds no checkpoint: a training began there and has saved nothing yet",
+                "give the command that trains again, or name another directory", true};
+    return false;
+  }
+  if (saves && none && !unsaved_ && !mark_unsaved()) return false;
+  for (int i = 0; i < 2; ++i)
+    if (!open_slot(i, use)) return false;
   if (files_[0] < 0 && files_[1] < 0) {
     problem_ = {directory, "is no directory with checkpoints", "name one that --checkpoint made", true};
     return false;
@@ -54,13 +71,48 @@ bool CheckpointFiles::open_all(const std::string& directory, Use use) {
       first.st_dev == second.st_dev && first.st_ino == second.st_ino)
     return refuse(paths_[1], "is slot0.checkpoint itself", "name another directory, or remove it");
   for (const int file : files_)
-    if (file >= 0 && flock(file, (saves ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0)
+    if (file >= 0 && !lock(file, use))
       return refuse(directory, std::strerror(errno),
                     "another process trains with these checkpoints: end it, or name another directory");
   for (int i = 0; saves && i < 2; ++i)
     if (!require_own(i)) return false;
   if (saves && fsync(directory_) != 0)
     return refuse(directory, std::strerror(errno), "the directory must be on a disk that can be synced");
+  return !unsaved_ || void_slots();
+}
+
+bool CheckpointFiles::lock(int file, Use use) {
+  return flock(file, (use == Use::kSave ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0;
+}
+
+// Without content: a full disk has room for it.
+bool CheckpointFiles::mark_unsaved() {
+  const int file = openat(directory_, kUnsaved, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  const bool written = file >= 0 && fsync(file) == 0 && fsync(directory_) == 0;
+  const int why = errno;
+  if (file >= 0) ::close(file);
+  if (!written) return refuse(mark_, std::strerror(why), "the directory must be writable");
+  unsaved_ = true;
+  return true;
+}
+
+bool CheckpointFiles::void_slots() {
+  for (uint32_t i = 0; i < 2; ++i)
+    if (ftruncate(files_[i], 0) != 0 || fsync(files_[i]) != 0) return fail(i, "cannot be cut to length");
+  return true;
+}
+
+bool CheckpointFiles::begin_anew() {
+  heads_ = false;
+  return there() && (unsaved_ || mark_unsaved()) && void_slots();
+}
+
+// With a whole checkpoint in a slot, and not before.
+bool CheckpointFiles::count_from_now() {
+  if (unlinkat(directory_, kUnsaved, 0) != 0 && errno != ENOENT)
+    return refuse(mark_, std::string("cannot be removed: ") + std::strerror(errno), "");
+  if (fsync(directory_) != 0) return refuse(mark_, std::string("cannot be synced: ") + std::strerror(errno), "");
+  unsaved_ = false;
   return true;
 }
 
@@ -86,19 +138,39 @@ bool CheckpointFiles::open_slot(int slot, Use use) {
 
 // A process that saved nothing may have removed its slots after they were opened here.
 bool CheckpointFiles::require_own(int slot) {
-  struct stat opened, named;
-  const bool both = fstat(files_[slot], &opened) == 0 && stat(paths_[slot].c_str(), &named) == 0;
-  if (both && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return true;
+  if (is_own(slot)) return true;
   return refuse(paths_[slot], "was replaced while it was opened",
                 "try again when no other process trains with these checkpoints");
 }
 
+bool CheckpointFiles::is_own(int slot) const {
+  struct stat opened, named;
+  const bool both = fstat(files_[slot], &opened) == 0 && stat(paths_[slot].c_str(), &named) == 0;
+  return both && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+bool CheckpointFiles::there() {
+  for (int slot = 0; slot < 2; ++slot) {
+    if (is_own(slot)) continue;
+    struct stat now;
+    const bool other = stat(paths_[slot].c_str(), &now) == 0;
+    problem_ = {paths_[slot],
+                other ? "is another file now: the directory or the file was replaced while it was in use"
+                      : "is no longer there: the directory or the file was removed or renamed while it was in use",
+                "leave the directory in its place while it is saved to", false, true};
+    return false;
+  }
+  return true;
+}
+
 void CheckpointFiles::close() {
+  const bool removes = made() && !saved_;
   for (int i = 0; i < 2; ++i) {
     // else another process saves there
-    if (made_[i] && !saved_ && flock(files_[i], LOCK_EX | LOCK_NB) == 0) unlink(paths_[i].c_str());
+    if (made_[i] && !saved_ && lock(files_[i], Use::kSave) && is_own(i)) unlink(paths_[i].c_str());
     made_[i] = false;
   }
+  if (removes && unsaved_) unlinkat(directory_, kUnsaved, 0);
   for (int* file : {&files_[0], &files_[1], &directory_}) {
     if (*file >= 0) ::close(*file);
     *file = -1;
@@ -172,6 +244,7 @@ bool CheckpointFiles::write_at(uint32_t slot, uint64_t offset, std::span<const s
 bool CheckpointFiles::erase(uint64_t offset) {
   const auto slot = uint32_t(offset / kSlotBytes);
   offset %= kSlotBytes;
+  if (offset == 0 && !there()) return false;
   struct stat now;
   if (fstat(files_[slot], &now) != 0) return fail(slot, "cannot be read");
   if (uint64_t(now.st_size) <= offset) return true;
@@ -192,6 +265,7 @@ bool CheckpointFiles::flush() {
   for (uint32_t slot = 0; slot < 2; ++slot)
     if (fsync(files_[slot]) != 0) return fail(slot, "cannot be synced");
   if (!heads_) return true;
+  if (!there() || (unsaved_ && !count_from_now())) return false;
   saved_ = true;
   return true;
 }

@@ -9,6 +9,11 @@
 // which nothing was saved are removed again. A slot is as long as it needs to be. What flush() has returned for
 // survives a loss of power: files and directory are synced. Two processes must not save to one directory: the second is
 // refused, and so is one that reads meanwhile. Failures inside a save are Status; problem() says more.
+//
+// A directory whose slots were made, or which was begun anew, has a file `unsaved` until the first checkpoint in it is
+// whole: until then nothing else in it counts. So one call makes all that was there void, and a cut of power leaves
+// either the old checkpoints or none. A save that ends well has found its files under their names: a directory that
+// was removed, renamed or replaced meanwhile fails it.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +29,7 @@ class CheckpointFiles {
   struct Problem {
     std::string place, fact, remedy;  // "run/slot0.checkpoint", "is a pipe", "name another directory, or remove it"
     bool no_checkpoints = false;      // to load from: there are none
+    bool gone = false;                // the directory or a slot was removed, renamed or replaced since open()
     std::string sentence() const { return place + ": " + fact + (remedy.empty() ? "" : ": " + remedy); }
   };
 
@@ -39,8 +45,16 @@ class CheckpointFiles {
   // no more is read than twice what a checkpoint of this model takes, or 16 MiB.
   Storage storage(const Model& model);
 
+  // Nothing that is there counts any more. False: problem() says why, and everything counts as before.
+  bool begin_anew();
+
+  // Whether the slots are still the files of their names; false: problem() says so.
+  bool there();
+
   const Problem& problem() const { return problem_; }  // the last one
   bool saved() const { return saved_; }                // a whole checkpoint since open()
+  bool unsaved() const { return unsaved_; }            // to save to: no checkpoint was ever whole, or it was begun anew
+  bool made() const { return made_[0] && made_[1]; }   // to save to: no slot was there before
 
  private:
   static constexpr uint64_t kSlotBytes = uint64_t{1} << 40;  // more than any state: a slot's place in the storage
@@ -48,7 +62,12 @@ class CheckpointFiles {
 
   bool open_all(const std::string& directory, Use use);
   bool open_slot(int slot, Use use);
+  bool lock(int file, Use use);
   bool require_own(int slot);
+  bool is_own(int slot) const;
+  bool mark_unsaved();
+  bool void_slots();
+  bool count_from_now();
   bool read(uint64_t offset, std::span<std::byte> to);
   bool program(uint64_t offset, std::span<const std::byte> from);
   bool erase(uint64_t offset);
@@ -58,11 +77,11 @@ class CheckpointFiles {
   bool fail(uint32_t slot, const char* what);
   bool refuse(const std::string& place, const std::string& fact, const std::string& remedy);
 
-  std::string paths_[2];
+  std::string paths_[2], mark_;
   int files_[2] = {-1, -1};  // -1: to read from, and not there
   bool made_[2] = {};        // by this object
   bool heads_ = false;       // a header was programmed: with the next flush() a checkpoint is there
-  bool saved_ = false;
+  bool saved_ = false, unsaved_ = false;
   int directory_ = -1;
   uint64_t plausible_bytes_ = 0;  // of a slot, whatever room it takes
   Problem problem_;

@@ -81,8 +81,12 @@ def run(
         if bar:
             bar.clear()
     for note in notes:
-        warnings.warn(folder.without(note), Warning, stacklevel=_caller_level())
+        warn(folder.without(note))
     return folder.without(printed)
+
+
+def warn(sentence: str) -> None:
+    warnings.warn(sentence, Warning, stacklevel=_caller_level())
 
 
 def run_json(

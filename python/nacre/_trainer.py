@@ -222,13 +222,18 @@ class Trainer:
             self._native.save(_checked.path(directory))
 
     def load(self, directory: str | os.PathLike[str], *, any_training: bool = False) -> dict[str, Any]:
-        """The newest checkpoint there, also of `nacre tune`: {"taken": tensors that have its values, "kept": others}.
+        """The newest checkpoint there, also of `nacre tune`: {"taken": tensors that have its values, "kept": others,
+        "file": its slot, "where": "epoch 3" of nacre tune, else "", "warnings": sentences}. A slot that is not whole is
+        warned of: then the other one, which may be the older, is what is loaded.
 
         any_training: of another training too, what matches in name, type and size. Raises nacre.Error where there is none
         or it is another training's: then nothing changes.
         """
         with self._calls:
-            return self._native.load(_checked.path(directory), bool(any_training))
+            loaded: dict[str, Any] = self._native.load(_checked.path(directory), bool(any_training))
+        for sentence in loaded["warnings"]:
+            _commands.warn(sentence)
+        return loaded
 
     def export(self, **options: Unpack[ExportOptions]) -> Model:
         """What has been learned as a model that infers, as `nacre export` writes it.

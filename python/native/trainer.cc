@@ -165,8 +165,15 @@ Array state_tensor(nb::handle_t<TrainerHandle> handle, uint32_t tensor) {
 std::string path_of(const nb::bytes& path) { return {path.c_str(), path.size()}; }
 
 nb::dict load(TrainerHandle& self, const nb::bytes& directory, bool any_training) {
-  const Checkpoint::Report report = tools::load_state(self.owner, path_of(directory), any_training);
+  const tools::LoadedState loaded =
+      tools::load_state(self.owner, path_of(directory), {.any_training = any_training});
+  const Checkpoint::Report& report = loaded.report;
+  nb::list warnings;
+  for (const std::string& warning : loaded.warnings) warnings.append(text_of(warning));
   nb::dict made;
+  made["file"] = text_of(loaded.file);
+  made["where"] = text_of(loaded.where);
+  made["warnings"] = warnings;
   made["taken"] = report.taken;
   made["kept"] = report.kept;
   made["same_model"] = report.same_model;

@@ -86,7 +86,7 @@ TEST(fit_weights, gptq_of_more_terms_than_a_chunk_is_obq_too) {
   for (const int block : {32, 100, 128, 150, 300})
     for (const bool order : {false, true}) {
       if (nacre::test::sanitized() && (block != 128 || order)) continue;
-      const NaiveLayer layer = random_fit_layer(random, 300, 1, 400, true);
+      const NaiveLayer layer = random_fit_layer(random, nacre::test::sanitized() ? 150 : 300, 1, 400, true);
       const Fit fit = gptq_fit(problem_of(layer, moments_of(layer), block, 4), order);
       const NaiveCodes naive = naive_gptq(layer, block, 4, order);
       EXPECT_TRUE(equal_numbers(fit.codes.codes, naive.codes)) << block << ' ' << order;

@@ -36,9 +36,9 @@ def main() -> None:
             page.goto(address + path.relative_to(site).as_posix(), wait_until="load")
         page.goto(address + "index.html")
         found = page.locator("a.md-search-result__link")
-        for _ in range(30):  # words that are typed before the page's script listens are lost
+        for _ in range(30):  # keys that are pressed before the page's script listens are lost
             page.locator("input.md-search__input").fill("")
-            page.locator("input.md-search__input").fill("Trainer")
+            page.locator("input.md-search__input").press_sequentially("Trainer")
             try:
                 found.first.wait_for(timeout=4000)
                 break

@@ -154,7 +154,7 @@ bool parse(int count, char** arguments, Options* o) {
 
 // How many mutants of a network are a sample: some 20 s each with the reference kernels. Under sanitizers, where they
 // take ten times as long, every tenth of them, and of the small files a sample too: the plain build tries them all.
-constexpr uint64_t kSanitizedShare = 10, kSanitizedTries = 2000;
+constexpr uint64_t kSanitizedShare = 20, kSanitizedTries = 1000;
 constexpr struct {
   const char* network;
   uint64_t tries;

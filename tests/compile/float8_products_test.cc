@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "tests/differentiate/quantized_training.h"
 #include "tests/differentiate/small_networks.h"
 #include "tests/run/on_device.h"
+#include "tests/sanitized.h"
 #include "tools/compile/training.h"
 
 namespace nacre::tools {
@@ -19,6 +21,8 @@ using test::residual;
 
 constexpr const char* kPolicies[] = {"float8_from_float32", "float8/16_from_float32;update_order=transformer_engine",
                                      "float8/16_from_mixed_bfloat16", "float8/16_from_mixed_float16"};
+// With sanitizers the first of them.
+std::span<const char* const> policies() { return std::span(kPolicies).first(test::sanitized() ? 1 : 4); }
 
 TrainingModel compiled_for(const Graph& graph, const std::string& policy, const char* target) {
   TrainingOptions training;
@@ -36,7 +40,7 @@ int count_of(const Graph& graph, Op op, ElementType first = ElementType::kNone) 
 }
 
 TEST(float8_products, the_three_products_of_a_layer_are_of_codes) {
-  for (const char* policy : kPolicies) {
+  for (const char* policy : policies()) {
     const TrainingModel made = compiled_for(perceptron(4), policy, "cuda/sm90");
     const Graph& graph = made.gradients;
     EXPECT_EQ(count_of(graph, Op::kDense, ElementType::kFloat8E4M3), 2) << policy;
@@ -69,7 +73,7 @@ TEST(float8_products, what_has_no_codes_of_one_scale_is_left) {
 
 // Nothing before the first one. What only the products read of the values is gone.
 TEST(float8_products, the_three_products_of_every_convolution_are_of_codes) {
-  for (const char* policy : kPolicies)
+  for (const char* policy : policies())
     for (const auto& [network, convs] : {std::pair(residual(4), 5), std::pair(convolutional(4), 2)}) {
       const Graph graph = compiled_for(network, policy, "cuda/sm90").gradients;
       EXPECT_EQ(count_of(graph, Op::kConv2d), convs) << policy;
@@ -126,7 +130,7 @@ struct Trained {
 // In float32 the losses of products of values, but for roundings; in 16 bits but for those of the values. A code that a
 // rounding changes is another by a sixteenth.
 TEST(float8_products, learn_what_products_of_the_values_learn) {
-  for (const char* policy : kPolicies)
+  for (const char* policy : policies())
     for (const Graph& network : {perceptron(16), residual(8)}) {
       Trained codes, values;
       codes.bind(compiled_for(network, policy, "cuda/sm90").bytes, nullptr, nullptr);
@@ -169,14 +173,14 @@ void compare_with_the_host(const Graph& network, const char* policy, bool produc
 // needed turned in each step, and dy of both where there are 16 rows; x has features that it must be padded for. With
 // 16-bit values the transpose of w has its memory later, so that it stays a step.
 TEST(float8_products, are_the_librarys_on_a_gpu_and_give_the_hosts_bytes) {
-  for (const char* policy : kPolicies)
+  for (const char* policy : policies())
     for (const bool products : {false, true})
       compare_with_the_host(perceptron(16), policy, products, 5,
                             (products ? 3 * 2 : 0) + (std::string(policy).find("mixed") == std::string::npos ? 4 : 0));
 }
 
 TEST(float8_products, of_convolutions_are_the_librarys_on_a_gpu_and_give_the_hosts_bytes) {
-  for (const char* policy : kPolicies)
+  for (const char* policy : policies())
     for (const bool products : {false, true})
       compare_with_the_host(residual(6), policy, products, 14 + 3, products ? 4 * 4 : 0);
 }

@@ -13,6 +13,7 @@
 #include "tests/differentiate/code_trainer.h"
 #include "tests/differentiate/small_networks.h"
 #include "tests/project_path.h"
+#include "tests/sanitized.h"
 #include "tools/base/error.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/compile/export.h"
@@ -129,7 +130,7 @@ TEST(trained_codes, of_networks_from_files) {
        {std::tuple("kws_ref_model.tflite", Loss::kSoftmaxCrossEntropy, 0.01f),
         std::tuple("ad01_int8.tflite", Loss::kSquaredError, 0.001f),
         std::tuple("pretrainedResnet_quant.tflite", Loss::kSoftmaxCrossEntropy, 0.001f)}) {
-    if (!std::filesystem::exists(models + file)) continue;
+    if (!std::filesystem::exists(models + file) || (networks > 0 && nacre::test::sanitized())) continue;
     TrainingOptions options = codes();
     options.loss.kind = loss;
     const std::vector<uint8_t> bytes = compile(load_network(models + file), {}).bytes;

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <numeric>
 
@@ -32,7 +34,11 @@ bool is_filled(const ElementBytes& bytes, size_t mebibytes) {
   const std::vector<uint8_t> part = a_mebibyte();
   bool same = bytes.size() == mebibytes * kAtOnce;
   each_part(bytes, 1, [&](std::span<const uint8_t> seen, size_t first) {
-    for (size_t i = 0; same && i < seen.size(); ++i) same = seen[i] == part[(first + i) % part.size()];
+    for (size_t i = 0; same && i < seen.size();) {
+      const size_t at = (first + i) % part.size(), count = std::min(part.size() - at, seen.size() - i);
+      same = std::memcmp(&seen[i], &part[at], count) == 0;
+      i += count;
+    }
   });
   return same;
 }

@@ -182,6 +182,54 @@ TEST_F(file_storage, reads_without_making_or_writing_anything) {
   EXPECT_THROW(FileStorage(directory_, FileStorage::Use::kRead), Error) << "while another saves";
 }
 
+// A cut of power leaves the file `unsaved`: whatever the slots hold then, it is none.
+TEST_F(file_storage, begun_anew_it_holds_nothing_until_a_checkpoint_is_whole) {
+  const std::filesystem::path unsaved = directory_ / "unsaved";
+  {
+    FileStorage files(directory_);
+    EXPECT_TRUE(files.unsaved() && files.made() && std::filesystem::exists(unsaved));
+    ASSERT_TRUE(Checkpoint(files.storage(model)).save(model, state(1).bytes()).ok());
+    EXPECT_FALSE(files.unsaved() || std::filesystem::exists(unsaved));
+    files.begin_anew();
+    EXPECT_TRUE(files.unsaved() && std::filesystem::exists(unsaved));
+    EXPECT_EQ(loaded(files.storage(model)), -int(Code::kNoCheckpoint));
+  }
+  EXPECT_THROW(FileStorage(directory_, FileStorage::Use::kRead), Error);
+  {
+    FileStorage files(directory_);
+    EXPECT_FALSE(files.made());
+    ASSERT_TRUE(Checkpoint(files.storage(model)).save(model, state(2).bytes()).ok());
+  }
+  EXPECT_EQ(loaded(FileStorage(directory_, FileStorage::Use::kRead).storage(model)), 2);
+  std::ofstream(unsaved) << "";
+  EXPECT_THROW(FileStorage(directory_, FileStorage::Use::kRead), Error);
+  FileStorage files(directory_);
+  EXPECT_EQ(loaded(files.storage(model)), -int(Code::kNoCheckpoint));
+}
+
+TEST_F(file_storage, a_directory_that_is_removed_renamed_or_replaced_fails_the_save) {
+  const std::filesystem::path elsewhere = directory_.string() + "_elsewhere";
+  for (const char* how : {"removed", "renamed", "replaced", "slot replaced"}) {
+    std::filesystem::remove_all(directory_);
+    FileStorage files(directory_);
+    const Storage storage = files.storage(model);
+    ASSERT_TRUE(Checkpoint(storage).save(model, state(1).bytes()).ok());
+    if (how == std::string("removed")) {
+      std::filesystem::remove_all(directory_);
+    } else if (how == std::string("slot replaced")) {
+      std::filesystem::copy(directory_ / "slot0.checkpoint", directory_ / "copy");
+      std::filesystem::rename(directory_ / "copy", directory_ / "slot0.checkpoint");
+    } else {
+      std::filesystem::rename(directory_, elsewhere);
+      if (how == std::string("replaced")) std::filesystem::copy(elsewhere, directory_);
+    }
+    EXPECT_EQ(Checkpoint(storage).save(model, state(2).bytes()).code, Code::kStorageFailed) << how;
+    EXPECT_TRUE(files.gone() && !files.there()) << how;
+    EXPECT_NE(files.problem().find("while it was in use"), std::string::npos) << files.problem();
+    std::filesystem::remove_all(elsewhere);
+  }
+}
+
 TEST_F(file_storage, slots_are_two_regular_files) {
   const std::filesystem::path slot0 = directory_ / "slot0.checkpoint", slot1 = directory_ / "slot1.checkpoint";
   const auto refusal = [&](FileStorage::Use use) -> std::string {

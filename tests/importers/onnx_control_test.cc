@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"
+#include "tests/sanitized.h"
 
 namespace nacre::tools {
 namespace {
@@ -190,6 +191,7 @@ TEST(onnx_control, what_stands_in_the_body_of_a_loop_counts_in_every_turn) {
 
 // 256^8 turns, without a step
 TEST(onnx_control, loops_in_loops_end_in_a_sentence) {
+  if (nacre::test::sanitized()) GTEST_SKIP() << "262,144 nodes: the plain build's";
   OnnxBuilder b;
   b.input("x", {2});
   b.integers("turns", {}, {256});

@@ -9,6 +9,7 @@
 
 #include "tests/graph/run_graph.h"
 #include "tests/importers/onnx_builder.h"
+#include "tests/sanitized.h"
 #include "tools/base/error.h"
 #include "tools/importers/importer.h"
 #include "tools/passes/passes.h"
@@ -88,9 +89,10 @@ inline std::string refusal(const OnnxBuilder& builder) {
 }
 
 // Flips bits of every byte: each file is imported, or refused with a reason.
+// With sanitizers every third byte: fuzz_onnx changes the others.
 inline void flip_every_byte(const OnnxBuilder& builder, const ImportOptions& options = {}) {
   const std::vector<uint8_t> file = builder.finish();
-  for (size_t i = 0; i < file.size(); ++i)
+  for (size_t i = 0; i < file.size(); i += nacre::test::sanitized() ? 3 : 1)
     for (const int bit : {0, 1, 3, 6, 7}) {
       std::vector<uint8_t> changed = file;
       changed[i] = uint8_t(changed[i] ^ (1 << bit));

@@ -11,6 +11,7 @@
 
 #include "engine/ops/parameters.h"
 #include "tests/graph/run_graph.h"
+#include "tests/sanitized.h"
 #include "tools/passes/passes.h"
 #include "tools/passes/plan_memory.h"
 
@@ -132,7 +133,8 @@ class FloatNetwork {
 TEST(fuse_random, float_networks_give_the_same_bytes) {
   int kinds[Clamp::kGeluTanh + 1] = {}, residuals = 0;
   std::map<E, int> types;
-  for (uint32_t seed = 1; seed <= 600; ++seed) {
+  const int networks = nacre::test::generated(600);
+  for (uint32_t seed = 1; seed <= uint32_t(networks); ++seed) {
     Graph unfused = FloatNetwork(seed).make();
     apply_policy(unfused);
     check(unfused);
@@ -155,9 +157,10 @@ TEST(fuse_random, float_networks_give_the_same_bytes) {
       if (residual || kind > Clamp::kBounds) ++types[fused.values[size_t(node.outputs[0])].type];
     }
   }
-  for (uint32_t kind = 0; kind <= Clamp::kGeluTanh; ++kind) EXPECT_GT(kinds[kind], 15) << kind;
-  EXPECT_GT(residuals, 150);
-  for (const E type : {E::kFloat32, E::kFloat16, E::kBfloat16, E::kFloat64}) EXPECT_GT(types[type], 50) << int(type);
+  for (uint32_t kind = 0; kind <= Clamp::kGeluTanh; ++kind) EXPECT_GT(kinds[kind], networks / 40) << kind;
+  EXPECT_GT(residuals, networks / 4);
+  for (const E type : {E::kFloat32, E::kFloat16, E::kBfloat16, E::kFloat64})
+    EXPECT_GT(types[type], networks / 12) << int(type);
 }
 
 Graph planned_network(Graph graph, bool fused, bool ordered) {
@@ -198,7 +201,8 @@ TEST(fuse_random, the_arena_of_a_residual_network_shrinks) {
 // wider result of a fused cast may live longer.
 TEST(fuse_random, no_network_needs_more_memory) {
   uint64_t plain = 0, fused = 0;
-  for (uint32_t seed = 1; seed <= 300; ++seed) {
+  const int networks = nacre::test::generated(300);
+  for (uint32_t seed = 1; seed <= uint32_t(networks); ++seed) {
     const Graph graph = FloatNetwork(seed).make_float32();
     EXPECT_LE(planned_network(graph, true, false).liveness_bound, planned_network(graph, false, false).liveness_bound)
         << "seed " << seed;
@@ -206,7 +210,7 @@ TEST(fuse_random, no_network_needs_more_memory) {
     fused += planned_network(graph, true, true).banks[0].used;
   }
   EXPECT_LT(fused, plain);
-  std::printf("300 networks: arenas of %d bytes, fused %d\n", int(plain), int(fused));
+  std::printf("%d networks: arenas of %d bytes, fused %d\n", networks, int(plain), int(fused));
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ bool topological(const OrderProblem& problem, const NodeOrder& order) {
 }
 
 TEST(orders, are_topological_and_the_beam_finds_the_least_peak_of_all) {
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+  for (uint32_t seed = 0; seed < uint32_t(nacre::test::generated(300)); ++seed) {
     const OrderProblem problem =
         problem_of(random_graph({.nodes = 7, .granule = 16, .pointwise = 0, .views = 0}, seed));
     uint64_t least = std::numeric_limits<uint64_t>::max();
@@ -192,7 +192,7 @@ TEST(schedule, planning_the_most_nodes_takes_little_longer_than_planning_a_tenth
 }
 
 TEST(schedule, hundreds_and_thousands_of_nodes_are_planned) {
-  for (const int nodes : {500, 4000}) planning(nacre::test::generated(nodes), 2);
+  for (const int nodes : {500, 4000}) planning(nacre::test::generated(nacre::test::generated(nodes)), 2);
 }
 
 }  // namespace

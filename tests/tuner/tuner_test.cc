@@ -339,7 +339,7 @@ TEST(position, comes_back_as_it_was) {
                     .judged = {.loss = 0.1, .samples = 12, .right = 5, .answers = 12},
                     .epochs = {{.epoch = 1, .steps = 9, .train_loss = 1.0 / 3}, {.epoch = 2}}};
   const std::vector<std::byte> note = note_of(p, "a 1\nb 2\n");
-  const TunePosition q = position_of(note, "a 1\nb 2\n", "here");
+  const TunePosition q = position_of(note, "a 1\nb 2\n", "here").position;
   EXPECT_EQ(note_of(q, "a 1\nb 2\n"), note);
   EXPECT_EQ(q.applied, 99u);
   EXPECT_EQ(q.epochs[0].train_loss, 1.0 / 3);

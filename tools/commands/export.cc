@@ -35,7 +35,8 @@ ImportOptions importing_of(const ExportOptions& o) {
 }
 
 void export_file(const ExportOptions& o, const LoadedModel& model, LoadedTrainer& trainer,
-                 const Checkpoint::Report& report) {
+                 const LoadedState& loaded) {
+  const Checkpoint::Report& report = loaded.report;
   const WrittenBack made =
       write_back({.network = o.network, .importing = importing_of(o)}, model, trainer.trainer().state());
   write_file_whole(o.output, made.counts.bytes);
@@ -45,13 +46,15 @@ void export_file(const ExportOptions& o, const LoadedModel& model, LoadedTrainer
                        {"output", o.output},
                        {"taken", report.taken},
                        {"kept", report.kept},
+                       {"checkpoint", loaded.json()},
+                       {"warnings", loaded.warnings},
                        {"parameters", made.counts.parameters},
                        {"adapters", made.counts.adapters},
                        {"tensors", made.tensors},
                        {"numbers", made.numbers},
                        {"file_bytes", made.counts.bytes.size()}});
-  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint\n", escaped(o.network),
-                    escaped(o.output), report.taken, report.taken + report.kept));
+  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint{}\n", escaped(o.network),
+                    escaped(o.output), report.taken, report.taken + report.kept, loaded.where_text()));
   print(fmt::format("  learned  {}, {} in {} of the file; the rest is as it was\n", deployed_text(made.counts),
                     counted(made.numbers, "number"), counted(made.tensors, "tensor")));
 }
@@ -66,9 +69,11 @@ void export_model(const ExportOptions& options) {
     throw Error(kUsage, options.model, "holds no program that trains",
                 "name the model that the checkpoint belongs to: nacre convert NETWORK --train LOSS -o MODEL");
   LoadedTrainer trainer(model);
-  const Checkpoint::Report report =
-      load_state(trainer, options.checkpoint + (options.best ? "/best" : ""), options.any_training);
-  if (writes_back) return export_file(options, model, trainer, report);
+  const LoadedState loaded =
+      load_state(trainer, options.checkpoint, {.any_training = options.any_training, .best = options.best});
+  const Checkpoint::Report& report = loaded.report;
+  for (const std::string& warning : loaded.warnings) note("warning: " + warning);
+  if (writes_back) return export_file(options, model, trainer, loaded);
   const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", "from a checkpoint"}};
   Deployed made;
   if (options.network.empty()) made.bytes = tuned_model(trainer, metadata);
@@ -85,12 +90,14 @@ void export_model(const ExportOptions& options) {
                        {"output", options.output},
                        {"taken", report.taken},
                        {"kept", report.kept},
+                       {"checkpoint", loaded.json()},
+                       {"warnings", loaded.warnings},
                        {"parameters", made.parameters},
                        {"adapters", made.adapters},
                        {"file_bytes", made.bytes.size()},
                        {"fallbacks", made.fallbacks}});
-  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint\n", escaped(options.model),
-                    escaped(options.output), report.taken, report.taken + report.kept));
+  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint{}\n", escaped(options.model),
+                    escaped(options.output), report.taken, report.taken + report.kept, loaded.where_text()));
   print(fmt::format(
       "  network  {}\n",
       options.network.empty()

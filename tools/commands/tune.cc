@@ -64,6 +64,10 @@ class Session {
       say(fmt::format("goes on from {}: epoch {}, step {}\n", options_.checkpoint, tuner_.position().epoch + 1,
                       tuner_.position().step + 1));
     else if (!options_.start_from.empty()) start_from();
+    if (tuner_.begun_before())
+      say(fmt::format("begins anew: the training in {} was ended before its first checkpoint\n",
+                      escaped(options_.checkpoint)));
+    for (const std::string& warning : tuner_.warnings()) warn(warning);
     const auto start = std::chrono::steady_clock::now();
     const Tuner::End end = keeping([](const Error& e) { return e.code == kIo; }, [&] { return train(start); });
     if (tuner_.left_out() > 0)
@@ -233,9 +237,12 @@ class Session {
   // Without a checkpoint one is written beside the output, where it may still be written.
   std::string kept_text() {
     constexpr const char* kSame = "the same command goes on from it";
-    if (!options_.checkpoint.empty())
+    if (tuner_.checkpoint_there())
       return fmt::format("{} keeps what it was given last: {}", escaped(options_.checkpoint), kSame);
-    constexpr const char* kNowhere = "what was learned is lost: --checkpoint DIR keeps it";
+    const bool gone = !options_.checkpoint.empty();
+    const char* const kNowhere =
+        gone ? "what was learned is lost" : "what was learned is lost: --checkpoint DIR keeps it";
+    if (options_.output.empty()) return kNowhere;
     const std::string directory = options_.output + ".checkpoint";
     std::error_code error;
     if (caller() != nullptr || options_.output == "-" || fs::exists(directory, error)) return kNowhere;
@@ -272,10 +279,13 @@ class Session {
 
   void warn_of_rising_loss(const std::vector<EpochRecord>& epochs) {
     if (!only_rises(epochs)) return;
-    warnings_.push_back(fmt::format("the loss only rose, from {:.5g} to {:.5g} over {}: a lower --lr may help",
-                                    watched_loss(epochs.front()), watched_loss(epochs.back()),
-                                    counted(epochs.size(), "epoch")));
-    note("warning: " + warnings_.back());
+    warn(fmt::format("the loss only rose, from {:.5g} to {:.5g} over {}: a lower --lr may help",
+                     watched_loss(epochs.front()), watched_loss(epochs.back()), counted(epochs.size(), "epoch")));
+  }
+
+  void warn(const std::string& warning) {
+    warnings_.push_back(warning);
+    note("warning: " + warning);
   }
 
   size_t kept(const std::vector<EpochRecord>& epochs) const {

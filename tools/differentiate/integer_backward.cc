@@ -380,7 +380,7 @@ class IntegerBackward {
 }  // namespace
 
 IntegerTraining train_in_integers(Graph& infer, const std::vector<int>& layers, const TrainingOptions& options) {
-  refuse_floats(options);
+  refuse_floats(infer, options);
   return IntegerBackward(infer, options).run(layers);
 }
 

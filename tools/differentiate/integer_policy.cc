@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
+#include "tools/graph/source_training.h"
 
 namespace nacre::tools {
 
@@ -19,7 +21,7 @@ std::vector<int> run_full_as_static(Graph& resolved) {
   return layers;
 }
 
-void refuse_floats(const TrainingOptions& o) {
+void refuse_floats(const Graph& graph, const TrainingOptions& o) {
   const OptimizerOptions& by = o.optimizer;
   const std::pair<const char*, bool> wishes[] = {
       {"--train with another loss than softmax_cross_entropy", o.loss.kind != Loss::kSoftmaxCrossEntropy},
@@ -42,6 +44,9 @@ void refuse_floats(const TrainingOptions& o) {
                   std::string(wish).starts_with("--optimizer")
                       ? "write --optimizer sgd, or train under int8/static_from_float32"
                       : "leave it away, or train under int8/static_from_float32");
+  if (graph.training != nullptr && !graph.training->decays.empty())
+    throw Error(kUnsupported, graph.source, "int8/full trains in integers alone, and has no L2 penalties",
+                "train under int8/static_from_float32, or go on without them: " + option("ignore-setting") + " L2");
 }
 
 }  // namespace nacre::tools

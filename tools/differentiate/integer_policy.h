@@ -12,7 +12,7 @@ namespace nacre::tools {
 // Layers under int8/full run as int8/static, and are given back.
 std::vector<int> run_full_as_static(Graph& resolved);
 
-// Throws where an option needs floats, or steps that integers do not have.
-void refuse_floats(const TrainingOptions& options);
+// Throws where an option, or a penalty that the network's file says, needs floats or steps that integers do not have.
+void refuse_floats(const Graph& graph, const TrainingOptions& options);
 
 }  // namespace nacre::tools

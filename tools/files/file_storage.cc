@@ -11,6 +11,13 @@ FileStorage::FileStorage(const std::string& directory, Use use) {
   throw Error(problem.no_checkpoints ? kUsage : kIo, problem.place, problem.fact, problem.remedy);
 }
 
+void FileStorage::begin_anew() {
+  if (files_.begin_anew()) return;
+  const CheckpointFiles::Problem& problem = files_.problem();
+  throw Error(kIo, problem.place, problem.fact,
+              problem.remedy.empty() ? "free some space, or name another directory" : problem.remedy);
+}
+
 FileStorage::~FileStorage() {
   files_.close();
   if (made_directories_ && files_.saved()) made_directories_->keep();

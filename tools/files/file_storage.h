@@ -26,6 +26,13 @@ class FileStorage {
 
   nacre::Storage storage(const Model& model) { return files_.storage(model); }
 
+  // As of CheckpointFiles: what is there counts no more (throws Error); whether it is still there; what was found.
+  void begin_anew();
+  bool there() { return files_.there(); }
+  bool unsaved() const { return files_.unsaved(); }
+  bool made() const { return files_.made(); }
+  bool gone() const { return files_.problem().gone; }
+
   // The last failure in words, or empty.
   std::string problem() const { return files_.problem().place.empty() ? "" : files_.problem().sentence(); }
 

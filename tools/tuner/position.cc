@@ -12,7 +12,7 @@ namespace nacre::tools {
 namespace {
 
 constexpr char kNoteMagic[4] = {'N', 'T', 'U', 'N'};
-constexpr uint32_t kNoteVersion = 1;
+constexpr uint32_t kNoteVersion = 2, kVersionWithoutBest = 1;  // of version 1, best/ has no notes
 
 struct NoteHeader {
   char magic[4];
@@ -47,8 +47,63 @@ T take(std::span<const std::byte>& note) {
   return value;
 }
 
-// "--lr 0.1, now --lr 0.2" of the first lines that differ.
-std::string difference(const std::string& before, const std::string& now) {
+NoteEpoch noted_epoch(const EpochRecord& e) {
+  return {.epoch = e.epoch,
+          .steps = e.steps,
+          .refused = e.refused,
+          .learning_rate = e.learning_rate,
+          .loss_scale = e.loss_scale,
+          .reserved = 0,
+          .train_loss = e.train_loss,
+          .train_accuracy = e.train_accuracy,
+          .validate_loss = e.validate_loss,
+          .validate_accuracy = e.validate_accuracy};
+}
+
+// Takes the note apart; "" or why it is none.
+std::string read_note(std::span<const std::byte> note, NotedPosition* noted) {
+  constexpr const char* kNotTune =
+      "its checkpoint was not left by nacre tune: it does not say where the training stood";
+  if (note.size() < sizeof(NoteHeader)) return kNotTune;
+  const auto h = take<NoteHeader>(note);
+  if (std::memcmp(h.magic, kNoteMagic, sizeof h.magic) != 0) return kNotTune;
+  if (h.version != kNoteVersion && h.version != kVersionWithoutBest)
+    return fmt::format("its checkpoint is of version {}, known is {}", h.version, kNoteVersion);
+  if (h.epochs != h.epoch)
+    return fmt::format("its checkpoint stands in epoch {}, after {} that are over", h.epoch + uint64_t{1}, h.epochs);
+  if (note.size() != h.epochs * uint64_t{sizeof(NoteEpoch)} + h.options_bytes)
+    return "what its checkpoint says of the training has another length than it promises";
+  TunePosition& p = noted->position;
+  p = {.epoch = h.epoch,
+       .step = h.step,
+       .applied = h.applied,
+       .refused_in_row = h.refused_in_row,
+       .epoch_steps = h.epoch_steps,
+       .epoch_refused = h.epoch_refused,
+       .learning_rate = h.learning_rate,
+       .loss_scale = h.loss_scale,
+       .judged = {.loss = h.loss, .samples = h.samples, .right = h.right, .answers = h.answers},
+       .epochs = {}};
+  for (uint32_t i = 0; i < h.epochs; ++i) {
+    const auto e = take<NoteEpoch>(note);
+    p.epochs.push_back({.epoch = e.epoch,
+                        .steps = e.steps,
+                        .refused = e.refused,
+                        .learning_rate = e.learning_rate,
+                        .loss_scale = e.loss_scale,
+                        .train_loss = e.train_loss,
+                        .train_accuracy = e.train_accuracy,
+                        .validate_loss = e.validate_loss,
+                        .validate_accuracy = e.validate_accuracy});
+  }
+  noted->options.assign(reinterpret_cast<const char*>(note.data()), note.size());
+  noted->records_best = h.version != kVersionWithoutBest;
+  return "";
+}
+
+}  // namespace
+
+std::string options_difference(const std::string& before, const std::string& now) {
   std::istringstream a(before), b(now);
   for (std::string x, y;;) {
     const bool more_a = bool(std::getline(a, x)), more_b = bool(std::getline(b, y));
@@ -56,8 +111,6 @@ std::string difference(const std::string& before, const std::string& now) {
     if (!more_a || !more_b || x != y) return fmt::format("{}, now {}", more_a ? x : "nothing", more_b ? y : "nothing");
   }
 }
-
-}  // namespace
 
 std::vector<std::byte> note_of(const TunePosition& p, const std::string& options) {
   NoteHeader h = {};
@@ -71,64 +124,44 @@ std::vector<std::byte> note_of(const TunePosition& p, const std::string& options
   h.options_bytes = uint32_t(options.size());
   std::vector<std::byte> note;
   append(note, h);
-  for (const EpochRecord& e : p.epochs)
-    append(note, NoteEpoch{.epoch = e.epoch,
-                           .steps = e.steps,
-                           .refused = e.refused,
-                           .learning_rate = e.learning_rate,
-                           .loss_scale = e.loss_scale,
-                           .reserved = 0,
-                           .train_loss = e.train_loss,
-                           .train_accuracy = e.train_accuracy,
-                           .validate_loss = e.validate_loss,
-                           .validate_accuracy = e.validate_accuracy});
+  for (const EpochRecord& e : p.epochs) append(note, noted_epoch(e));
   for (const char c : options) note.push_back(std::byte(c));
   return note;
 }
 
-TunePosition position_of(std::span<const std::byte> note, const std::string& options, const std::string& place) {
-  const auto refuse = [&](const std::string& fact) -> void {
-    throw Error(kBadInput, place, fact, "name another --checkpoint directory, or begin anew with --restart");
-  };
-  if (note.size() < sizeof(NoteHeader))
-    refuse("its checkpoint was not left by nacre tune: it does not say where the training stood");
-  const auto h = take<NoteHeader>(note);
-  if (std::memcmp(h.magic, kNoteMagic, sizeof h.magic) != 0)
-    refuse("its checkpoint was not left by nacre tune: it does not say where the training stood");
-  if (h.version != kNoteVersion)
-    refuse(fmt::format("its checkpoint is of version {}, known is {}", h.version, kNoteVersion));
-  if (h.epochs != h.epoch)
-    refuse(fmt::format("its checkpoint stands in epoch {}, after {} that are over", h.epoch + uint64_t{1}, h.epochs));
-  if (note.size() != h.epochs * uint64_t{sizeof(NoteEpoch)} + h.options_bytes)
-    refuse("what its checkpoint says of the training has another length than it promises");
-  TunePosition p = {.epoch = h.epoch,
-                    .step = h.step,
-                    .applied = h.applied,
-                    .refused_in_row = h.refused_in_row,
-                    .epoch_steps = h.epoch_steps,
-                    .epoch_refused = h.epoch_refused,
-                    .learning_rate = h.learning_rate,
-                    .loss_scale = h.loss_scale,
-                    .judged = {.loss = h.loss, .samples = h.samples, .right = h.right, .answers = h.answers},
-                    .epochs = {}};
-  for (uint32_t i = 0; i < h.epochs; ++i) {
-    const auto e = take<NoteEpoch>(note);
-    p.epochs.push_back({.epoch = e.epoch,
-                        .steps = e.steps,
-                        .refused = e.refused,
-                        .learning_rate = e.learning_rate,
-                        .loss_scale = e.loss_scale,
-                        .train_loss = e.train_loss,
-                        .train_accuracy = e.train_accuracy,
-                        .validate_loss = e.validate_loss,
-                        .validate_accuracy = e.validate_accuracy});
-  }
-  const std::string before(reinterpret_cast<const char*>(note.data()), note.size());
-  if (before != options)
+std::optional<NotedPosition> noted_position(std::span<const std::byte> note) {
+  NotedPosition noted;
+  if (!read_note(note, &noted).empty()) return std::nullopt;
+  return noted;
+}
+
+NotedPosition position_of(std::span<const std::byte> note, const std::string& options, const std::string& place) {
+  NotedPosition noted;
+  if (const std::string why = read_note(note, &noted); !why.empty())
+    throw Error(kBadInput, place, why, "name another --checkpoint directory, or begin anew with --restart");
+  if (noted.options != options)
     throw Error(
-        kUsage, place, "holds the checkpoint of another training: " + difference(before, options),
+        kUsage, place, "holds the checkpoint of another training: " + options_difference(noted.options, options),
         "give the same options to go on with it, name another --checkpoint directory, or begin anew with --restart");
-  return p;
+  return noted;
+}
+
+// To the bit: a loss may be no number.
+bool goes_on_from(const TunePosition& later, const TunePosition& earlier) {
+  if (later.epochs.size() < earlier.epochs.size()) return false;
+  for (size_t i = 0; i < earlier.epochs.size(); ++i) {
+    const NoteEpoch a = noted_epoch(later.epochs[i]), b = noted_epoch(earlier.epochs[i]);
+    if (std::memcmp(&a, &b, sizeof a) != 0) return false;
+  }
+  return true;
+}
+
+std::string where_text(std::span<const std::byte> note) {
+  const std::optional<NotedPosition> noted = noted_position(note);
+  if (!noted) return "";
+  const TunePosition& p = noted->position;
+  if (p.step == 0) return fmt::format("epoch {}", p.epoch);
+  return fmt::format("epoch {} up to step {}", p.epoch + uint64_t{1}, p.step);
 }
 
 }  // namespace nacre::tools

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,7 +31,26 @@ struct TunePosition {
 // `options`: lines "name value" of all that decides what a run computes.
 std::vector<std::byte> note_of(const TunePosition& position, const std::string& options);
 
+// A note as it was left.
+struct NotedPosition {
+  TunePosition position;
+  std::string options;
+  bool records_best = true;  // its training records in best/ which epoch that is of; earlier versions did not
+};
+
+// Nothing where it was not left by nacre tune.
+std::optional<NotedPosition> noted_position(std::span<const std::byte> note);
+
 // Throws where the note was left by a run with other options, naming the first that differs.
-TunePosition position_of(std::span<const std::byte> note, const std::string& options, const std::string& place);
+NotedPosition position_of(std::span<const std::byte> note, const std::string& options, const std::string& place);
+
+// Whether a training that is at `later` was at `earlier` before, or is there: its epochs begin with those.
+bool goes_on_from(const TunePosition& later, const TunePosition& earlier);
+
+// "--lr 0.1, now --lr 0.2" of the first lines that differ.
+std::string options_difference(const std::string& before, const std::string& now);
+
+// "epoch 3", "epoch 4 up to step 2"; "" of a note that nacre tune did not leave.
+std::string where_text(std::span<const std::byte> note);
 
 }  // namespace nacre::tools

@@ -24,13 +24,6 @@ constexpr auto kSaveEvery = std::chrono::seconds(60);
 
 }  // namespace
 
-std::vector<std::string> checkpoint_files(const std::string& directory) {
-  std::vector<std::string> files = {directory, directory + "/best"};
-  for (const char* folder : {"", "/best"})
-    for (const char* slot : {"/slot0.checkpoint", "/slot1.checkpoint"}) files.push_back(directory + folder + slot);
-  return files;
-}
-
 LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t threads, const std::string& target)
     : model_(model), target_(model.program_names(model.find_program(Entry::kUpdate, target)).target),
       threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr), ports_(std::move(ports)),
@@ -96,115 +89,6 @@ Tuner::Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& 
 }
 
 Tuner::~Tuner() = default;
-
-void Tuner::require(const Status& status, const FileStorage* storage, const std::string& directory) const {
-  if (status.ok()) return;
-  if (storage != nullptr && !storage->problem().empty())
-    throw Error(kIo, directory, storage->problem(), "free some space, or name another directory");
-  const bool damaged = status.code == Code::kCheckpointDamaged;
-  throw Error(kBadInput, directory, sentence(status.code),
-              damaged ? "begin anew with --restart, or restore the directory from a copy"
-                      : "name another directory, or begin anew with --restart");
-}
-
-// What the checkpoint holds, unless there is none; of ranks the first reads it, and all others get it.
-bool Tuner::load(Checkpoint::Report* report, std::vector<std::byte>* note, std::vector<std::byte>* state) {
-  Checkpoint checkpoint(files_->storage(model()));
-  if (const Status status = checkpoint.look(report); status.code == Code::kNoCheckpoint) return false;
-  else require(status, files_.get(), settings_.checkpoint);
-  note->resize(report->note_bytes);
-  // From a copy of the state: a checkpoint of another training must not leave anything behind.
-  const std::span<std::byte> now = owner_.state();
-  state->assign(now.begin(), now.end());
-  require(checkpoint.load(model(), *state, report, *note), files_.get(), settings_.checkpoint);
-  return true;
-}
-
-bool Tuner::begin(bool restart) {
-  if (settings_.checkpoint.empty() || restart) return false;
-  Checkpoint::Report report;
-  std::vector<std::byte> note, state;
-  bool found = files_ != nullptr && load(&report, &note, &state);
-  if (found) {
-    position_ = position_of(note, settings_.options, settings_.checkpoint);
-    if (!report.same_layout)
-      throw Error(kBadInput, settings_.checkpoint, "its state is laid out for another model",
-                  "begin anew with --restart, or name it with --start-from");
-    const bool beyond =
-        position_.epoch > settings_.epochs || (position_.epoch == settings_.epochs && position_.step > 0);
-    if (beyond || position_.step > steps_per_epoch_)
-      throw Error(kBadInput, settings_.checkpoint, "its checkpoint stands beyond the end of this training",
-                  "begin anew with --restart");
-  }
-  if (ranks_ != nullptr) {
-    ranks_->give_all(&note);
-    ranks_->give_all(&state);
-    found = !state.empty();
-    if (found) position_ = position_of(note, settings_.options, settings_.checkpoint);
-  }
-  if (!found) return false;
-  std::ranges::copy(state, owner_.state().begin());
-  owner_.loaded().require(trainer_.restored());
-  saved_ = true;
-  saved_epoch_ = position_.epoch, saved_step_ = position_.step;
-  if (!best_files_ || !best_epoch(position_.epochs)) return true;
-  best_.resize(state.size());
-  require(Checkpoint(best_files_->storage(model())).load(model(), best_, &report), best_files_.get(),
-          settings_.checkpoint + "/best");
-  return true;
-}
-
-Checkpoint::Report Tuner::start_from(const std::string& directory) {
-  Checkpoint::Report report;
-  if (first()) {
-    FileStorage files(directory, FileStorage::Use::kRead);
-    require(Checkpoint(files.storage(model())).load(model(), owner_.state(), &report), &files, directory);
-  }
-  if (ranks_ != nullptr) {
-    std::vector<std::byte> state(owner_.state().begin(), owner_.state().end());
-    ranks_->give_all(&state);
-    std::ranges::copy(state, owner_.state().begin());
-  }
-  owner_.loaded().require(trainer_.restored());
-  return report;
-}
-
-void Tuner::save() {
-  if (!files_) return;
-  const std::vector<std::byte> note = note_of(position_, settings_.options);
-  require(Checkpoint(files_->storage(model())).save(model(), owner_.state(), {.pending = false, .note = note}),
-          files_.get(), settings_.checkpoint);
-  saved_ = true;
-  saved_epoch_ = position_.epoch, saved_step_ = position_.step;
-}
-
-// A checkpoint from which nothing can be made must not take the place of one from which something can. Outputs are
-// judged at the end of an epoch: a batch may take longer than a signal waits.
-void Tuner::save_if_finite() {
-  if (not_finite_state().empty()) save();
-}
-
-void Tuner::save_to(const std::string& directory) {
-  FileStorage files(directory);
-  const std::vector<std::byte> note = note_of(position_, settings_.options);
-  if (settings_.keep_best && !best_.empty()) {
-    FileStorage best(directory + "/best");
-    require(Checkpoint(best.storage(model())).save(model(), best_), &best, directory + "/best");
-  }
-  require(Checkpoint(files.storage(model())).save(model(), owner_.state(), {.pending = false, .note = note}), &files,
-          directory);
-}
-
-// Before the epoch itself is saved: a run that is cut off between the two repeats the epoch, and keeps the same state
-// again.
-void Tuner::keep() {
-  if (!settings_.keep_best || !first() || best_epoch(position_.epochs) != position_.epochs.size() - 1) return;
-  const std::span<const std::byte> state = owner_.state();
-  best_.assign(state.begin(), state.end());
-  if (!best_files_) return;
-  require(Checkpoint(best_files_->storage(model())).save(model(), best_), best_files_.get(),
-          settings_.checkpoint + "/best");
-}
 
 Tuner::End Tuner::run(const Watch& watch) {
   auto saved = std::chrono::steady_clock::now();

@@ -75,6 +75,7 @@ class LoadedTrainer {
 Ports training_ports(const LoadedModel& model, const std::string& kernels, const std::string& target = "");
 
 class FileStorage;
+struct SavedCheckpoint;
 
 // What a training makes of its directory of checkpoints: itself, the slots of FileStorage, and those of the best epoch.
 std::vector<std::string> checkpoint_files(const std::string& directory);
@@ -98,8 +99,15 @@ class Tuner {
         TuneSettings settings, Ranks* ranks = nullptr);
   ~Tuner();
 
-  // From the initial values, or from the checkpoint where there is one; true if so. `restart`: never.
+  // From the initial values, or from the checkpoint where there is one; true if so. `restart`: never, and what is there
+  // counts no more from the first save on.
   bool begin(bool restart);
+  // Sentences of begin() and start_from(): a slot that is not whole, and which checkpoint took its place.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  // Whether begin() found a directory in which a training had begun and saved nothing.
+  bool begun_before() const { return begun_before_; }
+  // Whether the directory of checkpoints, where there is one, is still under its name.
+  bool checkpoint_there() const;
   // Parameters from another training's checkpoints: what matches in name, type and size.
   Checkpoint::Report start_from(const std::string& directory);
 
@@ -125,7 +133,11 @@ class Tuner {
  private:
   const Model& model() const { return owner_.loaded().model(); }
   bool first() const { return ranks_ == nullptr || ranks_->first(); }
-  bool load(Checkpoint::Report* report, std::vector<std::byte>* note, std::vector<std::byte>* state);
+  bool load(SavedCheckpoint* saved);
+  void begin_anew_once();
+  void load_best(const NotedPosition& at);
+  void save_best(FileStorage& files, const std::string& directory) const;
+  void require_no_best_alone();
   // Both false: stopped before the end, and nothing of it counts.
   bool train_step(const std::vector<int64_t>& order, const Stop& stop);
   bool end_epoch(const Stop& stop);
@@ -165,7 +177,10 @@ class Tuner {
   bool saved_ = false;           // there is a checkpoint of this training:
   uint32_t saved_epoch_ = 0, saved_step_ = 0;  // where it stood, both from 0
   std::vector<int64_t> last_rows_;             // of the last step
-  std::vector<std::byte> best_;  // the state after the best epoch
+  std::vector<std::byte> best_, best_note_;    // the state after the best epoch, and its note
+  std::vector<std::string> warnings_;
+  bool begun_before_ = false;
+  bool anew_ = false;  // what is in the directory counts until this training saves
   std::unique_ptr<FileStorage> files_, best_files_;
 };
 
