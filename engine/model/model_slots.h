@@ -37,6 +37,8 @@ class ModelSlots {
   // `storage` is copied; its context must outlive the ModelSlots.
   explicit ModelSlots(const Storage& storage) : storage_(storage) {}
 
+  const Storage& storage() const { return storage_; }
+
   // The newest slot whose file is as it was written, but `other`'s. kNoCheckpoint: there is none.
   Status find(Found* found, const Found* other = nullptr) const;
 

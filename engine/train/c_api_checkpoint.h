@@ -20,23 +20,27 @@ inline const nacre_storage& c_storage(void* context) { return *static_cast<const
 // A note of some bytes that are nowhere.
 inline nacre_status no_note() { return to_c({Code::kNull, Table::kCheckpoint}); }
 
+// Whether the caller set its size: the argument is refused else. Version 1 ends before `filled`.
+inline bool usable(const nacre_storage* s) { return s != nullptr && s->size >= offsetof(nacre_storage, filled); }
+
 // The caller's functions are called through its struct, which outlives the call that this is for.
 inline Storage storage_of(const nacre_storage* s) {
   Storage storage;
-  if (s == nullptr || s->size < offsetof(nacre_storage, filled) || s->read == nullptr || s->program == nullptr ||
-      s->erase == nullptr)
-    return storage;                                 // refused
+  if (!usable(s)) return storage;                   // refused
   storage.context = const_cast<nacre_storage*>(s);  // of a Storage's functions, which do not write it
   storage.program_bytes = s->program_bytes;
   storage.erase_bytes = s->erase_bytes;
   storage.bytes = s->bytes;
-  storage.read = [](void* c, uint64_t offset, std::span<std::byte> to) {
-    return c_storage(c).read(c_storage(c).context, offset, to.data(), to.size()) != 0;
-  };
-  storage.program = [](void* c, uint64_t offset, std::span<const std::byte> from) {
-    return c_storage(c).program(c_storage(c).context, offset, from.data(), from.size()) != 0;
-  };
-  storage.erase = [](void* c, uint64_t offset) { return c_storage(c).erase(c_storage(c).context, offset) != 0; };
+  if (s->read != nullptr)
+    storage.read = [](void* c, uint64_t offset, std::span<std::byte> to) {
+      return c_storage(c).read(c_storage(c).context, offset, to.data(), to.size()) != 0;
+    };
+  if (s->program != nullptr)
+    storage.program = [](void* c, uint64_t offset, std::span<const std::byte> from) {
+      return c_storage(c).program(c_storage(c).context, offset, from.data(), from.size()) != 0;
+    };
+  if (s->erase != nullptr)
+    storage.erase = [](void* c, uint64_t offset) { return c_storage(c).erase(c_storage(c).context, offset) != 0; };
   if (s->flush != nullptr) storage.flush = [](void* c) { return c_storage(c).flush(c_storage(c).context) != 0; };
   if (s->size >= sizeof *s && s->filled != nullptr)
     storage.filled = [](void* c, uint64_t offset) { return c_storage(c).filled(c_storage(c).context, offset); };

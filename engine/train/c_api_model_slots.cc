@@ -21,6 +21,8 @@ static_assert(alignof(ModelSlots) <= alignof(nacre_model_slots) && std::is_trivi
 const ModelSlots& of(const nacre_model_slots* s) {
   return *static_cast<const ModelSlots*>(static_cast<const void*>(s->opaque));
 }
+// Whether they were made with a storage that has a size.
+bool made(const nacre_model_slots* s) { return s != nullptr && of(s).storage().context != nullptr; }
 ModelSlots& of(nacre_model_slots* s) { return *static_cast<ModelSlots*>(static_cast<void*>(s->opaque)); }
 
 }  // namespace
@@ -34,7 +36,7 @@ void nacre_model_slots_make(nacre_model_slots* slots, const nacre_storage* stora
 }
 
 nacre_status nacre_model_slots_find(const nacre_model_slots* slots, nacre_slot* found, const nacre_slot* other) {
-  if (const Status s = arguments(slots != nullptr, usable(found)); !s.ok()) return to_c(s);
+  if (const Status s = arguments(made(slots), usable(found)); !s.ok()) return to_c(s);
   ModelSlots::Found newest, but;
   if (other != nullptr) but.slot = other->slot;
   const nacre_status status = to_c(of(slots).find(&newest, &but));
@@ -43,19 +45,19 @@ nacre_status nacre_model_slots_find(const nacre_model_slots* slots, nacre_slot* 
 }
 
 nacre_status nacre_model_slots_begin(nacre_model_slots* slots, uint32_t keep, uint64_t bytes) {
-  if (const Status s = arguments(slots != nullptr); !s.ok()) return to_c(s);
+  if (const Status s = arguments(made(slots)); !s.ok()) return to_c(s);
   return to_c(of(slots).begin(keep, bytes));
 }
 
 uint64_t nacre_model_slots_offset(const nacre_model_slots* slots) { return slots == nullptr ? 0 : of(slots).offset(); }
 
 nacre_status nacre_model_slots_write(nacre_model_slots* slots, const void* part, size_t size) {
-  if (const Status s = arguments(slots != nullptr, part != nullptr || size == 0); !s.ok()) return to_c(s);
+  if (const Status s = arguments(made(slots), part != nullptr || size == 0); !s.ok()) return to_c(s);
   return to_c(of(slots).write({static_cast<const std::byte*>(part), size}));
 }
 
 nacre_status nacre_model_slots_finish(nacre_model_slots* slots) {
-  if (const Status s = arguments(slots != nullptr); !s.ok()) return to_c(s);
+  if (const Status s = arguments(made(slots)); !s.ok()) return to_c(s);
   return to_c(of(slots).finish());
 }
 

@@ -78,14 +78,13 @@ void* nacre_static_trainer_state(const nacre_static_trainer* trainer, size_t* si
 
 nacre_status nacre_static_checkpoint_measure(const nacre_static_trainer* trainer, const nacre_storage* storage,
                                              uint32_t note_bytes, uint64_t* bytes) {
-  if (const Status s = arguments(trainer != nullptr, storage != nullptr, true, bytes != nullptr); !s.ok())
-    return to_c(s);
+  if (const Status s = arguments(trainer != nullptr, usable(storage), true, bytes != nullptr); !s.ok()) return to_c(s);
   return to_c(Checkpoint::measure(of(trainer).table(), storage_of(storage), note_bytes, bytes));
 }
 
 nacre_status nacre_static_checkpoint_save(const nacre_static_trainer* trainer, const nacre_storage* storage,
                                           int pending, const void* note, size_t note_bytes) {
-  if (const Status s = arguments(trainer != nullptr, storage != nullptr); !s.ok()) return to_c(s);
+  if (const Status s = arguments(trainer != nullptr, usable(storage)); !s.ok()) return to_c(s);
   if (note == nullptr && note_bytes != 0) return no_note();
   const Checkpoint::Info info = {pending != 0, {static_cast<const std::byte*>(note), note_bytes}};
   return to_c(Checkpoint(storage_of(storage)).save(of(trainer).table(), of(trainer).state(), info));
@@ -93,8 +92,7 @@ nacre_status nacre_static_checkpoint_save(const nacre_static_trainer* trainer, c
 
 nacre_status nacre_static_checkpoint_load(nacre_static_trainer* trainer, const nacre_storage* storage,
                                           nacre_checkpoint_report* report, void* note, size_t note_bytes) {
-  const Status usable_arguments =
-      arguments(trainer != nullptr, storage != nullptr, report == nullptr || usable(report));
+  const Status usable_arguments = arguments(trainer != nullptr, usable(storage), report == nullptr || usable(report));
   if (!usable_arguments.ok()) return to_c(usable_arguments);
   if (note == nullptr && note_bytes != 0) return no_note();
   Checkpoint::Report told;

@@ -125,13 +125,13 @@ void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size) {
 
 nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_storage* storage, uint32_t note_bytes,
                                       uint64_t* bytes) {
-  if (const Status s = arguments(model != nullptr, storage != nullptr, true, bytes != nullptr); !s.ok()) return to_c(s);
+  if (const Status s = arguments(model != nullptr, usable(storage), true, bytes != nullptr); !s.ok()) return to_c(s);
   return to_c(Checkpoint::measure(of(model), storage_of(storage), note_bytes, bytes));
 }
 
 nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer* trainer, const nacre_storage* storage,
                                    int pending, const void* note, size_t note_bytes) {
-  if (const Status s = arguments(model != nullptr, trainer != nullptr, storage != nullptr); !s.ok()) return to_c(s);
+  if (const Status s = arguments(model != nullptr, trainer != nullptr, usable(storage)); !s.ok()) return to_c(s);
   if (note == nullptr && note_bytes != 0) return no_note();
   const Checkpoint::Info info = {pending != 0, {static_cast<const std::byte*>(note), note_bytes}};
   return to_c(Checkpoint(storage_of(storage)).save(of(model), of(trainer).state(), info));
@@ -140,7 +140,7 @@ nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer
 nacre_status nacre_checkpoint_load(const nacre_model* model, nacre_trainer* trainer, const nacre_storage* storage,
                                    nacre_checkpoint_report* report, void* note, size_t note_bytes) {
   if (const Status s =
-          arguments(model != nullptr, trainer != nullptr, storage != nullptr, report == nullptr || usable(report));
+          arguments(model != nullptr, trainer != nullptr, usable(storage), report == nullptr || usable(report));
       !s.ok())
     return to_c(s);
   if (note == nullptr && note_bytes != 0) return no_note();
@@ -153,7 +153,7 @@ nacre_status nacre_checkpoint_load(const nacre_model* model, nacre_trainer* trai
 }
 
 nacre_status nacre_checkpoint_look(const nacre_storage* storage, nacre_checkpoint_report* report) {
-  if (const Status s = arguments(storage != nullptr, report == nullptr || usable(report)); !s.ok()) return to_c(s);
+  if (const Status s = arguments(usable(storage), report == nullptr || usable(report)); !s.ok()) return to_c(s);
   Checkpoint::Report told;
   const Status status = Checkpoint(storage_of(storage)).look(&told);
   if (status.ok() && report != nullptr) give(to_c(told), report);
@@ -161,11 +161,11 @@ nacre_status nacre_checkpoint_look(const nacre_storage* storage, nacre_checkpoin
 }
 
 nacre_status nacre_checkpoint_confirm(const nacre_storage* storage) {
-  if (const Status s = arguments(storage != nullptr); !s.ok()) return to_c(s);
+  if (const Status s = arguments(usable(storage)); !s.ok()) return to_c(s);
   return to_c(Checkpoint(storage_of(storage)).confirm());
 }
 nacre_status nacre_checkpoint_revert(const nacre_storage* storage) {
-  if (const Status s = arguments(storage != nullptr); !s.ok()) return to_c(s);
+  if (const Status s = arguments(usable(storage)); !s.ok()) return to_c(s);
   return to_c(Checkpoint(storage_of(storage)).revert());
 }
 

@@ -8,6 +8,7 @@
 #include "tools/base/names.h"
 #include "tools/files/convert_elements.h"
 #include "tools/model/kernel_choice.h"
+#include "tools/model/running.h"
 
 namespace nb = nanobind;
 
@@ -39,8 +40,7 @@ void add_program(nb::module_& m) {
           [](BoundProgram* self, const LoadedModel& model, uint32_t index, const std::string& kernels,
              uint32_t threads) {
             const nb::gil_scoped_release unlocked;
-            new (self)
-                BoundProgram(model, index, tools::ports_for(model, index, kernels), tools::make_threads(threads));
+            new (self) BoundProgram(tools::bind_to_run(model, index, {.kernels = kernels, .threads = threads}));
           },
           nb::arg("model"), nb::arg("index"), nb::arg("kernels"), nb::arg("threads"), nb::keep_alive<1, 2>())
       .def(
@@ -51,7 +51,7 @@ void add_program(nb::module_& m) {
           nb::sig("def output(self, i: int) -> numpy.typing.NDArray[typing.Any]"))
       .def("run", &run, nb::arg("rows"), "Runs on what stands in the inputs; of rows 0: the compiled batch.")
       .def("start", [](const BoundProgram& bound) { bound.loaded().require(bound.program().start()); })
-      .def("kernels", [](const BoundProgram& bound) { return text_of(tools::name_of_ports(bound.ports())); });
+      .def("kernels", [](const BoundProgram& bound) { return text_of(tools::ran_by(bound).kernels); });
   m.def(
       "from_float32",
       [](const nb::bytes& x, const std::string& dtype, float scale, int32_t zero, const std::string& name) {

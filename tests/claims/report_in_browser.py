@@ -1,11 +1,12 @@
 """Pages in Chromium, looked at as a reader with a mouse, with a keyboard and with a screen reader would: report_in_browser.py BROWSER
 FOLDER SCREENSHOTS [SCREENSHOTS]
 
-Every page of FOLDER is opened at 400, 1,100 and 1,900 pixels, light and dark, and as it prints:
+Every page of FOLDER is opened at 400, 1,100, 1,400 and 1,900 pixels, light and dark, and as it prints:
 
   closed       no message in the console, no error of the script, no violation of its own content security policy, no request
                but the file itself, no dialog (a name that ran as a script would open one)
-  fits         the page is no wider than the window; what is wider scrolls in a box of its own
+  fits         the page is no wider than the window; what is wider scrolls in a box of its own; of 1,400 no report's first
+               table does, however many columns it has
   speaks       every control, picture, region and link of the accessibility tree has a name; one h1; headings skip no level
   contrast     every text that is shown has at least 4.5 : 1 against what is behind it (3 : 1 where it is large), in both schemes
   keyboard     tables sort by Tab and Enter and say so in aria-sort; tabs turn by arrow keys; curves tell their numbers; a graph is
@@ -21,7 +22,7 @@ import sys
 
 from playwright.sync_api import sync_playwright
 
-WIDTHS, SCHEMES = (400, 1100, 1900), ("light", "dark")
+WIDTHS, SCHEMES = (400, 1100, 1400, 1900), ("light", "dark")
 SHOWN = ("report_policies", "inspect_digits_int8", "tune")  # whose pictures are kept
 NAMED = {"button", "link", "img", "image", "textbox", "searchbox", "tab", "tabpanel", "tablist", "region", "table", "toolbar", "navigation",
          "graphics-document", "group", "figure", "checkbox", "combobox"}
@@ -215,6 +216,9 @@ def open_all(browser, path, shots, widths=WIDTHS, schemes=SCHEMES, plain=True):
             page.wait_for_timeout(30)
             across = page.evaluate("document.documentElement.scrollWidth")
             check(across <= width, name, f"is {across} pixels wide in a window of {width}")
+            if width >= 1400 and name.startswith("report_"):
+                cut = page.evaluate("(() => { const t = document.querySelector('.page-wide'); return t && t.clientWidth > 0 ? t.scrollWidth - t.clientWidth : 0; })()")
+                check(cut <= 0, name, f"its first table is cut by {cut} pixels in a window of {width}")
             if width == 1100:
                 contrast = page.evaluate(CONTRAST)
                 counts["texts"] += contrast["looked"]

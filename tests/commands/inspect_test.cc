@@ -69,6 +69,30 @@ TEST_F(inspect, json_has_every_step_with_named_attributes_and_operands) {
   EXPECT_EQ((*conv)["operands"].back()["role"], "out");
 }
 
+TEST_F(inspect, a_file_that_is_damaged_anywhere_has_code_3) {
+  const std::vector<uint8_t> whole = read_bytes(digits_);
+  const std::string damaged = directory_ / "damaged.nacre";
+  for (size_t part = 0; part < 20; ++part) {
+    std::vector<uint8_t> bytes = whole;
+    bytes[whole.size() * part / 20] ^= 4;
+    write_bytes(damaged, bytes);
+    const ToolRun run = run_tool({"inspect", damaged});
+    EXPECT_EQ(run.exit_code, 3) << part << run.err;
+    EXPECT_TRUE(run.out.empty()) << run.out;
+    bytes.assign(whole.begin(), whole.begin() + std::ptrdiff_t(whole.size() * part / 20));
+    write_bytes(damaged, bytes);
+    EXPECT_EQ(run_tool({"inspect", damaged}).exit_code, 3) << part;
+  }
+}
+
+TEST_F(inspect, json_goes_with_steps_which_it_has_in_any_case) {
+  const ToolRun with = run_tool({"inspect", digits_, "--json", "--steps"}),
+                without = run_tool({"inspect", digits_, "--json"});
+  ASSERT_EQ(with.exit_code, 0) << with.err;
+  EXPECT_EQ(with.out, without.out);
+  EXPECT_GT(Json::parse(with.out)["programs"][0]["steps"].size(), 3u);
+}
+
 TEST_F(inspect, arena_tensors_lie_within_the_arena_for_as_long_as_they_live) {
   const Json program = json(digits_)["programs"][0];
   for (const Json& tensor : program["tensors"]) {

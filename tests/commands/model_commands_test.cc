@@ -189,6 +189,18 @@ TEST_F(model_commands, a_model_for_a_tier_runs_with_its_kernels_and_no_others) {
   EXPECT_GT(timed["median_us"].get<double>(), 0);
 }
 
+TEST_F(model_commands, bench_ends_soon_and_says_its_runs) {
+  const std::string model = directory_ / "soon.nacre";
+  ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", model}).exit_code, 0);
+  const auto begun = std::chrono::steady_clock::now();
+  const Json timed = Json::parse(run_tool({"bench", model, "--json"}).out);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
+  EXPECT_GE(timed["runs"], 50);
+  EXPECT_EQ(timed["cut_short"], false);
+  EXPECT_GE(timed["standard_deviation_us"].get<double>(), 0);
+  EXPECT_GE(Json::parse(run_tool({"bench", model, "--json", "--runs", "3000", "--min-ms", "0"}).out)["runs"], 3000);
+}
+
 TEST_F(model_commands, a_model_for_a_tier_of_another_machine_is_made_and_checked_but_not_run) {
   const std::string model = directory_ / "tier.nacre", target = target_runs_here("arm/neon") ? "x86/avx2" : "arm/neon";
   ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", model, "--target", target}).exit_code,

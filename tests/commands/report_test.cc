@@ -110,6 +110,54 @@ TEST_F(report, refuses_policies_that_make_no_sense) {
   EXPECT_TRUE(has(no_samples.err, "reads samples, and there are none")) << no_samples.err;
 }
 
+TEST_F(report, names_the_kernels_that_judged_and_timed) {
+  const std::string html = page({a_}, [&] {
+    std::vector<std::string> options = set_;
+    options.insert(options.end(), {"--kernels", "portable", "--profile"});
+    return options;
+  }());
+  EXPECT_TRUE(has(html, "judged with kernels portable."));
+  EXPECT_TRUE(has(html, "us a run with kernels portable"));
+}
+
+TEST_F(report, never_calibrates_on_the_samples_that_judge_without_saying_so) {
+  const std::string network = project_path("tools/samples/digits.onnx"), data = samples_ + "images.npy";
+  const auto made = [&](std::vector<std::string> options) {
+    std::vector<std::string> arguments = {"report",       network,
+                                          "-o",           html_,
+                                          "--policies",   "float32,int8/static_from_float32",
+                                          "--data",       data,
+                                          "--labels",     samples_ + "labels.npy",
+                                          "--cast-inputs"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const ToolRun run = run_tool(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    const std::vector<uint8_t> bytes = read_bytes(html_);
+    return std::pair(run.err, std::string(bytes.begin(), bytes.end()));
+  };
+  const auto [said, split] = made({});
+  EXPECT_TRUE(has(said, "drawn at random: they are not judged, the other 1,597 are")) << said;
+  EXPECT_TRUE(has(split, "the other 1,597 are") && has(split, "1,597 samples, judged")) << said;
+  const auto [apart, indexed] = made({"--indices", samples_ + "test.npy"});
+  EXPECT_TRUE(has(apart, "200 samples of") && has(apart, "that --indices does not name")) << apart;
+  EXPECT_TRUE(has(indexed, "450 samples, judged"));
+  const auto [named, given] = made({"--indices", samples_ + "test.npy", "--calibrate", data});
+  EXPECT_TRUE(has(named, "of which some or all are judged too")) << named;
+  EXPECT_TRUE(has(given, "1,797") || has(given, "450 samples, judged"));
+}
+
+TEST(scatter_plot, no_axis_of_shares_passes_100_percent) {
+  const ScatterPlot plot = {.x_name = "x",
+                            .y_name = "y",
+                            .percent = true,
+                            .y_least = 0,
+                            .y_most = 1,
+                            .points = {{.name = "a", .x = 1, .y = 1}, {.name = "b", .x = 2, .y = 0.9}}};
+  const std::string svg = scatter_plot(plot);
+  EXPECT_TRUE(has(svg, ">100 %<"));
+  EXPECT_FALSE(has(svg, ">102 %<") || has(svg, ">105 %<") || has(svg, ">110 %<"));
+}
+
 TEST_F(report, is_written_whole_or_not_at_all) {
   write_bytes(html_, {'o', 'l', 'd'});
   const ToolRun full = run_tool({"report", a_, "-o", html_}, {.file_limit_bytes = 1000});

@@ -161,14 +161,23 @@ TEST(c_api_arguments, of_trainers_and_storages) {
   expect_argument(nacre_checkpoint_confirm(nullptr), 0);
   expect_argument(nacre_checkpoint_revert(nullptr), 0);
   storage.size = 0;
-  EXPECT_EQ(Code(nacre_checkpoint_confirm(&storage).code), Code::kStorageFailed);
+  expect_argument(nacre_checkpoint_measure(&o.model, &storage, 0, &bytes), 1);
+  expect_argument(nacre_checkpoint_save(&o.model, &trainer, &storage, 0, nullptr, 0), 2);
+  expect_argument(nacre_checkpoint_look(&storage, nullptr), 0);
+  expect_argument(nacre_checkpoint_confirm(&storage), 0);
+  expect_argument(nacre_checkpoint_revert(&storage), 0);
 
   nacre_model_slots slots;
   nacre_model_slots_make(nullptr, &storage);
   nacre_model_slots_make(&slots, nullptr);
   nacre_slot found = {};
-  expect_argument(nacre_model_slots_find(&slots, &found, nullptr), 1);
+  expect_argument(nacre_model_slots_find(&slots, &found, nullptr), 0);
   expect_argument(nacre_model_slots_find(nullptr, &found, nullptr), 0);
+  nacre_model_slots_make(&slots, &storage);
+  expect_argument(nacre_model_slots_begin(&slots, 0, 64), 0);
+  storage.size = sizeof storage;
+  nacre_model_slots_make(&slots, &storage);
+  expect_argument(nacre_model_slots_find(&slots, &found, nullptr), 1);
   found.size = sizeof found;
   EXPECT_EQ(Code(nacre_model_slots_find(&slots, &found, nullptr).code), Code::kStorageFailed);
   expect_argument(nacre_model_slots_begin(nullptr, 0, 64), 0);

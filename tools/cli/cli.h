@@ -12,6 +12,7 @@
 #include "tools/model/kernel_choice.h"
 #include "tools/model/loaded_model.h"
 #include "tools/model/machines.h"
+#include "tools/model/running.h"
 
 namespace nacre::tools {
 
@@ -107,6 +108,12 @@ inline CLI::Validator whole_number(uint64_t low, uint64_t high) {
 inline CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, uint64_t low, uint64_t high,
                                const std::string& help) {
   return command.add_option(name, value, help)->transform(whole_number(low, high))->type_name("N");
+}
+
+// Of every command that runs a model.
+inline void add_running(CLI::App& command, Running& running) {
+  add_kernel_choice(command, running.kernels);
+  add_number(command, "--threads", running.threads, 1, kMostThreads, "threads that share the work of large steps [1]");
 }
 
 }  // namespace nacre::tools

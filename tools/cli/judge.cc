@@ -70,6 +70,7 @@ void add_compare(CLI::App& app) {
       c.add_option("--csv", o->csv, "file for the table, every digit of it; -: standard output")->type_name("FILE"),
       file_or_output);
   add_judged_target(c, o->target);
+  add_running(c, o->running);
   c.add_flag("--cast-inputs", o->cast_inputs, "change the type of numbers, where none changes by it");
   add_json(c, o->json);
   c.only_when({"--json"}, [o] { return o->csv != "-"; },
@@ -93,6 +94,7 @@ void add_eval(CLI::App& app) {
                "fail where a model is worse than the first by more; 0.01: a point of accuracy")
       ->type_name("D");
   add_judged_target(c, o->target);
+  add_running(c, o->running);
   add_cast(c, o->cast_inputs);
   add_json(c, o->json);
   c.only_when({"--max-drop"}, [o] { return o->models.size() > 1; },
@@ -113,17 +115,19 @@ void add_search(CLI::App& app) {
   add_ignored(c, o->ignored);
   add_set(c, o->set, true);
   add_judged_output(c, o->output);
-  c.reads(c.add_option("--calibrate", o->calibrate, "samples for int8/static, float8, gptq and awq [those of --data]")
+  c.reads(c.add_option("--calibrate", o->calibrate,
+                       "samples for int8/static, float8, gptq and awq [some of --data, which are then not judged]")
               ->type_name("DATA"));
   c.add_option("--policies", o->policies, "to choose from; the first is the reference")
       ->delimiter(',')
       ->type_name("POLICY,...");
   c.add_option("--max-drop", o->max_drop, "in units of the metric [0]")->type_name("D");
   add_number(c, "--max-bytes", o->max_bytes, 1, UINT64_MAX, "of the model file");
-  c.add_option("--max-time-us", o->max_time_us, "median per sample, on this machine with the reference kernels")
+  c.add_option("--max-time-us", o->max_time_us, "median per sample, on this machine with these --kernels")
       ->type_name("T");
   add_number(c, "--budget", o->budget, 1, 1'000'000, "models that are compiled and run, at most [200]");
   c.writes(c.add_option("-o,--output", o->map, "the policy file to write")->type_name("FILE"));
+  add_running(c, o->running);
   add_cast(c, o->cast_inputs);
   add_json(c, o->json);
   c.runs([o] {
@@ -145,20 +149,26 @@ void add_report(CLI::App& app) {
   c.reads(c.add_option("MODEL", o->models, "models, made by nacre convert, the first is the reference; or a network")
               ->required()
               ->type_name("..."));
-  const std::vector<std::string> of_network = {"--policies", "--shape", "--ignore-setting"};
+  const std::vector<std::string> of_network = {"--policies", "--shape", "--ignore-setting", "--calibrate"};
   c.add_option("--policies", o->policies, "of a network: what to compile it under; the first is the reference")
       ->delimiter(',')
       ->type_name("POLICY,...");
   add_shapes(c, o->shapes);
   add_ignored(c, o->ignored);
   add_set(c, o->set, false);
+  c.reads(
+      c.add_option(
+           "--calibrate", o->calibrate,
+           "of a network: samples for int8/static, float8, gptq and awq [some of --data, which are then not judged]")
+          ->type_name("DATA"));
   add_judged_output(c, o->output);
   c.writes(c.add_option("-o,--output", o->html, "the page to write")->required()->type_name("FILE"));
   add_judged_target(c, o->target);
   add_cast(c, o->cast_inputs);
   c.add_flag("--profile", o->profile, "also the time of each layer on this machine, and the kernels that run it");
-  add_kernel_choice(c, o->kernels);
-  c.only_with({"--kernels"}, {"--profile"}, {"is about times, and nothing is timed", "add --profile"});
+  add_running(c, o->running);
+  c.only_with({"--kernels", "--threads"}, {"--profile", "--data"},
+              {"is about runs, and nothing is run", "add --profile, or --data FILE"});
   c.only_with({"--labels", "--indices", "--cast-inputs"}, {"--data"},
               {"is about samples, and there are none", "add --data FILE"});
   c.only_with({"--metric", "--judge"}, {"--labels"},

@@ -34,10 +34,10 @@ void add_inspect(CLI::App& app) {
       "Names are shortened to fit the terminal; --json has them whole, with every step, operand and tensor.\n"
       "Of a network (ONNX, TFLite, Keras) the exit code is 0 where it converts, 2 where something in it is not "
       "supported,\n"
-      "1 where the file is broken.");
+      "3 where the file is broken, as of a model's file.");
   add_model(c, o->model);
   c.get_option("MODEL")->description("model file, made by nacre convert, or a network's file");
-  c.add_flag("--steps", o->steps, "also one line per step");
+  c.add_flag("--steps", o->steps, "also one line per step; --json has every step in any case");
   c.writes(c.add_option("--svg", o->svg, "picture to write")->type_name("FILE"));
   c.writes(c.add_option("--html", o->html, "page to write: graphs, steps, weights, memory")->type_name("FILE"));
   c.add_option("--target", o->target,
@@ -48,7 +48,6 @@ void add_inspect(CLI::App& app) {
       rows_of(model_options(), {"--batch", "--shape", "--ignore-setting", "--io-layout"});
   add_options(c, of_import, o->converting, "Of a network");
   add_json(c, o->json);
-  c.not_with({"--steps"}, {"--json"}, {"adds nothing to --json, which holds every step", "leave one of them away"});
   c.only_when({"--steps", "--svg", "--html", "--target"}, [o] { return !is_network(o->model); },
               {"is about a model, and this is a network's file", "convert it, and inspect the model"});
   c.only_when(
@@ -102,8 +101,7 @@ void add_run(CLI::App& app) {
   c.add_flag("--resize", o->inputs.resize,
              "scale pictures to the input's size: bilinear, as tf.image.resize does; rounded where it takes uint8");
   add_target(c, o->target, "of several programs, the one for this target");
-  add_kernel_choice(c, o->kernels);
-  add_number(c, "--threads", o->threads, 1, kMostThreads, "threads that share the work of large steps [1]");
+  add_running(c, o->running);
   c.add_flag("--profile", o->profile, "also the time of each step and op, and the kernel that runs it");
   add_json(c, o->json);
   c.only_with({"--quantize-inputs", "--cast-inputs", "--resize"}, {"--input"},
@@ -120,12 +118,12 @@ void add_bench(CLI::App& app) {
       "  nacre bench kws.nacre --kernels avx2 --threads 2 --profile\n"
       "Times are of single runs on random inputs, which are copied outside of them; the first run and those that warm "
       "up\n"
-      "are told apart.");
+      "are told apart. Where --runs and --min-ms are not given, all ends within 5 s.");
   add_model(c, o->model);
   add_target(c, o->target, "of several programs, the one for this target");
-  add_kernel_choice(c, o->kernels);
-  add_number(c, "--threads", o->threads, 1, kMostThreads, "threads that share the work of large steps [1]");
-  add_number(c, "--runs", o->runs, 1, 100'000'000, "runs that are timed, at least [50]");
+  add_running(c, o->running);
+  add_number(c, "--runs", o->runs, 1, 100'000'000,
+             "runs that are timed, at least [50, fewer where all would take 4 s]");
   add_number(c, "--min-ms", o->least_ms, 0, 100'000'000, "and so many milliseconds, at least [1000]");
   add_number(c, "--warmup-runs", o->warmup_runs, 0, 100'000'000, "runs before them, at least [1]");
   add_number(c, "--warmup-ms", o->warmup_ms, 0, 100'000'000, "and so many milliseconds, at least [200]");

@@ -2,18 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "tools/model/running.h"
 
 namespace nacre::tools {
 
 struct BenchOptions {
   std::string model;
-  std::string target;            // of the program in the file, as LoadedModel::find_program takes it
-  std::string kernels = "auto";  // kernel_choice.h
-  uint32_t threads = 1;
-  uint64_t warmup_runs = 1, runs = 50;        // at least
-  uint64_t warmup_ms = 200, least_ms = 1000;  // and so long
-  uint64_t seed = 1;                          // of the inputs
+  std::string target;  // of the program in the file, as LoadedModel::find_program takes it
+  Running running;
+  // At least so many runs, and so long. Not given: 50 runs and 1,000 ms, 1 run and 200 ms to warm up, and fewer where
+  // all would take longer than 4 s.
+  std::optional<uint64_t> runs, least_ms, warmup_runs, warmup_ms;
+  uint64_t seed = 1;  // of the inputs
   bool profile = false;
   bool json = false;
 };

@@ -25,9 +25,11 @@ std::vector<GoldenResult> run_golden(const LoadedModel& model) {
 
 std::string text_of(const GoldenResult& result) {
   const Difference& d = result.difference;
-  if (result.tolerance == 0) return fmt::format("{} bytes differ", d.bytes);
+  if (result.tolerance == 0)
+    return fmt::format("{}", d.bytes == 1 ? "1 byte differs" : grouped(d.bytes) + " bytes differ");
   return fmt::format("largest difference {:.3g} of the largest magnitude, allowed {:.3g}{}", d.largest,
-                     result.tolerance, d.bytes > 0 ? fmt::format("; {} bytes of integer outputs differ", d.bytes) : "");
+                     result.tolerance,
+                     d.bytes > 0 ? fmt::format("; integer outputs differ in {}", counted(d.bytes, "byte")) : "");
 }
 
 void print_text(const LoadedModel& model, const std::vector<Statistics>& programs,
@@ -38,7 +40,8 @@ void print_text(const LoadedModel& model, const std::vector<Statistics>& program
   print("  weights    checksums match, all finite\n");
   for (size_t i = 0; i < programs.size(); ++i) {
     const std::string target = model.program_names(uint32_t(i)).target;
-    print(fmt::format("  program {}  {} steps {}; arena {} bytes, liveness lower bound {}\n", i, programs[i].steps,
+    print(fmt::format("  program {}  {} {}; arena {} bytes, liveness lower bound {}\n", i,
+                      counted(programs[i].steps, "step"),
                       target_runs_here(target) ? "bound" : fmt::format("measured for {}, not bound here", target),
                       grouped(programs[i].arena_bytes), grouped(programs[i].liveness_bound)));
   }

@@ -129,10 +129,11 @@ void print_unmatched(const Models& models, const Comparison& comparison) {
 }
 
 void print_text(const Models& models, const Comparison& comparison) {
-  print(
-      fmt::format("A {} (reference)\nB {}\n{}; real = scale * (code - zero) where a tensor holds codes; "
-                  "saturated: share of B's elements at the ends of their type\n",
-                  models.a.loaded().path(), models.b.loaded().path(), counted(comparison.samples, "sample")));
+  print(fmt::format(
+      "A {} (reference), kernels {}\nB {}, kernels {}\n{}; real = scale * (code - zero) where a tensor holds codes; "
+      "saturated: share of B's elements at the ends of their type\n",
+      models.a.loaded().path(), comparison.by_a.text(), models.b.loaded().path(), comparison.by_b.text(),
+      counted(comparison.samples, "sample")));
   for (const std::string& note : comparison.notes) print(note + "\n");
   print("\n");
   print_tensors(models, comparison);
@@ -192,6 +193,9 @@ void print_as_json(const Models& models, const Comparison& comparison) {
   }
   print_json({{"a", models.a.loaded().path()},
               {"b", models.b.loaded().path()},
+              {"kernels_a", comparison.by_a.kernels},
+              {"kernels_b", comparison.by_b.kernels},
+              {"threads", comparison.by_a.threads},
               {"samples", comparison.samples},
               {"notes", comparison.notes},
               {"tensors", tensors},
@@ -209,11 +213,12 @@ std::string quoted(const std::string& text) {
 std::string csv_text(const Models& models, const Comparison& comparison) {
   std::string text =
       "kind,step,layer,name,op,policy_b,type_a,type_b,elements,sqnr_db,largest_error,relative_error,cosine,"
-      "not_finite,saturated\n";
+      "not_finite,saturated,kernels_a,kernels_b\n";
   const auto add = [&](const std::string& head, uint32_t a, uint32_t b, const ErrorMeasure& e, uint64_t saturated) {
-    text += fmt::format("{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{},{}\n", head, name_of(models.a.tensor(a).element),
-                        name_of(models.b.tensor(b).element), e.elements(), e.sqnr_db(), e.largest(), e.relative(),
-                        e.cosine(), e.not_finite(), saturated);
+    text +=
+        fmt::format("{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{},{},{},{}\n", head, name_of(models.a.tensor(a).element),
+                    name_of(models.b.tensor(b).element), e.elements(), e.sqnr_db(), e.largest(), e.relative(),
+                    e.cosine(), e.not_finite(), saturated, comparison.by_a.kernels, comparison.by_b.kernels);
   };
   for (const ComparedTensor& t : comparison.tensors)
     add(fmt::format("tensor,{},{},{},{},{}", t.step, quoted(layer_name(models.a, t.step)),
@@ -233,7 +238,7 @@ void compare(const CompareOptions& options) {
   const ProgramReport a(model_a, model_a.infer_program(options.target)),
       b(model_b, model_b.infer_program(options.target));
   const Models models = {a, b};
-  Comparison comparison = compare_programs(a, b, read_arrays(options.data), options.cast_inputs);
+  Comparison comparison = compare_programs(a, b, read_arrays(options.data), options.cast_inputs, options.running);
   if (options.sort == "damage") sort_by_damage(comparison);
   if (options.sort == "error") sort_by_error(comparison);
   if (options.csv == "-") return print(csv_text(models, comparison));

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "tools/model/running.h"
+
 namespace nacre::tools {
 
 struct CompareOptions {
@@ -11,7 +13,8 @@ struct CompareOptions {
   std::string csv;              // file to write, "-": standard output; "": none
   std::string target;           // of several programs, the ones for this target
   std::string sort = "damage";  // worst first; or "execution", or "error": largest relative error first
-  bool cast_inputs = false;     // change the type of numbers, where none changes by it
+  Running running;
+  bool cast_inputs = false;  // change the type of numbers, where none changes by it
   bool json = false;
 };
 

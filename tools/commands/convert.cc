@@ -151,13 +151,13 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
   const std::pair<const char*, const Graph*> programs[] = {
       {"infer", &made.infer}, {"gradients", &made.gradients}, {"update", &made.update}, {"derive", &made.derive}};
   for (const auto& [name, graph] : programs)
-    if (!graph->nodes.empty()) print(fmt::format("  {:<10} {} steps\n", name, graph->nodes.size()));
+    if (!graph->nodes.empty()) print(fmt::format("  {:<10} {}\n", name, counted(graph->nodes.size(), "step")));
   print(fmt::format("  state      {} bytes, of them parameters {}\n", grouped(m.state()), grouped(m.parameters)));
   for (const std::string& line : untrained_lines(made.frozen, made.not_trained)) print(fmt::format("  {}\n", line));
   print(fmt::format("  arena      {} bytes (liveness lower bound {})\n", grouped(m.arena), grouped(m.bound)));
   if (made.rematerialized.steps > 0)
-    print(fmt::format("  again      {} steps are computed a second time: {} of {} multiply-accumulates more\n",
-                      made.rematerialized.steps, grouped(made.rematerialized.work),
+    print(fmt::format("  again      {} computed a second time: {} of {} multiply-accumulates more\n",
+                      counted(made.rematerialized.steps, "step"), grouped(made.rematerialized.work),
                       grouped(made.rematerialized.work_before)));
   print(fmt::format("  training   {} bytes of RAM in all: nacre size --train {}\n", grouped(m.total()), options.model));
   print(fmt::format("  file       {} bytes\n", grouped(made.bytes.size())));
@@ -167,7 +167,7 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
 void print_summary(const ConvertOptions& options, const Graph& graph, const LoadedModel& model, const Sizes& sizes) {
   const Statistics s = statistics(model, 0);
   print_head(options);
-  print(fmt::format("  layers   {} ({} steps)\n", s.layers, s.steps));
+  print(fmt::format("  layers   {} ({})\n", s.layers, counted(s.steps, "step")));
   print(fmt::format("  MACs     {}{}\n", grouped(s.multiply_accumulates),
                     s.batch > 1 ? fmt::format(" for a batch of {}", s.batch) : ""));
   print(fmt::format("  weights  {} bytes\n", grouped(s.weight_bytes)));

@@ -57,8 +57,9 @@ void eval(const EvalOptions& options) {
     models.push_back(std::make_unique<LoadedModel>(path));
     pointers.push_back(models.back().get());
   }
-  const Evaluation evaluation =
-      evaluate_models(pointers, set, {.target = options.target, .output = options.output, .cast = options.cast_inputs});
+  const Evaluation evaluation = evaluate_models(
+      pointers, set,
+      {.target = options.target, .output = options.output, .running = options.running, .cast = options.cast_inputs});
   if (options.json) {
     print_json(json_of(options, evaluation, set.metric));
   } else {

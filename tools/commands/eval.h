@@ -15,6 +15,7 @@ struct EvalOptions {
   std::string output;              // the output that is judged; "": the only one
   std::string target;              // of several programs, the ones for this target
   std::optional<double> max_drop;  // in units of the metric: 0.01 is one point of accuracy
+  Running running;
   bool cast_inputs = false;
   bool json = false;
 };

@@ -27,8 +27,9 @@ void print_model(const LoadedModel& model) {
   print(fmt::format("file    {} bytes, of it weights {}\n", grouped(model.model().bytes().size()),
                     grouped(model.weight_bytes())));
   const std::vector<GoldenView> golden = model.golden();
-  print(golden.empty() ? "golden  none stored\n"
-                       : fmt::format("golden  {} pairs of inputs and outputs: see nacre check\n", golden.size()));
+  print(golden.empty()
+            ? "golden  none stored\n"
+            : fmt::format("golden  {} of inputs and outputs: see nacre check\n", counted(golden.size(), "pair")));
   for (const auto& [key, value] : model.metadata())
     if (!value.empty()) print(fmt::format("meta    {}: {}\n", key, value));
 }
@@ -68,6 +69,8 @@ void write_pictures(const InspectOptions& options, const LoadedModel& model, con
 void inspect(const InspectOptions& options) {
   if (is_network(options.model)) return inspect_network(options);
   const LoadedModel model(options.model);
+  // A file whose weights were damaged is a damaged file; numbers that are not finite are for nacre check to judge.
+  if (const Status weights = model.model().check_weights(); weights.code == Code::kSegmentCrc) model.require(weights);
   const std::string kernels = kernel_target(model, options.target);
   write_pictures(options, model, kernels);
   const GpuArchitecture* const gpu = find_gpu_architecture(options.target);

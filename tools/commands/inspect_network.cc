@@ -109,9 +109,8 @@ Json network_json(const std::string& path, const NetworkSummary& network, const 
                    {"multiply_accumulates", run.model->multiply_accumulates},
                    {"weight_bytes", run.model->weight_bytes},
                    {"arena_bytes", run.model->arena_bytes}};
-  json["training"] = {{"frozen", frozen_json(run.frozen)},
-                      {"not_trained", run.not_trained},
-                      {"trained", trained_json(run.trained)}};
+  json["training"] = {
+      {"frozen", frozen_json(run.frozen)}, {"not_trained", run.not_trained}, {"trained", trained_json(run.trained)}};
   json["log"] = log_json(run.log);
   return json;
 }
@@ -133,8 +132,9 @@ void print_network(const std::string& path, const NetworkSummary& network, const
   if (run.model) {
     print(fmt::format("{:<12}{}{}\n", "MACs", grouped(run.model->multiply_accumulates),
                       run.model->batch > 1 ? fmt::format(" for a batch of {}", run.model->batch) : ""));
-    print(fmt::format("{:<12}{} layers, {} steps, weights {} bytes, arena {} bytes\n", "model", run.model->layers,
-                      run.model->steps, grouped(run.model->weight_bytes), grouped(run.model->arena_bytes)));
+    print(fmt::format("{:<12}{}, {}, weights {} bytes, arena {} bytes\n", "model", counted(run.model->layers, "layer"),
+                      counted(run.model->steps, "step"), grouped(run.model->weight_bytes),
+                      grouped(run.model->arena_bytes)));
     for (const std::string& line : untrained_lines(run.frozen, run.not_trained))
       print(fmt::format("{:<12}{}\n", "training", printable(line)));
     if (!run.trained.empty()) print(fmt::format("{:<12}{}\n", "training", printable(trained_text(run.trained))));
@@ -161,7 +161,6 @@ void inspect_network(const InspectOptions& options) {
   } catch (const Error& error) {
     Error said = error;
     if (error.code == kUnsupported) said.code = kUsage;  // the file as a whole
-    if (error.code == kBadInput) said.code = kFailed;
     throw said;
   }
   // A Keras file does not say what its outputs are.

@@ -6,7 +6,7 @@
 
 namespace nacre::tools {
 
-// Throws Error, after what was found is printed: code 2 where something is not supported, 1 where the file is broken.
+// Throws Error, after what was found is printed: code 2 where something is not supported, 3 where the file is broken.
 void inspect_network(const InspectOptions& options);
 
 }  // namespace nacre::tools

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tools/base/format.h"
 #include "tools/base/table.h"
 #include "tools/evaluate/program_report.h"
 
@@ -52,13 +53,13 @@ std::string of_roof(double least_us, double us) {
 
 // What the times are, below the tables.
 std::string notes(const Profile& profile) {
-  std::string text =
-      fmt::format("\nwhole run: median {:.2f} us of {} runs after {} to warm up; the first took {:.2f} us\n",
-                  profile.us, profile.runs, profile.runs, profile.first_us);
+  std::string text = fmt::format("\nwhole run: median {:.2f} us of {} after {} to warm up; the first took {:.2f} us\n",
+                                 profile.us, counted(profile.runs, "run"), profile.runs, profile.first_us);
   if (profile.gpu_us > 0)
-    return text + fmt::format("on the GPU, by its clock and without copies: {:.2f} us as one graph; its steps one by "
-                              "one {:.2f} us,\neach with the wait for its launch\n",
-                              profile.gpu_us, sum_of(profile));
+    return text + fmt::format(
+                      "on the GPU, by its clock and without copies: {:.2f} us as one graph; its steps one by "
+                      "one {:.2f} us,\neach with the wait for its launch\n",
+                      profile.gpu_us, sum_of(profile));
   return text + fmt::format("steps alone: {:.2f} us, the clock's own time in each\n", sum_of(profile)) +
          "roof: the time of the step's multiply-accumulates in registers, or where that is longer of reading a block "
          "of as\nmany bytes as its operands; a part of these in a nearer cache goes faster\n";

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -12,7 +14,6 @@
 #include "tools/files/atomic_file.h"
 #include "tools/importers/importer.h"
 #include "tools/model/golden.h"
-#include "tools/model/kernel_choice.h"
 #include "tools/report/html_report.h"
 #include "tools/report/search_table.h"
 
@@ -36,38 +37,39 @@ void check_options(const ReportOptions& options) {
 
 // Each model against the first, in the order of the models from the second.
 std::vector<Comparison> compare_all(const std::vector<std::unique_ptr<ProgramReport>>& programs, const LabelledSet& set,
-                                    bool cast) {
+                                    const ReportOptions& options) {
   std::vector<Comparison> comparisons;
   for (size_t i = 1; i < programs.size(); ++i)
-    comparisons.push_back(compare_programs(*programs[0], *programs[i], set.data, cast));
+    comparisons.push_back(compare_programs(*programs[0], *programs[i], set.data, options.cast_inputs, options.running));
   return comparisons;
 }
 
-std::vector<std::unique_ptr<LoadedModel>> load_models(const ReportOptions& options,
-                                                      const std::optional<LabelledSet>& set) {
+ModelsUnderPolicies load_models(const ReportOptions& options, std::optional<LabelledSet>& set) {
   if (of_network(options))
     return compile_under({.network = options.models.front(),
                           .shapes = options.shapes,
                           .ignored = options.ignored,
                           .policies = options.policies,
+                          .calibrate = options.calibrate,
                           .cast_inputs = options.cast_inputs},
-                         set ? set->data : NpzArrays());
-  std::vector<std::unique_ptr<LoadedModel>> models;
-  for (const std::string& path : options.models) models.push_back(std::make_unique<LoadedModel>(path));
-  return models;
+                         options.set, set);
+  ModelsUnderPolicies loaded;
+  for (const std::string& path : options.models) loaded.models.push_back(std::make_unique<LoadedModel>(path));
+  return loaded;
 }
 
-constexpr uint64_t kTimedRuns = 30;
+constexpr uint64_t kLeastRuns = 30, kMostRuns = 2000;
+constexpr double kTimedUs = 20e3;  // of whole runs: a processor that idled is slow at first
 constexpr uint64_t kSeed = 1;  // of their inputs
 
 struct Timed {
   Profile profile;
-  std::string kernels;
+  RanBy by;
 };
 
-Timed time(const ProgramReport& program, const std::string& kernels) {
+Timed time(const ProgramReport& program, const Running& running) {
   const LoadedModel& model = program.loaded();
-  const BoundProgram bound(model, program.program(), ports_for(model, program.program(), kernels), nullptr);
+  const BoundProgram bound = bind_to_run(model, program.program(), running);
   const std::vector<uint8_t> inputs = seeded_inputs(model, program.program(), kSeed);
   const auto write_inputs = [&] {
     size_t at = 0;
@@ -77,7 +79,12 @@ Timed time(const ProgramReport& program, const std::string& kernels) {
       at += input.size();
     }
   };
-  return {profile(bound, kTimedRuns, write_inputs), name_of_ports(bound.ports())};
+  write_inputs();
+  const auto start = std::chrono::steady_clock::now();
+  model.require(bound.program().run());
+  const std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - start;
+  const uint64_t runs = std::clamp(uint64_t(kTimedUs / std::max(1.0, us.count())), kLeastRuns, kMostRuns);
+  return {profile(bound, runs, write_inputs), ran_by(bound)};
 }
 
 }  // namespace
@@ -87,7 +94,8 @@ void report(const ReportOptions& options) {
   require_directory_of(options.html);
   std::optional<LabelledSet> set;
   if (!options.set.data.empty()) set = read_set(options.set);
-  const std::vector<std::unique_ptr<LoadedModel>> models = load_models(options, set);
+  const auto [models, calibrated] = load_models(options, set);
+  if (!calibrated.empty()) note(calibrated);
   std::vector<const LoadedModel*> pointers;
   std::vector<std::unique_ptr<ProgramReport>> programs;
   for (const std::unique_ptr<LoadedModel>& model : models) {
@@ -98,21 +106,25 @@ void report(const ReportOptions& options) {
   Evaluation evaluation;
   ReportedSet reported;
   if (set) {
-    comparisons = compare_all(programs, *set, options.cast_inputs);
+    comparisons = compare_all(programs, *set, options);
     if (set->labels) {
       evaluation = evaluate_models(pointers, *set,
-                                   {.target = options.target, .output = options.output, .cast = options.cast_inputs});
+                                   {.target = options.target,
+                                    .output = options.output,
+                                    .running = options.running,
+                                    .cast = options.cast_inputs});
       reported = {.evaluation = &evaluation, .metric = set->metric, .metric_name = set->metric_name};
     }
   }
+  reported.calibrated = calibrated;
   const std::vector<std::string> names = short_names(options.policies);
   std::vector<ReportedModel> reports;
   std::vector<Timed> timed;
-  for (size_t i = 0; options.profile && i < programs.size(); ++i) timed.push_back(time(*programs[i], options.kernels));
+  for (size_t i = 0; options.profile && i < programs.size(); ++i) timed.push_back(time(*programs[i], options.running));
   for (size_t i = 0; i < programs.size(); ++i) {
     reports.push_back({programs[i].get(), i == 0 || comparisons.empty() ? nullptr : &comparisons[i - 1]});
     if (of_network(options)) reports.back().name = names[i];
-    if (options.profile) reports.back().profile = &timed[i].profile, reports.back().kernels = timed[i].kernels;
+    if (options.profile) reports.back().profile = &timed[i].profile, reports.back().by = timed[i].by;
   }
   write_file_whole(options.html, html_report(reports, reported));
   print(fmt::format("report -> {}\n", escaped(options.html)));

@@ -16,11 +16,12 @@ struct ReportOptions {
   std::vector<std::string> shapes;   // of axes that a network leaves open
   std::vector<std::string> ignored;  // settings of its file that are gone on without
   SetOptions set;                    // no data: nothing is run; no labels: errors only
+  std::string calibrate;             // samples for ranges; "": some of the set (calibration_set.h)
   std::string output;                // the output that is judged; "": the only one
   std::string target;
-  std::string html;              // the page to write
-  std::string kernels = "auto";  // of --profile: kernel_choice.h
-  bool profile = false;          // also the time of each layer
+  std::string html;  // the page to write
+  Running running;
+  bool profile = false;  // also the time of each layer
   bool cast_inputs = false;
 };
 

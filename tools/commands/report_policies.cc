@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "tools/base/error.h"
+#include "tools/base/print.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/commands/convert.h"
 #include "tools/compile/compile.h"
-#include "tools/evaluate/sample_data.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/model/writer.h"
 #include "tools/policies/policy_language.h"
@@ -26,34 +26,41 @@ void check_policies(const std::vector<std::string>& policies) {
       throw Error(kUsage, "--policies", fmt::format("names {} twice", *policy), "leave one of them away");
 }
 
+CalibrationSet set_apart(const Graph& graph, const PolicyRequest& request, const NetworkUnderPolicies& wanted,
+                         const SetOptions& from, std::optional<LabelledSet>& set) {
+  if (!set && wanted.calibrate.empty())
+    throw Error(kUsage, "--policies", fmt::format("{} reads samples, and there are none", request.base_text),
+                "add --calibrate FILE or --data FILE");
+  LabelledSet none;
+  return CalibrationSet(graph, wanted.calibrate, from, set ? *set : none);
+}
+
 // What is read of the samples is read once for every policy.
 Calibration calibrate_for(const Graph& graph, const PolicyRequest& request, const NetworkUnderPolicies& wanted,
-                          const NpzArrays& data) {
-  if (data.empty())
-    throw Error(kUsage, "--policies", fmt::format("{} reads samples, and there are none", request.base_text),
-                "add --data FILE");
-  std::vector<std::string> inputs, ignored;
-  for (const Binding& input : graph.inputs) inputs.push_back(input.name);
+                          const CalibrationSet& apart) {
   CalibrationOptions options;
   options.fitted = fitted_by(graph, request);
   const SampleOptions sampling = {.cast = wanted.cast_inputs,
                                   .may_be_equal = !any_policy(graph, request, reads_ranges)};
-  return calibrate(graph, make_samples(graph, arrays_for(inputs, data, ignored), sampling), options);
+  return calibrate(graph, apart.samples(graph, sampling), options);
 }
 
 }  // namespace
 
-std::vector<std::unique_ptr<LoadedModel>> compile_under(const NetworkUnderPolicies& wanted, const NpzArrays& data) {
+ModelsUnderPolicies compile_under(const NetworkUnderPolicies& wanted, const SetOptions& from,
+                                  std::optional<LabelledSet>& set) {
   check_policies(wanted.policies);
   const Graph graph = load_network(wanted.network, {.shapes = wanted.shapes, .ignored = wanted.ignored});
-  std::vector<std::unique_ptr<LoadedModel>> models;
+  ModelsUnderPolicies made;
+  std::optional<CalibrationSet> apart;
   for (const std::string& policy : wanted.policies) {
     CompileOptions options;
     if (policy != "source") options.policies = parse_policy_options({.policy = policy});
     options.target.kernels = kernels_of_target(options.target.name);
     Calibration calibration;
     if (any_policy(graph, options.policies, reads_samples)) {
-      calibration = calibrate_for(graph, options.policies, wanted, data);
+      if (!apart) apart.emplace(set_apart(graph, options.policies, wanted, from, set));
+      calibration = calibrate_for(graph, options.policies, wanted, *apart);
       options.calibration = &calibration;
     }
     Compiled compiled = compile(graph, options);
@@ -64,9 +71,11 @@ std::vector<std::unique_ptr<LoadedModel>> compile_under(const NetworkUnderPolici
     if (policy != "source") converting.policies.policy = policy;
     add_metadata(compiled.graph, converting);
     const ProgramSource source = {.graph = &compiled.graph, .kernels = options.target.kernels};
-    models.push_back(std::make_unique<LoadedModel>(write_model({&source, 1}), wanted.network, kReportDefect));
+    made.models.push_back(std::make_unique<LoadedModel>(write_model({&source, 1}), wanted.network, kReportDefect));
   }
-  return models;
+  if (apart) made.calibrated = apart->said();
+  else if (!wanted.calibrate.empty()) note(kSamplesNotRead);
+  return made;
 }
 
 }  // namespace nacre::tools

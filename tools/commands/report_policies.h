@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/evaluate/evaluation.h"
+#include "tools/evaluate/calibration_set.h"
 #include "tools/model/loaded_model.h"
 
 namespace nacre::tools {
@@ -15,11 +15,19 @@ struct NetworkUnderPolicies {
   std::vector<std::string> shapes;    // of axes that it leaves open
   std::vector<std::string> ignored;   // settings of its file that are gone on without
   std::vector<std::string> policies;  // "source": as the file has it
+  std::string calibrate;              // samples for ranges; "": some of the set (calibration_set.h)
   bool cast_inputs = false;
 };
 
+struct ModelsUnderPolicies {
+  std::vector<std::unique_ptr<LoadedModel>> models;
+  std::string calibrated;  // where ranges are from; "": no policy reads samples
+};
+
 // One model per policy, each as nacre convert --policy makes it: the same bytes where the policy reads no samples.
-// Others take those of `data`, which their metadata do not name; throws Error where there are none.
-std::vector<std::unique_ptr<LoadedModel>> compile_under(const NetworkUnderPolicies& wanted, const NpzArrays& data);
+// Others take those of `calibrate` or of `set`, which then judges without them, and which their metadata do not name;
+// throws Error where there are none.
+ModelsUnderPolicies compile_under(const NetworkUnderPolicies& wanted, const SetOptions& from,
+                                  std::optional<LabelledSet>& set);
 
 }  // namespace nacre::tools

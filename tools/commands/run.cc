@@ -179,7 +179,7 @@ size_t element_count(const Output& output) {
 }
 
 void print_text(const RunOptions& options, const std::vector<Output>& outputs, const RunInputs& inputs,
-                const std::vector<double>& times, const LoadedModel& model, const std::optional<TopScores>& top) {
+                const std::vector<double>& times, const BoundProgram& bound, const std::optional<TopScores>& top) {
   constexpr size_t kShown = 16;
   for (const Output& output : outputs) {
     print(fmt::format("{}  {} {}", output.name, name_of(output.type), dims_text(output.dims)));
@@ -190,13 +190,13 @@ void print_text(const RunOptions& options, const std::vector<Output>& outputs, c
       print(fmt::format("{}{}", i == 0 ? "    " : " ", number_at(output, i).dump()));
     print("\n");
   }
-  if (top) print(top_text(model, *top));
+  if (top) print(top_text(bound.loaded(), *top));
   if (!options.all_tensors.empty()) print(fmt::format("all tensors -> {}\n", escaped(options.all_tensors)));
   if (times.empty()) return;
   const Times t = summarise(times);
-  print(fmt::format("{}, {}: median {:.1f} us, p99 {:.1f} us per run{}\n", counted(inputs.rows(), "sample"),
+  print(fmt::format("{}, {}: median {:.1f} us, p99 {:.1f} us per run{}; kernels {}\n", counted(inputs.rows(), "sample"),
                     counted(times.size(), "run"), t.median_us, t.p99_us,
-                    inputs.batch > 1 ? fmt::format(" of {} rows", inputs.batch) : ""));
+                    inputs.batch > 1 ? fmt::format(" of {} rows", inputs.batch) : "", ran_by(bound).text()));
 }
 
 void print_as_json(const RunOptions& options, const BoundProgram& bound, const std::vector<Output>& outputs,
@@ -220,7 +220,7 @@ void print_as_json(const RunOptions& options, const BoundProgram& bound, const s
   if (!times.empty()) report.update({{"median_us", summarise(times).median_us}, {"p99_us", summarise(times).p99_us}});
   if (!options.all_tensors.empty()) report["all_tensors"] = options.all_tensors;
   if (top) report["top"] = top_json(bound.loaded(), *top);
-  report.update({{"kernels", name_of_ports(bound.ports())}, {"threads", options.threads}});
+  ran_by(bound).add_to(report);
   if (steps) report["profile"] = profile_json(bound.loaded(), bound.loaded().infer_program(options.target), *steps);
   print_json(report);
 }
@@ -280,7 +280,7 @@ void run(const RunOptions& options, const CommandFiles& given) {
   if (!timed && options.repeat > 1) refuse_timing(model, program);
   require_stream(options, model);
   warn_of_weights(model);
-  BoundProgram bound(model, program, ports_for(model, program, options.kernels), make_threads(options.threads));
+  BoundProgram bound = bind_to_run(model, program, options.running);
   const RunInputs inputs = read_inputs(model, program, options.inputs);
   warn_of_nan(model, program, inputs);
   if (!options.all_tensors.empty() && (inputs.runs > 1 || inputs.last_rows > 0))
@@ -311,7 +311,7 @@ void run(const RunOptions& options, const CommandFiles& given) {
     if (*files) written.push_back(&**files);
   write_together(written);
   if (options.json) return print_as_json(options, bound, outputs, inputs, times, steps, top);
-  print_text(options, outputs, inputs, times, model, top);
+  print_text(options, outputs, inputs, times, bound, top);
   if (steps) print("\n" + profile_text(model, program, *steps, terminal_width()));
 }
 

@@ -8,20 +8,20 @@
 
 #include "tools/files/command_files.h"
 #include "tools/model/run_inputs.h"
+#include "tools/model/running.h"
 
 namespace nacre::tools {
 
 struct RunOptions {
   std::string model;
   InputOptions inputs;
-  std::string output;            // a directory; "": none
-  std::string all_tensors;       // a directory; "": none
-  std::string target;            // of the program, as LoadedModel::find_program takes it
-  std::string kernels = "auto";  // kernel_choice.h
-  uint32_t threads = 1;
-  bool profile = false;    // times per step, of `repeat` runs of the first sample
-  uint32_t repeat = 1;     // runs of each sample, each timed
-  uint64_t of_stream = 0;  // runs of one stream, before the next begins; 0: all
+  std::string output;       // a directory; "": none
+  std::string all_tensors;  // a directory; "": none
+  std::string target;       // of the program, as LoadedModel::find_program takes it
+  Running running;
+  bool profile = false;         // times per step, of `repeat` runs of the first sample
+  uint32_t repeat = 1;          // runs of each sample, each timed
+  uint64_t of_stream = 0;       // runs of one stream, before the next begins; 0: all
   std::optional<uint64_t> top;  // top_scores.h
   bool dequantize_outputs = false;
   bool json = false;

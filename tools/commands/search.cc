@@ -16,9 +16,10 @@
 #include "tools/calibration/quantize_static.h"
 #include "tools/commands/interrupt.h"
 #include "tools/compile/compile.h"
+#include "tools/evaluate/calibration_set.h"
 #include "tools/evaluate/policy_search.h"
-#include "tools/evaluate/sample_data.h"
 #include "tools/files/atomic_file.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/policies/pattern.h"
 #include "tools/policies/policy_language.h"
 #include "tools/report/search_table.h"
@@ -56,6 +57,8 @@ class Bench {
     return names;
   }
   const LabelledSet& set() const { return set_; }
+  const RanBy& by() const { return by_; }
+  const std::optional<Json>& calibrated_from() const { return calibrated_from_; }
   uint64_t samples() const { return reference_.samples; }
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -94,7 +97,8 @@ class Bench {
   Trial measure_compiled(const Compiled& compiled) {
     for (const std::string& line : compiled.graph.fallbacks) note(line);
     const LoadedModel model(compiled.bytes, options_.network, "");
-    RunChoice running = {.output = options_.output, .cast = options_.cast_inputs, .progress = false};
+    RunChoice running = {
+        .output = options_.output, .running = options_.running, .cast = options_.cast_inputs, .progress = false};
     // The first is what all others are measured against: without it there is nothing to keep.
     if (reference_.samples > 0 && caller() == nullptr) running.stopped = [] { return Interrupt::received() != 0; };
     std::vector<std::string> run_notes;
@@ -102,6 +106,7 @@ class Bench {
     if (reference_.samples == 0) {
       labels_ = labels_for(set_, outcome.samples);
       reference_ = outcome.samples;
+      by_ = outcome.by;
       for (const std::string& line : run_notes) note(line);
     }
     const double value = score(set_.metric, outcome.samples, labels_).value;
@@ -118,7 +123,8 @@ class Bench {
   }
 
   CompileOptions compile_options() const {
-    CompileOptions options;
+    CompileOptions options;  // the file is that of nacre convert --policy-file
+    options.target.kernels = kernels_of_target(options.target.name);
     if (calibrated_) options.calibration = &calibration_;
     return options;
   }
@@ -133,15 +139,10 @@ class Bench {
     const SampleOptions sampling = {.cast = options_.cast_inputs};
     CalibrationOptions calibrating;
     if (any(reads_moments)) calibrating.fitted = [](const Node& node) { return node.layer != kNone; };
-    if (!options_.calibrate.empty()) {
-      calibration_ = calibrate(graph_, read_samples(graph_, options_.calibrate, sampling), calibrating);
-    } else {
-      std::vector<std::string> inputs;
-      for (const Binding& input : graph_.inputs) inputs.push_back(input.name);
-      std::vector<std::string> ignored;
-      calibration_ =
-          calibrate(graph_, make_samples(graph_, arrays_for(inputs, set_.data, ignored), sampling), calibrating);
-    }
+    const CalibrationSet apart(graph_, options_.calibrate, options_.set, set_);
+    note(apart.said());
+    calibrated_from_ = apart.json();
+    calibration_ = calibrate(graph_, apart.samples(graph_, sampling), calibrating);
     calibrated_ = true;
   }
 
@@ -157,6 +158,8 @@ class Bench {
   std::vector<ParsedPolicy> policies_;
   Calibration calibration_;
   bool calibrated_ = false;
+  std::optional<Json> calibrated_from_;
+  RanBy by_;
   ScoredSamples reference_;
   Labels labels_;
   std::vector<std::string> notes_;
@@ -189,9 +192,9 @@ std::string limits_text(const SearchOptions& options) {
 
 void print_text(const SearchOptions& options, const Bench& bench, const SearchResult& result,
                 const SearchWords& words) {
-  print(fmt::format("{}: {} under {} policies, {}; {} compiled and run\n", options.network,
+  print(fmt::format("{}: {} under {} policies, {}; {} compiled and run, kernels {}\n", options.network,
                     counted(words.layers.size(), "layer"), words.policies.size(), counted(words.samples, "sample"),
-                    counted(uint64_t(result.measurements), "model")));
+                    counted(uint64_t(result.measurements), "model"), bench.by().text()));
   for (const std::string& note : bench.notes()) print(note + "\n");
   print("\nOne layer at a time: drop, and what it adds to the file's bytes\n" + sensitivity_text(result, words) + "\n");
   print(fmt::format("Pareto front ({}; * proposed, + meets the limits; predicted: effects of single layers added)\n",
@@ -239,6 +242,8 @@ void search(const SearchOptions& options) {
   if (options.json) {
     Json json = search_json(result, words);
     json["notes"] = bench.notes();
+    bench.by().add_to(json);
+    if (bench.calibrated_from()) json["calibration"] = *bench.calibrated_from();
     if (result.best) json["written"] = options.map;
     print_json(json);
   } else {

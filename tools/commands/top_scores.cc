@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tools/base/error.h"
+#include "tools/base/format.h"
 
 namespace nacre::tools {
 namespace {
@@ -70,7 +71,7 @@ std::string top_text(const LoadedModel& model, const TopScores& top) {
     text += top.samples.size() == 1 ? fmt::format("    {}\n", line) : fmt::format("    sample {}: {}\n", i, line);
   }
   if (top.samples.size() > kShownSamples)
-    text += fmt::format("    and {} samples more (--json)\n", top.samples.size() - kShownSamples);
+    text += fmt::format("    and {} more (--json)\n", counted(top.samples.size() - kShownSamples, "sample"));
   return text;
 }
 

@@ -51,9 +51,10 @@ class Runner {
  public:
   using Wanted = std::map<uint32_t, std::vector<uint32_t>>;  // by step: tensors to keep when it is done
 
-  Runner(const ProgramReport& report, RunInputs inputs)
-      : report_(report), bound_(report.loaded(), report.program()), inputs_(std::move(inputs)) {}
+  Runner(const ProgramReport& report, RunInputs inputs, const Running& running)
+      : report_(report), bound_(bind_to_run(report.loaded(), report.program(), running)), inputs_(std::move(inputs)) {}
 
+  RanBy by() const { return ran_by(bound_); }
   uint64_t runs() const { return inputs_.runs; }
   uint64_t samples() const { return inputs_.rows(); }
 
@@ -188,7 +189,8 @@ void sort_by_damage(Comparison& comparison) {
   });
 }
 
-Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, const NpzArrays& data, bool cast) {
+Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, const NpzArrays& data, bool cast,
+                            const Running& running) {
   Comparison result;
   Inputs inputs = fit_inputs(a, b, data, cast, result.notes);
   result.outputs = pair_outputs(a, b);
@@ -200,7 +202,9 @@ Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, cons
     wanted_a[pair.step_a].push_back(pair.a);
     wanted_b[pair.step_b].push_back(pair.b);
   }
-  Runner runner_a(a, std::move(inputs.a)), runner_b(b, std::move(inputs.b));
+  Runner runner_a(a, std::move(inputs.a), running), runner_b(b, std::move(inputs.b), running);
+  result.by_a = runner_a.by();
+  result.by_b = runner_b.by();
   result.samples = runner_a.samples();
   Progress progress("compare", runner_a.runs());
   for (uint64_t run = 0; run < runner_a.runs(); ++run) {

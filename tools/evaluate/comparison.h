@@ -7,6 +7,7 @@
 #include "tools/evaluate/error_measure.h"
 #include "tools/evaluate/tensor_match.h"
 #include "tools/files/npy.h"
+#include "tools/model/running.h"
 
 namespace nacre::tools {
 
@@ -32,6 +33,7 @@ struct Comparison {
   std::vector<ComparedOutput> outputs;
   std::vector<std::string> notes;  // what was done to the data, as sentences
   uint64_t samples = 0;
+  RanBy by_a = {}, by_b = {};
 };
 
 // Most damaging first: by SQNR from the lowest, then by the relative error.
@@ -40,6 +42,7 @@ void sort_by_damage(Comparison& comparison);
 // `data` by name of A's inputs; a single array may have any name. Both programs get the same samples, each in the type
 // of its inputs (report/sample_data.h); `cast` allows exact changes of type. Throws Error where inputs or outputs do
 // not fit together.
-Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, const NpzArrays& data, bool cast = false);
+Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, const NpzArrays& data, bool cast = false,
+                            const Running& running = {});
 
 }  // namespace nacre::tools

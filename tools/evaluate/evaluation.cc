@@ -20,7 +20,8 @@
 namespace nacre::tools {
 namespace {
 
-constexpr uint64_t kLeastRuns = 11;  // for a median
+constexpr uint64_t kLeastRuns = 11;   // for a median
+constexpr double kLeastTimed = 50e3;  // microseconds; shorter runs of the first pass begin with cold caches
 
 // The position of the output that is judged.
 size_t find_output(const LoadedModel& model, const std::vector<std::string>& names, const std::string& wanted) {
@@ -35,26 +36,34 @@ size_t find_output(const LoadedModel& model, const std::vector<std::string>& nam
 
 class SetRunner {
  public:
-  SetRunner(const LoadedModel& model, uint32_t program, RunInputs inputs, size_t output)
-      : bound_(model, program), inputs_(std::move(inputs)), output_(output) {}
+  SetRunner(const LoadedModel& model, uint32_t program, RunInputs inputs, size_t output, const Running& running)
+      : bound_(bind_to_run(model, program, running)), inputs_(std::move(inputs)), output_(output) {}
 
   Outcome run(bool show, bool (*stopped)()) {
-    const uint64_t passes = (kLeastRuns + inputs_.runs - 1) / inputs_.runs;
     std::optional<Progress> progress;
-    if (show) progress.emplace("eval", inputs_.runs * passes);
+    if (show) progress.emplace("eval", inputs_.runs);
     Outcome outcome;
     std::vector<double> times;
-    for (uint64_t pass = 0; pass < passes; ++pass) {
-      for (uint64_t run = 0; run < inputs_.runs; ++run) {
-        times.push_back(run_once(run));
-        if (pass == 0) keep_output(run, outcome.samples.outputs);
-        if (progress) progress->show(pass * inputs_.runs + run + 1);
-        if (stopped != nullptr && stopped()) throw Interrupted();
-      }
+    double sum = 0;
+    const auto time = [&](uint64_t run) {
+      times.push_back(run_once(run));
+      sum += times.back() * double(rows(run) == 0 ? inputs_.batch : rows(run));
+      if (stopped != nullptr && stopped()) throw Interrupted();
+    };
+    for (uint64_t run = 0; run < inputs_.runs; ++run) {
+      time(run);
+      keep_output(run, outcome.samples.outputs);
+      if (progress) progress->show(run + 1);
+    }
+    if (sum < kLeastTimed) times.clear(), sum = 0;
+    for (uint64_t run = 0; times.size() < kLeastRuns || sum < kLeastTimed; ++run) {
+      if (run % inputs_.runs == 0) bound_.loaded().require(bound_.program().start());  // or a cache may be full
+      time(run % inputs_.runs);
     }
     std::ranges::sort(times);
     outcome.median_us = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
     outcome.samples.samples = inputs_.rows();
+    outcome.by = ran_by(bound_);
     return outcome;
   }
 
@@ -123,7 +132,8 @@ Judgement judge(const LoadedModel& model, const std::string& target, const Outco
           .file_bytes = s.file_bytes,
           .weight_bytes = s.weight_bytes,
           .arena_bytes = s.arena_bytes,
-          .median_us = outcome.median_us};
+          .median_us = outcome.median_us,
+          .by = outcome.by};
 }
 
 }  // namespace
@@ -182,7 +192,7 @@ Outcome run_set(const LoadedModel& model, const LabelledSet& set, const RunChoic
   RunInputs stacked = stack_inputs(model, program, arrays, false);
   const size_t output = find_output(model, names.outputs, choice.output);
   if (set.labels) labels_for(set, outputs_to_come(model, view, output, stacked.rows()));
-  SetRunner runner(model, program, std::move(stacked), output);
+  SetRunner runner(model, program, std::move(stacked), output, choice.running);
   Outcome outcome = runner.run(choice.progress, choice.stopped);
   outcome.samples.inputs = std::move(inputs);
   return outcome;

@@ -7,7 +7,7 @@
 
 #include "tools/evaluate/metrics.h"
 #include "tools/files/npy.h"
-#include "tools/model/loaded_model.h"
+#include "tools/model/running.h"
 
 namespace nacre::tools {
 
@@ -30,17 +30,20 @@ LabelledSet read_set(const SetOptions& options);
 struct Outcome {
   ScoredSamples samples;
   double median_us = 0;  // per sample: of the times of single runs over their rows
+  RanBy by = {};
 };
 
 struct RunChoice {
   std::string target = {}, output = {};  // of the program; "": the host's, and the only output
+  Running running = {};                  // the kernels of `nacre run`, where nothing else is asked for
   bool cast = false;
   bool progress = true;              // shown on a terminal
   std::optional<Scales> codes = {};  // what int8 data means: the scale of the first model's input
   bool (*stopped)() = nullptr;       // asked after every run: Interrupted is thrown where it says so
 };
 
-// Runs at least 11 times, if need be over the same samples again, so that the median time means something.
+// The samples once for their outputs, and where that is soon done some of them again for the time: at least 11 runs,
+// and until 50 ms are over, as `nacre bench` times them, so that the median means something.
 Outcome run_set(const LoadedModel& model, const LabelledSet& set, const RunChoice& choice,
                 std::vector<std::string>& notes);
 
@@ -54,6 +57,7 @@ struct Judgement {  // of one model
   double damage = 0;  // of the outputs, against the first's
   uint64_t file_bytes = 0, weight_bytes = 0, arena_bytes = 0;
   double median_us = 0;
+  RanBy by = {};  // of the outputs and of the time
   Confusion confusion = {};
 };
 

@@ -24,21 +24,22 @@ std::string drop_text(const Metric& metric, const Judgement& first, const Judgem
 EvalCells evaluation_cells(const Evaluation& evaluation, const Metric& metric, const std::string& name) {
   EvalCells cells = {.titles = {"model", name}, .rows = {}};
   if (metric.counts()) cells.titles.emplace_back("right");
-  for (const char* title : {"drop", "file bytes", "weights", "arena", "us/sample"}) cells.titles.emplace_back(title);
+  for (const char* title : {"drop", "file bytes", "weights", "arena", "us/sample", "kernels"})
+    cells.titles.emplace_back(title);
   for (const Judgement& j : evaluation.models) {
     std::vector<std::string> row = {j.model, value_text(metric, j.score.value)};
     if (metric.counts()) row.push_back(fmt::format("{} of {}", j.score.right, j.score.total));
     row.push_back(drop_text(metric, evaluation.models.front(), j));
     for (const uint64_t bytes : {j.file_bytes, j.weight_bytes, j.arena_bytes}) row.push_back(grouped(bytes));
     row.push_back(fmt::format("{:.1f}", j.median_us));
+    row.push_back(j.by.text());
     cells.rows.push_back(std::move(row));
   }
   return cells;
 }
 
 std::string evaluation_text(const Evaluation& evaluation, const Metric& metric, const std::string& name) {
-  std::string text =
-      counted(evaluation.samples, "sample") + "; times are medians on this machine with the reference kernels\n";
+  std::string text = counted(evaluation.samples, "sample") + "; times are medians on this machine\n";
   for (const std::string& note : evaluation.notes) text += note + "\n";
   for (const Judgement& j : evaluation.models)
     if (j.score.not_finite > 0)
@@ -63,6 +64,7 @@ Json evaluation_json(const Evaluation& evaluation, const Metric& metric, const s
                  {"weight_bytes", j.weight_bytes},
                  {"arena_bytes", j.arena_bytes},
                  {"median_us", j.median_us}});
+    j.by.add_to(json);
     models.push_back(std::move(json));
   }
   return {{"metric", name},

@@ -15,7 +15,7 @@ struct ReportedModel {
   const ProgramReport* program;
   const Comparison* against_first = nullptr;  // null: the first, or nothing was run
   const Profile* profile = nullptr;           // null: it was not timed
-  std::string kernels = "";                   // that it was timed with
+  RanBy by = {};                              // that it was timed with
   std::string name = "";                      // "": that of its file
 };
 
@@ -23,6 +23,7 @@ struct ReportedSet {  // labels were given
   const Evaluation* evaluation = nullptr;
   Metric metric;
   std::string metric_name;
+  std::string calibrated = "";  // where ranges are from; "": none was measured here
 };
 
 // The same models, set and profiles give the same page: what was not asked to be timed shows no time.

@@ -269,9 +269,9 @@ void GraphPicture::draw_header(Svg& svg, double width) const {
   const Statistics s = statistics(report_.loaded(), report_.program());
   svg.text(kMargin, 38, fit(name_, width - 2 * kMargin, 20 * kBold), "title");
   const std::string line =
-      fmt::format("{} steps of {} layers \u00B7 {} MAC \u00B7 weights {} bytes \u00B7 arena {} bytes{}", s.steps,
-                  s.layers, grouped(s.multiply_accumulates), grouped(s.weight_bytes), grouped(s.arena_bytes),
-                  s.batch > 1 ? fmt::format(" \u00B7 batch {}", s.batch) : "");
+      fmt::format("{} of {} \u00B7 {} MAC \u00B7 weights {} bytes \u00B7 arena {} bytes{}", counted(s.steps, "step"),
+                  counted(s.layers, "layer"), grouped(s.multiply_accumulates), grouped(s.weight_bytes),
+                  grouped(s.arena_bytes), s.batch > 1 ? fmt::format(" \u00B7 batch {}", s.batch) : "");
   svg.text(kMargin, 58, line, "subtitle");
   std::map<std::string, std::string> kinds;  // classes by words
   for (const ReportStep& step : report_.steps()) {

@@ -143,7 +143,7 @@ void add_errors(Html& page, const std::vector<ReportedModel>& models) {
 namespace {
 
 // Over the steps of a layer.
-double sum_of(const ReportLayer& layer, const Profile& profile, double StepProfile::* time) {
+double sum_of(const ReportLayer& layer, const Profile& profile, double StepProfile::*time) {
   double us = 0;
   for (const uint32_t step : layer.steps) us += profile.steps[step].*time;
   return us;
@@ -275,9 +275,10 @@ void add_times(Html& page, const std::vector<ReportedModel>& models) {
                   profile.gpu_us)
             : "Layers by their steps alone, the clock's own time in each. Roof: what their multiply-accumulates take "
               "in registers, or reading as many bytes.";
-    page.paragraph(
-        fmt::format("Median of {}: {:.2f} us, with {} kernels on one thread of this machine, inputs from a seed. {}",
-                    counted(profile.runs, "run"), profile.us, model.kernels, of_layers));
+    page.paragraph(fmt::format("Median of {}: {:.2f} us, with {} kernels on {} of this machine, inputs from a seed. {}",
+                               counted(profile.runs, "run"), profile.us, model.by.kernels,
+                               model.by.threads == 1 ? "one thread" : counted(uint64_t(model.by.threads), "thread"),
+                               of_layers));
     add_layer_times(page, model);
     page.close_tab();
   }

@@ -66,14 +66,24 @@ std::vector<std::pair<std::string, std::string>> findings(const std::vector<Repo
       line += score_words(set.evaluation->models[i], set, set.evaluation->models.front()) + "; ";
     line += grouped(s.file_bytes) + " bytes";
     if (i > 0) line += ", " + size_words(s.file_bytes, first.file_bytes);
-    if (m.profile != nullptr) line += fmt::format("; {:.1f} us a run", m.profile->us);
+    if (m.profile != nullptr) line += fmt::format("; {:.1f} us a run with kernels {}", m.profile->us, m.by.text());
     if (m.against_first != nullptr) line += "; " + worst_words(m, models.front());
     if (const size_t count = fallbacks_of(m.program->loaded()).size(); count > 0)
-      line += fmt::format("; {} in another type than {} policy says", counted(count, "step runs"),
-                          count == 1 ? "its" : "the");
+      line += fmt::format("; {} in another type than {} policy says",
+                          counted(count, "step") + (count == 1 ? " runs" : " run"), count == 1 ? "its" : "the");
     lines.emplace_back(m.name, line + ".");
   }
   return lines;
+}
+
+// "with avx2 kernels"; where models have other ones, of each.
+std::string kernels_words(const ReportedSet& set) {
+  const std::vector<Judgement>& models = set.evaluation->models;
+  const auto same = [&](const Judgement& j) { return j.by == models.front().by; };
+  if (std::ranges::all_of(models, same)) return "with kernels " + models.front().by.text();
+  std::vector<std::string> each;
+  for (const Judgement& j : models) each.push_back(j.by.text());
+  return fmt::format("with kernels {}, by model", fmt::join(each, ", "));
 }
 
 struct Plots {
@@ -86,6 +96,8 @@ Plots plots_of(const std::vector<ReportedModel>& models, const ReportedSet& set)
                       .y_name = set.metric_name,
                       .percent = set.metric.counts(),
                       .higher_is_better = set.metric.higher_is_better(),
+                      .y_least = 0,
+                      .y_most = set.metric.higher_is_better() ? 1 : kUnbounded,  // shares and areas under curves
                       .points = {}};
   Plots plots = {plot, plot};
   plots.times.label = fmt::format("{} over the time of a run, by model", set.metric_name);
@@ -129,7 +141,7 @@ void add_models(Html& page, const std::vector<ReportedModel>& models, const Repo
   for (const char* title : {"file bytes", "weights", "arena", "steps", "multiply-accumulates", "fall-backs"})
     titles.emplace_back(title);
   const bool timed = std::ranges::any_of(models, [](const ReportedModel& m) { return m.profile != nullptr; });
-  if (timed) titles.emplace_back("us a run");
+  if (timed) titles.insert(titles.end(), {"us a run", "kernels"});
   std::vector<std::vector<bool>> fronts;  // in words what the plots mark
   if (set.evaluation != nullptr && models.size() > 1) {
     const Plots plots = plots_of(models, set);
@@ -149,7 +161,8 @@ void add_models(Html& page, const std::vector<ReportedModel>& models, const Repo
                                   s.multiply_accumulates, uint64_t(fallbacks_of(models[i].program->loaded()).size())})
       row.push_back({.text = grouped(number)});
     if (timed)
-      row.push_back({.text = models[i].profile == nullptr ? "-" : fmt::format("{:.1f}", models[i].profile->us)});
+      for (const std::string& text : {fmt::format("{:.1f}", models[i].profile->us), models[i].by.text()})
+        row.push_back({.text = text});
     for (const std::vector<bool>& front : fronts) row.push_back({.text = front[i] ? "yes" : "no"});
     rows.push_back(std::move(row));
   }
@@ -177,10 +190,12 @@ void add_overview(Html& page, const std::vector<ReportedModel>& models, const Re
     page.named_list(findings(models, set));
   if (set.evaluation != nullptr && !one) add_points(page, plots_of(models, set));
   if (set.evaluation != nullptr) {
-    page.paragraph(counted(set.evaluation->samples, "sample") + (one ? "." : "; drops are against the first model."),
+    page.paragraph(fmt::format("{}, judged {}{}.", counted(set.evaluation->samples, "sample"), kernels_words(set),
+                               one ? "" : "; drops are against the first model"),
                    "page-note");
     page.list(set.evaluation->notes);
   }
+  if (!set.calibrated.empty()) page.paragraph("Calibration: " + set.calibrated + ".", "page-note");
   if (!one) add_models(page, models, set);
   page.close_section();
 }

@@ -119,9 +119,9 @@ std::string kernel_text(const ProgramReport& report, const ReportStep& step) {
 std::string report_text(const ProgramReport& report, size_t width) {
   const Statistics s = statistics(report.loaded(), report.program());
   const ProgramNames& names = report.names();
-  std::string text =
-      fmt::format("{}: program {} for {}, {} steps of {} layers{}\n\n", report.loaded().path(), report.program(),
-                  names.target, s.steps, s.layers, s.batch > 1 ? fmt::format(", batch {}", s.batch) : "");
+  std::string text = fmt::format("{}: program {} for {}, {} of {}{}\n\n", report.loaded().path(), report.program(),
+                                 names.target, counted(s.steps, "step"), counted(s.layers, "layer"),
+                                 s.batch > 1 ? fmt::format(", batch {}", s.batch) : "");
   text += layers_text(report, width) + "\n";
   for (size_t i = 0; i < names.inputs.size(); ++i)
     text += binding_text(report, "input", names.inputs[i], names.input_layouts[i], report.view().inputs[i]);

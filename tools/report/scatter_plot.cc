@@ -38,8 +38,8 @@ class Plotter {
     x_high_ = std::max(1.0, std::ceil(x_high_ * 1.02 / x_step_)) * x_step_;
     const double room = low == high ? std::max(std::abs(low) * 0.02, 1e-6) : (high - low) * 0.12;
     y_step_ = mark_step(high - low + 2 * room, 5);
-    y_low_ = std::floor((low - room) / y_step_) * y_step_;
-    y_high_ = std::ceil((high + room) / y_step_) * y_step_;
+    y_low_ = std::max(plot.y_least, std::floor((low - room) / y_step_) * y_step_);
+    y_high_ = std::min(plot.y_most, std::ceil((high + room) / y_step_) * y_step_);
   }
 
   std::string draw() {

@@ -2,6 +2,7 @@
 // that no other point beats in both are the Pareto front: filled and joined by a line, the others hollow squares.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,14 @@ struct ScatterPoint {
   std::string title = {};  // when pointed at
 };
 
+inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
 struct ScatterPlot {
   std::string label = {};  // of the whole picture
   std::string x_name, y_name;
   bool percent = false;  // y is a share, shown in percent
   bool higher_is_better = true;
+  double y_least = -kUnbounded, y_most = kUnbounded;  // that y can be: the axis ends there
   std::vector<ScatterPoint> points;
 };
 

@@ -1,9 +1,9 @@
 // Reads handwritten digits with a converted model: the main job, as an application does it.
 //
-//   digits MODEL IMAGES.npy LABELS.npy INDICES.npy
+//   digits MODEL IMAGES.npy LABELS.npy INDICES.npy [KERNELS]
 //
 // Opens the model, gives it memory, runs it on every image of the list and prints how many were read right, what that
-// took, and a few of the digits.
+// took, and a few of the digits. KERNELS: as `nacre run` takes them, the fastest here where none are named.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +14,7 @@
 #include "engine/nacre.h"
 #include "tools/base/error.h"
 #include "tools/files/npy.h"
+#include "tools/model/kernel_choice.h"
 
 namespace {
 
@@ -30,6 +31,10 @@ struct Reading {
   int index, label, read;
 };
 
+struct alignas(64) Line {
+  std::byte data[64];
+};
+
 // The file at an address that is a multiple of 64.
 class AlignedFile {
  public:
@@ -44,9 +49,6 @@ class AlignedFile {
   std::span<const std::byte> bytes() const { return {reinterpret_cast<const std::byte*>(lines_.data()), size_}; }
 
  private:
-  struct alignas(64) Line {
-    std::byte data[64];
-  };
   std::vector<Line> lines_;
   size_t size_;
 };
@@ -82,7 +84,7 @@ void show(const Digits& digits, std::span<const Reading> readings) {
   std::printf("\n");
 }
 
-int run(char** arguments) {
+int run(char** arguments, const std::string& kernels_wanted) {
   const AlignedFile file(arguments[1]);
   const Digits digits = {nacre::tools::read_npy(arguments[2]).values<uint8_t>(),
                          nacre::tools::read_npy(arguments[3]).values<uint8_t>(),
@@ -93,12 +95,14 @@ int run(char** arguments) {
   nacre::Sizes sizes;
   nacre::Memory memory;
   const nacre::KernelSet* const kernels[] = {&nacre::reference::kernels()};
+  const nacre::Port* const ports[] = {nacre::tools::port_named(kernels_wanted)};  // asked before the reference's
+  nacre::Places places(ports);
   require("open", model.open(file.bytes()));
   require("check_weights", model.check_weights());
-  require("measure", nacre::Program::measure(model, 0, kernels, &sizes));
-  std::vector<std::max_align_t> block(sizes.total() / sizeof(std::max_align_t) + 1);
-  require("memory", nacre::Memory::cut(std::as_writable_bytes(std::span(block)), sizes, &memory));
-  require("bind", program.bind(model, 0, kernels, memory));
+  require("measure", places.measure(model, 0, kernels, &sizes));
+  std::vector<Line> block(size_t(sizes.total(places.alignment())) / sizeof(Line) + 1);
+  require("memory", nacre::Memory::cut(std::as_writable_bytes(std::span(block)), sizes, &memory, places.alignment()));
+  require("bind", places.bind(&program, model, 0, kernels, memory));
   if (program.input(0).size() != kPixels * sizeof(float) || program.output(0).size() != kClasses * sizeof(float))
     throw Error(nacre::tools::kBadInput, arguments[1], "input and output must be 64 pixels and 10 classes, float32");
 
@@ -121,7 +125,8 @@ int run(char** arguments) {
                    microseconds.end());
   std::printf("digits: %zu of %zu right (%.2f %%)\n", right.size(), digits.test.size(),
               100.0 * double(right.size()) / double(digits.test.size()));
-  std::printf("time per image: %.1f us, median, reference kernels\n", microseconds[microseconds.size() / 2]);
+  std::printf("time per image: %.1f us, median, %s kernels\n", microseconds[microseconds.size() / 2],
+              nacre::tools::name_of_port(ports[0]).c_str());
   std::printf("model file: %zu bytes; arena: %llu bytes; all memory: %llu bytes\n\n", file.bytes().size(),
               static_cast<unsigned long long>(sizes.bytes[nacre::kArena]),
               static_cast<unsigned long long>(sizes.total()));
@@ -134,12 +139,12 @@ int run(char** arguments) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 5) {
-    std::fprintf(stderr, "usage: digits MODEL IMAGES.npy LABELS.npy INDICES.npy\n");
+  if (count != 5 && count != 6) {
+    std::fprintf(stderr, "usage: digits MODEL IMAGES.npy LABELS.npy INDICES.npy [KERNELS]\n");
     return nacre::tools::kUsage;
   }
   try {
-    return run(arguments);
+    return run(arguments, count == 6 ? arguments[5] : "auto");
   } catch (const Error& error) {
     std::fprintf(stderr, "digits: %s\n", error.what());
     return error.code;

@@ -1,0 +1,125 @@
+#include "tools/evaluate/calibration_set.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/split_mix64.h"
+#include "tools/evaluate/sample_data.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr size_t kMostDrawn = 200, kDrawnPart = 5;
+constexpr uint64_t kDrawSeed = 1;
+
+std::vector<std::string> input_names_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Binding& input : graph.inputs) names.push_back(input.name);
+  return names;
+}
+
+// How many samples the arrays hold; 1 where an array is a sample itself.
+int64_t samples_in(const Graph& graph, const NpzArrays& data) {
+  std::vector<std::string> ignored;
+  const std::vector<NpyArray> arrays = arrays_for(input_names_of(graph), data, ignored);
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const std::vector<int64_t> sample = sample_dims(graph, graph.values[size_t(graph.inputs[i].value)]);
+    least = std::min(least, arrays[i].dims.size() > sample.size() ? arrays[i].dims[0] : 1);
+  }
+  return arrays.empty() ? 1 : least;
+}
+
+// `count` of `from`, in their order: Knuth's algorithm S, so that data that are sorted or repeat a cycle do no harm.
+std::vector<int64_t> drawn(std::span<const int64_t> from, size_t count) {
+  SplitMix64 random(kDrawSeed);
+  std::vector<int64_t> chosen;
+  for (size_t i = 0; i < from.size() && chosen.size() < count; ++i)
+    if (random.below(from.size() - i) < count - chosen.size()) chosen.push_back(from[i]);
+  return chosen;
+}
+
+std::vector<int64_t> without(int64_t count, std::vector<int64_t> taken) {
+  std::ranges::sort(taken);
+  std::vector<int64_t> rest;
+  for (int64_t i = 0; i < count; ++i)
+    if (!std::ranges::binary_search(taken, i)) rest.push_back(i);
+  return rest;
+}
+
+NpzArrays rows_of(const NpzArrays& data, std::span<const int64_t> rows, int64_t count) {
+  NpzArrays selected;
+  for (const auto& [name, array] : data)
+    selected.emplace_back(
+        name, !array.dims.empty() && array.dims[0] == count ? select_rows(array, rows, array.place) : array);
+  return selected;
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error);
+}
+
+}  // namespace
+
+CalibrationSet::CalibrationSet(const Graph& graph, const std::string& file, const SetOptions& from, LabelledSet& set)
+    : file_(file) {
+  if (file.empty()) {
+    take(graph, from, set);
+    return;
+  }
+  said_ = fmt::format("ranges are from the samples of {}", file);
+  if (!from.data.empty() && same_file(file, from.data)) said_ += ", of which some or all are judged too";
+}
+
+void CalibrationSet::take(const Graph& graph, const SetOptions& from, LabelledSet& set) {
+  if (!from.indices.empty()) {
+    const NpzArrays all = read_arrays(from.data);
+    const int64_t count = samples_in(graph, all);
+    const std::vector<int64_t> others = without(count, read_rows(from.indices, count));
+    if (!others.empty()) {
+      const std::vector<int64_t> rows = drawn(others, kMostDrawn);
+      count_ = int64_t(rows.size());
+      data_ = rows_of(all, rows, count);
+      said_ = fmt::format("ranges are from {} of {} that --indices does not name: {} not judged",
+                          counted(rows.size(), "sample"), from.data, rows.size() == 1 ? "it is" : "they are");
+      return;
+    }
+  }
+  const int64_t count = samples_in(graph, set.data);
+  if (count < 2)
+    throw Error(kUsage, "--data", "holds one sample, which cannot be both for ranges and for judging",
+                "add --calibrate FILE with samples for ranges");
+  std::vector<int64_t> all(size_t(count), 0);
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<int64_t> rows = drawn(all, std::clamp<size_t>(size_t(count) / kDrawnPart, 1, kMostDrawn));
+  const std::vector<int64_t> rest = without(count, rows);
+  count_ = int64_t(rows.size());
+  data_ = rows_of(set.data, rows, count);
+  set.data = rows_of(set.data, rest, count);
+  if (set.labels && !set.labels->dims.empty() && set.labels->dims[0] == count)
+    set.labels = select_rows(*set.labels, rest, set.labels->place);
+  said_ = fmt::format("ranges are from {} of {}, drawn at random: {} not judged, the other {} {}",
+                      counted(rows.size(), "sample"), from.data, rows.size() == 1 ? "it is" : "they are",
+                      grouped(rest.size()), rest.size() == 1 ? "is" : "are");
+}
+
+Samples CalibrationSet::samples(const Graph& graph, const SampleOptions& options) const {
+  if (!file_.empty()) return read_samples(graph, file_, options);
+  std::vector<std::string> ignored;
+  return make_samples(graph, arrays_for(input_names_of(graph), data_, ignored), options);
+}
+
+Json CalibrationSet::json() const {
+  Json json = {{"said", said_}};
+  if (!file_.empty()) json["file"] = file_;
+  else json["samples_not_judged"] = count_;
+  return json;
+}
+
+}  // namespace nacre::tools
