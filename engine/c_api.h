@@ -6,6 +6,7 @@
 #include <span>
 
 #include "engine/nacre_c.h"
+#include "engine/ops/op.h"
 #include "engine/run/program.h"
 
 namespace nacre {
@@ -67,7 +68,46 @@ void give(T from, T* to) {
   std::memcpy(to, &from, to->size < sizeof from ? to->size : sizeof from);
 }
 
-inline void to_c(const Sizes& from, nacre_sizes* to) {
+// What measure(machine, &sizes) says, and what it says without packed weights.
+struct CSizes {
+  Sizes sizes, unpacked;
+};
+template <class Measure>
+Status measure_both(const Measure& measure, const nacre_workers* workers, CSizes* both) {
+  Machine machine = machine_of(workers);
+  NACRE_TRY(measure(machine, &both->sizes));
+  machine.packs = false;
+  if (!measure(machine, &both->unpacked).ok()) both->unpacked = both->sizes;  // a step has no kernel but one that packs
+  return {};
+}
+
+// Cuts the caller's block for packed weights, or, where it is too small for these, without: a block whose bytes were
+// counted without copies still holds its program.
+template <class Measure>
+Status cut(const Measure& measure, const nacre_workers* workers, std::span<std::byte> whole, Memory* blocks) {
+  Machine machine = machine_of(workers);
+  Sizes sizes;
+  NACRE_TRY(measure(machine, &sizes));
+  const Status status = Memory::cut(whole, sizes, blocks);
+  if (status.code != Code::kMemorySize) return status;
+  machine.packs = false;
+  return measure(machine, &sizes).ok() && Memory::cut(whole, sizes, blocks).ok() ? Status{} : status;
+}
+
+// Step `step` of a program of the model, which has it; not what runs it.
+inline nacre_step_info step_info(const Model& model, const ProgramView& view, uint32_t step) {
+  const StepRecord& record = model.steps()[view.first_step + step];
+  const OpRule* const rule = find_rule(record.op);
+  const char* const layer = model.layer_name(view.first_step + step);
+  nacre_step_info info = {};
+  info.operands = record.operand_count;
+  info.op = rule == nullptr ? "" : rule->name;
+  info.layer = layer == nullptr ? "" : layer;
+  return info;
+}
+
+inline void to_c(const CSizes& both, nacre_sizes* to) {
+  const Sizes& from = both.sizes;
   nacre_sizes sizes = {};
   sizes.calls = from.bytes[kCalls];
   sizes.prepared = from.bytes[kPrepared];
@@ -79,6 +119,7 @@ inline void to_c(const Sizes& from, nacre_sizes* to) {
   for (uint32_t i = 0; i < kMaxBanks; ++i) sizes.arena[i] = from.bytes[kArena + i];
   sizes.total = from.total();
   sizes.work = from.work;
+  sizes.unpacked = both.unpacked.total();
   give(sizes, to);
 }
 

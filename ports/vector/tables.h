@@ -30,6 +30,12 @@
 
 namespace nacre {
 
+// What packs weights for these kernels when a program is bound (engine/run/weight_packing.h). Here it is only named, so
+// that who links the tables links it.
+struct WeightPacking;
+extern const WeightPacking kWeightPacking;
+[[gnu::used]] constinit static const WeightPacking* const kPacking = &kWeightPacking;
+
 template <const auto& kList>
 constexpr KernelSet tier_set(const char* name) {
   return {name, kList.entries};
