@@ -5,16 +5,9 @@
 #include "engine/run/bound_calls.h"
 #include "engine/run/pass.h"
 #include "engine/run/places.h"
-#include "engine/run/weight_packing.h"
 
 namespace nacre {
-
-// At no address in an image that links no tier of fast kernels, whose tables name it (ports/vector/tables.h).
-[[gnu::weak]] extern const WeightPacking kWeightPacking;
-
 namespace {
-
-bool packs_weights() { return &kWeightPacking != nullptr; }
 
 struct HostRules {
   static constexpr uint32_t kTensorsBefore = 0;
@@ -67,25 +60,15 @@ bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint
   return true;
 }
 
-Status Program::measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
-                        const Machine& machine) {
-  const bool packs = packs_weights() && machine.packs;
-  return (packs ? kWeightPacking.measure : measure_plain)(model, program, kernels, sizes, machine);
-}
-
-Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
-                     const Memory& memory, const Workers* workers) {
-  if (packs_weights()) return kWeightPacking.bind(*this, model, program, kernels, memory, workers);
-  return bind_plain(model, program, kernels, memory, workers);
-}
-
-Status Program::measure_plain(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
-                              Sizes* sizes, const Machine& machine) {
+// Weak: an image that links fast kernels, whose tables name weight_packing.cc, has measure and bind of that file. One
+// without, as a firmware's, has no byte of code or stack of it.
+[[gnu::weak]] Status Program::measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
+                                      Sizes* sizes, const Machine& machine) {
   return measure_with(HostRules(), model, program, kernels, sizes, machine);
 }
 
-Status Program::bind_plain(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
-                           const Memory& memory, const Workers* workers) {
+[[gnu::weak]] Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
+                                   const Memory& memory, const Workers* workers) {
   return bind_with(HostRules(), model, program, kernels, memory, workers);
 }
 

@@ -137,7 +137,7 @@ class Program {
 
  private:
   friend class Places;
-  friend struct PackedProgram;  // run/weight_packing.cc
+  friend struct PackingRules;  // run/weight_packing.cc
   template <class Rules>
   struct Pass;
 
@@ -149,11 +149,6 @@ class Program {
   template <class Rules>
   Status bind_with(const Rules& rules, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
                    const Memory& memory, const Workers* workers);
-  // With every weight as it lies in the model.
-  static Status measure_plain(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
-                              Sizes* sizes, const Machine& machine);
-  Status bind_plain(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
-                    const Memory& memory, const Workers* workers);
   const Call* call_of(uint32_t step) const;  // null: no such step
 
   const Model* model_ = nullptr;

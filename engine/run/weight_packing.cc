@@ -1,33 +1,22 @@
-#include "engine/run/weight_packing.h"
+// Program::measure and bind where kernels read weights in other layouts than the file's (packed_weights.h). They stand
+// for those of program.cc, which are weak, in each image that links this file: the tables of the fast kernels name it
+// (ports/vector/tables.h).
+#include <utility>
 
 #include "engine/run/packed_weights.h"
 #include "engine/run/pass.h"
 
 namespace nacre {
 
-struct PackedProgram {
-  // Copies lie at whole lines of a cache, wherever the caller's block begins: some 48 bytes are room for that. Programs
-  // that share a block find the copies at the same addresses.
-  static constexpr uint32_t kLine = 64, kRoom = kLine - kAlignment;
-  struct Rules;
-
-  static std::byte* base_of(std::byte* derived) {
-    return derived + (-reinterpret_cast<uintptr_t>(derived) & (kLine - 1));
-  }
-
-  static Status measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
-                        const Machine& machine);
-  static Status bind(Program& bound, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
-                     const Memory& memory, const Workers* workers);
-};
-
-struct PackedProgram::Rules {
-  static constexpr uint32_t kTensorsBefore = 0;
+// Copies lie at whole lines of a cache, wherever the caller's block begins: some 48 bytes are room for that. Programs
+// that share a block find the copies at the same addresses.
+struct PackingRules {
+  static constexpr uint32_t kLine = 64, kRoom = kLine - kAlignment, kTensorsBefore = 0;
   const Model& model;
   uint32_t program;
   std::span<const KernelSet* const> kernels;
-  PackedWeights& packed;
-  std::byte*& base;  // what offsets of copies count from, while the program is bound
+  PackedWeights& packed;  // of none: every weight is read as it lies in the model
+  std::byte*& base;       // what offsets of copies count from, while the program is bound
 
   // The entry that takes a step, as PackedWeights asks it.
   const KernelEntry* operator()(const LoadedStep& step) const {
@@ -39,6 +28,7 @@ struct PackedProgram::Rules {
     for (const KernelSet* set : kernels) wanted |= PackedWeights::reads_layouts(*set);
     if (wanted && model.opened() && program < model.program_count()) packed.measure(model, program, kLine, *this);
   }
+  bool packs() const { return packed.count != 0; }
   uint64_t derived_bytes() const { return packed.end + kRoom; }
 
   uint32_t alignment() const { return kAlignment; }
@@ -47,11 +37,15 @@ struct PackedProgram::Rules {
     return {};
   }
   Code find(const LoadedStep& step, std::span<const KernelSet* const> sets, const KernelEntry** found) const {
-    return find_packing_entry(step, sets, found);
+    return packs() ? find_packing_entry(step, sets, found) : find_entry(step, sets, found);
   }
-  void tell(Sizes* sizes) const { sizes->bytes[kDerived] = derived_bytes(); }
+  void tell(Sizes* sizes) const {
+    if (packs()) sizes->bytes[kDerived] = derived_bytes();
+  }
   Status take(Program& bound, std::span<std::byte>) const {
-    base = base_of(bound.region_[kDerived - kState]);
+    if (!packs()) return {};
+    std::byte* const derived = bound.region_[kDerived - kState];
+    base = derived + (-reinterpret_cast<uintptr_t>(derived) & (kLine - 1));
     packed.pack(model, program, kLine, *this, base);
     return {};
   }
@@ -61,31 +55,31 @@ struct PackedProgram::Rules {
   }
 };
 
-Status PackedProgram::measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
-                              Sizes* sizes, const Machine& machine) {
+Status Program::measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
+                        const Machine& machine) {
   PackedWeights packed;
   std::byte* base = nullptr;
-  const Rules rules = {model, program, kernels, packed, base};
-  rules.look();
-  if (packed.count == 0) return Program::measure_plain(model, program, kernels, sizes, machine);
-  return Program::measure_with(rules, model, program, kernels, sizes, machine);
+  const PackingRules rules = {model, program, kernels, packed, base};
+  if (machine.packs) rules.look();
+  return measure_with(rules, model, program, kernels, sizes, machine);
 }
 
-Status PackedProgram::bind(Program& bound, const Model& model, uint32_t program,
-                           std::span<const KernelSet* const> kernels, const Memory& memory, const Workers* workers) {
+Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
+                     const Memory& memory, const Workers* workers) {
   PackedWeights packed;
   std::byte* base = nullptr;
-  const Rules rules = {model, program, kernels, packed, base};
+  const PackingRules rules = {model, program, kernels, packed, base};
   rules.look();
-  if (packed.count == 0) return bound.bind_plain(model, program, kernels, memory, workers);
-  if (bytes_in(memory.block[kDerived]) < rules.derived_bytes()) {
-    const Status plain = bound.bind_plain(model, program, kernels, memory, workers);
-    if (plain.code != Code::kNoKernel) return plain;  // else a step has no kernel but one that packs
+  if (rules.packs() && bytes_in(memory.block[kDerived]) < rules.derived_bytes()) {
+    const PackedWeights wanted = std::exchange(packed, {});
+    const Status plain = bind_with(rules, model, program, kernels, memory, workers);
+    if (plain.code != Code::kNoKernel) return plain;
+    packed = wanted;  // a step has no kernel but one that packs: it says how many bytes that takes
   }
-  return bound.bind_with(rules, model, program, kernels, memory, workers);
+  return bind_with(rules, model, program, kernels, memory, workers);
 }
 
-extern const WeightPacking kWeightPacking;
-constinit const WeightPacking kWeightPacking = {&PackedProgram::measure, &PackedProgram::bind};
+extern const char kWeightPacking;
+const char kWeightPacking = 0;
 
 }  // namespace nacre

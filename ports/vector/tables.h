@@ -30,11 +30,10 @@
 
 namespace nacre {
 
-// What packs weights for these kernels when a program is bound (engine/run/weight_packing.h). Here it is only named, so
-// that who links the tables links it.
-struct WeightPacking;
-extern const WeightPacking kWeightPacking;
-[[gnu::used]] constinit static const WeightPacking* const kPacking = &kWeightPacking;
+// Of engine/run/weight_packing.cc, which packs weights for these kernels when a program is bound: named here, so that
+// an image with the tables links it.
+extern const char kWeightPacking;
+[[gnu::used]] constinit static const char* const kPacking = &kWeightPacking;
 
 template <const auto& kList>
 constexpr KernelSet tier_set(const char* name) {

@@ -140,7 +140,7 @@ double microseconds_of(const std::function<bool()>& run) {
 // The fastest run of each, by turns, until the ratio is met behind some rounds, or the time is over.
 void compare_times(Tally& tally, const std::string& name, const OfC& c, const Program& cpp, const Fill& fill,
                    double seconds) {
-  constexpr int kLeastRounds = 50;
+  constexpr int kLeastRounds = 500;
   double of_c = std::numeric_limits<double>::infinity(), of_cpp = of_c, spent = 0;
   for (int round = 0; spent < seconds * 1e6 && (round < kLeastRounds || of_c > kMostRatio * of_cpp); ++round)
     for (int turn = 0; turn < 2; ++turn) {
