@@ -9,7 +9,6 @@ namespace {
 
 using nacre::arguments;
 using nacre::bytes_of;
-using nacre::machine_of;
 using nacre::Model;
 using nacre::of;
 using nacre::Program;
@@ -35,6 +34,12 @@ static_assert(version_number(NACRE_VERSION) == nacre::kLibraryVersion);
 // Handles are filled by copying an object's bytes into them, which creates the object (C++20 [intro.object] 10).
 const Program& of(const nacre_program* program) {
   return *static_cast<const Program*>(static_cast<const void*>(program->opaque));
+}
+
+auto measure_of(const nacre_model* model, uint32_t program, std::span<const nacre_kernels* const> kernels) {
+  return [=](const nacre::Machine& machine, nacre::Sizes* sizes) {
+    return Program::measure(of(model), program, kernels, sizes, machine);
+  };
 }
 
 }  // namespace
@@ -77,8 +82,8 @@ nacre_status nacre_program_measure_with(const nacre_model* model, uint32_t progr
   const nacre::Status s =
       arguments(model != nullptr, true, usable(kernels, count), true, usable(workers), usable(sizes));
   if (!s.ok()) return to_c(s);
-  nacre::Sizes measured;
-  const nacre::Status status = Program::measure(of(model), program, {kernels, count}, &measured, machine_of(workers));
+  nacre::CSizes measured;
+  const nacre::Status status = measure_both(measure_of(model, program, {kernels, count}), workers, &measured);
   to_c(measured, sizes);
   return to_c(status);
 }
@@ -92,14 +97,13 @@ nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, c
 nacre_status nacre_program_bind_with(nacre_program* program, const nacre_model* model, uint32_t index,
                                      const nacre_kernels* const* kernels, size_t count, const nacre_workers* workers,
                                      void* memory, size_t size) {
-  const nacre::Status s = arguments(program != nullptr, model != nullptr, true, usable(kernels, count), true,
-                                    usable(workers));
+  const nacre::Status s =
+      arguments(program != nullptr, model != nullptr, true, usable(kernels, count), true, usable(workers));
   if (!s.ok()) return to_c(s);
   Program object;
-  nacre::Sizes sizes;
   nacre::Memory blocks;
-  nacre::Status status = Program::measure(of(model), index, {kernels, count}, &sizes, machine_of(workers));
-  if (status.ok()) status = nacre::Memory::cut({static_cast<std::byte*>(memory), size}, sizes, &blocks);
+  nacre::Status status =
+      cut(measure_of(model, index, {kernels, count}), workers, {static_cast<std::byte*>(memory), size}, &blocks);
   if (status.ok()) status = object.bind(of(model), index, {kernels, count}, blocks, of(workers));
   std::memcpy(program->opaque, &object, sizeof object);
   return to_c(status);
@@ -107,8 +111,7 @@ nacre_status nacre_program_bind_with(nacre_program* program, const nacre_model* 
 
 nacre_status nacre_program_bind(nacre_program* program, const nacre_model* model, uint32_t index,
                                 const nacre_kernels* kernels, void* memory, size_t size) {
-  const nacre::Status s =
-      arguments(program != nullptr, model != nullptr, true, kernels != nullptr);
+  const nacre::Status s = arguments(program != nullptr, model != nullptr, true, kernels != nullptr);
   return s.ok() ? nacre_program_bind_with(program, model, index, &kernels, 1, nullptr, memory, size) : to_c(s);
 }
 

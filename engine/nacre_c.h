@@ -8,6 +8,10 @@
  *   read nacre_program_output(&program, 0, &n);
  *
  * Handles hold no pointers to themselves' memory but to the bytes and memory given: keep those, and `model`, in place.
+ * Fast kernels (ports/x86/x86_c.h) read weights in layouts of their own: bind packs copies of them into the memory, and
+ * nacre_sizes counts these. In less memory, of nacre_sizes.unpacked bytes or more, bind packs nothing and takes slower
+ * kernels for such steps: a block that was counted without copies still runs.
+ *
  * No call allocates. A status with code 0 is success; nacre_sentence(code) says what another one means. A pointer that
  * is NULL where that is not said to be allowed, and a struct whose `size` was not set, are refused (NACRE_ARGUMENT);
  * functions that give a pointer or a number then give NULL or 0.
@@ -21,7 +25,7 @@
 #include <stdint.h>
 
 /* Grows by one where something is added below; nothing is removed or changed. nacre_c_version() is the library's. */
-#define NACRE_C_VERSION 2
+#define NACRE_C_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -81,6 +85,7 @@ typedef struct {
   uint64_t arena[8];                                               /* bytes per bank */
   uint64_t total;                                                  /* bytes of one block that holds all of them */
   uint64_t work;                                                   /* multiply-accumulates of one run */
+  uint64_t unpacked; /* since version 3: `total` without packed weights, the least that bind takes */
 } nacre_sizes;
 
 const char* nacre_version(void);          /* of the library, "0.1.0" */
@@ -156,6 +161,10 @@ typedef struct {
   uint32_t operands; /* how many */
   const char* op;    /* "conv2d" */
   const char* layer; /* "" where it belongs to none */
+  /* Since version 3, of a step of a bound program (nacre_program_step), else NULL and 0. */
+  const void* kernel; /* what runs it: two steps with the same value run the same kernel */
+  uint32_t packed;    /* its operands that are copies which bind packed: bit i of operand i */
+  uint32_t reserved;
 } nacre_step_info;
 
 /* By name: of the first program that infers. NACRE_NO_NAME: there is none. */
@@ -179,7 +188,7 @@ const char* nacre_model_label(const nacre_model* model, uint32_t index, size_t* 
 
 nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, const nacre_kernels* kernels,
                                    nacre_sizes* sizes);
-/* `memory` at a multiple of 16, at least sizes.total bytes. */
+/* `memory` at a multiple of 16, of sizes.total bytes; with fewer, at least sizes.unpacked, no weights are packed. */
 nacre_status nacre_program_bind(nacre_program* program, const nacre_model* model, uint32_t index,
                                 const nacre_kernels* kernels, void* memory, size_t size);
 uint32_t nacre_program_input_count(const nacre_program* program);
@@ -210,6 +219,8 @@ nacre_status nacre_program_bind_with(nacre_program* program, const nacre_model* 
 /* The bytes of any of its tensors, an intermediate one between its first and last step; NULL: no such. */
 const void* nacre_program_tensor(const nacre_program* program, uint32_t tensor, size_t* size);
 uint32_t nacre_program_step_count(const nacre_program* program);
+/* Since version 3. As nacre_model_step, and what runs the step. NACRE_NO_NAME: no such step, or not bound. */
+nacre_status nacre_program_step(const nacre_program* program, uint32_t step, nacre_step_info* info);
 /* Steps [first, last) alone, of `rows` rows (0: the compiled batch). */
 nacre_status nacre_program_run_steps(const nacre_program* program, uint32_t first, uint32_t last, uint32_t rows);
 /* A profiler: called before each step (ended 0) and behind it (ended 1). */

@@ -59,7 +59,7 @@ const nacre_kernels* nacre_training_kernels(void);
 /* `target`: the name that the programs were compiled for; NULL: that of the first `update`. */
 nacre_status nacre_trainer_measure(const nacre_model* model, const char* target, const nacre_kernels* const* kernels,
                                    size_t count, nacre_sizes* sizes);
-/* `memory` at a multiple of 16, at least sizes.total bytes. */
+/* `memory` at a multiple of 16, of sizes.total bytes; with fewer, at least sizes.unpacked, no weights are packed. */
 nacre_status nacre_trainer_bind(nacre_trainer* trainer, const nacre_model* model, const char* target,
                                 const nacre_kernels* const* kernels, size_t count, void* memory, size_t size);
 /* With the caller's threads; `workers` may be NULL. */

@@ -1,7 +1,6 @@
 // What is in a model, for C (nacre_c.h). Apart from c_api.cc: an image that asks nothing links none of it.
 #include "engine/c_api.h"
 #include "engine/model/tensor_info.h"
-#include "engine/ops/op.h"
 
 namespace {
 
@@ -104,11 +103,7 @@ nacre_status nacre_model_step(const nacre_model* model, uint32_t program, uint32
   if (const Status s = arguments(model != nullptr, true, true, usable(info)); !s.ok()) return to_c(s);
   const nacre::ProgramView view = of(model).program(program);
   if (step >= view.step_count) return to_c({nacre::Code::kNoName, nacre::Table::kStep, step});
-  const nacre::StepRecord& record = of(model).steps()[view.first_step + step];
-  const nacre::OpRule* const rule = nacre::find_rule(record.op);
-  const char* const layer = of(model).layer_name(view.first_step + step);
-  give(nacre_step_info{0, record.operand_count, rule == nullptr ? "" : rule->name, layer == nullptr ? "" : layer},
-       info);
+  give(nacre::step_info(of(model), view, step), info);
   return {};
 }
 

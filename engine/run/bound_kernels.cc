@@ -1,10 +1,11 @@
-// Which kernels a bound program runs. A file of its own: a firmware that does not ask links none of it.
+// Which kernels a bound program runs, and of which copies. A file of its own: a firmware that does not ask links none.
+#include "engine/run/find_entry.h"
 #include "engine/run/placed_call.h"
 #include "engine/run/program.h"
 
 namespace nacre {
 
-Kernel Program::kernel(uint32_t step) const {
+const Call* Program::call_of(uint32_t step) const {
   if (!bound() || step >= view_.step_count) return nullptr;
   const Call* call = calls_;
   for (uint32_t i = 0; i < step; ++i) {
@@ -12,7 +13,28 @@ Kernel Program::kernel(uint32_t step) const {
     const int tensors = record.operand_count + (record.guard != kNoIndex ? 1 : 0);
     call = places_ != nullptr ? next(call) : reinterpret_cast<const Call*>(call->operands() + tensors);
   }
-  return call->run;
+  return call;
+}
+
+Kernel Program::kernel(uint32_t step) const {
+  const Call* const call = call_of(step);
+  return call == nullptr ? nullptr : call->run;
+}
+
+// Of a place the entry tells, because its port may have copied all weights to its own memory.
+uint32_t Program::packed_operands(uint32_t step) const {
+  const Call* const call = call_of(step);
+  uint32_t bits = 0;
+  for (int i = 0; call != nullptr && i < call->step->operand_count; ++i) {
+    const Tensor& tensor = call->operands()[i];
+    if (tensor.record == nullptr || tensor.record->region != Region::kWeights) continue;
+    const auto id = uint32_t(tensor.record - model_->tensors().data());
+    const bool packed = places_ == nullptr
+                            ? tensor.data != model_->weights(id)
+                            : packs(*tensor.record, operand_type(*placed(call)->entry, i, call->step->operand_count));
+    bits |= packed ? 1u << i : 0;
+  }
+  return bits;
 }
 
 }  // namespace nacre

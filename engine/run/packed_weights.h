@@ -1,5 +1,5 @@
-// The copies of weights that Places makes when a program is bound, for kernels that read another layout than the
-// file's. Private to places.h and places.cc.
+// The copies of weights that are made when a program is bound, for kernels that read another layout than the file's.
+// Private to places.h, places.cc and weight_packing.cc.
 //
 // They lie in the block kDerived, behind the model's own bytes: a table of entries, then the copies, each at a multiple
 // of `alignment`. Which weights are packed is asked of every program for the target of the one that is bound, not of
@@ -61,11 +61,14 @@ struct PackedWeights {
     });
   }
 
-  std::byte* find_copy(std::byte* derived, uint32_t tensor, Layout layout) const {
-    const auto* copies = reinterpret_cast<const Copy*>(derived + table);
-    for (uint32_t i = 0; i < count; ++i)
-      if (copies[i].tensor == tensor && copies[i].layout == layout) return derived + copies[i].offset;
-    return nullptr;
+  // Points the operands of a call whose weights the entry reads packed at the copies.
+  void take(const LoadedStep& step, const KernelEntry& entry, std::byte* derived, Call* call) const {
+    for (uint32_t i = 0; count != 0 && i < step.record.operand_count; ++i) {
+      Tensor& tensor = call->operands()[i];
+      const OperandType& type = operand_type(entry, int(i), step.record.operand_count);
+      if (tensor.record != nullptr && packs(*tensor.record, type))
+        tensor.data = find_copy(derived, step.tensor_id(i), type.layout);
+    }
   }
 
   static uint64_t bytes_of(const TensorRecord& r, Layout layout) {
@@ -73,6 +76,13 @@ struct PackedWeights {
   }
 
  private:
+  std::byte* find_copy(std::byte* derived, uint32_t tensor, Layout layout) const {
+    const auto* copies = reinterpret_cast<const Copy*>(derived + table);
+    for (uint32_t i = 0; i < count; ++i)
+      if (copies[i].tensor == tensor && copies[i].layout == layout) return derived + copies[i].offset;
+    return nullptr;
+  }
+
   // f(tensor, layout) for each weight that some step of a program for this target wants packed, once.
   template <class Find, class F>
   static void each(const Model& model, uint32_t program, const Find& find, const F& f) {

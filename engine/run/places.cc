@@ -276,7 +276,7 @@ Code Places::write(Args args, const LoadedStep& step, const KernelEntry& entry, 
   const Port* const port = port_at(current_);
   if (port != before_) ++segment_;
   before_ = port;
-  take_packed(step, entry, call);
+  packed_.take(step, entry, derived_, call);
   if (apart(current_)) {
     NACRE_TRY_CODE(relocate(step, entry, call));
     const Place& place = places_[current_];
@@ -288,16 +288,6 @@ Code Places::write(Args args, const LoadedStep& step, const KernelEntry& entry, 
   NACRE_TRY_CODE(prepare_step(entry, args));
   placed(call)->entry = &entry;
   return Code::kOk;
-}
-
-// Of weights that the kernel reads in another layout, the copies.
-void Places::take_packed(const LoadedStep& step, const KernelEntry& entry, Call* call) const {
-  for (uint32_t i = 0; packed_.count != 0 && i < step.record.operand_count; ++i) {
-    Tensor& tensor = call->operands()[i];
-    const OperandType& type = operand_type(entry, int(i), step.record.operand_count);
-    if (tensor.record != nullptr && packs(*tensor.record, type))
-      tensor.data = packed_.find_copy(derived_, step.tensor_id(i), type.layout);
-  }
 }
 
 // From the host's memory to the port's, where its weights go now.

@@ -170,7 +170,6 @@ class Places {
   void tell_shared(const LoadedStep& step);
   uint64_t weights_offset(uint32_t place) const;
   void count(const LoadedStep& step, const KernelEntry& entry);
-  void take_packed(const LoadedStep& step, const KernelEntry& entry, Call* call) const;
   Code relocate(const LoadedStep& step, const KernelEntry& entry, Call* call);
   bool fill_tail(uint32_t place, std::byte* at, uint64_t bytes) const;
 

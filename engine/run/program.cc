@@ -60,13 +60,15 @@ bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint
   return true;
 }
 
-Status Program::measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
-                        const Machine& machine) {
+// Weak: an image that links fast kernels, whose tables name weight_packing.cc, has measure and bind of that file. One
+// without, as a firmware's, has no byte of code or stack of it.
+[[gnu::weak]] Status Program::measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
+                                      Sizes* sizes, const Machine& machine) {
   return measure_with(HostRules(), model, program, kernels, sizes, machine);
 }
 
-Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
-                     const Memory& memory, const Workers* workers) {
+[[gnu::weak]] Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
+                                   const Memory& memory, const Workers* workers) {
   return bind_with(HostRules(), model, program, kernels, memory, workers);
 }
 

@@ -7,6 +7,10 @@
 //
 // All that can fail, fails in open, measure or bind; run fails only on indices found in data. Nothing is allocated,
 // ever.
+//
+// Fast kernels read weights in layouts of their own. bind packs copies of such weights behind the model's own bytes of
+// the block kDerived, and measure counts them there. Where the block given is smaller, but holds the model's own bytes,
+// nothing is packed: other kernels read the weights as they are, more slowly.
 #pragma once
 
 #include <cstddef>
@@ -54,6 +58,8 @@ struct Memory {
 struct Machine {
   uint32_t pointer_bytes = sizeof(void*);
   uint32_t workers = 1;
+  // False: without packed weights, the least that Program::bind takes. Places do not ask.
+  bool packs = true;
 };
 
 class Program;
@@ -122,12 +128,16 @@ class Program {
 
   // What runs a step, to look up in a table of kernels; null if there is no such step.
   Kernel kernel(uint32_t step) const;
+  // The operands of a step that are copies which bind packed: bit i of operand i.
+  uint32_t packed_operands(uint32_t step) const;
 
   const ProgramView& view() const { return view_; }
+  const Model* model() const { return bound() ? model_ : nullptr; }
   Places* places() const { return places_; }  // that it is bound to; null: none
 
  private:
   friend class Places;
+  friend struct PackingRules;  // run/weight_packing.cc
   template <class Rules>
   struct Pass;
 
@@ -139,6 +149,7 @@ class Program {
   template <class Rules>
   Status bind_with(const Rules& rules, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
                    const Memory& memory, const Workers* workers);
+  const Call* call_of(uint32_t step) const;  // null: no such step
 
   const Model* model_ = nullptr;
   const Workers* workers_ = nullptr;

@@ -12,7 +12,6 @@ using nacre::arguments;
 using nacre::bytes_of;
 using nacre::Checkpoint;
 using nacre::give;
-using nacre::machine_of;
 using nacre::no_note;
 using nacre::of;
 using nacre::Status;
@@ -28,6 +27,12 @@ static_assert(sizeof(nacre::Program) <= sizeof(nacre_program) && alignof(nacre::
 const Trainer& of(const nacre_trainer* t) { return *static_cast<const Trainer*>(static_cast<const void*>(t->opaque)); }
 Trainer& of(nacre_trainer* t) { return *static_cast<Trainer*>(static_cast<void*>(t->opaque)); }
 
+auto measure_of(const nacre_model* model, const char* target, std::span<const nacre_kernels* const> kernels) {
+  return [=](const nacre::Machine& machine, nacre::Sizes* sizes) {
+    return Trainer::measure(of(model), target, kernels, sizes, machine);
+  };
+}
+
 }  // namespace
 
 extern "C" {
@@ -39,8 +44,8 @@ nacre_status nacre_trainer_measure_with(const nacre_model* model, const char* ta
                                         nacre_sizes* sizes) {
   const Status s = arguments(model != nullptr, true, usable(kernels, count), true, usable(workers), usable(sizes));
   if (!s.ok()) return to_c(s);
-  nacre::Sizes measured;
-  const Status status = Trainer::measure(of(model), target, {kernels, count}, &measured, machine_of(workers));
+  nacre::CSizes measured;
+  const Status status = measure_both(measure_of(model, target, {kernels, count}), workers, &measured);
   to_c(measured, sizes);
   return to_c(status);
 }
@@ -57,10 +62,9 @@ nacre_status nacre_trainer_bind_with(nacre_trainer* trainer, const nacre_model* 
   const Status s = arguments(trainer != nullptr, model != nullptr, true, usable(kernels, count), true, usable(workers));
   if (!s.ok()) return to_c(s);
   Trainer object;
-  nacre::Sizes sizes;
   nacre::Memory blocks;
-  Status status = Trainer::measure(of(model), target, {kernels, count}, &sizes, machine_of(workers));
-  if (status.ok()) status = nacre::Memory::cut({static_cast<std::byte*>(memory), size}, sizes, &blocks);
+  Status status =
+      cut(measure_of(model, target, {kernels, count}), workers, {static_cast<std::byte*>(memory), size}, &blocks);
   if (status.ok()) status = object.bind(of(model), target, {kernels, count}, blocks, of(workers));
   std::memcpy(trainer->opaque, &object, sizeof object);
   return to_c(status);

@@ -43,11 +43,16 @@ bool is(const TensorRecord& r, ElementType element, uint64_t bytes) { return r.e
 constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram, uint32_t(entry)}; }
 
 // The blocks that the programs share, and those with a part for each, are apart. Each program's bind sees its own parts
-// alone. Out of line: the sizes are on the stack of this call only.
+// alone. Tells too whether the block kDerived has room for packed weights. Out of line: the sizes are on the stack of
+// this call only.
 [[gnu::noinline]] Status check_apart(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
-                                     const Memory& memory, const Machine& machine, Places* places) {
+                                     const Memory& memory, Machine* machine, Places* places) {
   Sizes sizes;
-  NACRE_TRY(Trainer::measure(model, target, kernels, &sizes, machine, places));
+  NACRE_TRY(Trainer::measure(model, target, kernels, &sizes, *machine, places));
+  if (bytes_in(memory.block[kDerived]) < sizes.bytes[kDerived]) {
+    machine->packs = false;
+    if (!Trainer::measure(model, target, kernels, &sizes, *machine, places).ok()) machine->packs = true;
+  }
   for (uint32_t i = 0; i < kBlockCount; ++i)
     for (uint32_t j = 0; j < i; ++j)
       if (sizes.bytes[i] != 0 && sizes.bytes[j] != 0 && share_bytes(memory.block[i], memory.block[j]))
@@ -114,8 +119,9 @@ Status Trainer::measure_all(const Model& model, const char* target, std::span<co
   return {};
 }
 
-// How much of the blocks with a part for each program is taken.
+// For which machine the programs are bound, and how much of the blocks with a part for each is taken.
 struct Trainer::Parts {
+  Machine machine;
   size_t calls = 0, prepared = 0;
 };
 
@@ -126,7 +132,7 @@ struct Trainer::Parts {
   Memory own = memory;
   {
     Sizes sizes;
-    NACRE_TRY(measure_one(*model_, index, kernels, &sizes, machine_of(workers), places));
+    NACRE_TRY(measure_one(*model_, index, kernels, &sizes, taken->machine, places));
     const struct {
       Block block;
       size_t* at;
@@ -151,10 +157,11 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
   for (Program& program : programs_) program.unbind();  // from a model that may be gone
   uint32_t index[kPrograms];
   NACRE_TRY(find(model, target, index));
-  NACRE_TRY(check_apart(model, target, kernels, memory, machine_of(workers), places));
+  Parts taken = {.machine = machine_of(workers)};
+  NACRE_TRY(check_apart(model, target, kernels, memory, &taken.machine, places));
   model_ = &model;
   NACRE_TRY(share(places, Sharing::kBind));
-  const Status bound = bind_all(index, kernels, memory, workers, places);
+  const Status bound = bind_all(index, kernels, memory, workers, places, &taken);
   NACRE_TRY(share(places, Sharing::kEnd));
   NACRE_TRY(bound);
   state_ = memory.block[kState].first(size_t(model.region_bytes(Region::kState)));
@@ -166,11 +173,10 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
 }
 
 Status Trainer::bind_all(const uint32_t (&index)[kPrograms], std::span<const KernelSet* const> kernels,
-                         const Memory& memory, const Workers* workers, Places* places) {
-  Parts taken;
+                         const Memory& memory, const Workers* workers, Places* places, Parts* taken) {
   for (uint32_t entry = 0; entry < kPrograms; ++entry) {
     if (index[entry] == kNoIndex) continue;
-    if (const Status s = bind_one(index[entry], kernels, memory, workers, places, &taken); !s.ok()) {
+    if (const Status s = bind_one(index[entry], kernels, memory, workers, places, taken); !s.ok()) {
       for (Program& program : programs_) program.unbind();
       return s;
     }

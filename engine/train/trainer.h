@@ -128,7 +128,7 @@ class Trainer {
   Status bind_one(uint32_t index, std::span<const KernelSet* const> kernels, const Memory& memory,
                   const Workers* workers, Places* places, Parts* parts);
   Status bind_all(const uint32_t (&index)[kPrograms], std::span<const KernelSet* const> kernels, const Memory& memory,
-                  const Workers* workers, Places* places);
+                  const Workers* workers, Places* places, Parts* parts);
   Status bring_home() const;
   Status begin();
   const Port* holder() const;

@@ -30,6 +30,11 @@
 
 namespace nacre {
 
+// Of engine/run/weight_packing.cc, which packs weights for these kernels when a program is bound: named here, so that
+// an image with the tables links it.
+extern const char kWeightPacking;
+[[gnu::used]] constinit static const char* const kPacking = &kWeightPacking;
+
 template <const auto& kList>
 constexpr KernelSet tier_set(const char* name) {
   return {name, kList.entries};

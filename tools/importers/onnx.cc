@@ -122,7 +122,7 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   const std::string domain = canonical(node.domain());
   const auto function = functions_.find({domain, node.op_type()});
   const auto opset = scope.opsets.find(domain);
-  Source source(node, opset != scope.opsets.end() ? opset->second : 0, &scope.attributes);
+  Source source(node, opset != scope.opsets.end() ? opset->second : 0, &scope.attributes, &scope.uses);
   const OperatorImporter* importer = find_importer(node.op_type(), domain);
   if (!is_known(node)) {
     if (domain.starts_with("com.microsoft"))
@@ -177,7 +177,7 @@ void Import::call_function(Scope& scope, const ::onnx::NodeProto& node, const ::
     inner.attributes[attribute.name()] = Source(node, 0, &scope.attributes).find(attribute.name().c_str());
   std::vector<OperandPtr> inputs;
   for (const std::string& input : node.input()) inputs.push_back(input.empty() ? nullptr : find(scope, input));
-  run_body(scope, inner, node, function, inputs);
+  run_body(scope, inner, Source(node, 0, &scope.attributes, &scope.uses), function, inputs);
 }
 
 void Import::spend_nodes(int64_t count) {
@@ -186,13 +186,16 @@ void Import::spend_nodes(int64_t count) {
     throw Error(kBadInput, graph_.source, "its functions and loops are more than 262,144 nodes when written out");
 }
 
-void Import::run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function,
+void Import::run_body(Scope& scope, Scope& inner, const Source& call, const ::onnx::FunctionProto& function,
                       const std::vector<OperandPtr>& inputs) {
+  const ::onnx::NodeProto& node = call.proto;
   if (scope.depth >= kMaxCallDepth)
     throw Error(kBadInput, node.op_type(), "functions call each other more than 16 deep");
   inner.depth = scope.depth + 1;
   spend_nodes(count_nodes(function.node()) + function.output_size());
-  const std::unordered_set<std::string> outputs(function.output().begin(), function.output().end());
+  std::unordered_set<std::string> outputs;
+  for (int i = 0; i < function.output_size(); ++i)
+    if (call.wants(i)) outputs.insert(function.output(i));
   const NodeList live = live_nodes(in_order(function.node()), outputs, inner.uses);
   for (int i = 0; i < function.input_size() && size_t(i) < inputs.size(); ++i) {
     const OperandPtr& operand = inputs[size_t(i)];
@@ -202,8 +205,8 @@ void Import::run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node,
   }
   for (const ::onnx::NodeProto* each : live) read_node(inner, *each);
   for (int i = 0; i < node.output_size() && i < function.output_size(); ++i) {
-    const OperandPtr result = find(inner, function.output(i));
-    if (node.output(i).empty() || !result) continue;
+    const OperandPtr result = call.wants(i) ? find(inner, function.output(i)) : nullptr;
+    if (!result) continue;
     result->uses += scope.uses[node.output(i)] - 1;
     scope.operands.emplace(node.output(i), result);
   }
@@ -215,7 +218,7 @@ void Import::expand(const Source& source, const Body& body) {
   if (body.opset != 0) inner.opsets[""] = body.opset;
   const std::string layer_op = layer_op_;
   if (layer_op_.empty()) layer_op_ = body.source_op;
-  run_body(outer, inner, source.proto, body.function(), body.operands());
+  run_body(outer, inner, source, body.function(), body.operands());
   layer_op_ = layer_op;
   scope_ = &outer;
   source_ = &source;

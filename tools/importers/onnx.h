@@ -24,6 +24,7 @@
 // convolutional network has transposes at its inputs and outputs and before what flattens, and nowhere else.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -109,7 +110,6 @@ class Import {
 
   // What output `index` of the current source node is.
   const std::string& output_name(int index = 0) const { return source_->proto.output(index); }
-  bool is_read(int index) const;  // by a node or by an output of the graph around it
   void give(int index, OperandPtr operand);
   void give_plain(int index, ValueId value);
   void give_channels_last(int index, ValueId value);
@@ -157,7 +157,7 @@ class Import {
   void read_node(Scope& scope, const ::onnx::NodeProto& node);
   void read_supported(Scope& scope, const ::onnx::NodeProto& node);
   void call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function);
-  void run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function,
+  void run_body(Scope& scope, Scope& inner, const Source& call, const ::onnx::FunctionProto& function,
                 const std::vector<OperandPtr>& inputs);
   bool evaluate(const Source& source, bool imported);  // onnx_evaluator.cc
   // onnx_ops_dynamic.cc: parts of a dynamically quantized layer that a node which is no part of it reads become values.
@@ -170,7 +170,7 @@ class Import {
   void run_loop(Scope& scope, const Source& source);
   void run_scan(Scope& scope, const Source& source);
   std::vector<OperandPtr> run_graph(Scope& outer, const ::onnx::GraphProto& graph,
-                                    const std::vector<OperandPtr>& inputs);
+                                    const std::vector<OperandPtr>& inputs, const std::function<bool(int)>& wanted);
   void give_results(Scope& scope, const ::onnx::NodeProto& node, const std::vector<OperandPtr>& results);
   void give_turns(Scope& scope, const Source& source, const std::vector<OperandPtr>& carried,
                   const std::vector<std::vector<OperandPtr>>& turns, const std::vector<int64_t>& axes);

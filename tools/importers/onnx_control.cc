@@ -60,9 +60,11 @@ void stack(Body& body, const std::vector<OperandPtr>& turns, int64_t axis, const
 
 }  // namespace
 
-// The outputs of a graph inside the current node. Empty where something in it is unknown.
+// The outputs of a graph inside the current node that are wanted; the others are null. Nodes of these alone are not
+// looked at.
 std::vector<OperandPtr> Import::run_graph(Scope& outer, const ::onnx::GraphProto& graph,
-                                          const std::vector<OperandPtr>& inputs) {
+                                          const std::vector<OperandPtr>& inputs,
+                                          const std::function<bool(int)>& wanted) {
   if (outer.depth >= kMaxDepth) throw Error(kBadInput, graph_.source, "graphs stand in graphs more than 24 deep");
   spend_nodes(count_nodes(graph.node()) + graph.initializer_size() + graph.output_size());
   Scope inner;
@@ -72,7 +74,8 @@ std::vector<OperandPtr> Import::run_graph(Scope& outer, const ::onnx::GraphProto
   inner.depth = outer.depth + 1;
   read_initializers(inner, graph);
   std::unordered_set<std::string> outputs;
-  for (const auto& output : graph.output()) outputs.insert(output.name());
+  for (int i = 0; i < graph.output_size(); ++i)
+    if (wanted(i)) outputs.insert(graph.output(i).name());
   const NodeList live = live_nodes(in_order(graph.node()), outputs, inner.uses);
   if (size_t(graph.input_size()) < inputs.size())
     throw Error(kBadInput, graph_.source, "a graph in it has too few inputs");
@@ -82,16 +85,17 @@ std::vector<OperandPtr> Import::run_graph(Scope& outer, const ::onnx::GraphProto
   }
   for (const ::onnx::NodeProto* node : live) read_node(inner, *node);
   std::vector<OperandPtr> results;
-  for (const auto& output : graph.output()) {
-    results.push_back(find(inner, output.name()));
-    if (!results.back()) throw Error(kBadInput, "output " + output.name(), "nothing writes it");
+  for (int i = 0; i < graph.output_size(); ++i) {
+    const std::string& name = graph.output(i).name();
+    results.push_back(wanted(i) ? find(inner, name) : nullptr);
+    if (wanted(i) && !results.back()) throw Error(kBadInput, "output " + name, "nothing writes it");
   }
   return results;
 }
 
 void Import::give_results(Scope& scope, const ::onnx::NodeProto& node, const std::vector<OperandPtr>& results) {
   for (int i = 0; i < node.output_size() && size_t(i) < results.size(); ++i) {
-    if (node.output(i).empty()) continue;
+    if (!results[size_t(i)]) continue;
     results[size_t(i)]->uses += scope.uses[node.output(i)] - 1;
     scope.operands.emplace(node.output(i), results[size_t(i)]);
   }
@@ -101,7 +105,7 @@ void Import::run_if(Scope& scope, const Source& source) {
   const bool taken = constant_bool(source, source.operand(0), "its condition");
   const auto& branch = graph_of(source, taken ? "then_branch" : "else_branch");
   log(source.place, std::string("is its ") + (taken ? "then" : "else") + "_branch: its condition is constant");
-  give_results(scope, source.proto, run_graph(scope, branch, {}));
+  give_results(scope, source.proto, run_graph(scope, branch, {}, [&](int i) { return source.wants(i); }));
 }
 
 // Scan outputs, stacked, behind the last values of what is carried.
@@ -137,9 +141,10 @@ void Import::run_loop(Scope& scope, const Source& source) {
     if (i == kMostTurns) source.refuse("has more than 256 turns, or as many as it finds at run time");
     std::vector<OperandPtr> inputs = {scalar(ElementType::kInt64, i), scalar(ElementType::kBool, 1)};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
-    const std::vector<OperandPtr> results = run_graph(scope, graph, inputs);
+    const auto wanted = [&](int k) { return size_t(k) <= carried.size() || source.wants(k - 1); };
+    const std::vector<OperandPtr> results = run_graph(scope, graph, inputs, wanted);
     for (const OperandPtr& x : results)
-      if (!x->known()) return leave_unknown(scope, source.proto);
+      if (x && !x->known()) return leave_unknown(scope, source.proto);
     going = constant_bool(source, results[0], "its condition");
     std::copy_n(results.begin() + 1, carried.size(), carried.begin());
     for (size_t k = 0; k < turns.size(); ++k) turns[k].push_back(results[1 + carried.size() + k]);
@@ -197,14 +202,16 @@ void Import::run_scan(Scope& scope, const Source& source) {
     std::vector<OperandPtr> inputs = carried;
     for (size_t k = 0; k < scanned; ++k)
       inputs.push_back(turn_of(scope, source, source.operand(int(states + k)), axes[k], back[k] ? count - 1 - i : i));
-    const std::vector<OperandPtr> results = run_graph(scope, graph, inputs);
+    const auto wanted = [&](int k) { return size_t(k) < states || source.wants(k); };
+    const std::vector<OperandPtr> results = run_graph(scope, graph, inputs, wanted);
     for (const OperandPtr& x : results)
-      if (!x->known()) return leave_unknown(scope, source.proto);
+      if (x && !x->known()) return leave_unknown(scope, source.proto);
     std::copy_n(results.begin(), states, carried.begin());
     for (size_t k = 0; k < stacked; ++k)
       turns[k].insert(out_back[k] ? turns[k].begin() : turns[k].end(), results[states + k]);
   }
-  for (size_t k = 0; k < stacked && count > 0; ++k) out_axes[k] = source.axis(out_axes[k], turns[k][0]->rank() + 1);
+  for (size_t k = 0; k < stacked && count > 0; ++k)
+    if (turns[k][0]) out_axes[k] = source.axis(out_axes[k], turns[k][0]->rank() + 1);
   give_turns(scope, source, carried, turns, out_axes);
 }
 

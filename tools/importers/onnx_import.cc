@@ -215,12 +215,6 @@ ValueId Import::reals(const std::string& name, std::vector<int64_t> dims, const 
 
 // ---- Results
 
-bool Import::is_read(int index) const {
-  if (!source_->wants(index)) return false;
-  const auto uses = scope_->uses.find(output_name(index));
-  return uses != scope_->uses.end() && uses->second > 0;
-}
-
 void Import::give(int index, OperandPtr operand) {
   if (!source_->wants(index)) return;
   const std::string& name = output_name(index);

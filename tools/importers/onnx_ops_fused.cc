@@ -181,7 +181,7 @@ void simplified_layer_normalization(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (source.axis(source.integer("axis", -1), std::max(1, x->rank())) != x->rank() - 1)
     source.refuse("normalizes other axes than the last one");
-  if (import.is_read(1)) source.refuse("its second output (the inverse deviation) is used");
+  if (source.wants(1)) source.refuse("its second output (the inverse deviation) is used");
   Chain chain(import, source);
   root_mean_square_norm(chain, chain.take(0), chain.take(1), source.real("epsilon", 1e-5f));
   chain.give();
@@ -190,7 +190,7 @@ void simplified_layer_normalization(Import& import, const Source& source) {
 
 // norm(x + skip (+ bias)); the sum is output 3.
 void skip_norm(Import& import, const Source& source, bool simplified) {
-  if (import.is_read(1) || import.is_read(2)) source.refuse("its mean or deviation is used", "export for inference");
+  if (source.wants(1) || source.wants(2)) source.refuse("its mean or deviation is used", "export for inference");
   Chain chain(import, source);
   const int bias = simplified ? 3 : 4;
   chain.then("Add", {chain.take(0), chain.take(1)});
@@ -213,7 +213,7 @@ void skip_simplified_layer_normalization(Import& import, const Source& source) {
 // ids, segment ids, tables of words, positions and segments, gamma, beta, mask, position ids:
 // norm(words[ids] + positions[0 .. n) + segments[segment ids]); the sum is output 2
 void embed_layer_normalization(Import& import, const Source& source) {
-  if (import.is_read(1)) source.refuse("its index of masks is used", "export again with graph optimization off");
+  if (source.wants(1)) source.refuse("its index of masks is used", "export again with graph optimization off");
   const OperandPtr &ids = source.operand(0), &table = source.operand(3);
   if (ids->rank() != 2 || table->rank() != 2) source.malformed("its ids or positions are no matrix");
   Chain chain(import, source);

@@ -75,7 +75,7 @@ std::vector<Term> unpacked(Formula& f, const Ints& dims, const Term& x, int64_t 
 
 void multi_head_attention(Import& import, const Source& source) {
   enum Input { kQuery, kKey, kValue, kBias, kMask, kScores, kPastKey, kPastValue, kPastLength, kIndirection };
-  if (source.given(kPastLength) || source.given(kIndirection) || import.is_read(3))
+  if (source.given(kPastLength) || source.given(kIndirection) || source.wants(3))
     source.refuse("keeps a cache of its own kind, or gives out its scores");
   const int64_t heads = heads_of(source, "num_heads");
   Formula f(import, source);

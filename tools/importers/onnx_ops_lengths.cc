@@ -18,7 +18,7 @@ using Ints = Formula::Ints;
 class OfLengths {
  public:
   OfLengths(Import& import, const Source& source)
-      : source_(source), f_(import, source), reads_cell_(import.is_read(kC)) {}
+      : source_(source), f_(import, source), reads_cell_(source.wants(kC)) {}
 
   void run() {
     read();

@@ -50,8 +50,8 @@ void softmax(Import& import, const Source& source) {
 
 // Whether a BatchNormalization in training_mode is one step, whose statistics the training itself keeps. Statistics
 // that the network reads or gives out are computed by steps.
-bool trains_by_batch(const Import& import) {
-  return import.to_train() && !import.is_read(1) && !import.is_read(2);
+bool trains_by_batch(const Import& import, const Source& source) {
+  return import.to_train() && !source.wants(1) && !source.wants(2);
 }
 
 // y = scale (x - mean) / sqrt(variance + epsilon) + bias over axis 1, with running statistics.
@@ -59,12 +59,12 @@ void batch_normalization(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
   const bool training = source.integer("training_mode", 0) != 0;
-  if (training && !trains_by_batch(import)) return normalize_by_batch(import, source);
+  if (training && !trains_by_batch(import, source)) return normalize_by_batch(import, source);
   if (source.opset < 7 && source.integer("is_test", 0) == 0)
     source.refuse("is_test is not set", "export for inference");
   if (source.integer("spatial", 1) == 0) source.refuse("spatial is 0: statistics per element");
   for (int i = 1; i < 5; ++i)
-    if (import.is_read(i)) source.refuse("its statistics outputs are used", "export for inference");
+    if (source.wants(i)) source.refuse("its statistics outputs are used", "export for inference");
   if (training)
     import.note(fmt::format("runs by its batch in training and by running statistics in inference; the file keeps {:g} "
                             "of these in each step: --batch-norm-momentum says how much this training keeps",

@@ -136,7 +136,7 @@ void training_dropout(Import& import, const Source& source, float ratio) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
   if (!(ratio > 0 && ratio < 1)) source.malformed("its ratio is outside [0, 1)");
-  if (import.is_read(1)) source.refuse("training_mode is set, and its mask is used");
+  if (source.wants(1)) source.refuse("training_mode is set, and its mask is used");
   Node node = import.step(Op::kDropout);
   set_real(node, "rate", ratio);
   const bool last = import.prefers_channels_last(*x);

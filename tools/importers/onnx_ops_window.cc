@@ -279,7 +279,7 @@ void max_pool_with_places(Import& import, const Source& source) {
 
 void pool(Import& import, const Source& source, Op op) {
   if (source.wants(1) && source.operand(0)->rank() != 5) return max_pool_with_places(import, source);
-  if (import.is_read(1)) source.refuse("its second output (indices) is used");
+  if (source.wants(1)) source.refuse("its second output (indices) is used");
   if (source.operand(0)->rank() == 5) return pool_volume(import, source);
   const OperandPtr& x = image(source, "pooling");
   Window window = read_window(source, x->dims, source.integers("kernel_shape"), source.integer("ceil_mode", 0) != 0);

@@ -15,9 +15,16 @@ std::string name_of_node(const ::onnx::NodeProto& proto) {
 
 }  // namespace
 
-Source::Source(const ::onnx::NodeProto& node, int version, const Attributes* bound)
+Source::Source(const ::onnx::NodeProto& node, int version, const Attributes* bound, const Uses* uses)
     : proto(node), opset(version), name(name_of_node(node)), place(name + " (" + node.op_type() + ")"),
-      main(node.domain().empty() || node.domain() == "ai.onnx"), bound_(bound) {}
+      main(node.domain().empty() || node.domain() == "ai.onnx"), bound_(bound), uses_(uses) {}
+
+bool Source::wants(int output) const {
+  if (output >= proto.output_size() || proto.output(output).empty()) return false;
+  if (uses_ == nullptr) return true;
+  const auto found = uses_->find(proto.output(output));
+  return found != uses_->end() && found->second > 0;
+}
 
 const ::onnx::AttributeProto* Source::find(const char* key) const {
   for (const ::onnx::AttributeProto& attribute : proto.attribute()) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <onnx/onnx_pb.h>
@@ -104,7 +105,10 @@ class Source {
  public:
   using Attributes = std::map<std::string, const ::onnx::AttributeProto*>;
 
-  Source(const ::onnx::NodeProto& proto, int opset, const Attributes* bound);
+  using Uses = std::unordered_map<std::string, int>;
+
+  // `uses`: how often names are read in the graph around the node; null: whoever made the node reads all its outputs.
+  Source(const ::onnx::NodeProto& proto, int opset, const Attributes* bound, const Uses* uses = nullptr);
 
   // Attributes. Those of a function's body may refer to the attributes of the call (`bound`).
   bool has(const char* key) const { return find(key) != nullptr; }
@@ -124,7 +128,8 @@ class Source {
   std::optional<std::vector<int64_t>> integers_or_input(const char* key, int input) const;
   // `axis` in [-rank, rank) as an index; refuses others.
   int axis(int64_t axis, int rank) const;
-  bool wants(int output) const { return output < proto.output_size() && !proto.output(output).empty(); }
+  // It has a name, and a node that an output depends on reads it, or it is an output itself.
+  bool wants(int output) const;
 
   [[noreturn]] void refuse(const std::string& reason, const std::string& remedy = "") const;
   [[noreturn]] void malformed(const std::string& fact) const;
@@ -138,6 +143,7 @@ class Source {
 
  private:
   const Attributes* bound_;
+  const Uses* uses_;
 };
 
 // An operator in terms of others, as a function of a file would say it. Node names and outputs are those of the source.

@@ -95,6 +95,13 @@ void Rewriter::set_output(Node& node, size_t slot, ValueId id) {
   attach(place);
 }
 
+void Rewriter::keep_first_output(Node& node) {
+  const Place place = place_of_node(node);
+  detach(node);
+  node.outputs.resize(1);
+  attach(place);
+}
+
 void Rewriter::replace_reads(ValueId from, ValueId to) {
   const std::vector<Node*> readers = uses_[size_t(from)].readers;
   for (Node* node : readers)

@@ -66,6 +66,7 @@ class Rewriter {
   void remove(Node& node);
   void set_input(Node& node, size_t slot, ValueId id);
   void set_output(Node& node, size_t slot, ValueId id);
+  void keep_first_output(Node& node);  // nothing reads the others
   void replace_reads(ValueId from, ValueId to);
 
   // Removes `node`, whose output equals its input `x`. Returns false where both are bound to the outside.

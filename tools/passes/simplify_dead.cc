@@ -5,13 +5,30 @@
 
 namespace nacre::tools {
 
+namespace {
+
+bool is_read(const Rewriter& r, ValueId y) { return r.is_output(y) || !r.readers(y).empty(); }
+
+// What a recurrence keeps for its backward step, or for a caller that wants its last cells: without a reader it is of
+// the form that keeps nothing, whose y is the same and whose memory is a fraction.
+bool keeps_in_vain(const Rewriter& r, const Node& node) {
+  return (node.op == Op::kLstm || node.op == Op::kGru) && node.outputs.size() > 1 &&
+         std::none_of(node.outputs.begin() + 1, node.outputs.end(), [&](ValueId y) { return is_read(r, y); });
+}
+
+}  // namespace
+
 bool remove_dead_nodes(Rewriter& r) {
   size_t removed = 0;
   for (auto place = r.nodes.rbegin(); place != r.nodes.rend(); ++place) {
     if (place->op == Op::kNone || place->op == Op::kStore) continue;
-    const bool read = std::any_of(place->outputs.begin(), place->outputs.end(),
-                                  [&](ValueId y) { return r.is_output(y) || !r.readers(y).empty(); });
-    if (read) continue;
+    if (std::any_of(place->outputs.begin(), place->outputs.end(), [&](ValueId y) { return is_read(r, y); })) {
+      if (!keeps_in_vain(r, *place)) continue;
+      r.log(title(r, *place) + " keeps nothing but its output: nothing reads the rest");
+      r.keep_first_output(*place);
+      ++removed;
+      continue;
+    }
     r.log("removed " + title(r, *place) + ": nothing reads it");
     r.remove(*place);
     ++removed;
