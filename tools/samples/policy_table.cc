@@ -14,6 +14,7 @@
 
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/standard_streams.h"
 #include "tools/base/table.h"
 #include "tools/commands/convert.h"
 #include "tools/compile/compile.h"
@@ -108,6 +109,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace nacre::tools
 
 int main(int count, char** arguments) {
+  if (!nacre::tools::open_standard_streams()) return 1;
   if (count < 5) {
     std::fprintf(stderr, "usage: policy_table NETWORK DATA.npy LABELS.npy INDICES.npy [POLICY ...]\n");
     return nacre::tools::kUsage;
