@@ -29,6 +29,12 @@ bool CheckpointFiles::refuse(const std::string& place, const std::string& fact, 
   return false;
 }
 
+bool CheckpointFiles::refuse_errno(const std::string& place, const std::string& before, const std::string& remedy) {
+  const int error = errno;
+  problem_ = {.place = place, .fact = before + std::strerror(error), .remedy = remedy, .error = error};
+  return false;
+}
+
 bool CheckpointFiles::open(const std::string& directory, Use use) {
   close();
   saved_ = heads_ = false;
@@ -40,7 +46,7 @@ bool CheckpointFiles::open(const std::string& directory, Use use) {
 bool CheckpointFiles::open_all(const std::string& directory, Use use) {
   const bool saves = use == Use::kSave;
   directory_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory_ < 0 && saves) return refuse(directory, std::strerror(errno), "name a directory for checkpoints");
+  if (directory_ < 0 && saves) return refuse_errno(directory, "", "name a directory for checkpoints");
   for (int i = 0; i < 2; ++i) {
     paths_[i] = directory + "/slot" + std::to_string(i) + ".checkpoint";
     if (!open_slot(i, use)) return false;
@@ -60,7 +66,7 @@ bool CheckpointFiles::open_all(const std::string& directory, Use use) {
   for (int i = 0; saves && i < 2; ++i)
     if (!require_own(i)) return false;
   if (saves && fsync(directory_) != 0)
-    return refuse(directory, std::strerror(errno), "the directory must be on a disk that can be synced");
+    return refuse_errno(directory, "", "the directory must be on a disk that can be synced");
   return true;
 }
 
@@ -79,8 +85,8 @@ bool CheckpointFiles::open_slot(int slot, Use use) {
     files_[slot] = ::open(path, O_RDONLY | flags);
   }
   if (files_[slot] < 0 && use == Use::kSave)
-    return refuse(paths_[slot], std::strerror(errno), "the directory must be writable");
-  if (files_[slot] < 0 && errno != ENOENT) return refuse(paths_[slot], std::strerror(errno), "it must be readable");
+    return refuse_errno(paths_[slot], "", "the directory must be writable");
+  if (files_[slot] < 0 && errno != ENOENT) return refuse_errno(paths_[slot], "", "it must be readable");
   return true;
 }
 
@@ -126,7 +132,7 @@ Storage CheckpointFiles::storage(const Model& model) {
 }
 
 bool CheckpointFiles::fail(uint32_t slot, const char* what) {
-  return refuse(paths_[slot], std::string(what) + ": " + std::strerror(errno), "");
+  return refuse_errno(paths_[slot], std::string(what) + ": ", "");
 }
 
 // Beyond the end of a file everything is erased, and of a file that is not there.

@@ -69,13 +69,13 @@ void inspect(const InspectOptions& options) {
   if (is_network(options.model)) return inspect_network(options);
   const LoadedModel model(options.model);
   const std::string kernels = kernel_target(model, options.target);
-  write_pictures(options, model, kernels);
   const GpuArchitecture* const gpu = find_gpu_architecture(options.target);
   const std::optional<GpuEstimate> estimate = gpu == nullptr ? std::nullopt : std::optional(estimate_gpu(model, *gpu));
   if (options.json) {
     Json all = model_json(model, kernels);
     if (estimate) all["gpu"] = gpu_json(*estimate);
-    return print_json(all);
+    print_json(all);
+    return write_pictures(options, model, kernels);
   }
   const size_t width = terminal_width();
   for (uint32_t i = 0; i < model.model().program_count(); ++i) {
@@ -86,6 +86,7 @@ void inspect(const InspectOptions& options) {
   if (estimate) print("\n" + gpu_text(*estimate, width) + "\n");
   print(kept_weights_text(kept_weights(model, 0), {}));
   print_model(model);
+  write_pictures(options, model, kernels);
   if (!options.svg.empty()) print(fmt::format("picture -> {}\n", escaped(options.svg)));
   if (!options.html.empty()) print(fmt::format("page -> {}\n", escaped(options.html)));
 }

@@ -27,6 +27,8 @@ class FileStorage {
   nacre::Storage storage(const Model& model) { return files_.storage(model); }
 
   // The last failure in words, or empty.
+  // What to do about it, of the limit that was hit.
+  std::string remedy() const;
   std::string problem() const { return files_.problem().place.empty() ? "" : files_.problem().sentence(); }
 
  private:

@@ -15,7 +15,7 @@ void save_state(LoadedTrainer& trainer, const std::string& directory) {
   const Status status = Checkpoint(files.storage(model)).save(model, trainer.state());
   if (status.ok()) return;
   throw Error(kIo, directory, files.problem().empty() ? sentence(status.code) : files.problem(),
-              "free some space, or name another directory");
+              files.remedy());
 }
 
 Checkpoint::Report load_state(LoadedTrainer& trainer, const std::string& directory, bool any_training) {
