@@ -28,7 +28,7 @@ refused_in() {
   status=$?
   [ $status -eq 5 ] || fail "code $status instead of 5: ${*:2:6}: $said"
   grep -E "^nacre: .*($words)" <<<"$said" >/dev/null || fail "'$said' instead of '$words': ${*:2:6}"
-  [ "$(wc -l <<<"$said")" -le 2 ] || fail "more than a sentence: $said"
+  [ "$(grep -c '^nacre: ' <<<"$said")" -eq 1 ] || fail "more than a sentence: $said"
   [ "$before" = "$(listed "$folder")" ] || fail "left something, or changed it: ${*:2:6}"
   refused=$((refused + 1))
 }

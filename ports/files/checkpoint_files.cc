@@ -30,6 +30,12 @@ bool CheckpointFiles::refuse(const std::string& place, const std::string& fact, 
   return false;
 }
 
+bool CheckpointFiles::refuse_errno(const std::string& place, const std::string& before, const std::string& remedy) {
+  const int error = errno;
+  problem_ = {.place = place, .fact = before + std::strerror(error), .remedy = remedy, .error = error};
+  return false;
+}
+
 bool CheckpointFiles::open(const std::string& directory, Use use) {
   close();
   saved_ = heads_ = unsaved_ = false;
@@ -41,11 +47,11 @@ bool CheckpointFiles::open(const std::string& directory, Use use) {
 bool CheckpointFiles::open_all(const std::string& directory, Use use) {
   const bool saves = use == Use::kSave;
   directory_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory_ < 0 && saves) return refuse(directory, std::strerror(errno), "name a directory for checkpoints");
+  if (directory_ < 0 && saves) return refuse_errno(directory, "", "name a directory for checkpoints");
   // Not every file system locks directories; the slots are locked too.
   if (directory_ >= 0 && !lock(directory_, use) && errno == EWOULDBLOCK)
-    return refuse(directory, std::strerror(errno),
-                  "another process trains with these checkpoints: end it, or name another directory");
+    return refuse_errno(directory, "",
+                        "another process trains with these checkpoints: end it, or name another directory");
   mark_ = directory + "/" + kUnsaved;
   bool none = true;
   struct stat now;
@@ -72,12 +78,12 @@ bool CheckpointFiles::open_all(const std::string& directory, Use use) {
     return refuse(paths_[1], "is slot0.checkpoint itself", "name another directory, or remove it");
   for (const int file : files_)
     if (file >= 0 && !lock(file, use))
-      return refuse(directory, std::strerror(errno),
-                    "another process trains with these checkpoints: end it, or name another directory");
+      return refuse_errno(directory, "",
+                          "another process trains with these checkpoints: end it, or name another directory");
   for (int i = 0; saves && i < 2; ++i)
     if (!require_own(i)) return false;
   if (saves && fsync(directory_) != 0)
-    return refuse(directory, std::strerror(errno), "the directory must be on a disk that can be synced");
+    return refuse_errno(directory, "", "the directory must be on a disk that can be synced");
   return !unsaved_ || void_slots();
 }
 
@@ -91,7 +97,8 @@ bool CheckpointFiles::mark_unsaved() {
   const bool written = file >= 0 && fsync(file) == 0 && fsync(directory_) == 0;
   const int why = errno;
   if (file >= 0) ::close(file);
-  if (!written) return refuse(mark_, std::strerror(why), "the directory must be writable");
+  errno = why;
+  if (!written) return refuse_errno(mark_, "", "the directory must be writable");
   unsaved_ = true;
   return true;
 }
@@ -109,9 +116,8 @@ bool CheckpointFiles::begin_anew() {
 
 // With a whole checkpoint in a slot, and not before.
 bool CheckpointFiles::count_from_now() {
-  if (unlinkat(directory_, kUnsaved, 0) != 0 && errno != ENOENT)
-    return refuse(mark_, std::string("cannot be removed: ") + std::strerror(errno), "");
-  if (fsync(directory_) != 0) return refuse(mark_, std::string("cannot be synced: ") + std::strerror(errno), "");
+  if (unlinkat(directory_, kUnsaved, 0) != 0 && errno != ENOENT) return refuse_errno(mark_, "cannot be removed: ", "");
+  if (fsync(directory_) != 0) return refuse_errno(mark_, "cannot be synced: ", "");
   unsaved_ = false;
   return true;
 }
@@ -130,9 +136,8 @@ bool CheckpointFiles::open_slot(int slot, Use use) {
   } else {
     files_[slot] = ::open(path, O_RDONLY | flags);
   }
-  if (files_[slot] < 0 && use == Use::kSave)
-    return refuse(paths_[slot], std::strerror(errno), "the directory must be writable");
-  if (files_[slot] < 0 && errno != ENOENT) return refuse(paths_[slot], std::strerror(errno), "it must be readable");
+  if (files_[slot] < 0 && use == Use::kSave) return refuse_errno(paths_[slot], "", "the directory must be writable");
+  if (files_[slot] < 0 && errno != ENOENT) return refuse_errno(paths_[slot], "", "it must be readable");
   return true;
 }
 
@@ -157,7 +162,7 @@ bool CheckpointFiles::there() {
     problem_ = {paths_[slot],
                 other ? "is another file now: the directory or the file was replaced while it was in use"
                       : "is no longer there: the directory or the file was removed or renamed while it was in use",
-                "leave the directory in its place while it is saved to", false, true};
+                "leave the directory in its place while it is saved to"};
     return false;
   }
   return true;
@@ -198,7 +203,7 @@ Storage CheckpointFiles::storage(const Model& model) {
 }
 
 bool CheckpointFiles::fail(uint32_t slot, const char* what) {
-  return refuse(paths_[slot], std::string(what) + ": " + std::strerror(errno), "");
+  return refuse_errno(paths_[slot], std::string(what) + ": ", "");
 }
 
 // Beyond the end of a file everything is erased, and of a file that is not there.

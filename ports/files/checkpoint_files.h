@@ -29,7 +29,7 @@ class CheckpointFiles {
   struct Problem {
     std::string place, fact, remedy;  // "run/slot0.checkpoint", "is a pipe", "name another directory, or remove it"
     bool no_checkpoints = false;      // to load from: there are none
-    bool gone = false;                // the directory or a slot was removed, renamed or replaced since open()
+    int error = 0;                    // errno, where the system refused
     std::string sentence() const { return place + ": " + fact + (remedy.empty() ? "" : ": " + remedy); }
   };
 
@@ -76,6 +76,7 @@ class CheckpointFiles {
   bool write_at(uint32_t slot, uint64_t offset, std::span<const std::byte> from);
   bool fail(uint32_t slot, const char* what);
   bool refuse(const std::string& place, const std::string& fact, const std::string& remedy);
+  bool refuse_errno(const std::string& place, const std::string& before, const std::string& remedy);
 
   std::string paths_[2], mark_;
   int files_[2] = {-1, -1};  // -1: to read from, and not there

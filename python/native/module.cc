@@ -3,9 +3,11 @@
 
 #include "python/native/bindings.h"
 #include "python/native/errors.h"
+#include "tools/base/standard_streams.h"
 #include "tools/base/version.h"
 
 NB_MODULE(_native, m) {
+  nacre::tools::open_standard_streams();
   m.doc() = "The engine and the tools. The documented interface is the package nacre.";
   m.attr("version") = nacre::tools::kVersion;
   nacre::python::translate_errors();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/run_tool.h"
+#include "tools/base/json.h"
 #include "tools/model/loaded_model.h"
 
 namespace nacre::tools {
@@ -153,6 +154,28 @@ TEST(tune_command, whose_model_cannot_be_written_keeps_what_was_learned) {
   const ToolRun again = tune({"-o", model, "--checkpoint", rescue});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(read_bytes(model), read_bytes(directory / "whole.nacre"));
+}
+
+TEST(tune_command, refuses_a_rate_of_0_and_an_empty_value) {
+  const TemporaryDirectory directory;
+  const ToolRun rate = tune({"--lr", "0", "-o", directory / "o.nacre"});
+  EXPECT_EQ(rate.exit_code, 2);
+  EXPECT_TRUE(has(rate.err, "--lr: is 0: no step would change anything")) << rate.err;
+  const ToolRun empty = tune({"-o", directory / "o.nacre", "--csv=", "--json"});
+  EXPECT_EQ(empty.exit_code, 2);
+  EXPECT_TRUE(has(empty.err, "--csv: is given an empty value")) << empty.err;
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(tune_command, whose_log_cannot_be_written_has_its_model) {
+  const TemporaryDirectory directory;
+  ASSERT_EQ(tune({"-o", directory / "whole.nacre"}).exit_code, 0);
+  const ToolRun run = tune({"-o", directory / "tuned.nacre", "--csv", "/dev/full", "--html", "/dev/full", "--json"});
+  EXPECT_EQ(run.exit_code, 5) << run.err;
+  EXPECT_TRUE(has(run.err, "; the training goes on without it")) << run.err;
+  EXPECT_TRUE(has(run.err, "tuned.nacre is written")) << run.err;
+  EXPECT_EQ(read_bytes(directory / "tuned.nacre"), read_bytes(directory / "whole.nacre"));
+  EXPECT_EQ(Json::parse(run.out).at("warnings").size(), 1u) << run.out;
 }
 
 TEST(tune_command, that_diverged_writes_no_model) {

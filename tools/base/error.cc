@@ -2,8 +2,18 @@
 
 #include <fmt/format.h>
 
+#include "tools/base/foreign_text.h"
+
 namespace nacre::tools {
 namespace {
+
+struct Range {
+  uint32_t first, last;
+};
+// Delete and the controls of the terminal that have two bytes, marks and overrides of direction, separators of lines,
+// joiners and spaces of no width (The Unicode Standard 15.0, sections 23.1 to 23.3).
+constexpr Range kFormatControls[] = {{0x7F, 0x9F},     {0x61C, 0x61C},   {0x180E, 0x180E}, {0x200B, 0x200F},
+                                     {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}};
 
 std::string escape(unsigned char c) {
   switch (c) {
@@ -14,7 +24,40 @@ std::string escape(unsigned char c) {
   }
 }
 
+// The character of one to three bytes that begins at `at`; 0: it is no such character. All format controls are.
+uint32_t character_at(std::string_view text, size_t at, size_t* bytes) {
+  const auto byte = [&](size_t i) {
+    return at + i < text.size() ? uint32_t{static_cast<unsigned char>(text[at + i])} : 0u;
+  };
+  const auto follows = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };
+  *bytes = 1;
+  if (byte(0) < 0x80) return byte(0);
+  if ((byte(0) & 0xE0) == 0xC0 && follows(1)) {
+    *bytes = 2;
+    return (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F);
+  }
+  if ((byte(0) & 0xF0) != 0xE0 || !follows(1) || !follows(2)) return 0;
+  *bytes = 3;
+  return (byte(0) & 0xF) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+}
+
+bool is_format_control(uint32_t character) {
+  for (const Range& range : kFormatControls)
+    if (character >= range.first && character <= range.last) return true;
+  return false;
+}
+
 }  // namespace
+
+std::string with_visible_controls(std::string_view text) {
+  std::string shown;
+  for (size_t at = 0, bytes = 0; at < text.size(); at += bytes) {
+    const uint32_t character = character_at(text, at, &bytes);
+    if (is_format_control(character)) shown += fmt::format("\\u{:04X}", character);
+    else shown += text.substr(at, bytes);
+  }
+  return shown;
+}
 
 std::string escaped(std::string_view text, bool list) {
   std::string shown;
@@ -24,7 +67,17 @@ std::string escaped(std::string_view text, bool list) {
     if (line || (c >= 0x20 && c != 0x7F)) shown += text[i];
     else shown += escape(c);
   }
-  return shown;
+  return with_visible_controls(shown);
+}
+
+std::string visible_lines(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\n' || c == '\t' || (code >= 0x20 && code != 0x7F)) shown += c;
+    else shown += escape(code);
+  }
+  return with_visible_controls(shown);
 }
 
 }  // namespace nacre::tools

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "tools/base/foreign_text.h"
+
 namespace nacre::tools {
 namespace {
 
@@ -112,7 +114,7 @@ Json Json::parse(std::istream& stream) {
 }
 
 std::string Json::dump(int indent) const {
-  return JsonText::written(*this).dump(indent, ' ', false, Library::error_handler_t::replace);
+  return with_visible_controls(JsonText::written(*this).dump(indent, ' ', false, Library::error_handler_t::replace));
 }
 
 const std::string& Json::text() const {

@@ -1,26 +1,48 @@
 #include "tools/base/print.h"
 
+#include <cerrno>
 #include <cstdio>
 
 #include "tools/base/caller.h"
+#include "tools/base/foreign_text.h"
 
 namespace nacre::tools {
 
 namespace {
 
 std::FILE* printed_to = nullptr;  // null: standard output
+int first_failure = 0;            // errno of writing standard output
+
+void keep_failure(bool written) {
+  if (!written && first_failure == 0) first_failure = errno != 0 ? errno : EIO;
+}
 
 }  // namespace
 
 void print(const std::string& text) {
-  if (Caller* const to = caller()) to->print(text);
-  else std::fwrite(text.data(), 1, text.size(), printed_to == nullptr ? stdout : printed_to);
+  const std::string shown = visible_lines(text);
+  if (Caller* const to = caller()) return to->print(shown);
+  if (printed_to != nullptr) return complain(shown);
+  errno = 0;
+  keep_failure(std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size());
 }
 void print_to_standard_error() { printed_to = stderr; }
 
 void note(const std::string& line) {
-  if (Caller* const to = caller()) to->note(line);
-  else std::fprintf(stderr, "%s\n", line.c_str());
+  const std::string shown = visible_lines(line);
+  if (Caller* const to = caller()) to->note(shown);
+  else complain(shown + "\n");
+}
+
+void complain(const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stderr) == text.size() && std::fflush(stderr) == 0;
+  if (!written) std::clearerr(stderr);
+}
+
+int flush_printed() {
+  errno = 0;
+  keep_failure(std::fflush(stdout) == 0 && std::ferror(stdout) == 0);
+  return first_failure;
 }
 
 std::string printable(std::string text) {

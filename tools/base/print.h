@@ -1,5 +1,5 @@
 // What commands write to standard output and, of warnings, to standard error; or to their caller (caller.h). main()
-// flushes it and reports a failure.
+// flushes it and reports a failure. What is printed may hold names of files: foreign_text.h says how they are shown.
 #pragma once
 
 #include <string>
@@ -13,5 +13,11 @@ void note(const std::string& line);       // a warning, without the end of its l
 void print_to_standard_error();           // from now on: standard output takes a file's bytes
 std::string printable(std::string text);  // control codes, which a name of a file may hold, as '?'; lines stay lines
 void print_json(const Json& json);        // names that are no UTF-8 are mended, not refused
+
+// To standard error as it is. Where that cannot be written, the text is lost, and nothing fails.
+void complain(const std::string& text);
+
+// Hands on what was printed. Returns the errno of the first failure to write standard output, and 0 where all is out.
+int flush_printed();
 
 }  // namespace nacre::tools

@@ -11,6 +11,7 @@
 
 #include "tools/base/caller.h"
 #include "tools/base/error.h"
+#include "tools/base/print.h"
 
 namespace nacre::tools {
 namespace {
@@ -44,12 +45,11 @@ Progress::Progress(const std::string& what, uint64_t total)
 }
 
 Progress::~Progress() {
-  if (shown_) std::fputs("\r\x1b[K", stderr);
+  if (shown_) complain("\r\x1b[K");
 }
 
 void Progress::clear() {
-  if (shown_) std::fputs("\r\x1b[K", stderr);
-  std::fflush(stderr);
+  if (shown_) complain("\r\x1b[K");
   if (shown_) next_ = steady_clock::now();
   shown_ = false;
 }
@@ -65,9 +65,8 @@ void Progress::show(uint64_t done, const std::string& more) {
   next_ = now + interval_;
   shown_ = true;
   const int filled = total_ == 0 ? 0 : int(double(done) / double(total_) * kWidth);
-  fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {} of {}{}{}\x1b[K", what_, "", filled, "", kWidth - filled, done, total_,
-             more.empty() ? "" : "  ", more);
-  std::fflush(stderr);
+  complain(fmt::format("\r{} [{:=<{}}{:{}}] {} of {}{}{}\x1b[K", escaped(what_), "", filled, "", kWidth - filled, done,
+                       total_, more.empty() ? "" : "  ", escaped(more)));
 }
 
 }  // namespace nacre::tools

@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "tools/base/foreign_text.h"
+
 namespace nacre::tools {
 namespace {
 
@@ -99,6 +101,7 @@ size_t terminal_width() {
 
 void Table::add(std::vector<std::string> cells) {
   cells.resize(columns_.size());
+  for (std::string& cell : cells) cell = visible_lines(cell);
   rows_.push_back(std::move(cells));
 }
 

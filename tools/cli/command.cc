@@ -58,18 +58,22 @@ void Command::only_when(const Names& options, const std::function<bool()>& when,
 
 void Command::runs(const std::function<void()>& work) {
   callback([this, work] {
-    judge();
+    CommandInputs inputs;
+    judge(inputs);
     work();
   });
 }
 
-void Command::judge() {
+void Command::judge(CommandInputs& inputs) {
   for (const Condition& condition : conditions_)
     if (given(condition.option) && !condition.holds())
       throw Error(kUsage, name_of(*condition.option), condition.idle.fact, condition.idle.remedy);
   for (const NamedFiles& input : inputs_)
     for (const std::string& value : input.option->results())
-      for (const std::string& path : input.files(value)) files_.add_input(name_of(*input.option), path);
+      for (const std::string& path : input.files(value)) {
+        files_.add_input(name_of(*input.option), path);
+        inputs.hold(path);
+      }
   for (const NamedFiles& output : outputs_)
     for (const std::string& value : output.option->results())
       for (const std::string& path : output.files(value)) files_.add_output(name_of(*output.option), path);

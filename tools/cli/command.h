@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tools/files/command_files.h"
+#include "tools/files/input_file.h"
 
 namespace nacre::tools {
 
@@ -68,7 +69,7 @@ class Command : public CLI::App {
 
  private:
   std::vector<const CLI::Option*> named(const Names& names) const;
-  void judge();
+  void judge(CommandInputs& inputs);
 
   std::vector<NamedFiles> inputs_, outputs_;
   std::vector<Condition> conditions_;

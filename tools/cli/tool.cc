@@ -2,17 +2,21 @@
 #include "tools/cli/tool.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <new>
+#include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "tools/base/error.h"
+#include "tools/base/format.h"
 #include "tools/base/nearest.h"
 #include "tools/base/print.h"
+#include "tools/base/standard_streams.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/version.h"
 #include "tools/files/atomic_file.h"
@@ -23,6 +27,7 @@ namespace {
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5 reading or writing failed.\n"
     "Every file is written whole or not at all. Each command has its own --help with an example.\n"
+    "A standard stream that is closed counts as the null device.\n"
     "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.";
 
 // What is neither a command nor an option, with the nearest that is.
@@ -67,8 +72,8 @@ std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
 int refuse_usage(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> used = app.get_subcommands();
   const std::string command = used.empty() ? "nacre" : "nacre " + used.front()->get_name();
-  fmt::print(stderr, "{}: {}\n    see: {} --help\n", used.empty() ? "nacre" : "nacre: " + used.front()->get_name(),
-             escaped(words_of(app, error)), command);
+  complain(fmt::format("{}: {}\n    see: {} --help\n", used.empty() ? "nacre" : "nacre: " + used.front()->get_name(),
+                       escaped(words_of(app, error)), command));
   return kUsage;
 }
 
@@ -91,9 +96,32 @@ Json option_json(const Command& command, const CLI::Option& option) {
 
 // What was printed may still be in a buffer: a full disk shows here.
 int flush_output() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kSuccess;
-  fmt::print(stderr, "nacre: standard output: cannot be written: {}\n", std::strerror(errno));
+  const int error = flush_printed();
+  if (error == 0) return kSuccess;
+  complain(fmt::format("nacre: standard output: cannot be written: {}\n    {}\n", std::strerror(error),
+                       remedy_of_write(error)));
   return kIo;
+}
+
+// CLI11 takes the word behind "--csv=" for its value, an option above all.
+void require_values(std::span<const std::string> words) {
+  for (const std::string& word : words)
+    if (word == "--") return;
+    else if (word.starts_with("--") && word.find('=') == word.size() - 1)
+      throw Error(kUsage, word.substr(0, word.size() - 1), "is given an empty value",
+                  "give one behind =, or leave it away");
+}
+
+// What no command foresaw.
+int refuse_memory() {
+  rlimit limit = {};
+  const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  complain(limited ? fmt::format("nacre: memory: this needs more than its limit of {} bytes\n    raise the limit "
+                                 "(ulimit -v), or give it less at once, with a smaller --batch\n",
+                                 grouped(limit.rlim_cur))
+                   : "nacre: memory: this machine has not enough for that\n    give it less at once, with a smaller "
+                     "--batch\n");
+  return kFailed;
 }
 
 }  // namespace
@@ -101,6 +129,7 @@ int flush_output() {
 void run_command(std::vector<std::string> words) {
   CLI::App app("", "nacre");
   if (words.empty()) throw Error(kUsage, "command", "none was given");
+  require_values(words);
   app.require_subcommand(0, 1);
   add_commands(app, words[0]);
   std::ranges::reverse(words);  // as CLI11 takes them
@@ -135,6 +164,7 @@ Json command_table() {
 }
 
 int run_tool(int argc, char** argv) {
+  if (!open_standard_streams()) return kIo;  // nothing can be said
   remove_temporaries_on_signals();
   CLI::App app("Converts neural networks into model files that run in the caller's memory, and runs them.", "nacre");
   app.footer(kExitCodes);
@@ -142,27 +172,28 @@ int run_tool(int argc, char** argv) {
   app.require_subcommand(0, 1);
   add_commands(app);
   try {
+    require_values(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw Error(kUsage, "command", "none was given", "see: nacre --help");
     return flush_output();
-  } catch (const CLI::Success& help) {
-    app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    print(version.what() + std::string("\n"));
+    return flush_output();
+  } catch (const CLI::Success&) {
+    print(app.help());
     return flush_output();
   } catch (const CLI::ParseError& error) {
     return refuse_usage(app, error);
   } catch (const Error& error) {
-    std::fflush(stdout);
-    fmt::print(stderr, "nacre: {}\n", error.what());
+    flush_printed();
+    complain(fmt::format("nacre: {}\n", error.what()));
     return error.code;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "nacre: memory: this machine has not enough for that\n");
-    return kFailed;
+    return refuse_memory();
   } catch (const std::length_error&) {
-    fmt::print(stderr, "nacre: memory: this machine has not enough for that\n");
-    return kFailed;
+    return refuse_memory();
   } catch (const std::exception&) {
-    fmt::print(stderr,
-               "nacre: internal error: this is a defect of the tool\n    report it with the command and its files\n");
+    complain("nacre: internal error: this is a defect of the tool\n    report it with the command and its files\n");
     return kFailed;
   }
 }

@@ -7,6 +7,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/print.h"
+#include "tools/files/atomic_file.h"
 #include "tools/model/kernel_choice.h"
 
 namespace nacre::tools {
@@ -90,13 +91,10 @@ void require_golden(const LoadedModel& model, const std::vector<GoldenResult>& r
                 "this machine's kernels or the file's weights are not those that the pairs were made with");
 }
 
-void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network,
-                   std::span<const WholeFile> beside) {
+void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network) {
   const LoadedModel model(bytes, network, "this is a defect of the converter: report it with the network");
   require_golden(model, check_loaded(model));
-  std::vector<WholeFile> files = {{path, bytes}};
-  files.insert(files.end(), beside.begin(), beside.end());
-  write_files_whole(files);
+  write_file_whole(path, bytes);
 }
 
 void check_model(const CheckOptions& options) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/files/atomic_file.h"
 #include "tools/model/golden.h"
 #include "tools/model/loaded_model.h"
 #include "tools/model/program_cost.h"
@@ -31,9 +30,7 @@ std::vector<GoldenResult> check_loaded(const LoadedModel& model);
 void require_golden(const LoadedModel& model, const std::vector<GoldenResult>& results);
 
 // Writes a model that was just made of `network`: not before it passes all of the above, read from these bytes.
-// `beside`: files that are there with it or not at all.
-void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network,
-                   std::span<const WholeFile> beside = {});
+void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network);
 
 void check_model(const CheckOptions& options);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/base/print.h"
@@ -206,7 +207,7 @@ void print_as_json(const Models& models, const Comparison& comparison) {
 // RFC 4180: quotes double inside quotes.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
-  for (const char c : text) result += c == '"' ? "\"\"" : std::string(1, c);
+  for (const char c : escaped(text)) result += c == '"' ? "\"\"" : std::string(1, c);
   return result + "\"";
 }
 
@@ -242,8 +243,8 @@ void compare(const CompareOptions& options) {
   if (options.sort == "damage") sort_by_damage(comparison);
   if (options.sort == "error") sort_by_error(comparison);
   if (options.csv == "-") return print(csv_text(models, comparison));
-  if (!options.csv.empty()) write_file_whole(options.csv, csv_text(models, comparison));
   options.json ? print_as_json(models, comparison) : print_text(models, comparison);
+  if (!options.csv.empty()) write_file_whole(options.csv, csv_text(models, comparison));
 }
 
 }  // namespace nacre::tools

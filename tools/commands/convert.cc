@@ -24,6 +24,7 @@
 #include "tools/evaluate/tried_places.h"
 #include "tools/files/atomic_file.h"
 #include "tools/files/npy.h"
+#include "tools/files/side_files.h"
 #include "tools/importers/importer.h"
 #include "tools/model/golden.h"
 #include "tools/model/kernel_choice.h"
@@ -233,10 +234,6 @@ void require_output(const ConvertOptions& options) {
   if (options.tune) require_xnnpack("--tune");
 }
 
-std::span<const uint8_t> bytes_of(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
 // Names the layers that codes leave little of. Samples are the network's own inputs: a model that takes others, behind
 // a front end or in the types of its policy, is not judged.
 void judge_codes(Work& work, const LoadedModel& model) {
@@ -293,12 +290,13 @@ void write(Work& work, Graph& graph) {
   const LoadedModel model(bytes, options.network, kReportDefect);
   const Sizes sizes = measure(model, 0);
   judge_codes(work, model);
-  std::vector<WholeFile> beside;
-  if (!work.policy.empty()) beside.push_back({work.policy_file.path, bytes_of(work.policy)});
-  write_checked(options.model, bytes, options.network, beside);
-  if (options.json) return print_summary_json(work, graph, statistics(model, 0), model);
-  print_summary(options, graph, model, sizes);
-  if (work.tried) print("\n" + places_table(graph, *work.tried, terminal_width()));
+  SideFiles beside;
+  write_checked(options.model, bytes, options.network);
+  if (!work.policy.empty()) beside.write(work.policy_file.path, work.policy);
+  if (options.json) print_summary_json(work, graph, statistics(model, 0), model);
+  else print_summary(options, graph, model, sizes);
+  if (work.tried && !options.json) print("\n" + places_table(graph, *work.tried, terminal_width()));
+  beside.require_written(options.model + " is written");
 }
 
 // The graph before the first pass that depends on the target, for the targets after the first.

@@ -72,13 +72,13 @@ void inspect(const InspectOptions& options) {
   // A file whose weights were damaged is a damaged file; numbers that are not finite are for nacre check to judge.
   if (const Status weights = model.model().check_weights(); weights.code == Code::kSegmentCrc) model.require(weights);
   const std::string kernels = kernel_target(model, options.target);
-  write_pictures(options, model, kernels);
   const GpuArchitecture* const gpu = find_gpu_architecture(options.target);
   const std::optional<GpuEstimate> estimate = gpu == nullptr ? std::nullopt : std::optional(estimate_gpu(model, *gpu));
   if (options.json) {
     Json all = model_json(model, kernels);
     if (estimate) all["gpu"] = gpu_json(*estimate);
-    return print_json(all);
+    print_json(all);
+    return write_pictures(options, model, kernels);
   }
   const size_t width = terminal_width();
   for (uint32_t i = 0; i < model.model().program_count(); ++i) {
@@ -89,6 +89,7 @@ void inspect(const InspectOptions& options) {
   if (estimate) print("\n" + gpu_text(*estimate, width) + "\n");
   print(kept_weights_text(kept_weights(model, 0), {}));
   print_model(model);
+  write_pictures(options, model, kernels);
   if (!options.svg.empty()) print(fmt::format("picture -> {}\n", escaped(options.svg)));
   if (!options.html.empty()) print(fmt::format("page -> {}\n", escaped(options.html)));
 }

@@ -1,10 +1,12 @@
-// SIGINT and SIGTERM as a wish, while it lives: what is under way ends, and what there is is kept, within a second
-// of processor time. The end of that second, or a second signal, ends the process at once: a checkpoint is then the one
-// that was saved last.
+// SIGINT, SIGTERM and SIGHUP as a wish, while it lives: what is under way ends, and what there is is kept, within a
+// second of processor time. The end of that second, or a second signal, ends the process at once: a checkpoint is then
+// the one that was saved last.
 #pragma once
 
 #include <signal.h>
 #include <time.h>
+
+#include <iterator>
 
 #include "tools/base/error.h"
 #include "tools/files/atomic_file.h"
@@ -22,12 +24,17 @@ class Interrupt {
       throw Error(kFailed, "Ctrl-C", "this machine gives no timer of the processor's time");
     struct sigaction action = {};
     action.sa_handler = receive;
-    for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &action, &before_[i]);
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      // nohup and disown ask for this: the end of the terminal ends nothing
+      const bool outlives = kSignals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN;
+      if (!outlives) sigaction(kSignals[i], &action, nullptr);
+    }
   }
   ~Interrupt() {
     if (!wanted_) return;
     timer_delete(timer_);
-    for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before_[i], nullptr);
   }
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
@@ -35,7 +42,7 @@ class Interrupt {
   static int received() { return received_; }
 
  private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
   // Only what POSIX lists as async-signal-safe. The timer's signal is like a second one.
   static void receive(int signal) {
@@ -49,7 +56,7 @@ class Interrupt {
   static inline volatile sig_atomic_t received_ = 0;
   static inline timer_t timer_ = {};
   bool wanted_;
-  struct sigaction before_[2] = {};
+  struct sigaction before_[std::size(kSignals)] = {};
 };
 
 }  // namespace nacre::tools

@@ -57,7 +57,8 @@ std::vector<std::string> schedule_names() {
 
 Schedule parse_schedule(const std::string& text, float rate, uint32_t steps) {
   if (!std::isfinite(rate) || rate < 0)
-    throw Error(kUsage, "--lr", fmt::format("{} is no learning rate", rate), "give a finite number, not negative");
+    throw Error(kUsage, "--lr", fmt::format("{} is no learning rate", rate), "give a finite number above 0");
+  if (rate == 0) throw Error(kUsage, "--lr", "is 0: no step would change anything", "give a number above 0");
   const size_t comma = std::min(text.find(','), text.size());
   const auto found = std::ranges::find(known(), text.substr(0, comma), &Name::name);
   if (found == known().end())

@@ -18,7 +18,7 @@
 #include "tools/compile/compile.h"
 #include "tools/evaluate/calibration_set.h"
 #include "tools/evaluate/policy_search.h"
-#include "tools/files/atomic_file.h"
+#include "tools/files/side_files.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/policies/pattern.h"
 #include "tools/policies/policy_language.h"
@@ -235,27 +235,28 @@ void search(const SearchOptions& options) {
                              .metric = bench.set().metric,
                              .metric_name = options.set.metric,
                              .samples = bench.samples()};
-  if (result.best && !options.map.empty()) {
-    const Json map = bench.map_json(result.rows[*result.best].choice);
-    write_file_whole(options.map, map.dump(2) + "\n");
-  }
+  SideFiles beside;  // a long search is shown, whatever becomes of its file
+  const bool writes = result.best && !options.map.empty();
+  const bool written =
+      writes && beside.write(options.map, bench.map_json(result.rows[*result.best].choice).dump(2) + "\n") == nullptr;
   if (options.json) {
     Json json = search_json(result, words);
     json["notes"] = bench.notes();
     bench.by().add_to(json);
     if (bench.calibrated_from()) json["calibration"] = *bench.calibrated_from();
-    if (result.best) json["written"] = options.map;
+    if (result.best) json["written"] = writes && !written ? "" : options.map;
     print_json(json);
   } else {
     print_text(options, bench, result, words);
-    if (result.best && !options.map.empty()) print(fmt::format("policy map -> {}\n", escaped(options.map)));
+    if (written) print(fmt::format("policy map -> {}\n", escaped(options.map)));
   }
+  beside.require_written("the search itself is shown");
   if (Interrupt::received() != 0) {
     note(fmt::format("stopped after {} of {} models: {}", result.measurements, options.budget,
                      !result.best          ? "none of them meets the limits, and nothing was written"
                      : options.map.empty() ? "the best of them is shown"
                                            : "the best of them is in " + escaped(options.map)));
-    std::fflush(stdout);
+    flush_printed();
     end_by_signal(Interrupt::received());
   }
   if (!result.best)

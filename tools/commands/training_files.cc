@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tools/base/format.h"
 #include "tools/commands/tune_settings.h"
-#include "tools/files/atomic_file.h"
 
 namespace nacre::tools {
 
@@ -33,11 +33,20 @@ TrainingFiles::TrainingFiles(const TuneOptions& o, const Objective& objective, c
   if (!is_model(o.model)) page_.options.emplace_back("made with", options_text(conversion_of(o)));
 }
 
-void TrainingFiles::write(const std::vector<EpochRecord>& epochs) {
-  if (!options_.csv.empty()) write_file_whole(options_.csv, csv_log(epochs));
-  if (options_.html.empty()) return;
+std::vector<std::string> TrainingFiles::write(const std::vector<EpochRecord>& epochs, bool last) {
+  std::vector<std::string> said;
+  const auto write = [&](const std::string& path, const std::string& text) {
+    const Error* const error = beside_.write(path, text, last);
+    if (error == nullptr) return;
+    const std::string what = error->what();
+    const size_t remedy = std::min(what.find('\n'), what.size());
+    said.push_back(what.substr(0, remedy) + "; the training goes on without it" + what.substr(remedy));
+  };
+  if (!options_.csv.empty()) write(options_.csv, csv_log(epochs));
+  if (options_.html.empty()) return said;
   page_.epochs = epochs;
-  write_file_whole(options_.html, training_html(page_));
+  write(options_.html, training_html(page_));
+  return said;
 }
 
 }  // namespace nacre::tools

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/commands/tune.h"
+#include "tools/files/side_files.h"
 #include "tools/tuner/history.h"
 #include "tools/tuner/tuner.h"
 
@@ -17,11 +18,14 @@ class TrainingFiles {
                 const TuneSettings& settings, uint32_t steps);
 
   void add(const std::string& sentence) { page_.summary.push_back(sentence); }
-  void write(const std::vector<EpochRecord>& epochs);  // those that are done
+  // Of the epochs that are done. Returns what is to be said of files that can no longer be written; `last`: at the end.
+  std::vector<std::string> write(const std::vector<EpochRecord>& epochs, bool last);
+  void require_written(const std::string& what_is) const { beside_.require_written(what_is); }
 
  private:
   const TuneOptions& options_;
   TrainingPage page_;
+  SideFiles beside_;
 };
 
 }  // namespace nacre::tools

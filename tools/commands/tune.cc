@@ -81,6 +81,8 @@ class Session {
       keeping([](const Error&) { return true; }, [&] {
         finish(end, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
       });
+    files_.require_written(output_.written() ? options_.output + " is written"
+                                             : "what was learned is in " + options_.checkpoint);
     return true;
   }
 
@@ -142,7 +144,7 @@ class Session {
   void say(const std::string& text) const {
     if (options_.json) return;
     print(text);
-    std::fflush(stdout);
+    flush_printed();
   }
 
   void tell(const std::string& line) const {  // with --json too, on standard error
@@ -181,7 +183,7 @@ class Session {
              [&](const TunePosition& p) {
                bar.clear();
                say(epoch_line(p.epochs.back(), options_.epochs));
-               if (this->first()) files_.write(p.epochs);
+               if (this->first()) write_files(p.epochs, false);
                return caller() == nullptr || caller()->epoch(epoch_json(p.epochs.back()).dump());
              },
          .interrupted = [] { return caller() != nullptr ? caller()->interrupted() : Interrupt::received() != 0; }});
@@ -194,7 +196,7 @@ class Session {
     if (!options_.checkpoint.empty())
       tell(fmt::format("{}: what was learned is in {}, the same command goes on with it", where, options_.checkpoint));
     if (caller() != nullptr) throw Interrupted();
-    std::fflush(stdout);
+    flush_printed();
   }
 
   // Without a checkpoint: the model is written of what there is, the best epoch or the steps until now. It is not
@@ -266,7 +268,7 @@ class Session {
       files_.add(fmt::format("{}, of epoch {}: {}.", fs::path(options_.output).filename().string(),
                              epochs[kept_epoch].epoch, output_.judged_text()));
     }
-    files_.write(epochs);
+    write_files(epochs, true);
     if (options_.json) return print_summary(end, kept_epoch, seconds);
     if (end == Tuner::End::kEarly)
       print(
@@ -275,6 +277,13 @@ class Session {
                       options_.output.empty() ? "" : " -> " + escaped(options_.output)));
     if (output_.written()) output_.print();
     if (!options_.html.empty()) print(fmt::format("curves: {}\n", escaped(options_.html)));
+  }
+
+  void write_files(const std::vector<EpochRecord>& epochs, bool last) {
+    for (const std::string& said : files_.write(epochs, last)) {
+      warnings_.push_back(said);
+      note("warning: " + said);
+    }
   }
 
   void warn_of_rising_loss(const std::vector<EpochRecord>& epochs) {

@@ -40,6 +40,7 @@ void require_writable(const std::string& option, const std::string& path) {
                 "name another file with " + option);
   if (fs::is_directory(path, error) || path.ends_with('/'))
     throw Error(kIo, path, "is a directory", "name a file with " + option);
+  require_directory_of(path);
 }
 
 void require_draws(const TuneOptions& o, bool of_model) {

@@ -66,6 +66,47 @@ std::string resolved(const std::string& path) {
   return target.string();
 }
 
+// A pipe is opened when another process reads it, which may be about to begin; nobody waits for one that never comes.
+int open_pipe(const std::string& path) {
+  constexpr int kTries = 100;
+  constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 20'000'000};
+  for (int i = 0; i < kTries; ++i) {
+    const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file >= 0) {
+      fcntl(file, F_SETFL, O_WRONLY);  // writing waits for its reader
+      return file;
+    }
+    if (errno != ENXIO) return -1;
+    nanosleep(&kPause, nullptr);
+  }
+  errno = ENXIO;
+  return -1;
+}
+
+// While it lives, a pipe whose reader ended gives EPIPE to this thread, and no signal.
+class HeldPipeSignal {
+ public:
+  explicit HeldPipeSignal(bool wanted) : wanted_(wanted) {
+    if (!wanted_) return;
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~HeldPipeSignal() {
+    if (!wanted_) return;
+    constexpr timespec kNow = {};
+    while (sigismember(&before_, SIGPIPE) == 0 && sigtimedwait(&pipe_, nullptr, &kNow) > 0) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  HeldPipeSignal(const HeldPipeSignal&) = delete;
+  HeldPipeSignal& operator=(const HeldPipeSignal&) = delete;
+
+ private:
+  bool wanted_;
+  sigset_t pipe_ = {}, before_ = {};
+};
+
 }  // namespace
 
 // Only what POSIX lists as async-signal-safe.
@@ -92,13 +133,15 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolved(
   }
   struct stat status = {};
   const bool exists = stat(target_.c_str(), &status) == 0;
+  if (!exists && errno == ELOOP) fail("cannot be written", ELOOP);
   if (exists && S_ISDIR(status.st_mode)) fail("cannot be written", EISDIR);
   if (!exists || S_ISREG(status.st_mode)) {
     open_temporary();
     if (exists && fchmod(file_, status.st_mode & 07777) != 0) fail("cannot be given its permissions", errno);
     return;
   }
-  file_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+  named_pipe_ = S_ISFIFO(status.st_mode);
+  file_ = named_pipe_ ? open_pipe(target_) : open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
   if (file_ < 0) fail("cannot be opened", errno);
 }
 
@@ -129,6 +172,7 @@ void AtomicFile::write(std::span<const uint8_t> bytes) {
 }
 
 void AtomicFile::write_to_file(std::span<const uint8_t> bytes) {
+  const HeldPipeSignal held(named_pipe_);
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -196,8 +240,10 @@ std::string remedy_of_write(int error) {
     case ENOTDIR: return "name a place in a directory";
     case EISDIR: return "name a file";
     case ENAMETOOLONG: return "take a shorter name";
-    case EMFILE:
-    case ENFILE: return "write fewer files at once";
+    case EMFILE: return "raise the limit on open files (ulimit -n), or write fewer files at once";
+    case ENFILE: return "this machine has no more open files: end other programs";
+    case ELOOP: return "its links lead in a circle: name the file itself";
+    case ENXIO: return "nobody reads the pipe: start its reader first, or name a file";
     case EPIPE: return "the reader of the pipe ended: look there";
     default: return "name another place";
   }
@@ -206,6 +252,8 @@ std::string remedy_of_write(int error) {
 void require_directory_of(const std::string& path) {
   if (path == kStandardStream) return;
   struct stat status = {};
+  if (stat(path.c_str(), &status) != 0 && errno == ELOOP)
+    throw Error(kIo, path, "cannot be written: " + std::generic_category().message(ELOOP), remedy_of_write(ELOOP));
   const bool there = stat(directory_of(resolved(path)).c_str(), &status) == 0;
   if (there && S_ISDIR(status.st_mode)) return;
   const int error = there ? ENOTDIR : errno;

@@ -5,8 +5,8 @@
 // The bytes go to a temporary file in the same directory, which commit() flushes to the disk and renames. Until then
 // `path` is untouched; whatever ends this earlier (an exception, a full disk, SIGINT, SIGTERM, SIGHUP) removes the
 // temporary file. A link is followed, an existing file keeps its permissions. A path that is a device or a pipe is
-// written directly: it cannot be replaced. "-" is standard output, which is given all bytes by commit(). Every failure
-// is an Error(kIo).
+// written directly: it cannot be replaced; a pipe that nobody reads is refused. "-" is standard output, which is given
+// all bytes by commit(). Every failure is an Error(kIo).
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,7 @@ class AtomicFile {
   std::string target_;  // links resolved
   int file_ = -1;
   int slot_ = -1;  // of the temporary's name; -1: none, written directly
+  bool named_pipe_ = false;
   bool piped_ = false;              // to standard output:
   std::vector<uint8_t> collected_;  // by commit()
 };

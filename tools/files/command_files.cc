@@ -9,6 +9,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/print.h"
+#include "tools/base/standard_streams.h"
 #include "tools/files/input_file.h"
 
 namespace nacre::tools {
@@ -84,6 +85,8 @@ void CommandFiles::add_output(const std::string& option, const std::string& path
     if (!writes_standard_output_.empty())
       throw Error(kUsage, option, fmt::format("is standard output, which {} writes", writes_standard_output_),
                   "name a file with one of them");
+    if (standard_output_was_closed())
+      throw Error(kIo, option, "is standard output, and that is closed", "name a file, or redirect it");
     if (isatty(STDOUT_FILENO) == 1)
       throw Error(kUsage, option, "is standard output, and that is a terminal", "name a file, or redirect it");
     writes_standard_output_ = option;

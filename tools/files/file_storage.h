@@ -31,10 +31,13 @@ class FileStorage {
   bool there() { return files_.there(); }
   bool unsaved() const { return files_.unsaved(); }
   bool made() const { return files_.made(); }
-  bool gone() const { return files_.problem().gone; }
 
-  // The last failure in words, or empty.
-  std::string problem() const { return files_.problem().place.empty() ? "" : files_.problem().sentence(); }
+  // The last failure, or empty.
+  std::string problem() const {
+    const CheckpointFiles::Problem& problem = files_.problem();
+    return problem.place.empty() ? "" : problem.place + ": " + problem.fact;
+  }
+  std::string remedy() const;  // for the last failure; names the limit that was hit
 
  private:
   std::unique_ptr<NewDirectories> made_directories_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
 #include "tools/base/error.h"
@@ -14,8 +15,22 @@
 namespace nacre::tools {
 namespace {
 
+thread_local CommandInputs* inputs_of_command = nullptr;
+
+std::string remedy_of_read(int error) {
+  switch (error) {
+    case EMFILE: return "raise the limit on open files (ulimit -n)";
+    case ENFILE: return "this machine has no more open files: end other programs";
+    case EACCES:
+    case EPERM: return "get the permission to read it";
+    case ELOOP: return "its links lead in a circle: name the file itself";
+    default: return "";
+  }
+}
+
 [[noreturn]] void fail(const std::string& path, const char* what) {
-  throw Error(kIo, path, fmt::format("{}: {}", what, std::generic_category().message(errno)));
+  const int error = errno;
+  throw Error(kIo, path, fmt::format("{}: {}", what, std::generic_category().message(error)), remedy_of_read(error));
 }
 
 void require_file(const std::string& path, mode_t mode) {
@@ -55,37 +70,85 @@ const char* not_a_file(mode_t mode) {
   return "is a device, which may never end";
 }
 
+// A file as it was when it was opened. Once its bytes are held, nothing that happens to it matters.
+class OpenedFile {
+ public:
+  explicit OpenedFile(const std::string& path);
+  ~OpenedFile() { close_file(); }
+  OpenedFile(const OpenedFile&) = delete;
+  OpenedFile& operator=(const OpenedFile&) = delete;
+
+  uint64_t size() const { return uint64_t(first_.st_size); }
+  size_t read(uint64_t offset, std::span<std::byte> to) const;
+
+  void hold_bytes();
+  bool holds_bytes() const { return !bytes_.empty(); }
+
+ private:
+  void close_file();
+  bool unchanged(const struct stat& now) const;
+  void require_unchanged() const;
+  size_t read_from_file(uint64_t offset, std::span<std::byte> to) const;
+
+  std::string path_;
+  int file_ = -1;
+  struct stat first_ = {};
+  std::vector<std::byte> bytes_;
+};
+
 // Looked at before it is opened, because opening a device may do something, and after, because it may be another by
 // then.
-InputFile::InputFile(const std::string& path) : path_(path) {
-  if (path == kStandardStream) {
-    piped_ = standard_input();
-    size_ = piped_.size();
-    return;
-  }
+OpenedFile::OpenedFile(const std::string& path) : path_(path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) fail(path, "cannot be opened");
   require_file(path, status.st_mode);
   file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file_ < 0) fail(path, "cannot be opened");
-  if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
-    close(file_);
-    throw Error(kIo, path, "was replaced while it was opened", "name a file");
-  }
-  size_ = uint64_t(status.st_size);
+  if (fstat(file_, &first_) == 0 && S_ISREG(first_.st_mode)) return;
+  close_file();
+  throw Error(kIo, path, "was replaced while it was opened", "name a file");
 }
 
-InputFile::~InputFile() {
+void OpenedFile::close_file() {
   if (file_ >= 0) close(file_);
+  file_ = -1;
 }
 
-size_t InputFile::read(uint64_t offset, std::span<std::byte> to) const {
-  size_t done = 0;
-  if (path_ == kStandardStream) {
-    done = offset < size_ ? std::min(to.size(), size_t(size_ - offset)) : 0;
-    std::copy_n(piped_.begin() + std::ptrdiff_t(offset < size_ ? offset : size_), done, to.begin());
+// Files of the kernel, in /proc, say nothing of themselves: they have no bytes and any time.
+bool OpenedFile::unchanged(const struct stat& now) const {
+  if (first_.st_size == 0 && now.st_size == 0) return true;
+  return now.st_size == first_.st_size && now.st_mtim.tv_sec == first_.st_mtim.tv_sec &&
+         now.st_mtim.tv_nsec == first_.st_mtim.tv_nsec;
+}
+
+void OpenedFile::require_unchanged() const {
+  struct stat now;
+  if (fstat(file_, &now) == 0 && unchanged(now)) return;
+  throw Error(kIo, path_, "was changed while it was read", "give a file that nobody writes to meanwhile");
+}
+
+void OpenedFile::hold_bytes() {
+  std::vector<std::byte> bytes(size());
+  const size_t count = read_from_file(0, bytes);
+  require_unchanged();
+  bytes.resize(count);
+  bytes_ = std::move(bytes);
+  close_file();
+}
+
+size_t OpenedFile::read(uint64_t offset, std::span<std::byte> to) const {
+  if (!holds_bytes()) {
+    const size_t done = read_from_file(offset, to);
+    require_unchanged();
     return done;
   }
+  const size_t from = std::min(bytes_.size(), size_t(offset)), count = std::min(to.size(), bytes_.size() - from);
+  std::copy_n(bytes_.begin() + std::ptrdiff_t(from), count, to.begin());
+  return count;
+}
+
+size_t OpenedFile::read_from_file(uint64_t offset, std::span<std::byte> to) const {
+  size_t done = 0;
   while (done < to.size()) {
     const ssize_t count = pread(file_, to.data() + done, to.size() - done, off_t(offset + done));
     if (count < 0 && errno == EINTR) continue;
@@ -94,6 +157,51 @@ size_t InputFile::read(uint64_t offset, std::span<std::byte> to) const {
     done += size_t(count);
   }
   return done;
+}
+
+CommandInputs::CommandInputs() : before_(inputs_of_command) { inputs_of_command = this; }
+CommandInputs::~CommandInputs() { inputs_of_command = before_; }
+
+std::shared_ptr<const OpenedFile> CommandInputs::opened(const std::string& path) {
+  if (const auto found = files_.find(path); found != files_.end()) return found->second;
+  const auto file = std::make_shared<OpenedFile>(path);
+  if (file->size() > 0 && file->size() <= kHeldBytes - held_bytes_) file->hold_bytes();
+  if (file->holds_bytes()) held_bytes_ += file->size();
+  else if (++held_files_ > kHeldFiles) return file;  // of so many each is read once
+  files_[path] = file;
+  return file;
+}
+
+void CommandInputs::hold(const std::string& path) {
+  if (path == kStandardStream) return;
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+      if (at->path().extension() == ".npy") hold(at->path().string());
+    return;
+  }
+  if (!std::filesystem::is_regular_file(path, error)) return;
+  const std::shared_ptr<const OpenedFile> file = opened(path);
+  if (files_.contains(path)) files_.emplace(std::filesystem::canonical(path, error).string(), file);
+}
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  if (path == kStandardStream) {
+    piped_ = standard_input();
+    size_ = piped_.size();
+    return;
+  }
+  opened_ = inputs_of_command != nullptr ? inputs_of_command->opened(path) : std::make_shared<const OpenedFile>(path);
+  size_ = opened_->size();
+}
+
+InputFile::~InputFile() = default;
+
+size_t InputFile::read(uint64_t offset, std::span<std::byte> to) const {
+  if (opened_) return opened_->read(offset, to);
+  const size_t from = std::min(piped_.size(), size_t(offset)), count = std::min(to.size(), piped_.size() - from);
+  std::copy_n(piped_.begin() + std::ptrdiff_t(from), count, to.begin());
+  return count;
 }
 
 // A file may be longer than it says (those in /proc say 0): the end is where nothing more is read.

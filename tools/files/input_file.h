@@ -4,12 +4,17 @@
 //
 // Else only regular files are: a folder, a pipe, a socket or a device is refused by name, without waiting for it.
 // Memory is taken for what is read, never for what a file claims to hold.
+//
+// While a CommandInputs lives, a path that is opened again gives the file that it gave first, whatever was put in its
+// place. A file whose content was changed meanwhile is refused.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +23,8 @@ namespace nacre::tools {
 
 inline constexpr uint64_t kMostFileBytes = uint64_t{4} << 30;
 inline constexpr size_t kHeadBytes = 4096;
+
+class OpenedFile;  // input_file.cc
 
 class InputFile {
  public:
@@ -34,9 +41,35 @@ class InputFile {
 
  private:
   std::string path_;
-  int file_ = -1;
+  std::shared_ptr<const OpenedFile> opened_;  // null: standard input
   uint64_t size_ = 0;
   std::span<const std::byte> piped_;  // of standard input
+};
+
+// The files that a command of this thread reads, as they are when it begins: small ones are held in memory, of the
+// others the opened file is. One stands in another: the inner one counts.
+class CommandInputs {
+ public:
+  static constexpr uint64_t kHeldBytes = uint64_t{64} << 20;  // of all files together
+  static constexpr size_t kHeldFiles = 16;                    // that are open
+
+  CommandInputs();
+  ~CommandInputs();
+  CommandInputs(const CommandInputs&) = delete;
+  CommandInputs& operator=(const CommandInputs&) = delete;
+
+  // Of a folder its files that end in .npy; where there is no file, nothing: whoever reads it says so. Throws
+  // Error(kIo) of a file that cannot be read, or is written to meanwhile.
+  void hold(const std::string& path);
+
+ private:
+  friend class InputFile;
+  std::shared_ptr<const OpenedFile> opened(const std::string& path);
+
+  CommandInputs* before_;
+  std::map<std::string, std::shared_ptr<const OpenedFile>> files_;
+  uint64_t held_bytes_ = 0;
+  size_t held_files_ = 0;
 };
 
 inline constexpr const char* kStandardStream = "-";  // the path of standard input, or output

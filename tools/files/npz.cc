@@ -2,6 +2,7 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <unordered_set>
 
@@ -137,14 +138,78 @@ NpzArrays parse_npz(std::span<const uint8_t> bytes, const std::string& place, ui
   return read_members(open_archive(source, place), place, most_bytes, {});
 }
 
+namespace {
+
+// What libzip reads of an InputFile. No exception may pass through libzip: it is kept for the end.
+struct ZipInput {
+  const InputFile& file;
+  zip_uint64_t at = 0;
+  zip_error_t error = {};
+  std::exception_ptr failure = {};
+
+  explicit ZipInput(const InputFile& input) : file(input) { zip_error_init(&error); }
+
+  zip_int64_t read(void* to, zip_uint64_t size) {
+    try {
+      const size_t count = file.read(at, std::span(static_cast<uint8_t*>(to), size_t(size)));
+      at += count;
+      return zip_int64_t(count);
+    } catch (const Error&) {
+      failure = std::current_exception();
+      zip_error_set(&error, ZIP_ER_READ, 0);
+      return -1;
+    }
+  }
+
+  zip_int64_t seek(void* data, zip_uint64_t size) {
+    const zip_int64_t to = zip_source_seek_compute_offset(at, file.size(), data, size, &error);
+    if (to >= 0) at = zip_uint64_t(to);
+    return to < 0 ? -1 : 0;
+  }
+
+  static zip_int64_t call(void* context, void* data, zip_uint64_t size, zip_source_cmd_t command) {
+    auto& input = *static_cast<ZipInput*>(context);
+    switch (command) {
+      case ZIP_SOURCE_OPEN: input.at = 0; return 0;
+      case ZIP_SOURCE_READ: return input.read(data, size);
+      case ZIP_SOURCE_SEEK: return input.seek(data, size);
+      case ZIP_SOURCE_TELL: return zip_int64_t(input.at);
+      case ZIP_SOURCE_STAT: {
+        auto* const status = static_cast<zip_stat_t*>(data);
+        zip_stat_init(status);
+        status->size = input.file.size();
+        status->valid |= ZIP_STAT_SIZE;
+        return sizeof *status;
+      }
+      case ZIP_SOURCE_ERROR: return zip_error_to_data(&input.error, data, size);
+      case ZIP_SOURCE_CLOSE:
+      case ZIP_SOURCE_FREE: return 0;
+      case ZIP_SOURCE_SUPPORTS:
+        return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT,
+                                              ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL,
+                                              ZIP_SOURCE_SUPPORTS, -1);
+      default: zip_error_set(&input.error, ZIP_ER_OPNOTSUPP, 0); return -1;
+    }
+  }
+};
+
+}  // namespace
+
 NpzArrays read_npz(const std::string& path, const NpyCheck& check) {
   const InputFile file(path);  // refuses what is no file
   uint8_t head[2] = {};
   if (file.read(0, head) == 0) throw Error(kBadInput, path, "an empty file");
   if (head[0] != 'P' || head[1] != 'K')
     throw Error(kBadInput, path, "not a .npz file: it is no zip archive", "save it with numpy.savez");
-  const auto source = [&](zip_error_t* error) { return zip_source_file_create(path.c_str(), 0, -1, error); };
-  NpzArrays arrays = read_members(open_archive(source, path), path, kMostNpyBytes, check);
+  ZipInput input(file);
+  const auto source = [&](zip_error_t* error) { return zip_source_function_create(ZipInput::call, &input, error); };
+  NpzArrays arrays;
+  try {
+    arrays = read_members(open_archive(source, path), path, kMostNpyBytes, check);
+  } catch (const Error&) {
+    if (input.failure) std::rethrow_exception(input.failure);
+    throw;
+  }
   if (arrays.empty()) throw Error(kBadInput, path, "holds no array", "save it with numpy.savez(FILE, NAME=array)");
   return arrays;
 }

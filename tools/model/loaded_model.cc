@@ -119,6 +119,16 @@ void AlignedBytes::resize(size_t bytes) {
   size_ = bytes;
 }
 
+void resize_for(AlignedBytes& memory, uint64_t bytes, const std::string& place, const char* purpose) {
+  try {
+    memory.resize(size_t(bytes));
+  } catch (const std::bad_alloc&) {
+    throw Error(kFailed, place,
+                fmt::format("needs {} bytes of memory {}, and is not given them", grouped(bytes), purpose),
+                "raise the limit on memory (ulimit -v), or take a smaller --batch");
+  }
+}
+
 LoadedModel::LoadedModel(const std::string& path) : path_(path) {
   const InputFile file(path);
   file_.resize(size_t(std::min<uint64_t>(file.size(), kHeadBytes)));
@@ -327,7 +337,7 @@ BoundProgram::BoundProgram(const LoadedModel& model, uint32_t index, Ports ports
   if (total > memory_of_machine())
     throw Error(kBadInput, model.path(), fmt::format("needs {} bytes of memory to run", grouped(total)),
                 fmt::format("this machine has {}", grouped(memory_of_machine())));
-  memory_.resize(size_t(sizes_.total(places_.alignment())));
+  resize_for(memory_, sizes_.total(places_.alignment()), model.path(), "to run");
   Memory memory;
   model.require(Memory::cut(memory_.bytes(), sizes_, &memory, places_.alignment()));
   if (const uint64_t bytes = places_.bytes(kGpuPlace); bytes != 0) {

@@ -47,6 +47,9 @@ class AlignedBytes {
   size_t size_ = 0, capacity_ = 0;
 };
 
+// As resize(); where the system refuses it an Error: "`place`: needs 1,234 bytes of memory to run, ...".
+void resize_for(AlignedBytes& memory, uint64_t bytes, const std::string& place, const char* purpose);
+
 struct ProgramNames {
   std::string target;
   std::vector<std::string> banks, inputs, outputs, input_layouts, output_layouts;  // as many as there are

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tools/base/foreign_text.h"
+
 namespace nacre::tools {
 namespace {
 
@@ -42,7 +44,9 @@ const char* entity(char c) {
 
 }  // namespace
 
-std::string xml_escape(std::string_view text) {
+std::string xml_escape(std::string_view raw) {
+  const std::string visible = with_visible_controls(raw);
+  const std::string_view text = visible;
   std::string escaped;
   for (size_t at = 0; at < text.size();) {
     const size_t length = utf8_length(text, at);

@@ -13,6 +13,7 @@
 
 #include "engine/nacre.h"
 #include "tools/base/error.h"
+#include "tools/base/standard_streams.h"
 #include "tools/files/atomic_file.h"
 #include "tools/files/command_files.h"
 #include "tools/files/input_file.h"
@@ -135,6 +136,7 @@ int listen(char** arguments) {
 }  // namespace
 
 int main(int count, char** arguments) {
+  if (!nacre::tools::open_standard_streams()) return 1;
   if (count != 4) {
     std::fprintf(stderr, "usage: keyword_stream MODEL CLASSES SCORES < SAMPLES\n");
     return nacre::tools::kUsage;

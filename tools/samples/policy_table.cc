@@ -16,6 +16,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/standard_streams.h"
 #include "tools/base/table.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/commands/convert.h"
@@ -154,6 +155,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace nacre::tools
 
 int main(int count, char** arguments) {
+  if (!nacre::tools::open_standard_streams()) return 1;
   if (count < 5) {
     std::fprintf(stderr,
                  "usage: policy_table NETWORK DATA.npy LABELS.npy INDICES.npy [--kernels NAME] [--threads N] "

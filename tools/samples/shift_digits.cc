@@ -15,6 +15,7 @@
 #include <string>
 
 #include "tools/base/error.h"
+#include "tools/base/standard_streams.h"
 #include "tools/files/command_files.h"
 #include "tools/files/npy.h"
 
@@ -85,6 +86,7 @@ int run(const std::vector<std::string>& a) {
 }  // namespace nacre::tools
 
 int main(int count, char** arguments) {
+  if (!nacre::tools::open_standard_streams()) return 1;
   using namespace nacre::tools;
   if (count != 6) {
     std::fprintf(stderr, "usage: shift_digits IMAGES.npy LABELS.npy TEST.npy none|inverted|rotated|noisy OUT_DIR\n");

@@ -13,11 +13,22 @@
 #include "tools/base/names.h"
 #include "tools/evaluate/sample_data.h"
 #include "tools/files/convert_elements.h"
+#include "tools/files/input_file.h"
 #include "tools/graph/row_places.h"
 #include "tools/tuner/labels.h"
 
 namespace nacre::tools {
 namespace {
+
+// Also a file that was removed since the command began.
+bool can_be_read(const std::string& path) {
+  try {
+    const InputFile file(path);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 // Names under which labels are looked for where none was given, after the input's own.
 constexpr const char* kLabelNames[] = {"labels", "label", "y", "targets", "target", "classes", "class"};
@@ -106,7 +117,7 @@ Sources read_sources(const std::vector<SampleSpec>& inputs, const LabelSpec& lab
     }
     if (take_named(data, options.labels, &sources.labels)) return sources;
     std::error_code error;
-    if (!std::filesystem::exists(options.labels, error))
+    if (!std::filesystem::exists(options.labels, error) && !can_be_read(options.labels))
       throw Error(kUsage, "--labels " + options.labels,
                   fmt::format("is no file, and nothing in {} has this name", options.data),
                   "name a file of labels, or an array or column of the data");

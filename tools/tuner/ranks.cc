@@ -89,7 +89,7 @@ std::unique_ptr<Ranks> Ranks::start() {
   ranks->parts_->ranks.on_late(std::chrono::seconds(5), [](const std::vector<int>& late, double seconds) {
     std::string list;
     for (const int rank : late) list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
-    fmt::print(stderr, "waits for rank {}: {:.0f} s\n", list, seconds);
+    complain(fmt::format("waits for rank {}: {:.0f} s\n", list, seconds));
   });
   return ranks;
 }
@@ -135,7 +135,8 @@ std::string Ranks::open_devices(const Model& model, std::span<const SumRun> runs
 // Others wait for what this rank did not send: mpirun ends them.
 void Ranks::require_exchanged() const {
   if (!on_gpus() || parts_->devices->problem().empty()) return;
-  fmt::print(loud_ != nullptr ? loud_ : stderr, "nacre: rank {}: {}\n", rank(), parts_->devices->problem());
+  const std::string said = fmt::format("nacre: rank {}: {}\n", rank(), parts_->devices->problem());
+  std::fputs(said.c_str(), loud_ != nullptr ? loud_ : stderr);
   std::fflush(nullptr);
   MPI_Abort(parts_->ranks.communicator(), kFailed);
 }
@@ -203,8 +204,8 @@ void Ranks::fail(const std::string& why, int code, bool told) {
     const Turn* const failed = mpi::first_failed(turns, &rank);
     words = rank == 0 ? why : fmt::format("rank {}: {}", rank, failed->text);
   }
-  std::fflush(stdout);
-  if (first()) fmt::print(stderr, "nacre: {}\n", words);
+  flush_printed();
+  if (first()) complain(fmt::format("nacre: {}\n", words));
   MPI_Barrier(parts_->ranks.communicator());  // rank 0 has printed before mpirun sees a process end
 }
 

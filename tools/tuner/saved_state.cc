@@ -70,8 +70,7 @@ void save_state(LoadedTrainer& trainer, const std::string& directory) {
   FileStorage files(directory);
   const Status status = Checkpoint(files.storage(model)).save(model, trainer.state());
   if (status.ok()) return;
-  throw Error(kIo, directory, files.problem().empty() ? sentence(status.code) : files.problem(),
-              files.gone() ? "" : "free some space, or name another directory");
+  throw Error(kIo, directory, files.problem().empty() ? sentence(status.code) : files.problem(), files.remedy());
 }
 
 Json LoadedState::json() const { return {{"file", file}, {"save", report.generation}, {"where", where}}; }

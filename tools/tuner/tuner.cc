@@ -41,7 +41,7 @@ LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t thr
     if (bytes > most || sizes.total(alignment) > most)
       throw Error(kBadInput, model.path(), fmt::format("needs {} bytes of memory to train", grouped(sizes.total())),
                   fmt::format("this machine has {}: take a smaller --batch", grouped(most)));
-  memory_.resize(size_t(sizes.total(alignment)));
+  resize_for(memory_, sizes.total(alignment), model.path(), "to train");
   Memory memory;
   model.require(Memory::cut(memory_.bytes(), sizes, &memory, alignment));
   if (const uint64_t bytes = places_.bytes(kGpuPlace); bytes != 0) {

@@ -37,8 +37,7 @@ std::vector<std::string> checkpoint_files(const std::string& directory) {
 void Tuner::require(const Status& status, const FileStorage* storage, const std::string& directory) const {
   if (status.ok()) return;
   if (storage != nullptr && !storage->problem().empty())
-    throw Error(kIo, directory, storage->problem(),
-                storage->gone() ? "" : "free some space, or name another directory");
+    throw Error(kIo, directory, storage->problem(), storage->remedy());
   const bool damaged = status.code == Code::kCheckpointDamaged;
   throw Error(kBadInput, directory, sentence(status.code),
               damaged ? "begin anew with --restart, or restore the directory from a copy"
@@ -141,8 +140,7 @@ void Tuner::load_best(const NotedPosition& at) {
   best_note_ = found->saved.note.empty() ? best_note(at) : std::move(found->saved.note);
   if (found->newest) return;
   // The newer one goes by a single write: where that is cut off, the older one is still there.
-  if (found->older)
-    return require(Checkpoint(best_files_->storage(model())).revert(), best_files_.get(), directory);
+  if (found->older) return require(Checkpoint(best_files_->storage(model())).revert(), best_files_.get(), directory);
   save_best(*best_files_, directory);
 }
 

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Claim: however the standard streams of a command are closed or full, no file changes but its outputs, these are the bytes of an
+# undisturbed run, and the exit code is right: 5 where standard output cannot be written, else the command's own. A closed stream
+# counts as the null device. A training whose terminal hangs up saves, and goes on to the same bytes.
+#   NACRE_LONG=1   every state of each of the three streams with every state of the others
+set -uo pipefail
+[ -z "${NACRE_SANITIZED-}" ] || { echo "every command many times: too long in a sanitized build"; exit 77; }
+[ -c /dev/full ] || { echo "this system has no device that is always full"; exit 77; }
+tool=$NACRE_TOOL samples=$NACRE_ROOT/tools/samples
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "CLAIM streams_closed NOT SHOWN: $*"; exit 1; }
+cd "$work" || exit 1
+mkdir in
+cp "$samples/digits.onnx" in/net.onnx
+# The first ROWS images and labels: 128 bytes of .npy header, whose count of rows is written anew, then the elements.
+rows=64
+cut_rows() { head -c 128 "$1" | sed "s/(1797/($rows/;s/}\( *\)\$/}\1  /" | head -c 127; printf '\n'; tail -c +129 "$1" | head -c $(($2 * rows)); }
+cut_rows "$samples/digits_images.npy" 64 >in/x.npy
+cut_rows "$samples/digits_labels.npy" 1 >in/y.npy
+"$tool" convert in/net.onnx -o in/a.nacre >log.txt 2>&1 && "$tool" convert in/net.onnx -o in/b.nacre --policy float16 >>log.txt 2>&1 &&
+  "$tool" convert in/net.onnx -o in/train.nacre --train softmax_cross_entropy --train-last 1 --batch 16 >>log.txt 2>&1 &&
+  "$tool" tune in/train.nacre --data in/x.npy --labels in/y.npy --cast-samples --epochs 1 --checkpoint in/ck >>log.txt 2>&1 || { cat log.txt; fail "the inputs"; }
+printf 'no network' >in/broken.onnx
+
+set="--data in/x.npy --labels in/y.npy --cast-inputs"
+tune="--data in/x.npy --labels in/y.npy --cast-samples --batch 16 --epochs 2"
+commands=(  # CODE WORDS..
+  "0 inspect in/a.nacre --svg out/a.svg --html out/a.html" "0 inspect in/net.onnx" "0 size in/a.nacre" "0 check in/a.nacre"
+  "0 kernels in/a.nacre -o out/k.h" "0 kernels" "0 bench in/a.nacre --runs 2 --min-ms 0 --warmup-ms 0" "0 firmware in/a.nacre -o out/src"
+  "0 policies" "0 completions bash" "0 man -o out/man" "0 convert in/net.onnx -o out/m.nacre --emit-policy out/p.json"
+  "0 convert in/net.onnx -o out/m.nacre --json" "0 run in/a.nacre --seed 1 --output out/y --all-tensors out/all"
+  "0 compare in/a.nacre in/b.nacre --data in/x.npy --cast-inputs --csv out/c.csv" "0 eval in/a.nacre in/b.nacre $set" "0 report in/a.nacre in/b.nacre $set -o out/r.html"
+  "0 search in/net.onnx $set --policies float32,float16 --max-drop 50 --budget 3 -o out/map.json"
+  "0 tune in/net.onnx --loss softmax_cross_entropy --train-last 1 $tune --checkpoint out/ck -o out/t.nacre --csv out/t.csv --html out/t.html"
+  "0 tune in/train.nacre $tune -o out/t.nacre" "0 export in/train.nacre --checkpoint in/ck -o out/e.nacre" "0 --help" "0 --version" "0 convert --help"
+  "2 tune in/train.nacre $tune" "2 nothing" "3 convert in/broken.onnx -o out/m.nacre" "3 check in/broken.onnx" "5 inspect in/nowhere.nacre" "1 eval in/a.nacre in/b.nacre $set --max-drop -0")
+listed() { (cd "$1" && find . -type f -exec sha256sum {} + | sort -k 2); }
+before=$(listed in)
+# in_streams IN OUT ERR WORDS..: each of them is closed, full, read (a file that is only read) or free.
+in_streams() (
+  local in=$1 out=$2 err=$3
+  shift 3
+  case $err in closed) exec 2>&- ;; full) exec 2>/dev/full ;; read) exec 2<in/y.npy ;; *) exec 2>said.txt ;; esac
+  case $out in closed) exec >&- ;; full) exec >/dev/full ;; read) exec 1<in/y.npy ;; *) exec >printed.txt ;; esac
+  case $in in closed) exec <&- ;; *) exec </dev/null ;; esac
+  exec "$tool" "$@"
+)
+ways=("closed free free" "free closed free" "free free closed" "free closed closed" "closed closed closed" "free full free" "free free full" "free full full")
+if [ "${NACRE_LONG-0}" = 1 ]; then
+  ways=()
+  for in in free closed; do for out in free closed full read; do for err in free closed full read; do ways+=("$in $out $err"); done; done; done
+fi
+
+runs=0
+for line in "${commands[@]}"; do
+  IFS=' ' read -ra words <<<"$line"
+  code=${words[0]}
+  words=("${words[@]:1}")
+  rm -rf out && mkdir out
+  in_streams free free free "${words[@]}"
+  status=$?
+  [ "${words[*]: -1}" != -0 ] || code=$status  # a verdict: whatever it is
+  [ $status -eq "$code" ] || { cat said.txt; fail "${words[*]} ends with $status, not $code"; }
+  whole=$(listed out)
+  prints=$([ -s printed.txt ] && echo 1 || echo 0)
+  for way in "${ways[@]}"; do
+    IFS=' ' read -r in out err <<<"$way"
+    rm -rf out && mkdir out
+    in_streams "$in" "$out" "$err" "${words[@]}" 2>/dev/null
+    status=$?
+    expected=$code
+    case $out in full | read) [ "$code" -ne 0 ] || [ $prints -eq 0 ] || expected=5 ;; esac
+    [ $status -eq "$expected" ] || fail "${words[*]} ends with $status, not $expected, where its streams are $way"
+    [ "$before" = "$(listed in)" ] || fail "${words[*]} changed an input where its streams are $way"
+    [ "$whole" = "$(listed out)" ] || fail "${words[*]} wrote other outputs where its streams are $way"
+    if [ $expected -eq 5 ] && [ "$code" -eq 0 ] && [ "$err" = free ]; then
+      grep '^nacre: standard output: cannot be written: ' said.txt >said_line.txt || fail "${words[*]} does not say that standard output cannot be written"
+    fi
+    runs=$((runs + 1))
+  done
+done
+said=$("$tool" convert in/net.onnx -o - 2>&1 >&-) && fail "a model for a closed standard output"
+grep 'is standard output, and that is closed' <<<"$said" >said_line.txt || fail "a model for a closed standard output: $said"
+
+# ---- A terminal that hangs up ----
+train=(tune in/net.onnx --loss softmax_cross_entropy --train-last 2 --data "$samples/digits_images.npy" --labels "$samples/digits_labels.npy" --cast-samples --batch 16 --epochs 6)
+"$tool" "${train[@]}" -o out/whole.nacre >printed.txt 2>&1 || { cat printed.txt; fail "a training"; }
+"$tool" "${train[@]}" --checkpoint out/hung -o out/hung.nacre >hung.txt 2>&1 &
+training=$!
+until grep -s '^epoch   1' hung.txt >said_line.txt || ! kill -0 $training 2>/dev/null; do sleep 0.01; done
+kill -HUP $training 2>/dev/null
+wait $training 2>/dev/null
+status=$?
+[ $status -eq 129 ] || fail "a training whose terminal hangs up ends with $status, not by the signal"
+grep 'what was learned is in out/hung' hung.txt >said_line.txt || fail "a training whose terminal hangs up does not say where it saved"
+"$tool" "${train[@]}" --checkpoint out/hung -o out/hung.nacre >printed.txt 2>&1 && grep '^goes on from' printed.txt >said_line.txt || fail "it does not go on"
+cmp -s out/whole.nacre out/hung.nacre || fail "a training that hung up and went on has other bytes"
+echo "CLAIM streams_closed shown: ${#commands[@]} commands in ${#ways[@]} ways, $runs runs: exit codes right, inputs as they were, outputs the same bytes; SIGHUP saves and goes on"
