@@ -2,7 +2,7 @@
 // (NACRE_DELAYS). Each step has tiles of its own, a context on the caller's stack and plain numbers that only the
 // protocol orders: a tile that ran twice, not at all, late, or with another step's task is seen in the numbers.
 //
-//   c++ -std=c++20 -fsanitize=thread -DNACRE_DELAYS -I. tests/claims/threads_stress.cc ports/threads/threads.cc -pthread
+//   c++ -std=c++20 -fsanitize=thread -DNACRE_DELAYS -I. tests/claims/threads_stress.cc ports/threads/threads.cc
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
