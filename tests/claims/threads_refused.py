@@ -14,9 +14,24 @@ NOBODY = 65534
 REFUSED = re.compile(r"only (\d+) of 64 threads could be started")
 MEMORY = re.compile(r"memory|MemoryError|allocate|failed to map|error while loading")  # the loader's own sentences too
 IN_PYTHON = """
-import sys, nacre
-model = nacre.open(sys.argv[1])
-nacre.Program(model, threads=64)
+import os, resource, sys
+import nacre  # other packages fail in their own ways: the limit begins behind their import
+model = nacre.load(sys.argv[1])
+kind, value = sys.argv[2], int(sys.argv[3])
+if kind == "processes":
+    os.setgroups([])
+    os.setgid(65534)
+    resource.setrlimit(resource.RLIMIT_NPROC, (value, value))
+    os.setuid(65534)
+elif kind != "none":  # beside the bytes that there are
+    which, field = (resource.RLIMIT_AS, 0) if kind == "address space" else (resource.RLIMIT_DATA, 5)
+    used = int(open("/proc/self/statm").read().split()[field]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(which, (used + (value << 20), used + (value << 20)))
+try:
+    nacre.Program(model, threads=64)
+except nacre.Error as error:
+    print(error)
+    sys.exit(1)
 """
 
 
@@ -74,7 +89,10 @@ def main():
         failures, longest = [], 0.0
         for what, command in commands.items():
             for kind, value in limits:
-                code, said, seconds = run(command, folder, kind, value)
+                if what == "python":
+                    code, said, seconds = run([*command, kind or "none", str(value)], folder, None, 0)
+                else:
+                    code, said, seconds = run(command, folder, kind, value)
                 wanted = 0 if kind is None else 1
                 found = "done" if code == 0 else "refused" if REFUSED.search(said) else "memory"
                 good = code == 0 or (wanted == 1 and code is not None and code > 0 and
