@@ -13,7 +13,7 @@ packages_of() {
     # git and ca-certificates: a container's base image has neither.
     build) echo g++ meson ninja-build flatbuffers-compiler libflatbuffers-dev pkg-config git ca-certificates ;;
     tools) echo libcli11-dev nlohmann-json3-dev libfmt-dev libonnx-dev libprotobuf-dev protobuf-compiler \
-                libzip-dev libhdf5-dev zlib1g-dev libssl-dev libre2-dev libpthreadpool-dev libpng-dev libturbojpeg0-dev libsndfile1-dev ;;
+                libzip-dev libhdf5-dev zlib1g-dev libssl-dev libre2-dev libpng-dev libturbojpeg0-dev libsndfile1-dev ;;
     tests) echo ccache libgtest-dev libbenchmark-dev xz-utils faketime cmake pkg-config clang-19 groff-base zsh fish ;;
     firmware) echo gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm \
                    gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc clang-19 cmake make ;;

@@ -95,6 +95,11 @@ class Contender:
         self.ask(f"output {self._path / 'output'}")
         return (self._path / "output").read_bytes()
 
+    def cpu_ns(self):
+        """Nanoseconds of the processor that the threads of the process have had; they are those it began with."""
+        tasks = pathlib.Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
+        return sum(int(task.read_text().split()[0]) for task in tasks)
+
     def choose_iterations(self):
         """How many runs a burst has: fixed before the first round."""
         count, ns = 1, int(self.ask("run 1"))

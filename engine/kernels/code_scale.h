@@ -84,9 +84,11 @@ struct CodeRuns {
   const X *a, *b;
   Y* y;
 
-  void run(const Walk<2>& walk) const {
+  static constexpr uint64_t kOfCode = 4;  // the time of one in multiply-accumulates (parallel.h), measured with AVX2
+
+  void run(const Walk<2>& walk, const Args& args) const {
     constexpr RunFunctions kAlong = {&along<1, 1>, &along<0, 1>, &along<1, 0>};
-    each_run(walk, kAlong, this);
+    each_run(walk, kAlong, this, args, kOfCode);
   }
 
   // A step of 0 repeats. Four vectors at a time, of which each lane has to be certain.

@@ -53,57 +53,87 @@ template <class V, class T, class Make, class F>
     }
 }
 
+// f(numbers, where their first lies) on the workers; each number takes the time of kOfCode multiply-accumulates
+// (parallel.h).
+inline constexpr uint64_t kOfRange = 4, kOfCode = 12;  // kOfRange: its part in the range of a row
+template <class F>
+void in_scaled_runs(const ScaledNumbers& s, const Args& args, const F& f) {
+  if (s.channels == 1)
+    return in_runs_of_numbers(args, s.outer * s.inner, kOfCode, [&](int first, int count, std::span<std::byte>) {
+      f(ScaledNumbers{1, 1, count, s.reciprocal}, ptrdiff_t(first));
+    });
+  const int row = s.channels * s.inner;
+  in_runs(args, s.outer, uint64_t(row) * kOfCode, [&](int first, int count, std::span<std::byte>) {
+    f(ScaledNumbers{count, s.channels, s.inner, s.reciprocal}, ptrdiff_t(first) * row);
+  });
+}
+
 template <Rounding kRounding, class Q>
-void FastQuantize<kRounding, Q>::run(const float* x, const float* scale, Optional<const int32_t> zero, Q* q) const {
+void FastQuantize<kRounding, Q>::run(const float* numbers, const float* scale, Optional<const int32_t> zero, Q* codes,
+                                     const Args& args) const {
   using V = Vector;
   const bool multiplies = shape.reciprocal;
-  each_scaled<V>(
-      shape, scale, zero, [](V::I z) { return Offset<V, Q>(z); },
-      [&](int i, V::F factor, const Offset<V, Q>& offset, auto n) {
-        const V::F v = load<V>(x + i, n);
-        store_codes<V>(q + i, offset(rounded<V, kRounding>(multiplies ? V::mul(v, factor) : V::div(v, factor))), n);
-      });
+  in_scaled_runs(shape, args, [&](const ScaledNumbers& part, ptrdiff_t at) {
+    const float* const x = numbers + at;
+    Q* const q = codes + at;
+    each_scaled<V>(
+        part, scale, zero, [](V::I z) { return Offset<V, Q>(z); },
+        [&](int i, V::F factor, const Offset<V, Q>& offset, auto n) {
+          const V::F v = load<V>(x + i, n);
+          store_codes<V>(q + i, offset(rounded<V, kRounding>(multiplies ? V::mul(v, factor) : V::div(v, factor))), n);
+        });
+  });
 }
 
 template <class Q>
-void FastDequantize<Q>::run(const Q* q, const float* scale, Optional<const int32_t> zero, float* x) const {
+void FastDequantize<Q>::run(const Q* codes, const float* scale, Optional<const int32_t> zero, float* numbers,
+                            const Args& args) const {
   using V = Vector;
   const bool divides = shape.reciprocal;
-  each_scaled<V>(
-      shape, scale, zero, [](V::I z) { return z; },
-      [&](int i, V::F factor, V::I z, auto n) {
-        const V::F code = V::to_float(V::sub(load_codes<V>(q + i, n), z));
-        store<V>(x + i, divides ? V::div(code, factor) : V::mul(code, factor), n);
-      });
+  in_scaled_runs(shape, args, [&](const ScaledNumbers& part, ptrdiff_t at) {
+    const Q* const q = codes + at;
+    float* const x = numbers + at;
+    each_scaled<V>(
+        part, scale, zero, [](V::I z) { return z; },
+        [&](int i, V::F factor, V::I z, auto n) {
+          const V::F code = V::to_float(V::sub(load_codes<V>(q + i, n), z));
+          store<V>(x + i, divides ? V::div(code, factor) : V::mul(code, factor), n);
+        });
+  });
 }
 
 template <class Q, class T>
-void FastQuantizeFloat8<Q, T>::run(const T* x, const T* scale, Q* q) const {
+void FastQuantizeFloat8<Q, T>::run(const T* numbers, const T* scale, Q* codes, const Args& args) const {
   using V = Vector;
   const bool multiplies = shape.reciprocal;
-  each_scaled<V>(
-      shape, scale, {nullptr}, [](V::I z) { return z; },
-      [&](int i, V::F factor, V::I, auto n) {
-        const V::F v = load<V>(x + i, n);
-        store_saturated<V>(q + i, rounded_to<V, T>(multiplies ? V::mul(v, factor) : V::div(v, factor)), n);
-      });
+  in_scaled_runs(shape, args, [&](const ScaledNumbers& part, ptrdiff_t at) {
+    const T* const x = numbers + at;
+    Q* const q = codes + at;
+    each_scaled<V>(
+        part, scale, {nullptr}, [](V::I z) { return z; },
+        [&](int i, V::F factor, V::I, auto n) {
+          const V::F v = load<V>(x + i, n);
+          store_saturated<V>(q + i, rounded_to<V, T>(multiplies ? V::mul(v, factor) : V::div(v, factor)), n);
+        });
+  });
 }
 template <class Q>
-void FastDequantizeFloat8<Q>::run(const Q* q, const float* scale, float* x) const {
+void FastDequantizeFloat8<Q>::run(const Q* codes, const float* scale, float* numbers, const Args& args) const {
   using V = Vector;
   const bool divides = shape.reciprocal;
-  each_scaled<V>(
-      shape, scale, {nullptr}, [](V::I z) { return z; },
-      [&](int i, V::F factor, V::I, auto n) {
-        const V::F code = load_float8<V>(q + i, n);
-        store<V>(x + i, divides ? V::div(code, factor) : V::mul(code, factor), n);
-      });
+  in_scaled_runs(shape, args, [&](const ScaledNumbers& part, ptrdiff_t at) {
+    const Q* const q = codes + at;
+    float* const x = numbers + at;
+    each_scaled<V>(
+        part, scale, {nullptr}, [](V::I z) { return z; },
+        [&](int i, V::F factor, V::I, auto n) {
+          const V::F code = load_float8<V>(q + i, n);
+          store<V>(x + i, divides ? V::div(code, factor) : V::mul(code, factor), n);
+        });
+  });
 }
 
 // ---- dynamic_quantize
-
-// What a number takes, in multiply-accumulates (parallel.h): its part in the range of a row, and its code.
-inline constexpr uint64_t kOfRange = 4, kOfCode = 12;
 
 // f(row)
 template <class F>
@@ -178,23 +208,12 @@ struct RowQuantizer {
 inline void FastDynamicQuantize::run(const float* x, int8_t* q, float* scale, int32_t* zero, const Args& args) const {
   using V = Vector;
   const int width = op.width;
-  if (op.rows == 1) {  // first the workers find the range of their parts, in which 0 is
-    const int workers = args.workers == nullptr ? 1 : args.workers->count;
-    const auto range_at = [&](int w) { return reinterpret_cast<float*>(args.scratch_of(w).data()); };
-    const auto widen = [](float* range, const float* by) {
-      range[0] = by[0] < range[0] ? by[0] : range[0];
-      range[1] = by[1] > range[1] ? by[1] : range[1];
-    };
-    for (int w = 0; w < workers; ++w) range_at(w)[0] = range_at(w)[1] = 0;
-    in_runs_of_numbers(args, width, kOfRange + kOfCode, [&](int first, int count, std::span<std::byte> scratch) {
-      float range[2];
-      range_of<V>(x + first, count, range);
-      widen(reinterpret_cast<float*>(scratch.data()), range);
-    });
-    for (int w = 1; w < workers; ++w) widen(range_at(0), range_at(w));
-    const RowQuantizer quantizer(op, range_at(0));
+  if (op.rows == 1) {  // the caller finds the range: shared, it would cost a second wait
+    float range[2];
+    range_of<V>(x, width, range);
+    const RowQuantizer quantizer(op, range);
     scale[0] = quantizer.scale, zero[0] = quantizer.zero;
-    return in_runs_of_numbers(args, width, kOfRange + kOfCode, [&](int first, int count, std::span<std::byte>) {
+    return in_runs_of_numbers(args, width, kOfCode, [&](int first, int count, std::span<std::byte>) {
       quantizer.run(x + first, q + first, count);
     });
   }
@@ -237,10 +256,10 @@ void FastAbsMaxQuantize<T>::run(const T* numbers, int8_t* codes, T* scale, const
 // ---- cast
 
 template <class From, class To>
-void FastCast<From, To>::run(const From* x, To* y) const {
+[[gnu::noinline]] void cast_numbers(const From* x, To* y, int count) {
   using V = Vector;
   constexpr bool kOfCodes = std::is_integral_v<From>, kToCodes = std::is_integral_v<To>;
-  each_vector<V>(elements, [&](int i, auto n) {
+  each_vector<V>(count, [&](int i, auto n) {
     if constexpr (kOfCodes) {
       store<V>(y + i, V::to_float(load_codes<V>(x + i, n)), n);
     } else if constexpr (kToCodes) {
@@ -252,6 +271,12 @@ void FastCast<From, To>::run(const From* x, To* y) const {
       store<V>(y + i, load<V>(x + i, n), n);
     }
   });
+}
+template <class From, class To>
+void FastCast<From, To>::run(const From* x, To* y, const Args& args) const {
+  constexpr uint64_t kOfCast = 4;  // the time of one in multiply-accumulates (parallel.h)
+  in_runs_of_numbers(args, elements, kOfCast,
+                     [&](int first, int count, std::span<std::byte>) { cast_numbers(x + first, y + first, count); });
 }
 
 }  // namespace nacre::inline NACRE_ISA

@@ -42,7 +42,7 @@ struct FastMove {
     return Moves::of(O::from(words, operands).walk);
   }
   static FastMove from(const Words& words, const Operands& operands) { return {moves_of(words, operands)}; }
-  void run(const T* x, T* y) const;
+  void run(const T* x, T* y, const Args& args) const;
 };
 
 // x and y as [outer axes][axis][inner]: `axis` is the last one with padding.
@@ -74,7 +74,7 @@ template <class T>
 struct FastPad {
   PadRows rows;
   static FastPad from(const Words& words, const Operands& operands) { return {PadRows::of(words, operands)}; }
-  void run(const T* x, T* y) const;
+  void run(const T* x, T* y, const Args& args) const;
   static bool accepts(const Words&, const Operands& operands) { return operands[0].rank > 0; }
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/kernels/fast_move.h"
+#include "engine/kernels/parallel.h"
 #include "engine/kernels/transpose_block.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -70,11 +71,15 @@ struct SquareOfWords {
   }
 };
 
+// Time of a byte, in multiply-accumulates (parallel.h): in a row that is copied whole, and alone.
+inline constexpr uint64_t kOfCopied = 2, kOfMoved = 8;
+
 // to[c to_step + r] = from[r from_step + c]: blocks of 64 by 64, which the first cache holds.
+inline constexpr int kTransposeBlock = 64;
 template <class W>
 [[gnu::noinline]] void transpose_words(const W* from, ptrdiff_t from_step, int rows, int columns, W* to,
                                        ptrdiff_t to_step) {
-  constexpr int kBlock = 64;
+  constexpr int kBlock = kTransposeBlock;
   const auto block = [&](int r, int c, int high, int wide) {
     const W* const x = from + r * from_step + c;
     W* const y = to + c * to_step + r;
@@ -99,9 +104,11 @@ template <class W>
       block(r, c, kBlock < rows - r ? kBlock : rows - r, kBlock < columns - c ? kBlock : columns - c);
 }
 
-// `walk` without one or two axes, which f(offset into x, offset into y) goes through.
+// `walk` without one or two axes, which f(offset into x, offset into y, part of `parts`) goes through, on the workers;
+// each part takes the time of `work` multiply-accumulates.
 template <class F>
-[[gnu::noinline]] void each_outer(const Walk<1>& walk, int one, int other, const F& f) {
+[[gnu::noinline]] void each_outer(const Walk<1>& walk, int one, int other, int parts, uint64_t work, const Args& args,
+                                  const F& f) {
   Walk<2> outer;
   outer.first[0] = walk.first[0];
   int stride = 1;
@@ -112,11 +119,17 @@ template <class F>
     outer.stride[0][outer.rank] = walk.stride[0][axis];
     outer.stride[1][outer.rank++] = outer.stride[1][axis];
   }
-  outer.each([&](const int32_t* at) { f(at[0], at[1]); });
+  in_runs(args, outer.elements() * parts, work, [&](int first, int count, std::span<std::byte>) {
+    int number = 0;
+    outer.each([&](const int32_t* at) {
+      for (int part = 0; part < parts; ++part, ++number)
+        if (number >= first && number < first + count) f(at[0], at[1], part);
+    });
+  });
 }
 
 template <class W>
-[[gnu::noinline]] void move_words(const Walk<1>& walk, const W* x, W* y) {
+[[gnu::noinline]] void move_words(const Walk<1>& walk, const W* x, W* y, const Args& args) {
   const int last = walk.rank - 1;
   if (last < 0) {
     *y = x[walk.first[0]];
@@ -124,24 +137,29 @@ template <class W>
   }
   const int count = walk.size[last], step = walk.stride[0][last];
   if (step == 1)
-    return each_outer(walk, last, last,
-                      [&](int from, int to) { std::memcpy(y + to, x + from, size_t(count) * sizeof(W)); });
+    return each_outer(walk, last, last, 1, uint64_t(count) * sizeof(W) * kOfCopied, args,
+                      [&](int from, int to, int) { std::memcpy(y + to, x + from, size_t(count) * sizeof(W)); });
   int side = last - 1;
   while (side >= 0 && walk.stride[0][side] != 1) --side;
   if (side < 0 || step < 0)
-    return each_outer(walk, last, last, [&](int from, int to) {
+    return each_outer(walk, last, last, 1, uint64_t(count) * kOfMoved, args, [&](int from, int to, int) {
       for (int i = 0; i < count; ++i, from += step) y[to + i] = x[from];
     });
   ptrdiff_t to_step = 1;
   for (int axis = side + 1; axis <= last; ++axis) to_step *= walk.size[axis];
-  each_outer(walk, side, last,
-             [&](int from, int to) { transpose_words(x + from, step, count, walk.size[side], y + to, to_step); });
+  const int columns = walk.size[side], blocks = (columns + kTransposeBlock - 1) / kTransposeBlock;
+  each_outer(walk, side, last, blocks, uint64_t(count) * kTransposeBlock * kOfMoved, args,
+             [&](int from, int to, int block) {
+               const int c = block * kTransposeBlock, left = columns - c;
+               transpose_words(x + from + c, step, count, left < kTransposeBlock ? left : kTransposeBlock,
+                               y + to + c * to_step, to_step);
+             });
 }
 
 template <class O, class T>
-void FastMove<O, T>::run(const T* x, T* y) const {
+void FastMove<O, T>::run(const T* x, T* y, const Args& args) const {
   using W = Word<T>;
-  move_words(moves.walk, reinterpret_cast<const W*>(x), reinterpret_cast<W*>(y));
+  move_words(moves.walk, reinterpret_cast<const W*>(x), reinterpret_cast<W*>(y), args);
 }
 
 template <class W>
@@ -149,11 +167,16 @@ inline void fill_words(W* y, W value, int count) {
   for (int i = 0; i < count; ++i) y[i] = value;
 }
 
+// Rows [first, first + rows) of y.
 template <class W>
-[[gnu::noinline]] void pad_words(const PadRows& p, const W* x, W* y, W outside) {
+[[gnu::noinline]] void pad_words(const PadRows& p, const W* x, W* y, W outside, int first_row, int rows) {
   const int axis = p.axis, in = p.x[axis], before = p.before(axis), out = p.y[axis], row = out * p.inner;
   const Dims dims = dims_of(p.y);
+  int number = 0;
+  y += ptrdiff_t(first_row) * row;
   each_index(axis, dims.size, [&](const int32_t* index) {
+    const int n = number++;
+    if (n < first_row || n >= first_row + rows) return;
     int at = 0;
     for (int a = 0; a < axis && at >= 0; ++a) {
       const int i = p.source(a, index[a]);
@@ -185,9 +208,14 @@ Word<T> padding_of(uint32_t word) {
   else return std::bit_cast<Word<T>>(T(std::bit_cast<float>(word)));
 }
 template <class T>
-void FastPad<T>::run(const T* x, T* y) const {
+void FastPad<T>::run(const T* x, T* y, const Args& args) const {
   using W = Word<T>;
-  pad_words(rows, reinterpret_cast<const W*>(x), reinterpret_cast<W*>(y), padding_of<T>(rows.words[Pad::kValue]));
+  const int row = rows.y[rows.axis] * rows.inner;
+  in_runs(args, rows.y.product(0, rows.axis), uint64_t(row) * sizeof(W) * kOfCopied,
+          [&](int first, int count, std::span<std::byte>) {
+            pad_words(rows, reinterpret_cast<const W*>(x), reinterpret_cast<W*>(y),
+                      padding_of<T>(rows.words[Pad::kValue]), first, count);
+          });
 }
 
 }  // namespace nacre::inline NACRE_ISA

@@ -12,14 +12,14 @@ template <class T>
 struct FastBinary {
   Binary op;
   static FastBinary from(const Words& words, const Operands& operands) { return {make_op<Binary>(words, operands)}; }
-  void run(const T* a, const T* b, T* y) const;
+  void run(const T* a, const T* b, T* y, const Args& args) const;
 };
 
 template <class T>
 struct FastCompare {
   Compare op;
   static FastCompare from(const Words& words, const Operands& operands) { return {make_op<Compare>(words, operands)}; }
-  void run(const T* a, const T* b, Bool* y) const;
+  void run(const T* a, const T* b, Bool* y, const Args& args) const;
 };
 
 template <class T>

@@ -109,9 +109,11 @@ struct PairRuns {
   Y* y;
   PairMap::Function* function;
 
-  void run(const Walk<2>& walk) const {
+  static constexpr uint64_t kOfPair = 8;  // the time of one in multiply-accumulates (parallel.h)
+
+  void run(const Walk<2>& walk, const Args& args) const {
     constexpr RunFunctions kAlong = {&along<1, 1>, &along<0, 1>, &along<1, 0>};
-    each_run(walk, kAlong, this);
+    each_run(walk, kAlong, this, args, kOfPair);
   }
 
  private:
@@ -146,12 +148,12 @@ struct PairRuns {
 };
 
 template <class T>
-void FastBinary<T>::run(const T* a, const T* b, T* y) const {
-  PairRuns<Vector, T, T>{a, b, y, PairMap::of_binary<Vector>(op.function)}.run(op.walk);
+void FastBinary<T>::run(const T* a, const T* b, T* y, const Args& args) const {
+  PairRuns<Vector, T, T>{a, b, y, PairMap::of_binary<Vector>(op.function)}.run(op.walk, args);
 }
 template <class T>
-void FastCompare<T>::run(const T* a, const T* b, Bool* y) const {
-  PairRuns<Vector, T, Bool>{a, b, y, PairMap::of_compare<Vector>(op.function)}.run(op.walk);
+void FastCompare<T>::run(const T* a, const T* b, Bool* y, const Args& args) const {
+  PairRuns<Vector, T, Bool>{a, b, y, PairMap::of_compare<Vector>(op.function)}.run(op.walk, args);
 }
 
 // The last axes that all three go through as one, or not at all, are a run.

@@ -25,20 +25,20 @@ template <class T, int kSign>
 struct FastSum {
   Sum op;
   static FastSum from(const Words& words, const Operands& operands) { return {make_op<Sum>(words, operands)}; }
-  void run(const T* a, const T* b, T* y) const;
+  void run(const T* a, const T* b, T* y, const Args& args) const;
 };
 template <Rounding kRounding, int kSign>
 struct FastCodeSum {
   Sum op;
   static FastCodeSum from(const Words& words, const Operands& operands) { return {make_op<Sum>(words, operands)}; }
-  void run(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const;
+  void run(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y, const Args& args) const;
 };
 
 template <class T>
 struct FastProduct {
   Product op;
   static FastProduct from(const Words& words, const Operands& operands) { return {make_op<Product>(words, operands)}; }
-  void run(const T* a, const T* b, T* y) const;
+  void run(const T* a, const T* b, T* y, const Args& args) const;
 };
 template <Rounding kRounding>
 struct FastCodeProduct {
@@ -46,7 +46,7 @@ struct FastCodeProduct {
   static FastCodeProduct from(const Words& words, const Operands& operands) {
     return {make_op<Product>(words, operands)};
   }
-  void run(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const;
+  void run(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y, const Args& args) const;
 };
 
 // ---- One real number.
@@ -82,7 +82,7 @@ template <Rounding kRounding>
 struct FastCodeClamp {
   Clip op;
   static FastCodeClamp from(const Words& words, const Operands& operands) { return {make_op<Clip>(words, operands)}; }
-  void run(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const;
+  void run(const int8_t* x, Optional<const int32_t> requant, int8_t* y, const Args& args) const;
 };
 template <Rounding kRounding, class X, class Y>
 struct FastRequantize {
@@ -90,12 +90,12 @@ struct FastRequantize {
   static FastRequantize from(const Words& words, const Operands& operands) {
     return {make_op<Requantize>(words, operands)};
   }
-  void run(const X* x, const int32_t* requant, Y* y) const;
+  void run(const X* x, const int32_t* requant, Y* y, const Args& args) const;
 };
 struct FastLookup {
   int elements;
   static FastLookup from(const Words&, const Operands& operands) { return {count_elements(operands)}; }
-  void run(const int8_t* x, const int8_t* table, int8_t* y) const;
+  void run(const int8_t* x, const int8_t* table, int8_t* y, const Args& args) const;
 };
 
 // ---- Between number formats.
@@ -116,7 +116,7 @@ struct FastQuantize {
   static FastQuantize from(const Words& words, const Operands& operands) {
     return {make_op<ScaledNumbers>(words, operands)};
   }
-  void run(const float* x, const float* scale, Optional<const int32_t> zero, Q* q) const;
+  void run(const float* x, const float* scale, Optional<const int32_t> zero, Q* q, const Args& args) const;
 };
 template <class Q>
 struct FastDequantize {
@@ -124,7 +124,7 @@ struct FastDequantize {
   static FastDequantize from(const Words& words, const Operands& operands) {
     return {make_op<ScaledNumbers>(words, operands)};
   }
-  void run(const Q* q, const float* scale, Optional<const int32_t> zero, float* x) const;
+  void run(const Q* q, const float* scale, Optional<const int32_t> zero, float* x, const Args& args) const;
 };
 // float8, of numbers and scales of a type T.
 template <class Q, class T>
@@ -133,7 +133,7 @@ struct FastQuantizeFloat8 {
   static FastQuantizeFloat8 from(const Words& words, const Operands& operands) {
     return {make_op<ScaledNumbers>(words, operands)};
   }
-  void run(const T* x, const T* scale, Q* q) const;
+  void run(const T* x, const T* scale, Q* q, const Args& args) const;
 };
 template <class Q>
 struct FastDequantizeFloat8 {
@@ -141,7 +141,7 @@ struct FastDequantizeFloat8 {
   static FastDequantizeFloat8 from(const Words& words, const Operands& operands) {
     return {make_op<ScaledNumbers>(words, operands)};
   }
-  void run(const Q* q, const float* scale, float* x) const;
+  void run(const Q* q, const float* scale, float* x, const Args& args) const;
 };
 struct FastDynamicFloat8 {
   DynamicQuantize op;
@@ -158,11 +158,6 @@ struct FastDynamicQuantize {
   }
   uint64_t work() const { return op.work(); }
   void run(const float* x, int8_t* q, float* scale, int32_t* zero, const Args& args) const;
-
-  // Of the one row that workers share, the range of each one's part.
-  static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    return from(words, operands).op.rows == 1 ? 2 * sizeof(float) : 0;
-  }
 };
 template <class T>
 struct FastAbsMaxQuantize {
@@ -184,7 +179,7 @@ template <class From, class To>
 struct FastCast {
   int elements;
   static FastCast from(const Words&, const Operands& operands) { return {count_elements(operands)}; }
-  void run(const From* x, To* y) const;
+  void run(const From* x, To* y, const Args& args) const;
 };
 
 }  // namespace nacre::inline NACRE_ISA

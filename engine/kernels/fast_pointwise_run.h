@@ -29,9 +29,11 @@ struct RealRuns {
   T* y;
   float sign, low, high;
 
-  void run(const Walk<2>& walk) const {
+  static constexpr uint64_t kOfReal = 2;  // the time of one in multiply-accumulates (parallel.h)
+
+  void run(const Walk<2>& walk, const Args& args) const {
     constexpr RunFunctions kAlong = {&along<1, 1>, &along<0, 1>, &along<1, 0>};
-    each_run(walk, kAlong, this);
+    each_run(walk, kAlong, this, args, kOfReal);
   }
 
  private:
@@ -51,12 +53,12 @@ struct RealRuns {
 };
 
 template <class T, int kSign>
-void FastSum<T, kSign>::run(const T* a, const T* b, T* y) const {
-  RealRuns<Vector, T, false>{a, b, y, float(kSign), low_real(op.clamp), high_real(op.clamp)}.run(op.walk);
+void FastSum<T, kSign>::run(const T* a, const T* b, T* y, const Args& args) const {
+  RealRuns<Vector, T, false>{a, b, y, float(kSign), low_real(op.clamp), high_real(op.clamp)}.run(op.walk, args);
 }
 template <class T>
-void FastProduct<T>::run(const T* a, const T* b, T* y) const {
-  RealRuns<Vector, T, true>{a, b, y, 0, low_real(op.clamp), high_real(op.clamp)}.run(op.walk);
+void FastProduct<T>::run(const T* a, const T* b, T* y, const Args& args) const {
+  RealRuns<Vector, T, true>{a, b, y, 0, low_real(op.clamp), high_real(op.clamp)}.run(op.walk, args);
 }
 
 inline int32_t low_code(const Clamp& clamp) { return clamp.kind == Clamp::kNone ? -128 : int32_t(clamp.low); }
@@ -82,7 +84,7 @@ struct CodeSum {  // NUMERICS.md eq. 6
   }
 };
 [[gnu::noinline]] inline void code_sum(const Sum& op, Rounding rounding, float sign, const int8_t* a, const int8_t* b,
-                                       const int32_t* requant, int8_t* y) {
+                                       const int32_t* requant, int8_t* y, const Args& args) {
   using V = Vector;
   bool exact = false;
   const float last = real_scale(requant + 4, 30, exact), shifted = power_of_two(op.left_shift);
@@ -98,11 +100,12 @@ struct CodeSum {  // NUMERICS.md eq. 6
       a,
       b,
       y};
-  runs.run(op.walk);
+  runs.run(op.walk, args);
 }
 template <Rounding kRounding, int kSign>
-void FastCodeSum<kRounding, kSign>::run(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
-  code_sum(op, kRounding, float(kSign), a, b, requant, y);
+void FastCodeSum<kRounding, kSign>::run(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y,
+                                        const Args& args) const {
+  code_sum(op, kRounding, float(kSign), a, b, requant, y, args);
 }
 
 template <class V>
@@ -119,7 +122,7 @@ struct CodeProduct {  // NUMERICS.md eq. 7
   typename V::I exact(typename V::I u, typename V::I v) const { return pair(V::mul(u, v)); }
 };
 [[gnu::noinline]] inline void code_product(const Product& op, Rounding rounding, const int8_t* a, const int8_t* b,
-                                           const int32_t* requant, int8_t* y) {
+                                           const int32_t* requant, int8_t* y, const Args& args) {
   using V = Vector;
   bool exact = false;
   const float scale = real_scale(requant, 16, exact);
@@ -132,11 +135,12 @@ struct CodeProduct {  // NUMERICS.md eq. 7
       a,
       b,
       y};
-  runs.run(op.walk);
+  runs.run(op.walk, args);
 }
 template <Rounding kRounding>
-void FastCodeProduct<kRounding>::run(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
-  code_product(op, kRounding, a, b, requant, y);
+void FastCodeProduct<kRounding>::run(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y,
+                                     const Args& args) const {
+  code_product(op, kRounding, a, b, requant, y, args);
 }
 
 // ---- One code.
@@ -155,7 +159,7 @@ struct CodeScale {  // NUMERICS.md eq. 8
 };
 template <class X, class Y>
 [[gnu::noinline]] void scale_codes(const CodeBounds& range, Rounding rounding, int x_zero, int elements, const X* x,
-                                   const int32_t* requant, Y* y) {
+                                   const int32_t* requant, Y* y, const Args& args) {
   using V = Vector;
   bool exact = false;
   const float scale = real_scale(requant, 10, exact);
@@ -166,23 +170,25 @@ template <class X, class Y>
                                                 x,
                                                 x,
                                                 y};
-  runs.template along<1, 0>(&runs, {0, 0, 0, elements});
+  in_runs_of_numbers(args, elements, runs.kOfCode, [&](int first, int count, std::span<std::byte>) {
+    runs.template along<1, 0>(&runs, {first, 0, first, count});
+  });
 }
 
 template <Rounding kRounding>
-void FastCodeClamp<kRounding>::run(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const {
+void FastCodeClamp<kRounding>::run(const int8_t* x, Optional<const int32_t> requant, int8_t* y,
+                                   const Args& args) const {
   constexpr int32_t kOne[] = {1 << 30, 1};
   scale_codes({op.y_zero, low_code(op.clamp), high_code(op.clamp), 0}, kRounding, op.x_zero, op.elements, x,
-              requant ? requant.data : kOne, y);
+              requant ? requant.data : kOne, y, args);
 }
 template <Rounding kRounding, class X, class Y>
-void FastRequantize<kRounding, X, Y>::run(const X* x, const int32_t* requant, Y* y) const {
+void FastRequantize<kRounding, X, Y>::run(const X* x, const int32_t* requant, Y* y, const Args& args) const {
   constexpr int32_t kLow = std::is_same_v<Y, int8_t> ? -128 : 0;
-  scale_codes({op.y_zero, kLow, kLow + 255, 0}, kRounding, op.x_zero, op.elements, x, requant, y);
+  scale_codes({op.y_zero, kLow, kLow + 255, 0}, kRounding, op.x_zero, op.elements, x, requant, y, args);
 }
 
-inline void FastLookup::run(const int8_t* x, const int8_t* table, int8_t* y) const {
-  const int8_t* const middle = table + 128;
+inline void look_up(const int8_t* middle, const int8_t* x, int8_t* y, int elements) {
   int i = 0;
   for (; i + 8 <= elements; i += 8) {  // one load of eight codes
     uint64_t codes, values = 0;
@@ -191,6 +197,12 @@ inline void FastLookup::run(const int8_t* x, const int8_t* table, int8_t* y) con
     std::memcpy(y + i, &values, sizeof values);
   }
   for (; i < elements; ++i) y[i] = middle[x[i]];
+}
+inline void FastLookup::run(const int8_t* x, const int8_t* table, int8_t* y, const Args& args) const {
+  constexpr uint64_t kOfLookup = 24;  // the time of one in multiply-accumulates (parallel.h)
+  in_runs_of_numbers(args, elements, kOfLookup, [&](int first, int count, std::span<std::byte>) {
+    look_up(table + 128, x + first, y + first, count);
+  });
 }
 
 // ---- One real number.

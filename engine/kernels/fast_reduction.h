@@ -24,14 +24,14 @@ struct FastPool : Pool {
 template <class T>
 struct FastAveragePool : FastPool {
   static FastAveragePool from(const Words& words, const Operands& operands) { return {FastPool::of(words, operands)}; }
-  void run(const T* x, T* y) const;
+  void run(const T* x, T* y, const Args& args) const;
 };
 // Quotients are made in float32, where sums of up to 2^16 codes are exact.
 struct FastCodeAveragePool : FastPool {
   static FastCodeAveragePool from(const Words& words, const Operands& operands) {
     return {FastPool::of(words, operands)};
   }
-  void run(const int8_t* x, int8_t* y) const;
+  void run(const int8_t* x, int8_t* y, const Args& args) const;
   static bool accepts(const Words& words, const Operands&) {
     return (words.integer(kKernelH) + 1) * (words.integer(kKernelW) + 1) <= 1 << 16;
   }
@@ -39,11 +39,11 @@ struct FastCodeAveragePool : FastPool {
 template <class T>
 struct FastMaxPool : FastPool {
   static FastMaxPool from(const Words& words, const Operands& operands) { return {FastPool::of(words, operands)}; }
-  void run(const T* x, T* y) const;
+  void run(const T* x, T* y, const Args& args) const;
 };
 struct FastCodeMaxPool : FastPool {
   static FastCodeMaxPool from(const Words& words, const Operands& operands) { return {FastPool::of(words, operands)}; }
-  void run(const int8_t* x, int8_t* y) const;
+  void run(const int8_t* x, int8_t* y, const Args& args) const;
 };
 
 // ---- Reductions of x as [outer][count][inner] over its middle; any may be 1.
@@ -79,7 +79,7 @@ struct FastMean {
     return {extent_of(words[Mean::kAxes], operands)};
   }
   uint64_t work() const { return work_of(extent); }
-  void run(const T* x, T* y) const;
+  void run(const T* x, T* y, const Args& args) const;
   static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).extent.fits; }
 };
 template <Rounding kRounding>
@@ -90,7 +90,7 @@ struct FastCodeMean {
     return {extent_of(words[Mean::kAxes], operands), words.integer(Mean::kXZero), words.integer(Mean::kYZero)};
   }
   uint64_t work() const { return work_of(extent); }
-  void run(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const;
+  void run(const int8_t* x, Optional<const int32_t> requant, int8_t* y, const Args& args) const;
   static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).extent.fits; }
 };
 template <class T>
@@ -101,7 +101,7 @@ struct FastReduce {
     return {extent_of(words[Reduce::kAxes], operands), words[Reduce::kFunction]};
   }
   uint64_t work() const { return work_of(extent); }
-  void run(const T* x, T* y) const;
+  void run(const T* x, T* y, const Args& args) const;
   static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).extent.fits; }
 };
 

@@ -145,9 +145,11 @@ void FastSoftmax<T, kLogarithm>::run(const T* x, T* y, const Args& args) const {
 }
 template <Rounding kRounding>
 void FastCodeSoftmax<kRounding>::run(const int8_t* x, int8_t* y, const Args& args) const {
-  for (int r = 0; r < rows; ++r)
-    softmax_codes(x + ptrdiff_t(r) * width, y + ptrdiff_t(r) * width, width,
-                  static_cast<const int32_t*>(args.call.prepared));
+  in_runs(args, rows, uint64_t(width) * kOfSoftmax, [&](int first, int count, std::span<std::byte>) {
+    for (int r = first; r < first + count; ++r)
+      softmax_codes(x + ptrdiff_t(r) * width, y + ptrdiff_t(r) * width, width,
+                    static_cast<const int32_t*>(args.call.prepared));
+  });
 }
 
 // ---- Norms
@@ -190,11 +192,16 @@ void FastBatchNorm<T>::run(const T* x, const float* scale, const float* bias, co
     const V::F deviation = V::sqrt(V::add(load<V>(variance + c, n), epsilon));
     store<V>(factor + c, V::div(load<V>(scale + c, n), deviation), n);
   });
-  for (int r = 0; r < op.rows; ++r, x += op.channels, y += op.channels)
-    each_vector<V>(op.channels, [&](int c, auto n) {
-      const V::F d = V::sub(load<V>(x + c, n), load<V>(mean + c, n));
-      store<V>(y + c, V::fma(d, load<V>(factor + c, n), load<V>(bias + c, n)), n);
-    });
+  in_runs(args, op.rows, uint64_t(op.channels) * kOfNorm, [&](int first, int count, std::span<std::byte>) {
+    for (int r = first; r < first + count; ++r) {
+      const T* const from = x + ptrdiff_t(r) * op.channels;
+      T* const to = y + ptrdiff_t(r) * op.channels;
+      each_vector<V>(op.channels, [&](int c, auto n) {
+        const V::F d = V::sub(load<V>(from + c, n), load<V>(mean + c, n));
+        store<V>(to + c, V::fma(d, load<V>(factor + c, n), load<V>(bias + c, n)), n);
+      });
+    }
+  });
 }
 
 }  // namespace nacre::inline NACRE_ISA

@@ -1,43 +1,282 @@
 #include "ports/threads/threads.h"
 
-#include <pthreadpool.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <new>
+#include <string>
+#include <thread>
+
+#if defined(__linux__)
+#include <sched.h>
+#include <sys/resource.h>
+#endif
+
+#include "ports/threads/sleep.h"
 
 namespace nacre {
-namespace {
 
-struct Tasks {
-  void (*task)(void* context, int tile, int worker);
-  void* context;
+// The protocol. A step is `tiles` calls of one task. The caller (worker 0) and the threads (1 .. count - 1) each
+// have a run of its tiles, claim their own first, in order, and then those that the others have not begun:
+//
+//   publish    the caller writes step_, unfinished_ = tiles and left_[w], the tiles of each run without the caller's
+//              first, which it has claimed itself; then posted_ + 1
+//   claim      left_[w] > 0 becomes left_[w] - 1 (compare and exchange)
+//   finish     unfinished_ becomes unfinished_ - 1 when a tile's task has returned
+//   the end    the caller has found every left_[w] = 0, and waits until unfinished_ = 0
+//
+// 1. The caller waits for tiles that were claimed, and a claim is followed at once by its task: never for a thread that
+//    sleeps, was not scheduled, or does not exist (a process that fork made).
+// 2. step_ is read behind a claim alone, and the caller writes it only while no claimed tile is unfinished and no tile
+//    is left. A thread that read left_[w] in an earlier step and exchanges it in a later one has claimed a tile of the
+//    later step, and reads that step's task: equal numbers of different steps (ABA) do no harm. So a claim needs no
+//    counter of steps beside left_[w]; posted_ is one, but only tells threads that there is something to claim.
+// 3. The exchange acquires what the caller released with left_[w] (exchanges of others continue its release sequence),
+//    so step_ is seen whole. A finish releases what its task wrote; the caller acquires it with unfinished_ = 0.
+// 4. The task's context may lie on the caller's stack: behind its last finish a thread touches the pool alone.
+// 5. No wake-up is lost. A thread writes kAsleep to its state, adds 1 to asleep_, then looks at posted_ and stops_
+//    again; the caller writes posted_ (or stops_), then looks at asleep_. All four are sequentially consistent, so one
+//    of them sees the other's. Who changes a state from kAsleep to kAwake, the caller or the thread, takes the 1 back.
+// 6. The caller sleeps with kCallerSleeps in unfinished_ itself: the finish that leaves nothing but the flag wakes it.
+class ThreadPool::Crew {
+ public:
+  Crew(int threads, const ThreadSettings& settings)
+      : settings_(settings), process_(getpid()), count_(threads - 1), workers_(threads),
+        hands_(new Hand[size_t(threads - 1)]), more_(threads > kNear ? new Word[size_t(threads)]() : nullptr),
+        left_(more_ ? more_.get() : near_) {}
+
+  // The number of threads that run, the caller's among them.
+  int start() {
+    sigset_t all, before;  // signals are for the application's threads
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int started = 0;
+    for (; started < count_; ++started) {
+      Hand& hand = hands_[started];
+      hand.crew = this, hand.worker = started + 1;
+      const auto serve = [](void* h) -> void* {
+        static_cast<Hand*>(h)->crew->serve(*static_cast<Hand*>(h));
+        return nullptr;
+      };
+      if (pthread_create(&hand.thread, nullptr, serve, &hand) != 0) break;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    count_ = started;
+    return started + 1;
+  }
+
+  ~Crew() {
+    if (process_ != getpid()) return;
+    stops_.store(true);
+    for (int i = 0; i < count_; ++i) rouse(hands_[i]);
+    for (int i = 0; i < count_; ++i) pthread_join(hands_[i].thread, nullptr);
+  }
+
+  static void run(void* crew, void (*task)(void* context, int tile, int worker), void* context, int tiles) {
+    Crew& c = *static_cast<Crew*>(crew);
+    if (tiles < 2 || c.busy_.exchange(true, std::memory_order_acquire)) {
+      for (int tile = 0; tile < tiles; ++tile) task(context, tile, 0);
+      return;
+    }
+    c.share({task, context, tiles});
+    c.busy_.store(false, std::memory_order_release);
+  }
+
+ private:
+  enum State : uint32_t { kAwake, kAsleep };
+  static constexpr uint32_t kCallerSleeps = 1u << 31;
+  // ns. A longer pause ends a burst of work; a tile is late beyond; a rest lasts at least so long; without a late tile
+  // for so long, rests begin anew.
+  static constexpr int64_t kBurstGap = 1'000'000, kLate = 400'000, kLeastRest = 1'000'000, kCalm = 100'000'000;
+  static constexpr int64_t kQuiet = 10'000'000, kLook = 1'000'000;  // ns: see rests()
+
+  struct Step {
+    void (*task)(void* context, int tile, int worker);
+    void* context;
+    int tiles;
+  };
+  struct alignas(64) Hand {  // a thread
+    Word state = kAwake;
+    int worker = 0;
+    Crew* crew = nullptr;
+    pthread_t thread = {};
+  };
+
+  // The run of worker w begins at its part of the tiles. `run`: the one that is looked at first, and was claimed from.
+  int first_of(int w) const { return int(int64_t{step_.tiles} * w / workers_); }
+  bool claim(int* run, int* tile) {
+    for (int i = 0, w = *run; i < workers_; ++i, w = w + 1 < workers_ ? w + 1 : 0) {
+      uint32_t left = left_[w].load();
+      while (left != 0) {
+        delay();
+        if (left_[w].compare_exchange_weak(left, left - 1)) {
+          *run = w;
+          *tile = first_of(w + 1) - int(left);
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // ---- The caller
+
+  // While a rest lasts, the caller runs alone: it had waited for a begun tile longer than it worked itself, because the
+  // tile's thread lost its processor to somebody else's. Late tiles that follow each other double the rest.
+  void share(const Step& step) {
+    const int64_t begun = now_ns();
+    if (begun - ended_ > kBurstGap) burst_ = begun;
+    if (resting_ && rests(begun)) {
+      for (int tile = 0; tile < step.tiles; ++tile) step.task(step.context, tile, 0);
+      ended_ = now_ns();
+      return;
+    }
+    step_ = step;
+    unfinished_.store(uint32_t(step.tiles), std::memory_order_relaxed);
+    for (int w = 0; w < workers_; ++w)
+      left_[w].store(uint32_t(std::max(1, first_of(w + 1)) - std::max(1, first_of(w))), std::memory_order_release);
+    delay();
+    posted_.fetch_add(1);
+    const int64_t woken = burst_ + int64_t{1000} * settings_.wake_after_us;
+    if (asleep_.load() > 0 && begun >= woken) rouse_for(step.tiles - 1);
+    step.task(step.context, 0, 0);
+    uint32_t mine = 1;
+    for (int run = 0, tile; claim(&run, &tile); ++mine) step.task(step.context, tile, 0);
+    finish_all(mine, begun);
+  }
+
+  void finish_all(uint32_t mine, int64_t begun) {
+    const int64_t worked = now_ns() - begun;
+    delay();
+    if (unfinished_.fetch_sub(mine, std::memory_order_acq_rel) != mine) {
+      const auto done = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };
+      if (!spin(int64_t{1000} * settings_.spin_us, done)) {
+        uint32_t value = unfinished_.fetch_or(kCallerSleeps, std::memory_order_acq_rel) | kCallerSleeps;
+        for (; value != kCallerSleeps; value = unfinished_.load(std::memory_order_acquire))
+          sleep_while(unfinished_, value);
+      }
+    }
+    ended_ = now_ns();
+    if (ended_ - begun - worked <= kLate + worked) return;
+    const bool again = ended_ - rest_until_ < kCalm;
+    rest_ = std::min(int64_t{1000} * settings_.most_rest_us, again ? 2 * rest_ : kLeastRest);
+    rest_until_ = ended_ + rest_;
+    resting_ = rest_ > 0;
+    switches_ = switches_of_thread(), looked_ = quiet_ = ended_;
+  }
+  // A rest goes on while the caller too loses its processor now and then, so that other work is still there.
+  bool rests(int64_t now) {
+    if (now - looked_ >= kLook) {
+      const long switches = switches_of_thread();
+      if (switches != switches_) quiet_ = now;
+      switches_ = switches, looked_ = now;
+    }
+    return resting_ = now < rest_until_ || now - quiet_ < kQuiet;
+  }
+  // How often the system took the processor from this thread, where it tells.
+  static long switches_of_thread() {
+#if defined(__linux__) && defined(RUSAGE_THREAD)
+    rusage usage;
+    if (getrusage(RUSAGE_THREAD, &usage) == 0) return usage.ru_nivcsw;
+#endif
+    return 0;
+  }
+
+  // Wakes as many as `tiles` keep busy.
+  void rouse_for(int tiles) {
+    for (int i = 0; i < count_ && tiles > 0; ++i) tiles -= rouse(hands_[i]) ? 1 : 0;
+  }
+  // Whether this changed the state.
+  bool rouse(Hand& hand) {
+    uint32_t asleep = kAsleep;
+    if (!hand.state.compare_exchange_strong(asleep, kAwake)) return false;
+    asleep_.fetch_sub(1);
+    wake_one(hand.state);
+    return true;
+  }
+
+  // ---- A thread
+
+  void serve(Hand& hand) {
+    while (!stops_.load(std::memory_order_relaxed)) {
+      const uint32_t seen = posted_.load();
+      for (int run = hand.worker, tile; claim(&run, &tile);) {
+        delay();
+        step_.task(step_.context, tile, hand.worker);
+        delay();
+        if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == (kCallerSleeps | 1)) wake_one(unfinished_);
+      }
+      const auto something = [&] {
+        return posted_.load(std::memory_order_relaxed) != seen || stops_.load(std::memory_order_relaxed);
+      };
+      if (!spin(int64_t{1000} * settings_.spin_us, something)) doze(hand, seen);
+    }
+  }
+  void doze(Hand& hand, uint32_t seen) {
+    delay();
+    hand.state.store(kAsleep);
+    delay();
+    asleep_.fetch_add(1);
+    delay();
+    if (posted_.load() == seen && !stops_.load()) {
+      while (hand.state.load() == kAsleep) sleep_while(hand.state, kAsleep);
+      return;
+    }
+    uint32_t asleep = kAsleep;
+    if (hand.state.compare_exchange_strong(asleep, kAwake)) asleep_.fetch_sub(1);
+  }
+
+  const ThreadSettings settings_;
+  const long process_;  // that has the threads
+  int count_;           // threads, without the caller's
+  const int workers_;   // with it
+  const std::unique_ptr<Hand[]> hands_;
+  const std::unique_ptr<Word[]> more_;
+  Word* const left_;                // of each worker: near_, or more_
+  std::atomic<bool> busy_ = false;  // a caller shares a step
+  // The caller's alone, while it holds `busy_`; ns.
+  int64_t burst_ = 0, ended_ = 0, rest_ = 0, rest_until_ = -kCalm, looked_ = 0, quiet_ = 0;
+  long switches_ = 0;
+  bool resting_ = false;
+  alignas(64) Step step_ = {};
+  // On one line of a cache with the step: a thread that looks for work has all that it needs.
+  static constexpr int kNear = 8;
+  Word posted_ = 0;
+  Word near_[kNear] = {};
+  alignas(64) Word unfinished_ = 0;
+  alignas(64) Word asleep_ = 0;  // threads whose state is kAsleep
+  std::atomic<bool> stops_ = false;
 };
 
-// A task does not learn which thread runs it, so tasks are dealt here:
-// pthreadpool gets one for each of its threads, whose number stands for the thread.
-void run_on(void* pool, void (*task)(void* context, int tile, int worker), void* context, int tiles) {
-  struct All {
-    Tasks tasks;
-    int tiles, count;
-  } all = {{task, context}, tiles, int(pthreadpool_get_threads_count(static_cast<pthreadpool_t>(pool)))};
-  pthreadpool_parallelize_1d(
-      static_cast<pthreadpool_t>(pool),
-      [](void* shared, size_t worker) {
-        const All& a = *static_cast<const All*>(shared);
-        for (int tile = int(worker); tile < a.tiles; tile += a.count) a.tasks.task(a.tasks.context, tile, int(worker));
-      },
-      &all, size_t(all.count), 0);
+namespace {
+
+int threads_of_process() {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+  return std::max(1, int(std::thread::hardware_concurrency()));
 }
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) : pool_(pthreadpool_create(size_t(threads))), workers_{}, process_(getpid()) {
-  if (pool_ == nullptr) throw std::bad_alloc();
-  workers_ = {pool_, int(pthreadpool_get_threads_count(pool_)), &run_on};
+ThreadsRefused::ThreadsRefused(int some, int all)
+    : std::runtime_error("only " + std::to_string(some) + " of " + std::to_string(all) + " threads could be started"),
+      started(some), asked(all) {}
+
+ThreadPool::ThreadPool(int threads, const ThreadSettings& settings) : workers_{} {
+  if (threads == 0) threads = threads_of_process();
+  // A step of 120,000 takes some 2 us with AVX2; to share one costs 0.6 us.
+  workers_ = {nullptr, threads, &Crew::run, 120'000};
+  if (threads < 2) return;
+  crew_ = std::make_unique<Crew>(threads, settings);
+  workers_.context = crew_.get();
+  if (const int started = crew_->start(); started < threads) throw ThreadsRefused(started, threads);
 }
 
-ThreadPool::~ThreadPool() {
-  if (process_ == getpid()) pthreadpool_destroy(pool_);
-}
+ThreadPool::~ThreadPool() = default;
 
 }  // namespace nacre

@@ -1,5 +1,8 @@
 // Fast kernels and threads from C: what the C++ functions of the ports give, and answers to what is none.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <string>
@@ -10,12 +13,15 @@
 #include "ports/threads/threads_c.h"
 #include "ports/x86/x86.h"
 #include "ports/x86/x86_c.h"
+#include "tests/sanitized.h"
 #ifdef NACRE_MPI
 #include "ports/mpi/nacre_mpi.h"
 #endif
 
 namespace nacre {
 namespace {
+
+using test::sanitized;
 
 TEST(c_api_ports, kernels_are_those_of_the_tiers_that_run_here) {
   int here = 0;
@@ -62,6 +68,58 @@ TEST(c_api_ports, workers_are_the_threads_of_a_pool) {
   for (const std::atomic<int>& calls : seen.calls) EXPECT_EQ(calls, 1);
   EXPECT_FALSE(seen.outside);
   nacre_thread_pool_close(pool);
+}
+
+TEST(c_api_ports, a_pool_with_settings_says_how_many_threads_began) {
+  int started = -1;
+  const nacre_thread_settings settings = {sizeof settings, 0, 0, 0};
+  nacre_thread_pool* const pool = nacre_thread_pool_open_with(4, &settings, &started);
+  ASSERT_NE(pool, nullptr);
+  EXPECT_EQ(started, 4);
+  nacre_thread_pool_close(pool);
+  const nacre_thread_settings first_alone = {2 * sizeof(uint32_t), 10, ~0u, ~0u};  // the others are behind its size
+  nacre_thread_pool* const other = nacre_thread_pool_open_with(2, &first_alone, nullptr);
+  EXPECT_EQ(nacre_thread_pool_count(other), 2);
+  nacre_thread_pool_close(other);
+  EXPECT_EQ(nacre_thread_pool_open_with(-1, nullptr, &started), nullptr);
+  EXPECT_EQ(started, 0);
+}
+
+TEST(c_api_ports, a_process_that_fork_made_runs_alone_and_waits_for_no_thread) {
+  nacre_thread_pool* const pool = nacre_thread_pool_open(3);
+  ASSERT_NE(pool, nullptr);
+  const nacre_workers* const workers = nacre_thread_pool_workers(pool);
+  const auto add = [](void* sum, int tile, int) { *static_cast<std::atomic<int>*>(sum) += tile; };
+  std::atomic<int> sum = 0;
+  workers->run(workers->context, add, &sum, 5);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::atomic<int> mine = 0;
+    workers->run(workers->context, add, &mine, 9);
+    nacre_thread_pool_close(pool);
+    _exit(mine == 36 ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  nacre_thread_pool_close(pool);
+}
+
+TEST(c_api_ports, threads_that_the_system_refuses_are_counted_and_none_is_left) {
+  if (sanitized()) GTEST_SKIP() << "a sanitized program takes terabytes of addresses";
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit least = {512u << 20, 512u << 20};  // of which this program has some
+    setrlimit(RLIMIT_AS, &least);
+    int started = 0;
+    const bool refused = nacre_thread_pool_open_with(256, nullptr, &started) == nullptr;
+    _exit(refused && started >= 1 && started < 256 ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(c_api_ports, one_thread_needs_no_workers_and_no_pool_has_none) {

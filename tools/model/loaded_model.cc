@@ -316,8 +316,11 @@ Ports ports_for(const LoadedModel& model, uint32_t program, const std::string& c
   return ports;
 }
 
-std::shared_ptr<const ThreadPool> make_threads(uint32_t count) {
+std::shared_ptr<const ThreadPool> make_threads(uint32_t count) try {
   return count > 1 ? std::make_shared<const ThreadPool>(int(count)) : nullptr;
+} catch (const ThreadsRefused& refused) {
+  throw Error(kFailed, "threads", refused.what(),
+              "ask for fewer, or raise the limit of processes or of memory (ulimit -u, ulimit -v)");
 }
 
 // A program for a tier has weights that no other kernels read.

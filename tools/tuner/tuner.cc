@@ -26,7 +26,7 @@ constexpr auto kSaveEvery = std::chrono::seconds(60);
 
 LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t threads, const std::string& target)
     : model_(model), target_(model.program_names(model.find_program(Entry::kUpdate, target)).target),
-      threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr), ports_(std::move(ports)),
+      threads_(make_threads(threads)), ports_(std::move(ports)),
       places_(ports_) {
   const std::vector<const KernelSet*> kernels = kernels_of_target("");
   const Workers* const workers = threads_ == nullptr ? nullptr : threads_->workers();

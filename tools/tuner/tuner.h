@@ -63,7 +63,7 @@ class LoadedTrainer {
  private:
   const LoadedModel& model_;
   std::string target_;
-  std::unique_ptr<ThreadPool> threads_;  // null: one thread
+  std::shared_ptr<const ThreadPool> threads_;  // null: one thread
   AlignedBytes memory_;
   Ports ports_;
   Places places_;
