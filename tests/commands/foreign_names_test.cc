@@ -41,8 +41,8 @@ TEST(foreign_names, format_controls_are_written_as_their_number_everywhere) {
 }
 
 TEST(foreign_names, other_characters_stay) {
-  for (const std::string text : {"a b", "\xC3\xA4", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xE2\x80\x90", "\xE2\x80\xA6", "\\u202E",
-                                 "\xE2\x80", "\xFF", ""})
+  for (const std::string text : {"a b", "\xC3\xA4", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xE2\x80\x90",
+                                 "\xE2\x80\xA6", "\\u202E", "\xE2\x80", "\xFF", ""})
     EXPECT_EQ(with_visible_controls(text), text);
   EXPECT_EQ(visible_lines("a\tb\nc\x1b[31m\r"), "a\tb\nc\\x1B[31m\\r");
 }

@@ -4,7 +4,7 @@
 
 namespace nacre::tools {
 
-// Opens each that is closed on the null device. To be called before any file is opened. False: that device is not there.
+// Opens each that is closed on the null device. Call it before any file is opened. False: that device is not there.
 bool open_standard_streams();
 
 // Whether standard output was closed when the process began: what is printed is lost.
