@@ -83,17 +83,29 @@ done
 said=$("$tool" convert in/net.onnx -o - 2>&1 >&-) && fail "a model for a closed standard output"
 grep 'is standard output, and that is closed' <<<"$said" >said_line.txt || fail "a model for a closed standard output: $said"
 
-# ---- A terminal that hangs up ----
+# ---- A terminal that hangs up: the shell and the system send SIGHUP each ----
+hang_up() {  # PROCESS LOG
+  until grep -s '^epoch   1' "$2" >said_line.txt || ! kill -0 "$1" 2>/dev/null; do sleep 0.01; done
+  kill -HUP "$1" 2>/dev/null
+  sleep 0.002
+  kill -HUP "$1" 2>/dev/null
+  wait "$1" 2>/dev/null
+}
 train=(tune in/net.onnx --loss softmax_cross_entropy --train-last 2 --data "$samples/digits_images.npy" --labels "$samples/digits_labels.npy" --cast-samples --batch 16 --epochs 6)
 "$tool" "${train[@]}" -o out/whole.nacre >printed.txt 2>&1 || { cat printed.txt; fail "a training"; }
 "$tool" "${train[@]}" --checkpoint out/hung -o out/hung.nacre >hung.txt 2>&1 &
-training=$!
-until grep -s '^epoch   1' hung.txt >said_line.txt || ! kill -0 $training 2>/dev/null; do sleep 0.01; done
-kill -HUP $training 2>/dev/null
-wait $training 2>/dev/null
+hang_up $! hung.txt
 status=$?
 [ $status -eq 129 ] || fail "a training whose terminal hangs up ends with $status, not by the signal"
 grep 'what was learned is in out/hung' hung.txt >said_line.txt || fail "a training whose terminal hangs up does not say where it saved"
 "$tool" "${train[@]}" --checkpoint out/hung -o out/hung.nacre >printed.txt 2>&1 && grep '^goes on from' printed.txt >said_line.txt || fail "it does not go on"
 cmp -s out/whole.nacre out/hung.nacre || fail "a training that hung up and went on has other bytes"
+"$tool" "${train[@]}" -o out/alone.nacre >alone.txt 2>&1 &
+hang_up $! alone.txt
+[ -s out/alone.nacre ] || { cat alone.txt; fail "a training without a checkpoint whose terminal hangs up keeps nothing"; }
+
+# ---- Warnings that nobody reads ----
+"$tool" "${train[@]}" --csv /dev/full -o out/unread.nacre 2> >(head -c 1 >/dev/null) >printed.txt
+status=$?
+[ $status -eq 5 ] && cmp -s out/whole.nacre out/unread.nacre || fail "a training whose warnings have no reader ends with $status"
 echo "CLAIM streams_closed shown: ${#commands[@]} commands in ${#ways[@]} ways, $runs runs: exit codes right, inputs as they were, outputs the same bytes; SIGHUP saves and goes on"

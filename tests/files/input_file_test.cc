@@ -98,7 +98,11 @@ TEST(command_inputs, of_a_folder_are_its_arrays) {
   CommandInputs inputs;
   inputs.hold(directory.path().string());
   put(directory / "a.npy", "b");
+  put(directory / "b.npy", "b");
   put(directory / "a.txt", "u");
+  EXPECT_EQ(npy_files(directory.path().string()), std::vector<std::string>{directory / "a.npy"});
+  fs::remove(directory / "a.npy");
+  EXPECT_EQ(npy_files(directory.path().string()), std::vector<std::string>{directory / "a.npy"});
   EXPECT_EQ(get(directory / "a.npy"), "a");
   EXPECT_EQ(get(directory / "a.txt"), "u");
 }

@@ -9,6 +9,7 @@
 #include "tests/importers/onnx_builder.h"
 #include "tests/project_path.h"
 #include "tools/base/error.h"
+#include "tools/files/input_file.h"
 #include "tools/importers/importer.h"
 
 namespace nacre::tools {
@@ -286,6 +287,31 @@ TEST(onnx_files, external_data_outside_the_model_s_folder_are_refused) {
   EXPECT_TRUE(says(text("C:\\secret.bin"), "is an absolute path"));
   EXPECT_TRUE(says(text("link.bin"), "leaves the directory"));
   EXPECT_TRUE(says(text(""), "no location"));
+}
+
+TEST(onnx_files, external_data_behind_a_link_are_those_of_the_first_reading) {
+  const Folder folder;
+  const fs::path link = folder.path / "model" / "w.bin";
+  write_floats(folder.path / "model" / "first", {7, 8});
+  write_floats(folder.path / "model" / "second", {9, 10});
+  fs::remove(link);
+  fs::create_symlink("first", link);
+  const std::string model = (folder.path / "model" / "m.onnx").string();
+  const std::vector<uint8_t> file = with_external("w.bin").finish();
+  const auto values = [&] {
+    const Graph graph = import_onnx(file, model);
+    const Graph run = run_graph(graph, {bytes_of(std::vector<float>{1, 2})});
+    return reals(run.values[size_t(graph.outputs[0].value)]);
+  };
+  const CommandInputs inputs;
+  const std::vector<float> first = values();
+  EXPECT_EQ(first, (std::vector<float>{8, 10}));
+  fs::remove(link);
+  fs::create_symlink("second", link);
+  EXPECT_EQ(values(), first);
+  fs::remove(link);
+  fs::remove(folder.path / "model" / "first");
+  EXPECT_EQ(values(), first);
 }
 
 TEST(onnx_files, external_data_that_do_not_fit_are_refused) {

@@ -5,6 +5,7 @@
 
 #include "tools/base/caller.h"
 #include "tools/base/foreign_text.h"
+#include "tools/base/held_pipe_signal.h"
 
 namespace nacre::tools {
 
@@ -35,6 +36,7 @@ void note(const std::string& line) {
 }
 
 void complain(const std::string& text) {
+  const HeldPipeSignal held(true);
   const bool written = std::fwrite(text.data(), 1, text.size(), stderr) == text.size() && std::fflush(stderr) == 0;
   if (!written) std::clearerr(stderr);
 }

@@ -11,6 +11,7 @@
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/files/convert_elements.h"
+#include "tools/files/input_file.h"
 #include "tools/graph/code_ends.h"
 
 namespace nacre::tools {
@@ -160,22 +161,11 @@ std::vector<NpyArray> arrays_of_npz(const Graph& graph, const std::string& path)
   return arrays;
 }
 
-std::vector<fs::path> npy_files(const std::string& folder) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    if (at->path().extension() == ".npy") files.push_back(at->path());
-  if (error) throw Error(kIo, folder, "cannot be listed: " + error.message());
-  std::ranges::sort(files);
-  if (files.empty()) throw Error(kBadInput, folder, "holds no .npy file");
-  return files;
-}
-
 // Files of samples of the only input, one after the other.
-NpyArray joined(const Graph& graph, const std::vector<fs::path>& files, const SampleOptions& options) {
+NpyArray joined(const Graph& graph, const std::vector<std::string>& files, const SampleOptions& options) {
   NpyArray all;
-  for (const fs::path& file : files) {
-    NpyArray array = typed(graph, 0, read_npy(file.string(), check_of(graph, 0)), options);
+  for (const std::string& file : files) {
+    NpyArray array = typed(graph, 0, read_npy(file, check_of(graph, 0)), options);
     stack(graph, 0, array);
     check_numbers(graph, 0, array);  // while its file can be named
     if (all.dims.empty()) {
@@ -184,20 +174,20 @@ NpyArray joined(const Graph& graph, const std::vector<fs::path>& files, const Sa
     }
     all.dims[0] += array.dims[0];
     each_part(array.data, 1, [&](std::span<const uint8_t> part, size_t) { all.data.append(part); });
-    if (all.data.size() > kMostNpyBytes) throw Error(kUnsupported, file.string(), "makes more than 4 GiB of samples");
+    if (all.data.size() > kMostNpyBytes) throw Error(kUnsupported, file, "makes more than 4 GiB of samples");
   }
-  all.place = files.front().parent_path().string();
+  all.place = fs::path(files.front()).parent_path().string();
   return all;
 }
 
-std::vector<NpyArray> arrays_of_folder(const Graph& graph, const std::string& path, const SampleOptions& options) {
-  const std::vector<fs::path> files = npy_files(path);
+std::vector<NpyArray> arrays_of_folder(const Graph& graph, const std::string& path,
+                                       const std::vector<std::string>& files, const SampleOptions& options) {
   std::vector<NpyArray> arrays(graph.inputs.size());
   size_t found = 0;
   for (size_t i = 0; i < arrays.size(); ++i) {
-    const fs::path file = fs::path(path) / (file_name_of(graph.inputs[i].name) + ".npy");
+    const std::string file = (fs::path(path) / (file_name_of(graph.inputs[i].name) + ".npy")).string();
     if (std::ranges::find(files, file) == files.end()) continue;
-    arrays[i] = read_npy(file.string(), check_of(graph, i));
+    arrays[i] = read_npy(file, check_of(graph, i));
     ++found;
   }
   if (arrays.size() == 1 && found == 0) return {joined(graph, files, options)};
@@ -243,7 +233,9 @@ Samples make_samples(const Graph& graph, std::vector<NpyArray> arrays, const Sam
 
 Samples read_samples(const Graph& graph, const std::string& path, const SampleOptions& options) {
   std::error_code error;
-  if (fs::is_directory(path, error)) return make_samples(graph, arrays_of_folder(graph, path, options), options);
+  if (const std::vector<std::string> files = npy_files(path); !files.empty())
+    return make_samples(graph, arrays_of_folder(graph, path, files, options), options);
+  if (fs::is_directory(path, error)) throw Error(kBadInput, path, "holds no .npy file");
   if (is_zip(path)) return make_samples(graph, arrays_of_npz(graph, path), options);
   if (graph.inputs.size() != 1)
     throw Error(kBadInput, path,

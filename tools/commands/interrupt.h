@@ -27,13 +27,14 @@ class Interrupt {
     for (size_t i = 0; i < std::size(kSignals); ++i) {
       sigaction(kSignals[i], nullptr, &before_[i]);
       // nohup and disown ask for this: the end of the terminal ends nothing
-      const bool outlives = kSignals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN;
+      const bool outlives = i == kHangUp && before_[i].sa_handler == SIG_IGN;
       if (!outlives) sigaction(kSignals[i], &action, nullptr);
     }
   }
   ~Interrupt() {
     if (!wanted_) return;
     timer_delete(timer_);
+    if (received_ == SIGHUP) before_[kHangUp].sa_handler = SIG_IGN;  // its second one may still come
     for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before_[i], nullptr);
   }
   Interrupt(const Interrupt&) = delete;
@@ -43,9 +44,12 @@ class Interrupt {
 
  private:
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  static constexpr size_t kHangUp = 2;
 
-  // Only what POSIX lists as async-signal-safe. The timer's signal is like a second one.
+  // Only what POSIX lists as async-signal-safe. The timer's signal is like a second one. The end of a terminal sends
+  // SIGHUP twice, from the shell and from the system: the second one asks for nothing new.
   static void receive(int signal) {
+    if (signal == SIGHUP && received_ != 0) return;
     if (received_ != 0) return end_by_signal(received_);
     received_ = signal;
     itimerspec second = {};

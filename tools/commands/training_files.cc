@@ -40,7 +40,8 @@ std::vector<std::string> TrainingFiles::write(const std::vector<EpochRecord>& ep
     if (error == nullptr) return;
     const std::string what = error->what();
     const size_t remedy = std::min(what.find('\n'), what.size());
-    said.push_back(what.substr(0, remedy) + "; the training goes on without it" + what.substr(remedy));
+    const char* const then = last ? "" : "; the training goes on without it";
+    said.push_back(what.substr(0, remedy) + then + what.substr(remedy));
   };
   if (!options_.csv.empty()) write(options_.csv, csv_log(epochs));
   if (options_.html.empty()) return said;

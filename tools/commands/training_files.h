@@ -20,6 +20,7 @@ class TrainingFiles {
   void add(const std::string& sentence) { page_.summary.push_back(sentence); }
   // Of the epochs that are done. Returns what is to be said of files that can no longer be written; `last`: at the end.
   std::vector<std::string> write(const std::vector<EpochRecord>& epochs, bool last);
+  bool written(const std::string& path) const { return beside_.written(path); }
   void require_written(const std::string& what_is) const { beside_.require_written(what_is); }
 
  private:

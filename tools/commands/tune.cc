@@ -276,7 +276,8 @@ class Session {
     print(fmt::format("kept: epoch {}{}\n", epochs[kept_epoch].epoch,
                       options_.output.empty() ? "" : " -> " + escaped(options_.output)));
     if (output_.written()) output_.print();
-    if (!options_.html.empty()) print(fmt::format("curves: {}\n", escaped(options_.html)));
+    if (!options_.html.empty() && files_.written(options_.html))
+      print(fmt::format("curves: {}\n", escaped(options_.html)));
   }
 
   void write_files(const std::vector<EpochRecord>& epochs, bool last) {

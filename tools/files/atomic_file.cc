@@ -15,6 +15,7 @@
 
 #include "tools/base/caller.h"
 #include "tools/base/error.h"
+#include "tools/base/held_pipe_signal.h"
 #include "tools/files/input_file.h"
 #include "tools/files/output_files.h"
 
@@ -82,30 +83,6 @@ int open_pipe(const std::string& path) {
   errno = ENXIO;
   return -1;
 }
-
-// While it lives, a pipe whose reader ended gives EPIPE to this thread, and no signal.
-class HeldPipeSignal {
- public:
-  explicit HeldPipeSignal(bool wanted) : wanted_(wanted) {
-    if (!wanted_) return;
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~HeldPipeSignal() {
-    if (!wanted_) return;
-    constexpr timespec kNow = {};
-    while (sigismember(&before_, SIGPIPE) == 0 && sigtimedwait(&pipe_, nullptr, &kNow) > 0) {
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  HeldPipeSignal(const HeldPipeSignal&) = delete;
-  HeldPipeSignal& operator=(const HeldPipeSignal&) = delete;
-
- private:
-  bool wanted_;
-  sigset_t pipe_ = {}, before_ = {};
-};
 
 }  // namespace
 

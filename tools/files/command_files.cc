@@ -64,9 +64,7 @@ void CommandFiles::add_input(const std::string& option, const std::string& path)
   std::error_code error;
   if (!fs::exists(path, error)) return;
   inputs_.push_back(file_of(option, path));
-  if (!fs::is_directory(path, error)) return;
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
-    if (at->path().extension() == ".npy") inputs_.push_back(file_of(option, at->path().string()));
+  for (const std::string& file : npy_files(path)) inputs_.push_back(file_of(option, file));
 }
 
 // There the command prints what it did. What is printed to the null device is lost in any case.

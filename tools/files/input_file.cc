@@ -174,15 +174,32 @@ std::shared_ptr<const OpenedFile> CommandInputs::opened(const std::string& path)
 
 void CommandInputs::hold(const std::string& path) {
   if (path == kStandardStream) return;
+  for (const std::string& file : npy_files(path)) hold(file);
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
-      if (at->path().extension() == ".npy") hold(at->path().string());
-    return;
-  }
   if (!std::filesystem::is_regular_file(path, error)) return;
   const std::shared_ptr<const OpenedFile> file = opened(path);
   if (files_.contains(path)) files_.emplace(std::filesystem::canonical(path, error).string(), file);
+}
+
+std::string CommandInputs::first_answer(const std::string& name, const std::function<std::string()>& resolve) {
+  if (inputs_of_command == nullptr) return resolve();
+  std::map<std::string, std::string>& answers = inputs_of_command->answers_;
+  if (const auto found = answers.find(name); found != answers.end()) return found->second;
+  return answers[name] = resolve();
+}
+
+std::vector<std::string> npy_files(const std::string& folder) {
+  CommandInputs* const inputs = inputs_of_command;
+  if (inputs != nullptr && inputs->folders_.contains(folder)) return inputs->folders_[folder];
+  std::vector<std::string> files;
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return files;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".npy") files.push_back(at->path().string());
+  if (error) throw Error(kIo, folder, "cannot be listed: " + error.message());
+  std::ranges::sort(files);
+  if (inputs != nullptr) inputs->folders_[folder] = files;
+  return files;
 }
 
 InputFile::InputFile(const std::string& path) : path_(path) {

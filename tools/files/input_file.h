@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -58,19 +59,29 @@ class CommandInputs {
   CommandInputs(const CommandInputs&) = delete;
   CommandInputs& operator=(const CommandInputs&) = delete;
 
-  // Of a folder its files that end in .npy; where there is no file, nothing: whoever reads it says so. Throws
-  // Error(kIo) of a file that cannot be read, or is written to meanwhile.
+  // Of a folder its npy_files(); where there is no file, nothing: whoever reads it says so. Throws Error(kIo) of a file
+  // that cannot be read, or is written to meanwhile.
   void hold(const std::string& path);
+
+  // `resolve()` as it was when the command first asked for `name`: which file a name leads to.
+  static std::string first_answer(const std::string& name, const std::function<std::string()>& resolve);
 
  private:
   friend class InputFile;
+  friend std::vector<std::string> npy_files(const std::string& folder);
   std::shared_ptr<const OpenedFile> opened(const std::string& path);
 
   CommandInputs* before_;
   std::map<std::string, std::shared_ptr<const OpenedFile>> files_;
+  std::map<std::string, std::vector<std::string>> folders_;
+  std::map<std::string, std::string> answers_;
   uint64_t held_bytes_ = 0;
   size_t held_files_ = 0;
 };
+
+// The paths of a folder's files that end in .npy, in order; none where `folder` is no folder. While a CommandInputs
+// lives, those that were there first. Throws Error(kIo) of a folder that cannot be listed.
+std::vector<std::string> npy_files(const std::string& folder);
 
 inline constexpr const char* kStandardStream = "-";  // the path of standard input, or output
 

@@ -19,6 +19,9 @@ class SideFiles {
   // Null: written, or it had failed before. A file that failed is tried again where `last` says so.
   const Error* write(const std::string& path, std::string_view text, bool last = false);
 
+  // Whether the newest text that was given for `path` is there.
+  bool written(const std::string& path) const { return !failed_.contains(path); }
+
   // Throws the error of a file whose newest text is not there, with what is: "t.nacre is written".
   void require_written(const std::string& what_is) const;
 

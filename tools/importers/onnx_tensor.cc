@@ -178,12 +178,14 @@ std::filesystem::path external_path(const std::string& place, const std::string&
 std::vector<uint8_t> read_external(const std::string& place, const TensorProto& tensor, uint64_t bytes,
                                    const std::string& directory) {
   const ExternalRange range = external_range(place, tensor);
-  const std::filesystem::path path = external_path(place, range.location, directory);
+  const std::string path =
+      CommandInputs::first_answer("external data of " + directory + ": " + range.location,
+                                  [&] { return external_path(place, range.location, directory).string(); });
   if (range.length && *range.length != bytes)
     throw Error(
         kBadInput, place,
         "external data: has " + std::to_string(*range.length) + " bytes, its shape needs " + std::to_string(bytes));
-  const InputFile file(path.string());
+  const InputFile file(path);
   if (range.offset > file.size() || file.size() - range.offset < bytes)
     throw Error(kBadInput, place,
                 "external data: '" + range.location + "' has " + std::to_string(file.size()) +
