@@ -171,7 +171,7 @@ template <class X, class Y>
                                                 x,
                                                 y};
   in_runs_of_numbers(args, elements, runs.kOfCode, [&](int first, int count, std::span<std::byte>) {
-    runs.template along<1, 0>(&runs, {first, 0, first, count});
+    runs.template along<1, 0>(&runs, {first, first, first, count});
   });
 }
 

@@ -53,7 +53,7 @@ void in_runs_of_numbers(const Args& args, int numbers, uint64_t each, const F& f
   constexpr int kPiece = 64;
   const int runs = numbers / kPiece + (numbers % kPiece != 0);
   in_runs(args, runs, each * kPiece, [&](int first, int count, std::span<std::byte> scratch) {
-    const int left = numbers - first * kPiece, most = count < left / kPiece ? count * kPiece : left;
+    const int left = numbers - first * kPiece, most = count <= left / kPiece ? count * kPiece : left;
     f(first * kPiece, most, scratch);
   });
 }

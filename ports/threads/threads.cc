@@ -50,8 +50,9 @@ class ThreadPool::Crew {
 
   // The number of threads that run, the caller's among them.
   int start() {
-    sigset_t all, before;  // signals are for the application's threads
+    sigset_t all, before;  // signals are for the application's threads, but for those of a fault in this one
     sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGPROF}) sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int started = 0;
     for (; started < count_; ++started) {
@@ -124,11 +125,15 @@ class ThreadPool::Crew {
 
   // ---- The caller
 
+  int64_t wake_after() const { return int64_t{1000} * settings_.wake_after_us; }
   // While a rest lasts, the caller runs alone: it had waited for a begun tile longer than it worked itself, because the
   // tile's thread lost its processor to somebody else's. Late tiles that follow each other double the rest.
   void share(const Step& step) {
     const int64_t begun = now_ns();
-    if (begun - ended_ > kBurstGap) burst_ = begun;
+    if (begun - ended_ > kBurstGap) {
+      long_burst_ = ended_ - burst_ > wake_after();
+      burst_ = begun;
+    }
     if (resting_ && rests(begun)) {
       for (int tile = 0; tile < step.tiles; ++tile) step.task(step.context, tile, 0);
       ended_ = now_ns();
@@ -140,8 +145,7 @@ class ThreadPool::Crew {
       left_[w].store(uint32_t(std::max(1, first_of(w + 1)) - std::max(1, first_of(w))), std::memory_order_release);
     delay();
     posted_.fetch_add(1);
-    const int64_t woken = burst_ + int64_t{1000} * settings_.wake_after_us;
-    if (asleep_.load() > 0 && begun >= woken) rouse_for(step.tiles - 1);
+    if (asleep_.load() > 0 && (long_burst_ || begun - burst_ >= wake_after())) rouse_for(step.tiles - 1);
     step.task(step.context, 0, 0);
     uint32_t mine = 1;
     for (int run = 0, tile; claim(&run, &tile); ++mine) step.task(step.context, tile, 0);
@@ -165,16 +169,24 @@ class ThreadPool::Crew {
     rest_ = std::min(int64_t{1000} * settings_.most_rest_us, again ? 2 * rest_ : kLeastRest);
     rest_until_ = ended_ + rest_;
     resting_ = rest_ > 0;
-    switches_ = switches_of_thread(), looked_ = quiet_ = ended_;
+    looked_ = quiet_ = ended_;
+    look_at_switches();
   }
   // A rest goes on while the caller too loses its processor now and then, so that other work is still there.
   bool rests(int64_t now) {
     if (now - looked_ >= kLook) {
-      const long switches = switches_of_thread();
-      if (switches != switches_) quiet_ = now;
-      switches_ = switches, looked_ = now;
+      looked_ = now;
+      if (look_at_switches()) quiet_ = now;
     }
     return resting_ = now < rest_until_ || now - quiet_ < kQuiet;
+  }
+  // Whether the system took the processor from this thread since it looked before; of another thread it is not known.
+  bool look_at_switches() {
+    const pthread_t self = pthread_self();
+    const bool same = pthread_equal(self, looker_) != 0;
+    const long before = switches_;
+    looker_ = self, switches_ = switches_of_thread();
+    return same && switches_ != before;
   }
   // How often the system took the processor from this thread, where it tells.
   static long switches_of_thread() {
@@ -240,7 +252,8 @@ class ThreadPool::Crew {
   // The caller's alone, while it holds `busy_`; ns.
   int64_t burst_ = 0, ended_ = 0, rest_ = 0, rest_until_ = -kCalm, looked_ = 0, quiet_ = 0;
   long switches_ = 0;
-  bool resting_ = false;
+  pthread_t looker_ = {};
+  bool resting_ = false, long_burst_ = false;
   alignas(64) Step step_ = {};
   // On one line of a cache with the step: a thread that looks for work has all that it needs.
   static constexpr int kNear = 8;

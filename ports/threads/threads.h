@@ -17,8 +17,9 @@ namespace nacre {
 struct ThreadSettings {
   // A thread without work looks for more so long, then sleeps. 0: it sleeps at once.
   uint32_t spin_us = 50;
-  // Threads that sleep are woken once the caller has been at work so long, without a pause of a millisecond: a
-  // network that runs now and then, and is through sooner, costs the time of one thread. 0: at once.
+  // Threads that sleep are woken once the caller has been at work so long, without a pause of a millisecond, or at once
+  // where it was before its last pause: a network that runs now and then, and is through sooner, costs the time of one
+  // thread. 0: always at once.
   uint32_t wake_after_us = 500;
   // A begun tile that takes long shows a thread that lost its processor: the caller then runs alone for a while, which
   // grows up to this. 0: never.

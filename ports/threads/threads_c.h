@@ -24,8 +24,9 @@ nacre_thread_pool* nacre_thread_pool_open(int threads);
 typedef struct {
   uint32_t size;    /* of this struct: sizeof */
   uint32_t spin_us; /* a thread without work looks for more so long, then sleeps; 0: it sleeps at once [50] */
-  /* Threads that sleep are woken once the caller has been at work so long, without a pause of a millisecond: a network
-   * that runs now and then, and is through sooner, costs the time of one thread. 0: at once [500] */
+  /* Threads that sleep are woken once the caller has been at work so long, without a pause of a millisecond, or at once
+   * where it was before its last pause: a network that runs now and then, and is through sooner, costs the time of one
+   * thread. 0: always at once [500] */
   uint32_t wake_after_us;
   /* A begun tile that takes long shows a thread that lost its processor: the caller then runs alone for a while, which
    * grows up to this. 0: never [16,000] */

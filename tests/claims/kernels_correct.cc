@@ -114,9 +114,13 @@ std::string try_case(const KernelEntry& entry, const ReferenceCase& step, Counts
     }
   for (int slot = 0; taken && slot < int(step.inputs.size()) && slot < 8; ++slot) {
     if ((entry.in_place >> slot & 1) == 0 || step.inputs[size_t(slot)].bytes.size() != first[0].size()) continue;
-    if (execute_guarded(entry, step.words, step.inputs, Beside::kBack, false, slot, counts.tail).outputs[0].bytes !=
-        first[0])
-      return "another result in place of input " + std::to_string(slot);
+    const Workers three = three_workers(counts.shares);
+    for (const Workers* workers : {static_cast<const Workers*>(nullptr), &three}) {
+      const Execution run =
+          execute_guarded(entry, step.words, step.inputs, Beside::kBack, false, slot, counts.tail, workers);
+      if (run.outputs[0].bytes != first[0])
+        return "another result in place of input " + std::to_string(slot) + (workers ? ", with three workers" : "");
+    }
   }
   return "";
 }
