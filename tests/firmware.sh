@@ -149,15 +149,15 @@ fine_tunes() {
   local how=("$3" "$4" "$5" "$6")
   new_flash() { head -c $flash_bytes /dev/zero | tr '\0' '\377' >"$dir/flash"; }
   new_flash
-  # counted VARIABLE=VALUE COMMAND..: with a variable of tests/power_cut.c, which counts QEMU's writes to the flash.
-  counted() { LD_PRELOAD=$PWD/build/test/tests/libpower_cut.so POWER_CUT_FILES=$dir/flash env "$@"; }
-  counted POWER_CUT_COUNT="$dir/calls" "${machine[@]}" "$dir/test" "$dir/flash" "${how[@]}" "$dir/state" >"$dir/run.txt" || result=failed
+  # counting_writes VARIABLE=VALUE COMMAND..: with a variable of tests/power_cut.c, which counts QEMU's writes to the flash.
+  counting_writes() { LD_PRELOAD=$PWD/build/test/tests/libpower_cut.so POWER_CUT_FILES=$dir/flash env "$@"; }
+  counting_writes POWER_CUT_COUNT="$dir/calls" "${machine[@]}" "$dir/test" "$dir/flash" "${how[@]}" "$dir/state" >"$dir/run.txt" || result=failed
   calls=$(cat "$dir/calls")
   new_flash
   : >"$dir/nothing"  # tests nothing: the state alone counts
   for stop in 1 2 3; do
     status=0
-    counted POWER_CUT_AT=$((calls * 3 / 10 + stop)) "${machine[@]}" "$dir/nothing" "$dir/flash" "${how[@]}" "$dir/state_stopped" >"$dir/stopped.txt" 2>&1 || status=$?
+    counting_writes POWER_CUT_AT=$((calls * 3 / 10 + stop)) "${machine[@]}" "$dir/nothing" "$dir/flash" "${how[@]}" "$dir/state_stopped" >"$dir/stopped.txt" 2>&1 || status=$?
     [ $status -ne 137 ] || stops=$((stops + 1))
   done
   "${machine[@]}" "$dir/nothing" "$dir/flash" "${how[@]}" "$dir/state_stopped" >"$dir/stopped.txt" || result=failed
