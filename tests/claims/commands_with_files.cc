@@ -124,7 +124,9 @@ void CommandsWithFiles::add_examples() {
   examples_["run"] = {{{"MODEL", {a}}, {"--input", {"pixels=" + file("probabilities.npy")}}}, {}, {}};
   examples_["compare"] = {{{"A", {a}}, {"B", {b}}, {"--data", {x}}}, {}, {}};
   examples_["eval"] = {with_set({{"MODEL", {a, b}}}), {}, {}};
-  examples_["report"] = {with_set({{"MODEL", {a, b}}}), {}, {"--output"}};
+  examples_["report"] = {with_set({{"MODEL", {net}}, {"--calibrate", {file("samples")}}}),
+                         {"--policies", "float32," + kStatic},
+                         {"--output"}};
   examples_["search"] = {with_set({{"NETWORK", {net}}, {"--calibrate", {file("samples")}}}),
                          {"--policies", "float32," + kStatic, "--max-drop", "1", "--budget", "2"},
                          {}};

@@ -73,7 +73,7 @@ timed() {  # NAME MODEL EVAL_ARGUMENTS
   local name=$1 what apart
   shift
   rm -f "$work"/{bench,eval,report}
-  for i in 1 2 3 4 5 6 7 8; do
+  for i in {1..16}; do
     round "$@"
     apart=$(for what in eval report; do ratio "$work/$what"; done | sort -g | tail -n 1)
     if [ "$i" -gt 1 ] && awk -v a="$apart" 'BEGIN { exit !(a <= 1.2) }'; then break; fi

@@ -176,6 +176,7 @@ TEST(c_api_arguments, of_trainers_and_storages) {
   nacre_model_slots_make(&slots, &storage);
   expect_argument(nacre_model_slots_begin(&slots, 0, 64), 0);
   storage.size = sizeof storage;
+  storage.program_bytes = storage.erase_bytes = 1;
   nacre_model_slots_make(&slots, &storage);
   expect_argument(nacre_model_slots_find(&slots, &found, nullptr), 1);
   found.size = sizeof found;

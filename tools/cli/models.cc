@@ -118,7 +118,7 @@ void add_bench(CLI::App& app) {
       "  nacre bench kws.nacre --kernels avx2 --threads 2 --profile\n"
       "Times are of single runs on random inputs, which are copied outside of them; the first run and those that warm "
       "up\n"
-      "are told apart. Where --runs and --min-ms are not given, all ends within 5 s.");
+      "are told apart. Where --runs and --min-ms are not given, they end within 5 s.");
   add_model(c, o->model);
   add_target(c, o->target, "of several programs, the one for this target");
   add_running(c, o->running);

@@ -14,6 +14,7 @@
 #include "tools/files/atomic_file.h"
 #include "tools/importers/importer.h"
 #include "tools/model/golden.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/report/html_report.h"
 #include "tools/report/search_table.h"
 
@@ -91,6 +92,7 @@ Timed time(const ProgramReport& program, const Running& running) {
 
 void report(const ReportOptions& options) {
   check_options(options);
+  if (of_network(options)) port_for(options.running.kernels, "host");  // before networks are compiled
   require_directory_of(options.html);
   std::optional<LabelledSet> set;
   if (!options.set.data.empty()) set = read_set(options.set);

@@ -212,6 +212,7 @@ void print_text(const SearchOptions& options, const Bench& bench, const SearchRe
 
 void search(const SearchOptions& options) {
   check_options(options);
+  port_for(options.running.kernels, "host");  // before networks are compiled
   Bench bench(options, load_network(options.network, {.shapes = options.shapes, .ignored = options.ignored}),
               read_set(options.set));
   const SearchProblem problem = {.layers = bench.layer_names().size(),

@@ -10,12 +10,14 @@
 #include "tools/base/format.h"
 #include "tools/base/split_mix64.h"
 #include "tools/evaluate/sample_data.h"
+#include "tools/files/input_file.h"
 
 namespace nacre::tools {
 namespace {
 
 constexpr size_t kMostDrawn = 200, kDrawnPart = 5;
 constexpr uint64_t kDrawSeed = 1;
+constexpr size_t kBlockBytes = size_t{1} << 20;
 
 std::vector<std::string> input_names_of(const Graph& graph) {
   std::vector<std::string> names;
@@ -60,9 +62,34 @@ NpzArrays rows_of(const NpzArrays& data, std::span<const int64_t> rows, int64_t 
   return selected;
 }
 
-bool same_file(const std::string& a, const std::string& b) {
+// Also of a copy.
+bool same_content(const std::string& a, const std::string& b) {
   std::error_code error;
-  return std::filesystem::equivalent(a, b, error);
+  if (std::filesystem::equivalent(a, b, error)) return true;
+  if (!std::filesystem::is_regular_file(a, error) || !std::filesystem::is_regular_file(b, error)) return false;
+  const InputFile first(a), second(b);
+  if (first.size() != second.size()) return false;
+  std::vector<uint8_t> of_first(kBlockBytes), of_second(kBlockBytes);
+  for (uint64_t at = 0; at < first.size(); at += kBlockBytes) {
+    const size_t count = first.read(at, of_first);
+    if (second.read(at, of_second) != count ||
+        !std::ranges::equal(std::span(of_first).first(count), std::span(of_second).first(count)))
+      return false;
+  }
+  return true;
+}
+
+// Labels by sample, as they are given to `count` samples one after the other whatever their shape is.
+NpyArray by_sample(const NpyArray& labels, int64_t count) {
+  if (!labels.dims.empty() && labels.dims[0] == count) return labels;
+  if (labels.elements() % count != 0)
+    throw Error(kBadInput, labels.place,
+                fmt::format("holds {}, which {} do not share evenly", counted(uint64_t(labels.elements()), "label"),
+                            counted(uint64_t(count), "sample")),
+                "give as many for every sample");
+  NpyArray labels_by_sample = labels;
+  labels_by_sample.dims = {count, labels.elements() / count};
+  return labels_by_sample;
 }
 
 }  // namespace
@@ -74,7 +101,7 @@ CalibrationSet::CalibrationSet(const Graph& graph, const std::string& file, cons
     return;
   }
   said_ = fmt::format("ranges are from the samples of {}", file);
-  if (!from.data.empty() && same_file(file, from.data)) said_ += ", of which some or all are judged too";
+  if (!from.data.empty() && same_content(file, from.data)) said_ += ", of which some or all are judged too";
 }
 
 void CalibrationSet::take(const Graph& graph, const SetOptions& from, LabelledSet& set) {
@@ -102,8 +129,7 @@ void CalibrationSet::take(const Graph& graph, const SetOptions& from, LabelledSe
   count_ = int64_t(rows.size());
   data_ = rows_of(set.data, rows, count);
   set.data = rows_of(set.data, rest, count);
-  if (set.labels && !set.labels->dims.empty() && set.labels->dims[0] == count)
-    set.labels = select_rows(*set.labels, rest, set.labels->place);
+  if (set.labels) set.labels = select_rows(by_sample(*set.labels, count), rest, set.labels->place);
   said_ = fmt::format("ranges are from {} of {}, drawn at random: {} not judged, the other {} {}",
                       counted(rows.size(), "sample"), from.data, rows.size() == 1 ? "it is" : "they are",
                       grouped(rest.size()), rest.size() == 1 ? "is" : "are");

@@ -1,5 +1,5 @@
-// Samples for the ranges of networks that are then judged on a labelled set: never those that judge. They come from a
-// file; else they are a part of the set, which gives them up.
+// Samples for the ranges of networks that are then judged on a labelled set. They come from a file, and where that is
+// the set's own it is said; else they are a part of the set, which gives them up.
 #pragma once
 
 #include <cstdint>

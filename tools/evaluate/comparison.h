@@ -42,7 +42,7 @@ void sort_by_damage(Comparison& comparison);
 // `data` by name of A's inputs; a single array may have any name. Both programs get the same samples, each in the type
 // of its inputs (report/sample_data.h); `cast` allows exact changes of type. Throws Error where inputs or outputs do
 // not fit together.
-Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, const NpzArrays& data, bool cast = false,
-                            const Running& running = {});
+Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, const NpzArrays& data, bool cast,
+                            const Running& running);
 
 }  // namespace nacre::tools

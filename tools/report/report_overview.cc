@@ -76,14 +76,27 @@ std::vector<std::pair<std::string, std::string>> findings(const std::vector<Repo
   return lines;
 }
 
-// "with avx2 kernels"; where models have other ones, of each.
-std::string kernels_words(const ReportedSet& set) {
-  const std::vector<Judgement>& models = set.evaluation->models;
-  const auto same = [&](const Judgement& j) { return j.by == models.front().by; };
-  if (std::ranges::all_of(models, same)) return "with kernels " + models.front().by.text();
+// "with kernels avx2"; where models have other ones, of each.
+std::string kernels_words(const std::vector<RanBy>& models) {
+  const auto same = [&](const RanBy& by) { return by == models.front(); };
+  if (std::ranges::all_of(models, same)) return "with kernels " + models.front().text();
   std::vector<std::string> each;
-  for (const Judgement& j : models) each.push_back(j.by.text());
+  for (const RanBy& by : models) each.push_back(by.text());
   return fmt::format("with kernels {}, by model", fmt::join(each, ", "));
+}
+
+// What the models were judged or compared with; none: nothing was run.
+std::vector<RanBy> ran_by(const std::vector<ReportedModel>& models, const ReportedSet& set) {
+  std::vector<RanBy> all;
+  if (set.evaluation != nullptr)
+    for (const Judgement& j : set.evaluation->models) all.push_back(j.by);
+  if (!all.empty()) return all;
+  for (const ReportedModel& m : models) {
+    if (m.against_first == nullptr) continue;
+    if (all.empty()) all.push_back(m.against_first->by_a);
+    all.push_back(m.against_first->by_b);
+  }
+  return all;
 }
 
 struct Plots {
@@ -190,10 +203,12 @@ void add_overview(Html& page, const std::vector<ReportedModel>& models, const Re
     page.named_list(findings(models, set));
   if (set.evaluation != nullptr && !one) add_points(page, plots_of(models, set));
   if (set.evaluation != nullptr) {
-    page.paragraph(fmt::format("{}, judged {}{}.", counted(set.evaluation->samples, "sample"), kernels_words(set),
-                               one ? "" : "; drops are against the first model"),
+    page.paragraph(fmt::format("{}, judged {}{}.", counted(set.evaluation->samples, "sample"),
+                               kernels_words(ran_by(models, set)), one ? "" : "; drops are against the first model"),
                    "page-note");
     page.list(set.evaluation->notes);
+  } else if (const std::vector<RanBy> by = ran_by(models, set); !by.empty()) {
+    page.paragraph(fmt::format("Compared {}.", kernels_words(by)), "page-note");
   }
   if (!set.calibrated.empty()) page.paragraph("Calibration: " + set.calibrated + ".", "page-note");
   if (!one) add_models(page, models, set);

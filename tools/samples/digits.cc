@@ -129,7 +129,7 @@ int run(char** arguments, const std::string& kernels_wanted) {
               nacre::tools::name_of_port(ports[0]).c_str());
   std::printf("model file: %zu bytes; arena: %llu bytes; all memory: %llu bytes\n\n", file.bytes().size(),
               static_cast<unsigned long long>(sizes.bytes[nacre::kArena]),
-              static_cast<unsigned long long>(sizes.total()));
+              static_cast<unsigned long long>(sizes.total(places.alignment())));
   std::vector<Reading> shown(right.begin(), right.begin() + std::min<std::ptrdiff_t>(4, std::ptrdiff_t(right.size())));
   if (!wrong.empty()) shown.push_back(wrong.front());
   show(digits, shown);
