@@ -61,7 +61,8 @@ class Interrupted {
   std::vector<std::string> files() const {
     std::vector<std::string> all;
     for (const auto& entry : fs::recursive_directory_iterator(out_))
-      if (entry.is_regular_file() && entry.path().extension() != ".checkpoint") all.push_back(entry.path());
+      if (entry.is_regular_file() && entry.path().extension() != ".checkpoint" && entry.path().filename() != "unsaved")
+        all.push_back(entry.path());
     std::ranges::sort(all);
     return all;
   }
