@@ -139,7 +139,7 @@ inline void FastCodeMaxPool::run(const int8_t* x, int8_t* y, const Args& args) c
 
 // ---- Reductions of [outer][count][inner].
 
-// What a number takes, in multiply-accumulates (parallel.h).
+// The time of one number in multiply-accumulates (parallel.h).
 inline constexpr uint64_t kOfReduced = 4;
 
 // finish(index into y, acc) of vectors of inner elements: acc over the rows of `inner`. The workers share the sums, in

@@ -30,7 +30,7 @@
 
 namespace nacre {
 
-// Of engine/run/weight_packing.cc, which packs weights for these kernels when a program is bound: named here, so that
+// engine/run/weight_packing.cc packs weights for these kernels when a program is bound. Its name stands here, so that
 // an image with the tables links it.
 extern const char kWeightPacking;
 [[gnu::used]] constinit static const char* const kPacking = &kWeightPacking;

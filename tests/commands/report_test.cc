@@ -107,7 +107,7 @@ TEST_F(report, refuses_policies_that_make_no_sense) {
   EXPECT_TRUE(has(nonsense.err, "--policies: cannot convert 'nonsense'")) << nonsense.err;
   const ToolRun no_samples = run_tool({"report", network, "-o", html_, "--policies", "int8/static_from_float32"});
   EXPECT_EQ(no_samples.exit_code, 2);
-  EXPECT_TRUE(has(no_samples.err, "reads samples, and there are none")) << no_samples.err;
+  EXPECT_TRUE(has(no_samples.err, "needs samples, and none are given")) << no_samples.err;
 }
 
 TEST_F(report, names_the_kernels_that_judged_and_timed) {

@@ -20,7 +20,7 @@ std::string get(const std::string& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-// What happens to a file after it was seen.
+// These change a file after it was seen.
 void remove_file(const std::string& path) { fs::remove(path); }
 void replace_file(const std::string& path) {
   put(path + ".new", "another");

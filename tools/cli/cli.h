@@ -110,7 +110,7 @@ inline CLI::Option* add_number(CLI::App& command, const std::string& name, auto&
   return command.add_option(name, value, help)->transform(whole_number(low, high))->type_name("N");
 }
 
-// Of every command that runs a model.
+// Every command that runs a model has these options.
 inline void add_running(CLI::App& command, Running& running) {
   add_kernel_choice(command, running.kernels);
   add_number(command, "--threads", running.threads, 1, kMostThreads, "threads that share the work of large steps [1]");

@@ -109,10 +109,10 @@ void require_values(std::span<const std::string> words) {
     if (word == "--") return;
     else if (word.starts_with("--") && word.find('=') == word.size() - 1)
       throw Error(kUsage, word.substr(0, word.size() - 1), "is given an empty value",
-                  "give one behind =, or leave it away");
+                  "give one behind =, or drop the option");
 }
 
-// What no command foresaw.
+// Refuses memory that no command asked about before it needed it.
 int refuse_memory() {
   rlimit limit = {};
   const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;

@@ -29,7 +29,7 @@ void check_policies(const std::vector<std::string>& policies) {
 CalibrationSet set_apart(const Graph& graph, const PolicyRequest& request, const NetworkUnderPolicies& wanted,
                          const SetOptions& from, std::optional<LabelledSet>& set) {
   if (!set && wanted.calibrate.empty())
-    throw Error(kUsage, "--policies", fmt::format("{} reads samples, and there are none", request.base_text),
+    throw Error(kUsage, "--policies", fmt::format("{} needs samples, and none are given", request.base_text),
                 "add --calibrate FILE or --data FILE");
   LabelledSet none;
   return CalibrationSet(graph, wanted.calibrate, from, set ? *set : none);

@@ -18,7 +18,7 @@ class TrainingFiles {
                 const TuneSettings& settings, uint32_t steps);
 
   void add(const std::string& sentence) { page_.summary.push_back(sentence); }
-  // Of the epochs that are done. Returns what is to be said of files that can no longer be written; `last`: at the end.
+  // Writes `epochs`, those that are done. Returns a warning for each file that fails. `last`: the training is over.
   std::vector<std::string> write(const std::vector<EpochRecord>& epochs, bool last);
   bool written(const std::string& path) const { return beside_.written(path); }
   void require_written(const std::string& what_is) const { beside_.require_written(what_is); }

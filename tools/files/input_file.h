@@ -59,8 +59,8 @@ class CommandInputs {
   CommandInputs(const CommandInputs&) = delete;
   CommandInputs& operator=(const CommandInputs&) = delete;
 
-  // Of a folder its npy_files(); where there is no file, nothing: whoever reads it says so. Throws Error(kIo) of a file
-  // that cannot be read, or is written to meanwhile.
+  // Holds a file, or a folder's npy_files(). A path without a file is left to whoever reads it. Throws Error(kIo) for a
+  // file that cannot be read, or is written to meanwhile.
   void hold(const std::string& path);
 
   // `resolve()` as it was when the command first asked for `name`: which file a name leads to.

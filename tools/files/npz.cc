@@ -140,7 +140,7 @@ NpzArrays parse_npz(std::span<const uint8_t> bytes, const std::string& place, ui
 
 namespace {
 
-// What libzip reads of an InputFile. No exception may pass through libzip: it is kept for the end.
+// libzip reads an InputFile through this. No exception may pass through libzip: it is kept for the end.
 struct ZipInput {
   const InputFile& file;
   zip_uint64_t at = 0;
