@@ -79,14 +79,15 @@ built() {
 
 # ---- Runs ----
 
-# processor MACHINE CPU TIER...: tiers to try, of which the last is the one to be chosen.
+# processor MACHINE CPU TIER...: tiers to try, the last of which must be chosen. Two processors run side by side: each has a folder.
 processor() {
-  local machine=$1 cpu=$2 result=ok text best tier name seed equal=0 count=0 log
+  local machine=$1 cpu=$2 result=ok text best tier name seed equal=0 count=0 log outputs
   shift 2
   local qemu=("qemu-$([ "$machine" = armv7 ] && echo arm || echo aarch64)" -cpu "$cpu")
   local claims=build/$machine/tests/port_claims run=build/$machine/tests/port_run
-  log=$work/$machine-$cpu.txt
+  log=$work/$machine-$cpu.txt outputs=$work/$machine-$cpu
   : >"$log"
+  mkdir -p "$outputs"
   best=$("${qemu[@]}" "$run")
   [ "$best" = "${*: -1}" ] || result=failed
   text="$machine, $cpu: $best is chosen"
@@ -96,12 +97,12 @@ processor() {
     for name in "${networks[@]}"; do
       for made in host "$tier"; do
         local files=()
-        for seed in $(seq "$inputs"); do files+=("$work/${name}_$seed.in" "$work/out_$seed.bin"); done
-        rm -f "$work"/out_*.bin
+        for seed in $(seq "$inputs"); do files+=("$work/${name}_$seed.in" "$outputs/$seed.bin"); done
+        rm -f "$outputs"/*.bin
         "${qemu[@]}" "$run" "$tier" "$work/${name}_$made.nacre" "${files[@]}" >>"$log" 2>&1 || result=failed
         for seed in $(seq "$inputs"); do
           count=$((count + 1))
-          if cmp -s "$work/${name}_$seed.want" "$work/out_$seed.bin"; then equal=$((equal + 1)); fi
+          if cmp -s "$work/${name}_$seed.want" "$outputs/$seed.bin"; then equal=$((equal + 1)); fi
         done
       done
     done
@@ -113,17 +114,29 @@ processor() {
   say $result "$text; $equal of $count outputs of ${#networks[@]} int8 networks are the reference's; $functions"
 }
 
+# beside MACHINE CPU TIER...: `processor` in the background, one for each processor of this machine.
+told=()
+beside() {
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+  told+=("$work/$1-$2.told")
+  processor "$@" >"${told[-1]}" 2>&1 &
+}
+# The longest first.
 if built aarch64; then
-  processor aarch64 cortex-a53 neon
-  processor aarch64 cortex-a76 neon dotprod
-  processor aarch64 neoverse-n1 dotprod
-  processor aarch64 max dotprod i8mm
+  beside aarch64 max dotprod i8mm
+  beside aarch64 cortex-a76 neon dotprod
+  beside aarch64 cortex-a53 neon
+  beside aarch64 neoverse-n1 dotprod
 fi
 if in_this_run arm/armv7 && built armv7; then
-  processor armv7 cortex-a7 armv7
-  processor armv7 cortex-a15 armv7
-  processor armv7 max armv7
+  for cpu in cortex-a7 cortex-a15 max; do beside armv7 $cpu armv7; done
 fi
+wait
+for each in "${told[@]}"; do
+  cat "$each"
+  # A processor whose run ended early said nothing.
+  if grep -q '^ok ' "$each"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+done
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
