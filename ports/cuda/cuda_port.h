@@ -148,6 +148,7 @@ class Device {
   template <size_t... kCount>
   static std::vector<Preparation> preparations(std::index_sequence<kCount...>);
   using ScratchOf = size_t (*)(const Words&, const Operands&);
+  static size_t scratch_of_entry(size_t index, bool with_products, const Words& words, const Operands& operands);
   template <size_t kIndex, bool kProducts>
   static size_t scratch_bytes(const Words& words, const Operands& operands);
   template <bool kProducts, size_t... kIndex>

@@ -98,13 +98,18 @@ std::vector<Kernel> Device::enqueuers(std::index_sequence<kIndex...>) {
   return {enqueue_entry<kIndex>...};
 }
 
-// Of the kernel, of its phases and of a product.
+// The most that the kernel, its phases and a product need. Not inlined: a thousand instances call it.
+[[gnu::noinline]] size_t Device::scratch_of_entry(size_t index, bool with_products, const Words& words,
+                                                  const Operands& operands) {
+  const KernelEntry& entry = tables().entries[index];
+  const size_t own = tables().own_scratch[index] != nullptr ? tables().own_scratch[index](words, operands) : 0;
+  const size_t parts = phases_of(entry.op) > 1 ? size_t(parts_of(entry.op, operands)) * sizeof(double) : 0;
+  return std::max({own, parts, with_products ? product_scratch(entry, words, operands) : 0});
+}
+
 template <size_t kIndex, bool kProducts>
 size_t Device::scratch_bytes(const Words& words, const Operands& operands) {
-  const KernelEntry& entry = tables().entries[kIndex];
-  const size_t own = tables().own_scratch[kIndex] != nullptr ? tables().own_scratch[kIndex](words, operands) : 0;
-  const size_t parts = phases_of(entry.op) > 1 ? size_t(parts_of(entry.op, operands)) * sizeof(double) : 0;
-  return std::max({own, parts, kProducts ? product_scratch(entry, words, operands) : 0});
+  return scratch_of_entry(kIndex, kProducts, words, operands);
 }
 
 template <bool kProducts, size_t... kIndex>
