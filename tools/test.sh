@@ -129,7 +129,8 @@ run "plain build" tests/run.sh build/test
 if $peers; then
   NACRE_PEERS_PYTHON=$(bash tools/peers.sh)
   export NACRE_PEERS_PYTHON
-  run "peers" tests/peers/run.sh build/test
+  # One of them after the other for the most part: they leave a processor to what follows.
+  beside aside "peers" tests/peers/run.sh build/test
 fi
 sanitizers() {
   # With clang, because the fuzz targets need it: they share this build's libraries. Without benchmarks, whose times would
@@ -149,6 +150,8 @@ if ! $quick; then
   for name in other_tiers arm emulated_x86; do part "$name" show_aside "${name//_/ }"; done
   part fuzzers run "fuzzers" tests/fuzz/run.sh build/asan
 fi
+wait || true
+! $peers || show_aside "peers"
 
 if [ -n "$third" ]; then
   printf '\nthird %s of the tests that run by turns; left out until another commit or tools/test.sh: %s\n' "$third" \
