@@ -150,20 +150,23 @@ inline constexpr OpRule kBatchNormTrainingRule = {
     .inputs = BatchNormTraining::kInputs,
     .outputs = BatchNormTraining::kOutputs,
     .gradients = BatchNormTraining::kGradients,
-    .parameters = 1u << BatchNormTraining::kScale | 1u << BatchNormTraining::kBias};
+    .parameters = 1u << BatchNormTraining::kScale | 1u << BatchNormTraining::kBias,
+    .threads = {.teams = &channels_of_first}};
 inline constexpr OpRule kBatchNormTrainingGradientXRule = {.op = Op::kBatchNormTrainingGradientX,
                                                            .name = "batch_norm_training_gradient_x",
                                                            .numerics = Numerics::kReduction,
                                                            .shapes = &BatchNormTraining::shapes_x,
                                                            .attributes = {},
                                                            .inputs = BatchNormTraining::kInputsX,
-                                                           .outputs = BatchNormTraining::kOutputsX};
+                                                           .outputs = BatchNormTraining::kOutputsX,
+                                                           .threads = {.teams = &channels_of_first}};
 inline constexpr OpRule kBatchNormTrainingGradientScaleRule = {.op = Op::kBatchNormTrainingGradientScale,
                                                                .name = "batch_norm_training_gradient_scale",
                                                                .numerics = Numerics::kReduction,
                                                                .shapes = &BatchNormTraining::shapes_scale,
                                                                .attributes = {},
                                                                .inputs = BatchNormTraining::kInputsScale,
-                                                               .outputs = {}};
+                                                               .outputs = {},
+                                                               .threads = {.teams = &channels_of_first}};
 
 }  // namespace nacre::inline NACRE_ISA

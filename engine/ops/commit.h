@@ -51,7 +51,7 @@ struct Verdict {
     A* const sums = parts.data + (parts.phase == 0 ? 0 : blocks());  // behind the largest numbers
     if (parts.phase == 1) {
       for (int b : teams(blocks()))
-        if (const A v = largest_magnitude(gradients + b * kVerdictBlock, length_of(b)); leads()) parts.data[b] = v;
+        if (const A v = largest_magnitude(gradients + b * kBlock, length_of(b)); leads()) parts.data[b] = v;
     } else if (parts.phase == 2) {
       const A largest = largest_magnitude(parts.data, blocks());
       const A scale = finite(largest) && largest > 0 ? scale_of(largest) : A(0);
@@ -110,6 +110,14 @@ struct Verdict {
   static constexpr const char* kInputs[] = {"gradients", "loss", "count", "loss_scale"};
   static constexpr const char* kOutputs[] = {"apply", "amax", "report"};
 
+  // Numbers of a block, which makes one part.
+  static constexpr int kBlock = 1024;
+  static constexpr int blocks_of(int numbers) { return (numbers - 1) / kBlock + 1; }
+  // A largest number and two sums of each block of gradients.
+  static constexpr int64_t parts_of(const Operands& operands) {
+    return int64_t{blocks_of(int(operands[0].elements()))} * 3;
+  }
+
  private:
   template <class A>
   using Bits = std::conditional_t<sizeof(A) == 4, uint32_t, uint64_t>;
@@ -125,10 +133,10 @@ struct Verdict {
     return magnitude(v) < kInfinity<A>;
   }
 
-  constexpr int blocks() const { return verdict_blocks(elements); }
+  constexpr int blocks() const { return blocks_of(elements); }
   constexpr int length_of(int block) const {
-    const int left = elements - block * kVerdictBlock;
-    return left < kVerdictBlock ? left : kVerdictBlock;
+    const int left = elements - block * kBlock;
+    return left < kBlock ? left : kBlock;
   }
 
   template <class A>
@@ -159,7 +167,7 @@ struct Verdict {
   // Of the squares of one block, scaled.
   template <class A>
   constexpr Sum<A> squares(const A* gradients, int block, A scale) const {
-    const A* const of = gradients + block * kVerdictBlock;
+    const A* const of = gradients + block * kBlock;
     Sum<A> sum = {0, 0};
     for (int i : of_team(length_of(block))) {
       const A v = of[i] * scale;
@@ -359,7 +367,8 @@ inline constexpr OpRule kVerdictRule = {.op = Op::kVerdict,
                                         .shapes = &Verdict::shapes,
                                         .attributes = Verdict::kAttributes,
                                         .inputs = Verdict::kInputs,
-                                        .outputs = Verdict::kOutputs};
+                                        .outputs = Verdict::kOutputs,
+                                        .threads = {.phases = 3, .parts = &Verdict::parts_of}};
 inline constexpr OpRule kUpdateStatisticsRule = {.op = Op::kUpdateStatistics,
                                                  .name = "update_statistics",
                                                  .numerics = Numerics::kPointwise,

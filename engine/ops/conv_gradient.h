@@ -348,7 +348,8 @@ inline constexpr OpRule kDepthwiseConv2dGradientWRule = {.op = Op::kDepthwiseCon
                                                          .shapes = &DepthwiseConv2dGradientW::shapes,
                                                          .attributes = Conv2d::kAttributes,
                                                          .inputs = ConvGradient::kWInputs,
-                                                         .outputs = {}};
+                                                         .outputs = {},
+                                                         .threads = {.teams = &elements_of_last}};
 inline constexpr OpRule kConv2dFloat8GradientWRule = {.op = Op::kConv2dFloat8GradientW,
                                                       .name = "conv2d_float8_gradient_w",
                                                       .numerics = Numerics::kMatmul,

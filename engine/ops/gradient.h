@@ -244,7 +244,8 @@ inline constexpr OpRule kBiasGradientRule = {.op = Op::kBiasGradient,
                                              .shapes = &BiasGradient::shapes,
                                              .attributes = BiasGradient::kAttributes,
                                              .inputs = BiasGradient::kInputs,
-                                             .outputs = {}};
+                                             .outputs = {},
+                                             .threads = {.teams = &elements_of_last}};
 inline constexpr OpRule kAccumulateRule = {.op = Op::kAccumulate,
                                            .name = "accumulate",
                                            .numerics = Numerics::kPointwise,

@@ -131,6 +131,12 @@ struct LayerNorm {
       {.of = kOf<2>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words},
   };
 
+  // The mean and the deviation of each row are parts of gradient_scale, which has a team for each and for each column.
+  static constexpr int64_t statistics_of(const Operands& operands) { return rows_of_first(operands) * 2; }
+  static constexpr int64_t teams_of_scale(const Operands& operands) {
+    return statistics_of(operands) + channels_of_first(operands);
+  }
+
  private:
   static constexpr Code check(const Words& words, Shape x) {
     if (x.rank < 1) return Code::kShapeRank;
@@ -161,20 +167,24 @@ inline constexpr OpRule kLayerNormRule = {.op = Op::kLayerNorm,
                                           .inputs = LayerNorm::kInputs,
                                           .outputs = LayerNorm::kOutputs,
                                           .gradients = LayerNorm::kGradients,
-                                          .parameters = 0b110};
+                                          .parameters = 0b110,
+                                          .threads = {.teams = &rows_of_first}};
 inline constexpr OpRule kLayerNormGradientXRule = {.op = Op::kLayerNormGradientX,
                                                    .name = "layer_norm_gradient_x",
                                                    .numerics = Numerics::kReduction,
                                                    .shapes = &LayerNorm::shapes_x,
                                                    .attributes = LayerNorm::kAttributes,
                                                    .inputs = LayerNorm::kInputsX,
-                                                   .outputs = LayerNorm::kOutputsX};
-inline constexpr OpRule kLayerNormGradientScaleRule = {.op = Op::kLayerNormGradientScale,
-                                                       .name = "layer_norm_gradient_scale",
-                                                       .numerics = Numerics::kReduction,
-                                                       .shapes = &LayerNorm::shapes_scale,
-                                                       .attributes = LayerNorm::kAttributes,
-                                                       .inputs = LayerNorm::kInputsScale,
-                                                       .outputs = {}};
+                                                   .outputs = LayerNorm::kOutputsX,
+                                                   .threads = {.teams = &rows_of_first}};
+inline constexpr OpRule kLayerNormGradientScaleRule = {
+    .op = Op::kLayerNormGradientScale,
+    .name = "layer_norm_gradient_scale",
+    .numerics = Numerics::kReduction,
+    .shapes = &LayerNorm::shapes_scale,
+    .attributes = LayerNorm::kAttributes,
+    .inputs = LayerNorm::kInputsScale,
+    .outputs = {},
+    .threads = {.phases = 2, .parts = &LayerNorm::statistics_of, .teams = &LayerNorm::teams_of_scale}};
 
 }  // namespace nacre::inline NACRE_ISA

@@ -81,13 +81,15 @@ inline constexpr OpRule kLogSoftmaxRule = {.op = Op::kLogSoftmax,
                                            .attributes = LogSoftmax::kAttributes,
                                            .inputs = LogSoftmax::kInputs,
                                            .outputs = LogSoftmax::kOutputs,
-                                           .gradients = LogSoftmax::kGradients};
+                                           .gradients = LogSoftmax::kGradients,
+                                           .threads = {.teams = &elements_of_first}};
 inline constexpr OpRule kLogSoftmaxGradientRule = {.op = Op::kLogSoftmaxGradient,
                                                    .name = "log_softmax_gradient",
                                                    .numerics = Numerics::kReduction,
                                                    .shapes = &LogSoftmax::shapes_gradient,
                                                    .attributes = LogSoftmax::kAttributes,
                                                    .inputs = LogSoftmax::kGradientInputs,
-                                                   .outputs = LogSoftmax::kGradientOutputs};
+                                                   .outputs = LogSoftmax::kGradientOutputs,
+                                                   .threads = {.teams = &elements_of_first}};
 
 }  // namespace nacre::inline NACRE_ISA

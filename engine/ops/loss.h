@@ -29,6 +29,12 @@
 
 namespace nacre::inline NACRE_ISA {
 
+// A part is the loss of a row; in losses of single numbers a row is all behind axis 0.
+constexpr int64_t losses_of(const Operands& operands) {
+  const int64_t rows = rows_of_first(operands), samples = operands[0][0];
+  return rows < samples ? samples : rows;
+}
+
 // Adds up the loss of one run before it goes into the sum of the step: few sums, few roundings.
 struct CrossEntropy {
   int rows, classes;
@@ -210,14 +216,16 @@ inline constexpr OpRule kSoftmaxCrossEntropyRule = {.op = Op::kSoftmaxCrossEntro
                                                     .attributes = CrossEntropy::kAttributes,
                                                     .inputs = CrossEntropy::kInputs,
                                                     .outputs = {},
-                                                    .gradients = kSoftmaxCrossEntropyGradients};
+                                                    .gradients = kSoftmaxCrossEntropyGradients,
+                                                    .threads = {.phases = 2, .parts = &losses_of}};
 inline constexpr OpRule kSoftmaxCrossEntropyGradientRule = {.op = Op::kSoftmaxCrossEntropyGradient,
                                                             .name = "softmax_cross_entropy_gradient",
                                                             .numerics = Numerics::kReduction,
                                                             .shapes = &CrossEntropy::shapes_gradient,
                                                             .attributes = CrossEntropy::kAttributes,
                                                             .inputs = CrossEntropy::kGradientInputs,
-                                                            .outputs = CrossEntropy::kGradientOutputs};
+                                                            .outputs = CrossEntropy::kGradientOutputs,
+                                                            .threads = {.teams = &rows_of_first}};
 inline constexpr OpRule kDenseCrossEntropyRule = {.op = Op::kDenseCrossEntropy,
                                                   .name = "dense_cross_entropy",
                                                   .numerics = Numerics::kReduction,
@@ -225,13 +233,15 @@ inline constexpr OpRule kDenseCrossEntropyRule = {.op = Op::kDenseCrossEntropy,
                                                   .attributes = kDenseCrossEntropyAttributes,
                                                   .inputs = kDenseCrossEntropyInputs,
                                                   .outputs = {},
-                                                  .gradients = kDenseCrossEntropyGradients};
+                                                  .gradients = kDenseCrossEntropyGradients,
+                                                  .threads = {.phases = 2, .parts = &losses_of}};
 inline constexpr OpRule kDenseCrossEntropyGradientRule = {.op = Op::kDenseCrossEntropyGradient,
                                                           .name = "dense_cross_entropy_gradient",
                                                           .numerics = Numerics::kReduction,
                                                           .shapes = &CrossEntropy::shapes_gradient,
                                                           .attributes = kDenseCrossEntropyAttributes,
                                                           .inputs = kDenseCrossEntropyGradientInputs,
-                                                          .outputs = CrossEntropy::kGradientOutputs};
+                                                          .outputs = CrossEntropy::kGradientOutputs,
+                                                          .threads = {.teams = &rows_of_first}};
 
 }  // namespace nacre::inline NACRE_ISA

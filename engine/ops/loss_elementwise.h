@@ -156,7 +156,8 @@ constexpr OpRule elementwise_loss(Op op, const char* name, std::span<const Gradi
           .attributes = {},
           .inputs = ElementwiseLoss::kInputs,
           .outputs = {},
-          .gradients = gradients};
+          .gradients = gradients,
+          .threads = {.phases = 2, .parts = &losses_of}};
 }
 constexpr OpRule elementwise_loss_gradient(Op op, const char* name) {
   return {.op = op,
@@ -187,7 +188,8 @@ inline constexpr OpRule kHuberRule = {.op = Op::kHuber,
                                       .attributes = ElementwiseLoss::kHuberAttributes,
                                       .inputs = ElementwiseLoss::kInputs,
                                       .outputs = {},
-                                      .gradients = kHuberGradients};
+                                      .gradients = kHuberGradients,
+                                      .threads = {.phases = 2, .parts = &losses_of}};
 inline constexpr OpRule kHuberGradientRule = {.op = Op::kHuberGradient,
                                               .name = "huber_gradient",
                                               .numerics = Numerics::kPointwise,

@@ -145,6 +145,7 @@ inline constexpr OpRule kBatchNormGradientScaleRule = {.op = Op::kBatchNormGradi
                                                        .shapes = &BatchNorm::shapes_scale,
                                                        .attributes = BatchNorm::kAttributes,
                                                        .inputs = BatchNorm::kInputsScale,
-                                                       .outputs = {}};
+                                                       .outputs = {},
+                                                       .threads = {.teams = &channels_of_first}};
 
 }  // namespace nacre::inline NACRE_ISA

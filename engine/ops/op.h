@@ -278,6 +278,17 @@ struct Gradient {
   int (*words)(const Words& words, const Operands& operands, int input, uint32_t* made) = nullptr;
 };
 
+// How the threads of a device share an op (engine/ops/parts.h), of its operands' shapes.
+struct DeviceThreads {
+  int phases = 1;                                        // launches, one behind the other
+  int64_t (*parts)(const Operands& operands) = nullptr;  // numbers that the phases give to each other
+  int64_t (*teams)(const Operands& operands) = nullptr;  // most iterations that are a team's; null: the parts, or none
+};
+constexpr int64_t elements_of_first(const Operands& operands) { return operands[0].elements(); }
+constexpr int64_t elements_of_last(const Operands& operands) { return operands[operands.count - 1].elements(); }
+constexpr int64_t channels_of_first(const Operands& operands) { return operands[0].last(); }
+constexpr int64_t rows_of_first(const Operands& operands) { return operands[0].product(0, operands[0].rank - 1); }
+
 struct OpRule {
   Op op;
   const char* name;
@@ -290,6 +301,7 @@ struct OpRule {
   std::span<const char* const> outputs;
   std::span<const Gradient> gradients = {};  // empty: nothing flows back through the op
   uint32_t parameters = 0;                   // bit i: input i is a parameter that can be trained, where it is constant
+  DeviceThreads threads = {};
 };
 
 // The rule of an op, or null. Defined in engine/ops/all.cc from one table.

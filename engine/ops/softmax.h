@@ -188,13 +188,15 @@ inline constexpr OpRule kSoftmaxRule = {.op = Op::kSoftmax,
                                         .attributes = Softmax::kAttributes,
                                         .inputs = Softmax::kInputs,
                                         .outputs = Softmax::kOutputs,
-                                        .gradients = Softmax::kGradients};
+                                        .gradients = Softmax::kGradients,
+                                        .threads = {.teams = &elements_of_first}};
 inline constexpr OpRule kSoftmaxGradientRule = {.op = Op::kSoftmaxGradient,
                                                 .name = "softmax_gradient",
                                                 .numerics = Numerics::kReduction,
                                                 .shapes = &Softmax::shapes_gradient,
                                                 .attributes = Softmax::kAttributes,
                                                 .inputs = Softmax::kGradientInputs,
-                                                .outputs = Softmax::kGradientOutputs};
+                                                .outputs = Softmax::kGradientOutputs,
+                                                .threads = {.teams = &elements_of_first}};
 
 }  // namespace nacre::inline NACRE_ISA

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "engine/ops/parts.h"
 #include "ports/cuda/cuda_tables.h"
 
 namespace nacre::cuda {

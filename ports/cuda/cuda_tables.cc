@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "engine/kernels/training.h"
-#include "engine/ops/parts.h"
 
 namespace nacre::cuda {
 namespace {
@@ -66,7 +65,8 @@ Device::Tables::Tables() {
   for (size_t i = 0; i < entries.size(); ++i) {
     own_scratch.push_back(std::exchange(entries[i].scratch_bytes, scratch[i]));
     with_products[i].scratch_bytes = with[i];
-    runs_many.push_back(own_scratch[i] == nullptr && phases_of(entries[i].op) == 1 &&
+    threads.push_back(&find_rule(entries[i].op)->threads);
+    runs_many.push_back(own_scratch[i] == nullptr && threads[i]->phases == 1 &&
                         std::ranges::find(kMany, names[i]) != std::end(kMany));
   }
   for (const KernelEntry& entry : with_products) list_with_products.push_back(&entry);
@@ -103,7 +103,8 @@ std::vector<Kernel> Device::enqueuers(std::index_sequence<kIndex...>) {
                                                   const Operands& operands) {
   const KernelEntry& entry = tables().entries[index];
   const size_t own = tables().own_scratch[index] != nullptr ? tables().own_scratch[index](words, operands) : 0;
-  const size_t parts = phases_of(entry.op) > 1 ? size_t(parts_of(entry.op, operands)) * sizeof(double) : 0;
+  const auto parts_of = tables().threads[index]->parts;
+  const size_t parts = parts_of != nullptr ? size_t(parts_of(operands)) * sizeof(double) : 0;
   return std::max({own, parts, with_products ? product_scratch(entry, words, operands) : 0});
 }
 

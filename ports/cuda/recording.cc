@@ -3,7 +3,6 @@
 #include <cstring>
 #include <string>
 
-#include "engine/ops/parts.h"
 #include "ports/cuda/cuda_port.h"
 #include "ports/cuda/cuda_tables.h"
 #include "ports/cuda/step_groups.h"
@@ -267,7 +266,7 @@ bool Device::launch(const Command& command, size_t index, std::span<const Turned
   if (has_products() && !launch_product(entry, tables().names[command.entry], image, command.rows, read, &is_product))
     return false;
   *products += is_product ? 1 : 0;
-  const int phases = phases_of(entry.op);
+  const int phases = tables().threads[command.entry]->phases;
   bool launched = true;
   for (int phase = 1; !is_product && phase <= phases; ++phase) {
     image->phase = phases > 1 ? phase : 0;

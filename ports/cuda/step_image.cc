@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/ops/parts.h"
-
 namespace nacre::cuda {
 namespace {
 
-// Threads take the elements of the last operand, what a step makes or updates; teams what teams_of says.
+// Threads take the elements of the last operand, what a step makes or updates; teams what the op says.
 uint32_t blocks_for(Op op, const Operands& operands) {
-  if (const int64_t teams = teams_of(op, operands); teams > 0) return blocks_of_teams(uint64_t(teams));
+  const DeviceThreads& threads = find_rule(op)->threads;
+  const auto teams = threads.teams != nullptr ? threads.teams : threads.parts;
+  if (teams != nullptr && teams(operands) > 0) return blocks_of_teams(uint64_t(teams(operands)));
   if (operands.count == 0 || !operands.has(operands.count - 1)) return 1;
   return blocks_of(uint64_t(operands[operands.count - 1].elements()));
 }
