@@ -33,9 +33,10 @@ class StaticPass {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!coded_[i]) continue;
       Node node = graph_.nodes[i];
-      if (static_form(node.op) == StaticForm::kMatmul) code_matmul(graph_, node, options_.dense_per_channel);
-      else code_operands(graph_, node, recorded_name(node.outputs[0]),
-                         calibration_ == nullptr ? nullptr : &calibration_->masks);
+      if (facts_of(node.op).calibrated == StaticForm::kMatmul) code_matmul(graph_, node, options_.dense_per_channel);
+      else
+        code_operands(graph_, node, recorded_name(node.outputs[0]),
+                      calibration_ == nullptr ? nullptr : &calibration_->masks);
       graph_.nodes[i] = std::move(node);
     }
     remove_dead_values(graph_, {});
@@ -183,7 +184,7 @@ class StaticPass {
     joined_.resize(graph_.values.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (!coded_[i] || static_form(node.op) != StaticForm::kSame) continue;
+      if (!coded_[i] || facts_of(node.op).calibrated != StaticForm::kSame) continue;
       const ValueId y = node.outputs[0];
       if (node.op == Op::kConcat) {
         join_concat(groups, node);

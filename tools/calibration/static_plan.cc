@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "tools/base/names.h"
 #include "tools/graph/operands.h"
@@ -11,59 +10,11 @@
 namespace nacre::tools {
 namespace {
 
-struct FormOf {
-  Op op;
-  StaticForm form;
-};
-
-// facts of TensorFlow Lite: operator_property.cc (lite/tools/optimize), restrict_same_input_output_scale and
-// restrict_scale; kernels exist for each in apply_policy.
-constexpr FormOf kForms[] = {
-    {Op::kDense, StaticForm::kMatmul},
-    {Op::kConv2d, StaticForm::kMatmul},
-    {Op::kDepthwiseConv2d, StaticForm::kMatmul},
-    {Op::kAdd, StaticForm::kOwn},
-    {Op::kSub, StaticForm::kOwn},
-    {Op::kMul, StaticForm::kOwn},
-    {Op::kClamp, StaticForm::kOwn},
-    {Op::kLeakyRelu, StaticForm::kOwn},
-    {Op::kHardSwish, StaticForm::kOwn},
-    {Op::kMean, StaticForm::kOwn},
-    {Op::kSoftmax, StaticForm::kFixed},
-    {Op::kSigmoid, StaticForm::kFixed},
-    {Op::kTanh, StaticForm::kFixed},
-    {Op::kAveragePool, StaticForm::kSame},
-    {Op::kMaxPool, StaticForm::kSame},
-    {Op::kResize, StaticForm::kSame},
-    {Op::kReshape, StaticForm::kSame},
-    {Op::kTranspose, StaticForm::kSame},
-    {Op::kConcat, StaticForm::kSame},
-    {Op::kPad, StaticForm::kSame},
-    {Op::kSlice, StaticForm::kSame},
-    {Op::kCopy, StaticForm::kSame},
-};
-
 bool converts(const Node& node) {
   return node.op == Op::kQuantize || node.op == Op::kDequantize || node.op == Op::kRequantize;
 }
 
-bool has_clamp(Op op) {
-  const OpRule* rule = find_rule(op);
-  return std::ranges::any_of(rule->attributes, [](const Attribute& a) { return std::string_view(a.name) == "clamp"; });
-}
-
-bool pads(const Node& node) {
-  for (const char* side : {"pad_top", "pad_left", "pad_bottom", "pad_right"})
-    if (get_integer(node, side) != 0) return true;
-  return false;
-}
-
 }  // namespace
-
-StaticForm static_form(Op op) {
-  const auto* found = std::ranges::find(kForms, op, &FormOf::op);
-  return found == std::end(kForms) ? StaticForm::kReal : found->form;
-}
 
 std::optional<Quantizer> fixed_quantizer(Op op) {
   if (op == Op::kSoftmax || op == Op::kSigmoid) return Quantizer{ElementType::kInt8, {1.0f / 256}, {-128}, 0};
@@ -122,15 +73,15 @@ bool StaticPlan::wanted(const Node& node) const {
 
 // What moves codes and belongs to no layer stays among them.
 bool StaticPlan::follows_codes(const Node& node) const {
-  if (node.layer != kNone || static_form(node.op) != StaticForm::kSame) return false;
+  if (node.layer != kNone || facts_of(node.op).calibrated != StaticForm::kSame) return false;
   return std::ranges::all_of(node.inputs, [&](ValueId id) {
     return id != kNone && writer_[size_t(id)] >= 0 && coded_[size_t(writer_[size_t(id)])];
   });
 }
 
 std::string StaticPlan::refusal(const Node& node) const {
-  const StaticForm form = static_form(node.op);
-  if (form == StaticForm::kReal) return "it has no integer form";
+  const StaticForm form = facts_of(node.op).calibrated;
+  if (form == StaticForm::kReal) return kNoIntegerForm;
   if (masks_.only_masks(node.outputs[0])) return "it makes a mask of softmax, whose numbers no code is for";
   const auto value = [&](ValueId id) -> const Value& { return graph_.values[size_t(id)]; };
   for (const ValueId id : node.inputs)
@@ -139,12 +90,7 @@ std::string StaticPlan::refusal(const Node& node) const {
   for (size_t i = 1; form == StaticForm::kMatmul && i < node.inputs.size(); ++i)
     if (node.inputs[i] != kNone && !value(node.inputs[i]).constant())
       return i == 1 ? "its weights are not constant" : "its bias is not constant";
-  const std::vector<int64_t>& dims = value(node.inputs[0]).dims;
-  if (node.op == Op::kSoftmax && get_integer(node, "axis") != int(dims.size()) - 1) return "its axis is not the last";
-  if (node.op == Op::kSoftmax && dims.back() > 4095) return "it has more than 4095 classes";
-  if (node.op == Op::kAveragePool && get_integer(node, "count_include_pad") != 0 && pads(node))
-    return "its average counts padded positions";
-  return "";
+  return integer_refusal(graph_, node);
 }
 
 // As fuse() does before types are chosen.
@@ -154,7 +100,7 @@ bool StaticPlan::melts(const Node& clamp) const {
   const int writer = writer_[size_t(x)];
   if (writer < 0 || !coded_[size_t(writer)] || readers_[size_t(x)].size() != 1 || output_[size_t(x)]) return false;
   const Node& node = graph_.nodes[size_t(writer)];
-  const StaticForm form = static_form(node.op);
+  const StaticForm form = facts_of(node.op).calibrated;
   return (form == StaticForm::kMatmul || form == StaticForm::kOwn) && has_clamp(node.op) && node.outputs.size() == 1 &&
          !graph_.values[size_t(x)].quantizer;
 }

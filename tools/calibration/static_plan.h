@@ -6,18 +6,10 @@
 #include <vector>
 
 #include "tools/calibration/softmax_masks.h"
-#include "tools/graph/graph.h"
+#include "tools/graph/op_facts.h"
 
 namespace nacre::tools {
 
-enum class StaticForm : uint8_t {
-  kReal,    // no integer arithmetic
-  kMatmul,  // codes of weights and bias; the output has codes of its own
-  kOwn,     // the output has codes of its own
-  kSame,    // the output has the codes of the input
-  kFixed,   // the output has the codes of fixed_quantizer
-};
-StaticForm static_form(Op op);
 std::optional<Quantizer> fixed_quantizer(Op op);
 
 class StaticPlan {

@@ -17,6 +17,7 @@
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/trained_codes.h"
 #include "tools/graph/matmul_operands.h"
+#include "tools/graph/op_facts.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/quantize_multiplier.h"
 
@@ -170,14 +171,10 @@ class IntegerBackward {
       if (needs_[size_t(x)]) errors_[x].push_back(through(node, error));
       return;
     }
-    switch (node.op) {
-      case Op::kAdd: return pass(node, {node.inputs[0], node.inputs[1]}, error);
-      case Op::kReshape:
-      case Op::kMean:
-      case Op::kAveragePool:
-      case Op::kMaxPool: return pass(node, {node.inputs[0]}, error);
-      default: refuse(node);
-    }
+    const OpFacts& facts = facts_of(node.op);
+    if (!facts.passes_error) refuse(node);
+    if (facts.rows == Rows::kBroadcast) pass(node, {node.inputs[0], node.inputs[1]}, error);
+    else pass(node, {node.inputs[0]}, error);
   }
 
   [[noreturn]] void refuse(const Node& node) {

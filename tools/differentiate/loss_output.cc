@@ -8,18 +8,11 @@
 #include "tools/base/format.h"
 #include "tools/base/nearest.h"
 #include "tools/differentiate/loss_step.h"
+#include "tools/graph/op_facts.h"
 #include "tools/graph/row_places.h"
 
 namespace nacre::tools {
 namespace {
-
-bool passes_axes_on(Op op) {
-  constexpr Op kOps[] = {Op::kCopy,      Op::kCast,    Op::kDequantize, Op::kQuantize,  Op::kClamp,  Op::kUnary,
-                         Op::kLeakyRelu, Op::kSigmoid, Op::kTanh,       Op::kHardSwish, Op::kGelu,   Op::kSilu,
-                         Op::kDropout,   Op::kAdd,     Op::kSub,        Op::kMul,       Op::kBinary, Op::kSelect,
-                         Op::kPad,       Op::kSlice,   Op::kConcat,     Op::kResize};
-  return std::ranges::find(kOps, op) != std::end(kOps);
-}
 
 // Whether the classes of `y` are told by a softmax, or by a transpose, to lie on axis 1.
 bool has_classes_on_axis_1(const Graph& graph, ValueId y) {
@@ -35,7 +28,7 @@ bool has_classes_on_axis_1(const Graph& graph, ValueId y) {
     if (softmax && get_integer(*node, "axis") == int(rank) - 1) return false;
     if (softmax && get_integer(*node, "axis") == 1) return true;
     if (node->op == Op::kTranspose && get_integer(*node, "perm", 1) == int(rank) - 1) return true;
-    if (!passes_axes_on(node->op)) continue;
+    if (!facts_of(node->op).keeps_axes) continue;
     for (const ValueId x : node->inputs)
       if (x != kNone && dims(x).size() == rank && !graph.values[size_t(x)].constant() && !seen[size_t(x)]) {
         seen[size_t(x)] = true;

@@ -21,8 +21,7 @@ bool is_parameter_value(const Node& node, const Value& v, bool as_it_is) {
   const bool real = v.constant() ? (is_float_type(v.stored) || v.quantizer) && !v.fixed : v.trainable;
   const bool counts = v.elements() > 1 || v.keeps_steps || v.variable;
   if (!as_it_is) return real && counts;
-  return real && (counts || node.op == Op::kDense || node.op == Op::kConv2d || node.op == Op::kDepthwiseConv2d ||
-                  node.op == Op::kBatchNorm || node.op == Op::kLayerNorm);
+  return real && (counts || is_matmul(node.op) || node.op == Op::kBatchNorm || node.op == Op::kLayerNorm);
 }
 
 }  // namespace

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string_view>
 
 #include "engine/ops/parameters.h"
 #include "tools/base/error.h"
 #include "tools/differentiate/loss_step.h"
 #include "tools/differentiate/update_program.h"
 #include "tools/graph/matmul_operands.h"
+#include "tools/graph/op_facts.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/passes.h"
 
@@ -20,10 +20,7 @@ void split_clamp(Graph& graph, std::vector<Node>& nodes, Node node) {
   const bool residual = is_matmul(node.op) && node.inputs.size() > kScale && node.inputs[kScale] != kNone;
   if (residual || (is_matmul(node.op) && get_integer(node, "clamp") > int{Clamp::kBounds}))
     throw Error(kFailed, place_of(graph, node), "is fused with what followed it", "differentiate before fuse");
-  const OpRule& rule = rule_of(graph, node);
-  const bool has = node.op != Op::kClamp && std::ranges::any_of(rule.attributes, [](const Attribute& a) {
-                     return std::string_view(a.name) == "clamp";
-                   });
+  const bool has = node.op != Op::kClamp && has_clamp(node.op);
   if (!has || get_integer(node, "clamp") == 0) return nodes.push_back(std::move(node));
   Node clamp = make_step(Op::kClamp, node, node.name + "/clamp", {}, node.outputs);
   set_integer(clamp, "clamp", 1);

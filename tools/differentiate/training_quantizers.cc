@@ -67,7 +67,7 @@ class AddQuantizers {
   bool is_static(const Node& node) const {
     const Policy* policy = policy_of(graph_, node);
     return policy != nullptr && policy->quantization == Quantization::kInt8Static &&
-           static_form(node.op) != StaticForm::kReal;
+           facts_of(node.op).calibrated != StaticForm::kReal;
   }
 
   ValueId add(const std::string& name, ElementType type, std::vector<int64_t> dims, Region region) {

@@ -6,18 +6,11 @@
 
 #include "tools/evaluate/gpu_advice.h"
 #include "tools/evaluate/training_memory.h"
+#include "tools/graph/op_facts.h"
 #include "tools/model/program_cost.h"
 
 namespace nacre::tools {
 namespace {
-
-// Steps that make the operands of a product of what its layer gets: product_us has them.
-bool makes_operands(Op op) {
-  constexpr Op kMakers[] = {Op::kQuantize,   Op::kDequantize,         Op::kRequantize,
-                            Op::kCast,       Op::kDynamicQuantize,    Op::kFakeQuantize,
-                            Op::kFakeFloat8, Op::kFakeFloat8Gradient, Op::kPack};
-  return std::ranges::find(kMakers, op) != std::end(kMakers);
-}
 
 class Estimator {
  public:
@@ -77,7 +70,7 @@ class Estimator {
 
   void add_other(const StepRecord& step) {
     estimate_.operations += step_work(model_, step).operations;
-    if (makes_operands(step.op)) return;
+    if (facts_of(step.op).prepares_operands) return;
     ++estimate_.other_steps;
     estimate_.other_us += step_us(model_, step, *estimate_.gpu);
   }

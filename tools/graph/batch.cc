@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tools/graph/op_facts.h"
+
 namespace nacre::tools {
 namespace {
 
@@ -21,7 +23,7 @@ bool fits_rows(const Graph& graph, ValueId id, size_t rank) {
 // Elementwise with numpy broadcasting: every operand either has the rows on axis 0 or is the same for all of them.
 bool broadcasts(const Graph& graph, const Node& node) {
   size_t rank = 0;
-  const size_t operands = std::min<size_t>(node.inputs.size(), node.op == Op::kSelect ? 3 : 2);
+  const size_t operands = std::min(node.inputs.size(), size_t(broadcast_operands(node.op)));
   for (size_t i = 0; i < operands; ++i) rank = std::max(rank, value(graph, node.inputs[i]).dims.size());
   return std::all_of(node.inputs.begin(), node.inputs.begin() + ptrdiff_t(operands),
                      [&](ValueId x) { return fits_rows(graph, x, rank); });
@@ -74,40 +76,35 @@ bool only_first_batched(const Graph& graph, const Node& node) {
 
 bool keeps_batch(const Graph& graph, const Node& node, std::string& why) {
   const Value& x = value(graph, node.inputs[0]);
-  switch (node.op) {
-    case Op::kAdd:
-    case Op::kSub:
-    case Op::kMul:
-    case Op::kBinary:
-    case Op::kCompare:
-    case Op::kSelect: why = "broadcasts the batch against another axis"; return broadcasts(graph, node);
-    case Op::kConcat: why = "joins the batch with what has none"; return concatenates_rows(graph, node);
-    case Op::kDense: why = "has weights that depend on the batch, or the batch as features"; break;
-    case Op::kBatchedMatmul: why = "multiplies along the batch"; return multiplies_batch(graph, node);
-    case Op::kLstm:
-    case Op::kGru:
+  switch (facts_of(node.op).rows) {
+    case Rows::kBroadcast: why = "broadcasts the batch against another axis"; return broadcasts(graph, node);
+    case Rows::kJoined: why = "joins the batch with what has none"; return concatenates_rows(graph, node);
+    case Rows::kFeatures: why = "has weights that depend on the batch, or the batch as features"; break;
+    case Rows::kMatrices: why = "multiplies along the batch"; return multiplies_batch(graph, node);
+    case Rows::kRecurrent:
       why = "has weights that depend on the batch, or an initial state that does not";
       return recurs_by_row(graph, node);
-    case Op::kStreamLstm:
-    case Op::kSvdf:
-    case Op::kStore:
+    case Rows::kStates:
       why = "keeps a state without the batch, or the batch without a state";
       return streams_by_row(graph, node);
-    case Op::kEmbedding: why = "has a table that depends on the batch"; return !is_batched(graph, node.inputs[0]);
-    case Op::kLayerNorm: why = "normalizes over the batch"; break;
-    case Op::kSoftmax:
-    case Op::kLogSoftmax: why = "normalizes over the batch"; return get_integer(node, "axis") != 0;
-    case Op::kMean: why = "takes the mean over the batch"; return (get_integer(node, "axes") & 1) == 0;
-    case Op::kReduce: why = "reduces the batch"; return (get_integer(node, "axes") & 1) == 0;
-    case Op::kArgMax: why = "searches the batch"; return get_integer(node, "axis") != 0;
-    case Op::kNonMaxSuppression: why = "selects boxes of the whole batch"; return false;
-    case Op::kReshape:
+    case Rows::kTable: why = "has a table that depends on the batch"; return !is_batched(graph, node.inputs[0]);
+    case Rows::kNormalized: why = "normalizes over the batch"; break;
+    case Rows::kAlongAxis: why = "normalizes over the batch"; return get_integer(node, "axis") != 0;
+    case Rows::kReduced:
+      why = node.op == Op::kMean ? "takes the mean over the batch" : "reduces the batch";
+      return (get_integer(node, "axes") & 1) == 0;
+    case Rows::kSearched: why = "searches the batch"; return get_integer(node, "axis") != 0;
+    case Rows::kMixed: why = "selects boxes of the whole batch"; return false;
+    case Rows::kReshaped:
       why = "reshapes the batch";
       return value(graph, node.outputs[0]).dims.size() > 0 && value(graph, node.outputs[0]).dims[0] == x.dims[0];
-    case Op::kTranspose: why = "moves the batch to another axis"; return get_integer(node, "perm") == 0;
-    case Op::kPad: why = "pads the batch"; return get_integer(node, "before") == 0 && get_integer(node, "after") == 0;
-    case Op::kSlice: why = "takes a part of the batch"; return keeps_slice(graph, node);
-    default: why = "has operands that depend on the batch"; return only_first_batched(graph, node);
+    case Rows::kPermuted: why = "moves the batch to another axis"; return get_integer(node, "perm") == 0;
+    case Rows::kPadded:
+      why = "pads the batch";
+      return get_integer(node, "before") == 0 && get_integer(node, "after") == 0;
+    case Rows::kSliced: why = "takes a part of the batch"; return keeps_slice(graph, node);
+    case Rows::kSamples:
+    case Rows::kElements: why = "has operands that depend on the batch"; return only_first_batched(graph, node);
   }
   return only_first_batched(graph, node) && x.dims.size() > 1;
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tools/base/json.h"
+#include "tools/graph/op_facts.h"
 
 namespace nacre::tools {
 namespace {
@@ -13,20 +14,6 @@ using Sizes = std::vector<int64_t>;
 
 int64_t product(const Sizes& dims, size_t first, size_t end) {
   return std::accumulate(dims.begin() + ptrdiff_t(first), dims.begin() + ptrdiff_t(end), int64_t{1}, std::multiplies());
-}
-
-// Ops that give each element of x at its place.
-bool is_elementwise(Op op) {
-  constexpr Op kOps[] = {Op::kReshape,    Op::kCopy,         Op::kCast,       Op::kClamp,      Op::kLeakyRelu,
-                         Op::kSigmoid,    Op::kTanh,         Op::kHardSwish,  Op::kLookup,     Op::kGelu,
-                         Op::kSilu,       Op::kDropout,      Op::kUnary,      Op::kQuantize,   Op::kDequantize,
-                         Op::kRequantize, Op::kFakeQuantize, Op::kFakeFloat8, Op::kRoundCodes, Op::kBatchNorm};
-  return std::ranges::find(kOps, op) != std::end(kOps);
-}
-
-bool broadcasts(Op op) {
-  return op == Op::kAdd || op == Op::kSub || op == Op::kMul || op == Op::kBinary || op == Op::kCompare ||
-         op == Op::kSelect;
 }
 
 // Follows the rows through the nodes, in their order.
@@ -78,22 +65,22 @@ class Follower {
 
   bool step(const Node& node) {
     const ValueId y = node.outputs[0];
-    if (broadcasts(node.op)) return broadcast(node, y);
-    switch (node.op) {
-      case Op::kBatchedMatmul: return multiply(node, y);
-      case Op::kConcat: return concatenate(node, y);
-      case Op::kLstm:
-      case Op::kGru: return recur(node);
-      case Op::kEmbedding:
+    const Rows rows = facts_of(node.op).rows;
+    switch (rows) {
+      case Rows::kBroadcast: return broadcast(node, y);
+      case Rows::kMatrices: return multiply(node, y);
+      case Rows::kJoined: return concatenate(node, y);
+      case Rows::kRecurrent: return recur(node);
+      case Rows::kTable:
         if (placed(node.inputs[0]) || !placed(node.inputs[1])) return fail("has a table that depends on the batch");
         return stays(node.inputs[1], y);
       default: break;
     }
     if (!first_alone(node)) return fail("has operands that depend on the batch");
-    if (is_elementwise(node.op)) return stays(node.inputs[0], y);
-    if (node.op == Op::kDense || node.op == Op::kLayerNorm) return on_rows(node, y);
+    if (rows == Rows::kElements || rows == Rows::kReshaped) return stays(node.inputs[0], y);
+    if (rows == Rows::kFeatures || rows == Rows::kNormalized) return on_rows(node, y);
     const std::optional<RowAxis> at = axis_of(node.inputs[0]);
-    return at ? on_axis(node, y, *at) : fail("splits the batch over several axes");
+    return at ? on_axis(node, rows, y, *at) : fail("splits the batch over several axes");
   }
 
   bool stays(ValueId x, ValueId y) {
@@ -109,34 +96,32 @@ class Follower {
     return stays(x, y);
   }
 
-  bool on_axis(const Node& node, ValueId y, const RowAxis& at) {
+  bool on_axis(const Node& node, Rows rows, ValueId y, const RowAxis& at) {
     const size_t axis = size_t(at.axis);
     const auto mask = [&](const char* name) { return (get_integer(node, name) >> axis & 1) != 0; };
     const int a = at.axis;
-    switch (node.op) {
-      case Op::kSoftmax:
-      case Op::kLogSoftmax: return get_integer(node, "axis") == a ? fail("normalizes over the batch") : give(y, at);
-      case Op::kMean:
-      case Op::kReduce:
+    switch (rows) {
+      case Rows::kAlongAxis: return get_integer(node, "axis") == a ? fail("normalizes over the batch") : give(y, at);
+      case Rows::kReduced:
         return mask("axes") ? fail("reduces the batch")
                             : reduce(node.inputs[0], y, uint32_t(get_integer(node, "axes")));
-      case Op::kArgMax:
+      case Rows::kSearched:
         if (get_integer(node, "axis") == a) return fail("searches the batch");
         return reduce(node.inputs[0], y, 1u << get_integer(node, "axis"));
-      case Op::kSlice: {
+      case Rows::kSliced: {
         const bool whole = get_integer(node, "begin", a) == 0 && get_integer(node, "step", a) == 1 &&
                            get_integer(node, "size", a) == dims(node.inputs[0])[axis];
         return whole ? give(y, at) : fail("takes a part of the batch");
       }
-      case Op::kPad: {
+      case Rows::kPadded: {
         const bool padded = get_integer(node, "before", a) != 0 || get_integer(node, "after", a) != 0;
         return padded ? fail("pads the batch") : give(y, at);
       }
-      case Op::kTranspose:
+      case Rows::kPermuted:
         for (size_t i = 0; i < dims(y).size(); ++i)
           if (get_integer(node, "perm", int(i)) == a) return give(y, {int(i), at.before, at.after});
         return fail("loses the batch");
-      default: return samples(node, at);
+      default: return samples(node, rows, at);
     }
   }
 
@@ -150,11 +135,10 @@ class Follower {
   }
 
   // Convolutions, pools and the like compute each sample of axis 0 alone.
-  bool samples(const Node& node, const RowAxis& at) {
+  bool samples(const Node& node, Rows rows, const RowAxis& at) {
     std::string why;
     if (at.axis != 0) return fail("works along the batch: it takes samples on its first axis");
-    if (node.op == Op::kNonMaxSuppression || node.op == Op::kStreamLstm || node.op == Op::kSvdf ||
-        node.op == Op::kStore)
+    if (rows == Rows::kMixed || rows == Rows::kStates)
       return fail("keeps a state, or selects boxes of the whole batch");
     for (const ValueId y : node.outputs)
       if (y != kNone && !give(y, at)) return false;
@@ -162,7 +146,7 @@ class Follower {
   }
 
   bool broadcast(const Node& node, ValueId y) {
-    const size_t operands = std::min<size_t>(node.inputs.size(), node.op == Op::kSelect ? 3 : 2);
+    const size_t operands = std::min(node.inputs.size(), size_t(broadcast_operands(node.op)));
     std::optional<RowAxis> all;
     for (size_t i = 0; i < operands; ++i) {
       const ValueId x = node.inputs[i];

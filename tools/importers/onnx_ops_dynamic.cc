@@ -153,7 +153,7 @@ std::string write_correction(Import& import, Body& body, const Source& source, c
 void set_policy(Import& import, size_t first_node) {
   std::vector<Node>& nodes = import.graph().nodes;
   for (size_t i = first_node; i < nodes.size(); ++i) {
-    if (nodes[i].op != Op::kDense && nodes[i].op != Op::kConv2d && nodes[i].op != Op::kDepthwiseConv2d) continue;
+    if (!is_matmul(nodes[i].op)) continue;
     Policy& policy = import.graph().layers[size_t(nodes[i].layer)].policy;
     policy.quantization = Quantization::kInt8Dynamic;
     policy.activation_zero = 1;

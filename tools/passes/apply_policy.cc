@@ -126,7 +126,7 @@ void PolicyPass::resolve(const Node& node) {
   };
   if (!all(is_alike) || !holds_codes(type))
     return by_way_of_real(node, "codes of several types meet, or of 16 bits with a zero point");
-  std::string why = "it has no integer form";
+  std::string why = kNoIntegerForm;
   if (is_matmul(node.op)) {
     if (write_integer_matmul(*this, node, why)) return;
     return by_way_of_real(node, why);
@@ -136,7 +136,7 @@ void PolicyPass::resolve(const Node& node) {
   if (write == nullptr) return by_way_of_real(node, why);
   // Of an op that gives out the codes it takes, another quantizer for y needs a step of its own.
   const ValueId x = node.inputs[0], y = node.outputs[0];
-  if (form->output == IntegerForm::kOwn || codes(x) == codes(y)) {
+  if (facts_of(node.op).forms == IntegerOutput::kOwn || codes(x) == codes(y)) {
     if (!write(*this, node, why)) by_way_of_real(node, why);
     return;
   }

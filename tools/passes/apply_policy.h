@@ -20,6 +20,7 @@
 
 #include "engine/kernels/kernel.h"
 #include "tools/graph/graph.h"
+#include "tools/graph/op_facts.h"
 #include "tools/passes/passes.h"
 #include "tools/policies/policy_fields.h"
 
@@ -154,7 +155,7 @@ class PolicyPass {
   std::map<ValueId, ValueId> widened_;  // what casts of the source that lose nothing give: what they read
   // rounded to a variable's and a compute type
   std::map<std::tuple<ValueId, ElementType, ElementType>, ValueId> constants_;
-  std::set<ValueId> wide_;  // written and read by wide nodes alone: no layer's output type rounds them
+  std::set<ValueId> wide_;       // written and read by wide nodes alone: no layer's output type rounds them
   std::map<int, int> recorded_;  // layer -> numeric class of the recorded step
   std::vector<std::string> problems_;
   std::map<ValueId, Quantizer> integer_products_;  // what integer loops over time take
@@ -164,11 +165,10 @@ class PolicyPass {
 // nothing if the node's attributes or quantizers have no exact form; `why` then says so.
 struct IntegerForm {
   Op op;
-  enum Output : uint8_t { kOwn, kOfInput } output;  // kOfInput: the codes of y must be those of x
   bool (*write)(PolicyPass& pass, Node node, std::string& why);
   bool (*write_int16)(PolicyPass& pass, Node node, std::string& why) = write;  // null: int8 alone
 };
-const IntegerForm* find_integer_form(Op op);
+const IntegerForm* find_integer_form(Op op);  // where OpFacts::forms says that there is one
 
 bool converts(Op op);  // only from codes to reals, or back
 

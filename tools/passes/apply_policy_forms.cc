@@ -103,7 +103,7 @@ bool write_function(PolicyPass& pass, Node node, std::string& why) {
   const auto function = table_function(node);
   const bool root = node.op == Op::kUnary && get_integer(node, "function") == Unary::kSqrt;
   if ((function == nullptr && !root) || pass.graph().quantize_rounding != Rounding::kHalfAway) {
-    why = "it has no integer form";
+    why = kNoIntegerForm;
     return false;
   }
   const ValueId x = node.inputs[0], y = node.outputs[0];
@@ -119,7 +119,7 @@ bool write_function(PolicyPass& pass, Node node, std::string& why) {
 bool write_points(PolicyPass& pass, Node node, std::string& why) {
   const auto function = table_function(node);
   if (function == nullptr || pass.graph().quantize_rounding != Rounding::kHalfAway) {
-    why = "it has no integer form";
+    why = kNoIntegerForm;
     return false;
   }
   const ValueId x = node.inputs[0], y = node.outputs[0];
@@ -134,7 +134,7 @@ bool write_batched_matmul(PolicyPass& pass, Node node, std::string& why) {
   const ValueId x = node.inputs[0], w = node.inputs[1];
   const auto one_scale = [&](ValueId id) { return pass.coded(id) && pass.value(id).quantizer->scale.size() == 1; };
   if (pass.graph().quantize_rounding != Rounding::kHalfAway || !one_scale(x) || !one_scale(w)) {
-    why = "it has no integer form";
+    why = kNoIntegerForm;
     return false;
   }
   const Codes a = pass.codes(x), b = pass.codes(w), y = pass.codes(node.outputs[0]);
@@ -142,8 +142,7 @@ bool write_batched_matmul(PolicyPass& pass, Node node, std::string& why) {
     why = "an operand is a constant with codes of another type";
     return false;
   }
-  node.inputs = {pass.as_codes(x), pass.as_codes(w),
-                 pass.requant(node, {double(a.scale * b.scale) / double(y.scale)})};
+  node.inputs = {pass.as_codes(x), pass.as_codes(w), pass.requant(node, {double(a.scale * b.scale) / double(y.scale)})};
   set_integer(node, "a_zero", a.zero);
   set_integer(node, "b_zero", b.zero);
   set_integer(node, "y_zero", y.zero);
@@ -158,11 +157,10 @@ bool write_squared_difference(PolicyPass& pass, Node node, std::string& why) {
   const ValueId x = node.inputs[0], w = node.inputs[1], y = node.outputs[0];
   const bool squares = get_integer(node, "function") == Binary::kSquaredDifference && pass.coded(x) && pass.coded(w);
   if (pass.graph().quantize_rounding != Rounding::kHalfAway || !squares) {
-    why = "it has no integer form";
+    why = kNoIntegerForm;
     return false;
   }
-  const float a = pass.codes(pass.as_codes(x)).scale, b = pass.codes(pass.as_codes(w)).scale,
-              s = pass.codes(y).scale;
+  const float a = pass.codes(pass.as_codes(x)).scale, b = pass.codes(pass.as_codes(w)).scale, s = pass.codes(y).scale;
   const double twice = 2 * double(std::max(a, b)), unit = std::ldexp(twice, -kShift);
   const auto wide = [](float scale) { return Quantizer{ElementType::kInt16, {scale}, {0}, 0}; };
   const auto made = [&](const char* name, float scale) {
@@ -208,13 +206,11 @@ bool is_coded_as_softmax(Codes y) {
   return y == Codes{1.0f / 256, -128};
 }
 
-std::string refusal_of_softmax(const PolicyPass& pass, const Node& node, double multiplier) {
-  const std::vector<int64_t>& dims = pass.value(node.inputs[0]).dims;
+std::string refusal_of_softmax(PolicyPass& pass, const Node& node, double multiplier) {
   if (!is_coded_as_softmax(pass.codes(node.outputs[0])))
     return "its output is not coded as TFLite's softmax codes it (scale 1/256, zero -128)";
-  if (get_integer(node, "axis") != int(dims.size()) - 1) return "its axis is not the last";
-  if (dims.back() > 4095) return "it has more than 4095 classes";
-  return multiplier > 1 ? "" : "its scale is too small for fixed point";
+  const std::string why = integer_refusal(pass.graph(), node);
+  return !why.empty() || multiplier > 1 ? why : "its scale is too small for fixed point";
 }
 
 bool write_softmax(PolicyPass& pass, Node node, std::string& why) {
@@ -286,12 +282,8 @@ bool write_same(PolicyPass& pass, Node node, std::string&) {
 }
 
 bool write_pool(PolicyPass& pass, Node node, std::string& why) {
-  const auto padded = [&](const char* side) { return get_integer(node, side) != 0; };
-  const bool pads = padded("pad_top") || padded("pad_left") || padded("pad_bottom") || padded("pad_right");
-  if (pads && get_integer(node, "count_include_pad") != 0) {
-    why = "its average counts padded positions";
-    return false;
-  }
+  why = integer_refusal(pass.graph(), node);
+  if (!why.empty()) return false;
   if (node.op == Op::kAveragePool && pass.of_uint8(node.inputs[0])) {
     write_uint8_average(pass, std::move(node));
     return true;
@@ -359,28 +351,28 @@ bool write_concat(PolicyPass& pass, Node node, std::string& why) {
 }
 
 constexpr IntegerForm kForms[] = {
-    {Op::kAveragePool, IntegerForm::kOfInput, &write_pool},
-    {Op::kMaxPool, IntegerForm::kOfInput, &write_pool},
-    {Op::kResize, IntegerForm::kOfInput, &write_resize},
-    {Op::kAdd, IntegerForm::kOwn, &write_binary<&add_multipliers>},
-    {Op::kSub, IntegerForm::kOwn, &write_binary<&sub_multipliers>, &write_binary<&add_multipliers>},
-    {Op::kMul, IntegerForm::kOwn, &write_binary<&mul_multipliers, &float_mul_multipliers>},
-    {Op::kClamp, IntegerForm::kOwn, &write_clamp},
-    {Op::kLeakyRelu, IntegerForm::kOwn, &write_lookup<&leaky_relu>, &write_leaky_relu},
-    {Op::kSigmoid, IntegerForm::kOwn, &write_lookup<&sigmoid, &float_sigmoid>, &write_curve},
-    {Op::kTanh, IntegerForm::kOwn, &write_lookup<&tanh, &float_tanh>, &write_curve},
-    {Op::kHardSwish, IntegerForm::kOwn, &write_lookup<&hard_swish>, nullptr},
-    {Op::kUnary, IntegerForm::kOwn, &write_function, &write_points},
-    {Op::kGelu, IntegerForm::kOwn, &write_function, &write_points},
-    {Op::kBatchedMatmul, IntegerForm::kOwn, &write_batched_matmul},
-    {Op::kBinary, IntegerForm::kOwn, &write_squared_difference, nullptr},
-    {Op::kSoftmax, IntegerForm::kOwn, &write_softmax, &write_softmax_int16},
-    {Op::kMean, IntegerForm::kOwn, &write_mean},
-    {Op::kReshape, IntegerForm::kOfInput, &write_same},
-    {Op::kTranspose, IntegerForm::kOfInput, &write_same},
-    {Op::kConcat, IntegerForm::kOwn, &write_concat},
-    {Op::kPad, IntegerForm::kOwn, &write_pad},
-    {Op::kSlice, IntegerForm::kOfInput, &write_same},
+    {Op::kAveragePool, &write_pool},
+    {Op::kMaxPool, &write_pool},
+    {Op::kResize, &write_resize},
+    {Op::kAdd, &write_binary<&add_multipliers>},
+    {Op::kSub, &write_binary<&sub_multipliers>, &write_binary<&add_multipliers>},
+    {Op::kMul, &write_binary<&mul_multipliers, &float_mul_multipliers>},
+    {Op::kClamp, &write_clamp},
+    {Op::kLeakyRelu, &write_lookup<&leaky_relu>, &write_leaky_relu},
+    {Op::kSigmoid, &write_lookup<&sigmoid, &float_sigmoid>, &write_curve},
+    {Op::kTanh, &write_lookup<&tanh, &float_tanh>, &write_curve},
+    {Op::kHardSwish, &write_lookup<&hard_swish>, nullptr},
+    {Op::kUnary, &write_function, &write_points},
+    {Op::kGelu, &write_function, &write_points},
+    {Op::kBatchedMatmul, &write_batched_matmul},
+    {Op::kBinary, &write_squared_difference, nullptr},
+    {Op::kSoftmax, &write_softmax, &write_softmax_int16},
+    {Op::kMean, &write_mean},
+    {Op::kReshape, &write_same},
+    {Op::kTranspose, &write_same},
+    {Op::kConcat, &write_concat},
+    {Op::kPad, &write_pad},
+    {Op::kSlice, &write_same},
 };
 
 }  // namespace

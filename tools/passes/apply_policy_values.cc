@@ -42,11 +42,9 @@ bool contains(const std::vector<Binding>& bindings, ValueId id) {
 // The largest real of y's codes, where these hold no negative number and the node that writes y has no clamp of its
 // own.
 std::optional<float> saturates_at(const Graph& graph, const Node& node) {
-  constexpr Op kSigned[] = {Op::kDense, Op::kConv2d, Op::kDepthwiseConv2d, Op::kAdd,
-                            Op::kSub,   Op::kMul,    Op::kBatchNorm};
-  if (std::ranges::count(kSigned, node.op) == 0) return std::nullopt;
+  if (!facts_of(node.op).any_sign) return std::nullopt;
   const std::optional<Quantizer>& q = graph.values[size_t(node.outputs[0])].quantizer;
-  const bool clamped = node.op != Op::kBatchNorm && get_integer(node, "clamp") != 0;
+  const bool clamped = has_clamp(node.op) && get_integer(node, "clamp") != 0;
   if (clamped || !q || q->scale.size() != 1) return std::nullopt;
   const int64_t zero = q->zero.empty() ? 0 : q->zero[0];
   const bool at_lowest = q->codes == ElementType::kInt8 ? zero == -128 : q->codes == ElementType::kUint8 && zero == 0;
@@ -197,7 +195,7 @@ void PolicyPass::let_quantizers_travel() {
   for (const Node& node : graph_.nodes) {
     const OpRule* rule = find_rule(node.op);
     if (rule == nullptr || rule->numerics != Numerics::kMove || node.op == Op::kCopy ||
-        find_integer_form(node.op) == nullptr)
+        facts_of(node.op).forms == IntegerOutput::kMissing)
       continue;
     Value& y = value(node.outputs[0]);
     if (y.quantizer || y.type != ElementType::kFloat32 || contains(graph_.outputs, node.outputs[0])) continue;

@@ -22,6 +22,7 @@
 #include "engine/ops/conv.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/pool.h"
+#include "tools/graph/op_facts.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {
@@ -117,7 +118,7 @@ class PadFeatures {
   // Products of constants that may grow.
   std::optional<Form> form_of(const Node& node) {
     const bool dense = node.op == Op::kDense, depthwise = node.op == Op::kDepthwiseConv2d;
-    if ((!dense && !depthwise && node.op != Op::kConv2d) || node.guard != kNone) return std::nullopt;
+    if (!is_matmul(node.op) || node.guard != kNone) return std::nullopt;
     const Value &x = value(node.inputs[kX]), &w = value(node.inputs[kW]), &y = value(node.outputs[0]);
     if (w.type != x.type || !grows(node.inputs[kW]) || y.type == ElementType::kInt16) return std::nullopt;
     for (const size_t i : {size_t(kBias), size_t(kScale)})
@@ -162,10 +163,11 @@ class PadFeatures {
 
   bool take_along(Node& node) {
     const Padding* const found = node.inputs.empty() ? nullptr : padding_of(node.inputs[kX]);
-    if (node.op == Op::kAdd || node.op == Op::kSub || node.op == Op::kMul) return join(node);
+    const Zeros zeros = facts_of(node.op).zeros;
+    if (zeros == Zeros::kTogether) return join(node);
     if (found == nullptr || node.guard != kNone) return false;
     const Padding p = *found;
-    if (node.op == Op::kReshape) return flatten(node, p);
+    if (zeros == Zeros::kFlattened) return flatten(node, p);
     if (!leaves_zeros(node)) return false;
     // A scale, a requantizing pair, a table: nothing by channel.
     const int64_t most = node.op == Op::kLookup ? 256 : node.op == Op::kQuantize || node.op == Op::kDequantize ? 1 : 2;
@@ -178,21 +180,13 @@ class PadFeatures {
 
   bool leaves_zeros(const Node& node) {
     const Value &x = value(node.inputs[kX]), &y = value(node.outputs[0]);
-    switch (node.op) {
-      case Op::kClamp: return keeps_zero(node, 0, y.type);
-      case Op::kLookup:
-      case Op::kLeakyRelu:
-      case Op::kTanh:
-      case Op::kHardSwish:
-      case Op::kGelu:
-      case Op::kSilu:
-      case Op::kCast:
-      case Op::kQuantize: return true;
-      case Op::kAveragePool:
-      case Op::kMaxPool: return keeps_zero(node, Pool::kClamp, y.type);
-      case Op::kDynamicQuantize: return size_t(get_integer(node, "axis")) < x.dims.size();
-      case Op::kDequantize: return x.type == ElementType::kFloat8E4M3;
-      case Op::kMean: return (get_integer(node, "axes") >> (x.dims.size() - 1) & 1) == 0;
+    switch (facts_of(node.op).zeros) {
+      case Zeros::kClamped: return keeps_zero(node, 0, y.type);
+      case Zeros::kKept: return true;
+      case Zeros::kPooled: return keeps_zero(node, Pool::kClamp, y.type);
+      case Zeros::kRanged: return size_t(get_integer(node, "axis")) < x.dims.size();
+      case Zeros::kDecoded: return x.type == ElementType::kFloat8E4M3;
+      case Zeros::kReduced: return (get_integer(node, "axes") >> (x.dims.size() - 1) & 1) == 0;
       default: return false;
     }
   }

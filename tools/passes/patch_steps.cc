@@ -5,6 +5,7 @@
 #include "engine/ops/conv.h"
 #include "engine/ops/move.h"
 #include "engine/ops/pool.h"
+#include "tools/graph/op_facts.h"
 
 namespace nacre::tools {
 namespace {
@@ -78,8 +79,8 @@ std::optional<PatchStep> padding(const Graph& graph, const Node& node) {
 std::optional<PatchStep> pixels(const Graph& graph, const Node& node) {
   const Value& y = graph.values[size_t(node.outputs[0])];
   // The operands behind are tables, scales, a norm's numbers by channel.
-  const bool sums = node.op == Op::kAdd || node.op == Op::kSub || node.op == Op::kMul || node.op == Op::kBinary;
-  const size_t images = node.op == Op::kConcat ? node.inputs.size() : sums ? 2 : 1;
+  const Axes axes = facts_of(node.op).axes;
+  const size_t images = axes == Axes::kOfAll ? node.inputs.size() : axes == Axes::kOfTwo ? 2 : 1;
   PatchStep step;
   for (int axis : {0, 1}) step.reach[size_t(axis)].in = int(y.dims[size_t(axis) + 1]);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -105,28 +106,11 @@ bool is_slice_of_channels(const Graph& graph, const Node& node) {
 // Whether an op computes every pixel of its output from the same pixel of its inputs.
 bool keeps_pixels(const Graph& graph, const Node& node) {
   constexpr int kChannels = int(kRank) - 1;
-  switch (node.op) {
-    case Op::kAdd:
-    case Op::kSub:
-    case Op::kMul:
-    case Op::kBinary:
-    case Op::kClamp:
-    case Op::kLeakyRelu:
-    case Op::kSigmoid:
-    case Op::kTanh:
-    case Op::kHardSwish:
-    case Op::kLookup:
-    case Op::kGelu:
-    case Op::kSilu:
-    case Op::kUnary:
-    case Op::kBatchNorm:
-    case Op::kCopy:
-    case Op::kRequantize:
-    case Op::kCast: return true;
-    case Op::kConcat: return get_integer(node, "axis") == kChannels;
-    case Op::kSlice: return is_slice_of_channels(graph, node);
-    case Op::kQuantize:
-    case Op::kDequantize:
+  switch (facts_of(node.op).pixels) {
+    case Pixels::kEach: return true;
+    case Pixels::kJoined: return get_integer(node, "axis") == kChannels;
+    case Pixels::kSliced: return is_slice_of_channels(graph, node);
+    case Pixels::kScaled:
       return graph.values[size_t(node.inputs[1])].elements() == 1 || get_integer(node, "axis") == kChannels;
     default: return false;
   }
@@ -154,12 +138,10 @@ std::optional<PatchStep> patch_step(const Graph& graph, const Node& node) {
   const bool pixelwise = keeps_pixels(graph, node);
   if (!is_image(y) || (!pixelwise && !is_image(graph.values[size_t(node.inputs[0])]))) return std::nullopt;
   if (pixelwise) return pixels(graph, node);
-  switch (node.op) {
-    case Op::kConv2d:
-    case Op::kDepthwiseConv2d: return convolution(graph, node);
-    case Op::kAveragePool:
-    case Op::kMaxPool: return pool(graph, node);
-    case Op::kPad: return padding(graph, node);
+  switch (facts_of(node.op).pixels) {
+    case Pixels::kConvolution: return convolution(graph, node);
+    case Pixels::kPool: return pool(graph, node);
+    case Pixels::kPadded: return padding(graph, node);
     default: return std::nullopt;
   }
 }

@@ -2,46 +2,20 @@
 // attributes when all of them are permuted.
 #pragma once
 
+#include "tools/graph/op_facts.h"
 #include "tools/passes/simplify.h"
 
 namespace nacre::tools {
 
-enum class Kind { kOther, kUnary, kBinary, kAll };  // which inputs have the region's axes
-
-inline Kind kind_of(Op op) {
-  switch (op) {
-    case Op::kClamp:
-    case Op::kLeakyRelu:
-    case Op::kSigmoid:
-    case Op::kTanh:
-    case Op::kHardSwish:
-    case Op::kLookup:
-    case Op::kGelu:
-    case Op::kSilu:
-    case Op::kUnary:
-    case Op::kSoftmax:
-    case Op::kMean:
-    case Op::kReduce:
-    case Op::kLogSoftmax:
-    case Op::kPad:
-    case Op::kSlice:
-    case Op::kCopy:
-    case Op::kQuantize:
-    case Op::kDequantize:
-    case Op::kRequantize:
-    case Op::kCast: return Kind::kUnary;
-    case Op::kAdd:
-    case Op::kSub:
-    case Op::kMul:
-    case Op::kBinary: return Kind::kBinary;
-    case Op::kConcat: return Kind::kAll;
-    default: return Kind::kOther;
-  }
-}
-
+// How many of a node's first inputs have the axes of its region.
 inline size_t layout_inputs(const Node& node) {
-  const Kind kind = kind_of(node.op);
-  return kind == Kind::kUnary ? 1 : kind == Kind::kBinary ? 2 : kind == Kind::kAll ? node.inputs.size() : 0;
+  switch (facts_of(node.op).axes) {
+    case Axes::kOfFirst: return 1;
+    case Axes::kOfTwo: return 2;
+    case Axes::kOfAll: return node.inputs.size();
+    case Axes::kOwn: break;
+  }
+  return 0;
 }
 
 inline bool drops_axes(const Node& node) {

@@ -27,9 +27,7 @@ bool plain_real(const Value& v) {
   return v.type == ElementType::kFloat32 && !v.quantizer && (!v.constant() || v.stored == ElementType::kFloat32);
 }
 
-bool matmul(const Node* node) {
-  return node != nullptr && (node->op == Op::kDense || node->op == Op::kConv2d || node->op == Op::kDepthwiseConv2d);
-}
+bool matmul(const Node* node) { return node != nullptr && is_matmul(node->op); }
 
 // A constant that may be changed.
 bool of_its_own(const Rewriter& r, ValueId id) { return r.value(id).constant() && !r.shared(id); }

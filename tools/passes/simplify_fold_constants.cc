@@ -27,7 +27,7 @@ bool worthwhile(const Rewriter& r, const Node& node) {
   for (const ValueId y : node.outputs) growth += bytes_of(r.value(y)), work += r.value(y).elements();
   for (const ValueId x : node.inputs)
     if (x != kNone && r.only_reader(x, node)) growth -= bytes_of(r.value(x));
-  if (node.op == Op::kDense || node.op == Op::kConv2d || node.op == Op::kDepthwiseConv2d) {
+  if (is_matmul(node.op)) {
     const Value& w = r.value(node.inputs[1]);
     work *= std::max<int64_t>(1, w.elements() / (node.op == Op::kDepthwiseConv2d ? w.dims.back() : w.dims.front()));
   }

@@ -76,7 +76,7 @@ class Mover {
   size_t rank(ValueId id) const { return r_.value(id).dims.size(); }
 
   size_t region_rank(const Node& node) const {
-    return kind_of(node.op) == Kind::kBinary ? rank(node.outputs[0]) : rank(node.inputs[0]);
+    return facts_of(node.op).axes == Axes::kOfTwo ? rank(node.outputs[0]) : rank(node.inputs[0]);
   }
 
   // Connected sets of nodes. With join_readers, nodes that read one value from outside belong together too: then a
@@ -85,7 +85,7 @@ class Mover {
     std::vector<Node*> nodes;
     std::map<const Node*, size_t> index;
     for (Node& node : r_.nodes)
-      if (kind_of(node.op) != Kind::kOther && region_rank(node) > 1)
+      if (facts_of(node.op).axes != Axes::kOwn && region_rank(node) > 1)
         index[&node] = nodes.size(), nodes.push_back(&node);
     std::vector<size_t> parent(nodes.size());
     std::iota(parent.begin(), parent.end(), size_t{0});
