@@ -15,22 +15,34 @@ struct DepthwiseBlock {
   // Before the first one; next() says whether there is one more of this part.
   static DepthwiseBlock before() { return {0, 0, 0, 0, 0, 0, 0, 0}; }
   bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, Part& part) {
-    while (next(op, t, part.count))
-      if (part.takes()) return true;
+    const int piece = piece_of(op, t, part.count), pieces = (op.window.h.out + piece - 1) / piece;
+    while (next(op, t, part.count, piece)) {
+      const bool mine = part.takes();
+      if (pieces == part.count ? h / piece == part.index : mine) return true;
+    }
     return false;
   }
 
  private:
-  // Of several workers each gets a piece of an image, in whole numbers of rows that are made together.
-  bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, int workers) {
+  // Rows of an image that one of several workers gets: a whole number of rows that are made together.
+  static int piece_of(const DepthwiseConv2d& op, const DepthwiseTiling& t, int workers) {
+    const int each = (op.window.h.out + workers - 1) / workers, together = t.shared > 1 ? t.shared : 1;
+    return each > 0 ? (each + together - 1) / together * together : 1;
+  }
+  // No block lies in two pieces; those of a piece are of nearly equal height.
+  bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, int workers, int piece) {
     const int out_h = op.window.h.out, out_w = op.window.w.out;
     h += rows;
     if (rows > 0 && h == out_h) h = 0, k += channels;
     if (k == op.out_c) k = 0, v += columns;
     if (v == out_w) v = 0, ++n;
     if (n == op.batch || out_h == 0 || out_w == 0) return false;
-    const int each = (out_h + workers - 1) / workers, together = t.shared > 1 ? t.shared : 1;
-    rows = least(least(t.rows, (each + together - 1) / together * together), out_h - h);
+    rows = least(t.rows, out_h - h);
+    if (workers > 1) {
+      const int left = piece - h % piece, blocks = (left + t.rows - 1) / t.rows;
+      const int together = t.shared > 1 ? t.shared : 1, even = (left + blocks - 1) / blocks;
+      rows = least(least(rows, left), (even + together - 1) / together * together);
+    }
     columns = least(t.columns, out_w - v);
     channels = least(t.channels, op.out_c - k);
     at = ((n * out_h + h) * out_w + v) * op.out_c + k;

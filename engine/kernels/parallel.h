@@ -1,5 +1,6 @@
 // How the workers share a kernel's work: in units whose number and results depend on the shapes alone, so that any
-// number of workers gives the same bytes. Worker w of n does the units w, w + n, ...
+// number of workers gives the same bytes. Worker w of n does the units w, w + n, ..., or where their number is known
+// the w-th of n runs: what it reads is then mostly what it wrote in the step before, and lies in its cache.
 #pragma once
 
 #include "engine/kernels/kernel.h"
@@ -9,14 +10,19 @@ namespace nacre::inline NACRE_ISA {
 struct Part {
   int index = 0, count = 1;
   int unit = 0;  // the next one
+  int all = 0;   // units, of which each part takes a run; 0: the parts take them in turns
 
   // Goes past the next `units`: whether one of them is this part's.
   bool any(int units) {
-    const int ahead = (index - unit % count + count) % count;
+    const int first = unit;
     unit += units;
-    return ahead < units;
+    if (all > 0) return first < end(index) && unit > end(index - 1);
+    return (index - first % count + count) % count < units;
   }
-  bool takes() { return unit++ % count == index; }
+  bool takes() { return any(1); }
+
+ private:
+  int end(int part) const { return int(int64_t{all} * (part + 1) / count); }
 };
 
 // f(part, scratch of its worker) on every worker, or here alone.

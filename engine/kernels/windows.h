@@ -68,8 +68,8 @@ inline void put_row(X* to, const T* row, int in, int left, int columns, int c, T
 }
 
 // How the workers share a product: where there are more columns than rows, each takes some columns of all blocks, so
-// that it reads its part of the weights alone; else each takes blocks in turn, of which there are as many for all, so
-// that it copies its own rows alone.
+// that it reads its part of the weights alone; else each takes a run of blocks, as many as the others, so that it
+// copies its own rows alone.
 struct Share {
   Part part;
   int out, chunk;   // columns: all, and of a unit
@@ -90,20 +90,27 @@ struct Share {
     return {part, out, panels * lanes, even < most ? even : most, part.count};
   }
 
+  // Before the first of `blocks` that the rows are cut into.
+  void begin(int blocks) {
+    if (workers > 1) part.all = blocks;
+  }
   // For each block once: whether a chunk of its columns is this part's; then whether chunk c is.
   bool any() {
     first = part.unit;
     return part.any((out + chunk - 1) / chunk);
   }
-  bool takes(int c) const { return (first + c) % part.count == part.index; }
+  bool takes(int c) const { return part.all > 0 || (first + c) % part.count == part.index; }
 
   static constexpr int kPanels = 4;  // that are multiplied together (product.h): a chunk has whole such groups
 };
+
+inline int blocks_of(int rows, int most) { return most > 0 ? (rows + most - 1) / most : 0; }
 
 // f(rows, shape, count, first row, group, first column, columns) for the units of a share.
 template <class V, class X, class T, class F>
 void each_dense_block(const T* x, int rows, int length, int step, Pieces& scratch, Share& share, const F& f) {
   const int block_rows = share.block_rows;
+  share.begin(blocks_of(rows, block_rows));
   if constexpr (std::is_same_v<X, T>) {  // in place
     if (step == length) {
       for (int r = 0; r < rows; r += block_rows)
@@ -159,6 +166,7 @@ void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& 
   const int window_step = (length + group - 1) / group * group;
   const size_t pixels = size_t(at_once) * size_t(w.out);
   X* const windows = kWindows ? scratch.take<X>(pixels * size_t(window_step) + kSlack) : nullptr;
+  share.begin(op.batch * blocks_of(h.out, band.out_rows));
   for (int n = 0; n < op.batch; ++n, x += ptrdiff_t(h.in) * w.in * c)
     for (int o = 0; o < h.out; o += band.out_rows) {
       if (!share.any()) continue;
@@ -228,6 +236,7 @@ void each_window_block(const Conv2d& op, const ProductSizes& s, const T* x, int 
                        Share& share, const F& f) {
   const int block_rows = share.block_rows;
   X* const block = scratch.take<X>(size_t(block_rows) * size_t(step));
+  share.begin(s.groups * blocks_of(s.rows, block_rows));
   for (int group = 0; group < s.groups; ++group)
     for (int r = 0; r < s.rows; r += block_rows) {
       if (!share.any()) continue;
