@@ -1,7 +1,9 @@
 #include "tools/files/side_files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -71,6 +73,19 @@ TEST(side_files, a_pipe_whose_reader_ends_is_refused_and_no_signal_comes) {
   sigset_t waiting;
   sigpending(&waiting);
   EXPECT_EQ(sigismember(&waiting, SIGPIPE), 0);
+}
+
+TEST(side_files, a_pipe_whose_reader_takes_nothing_is_refused_without_waiting_for_long) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  SideFiles files;
+  const Error* const error = files.write(path, std::string(1 << 20, 'x'));
+  ASSERT_NE(error, nullptr);
+  EXPECT_TRUE(has(error->what(), "the reader of the pipe takes nothing")) << error->what();
+  close(reader);
 }
 
 TEST(side_files, a_link_to_itself_is_refused) {

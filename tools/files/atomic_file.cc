@@ -1,6 +1,7 @@
 #include "tools/files/atomic_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,13 +69,13 @@ std::string resolved(const std::string& path) {
 }
 
 // A pipe is opened when another process reads it, which may be about to begin; nobody waits for one that never comes.
-int open_pipe(const std::string& path) {
+int open_pipe(const std::string& path, bool blocks) {
   constexpr int kTries = 100;
   constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 20'000'000};
   for (int i = 0; i < kTries; ++i) {
     const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
     if (file >= 0) {
-      fcntl(file, F_SETFL, O_WRONLY);  // writing waits for its reader
+      if (blocks) fcntl(file, F_SETFL, O_WRONLY);  // writing waits for its reader
       return file;
     }
     if (errno != ENXIO) return -1;
@@ -102,7 +103,8 @@ void remove_temporaries_on_signals() {
   static_cast<void>(installed);
 }
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolved(path)) {
+AtomicFile::AtomicFile(const std::string& path, int patience_ms)
+    : path_(path), target_(resolved(path)), patience_ms_(patience_ms) {
   remove_temporaries_on_signals();
   if (path == kStandardStream) {
     piped_ = true;
@@ -118,7 +120,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolved(
     return;
   }
   named_pipe_ = S_ISFIFO(status.st_mode);
-  file_ = named_pipe_ ? open_pipe(target_) : open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  file_ = named_pipe_ ? open_pipe(target_, patience_ms < 0) : open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
   if (file_ < 0) fail("cannot be opened", errno);
 }
 
@@ -153,6 +155,11 @@ void AtomicFile::write_to_file(std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN && named_pipe_) {
+      pollfd pipe = {.fd = file_, .events = POLLOUT, .revents = 0};
+      if (poll(&pipe, 1, patience_ms_) == 0) fail("cannot be written", ETIMEDOUT);
+      continue;
+    }
     if (written < 0) fail("cannot be written", errno);
     bytes = bytes.subspan(size_t(written));
   }
@@ -221,6 +228,7 @@ std::string remedy_of_write(int error) {
     case ENFILE: return "this machine has no more open files: end other programs";
     case ELOOP: return "its links lead in a circle: name the file itself";
     case ENXIO: return "nobody reads the pipe: start its reader first, or name a file";
+    case ETIMEDOUT: return "the reader of the pipe takes nothing: look there";
     case EPIPE: return "the reader of the pipe ended: look there";
     default: return "name another place";
   }
@@ -244,8 +252,10 @@ void write_file_whole(const std::string& path, std::span<const uint8_t> bytes) {
   file.commit();
 }
 
-void write_file_whole(const std::string& path, std::string_view text) {
-  write_file_whole(path, std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+void write_file_whole(const std::string& path, std::string_view text, int patience_ms) {
+  AtomicFile file(path, patience_ms);
+  file.write(text);
+  file.commit();
 }
 
 void write_files_whole(std::span<const WholeFile> files) {

@@ -19,7 +19,8 @@ namespace nacre::tools {
 
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::string& path);
+  // `patience_ms`: how long the reader of a pipe may take nothing; -1: for ever.
+  explicit AtomicFile(const std::string& path, int patience_ms = -1);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -40,6 +41,7 @@ class AtomicFile {
   int file_ = -1;
   int slot_ = -1;  // of the temporary's name; -1: none, written directly
   bool named_pipe_ = false;
+  int patience_ms_;
   bool piped_ = false;              // to standard output:
   std::vector<uint8_t> collected_;  // by commit()
 };
@@ -59,7 +61,7 @@ std::string remedy_of_write(int error);
 void require_directory_of(const std::string& path);
 
 void write_file_whole(const std::string& path, std::span<const uint8_t> bytes);
-void write_file_whole(const std::string& path, std::string_view text);
+void write_file_whole(const std::string& path, std::string_view text, int patience_ms = -1);
 
 // All of several files, of any directories, or none.
 struct WholeFile {

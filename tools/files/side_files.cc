@@ -4,11 +4,13 @@
 
 namespace nacre::tools {
 
+constexpr int kPatienceMs = 2000;
+
 const Error* SideFiles::write(const std::string& path, std::string_view text, bool last) {
   const bool failed = failed_.contains(path);
   if (failed && !last) return nullptr;
   try {
-    write_file_whole(path, text);
+    write_file_whole(path, text, kPatienceMs);
     failed_.erase(path);
     return nullptr;
   } catch (const Error& error) {
