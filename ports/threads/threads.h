@@ -23,7 +23,7 @@ struct ThreadSettings {
   uint32_t wake_after_us = 500;
   // A begun tile that takes long shows a thread that lost its processor: the caller then runs alone for a while, which
   // grows up to this. 0: never.
-  uint32_t most_rest_us = 16'000;
+  uint32_t most_rest_us = 64'000;
 };
 
 // The system gave fewer threads than were asked for. `started` counts the caller's.
