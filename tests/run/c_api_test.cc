@@ -17,18 +17,17 @@ extern "C" int nacre_c_train(const void* bytes, size_t size, void* memory, size_
                              const nacre_storage* storage, int resume, void* state, size_t state_size,
                              nacre_report* report, nacre_status* status);
 
-// The same, compiled against the header of version 1 (tests/abi/version_1).
-extern "C" int nacre_c_run_1(const void* bytes, size_t size, void* memory, size_t memory_size, void* output,
-                             size_t output_size, nacre_status* status);
-extern "C" int nacre_c_train_1(const void* bytes, size_t size, void* memory, size_t memory_size, int steps,
-                               const nacre_storage* storage, int resume, void* state, size_t state_size,
-                               nacre_report* report, nacre_status* status);
+// The same, compiled against the headers of earlier versions (tests/abi).
+extern "C" {
+decltype(nacre_c_run) nacre_c_run_1, nacre_c_run_2;
+decltype(nacre_c_train) nacre_c_train_1, nacre_c_train_2;
+}
 
 namespace nacre::test {
 namespace {
 
-constexpr auto kRuns = {nacre_c_run, nacre_c_run_1};
-constexpr auto kTrains = {nacre_c_train, nacre_c_train_1};
+constexpr auto kRuns = {nacre_c_run, nacre_c_run_1, nacre_c_run_2};
+constexpr auto kTrains = {nacre_c_train, nacre_c_train_1, nacre_c_train_2};
 
 TEST(c_api, gives_the_bytes_of_the_cpp_api) {
   Buffer file = pack(dense_int8());

@@ -1,0 +1,208 @@
+/* Nacre for C: training, checkpoints, and models that are replaced in the field. nacre_c.h includes it: so do you. */
+#ifndef NACRE_C_TRAINING_H
+#define NACRE_C_TRAINING_H
+
+#include "engine/nacre_c.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Training: engine/train/trainer.h, checkpoint.h ----
+ *
+ *   const nacre_kernels* sets[] = {nacre_reference_kernels(), nacre_training_kernels()};
+ *   nacre_trainer_measure(&model, "host", sets, 2, &sizes);
+ *   nacre_trainer_bind(&trainer, &model, "host", sets, 2, memory, sizes.total);
+ *   nacre_trainer_start(&trainer);
+ *   // any number of micro-batches
+ *   write nacre_trainer_input(&trainer, 0, &n), ..; nacre_trainer_accumulate(&trainer, 0);
+ *   nacre_report report = {sizeof report}; nacre_trainer_commit(&trainer, learning_rate, &report);
+ *   nacre_checkpoint_save(&model, &trainer, &storage, 0, NULL, 0); */
+typedef struct {
+  uint32_t size;              /* set to sizeof(nacre_report) before the call */
+  uint32_t applied;           /* 0: refused; the state is what it was but for the loss scale and its counters */
+  uint32_t overflow_at_floor; /* refused at the lowest loss scale */
+  uint32_t refused_in_row;    /* this one included */
+  float loss, norm;           /* mean over the samples; 2-norm of the mean gradient before clipping, 0 of integers */
+  float loss_scale, samples;
+} nacre_report;
+
+/* A flash, a file, or anything else that keeps bytes. Functions return 0 where they failed. */
+typedef struct {
+  uint32_t size;          /* set to sizeof(nacre_storage) */
+  uint32_t program_bytes; /* programmed at once, and once only between two erases: a power of two, at most 256 */
+  uint32_t erase_bytes;   /* erased at once: a power of two, at least program_bytes */
+  uint32_t reserved;
+  uint64_t bytes; /* of the storage; two slots share it */
+  void* context;
+  int (*read)(void* context, uint64_t offset, void* to, size_t size);
+  int (*program)(void* context, uint64_t offset, const void* from, size_t size);
+  int (*erase)(void* context, uint64_t offset); /* erase_bytes, all 0xFF afterwards */
+  int (*flush)(void* context);                  /* NULL: what was programmed survives a loss of power at once */
+  /* Since version 2. The end, from the start of the slot at `offset`, of what was programmed since its erase: of a
+     storage that offers more than it holds, as files do. NULL: a whole slot. */
+  uint64_t (*filled)(void* context, uint64_t offset);
+} nacre_storage;
+
+typedef struct {
+  uint32_t size; /* set to sizeof(nacre_checkpoint_report) before the call */
+  uint32_t slot, generation;
+  uint32_t pending;     /* neither confirmed nor reverted */
+  uint32_t same_layout; /* the whole block was copied */
+  uint32_t taken, kept; /* tensors with the checkpoint's values; tensors that keep what they had */
+  uint32_t note_bytes;  /* of the note that was saved */
+  uint32_t same_model;  /* it was saved with this very model file, as its hash tells */
+} nacre_checkpoint_report;
+
+const nacre_kernels* nacre_training_kernels(void);
+
+/* `target`: the name that the programs were compiled for; NULL: that of the first `update`. */
+nacre_status nacre_trainer_measure(const nacre_model* model, const char* target, const nacre_kernels* const* kernels,
+                                   size_t count, nacre_sizes* sizes);
+/* `memory` at a multiple of 16, at least sizes.total bytes. */
+nacre_status nacre_trainer_bind(nacre_trainer* trainer, const nacre_model* model, const char* target,
+                                const nacre_kernels* const* kernels, size_t count, void* memory, size_t size);
+/* With the caller's threads; `workers` may be NULL. */
+nacre_status nacre_trainer_measure_with(const nacre_model* model, const char* target,
+                                        const nacre_kernels* const* kernels, size_t count, const nacre_workers* workers,
+                                        nacre_sizes* sizes);
+nacre_status nacre_trainer_bind_with(nacre_trainer* trainer, const nacre_model* model, const char* target,
+                                     const nacre_kernels* const* kernels, size_t count, const nacre_workers* workers,
+                                     void* memory, size_t size);
+nacre_status nacre_trainer_start(nacre_trainer* trainer);    /* the state becomes the model's initial values */
+nacre_status nacre_trainer_restored(nacre_trainer* trainer); /* the state was written from outside */
+uint32_t nacre_trainer_input_count(const nacre_trainer* trainer);
+uint32_t nacre_trainer_output_count(const nacre_trainer* trainer);
+void* nacre_trainer_input(const nacre_trainer* trainer, uint32_t index, size_t* size);        /* NULL: no such input */
+const void* nacre_trainer_output(const nacre_trainer* trainer, uint32_t index, size_t* size); /* NULL: no such output */
+nacre_status nacre_trainer_accumulate(nacre_trainer* trainer, uint32_t rows); /* 0: the compiled batch */
+nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate,
+                                  nacre_report* report); /* `report` may be NULL */
+void nacre_trainer_discard(nacre_trainer* trainer);      /* forgets what was accumulated */
+/* The program `infer` over the same state: run it with nacre_program_*, as long as `trainer` stays in place. Where the
+   model has none, running it is refused. It shares memory with the inputs: with --update immediate not between
+   accumulate and commit. */
+const nacre_program* nacre_trainer_infer(const nacre_trainer* trainer);
+/* Between accumulate and commit, for steps whose micro-batches run on several machines (engine/train/step_sums.h): the
+   step block, gradients, loss and all that a step adds up; NULL and 0 where it is not there. Machine m calls
+   nacre_trainer_begin_at(trainer, m), accumulates, sends its block to the others, joins those of all in the order of
+   the micro-batches, copies the result here, says of how many it is, and commits: all have the same state. */
+void* nacre_trainer_gradients(nacre_trainer* trainer, size_t* size);
+typedef struct {
+  uint64_t first, bytes; /* a stretch of the block whose numbers join in one way; 0 bytes: there is no such index */
+  uint32_t kind;         /* 0 float32 and 1 float64, added; 2 int32, added and saturated; 3 uint32, the larger */
+  uint32_t reserved;
+  uint64_t float32_first, float32_bytes; /* of the block: gradients of parameters alone, where they are float32 */
+} nacre_gradient_run;
+/* How many there are. */
+uint32_t nacre_gradient_run_at(const nacre_model* model, uint32_t index, nacre_gradient_run* run);
+float nacre_trainer_loss_scale(const nacre_model* model,
+                               const nacre_trainer* trainer);                      /* of the next step's gradients */
+void nacre_model_hash(const nacre_model* model, uint8_t hash[16]);                 /* of all that the file holds */
+nacre_status nacre_trainer_begin_at(nacre_trainer* trainer, uint32_t micro_batch); /* forgets what was accumulated */
+nacre_status nacre_gradients_join(const nacre_model* model, void* into, const void* from, size_t size);
+nacre_status nacre_trainer_merged(nacre_trainer* trainer, uint32_t micro_batches);
+/* The same on one machine, to the byte: each micro-batch is summed from zero and then added. `keep`: as many bytes. */
+nacre_status nacre_trainer_accumulate_apart(nacre_trainer* trainer, void* keep, size_t size, uint32_t rows);
+/* NULL and 0 before start, and where a device does not give it back. */
+void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size);
+
+/* Trained parameters, where they lie in the state: what federated training sends (docs/many_machines.md). `info`: name,
+   element, dims, bytes; read info->bytes bytes at *values, or write them and call nacre_trainer_restored behind the
+   last one. *values becomes NULL before start, and where a device does not give its state back. `info` or `values` may
+   be NULL. NACRE_NO_NAME: there is no such parameter; nothing is written. */
+uint32_t nacre_parameter_count(const nacre_model* model);
+nacre_status nacre_trainer_parameter_at(const nacre_model* model, const nacre_trainer* trainer, uint32_t index,
+                                        nacre_tensor_info* info, void** values);
+nacre_status nacre_trainer_parameter(const nacre_model* model, const nacre_trainer* trainer, const char* name,
+                                     nacre_tensor_info* info, void** values);
+
+/* Learning rates by step (engine/numeric/schedule.h has the formulas): what commit is given. */
+#define NACRE_CONSTANT 0u
+#define NACRE_STEP 1u
+#define NACRE_COSINE 2u
+#define NACRE_LINEAR 3u
+#define NACRE_ONE_CYCLE 4u
+typedef struct {
+  uint32_t size;         /* set to sizeof(nacre_schedule) */
+  uint32_t kind;         /* NACRE_CONSTANT ... */
+  float rate;            /* the highest */
+  uint32_t steps;        /* until its end; of NACRE_STEP between two of them */
+  float gamma;           /* of NACRE_STEP: the factor of each */
+  float end;             /* share of `rate` at the end */
+  uint32_t warmup_steps; /* from rate * warmup_start to rate */
+  float warmup_start;
+  float pct; /* of NACRE_ONE_CYCLE: the share of the steps that rise */
+} nacre_schedule;
+/* NACRE_ARGUMENT: a field out of its range. */
+nacre_status nacre_schedule_rate(const nacre_schedule* schedule, uint32_t step, float* rate);
+
+/* Bytes that a storage with these granules must have. */
+nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_storage* storage, uint32_t note_bytes,
+                                      uint64_t* bytes);
+/* `pending` not 0: a trial, until confirmed or reverted. `note`: the caller's own bytes, or NULL. */
+nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer* trainer, const nacre_storage* storage,
+                                   int pending, const void* note, size_t note_bytes);
+/* Loads the newest whole checkpoint and derives what depends on it. Call nacre_trainer_start first: of a checkpoint of
+   another layout, tensors that it lacks keep what they have. Where it is refused, training goes on as it was; after
+   kStorageFailed call nacre_trainer_start or load again. `report` and `note` may be NULL. */
+nacre_status nacre_checkpoint_load(const nacre_model* model, nacre_trainer* trainer, const nacre_storage* storage,
+                                   nacre_checkpoint_report* report, void* note, size_t note_bytes);
+nacre_status nacre_checkpoint_look(const nacre_storage* storage,
+                                   nacre_checkpoint_report* report); /* what load would take; `report` may be NULL */
+nacre_status nacre_checkpoint_confirm(const nacre_storage* storage);
+nacre_status nacre_checkpoint_revert(const nacre_storage* storage);
+
+/* ---- Another model in the field: engine/model/model_slots.h ----
+ * Two places for a model file in a storage, which may lose its power at any moment.
+ *   nacre_model_slots slots; nacre_model_slots_make(&slots, &storage);
+ *   nacre_slot found = {sizeof found}; nacre_model_slots_find(&slots, &found, NULL);     // open it where it lies
+ *   nacre_model_slots_begin(&slots, found.slot, bytes); nacre_model_slots_write(&slots, part, size) ..;
+ *   nacre_model_slots_finish(&slots);                                                    // from now on it is found */
+#define NACRE_NO_SLOT 2u
+typedef struct {
+  uint32_t size; /* set to sizeof(nacre_slot) before the call */
+  uint32_t slot; /* 0, 1 or NACRE_NO_SLOT */
+  uint32_t sequence, reserved;
+  uint64_t offset, bytes; /* of the file in the storage */
+} nacre_slot;
+
+void nacre_model_slots_make(nacre_model_slots* slots, const nacre_storage* storage); /* which outlives it */
+/* The newest slot whose file is whole, but that of `other`, which may be NULL. */
+nacre_status nacre_model_slots_find(const nacre_model_slots* slots, nacre_slot* found, const nacre_slot* other);
+/* Erases the slot beside `keep`. */
+nacre_status nacre_model_slots_begin(nacre_model_slots* slots, uint32_t keep, uint64_t bytes);
+uint64_t nacre_model_slots_offset(const nacre_model_slots* slots); /* of the file that is written */
+nacre_status nacre_model_slots_write(nacre_model_slots* slots, const void* part, size_t size);
+nacre_status nacre_model_slots_finish(nacre_model_slots* slots);
+
+/* ---- Training of static programs: engine/train/static_trainer.h ----
+ * `nacre firmware --train` declares NAME_training in NAME.h, and NAME_program, which infers over the same state. Where
+ * a function gives a code, 0 is success, and nacre_sentence says what another one means. Checkpoints are those of the
+ * model file: nacre_checkpoint_look, _confirm and _revert are the same, and either form loads what the other saved. */
+typedef struct nacre_static_training nacre_static_training;
+
+/* Where `trainer` was made before, what it had accumulated is forgotten: nacre_static_trainer_start comes next. */
+void nacre_static_trainer_make(nacre_static_trainer* trainer, const nacre_static_training* training);
+uint8_t nacre_static_trainer_start(nacre_static_trainer* trainer);
+uint8_t nacre_static_trainer_restored(nacre_static_trainer* trainer);
+uint32_t nacre_static_trainer_input_count(const nacre_static_trainer* trainer);
+uint32_t nacre_static_trainer_output_count(const nacre_static_trainer* trainer);
+void* nacre_static_trainer_input(const nacre_static_trainer* trainer, uint32_t index, size_t* size);
+const void* nacre_static_trainer_output(const nacre_static_trainer* trainer, uint32_t index, size_t* size);
+uint8_t nacre_static_trainer_accumulate(nacre_static_trainer* trainer); /* a micro-batch of the compiled size */
+uint8_t nacre_static_trainer_commit(nacre_static_trainer* trainer, float learning_rate, nacre_report* report);
+void nacre_static_trainer_discard(nacre_static_trainer* trainer);
+void* nacre_static_trainer_state(const nacre_static_trainer* trainer, size_t* size);
+
+nacre_status nacre_static_checkpoint_measure(const nacre_static_trainer* trainer, const nacre_storage* storage,
+                                             uint32_t note_bytes, uint64_t* bytes);
+nacre_status nacre_static_checkpoint_save(const nacre_static_trainer* trainer, const nacre_storage* storage,
+                                          int pending, const void* note, size_t note_bytes);
+nacre_status nacre_static_checkpoint_load(nacre_static_trainer* trainer, const nacre_storage* storage,
+                                          nacre_checkpoint_report* report, void* note, size_t note_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
