@@ -1,0 +1,93 @@
+// Cases of what sums up or compares along axes: softmax, norms, means, reductions.
+#include <cmath>
+
+#include "engine/ops/reduce_axes.h"
+#include "tests/cases_parts.h"
+#include "tools/passes/quantize_multiplier.h"
+
+namespace nacre::test {
+
+void softmax_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 1, kMaxRank);
+  std::vector<int32_t> dims = random_dims(random, rank, 3);
+  const int axis = coded(entry) ? rank - 1 : pick(random, 0, rank - 1);
+  dims[size_t(axis)] = channels(random, 30);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {uint32_t(axis)};
+  if (entry.op == Op::kSoftmax) made.words.push_back(bits(between(random, 0.1, 2)));
+  made.inputs = {input_of(entry.operands[0].element, dims)};
+  if (!coded(entry)) return;
+  if (is_int16(entry)) {
+    const FixedPoint units = tools::quantize_multiplier(std::exp2(between(random, -3, 3)));
+    made.words.insert(made.words.end(), {uint32_t(units.multiplier), uint32_t(units.shift)});
+    return made.inputs.push_back({.element = ElementType::kInt32, .dims = {2, 513}, .low = 8000, .high = 32767});
+  }
+  // As micro/kernels/softmax_common.cc makes them of beta = 1 and a scale in [1/1000, 1/2].
+  const FixedPoint scale = tools::quantize_multiplier(std::exp2(between(random, -10, -1)) * (1 << 26));
+  made.words.insert(made.words.end(), {uint32_t(scale.multiplier), uint32_t(scale.shift),
+                                       uint32_t(-int(std::floor(std::ldexp(31.0 * (1 << 26), -int(scale.shift)))))});
+}
+
+void batch_norm_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 1, kMaxRank);
+  std::vector<int32_t> dims = random_dims(random, rank, 5);
+  if (random.lanes > 0) dims.back() = channels(random, 5);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {bits(between(random, 1e-5, 1e-2))};
+  made.inputs = {input_of(entry.operands[0].element, dims)};
+  for (int i = 0; i < 4; ++i) made.inputs.push_back(input_of(entry.operands[i + 1].element, {dims.back()}));
+  made.inputs[4].low = 0.01;
+}
+
+namespace {
+
+// With random.lanes, neighbouring axes are mostly reduced together, and one of the axes has `channels`.
+std::vector<int32_t> reduced_dims(Random& random, int rank, int most, uint32_t& axes) {
+  std::vector<int32_t> dims = random_dims(random, rank, most);
+  if (random.lanes == 0 || rank == 0) return dims;
+  dims[size_t(pick(random, 0, rank - 1))] = channels(random, most);
+  if (chance(random, 70)) {
+    const int first = pick(random, 0, rank - 1), end = pick(random, first, rank);
+    axes = (1u << end) - (1u << first);
+  }
+  return dims;
+}
+
+}  // namespace
+
+void mean_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 0, kMaxRank);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {uint32_t(pick(random, 0, (1 << rank) - 1)), uint32_t(pick(random, 0, 1)), zero_word(entry, random),
+                zero_word(entry, random)};
+  made.inputs = {input_of(entry.operands[0].element, reduced_dims(random, rank, 5, made.words[0]))};
+  if (coded(entry)) made.inputs.push_back(chance(random, 60) ? pairs(1, 0.1, 4) : Input());
+}
+
+// A product of at most 4096 numbers near 1 or near -1.
+void reduce_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 0, kMaxRank);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {uint32_t(pick(random, 1, int(Reduce::kLast))), uint32_t(pick(random, 0, (1 << rank) - 1)),
+                uint32_t(pick(random, 0, 1))};
+  made.inputs = {input_of(entry.operands[0].element, reduced_dims(random, rank, 4, made.words[1]))};
+  if (made.words[0] != Reduce::kProd) return;
+  const double sign = chance(random, 50) ? 1 : -1;
+  made.inputs[0].low = sign < 0 ? -1.001 : 0.999;
+  made.inputs[0].high = sign < 0 ? -0.999 : 1.001;
+}
+
+// In half of the cases of 16 bits many elements are equal.
+void arg_max_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 1, kMaxRank);
+  if (rank != 4) made.traits |= kRankTrait;
+  std::vector<int32_t> dims = random_dims(random, rank, 3);
+  const int axis = pick(random, 0, rank - 1);
+  dims[size_t(axis)] = channels(random, 30);
+  made.words = {uint32_t(axis), uint32_t(pick(random, 0, 1)), uint32_t(pick(random, 0, 1)),
+                uint32_t(pick(random, 0, 1))};
+  made.inputs = {input_of(entry.operands[0].element, dims)};
+  if (chance(random, 50)) made.inputs[0].low = 1, made.inputs[0].high = 1.01;
+}
+
+}  // namespace nacre::test
