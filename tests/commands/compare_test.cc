@@ -182,7 +182,7 @@ TEST_F(compare, refuses_what_does_not_fit_in_one_sentence) {
 
 TEST_F(compare, an_int8_network_is_judged_by_its_float_sibling) {
   const std::string models = shared_path("models/mlperf_tiny/");
-  if (!std::filesystem::exists(models)) GTEST_SKIP() << "no shared data";
+  if (!std::filesystem::exists(models)) GTEST_SKIP() << "NACRE_SHARED has no " << models;
   const std::string f = directory_ / "f.nacre", q = directory_ / "q.nacre", data = directory_ / "images.npy";
   ASSERT_EQ(run_tool({"convert", models + "vww_96_float.tflite", "-o", f}).exit_code, 0);
   ASSERT_EQ(run_tool({"convert", models + "vww_96_int8.tflite", "-o", q}).exit_code, 0);

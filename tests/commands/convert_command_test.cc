@@ -187,7 +187,7 @@ TEST(convert, models_whose_borders_have_the_policy_s_types_can_be_read) {
 // From the file's int8 codes to the policy's float16 there are two steps at each border, and both go.
 TEST(convert, borders_of_a_quantized_network_take_the_policy_s_types) {
   const std::string network = shared_path("models/mlperf_tiny/kws_ref_model.tflite");
-  if (!std::filesystem::exists(network)) GTEST_SKIP() << "no shared data";
+  if (!std::filesystem::exists(network)) GTEST_SKIP() << "NACRE_SHARED has no " << network;
   const TemporaryDirectory directory;
   const ToolRun run =
       run_tool({"convert", network, "-o", directory / "x.nacre", "--policy", "float16", "--io-types", "policy"});

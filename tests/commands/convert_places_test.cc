@@ -164,7 +164,7 @@ TEST(convert_places, that_make_no_sense_are_refused) {
 }
 
 TEST(convert_places, are_not_measured_without_xnnpack) {
-  if (is_built_in()) GTEST_SKIP() << "XNNPACK is built in";
+  if (is_built_in()) GTEST_SKIP() << "the refusal is of builds without XNNPACK, and this one has it";
   const TemporaryDirectory directory;
   const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--tune"});
   EXPECT_EQ(run.exit_code, 4);
@@ -175,7 +175,7 @@ TEST(convert_places, are_not_measured_without_xnnpack) {
 }
 
 TEST(convert_places, that_were_measured_stand_in_the_file_and_are_told) {
-  if (xnnpack_port() == nullptr) GTEST_SKIP() << "no XNNPACK here";
+  if (xnnpack_port() == nullptr) GTEST_SKIP() << "measures XNNPACK, which needs -Dxnnpack=enabled";
   const TemporaryDirectory directory;
   const Converted converted{directory};
   for (const std::string threads : {"1", "2"}) {
@@ -219,7 +219,7 @@ TEST(convert_places, that_were_measured_stand_in_the_file_and_are_told) {
 }
 
 TEST(convert_places, are_shown_to_be_measured_and_leave_no_file_when_interrupted) {
-  if (xnnpack_port() == nullptr) GTEST_SKIP() << "no XNNPACK here";
+  if (xnnpack_port() == nullptr) GTEST_SKIP() << "measures XNNPACK, which needs -Dxnnpack=enabled";
   const TemporaryDirectory directory;
   const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--tune"}, {.interrupt = true});
   EXPECT_EQ(run.signal, SIGINT);

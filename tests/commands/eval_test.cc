@@ -287,7 +287,7 @@ TEST_F(eval, mean_squared_errors_are_against_targets) {
 
 TEST(eval_anomalies, an_int8_autoencoder_is_judged_on_float_windows) {
   const std::string models = shared_path("models/mlperf_tiny/");
-  if (!std::filesystem::exists(models)) GTEST_SKIP() << "no shared data";
+  if (!std::filesystem::exists(models)) GTEST_SKIP() << "NACRE_SHARED has no " << models;
   const TemporaryDirectory directory;
   const std::string f = directory / "f.nacre", q = directory / "q.nacre", data = directory / "x.npy",
                     labels = directory / "y.npy";

@@ -95,7 +95,8 @@ TEST_F(firmware_command, int8_of_a_model_for_m4_runs_by_the_fast_kernels) {
 
 // A constant is made by the target's compiler of what this one counted: no op that can be one holds an address.
 TEST_F(firmware_command, ops_that_can_be_ready_have_one_size_on_every_machine) {
-  if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0) GTEST_SKIP() << "no compiler for Cortex-M";
+  if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0)
+    GTEST_SKIP() << "asks the compiler of Cortex-M: arm-none-eabi-g++ is not installed";
   std::string text = "#include \"engine/kernels/entry_functions.h\"\n#include \"engine/ops/all.h\"\n";
   text += "#include \"ports/cortex_m/entry_functions.h\"\n";
   size_t types = 0;

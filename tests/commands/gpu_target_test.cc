@@ -42,7 +42,7 @@ TEST_F(gpu_target, every_step_is_the_gpus_and_the_rest_of_the_file_the_hosts) {
 }
 
 TEST_F(gpu_target, without_a_gpu_it_is_one_sentence_that_says_what_runs) {
-  if (gpu_is_here()) GTEST_SKIP() << "a GPU is here";
+  if (gpu_is_here()) GTEST_SKIP() << "the sentence is of machines without a GPU, and this one has one";
   const std::string model = convert("gpu.nacre", {"--target", "cuda/sm90"});
   for (const char* command : {"run", "bench"}) {
     const ToolRun run = run_tool({command, model});

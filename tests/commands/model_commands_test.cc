@@ -67,7 +67,8 @@ TEST_F(model_commands, size_of_m4_counts_12_bytes_a_step_and_8_an_operand) {
 
 // machines.h asserts its numbers with the compiler of each machine.
 TEST_F(model_commands, size_of_the_objects_on_m4_is_what_its_compiler_says) {
-  if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0) GTEST_SKIP() << "no ARM compiler";
+  if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0)
+    GTEST_SKIP() << "asks the compiler of Cortex-M: arm-none-eabi-g++ is not installed";
   const std::string command = "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only -x c++ -I" +
                               project_path("") + " " + project_path("tools/model/machines.h");
   EXPECT_EQ(std::system(command.c_str()), 0);

@@ -28,7 +28,7 @@ std::vector<uint8_t> codes_of_picture(const std::vector<uint8_t>& bmp) {
 // 0: it refuses the file itself.
 TEST(person_detect, gives_the_codes_of_litert) {
   const std::string network = shared_path("models/tflm/person_detect.tflite");
-  if (!std::filesystem::exists(network)) GTEST_SKIP() << "no " << network;
+  if (!std::filesystem::exists(network)) GTEST_SKIP() << "NACRE_SHARED has no " << network;
   const TemporaryDirectory directory;
   const std::string model = directory / "person_detect.nacre";
   const ToolRun converted = run_tool({"convert", network, "-o", model});

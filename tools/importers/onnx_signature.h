@@ -15,7 +15,8 @@ class Signature {
   explicit Signature(const ::onnx::GraphProto& graph);
 
   bool empty() const { return entries_.empty(); }
-  // Placeholders are the names of constants in calls: "p_fc_weight". Targets are the names in the module: "fc.weight".
+  // torch.export calls a constant's name in calls a placeholder ("p_fc_weight"), and its name in the module a target
+  // ("fc.weight").
   bool has(const std::string& placeholder) const { return entries_.contains(placeholder); }
   bool is_parameter(const std::string& placeholder) const;
   const std::string& target(const std::string& placeholder) const { return entries_.at(placeholder).target; }
