@@ -67,9 +67,9 @@ inline void put_row(X* to, const T* row, int in, int left, int columns, int c, T
   if (behind < columns) fill_numbers<V>(to + behind * c, padding, (columns - behind) * c);
 }
 
-// How the workers share a product: where there are more columns than rows, each takes some columns of all blocks, so
-// that it reads its part of the weights alone; else each takes a run of blocks, as many as the others, so that it
-// copies its own rows alone.
+// How the workers share a product. Each takes a run of blocks, as many as the others: it copies its own rows alone, and
+// mostly reads those that it wrote in the step before. Where there are more columns than rows, and few rows or many
+// weights, each takes some columns of all blocks instead: it reads its part of the weights alone.
 struct Share {
   Part part;
   int out, chunk;   // columns: all, and of a unit
@@ -77,11 +77,11 @@ struct Share {
   int workers = 1;  // that the rows are cut for
   int first = 0;    // unit of the block at hand
 
-  // Of `rows`, `most` or less in a block.
-  static Share from(const Part& part, int rows, int most, int out, int lanes) {
+  // Of `rows` of `length` numbers, `most` or less in a block.
+  static Share from(const Part& part, int rows, int most, int out, int length, int lanes) {
     const int panels = (out + lanes - 1) / lanes;
     if (part.count == 1) return {part, out, panels * lanes, most};
-    if (out > rows) {
+    if (out > rows && (rows < kLeastRows * part.count || int64_t{out} * length > kNearWeights)) {
       const int round = part.count * kPanels, even = (panels + round - 1) / round * kPanels;
       return {part, out, even * lanes, most};
     }
@@ -101,6 +101,8 @@ struct Share {
   }
   bool takes(int c) const { return part.all > 0 || (first + c) % part.count == part.index; }
 
+  static constexpr int kLeastRows = 8;            // of a worker that takes rows
+  static constexpr int kNearWeights = 128 << 10;  // numbers that a worker reads again from a near cache
   static constexpr int kPanels = 4;  // that are multiplied together (product.h): a chunk has whole such groups
 };
 

@@ -93,6 +93,7 @@ class ThreadPool::Crew {
   // for so long, rests begin anew.
   static constexpr int64_t kBurstGap = 1'000'000, kLate = 400'000, kLeastRest = 1'000'000, kCalm = 100'000'000;
   static constexpr int64_t kQuiet = 10'000'000, kLook = 1'000'000;  // ns: see rests()
+  static constexpr int64_t kSlow = 500'000;  // ns; a wake-up that takes longer shows a processor with other work
 
   struct Step {
     void (*task)(void* context, int tile, int worker);
@@ -101,6 +102,7 @@ class ThreadPool::Crew {
   };
   struct alignas(64) Hand {  // a thread
     Word state = kAwake;
+    std::atomic<int64_t> woken = 0;  // when the caller woke it, ns
     int worker = 0;
     Crew* crew = nullptr;
     pthread_t thread = {};
@@ -126,13 +128,17 @@ class ThreadPool::Crew {
   // ---- The caller
 
   int64_t wake_after() const { return int64_t{1000} * settings_.wake_after_us; }
-  // While a rest lasts, the caller runs alone: it had waited for a begun tile longer than it worked itself, because the
-  // tile's thread lost its processor to somebody else's. Late tiles that follow each other double the rest.
+  // While a rest lasts, the caller runs alone, because other work has the processors: it waited for a begun tile longer
+  // than it worked itself, or a thread that it woke came late. Signs that follow each other double the rest.
   void share(const Step& step) {
     const int64_t begun = now_ns();
     if (begun - ended_ > kBurstGap) {
       long_burst_ = ended_ - burst_ > wake_after();
       burst_ = begun;
+    }
+    if (slow_.load(std::memory_order_relaxed)) {
+      slow_.store(false, std::memory_order_relaxed);
+      rest(begun);
     }
     if (resting_ && rests(begun)) {
       for (int tile = 0; tile < step.tiles; ++tile) step.task(step.context, tile, 0);
@@ -164,12 +170,14 @@ class ThreadPool::Crew {
       }
     }
     ended_ = now_ns();
-    if (ended_ - begun - worked <= kLate + worked) return;
-    const bool again = ended_ - rest_until_ < kCalm;
+    if (ended_ - begun - worked > kLate + worked) rest(ended_);
+  }
+  void rest(int64_t now) {
+    const bool again = now - rest_until_ < kCalm;
     rest_ = std::min(int64_t{1000} * settings_.most_rest_us, again ? 2 * rest_ : kLeastRest);
-    rest_until_ = ended_ + rest_;
+    rest_until_ = now + rest_;
     resting_ = rest_ > 0;
-    looked_ = quiet_ = ended_;
+    looked_ = quiet_ = now;
     look_at_switches();
   }
   // A rest goes on while the caller too loses its processor now and then, so that other work is still there.
@@ -204,6 +212,7 @@ class ThreadPool::Crew {
   // Whether this changed the state.
   bool rouse(Hand& hand) {
     uint32_t asleep = kAsleep;
+    hand.woken.store(now_ns(), std::memory_order_relaxed);
     if (!hand.state.compare_exchange_strong(asleep, kAwake)) return false;
     asleep_.fetch_sub(1);
     wake_one(hand.state);
@@ -235,6 +244,7 @@ class ThreadPool::Crew {
     delay();
     if (posted_.load() == seen && !stops_.load()) {
       while (hand.state.load() == kAsleep) sleep_while(hand.state, kAsleep);
+      if (now_ns() - hand.woken.load(std::memory_order_relaxed) > kSlow) slow_.store(true, std::memory_order_relaxed);
       return;
     }
     uint32_t asleep = kAsleep;
@@ -262,6 +272,7 @@ class ThreadPool::Crew {
   alignas(64) Word unfinished_ = 0;
   alignas(64) Word asleep_ = 0;  // threads whose state is kAsleep
   std::atomic<bool> stops_ = false;
+  std::atomic<bool> slow_ = false;  // a thread came late when it was woken
 };
 
 namespace {

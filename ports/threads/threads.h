@@ -21,8 +21,8 @@ struct ThreadSettings {
   // where it was before its last pause: a network that runs now and then, and is through sooner, costs the time of one
   // thread. 0: always at once.
   uint32_t wake_after_us = 500;
-  // A begun tile that takes long shows a thread that lost its processor: the caller then runs alone for a while, which
-  // grows up to this. 0: never.
+  // A begun tile that takes long shows a thread that lost its processor, a slow wake-up one that got none: the caller
+  // then runs alone for a while, which grows up to this. 0: never.
   uint32_t most_rest_us = 64'000;
 };
 

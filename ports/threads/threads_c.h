@@ -28,8 +28,8 @@ typedef struct {
    * where it was before its last pause: a network that runs now and then, and is through sooner, costs the time of one
    * thread. 0: always at once [500] */
   uint32_t wake_after_us;
-  /* A begun tile that takes long shows a thread that lost its processor: the caller then runs alone for a while, which
-   * grows up to this. 0: never [64,000] */
+  /* A begun tile that takes long shows a thread that lost its processor, a slow wake-up one that got none: the caller
+   * then runs alone for a while, which grows up to this. 0: never [64,000] */
   uint32_t most_rest_us;
 } nacre_thread_settings;
 /* The same with settings. NULL, and members behind `size`: the numbers in brackets. `started`, where not NULL: how many
