@@ -11,24 +11,28 @@ namespace {
 // How far a step fits an entry, from not at all to wholly.
 enum Fit : uint8_t { kOtherOp, kOtherCount, kAbsentOperand, kOtherRole, kOtherType, kFits };
 
+// `ids`: of the operands, with their roles; null: a node's, whose roles are those of its rule.
 template <bool kPacks>
-Fit fit_of(const KernelEntry& entry, const LoadedStep& step) {
-  const int count = step.operands.count;
+Fit fit_of(const KernelEntry& entry, Rounding rounding, const Operands& operands, const uint32_t* ids) {
+  const int count = operands.count;
   const bool variadic = entry.operand_count > 0 && (entry.operands[0].role & kVariadic) != 0;
-  if (entry.rounding != step.record.rounding) return kOtherOp;
+  if (entry.rounding != rounding) return kOtherOp;
   if (variadic ? count < int(entry.operand_count) : count != int(entry.operand_count)) return kOtherCount;
-  const uint32_t* ids = step.model.operands(step.record);
   Fit fit = kFits;
   for (int i = 0; i < count; ++i) {
     const OperandType& type = operand_type(entry, i, count);
-    const TensorRecord* record = step.tensors[i].record;
+    const TensorRecord* record = operands.tensor[i].record;
     if (record == nullptr && (type.role & kOptional) == 0) fit = std::min(fit, kAbsentOperand);
-    else if (uint32_t(type.role & 3) != ids[i] >> 30) fit = std::min(fit, kOtherRole);
+    else if (ids != nullptr && uint32_t(type.role & 3) != ids[i] >> 30) fit = std::min(fit, kOtherRole);
     else if (record != nullptr &&
              (record->element != type.element || !(has_layout(*record, type) || (kPacks && packs(*record, type)))))
       fit = std::min(fit, kOtherType);
   }
   return fit;
+}
+
+bool accepts(const KernelEntry& entry, const Words& words, const Operands& operands) {
+  return entry.accepts == nullptr || entry.accepts(words, operands);
 }
 
 // No output shares bytes with another operand, unless the kernel works in place on exactly the same bytes.
@@ -121,15 +125,16 @@ namespace {
 
 template <bool kPacks>
 Code search(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
+  const uint32_t* ids = step.model.operands(step.record);
   Fit closest = kOtherOp;
   Code refused = Code::kOk;
   for (const KernelSet* set : kernels)
     for (const KernelEntry* entry : entries_of(*set, step.record.op)) {
-      const Fit fit = fit_of<kPacks>(*entry, step);
+      const Fit fit = fit_of<kPacks>(*entry, step.record.rounding, step.operands, ids);
       closest = std::max(closest, fit);
       if (fit != kFits) continue;
       Code code = check_shapes(*entry, step.words, step.operands);  // before accepts, which may rely on it
-      if (code == Code::kOk && entry->accepts != nullptr && !entry->accepts(step.words, step.operands)) continue;
+      if (code == Code::kOk && !accepts(*entry, step.words, step.operands)) continue;
       if (code == Code::kOk) code = check_overlap(*entry, step);
       if (code == Code::kOk) {
         *found = entry;
@@ -150,6 +155,15 @@ Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernel
 
 Code find_packing_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
   return search<true>(step, kernels, found);
+}
+
+bool types_fit(const KernelEntry& entry, Rounding rounding, const Operands& operands) {
+  return fit_of<false>(entry, rounding, operands, nullptr) == kFits;
+}
+
+bool takes(const KernelEntry& entry, Rounding rounding, const Words& words, const Operands& operands) {
+  return types_fit(entry, rounding, operands) && check_shapes(entry, words, operands) == Code::kOk &&
+         accepts(entry, words, operands);
 }
 
 }  // namespace nacre

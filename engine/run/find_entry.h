@@ -59,15 +59,23 @@ Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernel
 // The same where weights can be packed for the entry when the program is bound.
 Code find_packing_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
 
+// The same questions about a node that is compiled, which has no roles and no places: operands without data, as many as
+// the entry has, absent ones without a record. types_fit asks nothing about words and shapes.
+bool types_fit(const KernelEntry& entry, Rounding rounding, const Operands& operands);
+bool takes(const KernelEntry& entry, Rounding rounding, const Words& words, const Operands& operands);
+
 inline bool has_layout(const TensorRecord& r, const OperandType& type) {
   return r.layout == type.layout || type.layout == Layout::kAny;
 }
 
-// Whether a tensor that the kernel wants in another layout is a row-major weight, of which bind can make a copy.
+// Whether a row-major tensor that the kernel wants in another layout can be copied into it.
+inline bool can_pack(const TensorRecord& r, const OperandType& type) {
+  return r.layout == Layout::kRowMajor && type.layout != Layout::kRowMajor && type.layout != Layout::kAny &&
+         r.rank >= 2 && has_layouts(r.element) && stored_elements(type.layout, {r.rank, r.dims, 0}) <= INT32_MAX;
+}
+// Bind makes such copies of weights.
 inline bool packs(const TensorRecord& r, const OperandType& type) {
-  return r.region == Region::kWeights && r.layout == Layout::kRowMajor && type.layout != Layout::kRowMajor &&
-         type.layout != Layout::kAny && r.rank >= 2 && has_layouts(r.element) &&
-         stored_elements(type.layout, {r.rank, r.dims, 0}) <= INT32_MAX;
+  return r.region == Region::kWeights && can_pack(r, type);
 }
 
 }  // namespace nacre

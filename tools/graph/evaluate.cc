@@ -14,58 +14,42 @@
 namespace nacre::tools {
 namespace {
 
-bool is_output(const OperandType& type) { return (type.role & 3) == uint8_t(Role::kOut); }
-
 // Input ids in the slots of `entry`: absent optional ones are added or cut at the end. False if the counts differ.
 bool fit_inputs(const KernelEntry& entry, const Node& node, std::vector<ValueId>& inputs) {
-  const OperandType *first = entry.operands, *last = first + entry.operand_count;
-  const auto outputs = size_t(std::count_if(first, last, is_output));
-  if (outputs != node.outputs.size()) return false;
+  const size_t slots = size_t(first_output(entry, int(entry.operand_count)));
+  if (entry.operand_count - slots != node.outputs.size()) return false;
   inputs = node.inputs;
-  if ((first->role & kVariadic) != 0) return true;
-  const size_t slots = entry.operand_count - outputs;
+  if ((entry.operands->role & kVariadic) != 0) return true;
   while (inputs.size() > slots && inputs.back() == kNone) inputs.pop_back();
   if (inputs.size() > slots) return false;
   inputs.resize(slots, kNone);
   return true;
 }
 
-const OperandType& input_type(const KernelEntry& entry, const Node& node, size_t i) {
-  return entry.operands[std::min(i, entry.operand_count - node.outputs.size() - 1)];
+// Whether pack_weights can make a copy in another layout: of a constant, or of a parameter and what is derived of it.
+bool is_copied(const Value& v) {
+  return v.constant() ? v.stored == v.type : v.region == Region::kState || v.region == Region::kDerived;
 }
 
-bool fits(const Value& v, const OperandType& type) {
-  return v.type == type.element && (v.layout == type.layout || type.layout == Layout::kAny);
-}
+Words words_of(const Node& node) { return {node.words.data(), int(node.words.size())}; }
 
-// Of a constant, or of a parameter and what is derived of it, pack_weights can make a copy in another layout.
-bool can_be_packed(const Value& v, Layout layout) {
-  const bool constant = v.constant() && v.stored == v.type;
-  if ((!constant && v.region != Region::kState && v.region != Region::kDerived) || v.layout != Layout::kRowMajor ||
-      v.dims.size() < 2 || !has_layouts(v.type))
-    return false;
-  Value packed = v;
-  packed.layout = layout;
-  return int64_t(bytes_as(ElementType::kInt8, packed)) <= kElementLimit;
-}
+// A node's operands in the slots of an entry. `packing`: what pack_weights can copy lies as the entry reads it.
+struct FittedNode {
+  NodeOperands operands;
+  Operands all;
 
-// `packing`: inputs may be given another layout first.
-bool fit_types(const Graph& graph, const KernelEntry& entry, const Node& node, const std::vector<ValueId>& inputs,
-               bool packing = false) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const OperandType& type = input_type(entry, node, i);
-    if (inputs[i] == kNone) {
-      if ((type.role & kOptional) == 0) return false;
-      continue;
+  FittedNode(const Graph& graph, const Node& node, const std::vector<ValueId>& inputs, const KernelEntry& entry,
+             bool packing)
+      : operands(graph, inputs, node.outputs), all{operands.tensors.data(), int(operands.tensors.size()), 0} {
+    TensorRecord* record = operands.records.data();
+    for (size_t i = 0; packing && i < inputs.size(); ++i) {
+      if (inputs[i] == kNone) continue;
+      const OperandType& type = operand_type(entry, int(i), all.count);
+      if (is_copied(graph.values[size_t(inputs[i])]) && can_pack(*record, type)) record->layout = type.layout;
+      ++record;
     }
-    const Value& v = graph.values[size_t(inputs[i])];
-    if (!fits(v, type) && !(packing && v.type == type.element && can_be_packed(v, type.layout))) return false;
   }
-  const size_t slots = entry.operand_count - node.outputs.size();
-  for (size_t i = 0; i < node.outputs.size(); ++i)
-    if (!fits(graph.values[size_t(node.outputs[i])], entry.operands[slots + i])) return false;
-  return true;
-}
+};
 
 // The bytes of a constant as its type: codes of a quantizer become reals.
 std::vector<uint8_t> bytes_of(const Value& value) {
@@ -86,30 +70,18 @@ KernelSets reference_sets() {
   return kSets;
 }
 
-namespace {
-
-// Whether the entry's rule takes the attributes and the inputs' shapes.
-bool takes_inputs(const Graph& graph, const KernelEntry& entry, const Node& node) {
-  Node fitted = node;
-  fit_inputs(entry, node, fitted.inputs);
-  const NodeOperands operands(graph, fitted);
-  Dims outputs[kMaxOutputs] = {};
-  return entry.shapes({node.words.data(), int(node.words.size())}, operands.input_view(), outputs) == Code::kOk;
-}
-
-}  // namespace
-
-// Types alone do not tell a fused step without a residual from the plain one: of two entries that fit, the one whose
-// rule takes the words.
+// Types alone do not tell a fused step without a residual from the plain one: of entries whose types fit, the first
+// whose rule takes the words and the inputs' shapes; else the first.
 const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets kernels) {
   std::vector<ValueId> inputs;
   const KernelEntry* first = nullptr;
   for (const KernelSet* set : kernels)
     for (const KernelEntry* entry : entries_of(*set, node.op)) {
-      if (entry->rounding != node.rounding || !fit_inputs(*entry, node, inputs) ||
-          !fit_types(graph, *entry, node, inputs))
-        continue;
-      if (!is_matmul(node.op) || takes_inputs(graph, *entry, node)) return entry;
+      if (!fit_inputs(*entry, node, inputs)) continue;
+      const FittedNode fitted(graph, node, inputs, *entry, false);
+      if (!types_fit(*entry, node.rounding, fitted.all)) continue;
+      Dims outputs[kMaxOutputs] = {};
+      if (entry->shapes(words_of(node), fitted.operands.input_view(), outputs) == Code::kOk) return entry;
       if (first == nullptr) first = entry;
     }
   return first;
@@ -125,18 +97,12 @@ struct Taken {
 };
 
 Taken taken_by_bind(const Graph& graph, const Node& node, KernelSets kernels, bool packing) {
-  Node fitted = node;
-  const Words words{node.words.data(), int(node.words.size())};
+  std::vector<ValueId> inputs;
   for (size_t set = 0; set < kernels.size(); ++set)
     for (const KernelEntry* entry : entries_of(*kernels[set], node.op)) {
-      if (entry->rounding != node.rounding || !fit_inputs(*entry, node, fitted.inputs) ||
-          !fit_types(graph, *entry, node, fitted.inputs, packing))
-        continue;
-      const NodeOperands operands(graph, fitted);
-      const Operands all = {operands.tensors.data(), int(operands.tensors.size()), 0};
-      if (check_shapes(*entry, words, all) != Code::kOk || (entry->accepts != nullptr && !entry->accepts(words, all)))
-        continue;
-      return {entry, set, std::move(fitted.inputs)};
+      if (!fit_inputs(*entry, node, inputs)) continue;
+      const FittedNode fitted(graph, node, inputs, *entry, packing);
+      if (takes(*entry, node.rounding, words_of(node), fitted.all)) return {entry, set, std::move(inputs)};
     }
   return {nullptr, kernels.size(), {}};
 }
@@ -154,9 +120,11 @@ size_t set_for(const Graph& graph, const Node& node, KernelSets kernels) {
 
 std::vector<Layout> layouts_for(const Graph& graph, const Node& node, KernelSets kernels) {
   const Taken taken = taken_by_bind(graph, node, kernels, true);
+  const int count = int(taken.inputs.size() + node.outputs.size());
   std::vector<Layout> layouts;
   for (size_t i = 0; taken.entry != nullptr && i < node.inputs.size(); ++i) {
-    const Layout layout = i < taken.inputs.size() ? input_type(*taken.entry, node, i).layout : Layout::kRowMajor;
+    const Layout layout =
+        i < taken.inputs.size() ? operand_type(*taken.entry, int(i), count).layout : Layout::kRowMajor;
     const bool any = layout == Layout::kAny && node.inputs[i] != kNone;
     layouts.push_back(any ? graph.values[size_t(node.inputs[i])].layout : layout);
   }
@@ -188,8 +156,7 @@ std::vector<std::vector<uint8_t>> evaluate(const Graph& graph, const Node& node)
   }
   for (size_t i = 0; i < data.size(); ++i) operands.tensors[i].data = data[i].empty() ? nullptr : data[i].data();
 
-  const Words words{node.words.data(), int(node.words.size())};
-  BoundStep step(*entry, words, operands.tensors);
+  BoundStep step(*entry, words_of(node), operands.tensors);
   Code code = step.prepare();
   if (code == Code::kOk) code = step.run();
   if (code != Code::kOk) throw Error(kFailed, place_of(graph, node), sentence(code));

@@ -69,27 +69,33 @@ std::string place_of(const Graph& graph, const Value& value) {
 
 NodeOperands::NodeOperands(const Graph& graph, const Node& node, const OpRule& rule)
     : inputs(int(variadic(rule) ? node.inputs.size() : std::max(rule.inputs.size(), node.inputs.size()))) {
-  fill(graph, node);
+  fill(graph, node.inputs, node.outputs, true);
 }
 
 NodeOperands::NodeOperands(const Graph& graph, const Node& node) : inputs(int(node.inputs.size())) {
-  fill(graph, node);
+  fill(graph, node.inputs, node.outputs, true);
 }
 
-void NodeOperands::fill(const Graph& graph, const Node& node) {
-  const size_t count = size_t(inputs) + node.outputs.size();
+NodeOperands::NodeOperands(const Graph& graph, const std::vector<ValueId>& in, const std::vector<ValueId>& out)
+    : inputs(int(in.size())) {
+  fill(graph, in, out, false);
+}
+
+void NodeOperands::fill(const Graph& graph, const std::vector<ValueId>& in, const std::vector<ValueId>& out,
+                        bool limited) {
+  const size_t count = size_t(inputs) + out.size();
   records.reserve(count);
   tensors.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     const bool output = i >= size_t(inputs);
     const size_t j = output ? i - size_t(inputs) : i;
-    const std::vector<ValueId>& ids = output ? node.outputs : node.inputs;
+    const std::vector<ValueId>& ids = output ? out : in;
     const ValueId id = j < ids.size() ? ids[j] : kNone;
     if (id == kNone) {
       tensors.push_back({nullptr, nullptr});
       continue;
     }
-    records.push_back(record_of(graph, graph.values[size_t(id)], !output));
+    records.push_back(record_of(graph, graph.values[size_t(id)], limited && !output));
     tensors.push_back({nullptr, &records.back()});
   }
 }

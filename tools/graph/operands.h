@@ -20,6 +20,8 @@ inline constexpr int64_t kElementLimit = (int64_t{1} << 31) - 1;
 struct NodeOperands {
   NodeOperands(const Graph& graph, const Node& node, const OpRule& rule);
   NodeOperands(const Graph& graph, const Node& node);  // the node's own slots
+  // Of values whose shapes may be outside the limits: these have no axes then.
+  NodeOperands(const Graph& graph, const std::vector<ValueId>& in, const std::vector<ValueId>& out);
   NodeOperands(const NodeOperands&) = delete;
   NodeOperands& operator=(const NodeOperands&) = delete;
 
@@ -31,7 +33,7 @@ struct NodeOperands {
   Operands input_view() const { return {tensors.data(), inputs, 0}; }
 
  private:
-  void fill(const Graph& graph, const Node& node);
+  void fill(const Graph& graph, const std::vector<ValueId>& in, const std::vector<ValueId>& out, bool limited);
 };
 
 // The rule of the node's op; throws Error if there is none.
@@ -47,8 +49,8 @@ std::vector<std::vector<int64_t>> output_shapes(const Graph& graph, const Node& 
 using KernelSets = std::span<const KernelSet* const>;
 KernelSets reference_sets();  // of inference and of training: what evaluate() runs
 
-// The first kernel of these sets for the node, by op, rounding and element types, and for the words of a matmul's
-// epilogue; null if there is none.
+// The first kernel of these sets for the node, by op, rounding, element types and its rule on words and inputs, or
+// where no rule takes these, by types; null if there is none.
 const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets kernels = reference_sets());
 
 // The node's inputs in the places that this kernel has for them: kNone stands for every optional operand that is
