@@ -48,11 +48,8 @@ Graph dense_network(const KerasLayer& layer, bool relu) {
 }
 
 void apply(const CompileOptions& options, Graph& graph) {
-  for (const NamedPass& pass : compile_passes(options)) {
-    if (std::string(pass.name) == "schedule") return;
-    pass.run(graph);
-    check(graph);
-  }
+  Job job = {.compiling = options};
+  run_stages(graph, job, Stage::kResolvePolicies, Stage::kPackWeights);
 }
 
 std::vector<float> as_floats(ElementType type, const Bytes& bytes) {

@@ -157,11 +157,12 @@ void refuses(Checks& checks, const Wish& wish, const std::string& label, const s
 namespace {
 
 TrainingModel training_model(const Wish& wish, Training::Arguments arguments, const Graph& given) {
-  const Graph network = imported(given);
+  Graph network = imported(given);
   if (arguments.loss.empty()) arguments.loss = "softmax_cross_entropy";
   CompileOptions compiling;
   compiling.policies = request_of(wish);
-  const PolicyLossScale policies = loss_scale_of(network, compiling.policies, arguments.loss_scale != "auto");
+  resolve_policies(network, compiling.policies);
+  const PolicyLossScale policies = loss_scale_of_policies(network, compiling.policies, arguments.loss_scale != "auto");
   return compile_training(network, parse_training(arguments, policies), compiling);
 }
 

@@ -60,10 +60,10 @@ class TypedStream {
 
  private:
   static std::vector<uint8_t> made(Graph graph) {
-    const CompileOptions options;
-    for (const NamedPass& pass : target_passes(options)) pass.run(graph);
+    Job job;
+    run_stages(graph, job, Stage::kFuse, Stage::kPlanMemory);
     const ProgramSource source = {
-        .graph = &graph, .entry = Entry::kInfer, .target = "host", .kernels = kernels_of(options.target)};
+        .graph = &graph, .entry = Entry::kInfer, .target = "host", .kernels = kernels_of(job.compiling.target)};
     return write_model({&source, 1}, {});
   }
 

@@ -305,10 +305,9 @@ bool reads_samples(const Policy& policy) {
   return reads_ranges(policy) || reads_amaxes(policy) || reads_moments(policy);
 }
 
-std::function<bool(const Node&)> fitted_by(Graph graph, const PolicyRequest& policies) {
-  resolve_policies(graph, policies);
+std::function<bool(const Node&)> fitted_by(const Graph& resolved) {
   std::vector<bool> fitted;
-  for (const Layer& layer : graph.layers) fitted.push_back(layer.asked && reads_moments(layer.policy));
+  for (const Layer& layer : resolved.layers) fitted.push_back(layer.asked && reads_moments(layer.policy));
   return [fitted](const Node& node) { return node.layer != kNone && fitted[size_t(node.layer)]; };
 }
 

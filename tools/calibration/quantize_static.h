@@ -46,8 +46,8 @@ bool reads_amaxes(const Policy& policy);
 bool reads_moments(const Policy& policy);
 bool reads_samples(const Policy& policy);  // any of these
 
-// The matmuls of a graph whose layer, by these policies, has a fit: CalibrationOptions::fitted.
-std::function<bool(const Node&)> fitted_by(Graph graph, const PolicyRequest& policies);
+// The matmuls of a graph whose layer has a fit: CalibrationOptions::fitted. `resolved`: resolve_policies has run.
+std::function<bool(const Node&)> fitted_by(const Graph& resolved);
 
 // After simplify, before apply_policy. `calibration`: null where no data was given. A range that is missing, and
 // weights that are not finite, are an Error naming the layer.

@@ -15,13 +15,12 @@ namespace {
 template <class Arguments>
 void add_passes(Command& c, const OptionTable<Arguments>& table, const ConvertOptions& o) {
   for (const OptionRow<Arguments>& row : table) {
-    if (row.pass.empty()) continue;
-    const auto reached = [&o, pass = row.pass] {
-      const std::vector<std::string> names = pass_names();
-      return o.stop_after.empty() || std::ranges::find(names, o.stop_after) >= std::ranges::find(names, pass);
+    if (!row.stage) continue;
+    const auto reached = [&o, stage = *row.stage] {
+      return o.stop_after.empty() || stage_named(o.stop_after) >= stage;
     };
     c.only_when({row.name}, reached,
-                {"acts in the pass " + row.pass + ", after the one that --stop-after names",
+                {fmt::format("acts in the pass {}, after the one that --stop-after names", name_of(*row.stage)),
                  "name that pass, or leave it away"});
   }
 }
@@ -43,7 +42,7 @@ void add_convert(CLI::App& app) {
       "  nacre convert kws.tflite -o kws.nacre --rounding float_even --tune      each step on the faster kernel\n"
       "  nacre convert words.tflite --front-end features.tflite --hop 320 -o s.nacre      a run takes 320 samples\n"
       "Policies: nacre policies. Passes: " +
-      CLI::detail::join(pass_names(), ", "));
+      CLI::detail::join(stage_names(), ", "));
   c.reads(c.add_option("NETWORK", o->network, "the network's file")->required()->type_name(""), files_of_network);
   c.writes(c.add_option("-o,--output", o->model, "the model file to write")->type_name("MODEL"));
   add_options(c, model_options(), *o);

@@ -23,7 +23,7 @@ OptionTable<S> make_calibration_options() {
        .field = [](S& o) { return &o.data; },
        .text = OptionText::kFile,
        .input = true,
-       .pass = "calibrate"},
+       .stage = Stage::kCalibrate},
       {.name = "--range-method",
        .value = "min_max|moving_average|percentile|mse|entropy",
        .help = "how ranges are found in them [min_max]",

@@ -41,7 +41,6 @@ namespace {
 // What one conversion works with beside the graph.
 struct Work {
   const ConvertOptions& options;
-  CompileOptions compiling;
   Calibration calibration;
   std::optional<Graph> calibrated;  // the network that the samples below ran through, for ranges
   Samples few = {};                 // of them
@@ -53,6 +52,8 @@ struct Work {
   std::optional<TriedPlaces> tried;
   std::vector<Graph> others;  // after the last pass, for each target but the first
 };
+
+bool trains(const Work& work) { return !work.options.training.loss.empty(); }
 
 bool keeps(const ConvertOptions& options, const char* rewrite) {
   return std::ranges::find(options.kept, rewrite) != options.kept.end();
@@ -70,10 +71,8 @@ void rewrite(Work& work, Graph& graph) {
 // Before samples are read: ranges that no layer takes are work for nothing. False: no layer reads samples.
 bool has_readers(const Work& work, const Graph& graph) {
   const CalibrationArguments& arguments = work.options.calibration;
-  const PolicyRequest& policies = work.compiling.policies;
-  if (any_policy(graph, policies, reads_ranges)) return true;
-  const bool trains = !work.options.training.loss.empty();
-  if (!any_policy(graph, policies, reads_moments) && (trains || !any_policy(graph, policies, reads_amaxes))) {
+  if (any_policy(graph, reads_ranges)) return true;
+  if (!any_policy(graph, reads_moments) && (trains(work) || !any_policy(graph, reads_amaxes))) {
     note(kSamplesNotRead);
     return false;
   }
@@ -84,47 +83,57 @@ bool has_readers(const Work& work, const Graph& graph) {
   return true;
 }
 
-void measure_ranges(Work& work, const Graph& graph) {
+const Calibration* measure_ranges(Work& work, const Graph& graph) {
   const CalibrationArguments& arguments = work.options.calibration;
-  if (arguments.data.empty() || !has_readers(work, graph)) return;
+  if (arguments.data.empty() || !has_readers(work, graph)) return nullptr;
   CalibrationOptions options = arguments.options;
   options.method = parse_range_method(arguments.method, "--range-method");
   for (const std::string& text : arguments.overrides) options.overrides.push_back(parse_range_rule(text, "--range"));
-  if (work.options.training.loss.empty()) options.fitted = fitted_by(graph, work.compiling.policies);
+  if (!trains(work)) options.fitted = fitted_by(graph);
   SampleOptions sampling = arguments.samples;
-  sampling.may_be_equal = !any_policy(graph, work.compiling.policies, reads_ranges);
+  sampling.may_be_equal = !any_policy(graph, reads_ranges);
   Samples samples = read_samples(graph, arguments.data, sampling);
   work.calibration = calibrate(graph, samples, options);
-  work.compiling.calibration = &work.calibration;
-  if (sampling.may_be_equal || !work.options.training.loss.empty()) return;
-  work.calibrated = graph;
-  work.few = std::move(samples);
-}
-
-// The passes of the converter; those after simplify are compile()'s.
-std::vector<NamedPass> passes(Work& work) {
-  std::vector<NamedPass> all = {
-      {"import", [](Graph&) {}},
-      {"keep_states", [&](Graph& graph) { keep_states(graph, work.options.states); }},
-      {"rewrite", [&](Graph& graph) { rewrite(work, graph); }},
-      {"simplify",
-       [&](Graph& graph) {
-         const ConvertOptions& o = work.options;
-         simplify(graph, !o.training.loss.empty() ? kSimplifyToTrain
-                                                  : SimplifyOptions{.fold_batch_norm = o.fold_batch_norm,
-                                                                    .fold_gelu = !keeps(o, "gelu"),
-                                                                    .fold_bias = !keeps(o, "bias")});
-       }},
-      {"calibrate", [&](Graph& graph) { measure_ranges(work, graph); }},
-  };
-  for (NamedPass& pass : compile_passes(work.compiling)) all.push_back(std::move(pass));
-  return all;
+  if (!sampling.may_be_equal && !trains(work)) {
+    work.calibrated = graph;
+    work.few = std::move(samples);
+  }
+  return &work.calibration;
 }
 
 Target target_of(const ConvertOptions& options, const std::string& name) {
   Target target = {.name = name, .banks = {}, .keep_inputs = options.keep_inputs, .kernels = kernels_of_target(name)};
   if (!options.banks.empty()) target.banks = parse_bank_list(options.banks);
   return target;
+}
+
+Job job_of(Work& work) {
+  const ConvertOptions& o = work.options;
+  Job job = {.network = o.network,
+             .importing = {.batch = o.batch,
+                           .io_nhwc = o.io_nhwc,
+                           .shapes = o.shapes,
+                           .train = trains(work),
+                           .keep_division = keeps(o, "division"),
+                           .ignored = o.ignored,
+                           .unfreeze = o.training.unfreeze},
+             .states = o.states,
+             .rewrite = [&](Graph& graph) { rewrite(work, graph); },
+             .simplifying = trains(work) ? kSimplifyToTrain
+                                         : SimplifyOptions{.fold_batch_norm = o.fold_batch_norm,
+                                                           .fold_gelu = !keeps(o, "gelu"),
+                                                           .fold_bias = !keeps(o, "bias")},
+             .measure = [&](const Graph& graph) { return measure_ranges(work, graph); },
+             .compiling = {.policies = parse_policy_options(o.policies),
+                           .rounding = o.rounding,
+                           .io_types = o.io_types,
+                           .pad_features = o.pad_features,
+                           .front_end = o.front_end,
+                           .fuse = o.fuse,
+                           .target = target_of(o, o.targets[0])}};
+  if (!o.patches.empty()) job.compiling.patches = parse_patches(o.patches);
+  if (!o.rewrite.type.empty()) check_against_rewrite(job.compiling.policies, "--rewrite " + o.rewrite.type);
+  return job;
 }
 
 // Of several targets the rest of a summary is of the first.
@@ -210,14 +219,13 @@ void print_summary_json(const Work& work, const Graph& graph, const Statistics& 
                   {"metadata", metadata}};
   if (work.explained.is_object()) summary["rewrite"] = work.explained;
   for (const auto& [layer, db] : work.damaged) summary["damaged_layers"].push_back({{"layer", layer}, {"sqnr_db", db}});
-  if (graph.patches) summary["patches"] = patches_json(graph, work.compiling.target);
+  if (graph.patches) summary["patches"] = patches_json(graph, target_of(options, options.targets[0]));
   if (work.tried) summary["tune"] = places_json(graph, *work.tried);
   print_json(summary);
 }
 
-void emit_policy(Work& work, const Graph& graph) {
+void emit_policy(Work& work, const PolicyRequest& request, const Graph& graph) {
   if (work.policy_file.path.empty()) return;
-  const PolicyRequest& request = work.compiling.policies;
   const Json policies = work.policy_file.keras ? keras_policies_json(graph, request) : policy_json(graph, request);
   work.policy = policies.dump(2) + "\n";
 }
@@ -299,30 +307,26 @@ void write(Work& work, Graph& graph) {
   beside.require_written(options.model + " is written");
 }
 
-// The graph before the first pass that depends on the target, for the targets after the first.
-void compile_others(Work& work, const Graph& graph) {
+// The graph before the first stage that depends on the target, for the targets after the first.
+void compile_others(Work& work, const Job& first, const Graph& graph) {
   if (work.options.model.empty() || !work.options.stop_after.empty()) return;
   for (const Target& target : other_targets(work.options)) {
-    CompileOptions compiling = work.compiling;
-    compiling.target = target;
+    Job job = first;
+    job.compiling.target = target;
     work.others.push_back(graph);
-    for (const NamedPass& pass : target_passes(compiling)) {
-      require_not_interrupted();
-      pass.run(work.others.back());
-      check(work.others.back());
-    }
+    run_stages(work.others.back(), job, Stage::kFuse, Stage::kPlanMemory);
   }
 }
 
 // The graph after calibrate becomes a training model.
-void write_training(const Work& work, Graph& graph) {
-  const ConvertOptions& options = work.options;
+void write_training(const ConvertOptions& options, const CompileOptions& compiling, Graph& graph) {
   add_metadata(graph, options);
-  const PolicyLossScale policies = loss_scale_of(graph, work.compiling.policies, options.training.loss_scale != "auto");
+  const PolicyLossScale policies =
+      loss_scale_of_policies(graph, compiling.policies, options.training.loss_scale != "auto");
   const TrainingOptions training = parse_training(options.training, policies);
   if (const std::string line = loss_scale_note(options.training, policies); !line.empty()) note(line);
-  const TrainingModel made = compile_training(graph, training, work.compiling,
-                                              {.names = !options.strip_names, .golden = {}}, other_targets(options));
+  const TrainingModel made = compile_training(graph, training, compiling, {.names = !options.strip_names, .golden = {}},
+                                              other_targets(options));
   require_arena_limit(made, training);
   require_batch_norm(made, training);
   if (training.seed != TrainingOptions().seed && !draws(made, training))
@@ -344,53 +348,28 @@ void write_training(const Work& work, Graph& graph) {
 
 }  // namespace
 
-std::vector<std::string> pass_names() {
-  const ConvertOptions none;
-  Work work{none, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
-  std::vector<std::string> names;
-  for (const NamedPass& pass : passes(work)) names.emplace_back(pass.name);
-  return names;
-}
-
 void convert(const ConvertOptions& options) {
   require_output(options);
-  Work work{options, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+  Work work{options, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
   if (!options.emit_policy.empty()) {
     work.policy_file = policy_output(options.emit_policy);
     require_directory_of(work.policy_file.path);
   }
-  CompileOptions& compiling = work.compiling;
-  compiling.policies = parse_policy_options(options.policies);
-  compiling.rounding = options.rounding;
-  compiling.io_types = options.io_types;
-  compiling.front_end = options.front_end;
-  compiling.pad_features = options.pad_features;
-  compiling.fuse = options.fuse;
-  if (!options.patches.empty()) compiling.patches = parse_patches(options.patches);
-  compiling.target = target_of(options, options.targets[0]);
-  if (!options.rewrite.type.empty()) check_against_rewrite(compiling.policies, "--rewrite " + options.rewrite.type);
-
-  const std::string_view for_target = target_passes(compiling)[0].name;
-  Graph graph = import_network(options.network, {.batch = options.batch,
-                                                 .io_nhwc = options.io_nhwc,
-                                                 .shapes = options.shapes,
-                                                 .train = !options.training.loss.empty(),
-                                                 .keep_division = keeps(options, "division"),
-                                                 .ignored = options.ignored,
-                                                 .unfreeze = options.training.unfreeze});
-  for (const NamedPass& pass : passes(work)) {
-    if (pass.name == std::string_view("resolve_policies") && !options.training.loss.empty()) {
-      print_log(graph, options.verbose);
-      return write_training(work, graph);
-    }
-    if (pass.name == for_target) compile_others(work, graph);
-    require_not_interrupted();
-    pass.run(graph);
-    check(graph);
-    if (pass.name == std::string_view("resolve_policies")) emit_policy(work, graph);
-    if (pass.name == options.stop_after) break;
+  Job job = job_of(work);
+  Graph graph;
+  if (trains(work)) {
+    run_stages(graph, job, Stage::kImport, Stage::kSimplify);
+    const std::vector<std::string> log = graph.log;
+    run_stages(graph, job, Stage::kResolvePolicies, Stage::kCalibrate);
+    print_log(log, options.verbose);  // the programs' logs go on with it
+    return write_training(options, job.compiling, graph);
   }
-  print_log(graph, options.verbose);
+  const Stage last = options.stop_after.empty() ? Stage::kPlanMemory : *stage_named(options.stop_after);
+  run_stages(graph, job, Stage::kImport, last, [&](Stage stage, const Graph& made) {
+    if (stage == Stage::kResolvePolicies) emit_policy(work, job.compiling.policies, made);
+    if (stage == Stage::kJoinFrontEnd) compile_others(work, job, made);
+  });
+  print_log(graph.log, options.verbose);
   if (work.explained.is_string()) print(work.explained.get<std::string>());
   if (options.dump || !options.stop_after.empty()) print(dump(graph));
   for (const Graph& other : work.others)

@@ -58,7 +58,7 @@ struct ConvertOptions {
   std::string patches;         // parse_patches; "": none
   TrainingArguments training;  // loss "": an inference model
   uint32_t golden = 0;         // pairs
-  std::string stop_after;      // a pass; prints the graph instead of writing a model
+  std::string stop_after;      // a stage; prints the graph instead of writing a model
   bool dump = false;           // prints the graph after the last pass
   bool strip_names = false;
   bool json = false, verbose = false;
@@ -73,9 +73,6 @@ struct PolicyOutput {
   bool keras = false;  // in Keras's JSON
 };
 PolicyOutput policy_output(const std::string& value);
-
-// Names of the passes in their order: what --stop-after takes.
-std::vector<std::string> pass_names();
 
 void convert(const ConvertOptions& options);
 

@@ -23,7 +23,7 @@ OptionTable<C> make_front_end_options() {
        .text = OptionText::kHash,
        .input = true,
        .files = &files_of_network,
-       .pass = "join_front_end"},
+       .stage = Stage::kJoinFrontEnd},
       {.name = "--hop",
        .value = "N",
        .help = "samples, of --front-end: from the start of a frame to the next one's",

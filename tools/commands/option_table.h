@@ -13,10 +13,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "tools/compile/stage.h"
 
 namespace nacre::tools {
 
@@ -98,7 +101,7 @@ struct OptionRow {
   bool hidden = false;                 // from --help, where another option's words tell of it
   bool input = false, output = false;  // it names a file that is read, or written
   std::vector<std::string> (*files)(const std::string& value) = nullptr;  // null: the value is the file's path
-  std::string pass;                                                       // of the converter, in which it acts
+  std::optional<Stage> stage = {};                                        // of the converter, in which it acts
 };
 
 template <class Arguments>

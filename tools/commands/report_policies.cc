@@ -36,12 +36,10 @@ CalibrationSet set_apart(const Graph& graph, const PolicyRequest& request, const
 }
 
 // What is read of the samples is read once for every policy.
-Calibration calibrate_for(const Graph& graph, const PolicyRequest& request, const NetworkUnderPolicies& wanted,
-                          const CalibrationSet& apart) {
+Calibration calibrate_for(const Graph& graph, const NetworkUnderPolicies& wanted, const CalibrationSet& apart) {
   CalibrationOptions options;
-  options.fitted = fitted_by(graph, request);
-  const SampleOptions sampling = {.cast = wanted.cast_inputs,
-                                  .may_be_equal = !any_policy(graph, request, reads_ranges)};
+  options.fitted = fitted_by(graph);
+  const SampleOptions sampling = {.cast = wanted.cast_inputs, .may_be_equal = !any_policy(graph, reads_ranges)};
   return calibrate(graph, apart.samples(graph, sampling), options);
 }
 
@@ -50,7 +48,7 @@ Calibration calibrate_for(const Graph& graph, const PolicyRequest& request, cons
 ModelsUnderPolicies compile_under(const NetworkUnderPolicies& wanted, const SetOptions& from,
                                   std::optional<LabelledSet>& set) {
   check_policies(wanted.policies);
-  const Graph graph = load_network(wanted.network, {.shapes = wanted.shapes, .ignored = wanted.ignored});
+  const Graph network = load_network(wanted.network, {.shapes = wanted.shapes, .ignored = wanted.ignored});
   ModelsUnderPolicies made;
   std::optional<CalibrationSet> apart;
   for (const std::string& policy : wanted.policies) {
@@ -58,20 +56,22 @@ ModelsUnderPolicies compile_under(const NetworkUnderPolicies& wanted, const SetO
     if (policy != "source") options.policies = parse_policy_options({.policy = policy});
     options.target.kernels = kernels_of_target(options.target.name);
     Calibration calibration;
-    if (any_policy(graph, options.policies, reads_samples)) {
+    Graph graph = network;
+    resolve_policies(graph, options.policies);
+    if (any_policy(graph, reads_samples)) {
       if (!apart) apart.emplace(set_apart(graph, options.policies, wanted, from, set));
-      calibration = calibrate_for(graph, options.policies, wanted, *apart);
+      calibration = calibrate_for(graph, wanted, *apart);
       options.calibration = &calibration;
     }
-    Compiled compiled = compile(graph, options);
+    Graph compiled = compile_graph(std::move(graph), options);
     ConvertOptions converting;
     converting.network = wanted.network;
     converting.shapes = wanted.shapes;
     converting.ignored = wanted.ignored;
     if (policy != "source") converting.policies.policy = policy;
-    add_metadata(compiled.graph, converting);
-    const ProgramSource source = {.graph = &compiled.graph, .kernels = options.target.kernels};
-    made.models.push_back(std::make_unique<LoadedModel>(write_model({&source, 1}), wanted.network, kReportDefect));
+    add_metadata(compiled, converting);
+    made.models.push_back(
+        std::make_unique<LoadedModel>(write_compiled(compiled, options.target), wanted.network, kReportDefect));
   }
   if (apart) made.calibrated = apart->said();
   else if (!wanted.calibrate.empty()) note(kSamplesNotRead);

@@ -197,11 +197,11 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   ConvertOptions conversion = conversion_of(o);
   const PolicyRequest policies = parse_policy_options(o.policies);
   if (!o.rewrite.type.empty()) check_against_rewrite(policies, "--rewrite " + o.rewrite.type);
-  const Graph graph =
-      load_network(o.model, importing_of(o, conversion.batch), kSimplifyToTrain, [&](Graph& imported) {
-        if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
-      });
-  print_log(graph, false);
+  Graph graph = load_network(o.model, importing_of(o, conversion.batch), kSimplifyToTrain, [&](Graph& imported) {
+    if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
+  });
+  print_log(graph.log, false);
+  resolve_policies(graph, policies);
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = calibration;
@@ -209,19 +209,16 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
       "int8/full is given its ranges beforehand: tune the model that nacre convert makes of the network with --train, "
       "this policy and --calibrate FILE; or take int8/static_from_float32, whose ranges are found by training";
   compiling.target = {.name = conversion.targets[0], .kernels = kernels_of_target(conversion.targets[0])};
-  const PolicyLossScale scale = loss_scale_of(graph, policies, o.training.loss_scale != "auto");
+  const PolicyLossScale scale = loss_scale_of_policies(graph, policies, o.training.loss_scale != "auto");
   const TrainingOptions training = parse_training(o.training, scale);
   if (const std::string line = loss_scale_note(o.training, scale); !line.empty()) note(line);
-  const auto compile = [&] {
-    Graph described = graph;
-    add_metadata(described, conversion);
-    return compile_training(std::move(described), training, compiling);
-  };
-  TrainingModel made = compile();
-  if (o.training.seed != TrainingArguments().seed && !draws(made, training)) {
+  TrainingModel made = compile_training_graphs(graph, training, compiling);
+  if (!draws(made, training))
     conversion.training.seed = TrainingArguments().seed;  // it orders rows alone: nacre convert refuses it
-    made = compile();
-  }
+  graph.metadata = std::move(made.infer.metadata);
+  add_metadata(graph, conversion);
+  made.infer.metadata = std::move(graph.metadata);
+  write_training(made);
   require_arena_limit(made, training);
   require_batch_norm(made, training);
   require_draws(o, draws(made, training));

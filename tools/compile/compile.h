@@ -9,43 +9,15 @@
 #include <vector>
 
 #include "tools/base/json.h"
-#include "tools/calibration/calibrate.h"
-#include "tools/importers/importer.h"
+#include "tools/compile/pipeline.h"
 #include "tools/model/writer.h"
-#include "tools/passes/front_end.h"
-#include "tools/passes/passes.h"
-#include "tools/passes/patches.h"
 #include "tools/passes/rewrite.h"
-#include "tools/policies/policy_request.h"
 
 namespace nacre::tools {
 
-struct CompileOptions {
-  PolicyRequest policies;
-  const Calibration* calibration = nullptr;  // of the simplified graph; null: none was measured
-  std::string range_remedy = {};             // of a training that lacks a range; "": that of nacre convert
-  Rounding rounding = Rounding::kDouble;
-  IoTypes io_types = IoTypes::kSource;
-  bool pad_features = false;
-  FrontEndRequest front_end;
-  bool fuse = true;
-  PatchRequest patches;
-  Target target;
-};
-
-struct NamedPass {
-  const char* name;
-  std::function<void(Graph&)> run;
-};
-
-// What follows simplify, in order. The options must outlive the passes.
-std::vector<NamedPass> compile_passes(const CompileOptions& options);
-// Of these the last, which depend on the target: of a network for several, they run once for each.
-std::vector<NamedPass> target_passes(const CompileOptions& options);
-
 // The log of the passes on standard error: what came of the user's rules, and what training makes of a file that can be
 // read in two ways, in any case; all of it where it is asked for.
-void print_log(const Graph& graph, bool all);
+void print_log(std::span<const std::string> log, bool all);
 // The same for machines: {"pass": "simplify", "change": "folded bn1 (batch_norm) into conv1 (conv2d)"}, each line once.
 Json log_json(const std::vector<std::string>& log);
 
@@ -57,13 +29,17 @@ Graph load_network(const std::string& path, const ImportOptions& importing = {},
 Graph load_network(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& importing,
                    const SimplifyOptions& simplifying, const std::function<void(Graph&)>& rewrite = {});
 
-// Whether a layer that these policies, or the graph itself, give a policy has one for which `is` holds.
-bool any_policy(Graph simplified, const PolicyRequest& policies, const std::function<bool(const Policy&)>& is);
+// Whether a layer that was given a policy has one for which `is` holds. `resolved`: resolve_policies has run.
+bool any_policy(const Graph& resolved, const std::function<bool(const Policy&)>& is);
 
 struct Compiled {
   Graph graph;                 // after the last pass: its log, its fallbacks
   std::vector<uint8_t> bytes;  // a model of one program, `infer`, without metadata but what the passes leave
 };
+// `simplified`: its policies may be resolved already.
 Compiled compile(Graph simplified, const CompileOptions& options);
+// In two steps, for those who add to the graph's metadata what came of the stages.
+Graph compile_graph(Graph simplified, const CompileOptions& options);
+std::vector<uint8_t> write_compiled(const Graph& graph, const Target& target);
 
 }  // namespace nacre::tools

@@ -91,11 +91,11 @@ void require_place_for_all(const Graph& network, const LoadedModel& training) {
 }
 
 // What training found stays: it is of the same numbers, and of more samples.
-void add_ranges(const Graph& graph, const PolicyRequest& policies, const RangeSamples& samples, Calibration& found) {
-  if (!any_policy(graph, policies, reads_samples)) return note(kSamplesNotRead);
+void add_ranges(const Graph& graph, const RangeSamples& samples, Calibration& found) {
+  if (!any_policy(graph, reads_samples)) return note(kSamplesNotRead);
   SampleOptions sampling = samples.options;
-  sampling.may_be_equal = !any_policy(graph, policies, reads_ranges);
-  const CalibrationOptions options = {.fitted = fitted_by(graph, policies)};
+  sampling.may_be_equal = !any_policy(graph, reads_ranges);
+  const CalibrationOptions options = {.fitted = fitted_by(graph)};
   Calibration measured = calibrate(graph, read_samples(graph, samples.data, sampling), options);
   found.ranges.merge(measured.ranges);
   found.moments.merge(measured.moments);
@@ -156,25 +156,22 @@ Deployed deployed_network(Graph simplified, const PolicyRequest& policies, const
   code_as_the_source(graph, simplified);
   leave_out_dropout(graph);
   simplify(graph);
-  if (!samples.data.empty()) add_ranges(graph, policies, samples, found);
+  if (!samples.data.empty()) add_ranges(graph, samples, found);
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = found.ranges.empty() && found.moments.empty() ? nullptr : &found;
-  Compiled made;
   try {
-    made = compile(std::move(graph), compiling);
+    graph = compile_graph(std::move(graph), compiling);
   } catch (const NoRange&) {
     if (deployed.adapters == 0) throw;
     refuse_adapters_under_static(simplified);
   }
-  deployed.bytes = std::move(made.bytes);
-  deployed.fallbacks = made.graph.fallbacks;
+  deployed.fallbacks = graph.fallbacks;
   if (!deployed.fallbacks.empty()) {  // a fact of the file, as nacre convert writes it
-    made.graph.metadata.emplace_back("fallbacks", fmt::format("{}\n", fmt::join(deployed.fallbacks, "\n")));
-    std::ranges::sort(made.graph.metadata);
-    const ProgramSource source = {.graph = &made.graph, .entry = Entry::kInfer, .target = compiling.target.name};
-    deployed.bytes = write_model({&source, 1}, {});
+    graph.metadata.emplace_back("fallbacks", fmt::format("{}\n", fmt::join(deployed.fallbacks, "\n")));
+    std::ranges::sort(graph.metadata);
   }
+  deployed.bytes = write_compiled(graph, compiling.target);
   const LoadedModel check(deployed.bytes, simplified.source,
                           "this is a defect of the converter: report it with the network");
   check.require(check.model().check_weights());

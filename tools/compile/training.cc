@@ -197,17 +197,13 @@ Json frozen_json(const FrozenLayers& frozen) {
           {"of_weights", frozen.of_weights}};
 }
 
-PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies, bool overridden) {
-  resolve_policies(simplified, policies);
-  return loss_scale_of_policies(simplified, policies, overridden);
-}
-
 namespace {
 
 // `full`: layers under int8/full, which run as int8/static here.
 TrainingPrograms integer_programs(Graph simplified, const std::vector<int>& full, const TrainingOptions& training,
                                   const CompileOptions& compiling) {
   TrainingPrograms made;
+  made.target = compiling.target;
   made.infer = int8_network(simplified, training.train, compiling);
   IntegerTraining steps = train_in_integers(made.infer, full, training);
   made.gradients = std::move(steps.gradients);
@@ -253,6 +249,7 @@ TrainingPrograms training_programs(Graph simplified, const TrainingOptions& aske
     throw Error(kUsage, "--train-share", "is about layers under int8/full, and no layer has that policy",
                 "add --policy int8/full_from_float32 --calibrate FILE --optimizer sgd, or leave it away");
   TrainingPrograms made;
+  made.target = compiling.target;
   if (training.codes) make_codes_trainable(simplified, made.infer, training, compiling);
   else make_reals_trainable(simplified, made.infer, training, compiling);
   const Commit commit = commit_quantizers(simplified, training.quantizers);
@@ -287,20 +284,21 @@ TrainingPrograms training_programs(Graph simplified, const TrainingOptions& aske
   return made;
 }
 
-void add_sources(const TrainingPrograms& made, const Target& target, std::vector<ProgramSource>* sources) {
+void add_sources(const TrainingPrograms& made, std::vector<ProgramSource>* sources) {
   const std::pair<const Graph*, Entry> all[] = {{&made.infer, Entry::kInfer},
                                                 {&made.gradients, Entry::kGradients},
                                                 {&made.update, Entry::kUpdate},
                                                 {&made.derive, Entry::kDerive}};
   for (const auto& [graph, entry] : all)
     if (!graph->nodes.empty())
-      sources->push_back({.graph = graph, .entry = entry, .target = target.name, .kernels = kernels_of(target)});
+      sources->push_back(
+          {.graph = graph, .entry = entry, .target = made.target.name, .kernels = kernels_of(made.target)});
 }
 
 }  // namespace
 
-TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
-                               const WriteOptions& writing, std::span<const Target> others) {
+TrainingModel compile_training_graphs(Graph simplified, const TrainingOptions& training,
+                                      const CompileOptions& compiling, bool names, std::span<const Target> others) {
   resolve_policies(simplified, compiling.policies);
   separate_statistics(simplified);
   require_classes_last(simplified, loss_output(simplified, training.loss.output), training.loss.kind);
@@ -308,9 +306,9 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
   TrainingModel model;
   if (training.adapters.rank == 0) model.not_trained = untrained_constants(simplified, training.train);
   model.frozen = frozen_layers(simplified);
-  if (!model.not_trained.empty() && writing.names)
+  if (!model.not_trained.empty() && names)
     simplified.metadata.emplace_back(kNotTrained, fmt::format("{}\n", fmt::join(model.not_trained, "\n")));
-  if (const FrozenLayers& f = model.frozen; !f.names.empty() && writing.names)
+  if (const FrozenLayers& f = model.frozen; !f.names.empty() && names)
     simplified.metadata.emplace_back(
         kFrozenMetadata, fmt::format("{} of {}, {} of {} weights\n{}\n", f.names.size(), counted(f.of_layers, "layer"),
                                      f.weights, f.of_weights, fmt::join(f.names, "\n")));
@@ -321,11 +319,21 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
     other.target = target;
     model.others.push_back(training_programs(simplified, training, other));
   }
-  std::vector<ProgramSource> programs;
-  add_sources(model, compiling.target, &programs);
-  for (size_t i = 0; i < others.size(); ++i) add_sources(model.others[i], others[i], &programs);
-  model.bytes = write_model(programs, writing);
   return model;
+}
+
+void write_training(TrainingModel& made, const WriteOptions& writing) {
+  std::vector<ProgramSource> programs;
+  add_sources(made, &programs);
+  for (const TrainingPrograms& other : made.others) add_sources(other, &programs);
+  made.bytes = write_model(programs, writing);
+}
+
+TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
+                               const WriteOptions& writing, std::span<const Target> others) {
+  TrainingModel made = compile_training_graphs(std::move(simplified), training, compiling, writing.names, others);
+  write_training(made, writing);
+  return made;
 }
 
 }  // namespace nacre::tools

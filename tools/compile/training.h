@@ -17,6 +17,7 @@ namespace nacre::tools {
 
 // For one target.
 struct TrainingPrograms {
+  Target target;
   Graph infer, gradients, update, derive;  // after the last pass; derive without nodes: the model has none
   Rematerialized rematerialized;           // of gradients
 };
@@ -33,6 +34,11 @@ struct TrainingModel : TrainingPrograms {  // of compiling.target
 // `others`: targets for which the file has programs beside those for compiling.target, over the same state.
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
                                const WriteOptions& writing = {}, std::span<const Target> others = {});
+// In two steps, for those who add to the metadata of `infer`. `names`: it says what is not trained, and what is frozen.
+TrainingModel compile_training_graphs(Graph simplified, const TrainingOptions& training,
+                                      const CompileOptions& compiling, bool names = true,
+                                      std::span<const Target> others = {});
+void write_training(TrainingModel& made, const WriteOptions& writing = {});
 
 // Refuses a model that needs more than training.arena_limit, where there is one: compile_training gives the least that
 // it finds.
@@ -50,8 +56,5 @@ Json frozen_json(const FrozenLayers& frozen);
 
 // Whether training draws random numbers: for dropout, for what is initialised.
 bool draws(const TrainingModel& made, const TrainingOptions& training);
-
-// The loss scale that these policies ask of the network's training.
-PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies, bool overridden);
 
 }  // namespace nacre::tools

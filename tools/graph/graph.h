@@ -165,6 +165,7 @@ struct Graph {
   std::vector<Layer> layers;
   std::vector<Binding> inputs, outputs;
   int batch = 1;  // compiled maximum
+  bool resolved = false;  // resolve_policies has run: layers have the policies that were asked for; no part of text
   // of reals to codes, as the source does it: ONNX half to even
   Rounding quantize_rounding = Rounding::kHalfAway;
   std::vector<std::pair<std::string, std::string>> metadata;  // sorted by key

@@ -61,7 +61,7 @@ void read_policy_object(const Json& json, const std::string& name, const std::st
 // Sets policy and asked of every layer that a rule or the base is for. Throws for a rule that matches no layer of the
 // source, for a layer that two rules match, for an op that no layer is. graph.log reports keys of a DTypePolicyMap that
 // match none, of which Keras says nothing, and rules that hit only layers which other passes folded. The base leaves
-// layers that a rewrite painted (asked) alone; rules do not.
+// layers that a rewrite painted (asked) alone; rules do not. A graph is resolved once: a second call does nothing.
 void resolve_policies(Graph& graph, const PolicyRequest& request);
 
 // Refuses a graph rewrite (`rewrite` as the user wrote it: "--rewrite mixed_float16") beside a base policy: the rewrite

@@ -160,6 +160,7 @@ Json record_json(const Policy& policy, bool names_loss_scale) {
 }  // namespace
 
 void resolve_policies(Graph& graph, const PolicyRequest& request) {
+  if (graph.resolved) return;
   for (const std::string& warning : request.warnings) graph.log.push_back("policy: " + warning);
   const std::vector<std::string> names = mended_names(graph);
   for (Layer& layer : graph.layers) read_source_policy(graph, layer);
@@ -172,6 +173,7 @@ void resolve_policies(Graph& graph, const PolicyRequest& request) {
     report_hits(graph, set, names);
     apply_rules(graph, set, names, source);
   }
+  graph.resolved = true;
 }
 
 void check_against_rewrite(const PolicyRequest& request, const std::string& rewrite) {
