@@ -3,7 +3,7 @@
 #
 #   targets.sh           KWS and two policies of the digits sample on two targets: one Arm, one RISC-V; and of clang on one
 #   NACRE_LONG=1         the five int8 networks of MLPerf Tiny and every policy on all targets, and each port's own test; KWS and
-#                        the two policies at -O2 and of clang on all of them; what it printed: targets_long.txt
+#                        the two policies at -O2 and of clang on all of them; what it printed: results/targets_long.txt
 #   NACRE_TARGETS="m4 m4-clang m4-O2"      these: targets, and what differs from g++ at -Os
 #
 #   KWS            once more converted for the target, by the kernels of ports/cortex_m: instructions beside the reference's

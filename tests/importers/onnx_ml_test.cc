@@ -1,5 +1,5 @@
 // import_onnx of scikit-learn's operators that become others, on numbers that a hand can follow. Beside onnxruntime:
-// tests/peers/ml_operators.py; whole pipelines beside scikit-learn: tests/claims/ml_models.txt.
+// tests/peers/ml_operators.py; whole pipelines beside scikit-learn: results/ml_models.txt.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -5,7 +5,7 @@
 Each is trained on one of scikit-learn's own data sets with a fixed seed, and asked for rows that it was not trained on. scikit-learn
 computes in float64, on the same float32 features. A model is right where every class is scikit-learn's and every probability, score or
 value is within 1e-6, relative to the largest of its output where that is above 1; `bound` derives another for the two models for
-which float32 cannot keep that. Needs ml_requirements.txt; what it printed is tests/claims/ml_models.txt.
+which float32 cannot keep that. Needs ml_requirements.txt; what it printed is results/ml_models.txt.
 """
 import argparse
 import json

@@ -1,6 +1,6 @@
 """Networks whose batch leaves axis 0 on its way, tuned beside PyTorch and Keras.
 
-    NACRE_TOOL=build/tools/nacre KERAS_BACKEND=torch python3 tests/peers/rows_found.py > tests/claims/rows_found.txt
+    NACRE_TOOL=build/tools/nacre KERAS_BACKEND=torch python3 tests/peers/rows_found.py > results/rows_found.txt
 
 Each network is written untrained, trained by `nacre tune` and by its own framework: plain SGD, 2 steps an epoch over 64
 rows in their order, 3 epochs. Compared are the mean loss of each epoch and the outputs of what was written. TIME stands
