@@ -3,6 +3,7 @@
 #
 #   includes    point one way, in engine, tools and tests; engine/ includes only the part of the standard library that needs no heap
 #   engine/     nothing in it allocates, throws or looks at types at run time
+#   options     below tools/commands no message spells one
 #   lines       none is over 120 columns (.clang-format has the same limit)
 #   files       none is over 420 lines, but for tables (`tables` below)
 #   objects     of a build, where NACRE_BUILD names one: what is compiled with an instruction set of its own defines no
@@ -76,6 +77,7 @@ hits=$(grep -rnE '#include "ports/' tools --include='*.h' --include='*.cc' | gre
 [ -z "$hits" ] || fail "tools/ sees one header of a port, what it offers, and what static programs name of Cortex-M's:
 $hits"
 forbid "$(ls -d tools/*/ | grep -v '/base/')" 'nlohmann' 'JSON is read and written through tools/base/json.h'
+forbid "$(ls -d tools/*/ | grep -vE '/(cli|commands|samples)/')" '^[^/]*"([^"\\]|\\.)*--[a-z][a-z]' 'below tools/commands an option is its id: option("id") of tools/base/option_id.h'
 hits=$(grep -nE '^ *namespace ' -r tests --include='*.h' --include='*.cc' | grep -E 'namespace nacre::[a-z]+' | grep -vE 'namespace (nacre::test|nacre::tools|nacre::inline NACRE_ISA)\b' || true)
 [ -z "$hits" ] || fail "tests are in the one namespace nacre::test:
 $hits"

@@ -1,6 +1,7 @@
 // The commands of the tool in this process: one call, with the words that one would type.
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -42,6 +43,15 @@ class PythonCaller : public tools::Caller {
     bool goes_on = true;
     call([&] { goes_on = epoch_(text_of(record)).ptr() != Py_False; });
     return goes_on && !raised_;
+  }
+
+  // As keyword_of in _commands.py.
+  std::string option(std::string_view id, std::string_view value) const override {
+    std::string text(id);
+    std::ranges::replace(text, '-', '_');
+    if (text == "except" || text == "lambda") text += '_';
+    if (!value.empty()) (text += '=') += value;
+    return text;
   }
 
   bool interrupted() override {

@@ -28,6 +28,9 @@ struct RecordingCaller : Caller {
     epochs.push_back(record);
     return int(epochs.size()) != last_epoch;
   }
+  std::string option(std::string_view id, std::string_view value) const override {
+    return std::string(id) + (value.empty() ? "" : "=") + std::string(value);
+  }
   bool interrupted() override { return interrupts_after >= 0 && shown > interrupts_after; }
 };
 
@@ -84,6 +87,9 @@ TEST_F(caller, catches_what_the_command_line_would_say) {
   };
   EXPECT_EQ(sentence({"convert", digits_, "--batch=0"}), "convert: --batch: '0' is no whole number from 1 to 1048576");
   EXPECT_EQ(sentence({"size"}), "size: MODEL is required");
+  EXPECT_NE(sentence({"convert", digits_, "--policy", "int8/static_from_float32", "-o", folder_ / "m.nacre"})
+                .find("calibrate=FILE"),
+            std::string::npos);
   EXPECT_NE(sentence({"conver", digits_}).find("conver"), std::string::npos);
   EXPECT_NE(sentence({}), "nothing was refused");
 }

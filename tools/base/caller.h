@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace nacre::tools {
 
@@ -16,6 +17,7 @@ class Caller {
   virtual void progress(const std::string& what, uint64_t done, uint64_t total) = 0;
   // `record`: JSON of the epoch that a training has ended. False: the training ends with it.
   virtual bool epoch(const std::string& record) = 0;
+  virtual std::string option(std::string_view id, std::string_view value) const = 0;  // how it writes one
   virtual bool interrupted() = 0;  // true: the work ends as soon as nothing is lost by it
 };
 

@@ -6,6 +6,7 @@
 
 namespace nacre::tools {
 
-inline std::string option(std::string_view id) { return "--" + std::string(id); }
+// "--batch 8" of "batch" and "8"; for a program that calls commands as its functions (Caller), as it writes arguments.
+std::string option(std::string_view id, std::string_view value = {});
 
 }  // namespace nacre::tools

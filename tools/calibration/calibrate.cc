@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/base/progress.h"
 #include "tools/calibration/float_network.h"
 #include "tools/calibration/input_moments.h"
@@ -34,10 +35,10 @@ struct Collected {
 
 void check_options(const CalibrationOptions& options) {
   if (!(options.percentile >= 90 && options.percentile <= 100))
-    throw Error(kUsage, "--percentile", fmt::format("{} is not between 90 and 100", options.percentile),
+    throw Error(kUsage, option("percentile"), fmt::format("{} is not between 90 and 100", options.percentile),
                 "99.99 lets one value in 20,000 saturate on each side");
   if (!(options.decay >= 0 && options.decay < 1))
-    throw Error(kUsage, "--range-decay", fmt::format("{} is not in [0, 1)", options.decay));
+    throw Error(kUsage, option("range-decay"), fmt::format("{} is not in [0, 1)", options.decay));
 }
 
 // Of the finite elements; 0 where there is none.

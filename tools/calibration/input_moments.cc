@@ -5,6 +5,7 @@
 
 #include "tools/base/budget.h"
 #include "tools/base/float64_sums.h"
+#include "tools/base/option_id.h"
 #include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 
@@ -74,7 +75,7 @@ MomentCollector::MomentCollector(const Graph& graph, const std::function<bool(co
     }
     const auto groups = uint64_t(shape.groups), terms = uint64_t(shape.terms());
     budget.take(groups * terms * terms * sizeof(double), place_of(graph, node), "the products of its inputs",
-                "leave its weights at their nearest codes: --set LAYER=int4/32_from_float32");
+                "leave its weights at their nearest codes: " + option("set", "LAYER") + "=int4/32_from_float32");
     Input input = {.shape = shape, .outputs = {y}, .sums = {}, .pixels = 0};
     input.sums.terms = shape.terms();
     input.sums.hessian.assign(groups, std::vector<double>(terms * terms));

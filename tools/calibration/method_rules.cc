@@ -8,13 +8,14 @@
 
 #include "tools/base/error.h"
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 #include "tools/policies/pattern.h"
 
 namespace nacre::tools {
 namespace {
 
 std::string rule_text(const std::pair<std::string, RangeMethod>& rule) {
-  return fmt::format("--range '{}={}'", rule.first, name_of(rule.second));
+  return fmt::format("{range} '{}={}'", rule.first, name_of(rule.second), fmt::arg("range", option("range")));
 }
 
 }  // namespace

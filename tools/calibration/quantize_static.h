@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/graph/graph.h"
 #include "tools/policies/policy_request.h"
@@ -31,7 +32,8 @@ struct StaticOptions {
   // _experimental_disable_per_channel_quantization_for_dense_layers, as the MLPerf Tiny files are.
   bool dense_per_channel = true;
   // Where a range is missing: what the command that is run can do about it.
-  std::string range_remedy = "give samples with --calibrate FILE, or a policy with dynamic scales, int8_from_float32";
+  std::string range_remedy =
+      "give samples with " + option("calibrate", "FILE") + ", or a policy with dynamic scales, int8_from_float32";
 };
 
 // A calibration lacks the range of an activation that needs one.

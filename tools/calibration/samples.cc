@@ -10,6 +10,7 @@
 
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/option_id.h"
 #include "tools/files/convert_elements.h"
 #include "tools/files/input_file.h"
 #include "tools/graph/code_ends.h"
@@ -65,8 +66,8 @@ NpyArray typed(const Graph& graph, size_t input, NpyArray array, const SampleOpt
   const std::string codes = coded ? fmt::format(", or the {} codes of its quantizer", name_of(v.quantizer->codes)) : "";
   throw Error(kBadInput, array.place,
               fmt::format("holds {}, but {}{}", name_of(array.type), input_text(graph, input), codes),
-              "give the numbers that the network takes, in that type; "
-              "--cast-samples (of search --cast-inputs) changes a type where no number changes");
+              "give the numbers that the network takes, in that type; " + option("cast-samples") + " (of search " +
+                  option("cast-inputs") + ") changes a type where no number changes");
 }
 
 // Makes the dims [count, sample...].

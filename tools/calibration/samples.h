@@ -14,14 +14,16 @@
 #include <string>
 #include <vector>
 
+#include "tools/base/option_id.h"
 #include "tools/files/npy.h"
 #include "tools/graph/graph.h"
 
 namespace nacre::tools {
 
 // Said where samples are given and nothing takes them.
-inline constexpr const char* kSamplesNotRead =
-    "--calibrate: no layer has a policy that reads samples, so they are not read";
+inline std::string samples_not_read() {
+  return option("calibrate") + ": no layer has a policy that reads samples, so they are not read";
+}
 
 struct SampleOptions {
   bool cast = false;          // number for number, as `nacre run --cast-inputs`

@@ -8,6 +8,7 @@
 
 #include "engine/model/model.h"
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/calibration/quantizers.h"
 #include "tools/calibration/static_plan.h"
 #include "tools/graph/matmul_operands.h"
@@ -34,7 +35,7 @@ std::vector<float> finite_reals(const Graph& graph, const Node& node, size_t slo
       throw Error(kBadInput, layer_place(graph, node),
                   fmt::format("{} has {} at element {}, which has no code", v.name, x[i], i),
                   std::isnan(x[i]) ? "the network was saved broken: train or export it again"
-                                   : "give this layer a float type: --set");
+                                   : "give this layer a float type: " + option("set"));
   return x;
 }
 

@@ -73,7 +73,7 @@ bool has_readers(const Work& work, const Graph& graph) {
   const CalibrationArguments& arguments = work.options.calibration;
   if (any_policy(graph, reads_ranges)) return true;
   if (!any_policy(graph, reads_moments) && (trains(work) || !any_policy(graph, reads_amaxes))) {
-    note(kSamplesNotRead);
+    note(samples_not_read());
     return false;
   }
   if (arguments.method != CalibrationArguments().method || !arguments.overrides.empty())

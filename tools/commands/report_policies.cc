@@ -74,7 +74,7 @@ ModelsUnderPolicies compile_under(const NetworkUnderPolicies& wanted, const SetO
         std::make_unique<LoadedModel>(write_compiled(compiled, options.target), wanted.network, kReportDefect));
   }
   if (apart) made.calibrated = apart->said();
-  else if (!wanted.calibrate.empty()) note(kSamplesNotRead);
+  else if (!wanted.calibrate.empty()) note(samples_not_read());
   return made;
 }
 

@@ -134,7 +134,7 @@ class Bench {
       return std::ranges::any_of(policies_, [&](const ParsedPolicy& p) { return is(p.policy); });
     };
     const bool wanted = any(reads_samples);
-    if (!wanted && !options_.calibrate.empty()) note(kSamplesNotRead);
+    if (!wanted && !options_.calibrate.empty()) note(samples_not_read());
     if (!wanted) return;
     const SampleOptions sampling = {.cast = options_.cast_inputs};
     CalibrationOptions calibrating;

@@ -9,6 +9,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/base/print.h"
 #include "tools/base/version.h"
 #include "tools/calibration/calibrate.h"
@@ -68,7 +69,7 @@ void require_finite(const Graph& trained, const Graph& source) {
     if (!std::ranges::all_of(reals(v), [](float x) { return std::isfinite(x); }))
       throw Error(kFailed, source.source,
                   "what was learned cannot be written: " + v.name + " holds a number that is not finite",
-                  "take a lower --lr, or go back to an earlier checkpoint");
+                  "take a lower " + option("lr") + ", or go back to an earlier checkpoint");
   }
 }
 
@@ -92,7 +93,7 @@ void require_place_for_all(const Graph& network, const LoadedModel& training) {
 
 // What training found stays: it is of the same numbers, and of more samples.
 void add_ranges(const Graph& graph, const RangeSamples& samples, Calibration& found) {
-  if (!any_policy(graph, reads_samples)) return note(kSamplesNotRead);
+  if (!any_policy(graph, reads_samples)) return note(samples_not_read());
   SampleOptions sampling = samples.options;
   sampling.may_be_equal = !any_policy(graph, reads_ranges);
   const CalibrationOptions options = {.fitted = fitted_by(graph)};
@@ -130,10 +131,12 @@ void pass_through_dropout(const Graph& graph, Calibration& found) {
 // The training quantizes what a frozen layer gives and what its adapter gives, and not always their sum, which is what
 // the layer gives when the adapter is merged into it.
 [[noreturn]] void refuse_adapters_under_static(const Graph& graph) {
-  throw Error(kUnsupported, graph.source,
-              "adapters beside layers under int8/static leave no range of what both give together",
-              "train all of the weights; or train adapters in float32, and deploy with nacre export --network, this "
-              "policy and --calibrate FILE");
+  throw Error(
+      kUnsupported, graph.source, "adapters beside layers under int8/static leave no range of what both give together",
+      "train all of the weights; or train adapters in float32, and deploy with nacre export " + option("network") +
+          ", this "
+          "policy and " +
+          option("calibrate", "FILE"));
 }
 
 // Ranges of no width, which no training has widened yet.

@@ -10,6 +10,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/differentiate/adapters.h"
 #include "tools/differentiate/derive.h"
@@ -130,10 +131,11 @@ void require_arena_limit(const TrainingModel& made, const TrainingOptions& train
   add(made);
   std::ranges::for_each(made.others, add);
   if (training.arena_limit == 0 || least <= training.arena_limit) return;
-  throw Error(kUsage, "--arena-limit",
+  throw Error(kUsage, option("arena-limit"),
               fmt::format("{} bytes cannot be reached: the least that was found is {}", grouped(training.arena_limit),
                           grouped(least)),
-              "give at least that, or take a smaller --batch, fewer layers (--train-last), or --update immediate");
+              "give at least that, or take a smaller " + option("batch") + ", fewer layers (" + option("train-last") +
+                  "), or " + option("update", "immediate"));
 }
 
 void require_batch_norm(const TrainingModel& made, const TrainingOptions& training) {
@@ -150,14 +152,14 @@ void require_batch_norm(const TrainingModel& made, const TrainingOptions& traini
     return trainable(1) || trainable(2) || (operand(node, 1).fixed && operand(node, 2).fixed);
   };
   const bool any = std::ranges::any_of(made.infer.nodes, trains), frozen = training.train.frozen_batch_norm;
-  const std::tuple<const char*, bool, bool> options[] = {
-      {"--freeze-batch-norm", frozen, any},
-      {"--unbiased-variance", training.unbiased_variance, any && !frozen},
-      {"--batch-norm-momentum", training.batch_norm_momentum != TrainingOptions().batch_norm_momentum, any && !frozen}};
-  for (const auto& [option, given, acts] : options)
+  const std::tuple<std::string, bool, bool> options[] = {
+      {option("freeze-batch-norm"), frozen, any},
+      {option("unbiased-variance"), training.unbiased_variance, any && !frozen},
+      {option("batch-norm-momentum"), training.batch_norm_momentum != TrainingOptions().batch_norm_momentum,
+       any && !frozen}};
+  for (const auto& [name, given, acts] : options)
     if (given && !acts)
-      throw Error(kUsage, option, "is about running statistics, and no batch norm here changes its own",
-                  "leave it away");
+      throw Error(kUsage, name, "is about running statistics, and no batch norm here changes its own", "leave it away");
 }
 
 bool draws(const TrainingModel& made, const TrainingOptions& training) {
@@ -241,13 +243,14 @@ TrainingPrograms training_programs(Graph simplified, const TrainingOptions& aske
     const QuantizerTraining usual;
     const QuantizerTraining& q = training.quantizers;
     if (q.range_momentum != usual.range_momentum || q.freeze_steps != usual.freeze_steps)
-      throw Error(kUsage, q.freeze_steps > 0 ? "--freeze-ranges" : "--range-momentum",
+      throw Error(kUsage, q.freeze_steps > 0 ? option("freeze-ranges") : option("range-momentum"),
                   "is about running ranges, and those of int8/full stay", "leave it away");
     return integer_programs(std::move(simplified), full, training, compiling);
   }
   if (training.share > 0)
-    throw Error(kUsage, "--train-share", "is about layers under int8/full, and no layer has that policy",
-                "add --policy int8/full_from_float32 --calibrate FILE --optimizer sgd, or leave it away");
+    throw Error(kUsage, option("train-share"), "is about layers under int8/full, and no layer has that policy",
+                "add " + option("policy", "int8/full_from_float32") + " " + option("calibrate", "FILE") + " " +
+                    option("optimizer", "sgd") + ", or leave it away");
   TrainingPrograms made;
   made.target = compiling.target;
   if (training.codes) make_codes_trainable(simplified, made.infer, training, compiling);

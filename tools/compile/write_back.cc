@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/importers/stored_numbers.h"
 
@@ -195,7 +196,7 @@ class Writer {
         number = rounded_to(tensor.type, number);
         if (!std::isfinite(number))
           throw Error(kFailed, before_.source, tensor.name + " is beyond what its type in the file can hold",
-                      "train with a lower --lr or with weight decay, or save the network in float32");
+                      "train with a lower " + option("lr") + " or with weight decay, or save the network in float32");
         ++counts.numbers;
       }
       counts.tensors += counts.numbers > written ? 1 : 0;
@@ -220,7 +221,8 @@ std::vector<ValueId> learned_constants(const Graph& before, const Graph& learned
     if (!v.constant() || now.data == v.data) continue;
     if (v.quantizer)
       throw Error(kUnsupported, before.source, v.name + " is codes in the file, and reals were learned",
-                  "write an inference model: nacre export --network without --keras or --onnx");
+                  "write an inference model: nacre export " + option("network") + " without " + option("keras") +
+                      " or " + option("onnx"));
     ids.push_back(ValueId(id));
   }
   return ids;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/graph/layouts.h"
 #include "tools/graph/matmul_operands.h"
@@ -221,7 +222,7 @@ ValueId own_weights(Graph& graph, const Graph& source, ValueId id, const std::se
 TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, const TrainedParameters& train,
                                uint64_t seed) {
   if (!(std::isfinite(adapters.alpha) && adapters.alpha > 0))
-    throw Error(kUsage, "--lora-alpha", fmt::format("{} is no positive number", adapters.alpha));
+    throw Error(kUsage, option("lora-alpha"), fmt::format("{} is no positive number", adapters.alpha));
   std::vector<std::string> layers;
   const std::vector<ValueId> stored = stored_values(graph);
   bool frozen = false;
@@ -238,10 +239,10 @@ TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, con
   if (train.last_layers > 0 && layers.size() > size_t(train.last_layers))
     layers.erase(layers.begin(), layers.end() - train.last_layers);
   if (layers.empty() && frozen)
-    throw Error(kUsage, "--lora", "no layer that was named takes an adapter: the file freezes them",
-                "unfreeze them: --unfreeze PATTERN, or all");
+    throw Error(kUsage, option("lora"), "no layer that was named takes an adapter: the file freezes them",
+                "unfreeze them: " + option("unfreeze", "PATTERN") + ", or all");
   if (layers.empty())
-    throw Error(kUsage, "--lora", "no layer that was named takes an adapter: dense, or conv2d without groups",
+    throw Error(kUsage, option("lora"), "no layer that was named takes an adapter: dense, or conv2d without groups",
                 "nacre inspect NETWORK lists the layers");
   AddAdapters(graph, adapters, seed).run(layers);
   return {.layers = {std::string(".*") + kAdapterLayer},

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/differentiate/loss_output.h"
 #include "tools/differentiate/loss_step.h"
 #include "tools/differentiate/training_forward.h"
@@ -118,10 +119,10 @@ class Differentiator {
       throw Error(kUnsupported, graph().source,
                   fmt::format("{} does not change the loss of its first output, {}: it cannot be trained", parameter,
                               graph().outputs[0].name),
-                  fmt::format("name the output to train with --train-output, and what it does not depend on stays: {}",
-                              output_names(graph())));
+                  fmt::format("name the output to train with {train_output}, and what it does not depend on stays: {}",
+                              output_names(graph()), fmt::arg("train_output", option("train-output"))));
     throw Error(kUnsupported, graph().source, parameter + " does not change the loss: it cannot be trained",
-                "leave its layer out of --train-layers");
+                "leave its layer out of " + option("train-layers"));
   }
 
   // ---- Backward ----
@@ -170,7 +171,7 @@ class Differentiator {
     const OpRule& op = rule(node);
     if (op.gradients.empty())
       throw Error(kUnsupported, place_of(graph(), node), "has no gradient: nothing before it can be trained",
-                  "name only layers behind it with --train-layers, or leave the op out");
+                  "name only layers behind it with " + option("train-layers") + ", or leave the op out");
     std::vector<bool> wanted = wanted_rows(node, op);
     std::map<size_t, ValueId> made;  // of this node's inputs
     for (size_t row = 0; row < op.gradients.size(); ++row)
@@ -192,7 +193,7 @@ class Differentiator {
           kUnsupported, place_of(graph(), node),
           fmt::format("has no gradient of its output {}, which the loss depends on: nothing before it can be trained",
                       value(node.outputs[i]).name),
-          "name only layers behind it with --train-layers, or let the network read its other outputs");
+          "name only layers behind it with " + option("train-layers") + ", or let the network read its other outputs");
     }
   }
 

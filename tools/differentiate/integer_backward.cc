@@ -9,6 +9,7 @@
 #include "engine/ops/integer_conv_gradient.h"
 #include "engine/ops/integer_update.h"
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/differentiate/differentiate.h"
 #include "tools/differentiate/integer_masters.h"
 #include "tools/differentiate/integer_policy.h"
@@ -52,9 +53,9 @@ class IntegerBackward {
     };
     trained_ = layers_to_train(infer_, options_.train, takes, "int8 codes of weights under int8/full");
     if (trained_.empty())
-      throw Error(kUsage, infer_.source,
-                  "there is nothing to train: no layer with weights under int8/full runs in int8",
-                  "give ranges with --calibrate FILE, and such layers the policy int8/full_from_float32");
+      throw Error(
+          kUsage, infer_.source, "there is nothing to train: no layer with weights under int8/full runs in int8",
+          "give ranges with " + option("calibrate", "FILE") + ", and such layers the policy int8/full_from_float32");
     bits_ = make_masters(
         infer_, [&](const Node& node) { return trains(node); }, options_);
     made_.gradients = infer_;
@@ -183,7 +184,7 @@ class IntegerBackward {
         fmt::format("{} has no backward pass in integers, which dense layers, convolutions, pools whose windows "
                     "do not overlap and sums have",
                     find_rule(node.op)->name),
-        "name only layers behind it: --train-last N or --train-layers PATTERN");
+        "name only layers behind it: " + option("train-last", "N") + " or " + option("train-layers", "PATTERN"));
   }
 
   // Of all readers of the value.

@@ -23,26 +23,26 @@ std::vector<int> run_full_as_static(Graph& resolved) {
 
 void refuse_floats(const Graph& graph, const TrainingOptions& o) {
   const OptimizerOptions& by = o.optimizer;
-  const std::pair<const char*, bool> wishes[] = {
-      {"--train with another loss than softmax_cross_entropy", o.loss.kind != Loss::kSoftmaxCrossEntropy},
+  const std::pair<std::string, bool> wishes[] = {
+      {option("train") + " with another loss than softmax_cross_entropy", o.loss.kind != Loss::kSoftmaxCrossEntropy},
       {"label_smoothing", o.loss.label_smoothing != 0},
       {"ignore_index", o.loss.ignores},
       {"reduction", o.loss.sums},
-      {"--optimizer with another one than sgd", by.kind != Optimizer::kSgd},
+      {option("optimizer") + " with another one than sgd", by.kind != Optimizer::kSgd},
       {"weight_decay", by.weight_decay != 0},
-      {"--clip-norm", by.clip_norm != 0},
-      {"--clip-value", by.clip_value != 0},
-      {"--loss-scale", o.loss_scale.kind != LossScale::kNone},
-      {"--update immediate", o.immediate},
-      {"--arena-limit", o.arena_limit != 0},
-      {"--train-codes", o.codes},
-      {"--train-channels", !o.train.channels.empty()},
-      {"--lora", o.adapters.rank > 0}};
+      {option("clip-norm"), by.clip_norm != 0},
+      {option("clip-value"), by.clip_value != 0},
+      {option("loss-scale"), o.loss_scale.kind != LossScale::kNone},
+      {option("update", "immediate"), o.immediate},
+      {option("arena-limit"), o.arena_limit != 0},
+      {option("train-codes"), o.codes},
+      {option("train-channels"), !o.train.channels.empty()},
+      {option("lora"), o.adapters.rank > 0}};
   for (const auto& [wish, given] : wishes)
     if (given)
       throw Error(kUnsupported, "int8/full", fmt::format("trains in integers alone, and has no {}", wish),
-                  std::string(wish).starts_with("--optimizer")
-                      ? "write --optimizer sgd, or train under int8/static_from_float32"
+                  wish.starts_with(option("optimizer"))
+                      ? "write " + option("optimizer", "sgd") + ", or train under int8/static_from_float32"
                       : "leave it away, or train under int8/static_from_float32");
   if (graph.training != nullptr && !graph.training->decays.empty())
     throw Error(kUnsupported, graph.source, "int8/full trains in integers alone, and has no L2 penalties",

@@ -15,6 +15,7 @@
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 #include "tools/calibration/static_plan.h"
 #include "tools/differentiate/loss_output.h"
 #include "tools/differentiate/parameter_reads.h"
@@ -66,7 +67,8 @@ std::vector<bool> reaching(const Graph& graph, const TrainedParameters& options)
 }
 
 void require_patterns(const TrainedParameters& options) {
-  for (const std::string& pattern : options.layers) require_pattern(pattern, {"--train-layers " + in_quotes(pattern)});
+  for (const std::string& pattern : options.layers)
+    require_pattern(pattern, {option("train-layers", in_quotes(pattern))});
 }
 
 std::vector<uint8_t> stored_as(ElementType type, const std::vector<float>& x) {
@@ -113,13 +115,14 @@ std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& op
   for (const std::string& pattern : unused)
     for (const std::string& name : frozen)
       if (RE2::FullMatch(name, pattern))
-        throw Error(kUsage, "--train-layers", fmt::format("'{}' names {}, which the file freezes", pattern, name),
-                    "unfreeze it: --unfreeze " + in_quotes(pattern));
+        throw Error(kUsage, option("train-layers"), fmt::format("'{}' names {}, which the file freezes", pattern, name),
+                    "unfreeze it: " + option("unfreeze", in_quotes(pattern)));
   if (!unused.empty())
-    throw Error(kUsage, "--train-layers", fmt::format("'{}' matches no layer that has {}", *unused.begin(), what),
+    throw Error(kUsage, option("train-layers"), fmt::format("'{}' matches no layer that has {}", *unused.begin(), what),
                 "nacre inspect NETWORK lists the layers");
   if (size_t(options.last_layers) > layers.size())
-    throw Error(kUsage, fmt::format("--train-last {}", options.last_layers),
+    throw Error(kUsage,
+                fmt::format("{train_last} {}", options.last_layers, fmt::arg("train_last", option("train-last"))),
                 fmt::format("{} here can be trained: those with {}", counted(layers.size(), "layer"), what),
                 "give at most that, or leave it away");
   if (options.last_layers > 0) layers.erase(layers.begin(), layers.end() - options.last_layers);
@@ -131,11 +134,13 @@ void refuse_fits(const Graph& graph) {
     if (node.layer == kNone || !is_matmul(node.op)) continue;
     const Layer& layer = graph.layers[size_t(node.layer)];
     if (!layer.asked || layer.policy.weight_fit == WeightFit::kNearest) continue;
-    throw Error(kUnsupported, layer_place(graph, node),
-                fmt::format("{} fits codes to weights that are trained already", name_of(layer.policy.weight_fit)),
-                fmt::format("train under float32, and compile what was learned: nacre export --network NETWORK "
-                            "--policy '{}' --calibrate DATA",
-                            policy_text(layer.policy)));
+    throw Error(
+        kUnsupported, layer_place(graph, node),
+        fmt::format("{} fits codes to weights that are trained already", name_of(layer.policy.weight_fit)),
+        fmt::format("train under float32, and compile what was learned: nacre export {network_network} "
+                    "{policy} '{}' {calibrate_data}",
+                    policy_text(layer.policy), fmt::arg("network_network", option("network", "NETWORK")),
+                    fmt::arg("policy", option("policy")), fmt::arg("calibrate_data", option("calibrate", "DATA"))));
   }
 }
 
@@ -154,7 +159,7 @@ void refuse_quantized_forms(const Graph& graph) {
                                 "trained under a policy that "
                                 "quantizes it",
                                 layer.name, graph.values[size_t(id)].name),
-                    "train it in float32 or 16 bits, and export --network under that policy");
+                    "train it in float32 or 16 bits, and export " + option("network") + " under that policy");
   }
 }
 
@@ -170,7 +175,7 @@ void refuse_shared_codes(const Graph& graph, const TrainedParameters& options) {
         std::ranges::any_of(layers, [&](const std::string& layer) { return matches_any(layer, options.layers); }))
       throw Error(kUnsupported, graph.source,
                   graph.values[size_t(id)].name + " is shared by layers: its codes cannot be trained",
-                  "train without --train-codes, and export --network under the policy");
+                  "train without " + option("train-codes") + ", and export " + option("network") + " under the policy");
 }
 
 void make_parameters(Graph& graph, const TrainedParameters& options) {
@@ -183,7 +188,7 @@ void make_parameters(Graph& graph, const TrainedParameters& options) {
   const std::vector<int> layers = layers_to_train(graph, options, has_parameters, "parameters");
   if (layers.empty() && std::ranges::any_of(graph.values, &Value::frozen))
     throw Error(kUsage, graph.source, "there is nothing to train: the file freezes all its layers",
-                "unfreeze what is to train: --unfreeze PATTERN, or all");
+                "unfreeze what is to train: " + option("unfreeze", "PATTERN") + ", or all");
   std::set<ValueId> trained, frozen, biases;
   for (const Node& node : graph.nodes)
     for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))

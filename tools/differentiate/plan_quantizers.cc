@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/calibration/static_plan.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/quantizer_names.h"
@@ -22,12 +23,13 @@ void refuse_untrainable(const Graph& graph) {
     const std::string place = layer_place(graph, node);
     if (policy->quantization == Quantization::kInt4Weights && policy->block != 0)
       throw Error(kUnsupported, place, fmt::format("int4 in groups of {} weights cannot be trained", policy->block),
-                  "train under int4_from_float32, or under float32, and export --network NETWORK under this policy");
+                  "train under int4_from_float32, or under float32, and export " + option("network", "NETWORK") +
+                      " under this policy");
     if (policy->quantization == Quantization::kInt8Dynamic && node.op == Op::kDense &&
         graph.values[size_t(node.inputs[kX])].dims.size() > 2)
       throw Error(kUnsupported, place, "a dense layer over more than 2 axes cannot be trained under int8",
-                  fmt::format("train it in float32 or with --set '{}=int8/weights_from_float32'",
-                              graph.layers[size_t(node.layer)].name));
+                  fmt::format("train it in float32 or with {set} '{}=int8/weights_from_float32'",
+                              graph.layers[size_t(node.layer)].name, fmt::arg("set", option("set"))));
   }
 }
 
@@ -40,24 +42,25 @@ void refuse_learned_ranges(const Graph& graph) {
     any = true;
     if (policy->compute == ElementType::kFloat64 || policy->variable == ElementType::kFloat64)
       throw Error(kUsage, layer_place(graph, node), "learned ranges are float32, and this layer computes in float64",
-                  "take int8/static_from_float32, or leave --learned-ranges away for running ranges");
+                  "take int8/static_from_float32, or leave " + option("learned-ranges") + " away for running ranges");
   }
   if (!any)
-    throw Error(kUsage, "--learned-ranges", "is about layers under int8/static, and there are none",
-                "add --policy int8/static_from_float32, and to nacre convert --calibrate FILE");
+    throw Error(kUsage, option("learned-ranges"), "is about layers under int8/static, and there are none",
+                "add " + option("policy", "int8/static_from_float32") + ", and to nacre convert " +
+                    option("calibrate", "FILE"));
 }
 
 void refuse_idle_ranges(const Graph& graph, const QuantizerTraining& options) {
-  const char* given = options.freeze_steps > 0                                       ? "--freeze-ranges"
-                      : options.range_momentum != QuantizerTraining().range_momentum ? "--range-momentum"
-                                                                                     : nullptr;
+  const bool other_momentum = options.range_momentum != QuantizerTraining().range_momentum;
+  if (options.freeze_steps == 0 && !other_momentum) return;
   const auto is_static = [&](const Node& node) {
     const Policy* policy = policy_of(graph, node);
     return policy != nullptr && policy->quantization == Quantization::kInt8Static;
   };
-  if (given != nullptr && std::ranges::none_of(graph.nodes, is_static))
-    throw Error(kUsage, given, "is about running ranges of layers under int8/static, and there are none",
-                "add --policy int8/static_from_float32, or leave it away");
+  if (std::ranges::none_of(graph.nodes, is_static))
+    throw Error(kUsage, option(options.freeze_steps > 0 ? "freeze-ranges" : "range-momentum"),
+                "is about running ranges of layers under int8/static, and there are none",
+                "add " + option("policy", "int8/static_from_float32") + ", or leave it away");
 }
 
 }  // namespace
@@ -90,7 +93,8 @@ QuantizerPlan plan_ranges(const Graph& simplified, const Calibration* calibratio
     plan.ranges[group] = range_name(first->name);
     if (options.learned_ranges && !measured)
       throw Error(kUsage, simplified.source, first->name + " has no range from which learning could start",
-                  "give samples with --calibrate FILE, or leave --learned-ranges away for running ranges");
+                  "give samples with " + option("calibrate", "FILE") + ", or leave " + option("learned-ranges") +
+                      " away for running ranges");
   }
   return plan;
 }

@@ -10,6 +10,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
@@ -75,19 +76,19 @@ class SplitChannels {
       }
       used[size_t(found - channels.begin())] = true;
       if (!matches_any(layer, train.layers))
-        throw Error(kUsage, "--train-channels",
+        throw Error(kUsage, option("train-channels"),
                     fmt::format("'{}' names {}, which is not trained", found->pattern, layer),
-                    "name it with --train-layers too");
+                    "name it with " + option("train-layers") + " too");
       split(node, *found);
     }
     for (size_t i = 0; i < channels.size(); ++i)
       if (!used[i] && !frozen[i].empty())
-        throw Error(kUsage, "--train-channels",
+        throw Error(kUsage, option("train-channels"),
                     fmt::format("'{}' names {}, which the file freezes", channels[i].pattern, frozen[i]),
-                    "unfreeze it: --unfreeze " + in_quotes(channels[i].pattern));
+                    "unfreeze it: " + option("unfreeze", in_quotes(channels[i].pattern)));
     for (size_t i = 0; i < channels.size(); ++i)
       if (!used[i])
-        throw Error(kUsage, "--train-channels",
+        throw Error(kUsage, option("train-channels"),
                     fmt::format("'{}' matches no layer whose channels can be trained apart: dense, or conv2d",
                                 channels[i].pattern),
                     "nacre inspect NETWORK lists the layers");
@@ -100,7 +101,7 @@ class SplitChannels {
     const int64_t outputs = value(node.inputs[kW]).dims[0];
     if (c.share > 0) return {0, std::clamp(int64_t(std::ceil(c.share * double(outputs) - 1e-9)), int64_t{1}, outputs)};
     if (c.end > outputs)
-      throw Error(kUsage, "--train-channels",
+      throw Error(kUsage, option("train-channels"),
                   fmt::format("{} has {} output channels: there is no {}:{}", graph_.layers[size_t(node.layer)].name,
                               outputs, c.first, c.end),
                   fmt::format("give FIRST:END within 0:{}", outputs));
@@ -109,23 +110,23 @@ class SplitChannels {
 
   void require(const Node& node) const {
     const Layer& layer = graph_.layers[size_t(node.layer)];
-    const auto refuse = [&](const std::string& fact, const char* remedy) {
+    const auto refuse = [&](const std::string& fact, const std::string& remedy) {
       throw Error(kUnsupported, graph_.source, layer.name + " " + fact, remedy);
     };
     if (!splits(graph_, node))
       refuse("cannot be trained by channels: it is no dense and no conv2d without groups, of constant weights",
-             "name other layers with --train-channels");
+             "name other layers with " + option("train-channels"));
     if (layer.asked && layer.policy.quantization != Quantization::kNone)
       refuse(
           "cannot be trained by channels under a policy that quantizes it: parts would have other scales than the "
           "whole",
-          "train it in float32 or 16 bits, and export --network under that policy");
+          "train it in float32 or 16 bits, and export " + option("network") + " under that policy");
     for (size_t slot = kW; slot < node.inputs.size() && node.inputs[slot] != kNone; ++slot) {
       int readers = 0;
       for (const Node& other : *all_) readers += int(std::ranges::count(other.inputs, node.inputs[slot]));
       if (readers > 1)
         refuse("shares its weights or its bias with another step: they cannot be trained by channels",
-               "name other layers with --train-channels");
+               "name other layers with " + option("train-channels"));
     }
   }
 
@@ -284,7 +285,7 @@ bool is_frozen_part(const std::string& layer) { return layer.ends_with(kFrozenPa
 
 void split_channels(Graph& graph, const TrainedParameters& train) {
   for (const TrainedChannels& c : train.channels)
-    require_pattern(c.pattern, {"--train-channels " + in_quotes(c.pattern)});
+    require_pattern(c.pattern, {option("train-channels", in_quotes(c.pattern))});
   if (!train.channels.empty()) SplitChannels(graph).run(train);
 }
 

@@ -10,6 +10,7 @@
 #include "engine/numeric/fixed_point.h"
 #include "engine/ops/fake_quantize.h"
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/graph/code_ends.h"
 #include "tools/graph/matmul_operands.h"
@@ -63,8 +64,11 @@ class TrainCodes {
                     "train both, or neither");
     if (reals_.empty())
       throw Error(kUsage, graph_.source, "there are no codes to train: no layer that was named runs in int8",
-                  "name a network in int8, or make the model with nacre convert --train LOSS --train-codes --policy "
-                  "int8/static_from_float32 --calibrate FILE");
+                  "name a network in int8, or make the model with nacre convert " + option("train", "LOSS") + " " +
+                      option("train-codes") + " " + option("policy") +
+                      " "
+                      "int8/static_from_float32 " +
+                      option("calibrate", "FILE"));
     for (Value& v : graph_.values)
       if (rounded_.contains(v.name)) v.quantizer.reset();
     infer_.nodes.insert(infer_.nodes.begin(), derived_.begin(), derived_.end());
@@ -112,7 +116,7 @@ class TrainCodes {
     const Value& constant = infer_.values[size_t(codes)];
     if (steps.size() > 1 && (constant.dims != dims || axis >= dims.size() || dims[axis] != int64_t(steps.size())))
       throw Error(kUnsupported, graph_.source, name + " has another axis of channels than its scales",
-                  "train other layers: --train-layers PATTERN");
+                  "train other layers: " + option("train-layers", "PATTERN"));
     const bool bias = constant.type == ElementType::kInt32;
     Value master;
     master.name = name + kMaster;
@@ -287,7 +291,7 @@ int with_codes(Graph& simplified, const LoadedModel& model, std::span<const std:
     const bool int8 = v.stored == ElementType::kInt8, uint8 = v.stored == ElementType::kUint8;
     if (!v.quantizer || (!int8 && !uint8 && v.stored != ElementType::kInt32))
       throw Error(kUnsupported, simplified.source, v.name + " was trained in codes that it has not in this file",
-                  "leave --network away");
+                  "leave " + option("network") + " away");
     if (!std::equal(v.dims.begin(), v.dims.end(), r->dims, r->dims + r->rank))
       throw Error(kBadInput, model.path(),
                   fmt::format("its state tensor {} has another shape than the network's", v.name + kMaster),

@@ -52,10 +52,10 @@ bool has_attribute(const Node& node, std::string_view name) {
 
 void check_no_decay(const Graph& graph, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
-    require_pattern(pattern, {"--no-decay " + in_quotes(pattern)});
+    require_pattern(pattern, {option("no-decay", in_quotes(pattern))});
     const RE2 expression(pattern, RE2::Quiet);
     if (std::ranges::none_of(graph.layers, [&](const Layer& layer) { return RE2::FullMatch(layer.name, expression); }))
-      throw Error(kUsage, "--no-decay", fmt::format("'{}' matches no layer", pattern),
+      throw Error(kUsage, option("no-decay"), fmt::format("'{}' matches no layer", pattern),
                   "nacre inspect NETWORK lists the layers");
   }
 }

@@ -8,6 +8,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/base/split_mix64.h"
 #include "tools/evaluate/sample_data.h"
 #include "tools/files/input_file.h"
@@ -113,15 +114,16 @@ void CalibrationSet::take(const Graph& graph, const SetOptions& from, LabelledSe
       const std::vector<int64_t> rows = drawn(others, kMostDrawn);
       count_ = int64_t(rows.size());
       data_ = rows_of(all, rows, count);
-      said_ = fmt::format("ranges are from {} of {} that --indices does not name: {} not judged",
-                          counted(rows.size(), "sample"), from.data, rows.size() == 1 ? "it is" : "they are");
+      said_ = fmt::format("ranges are from {} of {} that {indices} does not name: {} not judged",
+                          counted(rows.size(), "sample"), from.data, rows.size() == 1 ? "it is" : "they are",
+                          fmt::arg("indices", option("indices")));
       return;
     }
   }
   const int64_t count = samples_in(graph, set.data);
   if (count < 2)
-    throw Error(kUsage, "--data", "holds one sample, which cannot be both for ranges and for judging",
-                "add --calibrate FILE with samples for ranges");
+    throw Error(kUsage, option("data"), "holds one sample, which cannot be both for ranges and for judging",
+                "add " + option("calibrate", "FILE") + " with samples for ranges");
   std::vector<int64_t> all(size_t(count), 0);
   std::iota(all.begin(), all.end(), 0);
   const std::vector<int64_t> rows = drawn(all, std::clamp<size_t>(size_t(count) / kDrawnPart, 1, kMostDrawn));

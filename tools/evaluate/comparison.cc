@@ -10,6 +10,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/option_id.h"
 #include "tools/base/progress.h"
 #include "tools/evaluate/decode.h"
 #include "tools/evaluate/sample_data.h"
@@ -124,7 +125,7 @@ Inputs fit_inputs(const ProgramReport& a, const ProgramReport& b, const NpzArray
     if (!same_dims(a.tensor(in_a), b.tensor(in_b)))
       throw Error(kBadInput, "input " + name,
                   fmt::format("is {}, but {}", binding_text(a, in_a), binding_text(b, in_b)),
-                  "convert both with the same --batch and --io-layout");
+                  "convert both with the same " + option("batch") + " and " + option("io-layout"));
     const InputFit fit = {.cast = cast, .codes = codes_of(a, in_a)};
     of_a[i] = fit_input(a.loaded(), in_a, name, arrays[i], fit, notes);
     of_b[partner[i]] = fit_input(b.loaded(), in_b, name, arrays[i], fit, notes);
@@ -140,7 +141,7 @@ std::vector<ComparedOutput> pair_outputs(const ProgramReport& a, const ProgramRe
     if (!same_dims(a.tensor(in_a), b.tensor(in_b)))
       throw Error(kBadInput, fmt::format("output {}", a.names().outputs[i]),
                   fmt::format("is {}, but {}", binding_text(a, in_a), binding_text(b, in_b)),
-                  "convert both with the same --batch and --io-layout");
+                  "convert both with the same " + option("batch") + " and " + option("io-layout"));
     outputs.push_back({.a = uint32_t(i), .b = uint32_t(partner[i]), .error = {}});
   }
   return outputs;

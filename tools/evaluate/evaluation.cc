@@ -10,6 +10,7 @@
 #include "tools/base/caller.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/base/progress.h"
 #include "tools/evaluate/decode.h"
 #include "tools/evaluate/sample_data.h"
@@ -31,7 +32,7 @@ size_t find_output(const LoadedModel& model, const std::vector<std::string>& nam
   std::string all;
   for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
   throw Error(kUsage, model.path(), wanted.empty() ? "has several outputs" : "has no output " + wanted,
-              "name one with --judge: " + all);
+              "name one with " + option("judge") + ": " + all);
 }
 
 class SetRunner {
@@ -200,7 +201,8 @@ Outcome run_set(const LoadedModel& model, const LabelledSet& set, const RunChoic
 
 Labels labels_for(const LabelledSet& set, const ScoredSamples& samples) {
   Labels labels;
-  if (!set.labels) throw Error(kUsage, "--labels", "no labels are given", "name a .npy with one label per sample");
+  if (!set.labels)
+    throw Error(kUsage, option("labels"), "no labels are given", "name a .npy with one label per sample");
   const NpyArray& array = *set.labels;
   if (set.metric.wants_targets()) {
     labels.targets = decode({.type = array.type, .dims = array.dims, .bytes = array.data});

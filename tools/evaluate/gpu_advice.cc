@@ -7,6 +7,7 @@
 
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/option_id.h"
 #include "tools/policies/policy_name.h"
 
 namespace nacre::tools {
@@ -81,7 +82,7 @@ class Adviser {
       pad(p.k, "term", to_feature);
       return;
     }
-    pad(p.n, "feature", to_feature, estimate_.trains ? "" : ", or convert with --pad-features");
+    pad(p.n, "feature", to_feature, estimate_.trains ? "" : ", or convert with " + option("pad-features"));
     pad(p.k, p.gathers ? "window term" : "input", p.gathers ? to_multiple : to_feature);
     // The gradient of w is a sum over rows; cuBLASLt's int8 kernels take rows by 32.
     if (type == ElementType::kInt8) pad(p.m, "row", {32, false, type});
@@ -94,7 +95,7 @@ class Adviser {
     bool power_of_two;  // below 256
     ElementType type;
   };
-  void pad(int64_t& count, const char* noun, const Count& wanted, const char* or_else = "") {
+  void pad(int64_t& count, const char* noun, const Count& wanted, const std::string& or_else = "") {
     if (count % wanted.multiple == 0) return;
     const int64_t padded =
         wanted.power_of_two ? padded_features(count, wanted.multiple) : rounded_up(count, wanted.multiple);

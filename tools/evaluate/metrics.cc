@@ -10,6 +10,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/evaluate/error_measure.h"
 
 namespace nacre::tools {
@@ -99,7 +100,7 @@ Metric parse_metric(const std::string& name) {
   const char *first = name.data() + std::min<size_t>(3, name.size()), *end = name.data() + name.size();
   const auto [rest, error] = std::from_chars(first, end, k);
   if (!name.starts_with("top") || error != std::errc() || rest != end || k < 1)
-    throw Error(kUsage, "--metric " + name, "is no metric", "use top1, top5, accuracy, auc, mse or mae");
+    throw Error(kUsage, option("metric", name), "is no metric", "use top1, top5, accuracy, auc, mse or mae");
   return {.kind = Kind::kTop, .k = k};
 }
 
@@ -150,7 +151,7 @@ std::vector<double> anomaly_scores(const ScoredSamples& s) {
   const size_t width = s.width();
   const bool reconstructs = width > 2 && s.inputs.size() == s.outputs.size();
   if (width > 2 && !reconstructs)
-    throw Error(kUnsupported, "--metric auc",
+    throw Error(kUnsupported, option("metric", "auc"),
                 fmt::format("the model has {} outputs per sample and another number of inputs", width),
                 "it takes one score, two classes, or an autoencoder");
   for (uint64_t n = 0; n < s.samples; ++n) {
@@ -181,7 +182,7 @@ void check_labels(const Metric& metric, const ScoredSamples& samples, const Labe
     return;
   }
   if (metric.kind == Metric::Kind::kTop && samples.width() < size_t(metric.k) + (metric.k == 1 ? 1 : 0))
-    throw Error(kUsage, fmt::format("--metric top{}", metric.k),
+    throw Error(kUsage, fmt::format("{metric} top{}", metric.k, fmt::arg("metric", option("metric"))),
                 fmt::format("the model has {} per sample", counted(samples.width(), "output")),
                 "use accuracy or auc for one output");
   check_classes(metric, samples.width(), labels.classes, place);

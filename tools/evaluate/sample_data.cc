@@ -8,6 +8,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/option_id.h"
 #include "tools/files/convert_elements.h"
 
 namespace nacre::tools {
@@ -36,7 +37,7 @@ std::vector<NpyArray> arrays_for(const std::vector<std::string>& inputs, const N
   for (const std::string& name : inputs) {
     const auto found = std::ranges::find(data, name, &std::pair<std::string, NpyArray>::first);
     if (found == data.end())
-      throw Error(kBadInput, data.empty() ? "--data" : data[0].second.place,
+      throw Error(kBadInput, data.empty() ? option("data") : data[0].second.place,
                   fmt::format("holds no array for the input {}", name),
                   "give a .npz with one array per input, named as the input");
     arrays.push_back(found->second);
@@ -154,7 +155,7 @@ NpyArray fit_input(const LoadedModel& model, uint32_t tensor, const std::string&
   throw Error(
       kBadInput, array.place,
       fmt::format("holds {}, but the input {} of {} is {}", name_of(array.type), name, model.path(), name_of(wanted)),
-      "give float32, or that type, or, where no number changes by it, --cast-inputs");
+      "give float32, or that type, or, where no number changes by it, " + option("cast-inputs"));
 }
 
 }  // namespace nacre::tools

@@ -9,6 +9,7 @@
 
 #include "engine/model/model.h"
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/base/print.h"
 #include "tools/files/input_file.h"
 #include "tools/importers/float32_norms.h"
@@ -193,8 +194,8 @@ Graph import_network(std::span<const uint8_t> bytes, const std::string& path, co
   if (!options.settled) require_all_met(options, met, path);
   const std::pair<std::string, std::string> keras = {"format", "keras"};
   if (!options.unfreeze.empty() && std::ranges::find(graph.metadata, keras) == graph.metadata.end())
-    throw Error(kUsage, "--unfreeze", "is about layers that a file freezes, which only Keras files say",
-                "leave it away: --train-layers says what trains");
+    throw Error(kUsage, option("unfreeze"), "is about layers that a file freezes, which only Keras files say",
+                "leave it away: " + option("train-layers") + " says what trains");
   find_float32_norms(graph, language_of(sniff(bytes)));
   make_names_printable(graph);
   require_names(graph);

@@ -1,5 +1,6 @@
 // import_keras: the file as a whole. The model is read from its configuration alone; no Python in it runs.
 #include "tools/importers/keras.h"
+#include "tools/base/option_id.h"
 
 #include <fmt/format.h>
 
@@ -117,7 +118,8 @@ void Importer::give_shapes(std::vector<std::pair<std::string, Json*>> inputs) {
       if (!batch || size < 0) continue;
       if (asked_batch_ > 0 && asked_batch_ != size && !options_.batch_if_open)
         throw Error(kUsage, name_, "is given two batches");
-      if (size < 1 || size > kMostSize) throw Error(kUsage, name_, "--shape: a batch of " + std::to_string(size));
+      if (size < 1 || size > kMostSize)
+        throw Error(kUsage, name_, option("shape") + ": a batch of " + std::to_string(size));
       asked_batch_ = int(size);
     }
     *inputs[k].second = std::move(sizes);
@@ -133,7 +135,8 @@ void Importer::find_batch(const Json& shape, const std::string& input) {
   if (open != open_batch_ || size != batch_)
     problem("inputs of different batches: save the model with one batch size for all");
   if (asked_batch_ > 0 && !open && asked_batch_ != size && !options_.batch_if_open)
-    throw Error(kUsage, name_, "has a batch of " + std::to_string(size) + " fixed in it", "leave out --batch");
+    throw Error(kUsage, name_, "has a batch of " + std::to_string(size) + " fixed in it",
+                "leave out " + option("batch"));
   graph_.batch = open ? std::max(asked_batch_, 1) : int(size);
 }
 
@@ -170,8 +173,8 @@ ValueId Importer::add_input(const Entry& entry, const Json& shape) {
   for (size_t i = 1; i < shape.size(); ++i) {
     int64_t size = shape.at(i).is_null() ? 0 : size_of(shape.at(i), name_, entry.name);
     if (shape.at(i).is_null()) {
-      problem("input " + entry.name + ": axis " + std::to_string(i) + " has no fixed size: give it one, as --shape " +
-              entry.name + "=" + as_given(shape));
+      problem("input " + entry.name + ": axis " + std::to_string(i) + " has no fixed size: give it one, as " +
+              option("shape", entry.name) + "=" + as_given(shape));
       size = 1;
     }
     if (size < 1 || size > kMostSize) throw Error(kBadInput, name_, "input " + entry.name + " has a size of no use");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tools/base/option_id.h"
 #include "tools/importers/keras.h"
 
 namespace nacre::tools::keras {
@@ -69,7 +70,7 @@ void add_variables(const Weights& weights, size_t without, std::vector<std::stri
 void Importer::require_patterns() const {
   for (const std::string& pattern : options_.unfreeze)
     if (const RE2 made(pattern, RE2::Quiet); !made.ok())
-      throw Error(kUsage, "--unfreeze", "'" + pattern + "' is no pattern: " + made.error());
+      throw Error(kUsage, option("unfreeze"), "'" + pattern + "' is no pattern: " + made.error());
 }
 
 // Keras 3 asks the variables, which have the flag of the layer that made them: a wrapper or a model that is frozen by
@@ -97,7 +98,7 @@ bool Importer::is_frozen(const Json& config, bool inherited, const std::string& 
 void Importer::require_frozen() const {
   for (const std::string& pattern : options_.unfreeze)
     if (!unfrozen_.contains(pattern))
-      throw Error(kUsage, "--unfreeze", "'" + pattern + "' matches no layer that the file freezes",
+      throw Error(kUsage, option("unfreeze"), "'" + pattern + "' matches no layer that the file freezes",
                   "nacre inspect NETWORK says what it freezes");
 }
 

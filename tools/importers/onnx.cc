@@ -3,6 +3,7 @@
 // Operator versions are normalized in the operators' own functions. Nodes that no output depends on are not looked at.
 // A node that is not supported is noted and its outputs are unknown; what reads them is only checked for a known name.
 #include "tools/importers/onnx.h"
+#include "tools/base/option_id.h"
 
 #include <algorithm>
 #include <climits>
@@ -295,8 +296,9 @@ Graph Import::run(const ::onnx::ModelProto& model) {
       if (images_ && value(binding.value).dims.size() == 4) binding.layout = options_.io_nhwc ? "NHWC" : "NCHW";
   if (!symbolic_batch_ && options_.batch_if_open) graph_.batch = 1;
   if (options_.batch > 1 && !symbolic_batch_ && !options_.batch_if_open)
-    throw Error(kUsage, graph_.source, "its batch is fixed: it cannot be set to " + std::to_string(options_.batch),
-                "export it with a dynamic batch axis; nacre tune --micro-batch 1 trains it row by row");
+    throw Error(
+        kUsage, graph_.source, "its batch is fixed: it cannot be set to " + std::to_string(options_.batch),
+        "export it with a dynamic batch axis; nacre tune " + option("micro-batch", "1") + " trains it row by row");
   move_quantizers_back(graph_);
   mark_batched(graph_, symbolic_batch_ && !rows_elsewhere_);
   if (!model.producer_name().empty()) graph_.metadata.emplace_back("source.producer", model.producer_name());

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/graph/row_places.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_tensor.h"
@@ -47,7 +48,8 @@ int batch_axis(const std::vector<OpenShape::Axis>& axes) {
 std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
   const std::string place = "input " + input.name();
   const OpenShape& shape = *std::ranges::find(shapes_, input.name(), &OpenShape::name);
-  if (!shape.axes) throw Error(kUnsupported, place, "has no shape", "give it one: --shape " + input.name() + "=1x..");
+  if (!shape.axes)
+    throw Error(kUnsupported, place, "has no shape", "give it one: " + option("shape", input.name()) + "=1x..");
   std::vector<int64_t> dims;
   const int batch_at = batch_axis(*shape.axes);
   for (const auto& [size, symbol] : *shape.axes) {
@@ -64,8 +66,8 @@ std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
       note_refusal(Error(kUnsupported, place,
                          "axis " + std::to_string(dims.size()) + " has no fixed size" +
                              (symbol.empty() ? "" : " ('" + symbol + "')") + " in " + text_of({shape}),
-                         symbol.empty() ? "give all of its sizes: --shape " + input.name() + "=1x.."
-                                        : "give it one: --shape " + symbol + "=N"));
+                         symbol.empty() ? "give all of its sizes: " + option("shape", input.name()) + "=1x.."
+                                        : "give it one: " + option("shape", symbol) + "=N"));
       dims.push_back(kOpenSize);
     }
   }

@@ -9,6 +9,7 @@
 
 #include "engine/numeric/small_float.h"
 #include "tools/base/names.h"
+#include "tools/base/option_id.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
@@ -90,9 +91,9 @@ void cast_to(Import& import, const Source& source, ElementType type) {
   if (!at_run_time(x->type) || !(real || at_run_time(type)))
     source.refuse(fmt::format("casts {} to {} at run time, and no value at run time is {}", name_of(x->type),
                               name_of(type), name_of(at_run_time(x->type) ? type : x->type)),
-                  is_float8(type) || is_float8(x->type)
-                      ? "export the network without the casts, and convert it with --policy float8/current_from_float32"
-                      : "export the network without the casts");
+                  is_float8(type) || is_float8(x->type) ? "export the network without the casts, and convert it with " +
+                                                              option("policy", "float8/current_from_float32") + ""
+                                                        : "export the network without the casts");
   for (const ElementType narrow : {x->type, type}) {
     const bool rare = narrow == ElementType::kInt16 || narrow == ElementType::kUint32;
     const ElementType wide = wider_type(narrow);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tools/base/option_id.h"
 #include "tools/importers/onnx_formula.h"
 #include "tools/importers/onnx_heads.h"
 #include "tools/importers/onnx_tensor.h"
@@ -188,7 +189,7 @@ class GroupQuery {
       for (const int64_t total : source_.constant_integers(kTotal, "its total length"))
         if (total > rows_)
           source_.refuse("its past has " + std::to_string(rows_) + " rows, and the whole " + std::to_string(total),
-                         "give the past as many as the whole, with --shape: it is one cache");
+                         "give the past as many as the whole, with " + option("shape") + ": it is one cache");
     const Term first =
         source_.given(kPastKey)
             ? f_("Sub", {f_("Cast", {f_.input(kLengths)}, {{"to", int64_t(::onnx::TensorProto::INT32)}}),

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "tools/base/option_id.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
@@ -47,8 +48,9 @@ void quantize_linear(Import& import, const Source& source) {
   need_float32(source, *x);
   const ElementType codes = output_type(source);
   if (is_float8(codes) && !x->constant)
-    source.refuse("quantizes activations to float8",
-                  "export the float network, and convert it with --policy float8_from_float32 and --calibrate");
+    source.refuse("quantizes activations to float8", "export the float network, and convert it with " +
+                                                         option("policy", "float8_from_float32") + " and " +
+                                                         option("calibrate"));
   if (!is_code_type(codes) && !has_16_bits(codes))
     source.refuse("quantizes to another type than int8, uint8, int16 and uint16",
                   "quantize activations to 8 or 16 bits; weights may have 4");

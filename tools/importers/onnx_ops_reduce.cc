@@ -7,6 +7,7 @@
 
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/unary.h"
+#include "tools/base/option_id.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
@@ -66,9 +67,10 @@ void batch_normalization(Import& import, const Source& source) {
   for (int i = 1; i < 5; ++i)
     if (source.wants(i)) source.refuse("its statistics outputs are used", "export for inference");
   if (training)
-    import.note(fmt::format("runs by its batch in training and by running statistics in inference; the file keeps {:g} "
-                            "of these in each step: --batch-norm-momentum says how much this training keeps",
-                            source.real("momentum", 0.9f)));
+    import.note(
+        fmt::format("runs by its batch in training and by running statistics in inference; the file keeps {:g} "
+                    "of these in each step: {batch_norm_momentum} says how much this training keeps",
+                    source.real("momentum", 0.9f), fmt::arg("batch_norm_momentum", option("batch-norm-momentum"))));
   Node node = import.step(Op::kBatchNorm);
   set_real(node, "epsilon", source.real("epsilon", 1e-5f));
   node.inputs = {import.channels_last(x)};

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 
 namespace nacre::tools {
 namespace {
@@ -18,12 +19,15 @@ struct Given {
 
 [[noreturn]] void refuse(const std::string& file, const std::string& text, const std::string& fact,
                          const std::string& remedy = "") {
-  throw Error(kUsage, file, "--shape " + text + ": " + fact, remedy);
+  throw Error(kUsage, file, option("shape", text) + ": " + fact, remedy);
 }
 
 Given parse_given(const std::string& text, const std::string& file) {
   const size_t equals = text.rfind('=');
-  const auto malformed = [&] { refuse(file, text, "is no NAME=SIZE", "as --shape seq=128 or --shape x=1x3x224x224"); };
+  const auto malformed = [&] {
+    refuse(file, text, "is no NAME=SIZE",
+           "as " + option("shape", "seq=128") + " or " + option("shape", "x=1x3x224x224"));
+  };
   if (equals == std::string::npos || equals == 0) malformed();
   Given given{text.substr(0, equals), {}};
   const char* at = text.data() + equals + 1;
@@ -47,8 +51,8 @@ void set_symbol(Sizes& sizes, const std::string& symbol, int64_t size, const std
   const auto [found, added] = sizes.emplace(symbol, size);
   if (!added && found->second != size)
     refuse(file, text,
-           "gives axis " + symbol + " the size " + std::to_string(size) + ", and another --shape gives it " +
-               std::to_string(found->second));
+           "gives axis " + symbol + " the size " + std::to_string(size) + ", and another " + option("shape") +
+               " gives it " + std::to_string(found->second));
 }
 
 void set_input(OpenShape& input, const Given& given, Sizes& sizes, const std::string& text, const std::string& file) {

@@ -1,6 +1,7 @@
 // import_tflite: the file as a whole. Nothing in it is trusted: the FlatBuffers Verifier comes first, and every index
 // is checked before it is used.
 #include "tools/importers/tflite.h"
+#include "tools/base/option_id.h"
 
 #include <algorithm>
 #include <limits>
@@ -145,7 +146,8 @@ Operation Importer::read_operation(const Operator& record, size_t index) const {
 // Axis 0 is a batch if every input has it open, or 1, and all agree.
 void Importer::find_batch() {
   if (!options_.shapes.empty())
-    throw Error(kUsage, name_, "--shape is about ONNX files: axes of a TensorFlow Lite file are fixed when it is made",
+    throw Error(kUsage, name_,
+                option("shape") + " is about ONNX files: axes of a TensorFlow Lite file are fixed when it is made",
                 "leave it away, and export the network with the shape");
   const std::vector<int> inputs = operands(scope_.graph->inputs(), "the list of inputs");
   batchable_ = !inputs.empty();
@@ -159,7 +161,7 @@ void Importer::find_batch() {
     if (!fits && options_.batch > 0 && !options_.batch_if_open)
       throw Error(kUsage, name_,
                   "input " + tensor_name(id) + " of shape " + dims_text(dims) + " has no batch on its first axis",
-                  "leave out --batch");
+                  "leave out " + option("batch"));
     if (fits) batch = dims[0];
     batchable_ = batchable_ && fits;
   }

@@ -10,6 +10,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/option_id.h"
 #include "tools/base/split_mix64.h"
 
 namespace nacre::tools {
@@ -133,9 +134,10 @@ std::vector<GoldenPair> make_golden(const LoadedModel& model, uint32_t program, 
   const ProgramView& view = model.model().program(program);
   Budget budget(model.model().bytes().size());
   budget.take(count * (bytes_of(model, view.inputs) + bytes_of(model, view.outputs)), model.path(),
-              counted(count, "golden pair"), "ask for fewer with --golden, or convert with a smaller batch");
+              counted(count, "golden pair"),
+              "ask for fewer with " + option("golden") + ", or convert with a smaller batch");
   budget.take(measure(model, program).total(), model.path(), "golden pairs, and running the network for them",
-              "convert without --golden, or with a smaller batch");
+              "convert without " + option("golden") + ", or with a smaller batch");
   const auto is_float = [&](uint32_t id) {
     const ElementType type = model.model().tensors()[id].element;
     return type == ElementType::kFloat32 || type == ElementType::kFloat64;

@@ -8,11 +8,14 @@
 
 #include "ports/cuda/cuda_port.h"
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 
 namespace nacre::tools {
 namespace {
 
-constexpr const char* kRemedy = "run it with --kernels reference, or convert the network with --target host";
+std::string remedy() {
+  return "run it with " + option("kernels", "reference") + ", or convert the network with " + option("target", "host");
+}
 
 uint32_t chosen = 0;
 std::optional<const cuda::Nccl*> given_nccl;
@@ -44,7 +47,7 @@ Opened& opened() {
 Error failure(const cuda::Device& device) {
   // "cuda: what is wrong" without the name of the port, which is the place.
   const std::string sentence = device.sentence();
-  return Error(kUnsupported, "cuda", sentence.substr(sentence.find(' ') + 1), kRemedy);
+  return Error(kUnsupported, "cuda", sentence.substr(sentence.find(' ') + 1), remedy());
 }
 
 }  // namespace
@@ -83,7 +86,8 @@ const Port* gpu_port(const std::string& target, const std::string& choice) {
   const Port* const port = &gpu_device().port();
   if (architecture_of(target) > gpu_architecture())
     throw Error(kUnsupported, "a program for " + target, fmt::format("this GPU is a cuda/sm{}", gpu_architecture()),
-                "name an older target of the file with --target, or run it with --kernels reference");
+                "name an older target of the file with " + option("target") + ", or run it with " +
+                    option("kernels", "reference"));
   gpu_device().multiply_as_tf32(choice == kTf32);
   return port;
 }

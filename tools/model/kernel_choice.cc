@@ -11,6 +11,7 @@
 #include "ports/cuda/cuda_port.h"
 #include "ports/vector/tiers.h"
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/model/gpu.h"
 #ifdef NACRE_XNNPACK
 #include "ports/xnnpack/xnnpack_port.h"
@@ -111,16 +112,19 @@ const Port* xnnpack_port() {
 const Port* port_named(const std::string& choice) {
   if (choice == "reference") return nullptr;
   if (choice == kTf32)
-    throw Error(kUsage, "--kernels tf32", "it is about products of float32 on a GPU, and the program is for the host",
-                "leave it away, or convert the network with --target cuda/sm80 or another GPU");
+    throw Error(kUsage, option("kernels", "tf32"),
+                "it is about products of float32 on a GPU, and the program is for the host",
+                "leave it away, or convert the network with " + option("target", "cuda/sm80") + " or another GPU");
   if (choice == "xnnpack") {
     if (const Port* const port = xnnpack_port(); port != nullptr) return port;
-    throw Error(kUnsupported, "--kernels xnnpack", "the library does not run on this processor", "leave it away");
+    throw Error(kUnsupported, option("kernels", "xnnpack"), "the library does not run on this processor",
+                "leave it away");
   }
   const VectorTier* const tier = choice == "auto" ? &best_tier() : tier_named(choice);
-  if (tier == nullptr) throw Error(kUsage, "--kernels " + choice, "is no set of kernels", "nacre kernels lists them");
+  if (tier == nullptr)
+    throw Error(kUsage, option("kernels", choice), "is no set of kernels", "nacre kernels lists them");
   if (!tier->runs_here)
-    throw Error(kUnsupported, "--kernels " + choice, "this processor does not have its instructions",
+    throw Error(kUnsupported, option("kernels", choice), "this processor does not have its instructions",
                 fmt::format("leave it away: {} is the fastest here", best_tier().name));
   return tier->port;
 }
@@ -136,11 +140,11 @@ const Port* port_for(const std::string& choice, const std::string& target) {
   const VectorTier* const tier = tier_of_target(target);
   if (tier == nullptr) return port_named(choice);
   if (choice != "auto" && choice != tier->name)
-    throw Error(kUsage, "--kernels " + choice, "the program is compiled for " + target,
-                "leave it away, or convert the network with --target host");
+    throw Error(kUsage, option("kernels", choice), "the program is compiled for " + target,
+                "leave it away, or convert the network with " + option("target", "host"));
   if (!tier->runs_here)
     throw Error(kUnsupported, "a program for " + target, "this processor does not have its instructions",
-                "run it on another machine, or convert the network with --target host");
+                "run it on another machine, or convert the network with " + option("target", "host"));
   return tier->port;
 }
 

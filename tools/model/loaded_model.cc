@@ -12,6 +12,7 @@
 #include "engine/model/flatbuffer.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/files/input_file.h"
 #include "tools/model/kernel_choice.h"
 
@@ -48,7 +49,7 @@ std::string remedy_of(Code code) {
     case Code::kLengthUnder:
     case Code::kCrc:
     case Code::kSegmentCrc: return "copy the file again, or convert the network again";
-    case Code::kNoEntry: return "convert the network for this target: nacre convert --target NAME";
+    case Code::kNoEntry: return "convert the network for this target: nacre convert " + option("target", "NAME");
     case Code::kNoKernel: return "this nacre has the reference kernels only; convert the network again with it";
     case Code::kWork: return "convert it with a smaller batch, or split the network";
     case Code::kTooLarge:
@@ -125,7 +126,7 @@ void resize_for(AlignedBytes& memory, uint64_t bytes, const std::string& place, 
   } catch (const std::bad_alloc&) {
     throw Error(kFailed, place,
                 fmt::format("needs {} bytes of memory {}, and is not given them", grouped(bytes), purpose),
-                "raise the limit on memory (ulimit -v), or take a smaller --batch");
+                "raise the limit on memory (ulimit -v), or take a smaller " + option("batch"));
   }
 }
 
@@ -201,7 +202,7 @@ uint32_t LoadedModel::find_program(Entry entry, const std::string& target) const
   if (!found.ok() && target.empty()) found = model_.find(entry, nullptr, &index);  // names that are no text
   if (found.ok()) return index;
   if (targets.empty()) require(found);
-  throw Error(kUnsupported, "--target " + target,
+  throw Error(kUnsupported, option("target", target),
               fmt::format("{} has no {} program for it", path_, entry == Entry::kInfer ? "inference" : "training"),
               fmt::format("it has: {}", fmt::join(targets, ", ")));
 }

@@ -14,6 +14,7 @@
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 #include "tools/files/convert_elements.h"
 #include "tools/files/input_file.h"
 #include "tools/files/media.h"
@@ -89,10 +90,10 @@ ElementBytes to_type(const Target& target, const std::string& file, NpyArray arr
   const std::string fact = fmt::format("holds {}, but {}", name_of(array.type), target.text());
   if (codes)
     throw Error(kBadInput, file, fmt::format("{}, {}", fact, quantizer_text(scales->scale[0], scales->zero[0])),
-                "give codes, or have them made with --quantize-inputs");
+                "give codes, or have them made with " + option("quantize-inputs"));
   if (small && array.type == ElementType::kFloat32)
-    throw Error(kBadInput, file, fact, "give that type, or have the numbers rounded with --quantize-inputs");
-  throw Error(kBadInput, file, fact, "give that type, or, where no number changes by it, --cast-inputs");
+    throw Error(kBadInput, file, fact, "give that type, or have the numbers rounded with " + option("quantize-inputs"));
+  throw Error(kBadInput, file, fact, "give that type, or, where no number changes by it, " + option("cast-inputs"));
 }
 
 // By its name; of standard input by how it begins.
@@ -133,7 +134,8 @@ ElementBytes normalised(const Target& target, const std::string& file, std::span
   const bool known = fits(mean) && fits(std);
   if (!known && required)
     throw Error(kUsage, file, fmt::format("{}, and the model does not say which numbers pixels become", target.text()),
-                fmt::format("convert the network with --normalize {}=MEAN,STD, or give a .npy", target.name));
+                fmt::format("convert the network with {normalize} {}=MEAN,STD, or give a .npy", target.name,
+                            fmt::arg("normalize", option("normalize"))));
   std::vector<float> reals(raw.begin(), raw.end());
   for (size_t i = 0; known && i < reals.size(); ++i)
     reals[i] = (reals[i] - mean[mean.size() == 1 ? 0 : i % channels]) / std[std.size() == 1 ? 0 : i % channels];
@@ -171,7 +173,7 @@ Samples read_picture_samples(const Target& target, const std::string& file, bool
     throw Error(kBadInput, file,
                 fmt::format("has {} x {} pixels, and the input {} takes {} x {}", picture.dims[1], picture.dims[0],
                             target.name, shape.width, shape.height),
-                "scale it to that first, or with --resize");
+                "scale it to that first, or with " + option("resize"));
   const std::vector<float> raw = other_size ? resize_picture(picture, shape.height, shape.width)
                                             : std::vector<float>(picture.data.begin(), picture.data.end());
   const auto c = size_t(shape.channels), pixels = raw.size() / c;
@@ -256,9 +258,9 @@ size_t find_input(const std::vector<std::string>& names, const std::string& argu
   if (equals != std::string::npos && found != names.end()) return size_t(found - names.begin());
   if (equals == std::string::npos && names.size() == 1) return 0;
   if (equals == std::string::npos)
-    throw Error(kUsage, "--input " + argument, "the model has several inputs",
+    throw Error(kUsage, option("input", argument), "the model has several inputs",
                 "write NAME=FILE; inputs: " + list_inputs(names));
-  throw Error(kUsage, "--input " + argument, fmt::format("the model has no input {}", name),
+  throw Error(kUsage, option("input", argument), fmt::format("the model has no input {}", name),
               "inputs: " + list_inputs(names));
 }
 
@@ -271,7 +273,7 @@ struct Given {
 };
 
 void give(std::vector<Given>& given, size_t input, const std::string& argument, const std::string& name, Given it) {
-  if (!given[input].none()) throw Error(kUsage, "--input " + argument, fmt::format("{} is given twice", name));
+  if (!given[input].none()) throw Error(kUsage, option("input", argument), fmt::format("{} is given twice", name));
   given[input] = std::move(it);
 }
 
@@ -295,7 +297,7 @@ std::vector<Given> given_inputs(const std::vector<std::string>& names, const Inp
     }
     std::string file;
     const size_t input = find_input(names, argument, &file);
-    if (file.empty()) throw Error(kUsage, "--input " + argument, "no file is named", "write NAME=FILE");
+    if (file.empty()) throw Error(kUsage, option("input", argument), "no file is named", "write NAME=FILE");
     give(given, input, argument, names[input], {file, std::nullopt});
   }
   return given;
@@ -318,9 +320,9 @@ RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOpt
   const std::vector<std::string> names = model.program_names(program).inputs;
   std::vector<Given> given = given_inputs(names, options);
   if (options.seed && std::ranges::none_of(given, &Given::none))
-    throw Error(kUsage, "--seed", "is for inputs without a file, and every input has one", "leave it away");
+    throw Error(kUsage, option("seed"), "is for inputs without a file, and every input has one", "leave it away");
   if (options.resize && std::ranges::none_of(given, [](const Given& g) { return is_picture(g.file); }))
-    throw Error(kUsage, "--resize", "is about pictures, and none is given", "leave it away");
+    throw Error(kUsage, option("resize"), "is about pictures, and none is given", "leave it away");
   RunInputs inputs = {.data = {}, .runs = 1, .batch = view.batch, .last_rows = 0};
   const std::vector<uint8_t> seeded =
       options.seed ? seeded_inputs(model, program, *options.seed) : std::vector<uint8_t>();
@@ -330,7 +332,8 @@ RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOpt
     const auto bytes = size_t(target.record().bytes);
     if (given[i].none() && !options.seed)
       throw Error(kUsage, model.path(), fmt::format("nothing is given for an input: {}", target.text()),
-                  fmt::format("add --input {}=FILE.npy, or --seed N for random numbers", names[i]));
+                  fmt::format("add {input} {}=FILE.npy, or {seed_n} for random numbers", names[i],
+                              fmt::arg("input", option("input")), fmt::arg("seed_n", option("seed", "N"))));
     Samples samples = {{}, 1, 0};
     if (given[i].none()) {
       samples.data.append(std::span(seeded).subspan(at, bytes));
@@ -340,9 +343,9 @@ RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOpt
     }
     at += bytes;
     if (i > 0 && (samples.runs != inputs.runs || samples.last_rows != inputs.last_rows))
-      throw Error(kBadInput, given[i].none() ? "--seed" : given[i].file,
+      throw Error(kBadInput, given[i].none() ? option("seed") : given[i].file,
                   fmt::format("holds another number of samples than {}", first), "give as many for every input");
-    first = given[i].none() ? "--seed" : given[i].file;
+    first = given[i].none() ? option("seed") : given[i].file;
     inputs.runs = samples.runs;
     inputs.last_rows = samples.last_rows;
     inputs.data.push_back(std::move(samples.data));

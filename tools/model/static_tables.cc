@@ -12,6 +12,7 @@
 #include "engine/train/step_numbers.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/model/ready_entries.h"
 
@@ -90,10 +91,11 @@ class Maker {
     const uint64_t* bytes = bindings_.at(Entry::kInfer).sizes.bytes;
     if (bytes[kState] != 0 || bytes[kStepSums] != 0)
       refuse("holds what training learns, and a static program that infers has no state",
-             "write those that train too: --train; or make a network that infers of it: nacre export --network");
+             "write those that train too: " + option("train") + "; or make a network that infers of it: nacre export " +
+                 option("network"));
     if (bytes[kDerived] != 0)
       refuse("its weights are made ready when it is bound, and a static program is bound already",
-             "convert the network without --train, for the target host");
+             "convert the network without " + option("train") + ", for the target host");
   }
 
   void hold_state() {
@@ -312,7 +314,7 @@ StaticTables static_tables(const LoadedModel& model, uint32_t program, const Tar
 
 StaticTables static_training_tables(const LoadedModel& model, const std::string& target, const TargetMachine& machine) {
   const auto refuse = [&](const char* fact) {
-    throw Error(kUnsupported, model.path(), fact, "convert the network with --train");
+    throw Error(kUnsupported, model.path(), fact, "convert the network with " + option("train"));
   };
   uint32_t update = kNoIndex, index = kNoIndex;
   if (!model.model().find(Entry::kUpdate, target.c_str(), &update).ok() &&

@@ -4,6 +4,7 @@
 
 #include "engine/run/find_entry.h"
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/model/kernel_choice.h"
 
 namespace nacre::tools {
@@ -40,7 +41,7 @@ std::string kernels_for(const LoadedModel& model, uint32_t program, const std::s
   if (!target_of_set(own).empty()) return own;
   if (is_host(set)) return name_of_port(port_named("auto"));
   if (!names_kernels(target))
-    throw Error(kUsage, "--target " + target, "names no set of kernels", "nacre kernels lists them");
+    throw Error(kUsage, option("target", target), "names no set of kernels", "nacre kernels lists them");
   return set;
 }
 

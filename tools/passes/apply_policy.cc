@@ -5,6 +5,7 @@
 //   all do, and its op has an integer form           that form (apply_policy_forms.cc, apply_policy_matmul.cc)
 //   otherwise                                        dequantize, float32, quantize: logged
 #include "tools/passes/apply_policy.h"
+#include "tools/base/option_id.h"
 
 #include <algorithm>
 #include <cmath>
@@ -99,7 +100,7 @@ void PolicyPass::convert(const Node& node) {
 void PolicyPass::resolve(const Node& node) {
   if (node.op == Op::kDropout && (node.inputs.size() < 2 || node.inputs[1] == kNone))
     throw Error(kUnsupported, graph_.source, node.name + " drops elements at random: training_mode is set",
-                "export for inference, or convert it for training: --train");
+                "export for inference, or convert it for training: " + option("train"));
   const auto found = node.outputs.empty() ? integer_products_.end() : integer_products_.find(node.outputs[0]);
   if (found != integer_products_.end()) return write_integer_product(*this, node, found->second);
   if (!node.inputs.empty() && integer_products_.contains(node.inputs[0])) return write_integer_loop(*this, node);

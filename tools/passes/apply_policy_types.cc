@@ -16,6 +16,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/option_id.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
 
@@ -266,7 +267,7 @@ std::vector<float> PolicyPass::codable_reals(const Node& reader, const Value& co
     throw Error(kBadInput, graph_.source,
                 fmt::format("{}: {} has {} at element {}, which has no code", reader.name, constant.name, *infinite,
                             infinite - x.begin()),
-                "give this layer a float type: --set");
+                "give this layer a float type: " + option("set"));
   return x;
 }
 

@@ -16,6 +16,7 @@
 #include "engine/numeric/small_float.h"
 #include "tools/base/error.h"
 #include "tools/base/names.h"
+#include "tools/base/option_id.h"
 #include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
@@ -174,7 +175,8 @@ class QuantizedMatmul {
     if (node_.moments == nullptr)
       throw Error(kUsage, pass_.graph().source,
                   node_.name + ": policy " + name_of(policy_.weight_fit) + " needs samples of its input",
-                  "give samples with --calibrate FILE, or a policy with the nearest codes, int4/128_from_float32");
+                  "give samples with " + option("calibrate", "FILE") +
+                      ", or a policy with the nearest codes, int4/128_from_float32");
     const int64_t block = policy_.block == 0 ? layout_.terms : std::min(int64_t(policy_.block), layout_.terms);
     const FitProblem problem = {.w = w_,
                                 .layout = layout_,
@@ -246,8 +248,9 @@ class QuantizedMatmul {
     const std::vector<float>& amaxes = pass_.value(node_.inputs[kX]).amaxes;
     if (amaxes.empty() && node_.x_amax == 0)
       throw Error(kUsage, pass_.graph().source, node_.name + ": policy float8 needs a range for its input",
-                  "give samples with --calibrate FILE, or a policy with scales found at run time, "
-                  "float8/current_from_float32");
+                  "give samples with " + option("calibrate", "FILE") +
+                      ", or a policy with scales found at run time, "
+                      "float8/current_from_float32");
     const float x_amax = amaxes.empty() ? node_.x_amax : history_amax(amaxes);
     if (each_ && type_ == ElementType::kFloat16)
       return float8_each<Float16>(amaxes.empty() ? x_amax : float(Float16(x_amax)));

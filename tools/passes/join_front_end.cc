@@ -3,6 +3,7 @@
 
 #include "engine/ops/op.h"
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/front_end.h"
 
@@ -11,8 +12,8 @@ namespace {
 
 const Value& only_input(const Graph& graph) {
   if (graph.inputs.size() != 1)
-    throw Error(kUnsupported, "--front-end", graph.source + " has " + std::to_string(graph.inputs.size()) + " inputs",
-                "a stream has one");
+    throw Error(kUnsupported, option("front-end"),
+                graph.source + " has " + std::to_string(graph.inputs.size()) + " inputs", "a stream has one");
   return graph.values[size_t(graph.inputs[0].value)];
 }
 
@@ -61,7 +62,7 @@ class StreamBuilder {
   void measure() {
     const Value &x = only_input(front_), &window = only_input(graph_);
     if (front_.outputs.size() != 1)
-      throw Error(kUnsupported, "--front-end",
+      throw Error(kUnsupported, option("front-end"),
                   front_.source + " has " + std::to_string(front_.outputs.size()) + " outputs", "features are one");
     const Value& y = front_.values[size_t(front_.outputs[0].value)];
     width_ = y.elements();
@@ -69,20 +70,20 @@ class StreamBuilder {
     rows_ = window.elements() / width_;
     const std::string fact =
         "the front end gives " + type_and_shape(y) + " and the network reads " + type_and_shape(window);
-    if (y.type != window.type) throw Error(kUsage, "--front-end", fact, "both must be of one type");
+    if (y.type != window.type) throw Error(kUsage, option("front-end"), fact, "both must be of one type");
     if (window.elements() % width_ != 0 || rows_ < 1)
-      throw Error(kUsage, "--front-end", fact, "a window is whole rows of features");
+      throw Error(kUsage, option("front-end"), fact, "a window is whole rows of features");
     if (y.quantizer && window.quantizer &&
         (y.quantizer->scale != window.quantizer->scale || y.quantizer->zero != window.quantizer->zero))
-      throw Error(kUsage, "--front-end", fact + ", codes of another scale or zero point",
+      throw Error(kUsage, option("front-end"), fact + ", codes of another scale or zero point",
                   "quantize both with the same numbers");
     if (x.dims.empty() || x.dims.back() != length_)
-      throw Error(kUnsupported, "--front-end", "its input " + type_and_shape(x) + " is not one row of samples");
+      throw Error(kUnsupported, option("front-end"), "its input " + type_and_shape(x) + " is not one row of samples");
     if (hop_ > length_)
-      throw Error(kUsage, "--hop " + std::to_string(hop_),
+      throw Error(kUsage, option("hop") + " " + std::to_string(hop_),
                   "is more than the " + std::to_string(length_) + " samples of a frame, which would leave some out");
     if (hops_ > rows_)
-      throw Error(kUsage, "--hops " + std::to_string(hops_),
+      throw Error(kUsage, option("hops") + " " + std::to_string(hops_),
                   "is more than the " + std::to_string(rows_) + " rows that the network reads");
   }
 
@@ -177,8 +178,9 @@ class StreamBuilder {
         if (node.inputs[k] == kNone) continue;
         const bool stored = node.op == Op::kStore && k == 1;
         if (!stored && updates(rule, k) && hops_ > 1)
-          throw Error(kUnsupported, "--hops " + std::to_string(hops_),
-                      node.name + " (" + rule.name + ") keeps its own state", "run it for every hop: --hops 1");
+          throw Error(kUnsupported, option("hops") + " " + std::to_string(hops_),
+                      node.name + " (" + rule.name + ") keeps its own state",
+                      "run it for every hop: " + option("hops", "1"));
         copy.inputs[k] = stored ? shared_[size_t(node.inputs[k])] : ids[size_t(node.inputs[k])];
       }
       for (ValueId& y : copy.outputs) y = ids[size_t(y)] = graph_.add(front_.values[size_t(y)]);

@@ -11,6 +11,7 @@
 
 #include "engine/ops/select.h"
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/graph/batch.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/passes.h"
@@ -30,8 +31,8 @@ struct Pair {
 Pair parse_pair(const std::string& text) {
   const size_t at = text.find('=');
   if (at == std::string::npos || at == 0 || at + 1 == text.size())
-    throw Error(kUsage, "--state " + text, "is not IN=OUT, an input's name and an output's, @position or @mask");
-  return {"--state " + text, text.substr(0, at), text.substr(at + 1)};
+    throw Error(kUsage, option("state", text), "is not IN=OUT, an input's name and an output's, @position or @mask");
+  return {option("state", text), text.substr(0, at), text.substr(at + 1)};
 }
 
 ValueId take(std::vector<Binding>& bindings, const std::string& name, const Pair& pair, const char* kind) {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/passes/simplify.h"
 
 namespace nacre::tools {
@@ -69,7 +70,7 @@ class PatchSearch {
   }
 
   [[noreturn]] void refuse(const std::string& fact, const std::string& remedy) const {
-    throw Error(kUsage, "--patches", fact, remedy);
+    throw Error(kUsage, option("patches"), fact, remedy);
   }
 
   void keep_layer() {
@@ -138,7 +139,7 @@ class PatchSearch {
                          request_.layer.empty()
                              ? fmt::format(" with at most {}% more multiply-accumulates", kMostExtraPercent)
                              : ""),
-             "ask for fewer patches, or for --patches auto");
+             "ask for fewer patches, or for " + option("patches", "auto"));
     return std::nullopt;
   }
 
@@ -174,7 +175,7 @@ PatchRequest parse_patches(const std::string& text) {
     good = good && grid.empty() && request.grid.columns > 0 && request.grid.patches() > 1;
   }
   if (!good)
-    throw Error(kUsage, "--patches " + text, "is no grid of patches",
+    throw Error(kUsage, option("patches", text), "is no grid of patches",
                 fmt::format("write auto, a number of rows and columns such as 3, or ROWSxCOLUMNS, each from 1 to {}, "
                             "and @LAYER behind it to say where patches end",
                             kMostRows));

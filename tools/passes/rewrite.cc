@@ -6,6 +6,7 @@
 #include "tools/base/error.h"
 #include "tools/base/names.h"
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 #include "tools/passes/rewrite_paint.h"
 
 namespace nacre::tools {
@@ -15,12 +16,13 @@ constexpr const char* kAsSource = "as its source";
 
 std::string remedy_of(const std::string& name, const std::vector<std::string>& known) {
   const std::string near = alternatives(nearest_names(name, known));
-  return near.empty() ? "nacre convert NETWORK --stop-after import prints the layers" : "did you mean " + near + "?";
+  return near.empty() ? "nacre convert NETWORK " + option("stop-after", "import") + " prints the layers"
+                      : "did you mean " + near + "?";
 }
 
 void check_options(const Graph& graph, const RewriteOptions& options) {
   if (options.type != ElementType::kFloat16 && options.type != ElementType::kBfloat16)
-    throw Error(kUsage, "--rewrite", std::string("mixed_") + name_of(options.type) + " is not possible",
+    throw Error(kUsage, option("rewrite"), std::string("mixed_") + name_of(options.type) + " is not possible",
                 "give mixed_float16 or mixed_bfloat16");
   std::set<std::string> names;
   for (const Layer& layer : graph.layers) names.insert(layer.name);
@@ -28,7 +30,7 @@ void check_options(const Graph& graph, const RewriteOptions& options) {
   const std::vector<std::string> list(names.begin(), names.end());
   for (const std::string& name : options.preserve)
     if (!names.contains(name))
-      throw Error(kUsage, "--preserve", "the network has no layer " + in_quotes(name), remedy_of(name, list));
+      throw Error(kUsage, option("preserve"), "the network has no layer " + in_quotes(name), remedy_of(name, list));
 }
 
 bool does_step_5(const RewriteOptions& options) {

@@ -5,6 +5,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 
 namespace nacre::tools {
 namespace {
@@ -72,8 +73,8 @@ struct NamedEdit {
   const ListEdit* edit;
 };
 
-std::string option(RewriteList list, const char* action) {
-  return std::string("--") + name_of(list) + "list-" + action;
+std::string list_option(RewriteList list, const char* action) {
+  return option(std::string(name_of(list)) + "list-" + action);
 }
 
 std::string op_remedy(const std::string& op, const std::vector<std::string>& known) {
@@ -88,10 +89,10 @@ void check_known(const std::string& op, const std::string& place, const std::vec
 
 void remove_ops(RewriteLists& lists, const NamedEdit& e, const std::vector<std::string>& known) {
   for (const std::string& op : e.edit->remove) {
-    const std::string place = option(e.list, "remove");
+    const std::string place = list_option(e.list, "remove");
     check_known(op, place, known);
     if (std::find(e.edit->add.begin(), e.edit->add.end(), op) != e.edit->add.end())
-      throw Error(kUsage, place, op + " is added by " + option(e.list, "add") + " as well", "give one of the two");
+      throw Error(kUsage, place, op + " is added by " + list_option(e.list, "add") + " as well", "give one of the two");
     const auto at = lists.find(op);
     const RewriteList list = at == lists.end() ? RewriteList::kUnlisted : at->second;
     const std::string where = list == RewriteList::kUnlisted ? "no" : std::string("the ") + name_of(list);
@@ -103,18 +104,18 @@ void remove_ops(RewriteLists& lists, const NamedEdit& e, const std::vector<std::
 
 void add_ops(RewriteLists& lists, const NamedEdit& e, const std::vector<std::string>& known) {
   for (const std::string& op : e.edit->add) {
-    const std::string place = option(e.list, "add");
+    const std::string place = list_option(e.list, "add");
     check_known(op, place, known);
     const auto [at, added] = lists.emplace(op, e.list);
     if (!added && at->second != e.list)
       throw Error(kUsage, place, op + " would be on two lists, " + name_of(at->second) + " and " + name_of(e.list),
-                  "add " + option(at->second, "remove") + " " + op);
+                  "add " + list_option(at->second, "remove") + " " + op);
   }
 }
 
 // UNSAFE_FORCE_ALL is refused in the oneDNN modes, and the lists of bfloat16 do not look at TENSOR_CORES_ONLY.
 void check_level(ElementType type, RewriteLevel level, const ListEdits& edits) {
-  const std::string place = std::string("--rewrite-level ") + name_of(level);
+  const std::string place = option("rewrite-level", name_of(level));
   const bool bfloat16 = type == ElementType::kBfloat16;
   if (bfloat16 && level == RewriteLevel::kUnsafeForceAll)
     throw Error(kUsage, place, "not with bfloat16: TensorFlow refuses it", "use the policy bfloat16 for all layers");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 #include "tools/policies/policy_error.h"
 
 namespace nacre::tools {
@@ -37,11 +38,12 @@ PolicyLossScale loss_scale_of_policies(const Graph& resolved, const PolicyReques
   if (first != nullptr) result.origin = "the policy of layer " + in_quotes(first->name);
   if (other != nullptr && !overridden) {
     if (!request.base || !request.base_names_loss_scale)
-      throw PolicyError("Contradiction", kUsage, "loss scale",
-                        fmt::format("the policies of layers {} and {} name two, {} and {}, and a training has one",
-                                    in_quotes(first->name), in_quotes(other->name), scale_text(first->policy),
-                                    scale_text(other->policy)),
-                        "name one in --policy, which is that of the whole network, or give --loss-scale");
+      throw PolicyError(
+          "Contradiction", kUsage, "loss scale",
+          fmt::format("the policies of layers {} and {} name two, {} and {}, and a training has one",
+                      in_quotes(first->name), in_quotes(other->name), scale_text(first->policy),
+                      scale_text(other->policy)),
+          "name one in " + option("policy") + ", which is that of the whole network, or give " + option("loss-scale"));
     policy = &*request.base;
     result.origin = request.base_origin;
   }

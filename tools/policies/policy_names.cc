@@ -51,16 +51,15 @@ constexpr PolicyForm kForms[] = {
      "float8_from_mixed_bfloat16"},
     {"Keras", "gptq/W/G_from_S",
      "weights in W bits (2, 3, 4: int4; 8: int8), a scale and a zero point per G weights (-1: per channel), codes "
-     "fitted to samples (--calibrate): each weight makes up for the rounding of those before it",
+     "fitted to samples: each weight makes up for the rounding of those before it",
      "gptq/4/128_from_float32"},
     {"Keras", "awq/4/G_from_S",
-     "weights in int4, a scale and a zero point per G; a factor per input, found with samples (--calibrate), makes the "
+     "weights in int4, a scale and a zero point per G; a factor per input, found with samples, makes the "
      "codes of weights with large inputs finer",
      "awq/4/128_from_float32"},
     {"Keras", "ternary_from_S", "understood and refused: no Keras release up to 3.15.1 has it, and no layer here", ""},
     {"extension", "int8/static_from_S",
-     "all in int8, scales of activations from calibration (--calibrate); TFLite's full-integer scheme",
-     "int8/static_from_float32"},
+     "all in int8, scales of activations from calibration; TFLite's full-integer scheme", "int8/static_from_float32"},
     {"extension", "int8/full_from_S",
      "int8/static that trains in integers too (sgd, softmax cross-entropy, dense layers, convolutions): errors int8, "
      "masters int32, "

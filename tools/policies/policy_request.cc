@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 #include "tools/policies/keras_json.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_file.h"
@@ -72,7 +73,7 @@ void add_base(PolicyRequest& request, const ParsedPolicy& parsed, const std::str
   if (request.base)
     throw PolicyError("Contradiction", kUsage, request.base_origin + " and " + origin,
                       "are both the policy of all layers without a rule",
-                      "keep one of them, or write --set PATTERN=POLICY for some layers");
+                      "keep one of them, or write " + option("set", "PATTERN=POLICY") + " for some layers");
   request.base = parsed.policy;
   request.base_text = parsed.text;
   request.base_origin = origin;
@@ -88,7 +89,8 @@ void add_rule(PolicyRequest& request, const std::string& pattern, const ParsedPo
         "Contradiction", kBadInput, origin,
         fmt::format("a layer's dynamic loss scale has numbers of its own, {}, and a training has one scale",
                     parsed.loss_scale_numbers),
-        "name the loss scale \"dynamic\" here, and give --loss-scale dynamic" + parsed.loss_scale_numbers);
+        "name the loss scale \"dynamic\" here, and give " + option("loss-scale") + " dynamic" +
+            parsed.loss_scale_numbers);
   request.rules.push_back({.pattern = pattern,
                            .policy = parsed.policy,
                            .text = parsed.text,
@@ -110,10 +112,10 @@ size_t find_equals(const std::string& text) {
 }
 
 void add_set(PolicyRequest& request, const std::string& text) {
-  const Place place = {"--set " + in_quotes(text), kUsage};
+  const Place place = {option("set", in_quotes(text)), kUsage};
   const size_t equals = find_equals(text);
   if (equals == std::string::npos || equals == 0)
-    place.refuse("NotKeyValue", "is not PATTERN=POLICY", "for example --set 'dense.*=int8_from_float32'");
+    place.refuse("NotKeyValue", "is not PATTERN=POLICY", "for example " + option("set", "'dense.*=int8_from_float32'"));
   add_rule(request, text.substr(0, equals), parse_policy(text.substr(equals + 1), place), place.text, false);
 }
 
@@ -197,7 +199,7 @@ void read_policy_object(const Json& json, const std::string& name, const std::st
 PolicyRequest parse_policy_options(const PolicyArguments& arguments) {
   PolicyRequest request;
   if (!arguments.policy.empty()) {
-    const Place place = {"--policy " + in_quotes(arguments.policy), kUsage};
+    const Place place = {option("policy", in_quotes(arguments.policy)), kUsage};
     add_base(request, parse_policy(arguments.policy, place), place.text);
   }
   if (!arguments.file.empty()) {
@@ -206,14 +208,15 @@ PolicyRequest parse_policy_options(const PolicyArguments& arguments) {
         arguments.policy.empty() ? "float32" : arguments.policy.substr(0, arguments.policy.find(';'));
     read_policy_object(read_policy_json(arguments.file), arguments.file, global, request);
   }
-  const Place only = {"--only", kUsage}, except = {"--except", kUsage};
+  const Place only = {option("only"), kUsage}, except = {option("except"), kUsage};
   if (!arguments.only.empty() && !arguments.except.empty())
-    throw PolicyError("Contradiction", kUsage, "--only and --except", "were both given", "keep one of them");
+    throw PolicyError("Contradiction", kUsage, option("only") + " and " + option("except"), "were both given",
+                      "keep one of them");
   add_filter(request, split_names(arguments.only, only), split_names(arguments.except, except),
              arguments.only.empty() ? except.text : only.text);
   if (!request.base && !request.filter_origin.empty())
     throw PolicyError("Contradiction", kUsage, request.filter_origin, "chooses the ops of a policy that was not given",
-                      "add --policy POLICY");
+                      "add " + option("policy", "POLICY"));
   for (const std::string& text : arguments.set) add_set(request, text);
   check_rules(request);
   return request;

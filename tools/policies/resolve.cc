@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 #include "tools/policies/op_filter.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_map.h"
@@ -129,8 +130,8 @@ void report_folded(Graph& graph, const PolicyRequest& request, const OpFilter& f
   if (named.empty()) return;
   graph.log.push_back(
       fmt::format("policy: {} names layers that were folded into others and have their policy: {}; "
-                  "--no-fold-bn keeps batch norms apart",
-                  request.filter_origin, listed(named)));
+                  "{no_fold_bn} keeps batch norms apart",
+                  request.filter_origin, listed(named), fmt::arg("no_fold_bn", option("no-fold-bn"))));
 }
 
 void apply_base(Graph& graph, const PolicyRequest& request) {
@@ -180,7 +181,7 @@ void check_against_rewrite(const PolicyRequest& request, const std::string& rewr
   if (!request.base) return;
   throw PolicyError("Contradiction", kUsage, rewrite + " and " + request.base_origin,
                     "contradict each other: both give every layer its policy",
-                    "keep one of them, or give some layers a policy with --set PATTERN=POLICY");
+                    "keep one of them, or give some layers a policy with " + option("set", "PATTERN=POLICY"));
 }
 
 void check_loss_scale_numbers(const PolicyRequest& request) {
@@ -189,7 +190,7 @@ void check_loss_scale_numbers(const PolicyRequest& request) {
                     fmt::format("its dynamic loss scale has numbers of its own, {}, and the policy file that is to be "
                                 "written holds none",
                                 request.base_loss_scale_numbers),
-                    "name the loss scale \"dynamic\" there, and give --loss-scale dynamic" +
+                    "name the loss scale \"dynamic\" there, and give " + option("loss-scale") + " dynamic" +
                         request.base_loss_scale_numbers + " in training");
 }
 

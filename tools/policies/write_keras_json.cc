@@ -8,6 +8,7 @@
 
 #include "tools/base/names.h"
 #include "tools/base/nearest.h"
+#include "tools/base/option_id.h"
 #include "tools/policies/pattern.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_language.h"
@@ -16,8 +17,10 @@
 namespace nacre::tools {
 namespace {
 
-constexpr const char* kWriteRemedy =
-    "write it in Nacre's own form, --emit-policy FILE, or give the layer a policy that Keras has";
+std::string write_remedy() {
+  return "write it in Nacre's own form, " + option("emit-policy", "FILE") +
+         ", or give the layer a policy that Keras has";
+}
 
 std::string field_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
@@ -61,12 +64,12 @@ KerasPolicy in_words_of_keras(const Policy& p, bool names_loss_scale, const Plac
                  fmt::format("{} is no policy of Keras's, which gives out what it computes in and keeps variables in "
                              "that type or under a 16-bit one in float32",
                              text),
-                 kWriteRemedy);
+                 write_remedy());
   const std::optional<KerasPolicy> keras = nearest_of_keras(p, *source);
   if (!keras)
     place.refuse("NoKerasPolicy",
                  fmt::format("{} is no policy of Keras's, which has no quantization {}", text, name_of(p.quantization)),
-                 kWriteRemedy);
+                 write_remedy());
   Policy read = policy_of(*keras, place);
   // What Keras's own layers do, whom their policy need not say it.
   if (p.operation_rounding == OperationRounding::kEach) read.operation_rounding = OperationRounding::kEach;
@@ -76,11 +79,11 @@ KerasPolicy in_words_of_keras(const Policy& p, bool names_loss_scale, const Plac
       place.refuse("NoKerasPolicy",
                    fmt::format("{} is no policy of Keras's: {} is {}, and Keras's {} has {}", text, field.key,
                                field_text(field.get(p)), keras->name, field_text(field.get(read))),
-                   kWriteRemedy);
+                   write_remedy());
   if (names_loss_scale && read.loss_scale == LossScale::kNone)
     place.refuse("NoKerasPolicy",
                  fmt::format("{} names the loss scale none, and Keras's {} names none at all", text, keras->name),
-                 kWriteRemedy);
+                 write_remedy());
   return *keras;
 }
 
@@ -102,7 +105,7 @@ KerasPolicy of_layer(const Graph& graph, size_t i) {
   const Layer& layer = graph.layers[i];
   const Place place = {"layer " + in_quotes(layer.name), kUnsupported};
   if (!layer.asked && (!equal(layer.policy, Policy()) || !runs_in_float32(graph, i)))
-    place.refuse("NoKerasPolicy", "runs as the network's file has it, which no policy of Keras's says", kWriteRemedy);
+    place.refuse("NoKerasPolicy", "runs as the network's file has it, which no policy of Keras's says", write_remedy());
   return in_words_of_keras(layer.policy, layer.asked && layer.names_loss_scale, place);
 }
 

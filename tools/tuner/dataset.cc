@@ -11,6 +11,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/option_id.h"
 #include "tools/evaluate/sample_data.h"
 #include "tools/files/convert_elements.h"
 #include "tools/files/input_file.h"
@@ -118,7 +119,7 @@ Sources read_sources(const std::vector<SampleSpec>& inputs, const LabelSpec& lab
     if (take_named(data, options.labels, &sources.labels)) return sources;
     std::error_code error;
     if (!std::filesystem::exists(options.labels, error) && !can_be_read(options.labels))
-      throw Error(kUsage, "--labels " + options.labels,
+      throw Error(kUsage, option("labels", options.labels),
                   fmt::format("is no file, and nothing in {} has this name", options.data),
                   "name a file of labels, or an array or column of the data");
     sources.labels = only_array(options.labels, data.arrays.empty() ? NpyArray() : data.arrays[0].second,
@@ -130,7 +131,7 @@ Sources read_sources(const std::vector<SampleSpec>& inputs, const LabelSpec& lab
     if (take_named(data, name, &sources.labels)) return sources;
   if (!data.csv())
     throw Error(kUsage, options.data, "holds no labels",
-                "name them with --labels: a file, or one of its arrays" +
+                "name them with " + option("labels") + ": a file, or one of its arrays" +
                     (data.arrays.size() > 1 ? ": " + list(data.arrays) : std::string()));
   take_column(data, size_t(data.arrays[0].second.dims[1]) - 1, &sources.labels);
   return sources;
@@ -299,8 +300,10 @@ NpyArray in_type_of(const SampleSpec& spec, NpyArray array, const TypeOptions& o
   if (options.cast || options.decimal) return as(spec.type, cast(array, spec.type));
   throw Error(kBadInput, array.place, fmt::format("holds {}, but {}", name_of(array.type), spec_text(spec)),
               array.type == ElementType::kFloat64
-                  ? "save it with numpy's astype(numpy.float32); --cast-samples takes it where no number changes by it"
-                  : "give that type; --cast-samples takes the numbers as they are, --scale 1/255 multiplies them");
+                  ? "save it with numpy's astype(numpy.float32); " + option("cast-samples") +
+                        " takes it where no number changes by it"
+                  : "give that type; " + option("cast-samples") + " takes the numbers as they are, " +
+                        option("scale", "1/255") + " multiplies them");
 }
 
 Dataset read_dataset(const std::vector<SampleSpec>& inputs, const LabelSpec& labels, const DataOptions& options,

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "tools/base/option_id.h"
 #include "tools/model/loaded_model.h"
 
 namespace nacre::tools {
@@ -15,7 +16,9 @@ namespace nacre::tools {
 std::string not_finite_in(const LoadedModel& model, uint32_t infer, std::span<const std::byte> state);
 
 // What to try with a training that diverged.
-inline constexpr const char* kDivergedRemedy =
-    "take a lower --lr, a warm-up or --clip-norm 1, and data of about unit size (--scale)";
+inline std::string diverged_remedy() {
+  return "take a lower " + option("lr") + ", a warm-up or " + option("clip-norm", "1") +
+         ", and data of about unit size (" + option("scale") + ")";
+}
 
 }  // namespace nacre::tools

@@ -7,6 +7,7 @@
 #include "engine/ops/loss_elementwise.h"
 #include "tools/base/error.h"
 #include "tools/base/json.h"
+#include "tools/base/option_id.h"
 #include "tools/differentiate/loss_output.h"
 #include "tools/model/run_inputs.h"
 
@@ -31,7 +32,7 @@ uint32_t gradients_program(const LoadedModel& model, const std::string& target) 
                                                                              : update;  // --update immediate: update
   }
   throw Error(kUsage, model.path(), "holds no program that trains",
-              "make one: nacre convert NETWORK --train LOSS -o MODEL");
+              "make one: nacre convert NETWORK " + option("train", "LOSS") + " -o MODEL");
 }
 
 // Operands of a loss over `rows` rows of `width`: what the op's struct is made from.

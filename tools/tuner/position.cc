@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 
 namespace nacre::tools {
 namespace {
@@ -138,11 +139,13 @@ std::optional<NotedPosition> noted_position(std::span<const std::byte> note) {
 NotedPosition position_of(std::span<const std::byte> note, const std::string& options, const std::string& place) {
   NotedPosition noted;
   if (const std::string why = read_note(note, &noted); !why.empty())
-    throw Error(kBadInput, place, why, "name another --checkpoint directory, or begin anew with --restart");
+    throw Error(kBadInput, place, why,
+                "name another " + option("checkpoint") + " directory, or begin anew with " + option("restart"));
   if (noted.options != options)
-    throw Error(
-        kUsage, place, "holds the checkpoint of another training: " + options_difference(noted.options, options),
-        "give the same options to go on with it, name another --checkpoint directory, or begin anew with --restart");
+    throw Error(kUsage, place,
+                "holds the checkpoint of another training: " + options_difference(noted.options, options),
+                "give the same options to go on with it, name another " + option("checkpoint") +
+                    " directory, or begin anew with " + option("restart"));
   return noted;
 }
 

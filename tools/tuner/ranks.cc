@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/base/print.h"
 #include "tools/model/gpu.h"
 
@@ -33,9 +34,11 @@ namespace {
 using mpi::Turn;
 
 constexpr uint32_t kRound = 1, kGive = 2, kNumber = 3, kLeave = 4, kDevices = 5;
-constexpr const char* kSameRemedy =
-    "give all ranks one command, the same files and the same kernels: float sums of other kernels round otherwise, "
-    "--kernels reference is the same on every machine";
+std::string same_remedy() {
+  return "give all ranks one command, the same files and the same kernels: float sums of other kernels round "
+         "otherwise, " +
+         option("kernels", "reference") + " is the same on every machine";
+}
 
 // What failed on the ranks, in the words of the first; the same on all.
 [[noreturn]] void throw_told(int code, const std::string& text) { throw Told(ExitCode(code), "mpi", text); }
@@ -75,10 +78,11 @@ Ranks::Ranks() : parts_(std::make_unique<Parts>()) {}
 
 std::unique_ptr<Ranks> Ranks::start() {
   if (started_processes() == 0)
-    throw Error(kUsage, "--mpi", "this program was not started by mpirun", "mpirun -n 4 nacre tune --mpi ..");
+    throw Error(kUsage, option("mpi"), "this program was not started by mpirun",
+                "mpirun -n 4 nacre tune " + option("mpi") + " ..");
   int given = 0;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given) != MPI_SUCCESS)
-    throw Error(kFailed, "--mpi", "MPI does not start");
+    throw Error(kFailed, option("mpi"), "MPI does not start");
   std::unique_ptr<Ranks> ranks(new Ranks());
   choose_gpu(rank_on_this_machine());
   if (!ranks->first()) {
@@ -105,7 +109,7 @@ uint32_t Ranks::count() const { return uint32_t(parts_->ranks.count()); }
 void Ranks::require_same(const std::string& lines) {
   parts_->turn({.what = kGive});  // nobody failed on the way here
   const std::string why = parts_->ranks.require_same(lines);
-  if (!why.empty()) throw Told(kUsage, "mpi", why, kSameRemedy);
+  if (!why.empty()) throw Told(kUsage, "mpi", why, same_remedy());
 }
 
 void Ranks::give_all(std::vector<std::byte>* bytes) {
@@ -149,9 +153,10 @@ void Ranks::exchange_sums(const Model& model, const std::string& coding, bool on
                                          : mpi::Coding::kNone;
   const SumRun gradients = gradient_run(model);
   if (code != mpi::Coding::kNone && gradients.bytes == 0)
-    throw Error(kUnsupported, "--compress", "the gradients of this model are not float32", "leave it away");
+    throw Error(kUnsupported, option("compress"), "the gradients of this model are not float32", "leave it away");
   if (on_gpus && count() > 1) {
-    const std::string why = code != mpi::Coding::kNone ? "--compress codes them there" : open_devices(model, runs);
+    const std::string why =
+        code != mpi::Coding::kNone ? option("compress") + " codes them there" : open_devices(model, runs);
     if (why.empty()) return;
     note("the sums of each step go by way of the host: " + why);
   }
@@ -189,7 +194,7 @@ void Ranks::require_same_number(uint64_t number, const std::string& what) {
   const std::vector<Turn> turns = parts_->turn({.what = kNumber, .numbers = {number}});
   for (size_t rank = 1; rank < turns.size(); ++rank)
     if (turns[rank].numbers[0] != turns[0].numbers[0])
-      throw Told(kFailed, "mpi", fmt::format("{} on rank {} and on rank 0", what, rank), kSameRemedy);
+      throw Told(kFailed, "mpi", fmt::format("{} on rank {} and on rank 0", what, rank), same_remedy());
 }
 
 void Ranks::leave() { parts_->turn({.what = kLeave}); }
@@ -217,7 +222,7 @@ Ranks::Ranks() = default;
 Ranks::~Ranks() = default;
 
 std::unique_ptr<Ranks> Ranks::start() {
-  throw Error(kUnsupported, "--mpi", "this build has no MPI",
+  throw Error(kUnsupported, option("mpi"), "this build has no MPI",
               "install libopenmpi-dev and build anew with -Dmpi=enabled");
 }
 

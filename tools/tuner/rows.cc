@@ -10,6 +10,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/base/split_mix64.h"
 #include "tools/evaluate/sample_data.h"
 
@@ -21,11 +22,11 @@ constexpr uint64_t kSplitEpoch = ~uint64_t{0};
 
 std::vector<int64_t> drawn(int64_t rows, double fraction, uint64_t seed) {
   if (!(fraction > 0 && fraction < 1))
-    throw Error(kUsage, "--validate", fmt::format("is {}", fraction),
+    throw Error(kUsage, option("validate"), fmt::format("is {}", fraction),
                 "give a fraction between 0 and 1, or a .npy of rows");
   const int64_t count = std::llround(fraction * double(rows));
   if (count < 1 || count >= rows)
-    throw Error(kBadInput, "--validate",
+    throw Error(kBadInput, option("validate"),
                 fmt::format("{} of {} leaves {} to validate on and {} to train on", fraction,
                             counted(uint64_t(rows), "row"), count, rows - count),
                 "give another fraction, or more data");

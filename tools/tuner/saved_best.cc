@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 
 namespace nacre::tools {
 namespace {
@@ -79,7 +80,8 @@ Error no_best(const std::string& directory, const TunePosition& position) {
   return {kBadInput, directory,
           fmt::format("holds no whole checkpoint of epoch {}, the best of this training",
                       position.epochs[*best_epoch(position.epochs)].epoch),
-          "restore it from a copy, or begin anew with --restart; nacre export without --best takes the last epoch"};
+          "restore it from a copy, or begin anew with " + option("restart") + "; nacre export without " +
+              option("best") + " takes the last epoch"};
 }
 
 }  // namespace nacre::tools

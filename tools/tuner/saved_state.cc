@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/files/file_storage.h"
 #include "tools/tuner/saved_best.h"
 #include "tools/tuner/saved_slots.h"
@@ -51,9 +52,9 @@ SavedCheckpoint take_best(const Source& source, LoadedState& loaded) {
   const std::optional<NotedPosition> at = noted_position(training.note);
   if (!at)
     throw Error(kBadInput, source.directory, "does not say which epoch is its best: nacre tune did not save it",
-                "leave out --best");
+                "leave out " + option("best"));
   if (!best_epoch(at->position.epochs))
-    throw Error(kBadInput, source.directory, "no epoch is over, and none is the best", "leave out --best");
+    throw Error(kBadInput, source.directory, "no epoch is over, and none is the best", "leave out " + option("best"));
   std::optional<BestCheckpoint> found =
       find_best({.best = best, .training = slots, .at = *at, .directory = directory, .takes_ahead = true});
   if (!found) throw no_best(directory, at->position);
@@ -88,7 +89,8 @@ LoadedState load_state(LoadedTrainer& trainer, const std::string& directory, con
                 fmt::format("holds a checkpoint of another training: {} of {} tensors of this model's state are in it",
                             report.taken, report.taken + report.kept),
                 "name the model that was trained (of nacre tune NETWORK: convert it with the same options), or take "
-                "what matches with --any-training");
+                "what matches with " +
+                    option("any-training"));
   std::ranges::copy(saved.state, trainer.state().begin());
   model.require(trainer.trainer().restored());
   return loaded;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/compile/export.h"
 #include "tools/differentiate/trained_channels.h"
 #include "tools/model/golden.h"
@@ -55,7 +56,7 @@ std::vector<uint8_t> tuned_model(LoadedTrainer& trainer,
   if (const Status status = made.model().check_weights(); !status.ok())
     throw Error(kFailed, source.path(),
                 std::string("what was learned cannot be written: ") + made.place(status) + ": " + sentence(status.code),
-                "take a lower --lr, or go back to an earlier checkpoint");
+                "take a lower " + option("lr") + ", or go back to an earlier checkpoint");
   BoundProgram bound(made, made.infer_program());
   const std::vector<uint8_t> inputs = seeded_inputs(made, made.infer_program(), 1);
   if (outputs_of(bound.program(), inputs, made) != outputs_of(infer, inputs, source))

@@ -13,6 +13,7 @@
 #include "engine/kernels/training.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/files/file_storage.h"
 #include "tools/model/gpu.h"
 #include "tools/model/kernel_choice.h"
@@ -40,7 +41,8 @@ LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t thr
   for (const uint64_t bytes : sizes.bytes)
     if (bytes > most || sizes.total(alignment) > most)
       throw Error(kBadInput, model.path(), fmt::format("needs {} bytes of memory to train", grouped(sizes.total())),
-                  fmt::format("this machine has {}: take a smaller --batch", grouped(most)));
+                  fmt::format("this machine has {}: take a smaller {batch}", grouped(most),
+                              fmt::arg("batch", option("batch"))));
   resize_for(memory_, sizes.total(alignment), model.path(), "to train");
   Memory memory;
   model.require(Memory::cut(memory_.bytes(), sizes, &memory, alignment));
@@ -73,10 +75,10 @@ Tuner::Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& 
       settings_(std::move(settings)), ranks_(ranks) {
   if (settings_.batch == 0) settings_.batch = objective.batch();
   if (trainer_.immediate() && settings_.batch > objective.batch())
-    throw Error(kUsage, "--batch",
+    throw Error(kUsage, option("batch"),
                 fmt::format("is {}, but this model updates as it goes, after {}", settings_.batch,
                             counted(objective.batch(), "row")),
-                "give that, or a model without --update immediate");
+                "give that, or a model without " + option("update", "immediate"));
   const auto rows = uint64_t(split.train.size());
   steps_per_epoch_ = uint32_t((rows + settings_.batch - 1) / settings_.batch);
   if (ranks_ != nullptr) {
@@ -147,7 +149,7 @@ bool Tuner::end_epoch(const Stop& stop) {
     throw Error(kBadInput, owner_.loaded().path(),
                 fmt::format("takes whole batches of {} only, and there are {} to train on", objective_.batch(),
                             counted(split_.train.size(), "row")),
-                "take a smaller --batch, or more data");
+                "take a smaller " + option("batch") + ", or more data");
   EpochRecord record = {.epoch = position_.epoch + 1,
                         .steps = position_.epoch_steps,
                         .refused = position_.epoch_refused,

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/files/file_storage.h"
 #include "tools/tuner/saved_best.h"
 #include "tools/tuner/saved_slots.h"
@@ -40,8 +41,8 @@ void Tuner::require(const Status& status, const FileStorage* storage, const std:
     throw Error(kIo, directory, storage->problem(), storage->remedy());
   const bool damaged = status.code == Code::kCheckpointDamaged;
   throw Error(kBadInput, directory, sentence(status.code),
-              damaged ? "begin anew with --restart, or restore the directory from a copy"
-                      : "name another directory, or begin anew with --restart");
+              damaged ? "begin anew with " + option("restart") + ", or restore the directory from a copy"
+                      : "name another directory, or begin anew with " + option("restart"));
 }
 
 bool Tuner::checkpoint_there() const {
@@ -55,7 +56,7 @@ bool Tuner::load(SavedCheckpoint* saved) {
   if (saved->status.code == Code::kNoCheckpoint) {
     if (files_->unsaved()) return false;
     throw Error(kBadInput, settings_.checkpoint, "holds slots of a checkpoint, and nothing in them",
-                "begin anew with --restart, or restore the directory from a copy");
+                "begin anew with " + option("restart") + ", or restore the directory from a copy");
   }
   require(saved->status, files_.get(), settings_.checkpoint);
   bool contradicts = false;
@@ -63,7 +64,7 @@ bool Tuner::load(SavedCheckpoint* saved) {
     warnings_.push_back(std::move(text));
   if (contradicts)
     throw Error(kBadInput, settings_.checkpoint, "its slots are of two trainings with the same options",
-                "begin anew with --restart, or restore the directory from a copy");
+                "begin anew with " + option("restart") + ", or restore the directory from a copy");
   return true;
 }
 
@@ -86,7 +87,7 @@ void Tuner::require_no_best_alone() {
   const SavedCheckpoint best = SavedSlots(*best_files_, directory, model(), owner_.state()).newest();
   if (best.status.code == Code::kNoCheckpoint) return;
   throw Error(kBadInput, settings_.checkpoint, "holds the best epoch of a training, and no checkpoint of the training",
-              "begin anew with --restart, or restore the directory from a copy");
+              "begin anew with " + option("restart") + ", or restore the directory from a copy");
 }
 
 bool Tuner::begin(bool restart) {
@@ -101,12 +102,12 @@ bool Tuner::begin(bool restart) {
     position_ = at.position;
     if (!saved.report.same_layout)
       throw Error(kBadInput, settings_.checkpoint, "its state is laid out for another model",
-                  "begin anew with --restart, or name it with --start-from");
+                  "begin anew with " + option("restart") + ", or name it with " + option("start-from"));
     const bool beyond =
         position_.epoch > settings_.epochs || (position_.epoch == settings_.epochs && position_.step > 0);
     if (beyond || position_.step > steps_per_epoch_)
       throw Error(kBadInput, settings_.checkpoint, "its checkpoint stands beyond the end of this training",
-                  "begin anew with --restart");
+                  "begin anew with " + option("restart"));
   } else if (files_ && files_->made()) {
     require_no_best_alone();
   } else if (files_) {

@@ -5,6 +5,7 @@
 
 #include "engine/train/step_sums.h"
 #include "tools/base/error.h"
+#include "tools/base/option_id.h"
 #include "tools/tuner/divergence.h"
 #include "tools/tuner/tuner.h"
 
@@ -45,7 +46,7 @@ std::string Tuner::saved_text() const {
                          ? fmt::format("epoch {} up to step {} stays in {}", saved_epoch_ + 1, saved_step_,
                                        settings_.checkpoint)
                          : fmt::format("epoch {} stays in {}", saved_epoch_, settings_.checkpoint);
-  if (!settings_.to_model.empty()) text += fmt::format(": {}{}", settings_.to_model, best ? " --best" : "");
+  if (!settings_.to_model.empty()) text += fmt::format(": {}{}", settings_.to_model, best ? " " + option("best") : "");
   return text;
 }
 
@@ -53,7 +54,7 @@ void Tuner::refuse_epoch(const std::string& why) const {
   throw Error(kFailed, fmt::format("{}, epoch {}", owner_.loaded().path(), position_.epoch),
               fmt::format("the training diverged: {} (learning rate {}, loss scale {})", why, position_.learning_rate,
                           position_.loss_scale),
-              fmt::format("{}; {}", kDivergedRemedy, saved_text()));
+              fmt::format("{}; {}", diverged_remedy(), saved_text()));
 }
 
 void Tuner::refuse_divergence(const Trainer::Report& report) const {
@@ -63,7 +64,7 @@ void Tuner::refuse_divergence(const Trainer::Report& report) const {
                   "scale {}{})",
                   position_.refused_in_row, position_.learning_rate, report.loss_scale,
                   report.overflow_at_floor ? ", which cannot become smaller" : ""),
-      fmt::format("{}; {}", kDivergedRemedy, saved_text()));
+      fmt::format("{}; {}", diverged_remedy(), saved_text()));
 }
 
 }  // namespace nacre::tools

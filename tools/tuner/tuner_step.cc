@@ -7,6 +7,7 @@
 #include "engine/train/step_sums.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/tuner/tuner.h"
 
 namespace nacre::tools {
@@ -135,14 +136,16 @@ void Tuner::check_ranks() const {
   const size_t batch = std::min<size_t>(settings_.batch, split_.train.size());
   const uint32_t micro_batches = uint32_t((batch + objective_.batch() - 1) / objective_.batch());
   if (trainer_.immediate())
-    throw Error(kUsage, "--mpi", "this model updates as it goes (--update immediate): it has no sums to share",
-                "give a model without --update immediate");
+    throw Error(kUsage, option("mpi"),
+                "this model updates as it goes (" + option("update", "immediate") + "): it has no sums to share",
+                "give a model without " + option("update", "immediate"));
   if (micro_batches < ranks_->count())
     throw Error(
-        kUsage, "--mpi",
+        kUsage, option("mpi"),
         fmt::format("a step of {} has {} micro-batch{} of at most {}, too few for {} ranks", counted(batch, "row"),
                     micro_batches, micro_batches == 1 ? "" : "es", counted(objective_.batch(), "row"), ranks_->count()),
-        "give --micro-batch (of a training model --batch, when it is made) so that every rank has one");
+        "give " + option("micro-batch") + " (of a training model " + option("batch") +
+            ", when it is made) so that every rank has one");
 }
 
 }  // namespace nacre::tools
