@@ -105,7 +105,7 @@ Measured run_counted(const Arguments& arguments, uint64_t at) {
   double before = 0;
   int status = 0;
   rusage used = {};
-  bool first = true, sent = false;
+  bool first = true;
   for (;;) {
     if (wait4(child, &status, 0, &used) < 0) {
       if (errno == EINTR) continue;
@@ -119,14 +119,14 @@ Measured run_counted(const Arguments& arguments, uint64_t at) {
     if (!first && deliver == 0 && enters_call(child, &number)) {
       ++m.calls;
       if (at == kAtTimer && number == SYS_timer_create) at = m.calls + 6;  // the last that installs a handler
-      if (!sent && m.calls == at) {
+      if (!m.sent && m.calls == at) {
         before = seconds_of(used);
-        sent = kill(child, SIGTERM) == 0;
+        m.sent = kill(child, SIGTERM) == 0;
       }
     }
     first = false;
     // Once the signal is on its way, what the child does is its own: counting would slow it down.
-    ptrace(sent ? PTRACE_CONT : PTRACE_SYSCALL, child, nullptr, deliver);
+    ptrace(m.sent ? PTRACE_CONT : PTRACE_SYSCALL, child, nullptr, deliver);
   }
   finish(status, used, &m);
   m.seconds = seconds_of(used) - before;

@@ -12,6 +12,7 @@ struct Measured {
   int exit_code = -1;  // -1: ended by a signal
   int signal = 0;
   bool hung = false;   // killed after two minutes
+  bool sent = false;   // a signal, at the call that was named
   double seconds = 0;  // of the processor; where a signal was sent, since then
   uint64_t peak_bytes = 0;
   uint64_t calls = 0;  // of the system, where they were counted
