@@ -129,17 +129,16 @@ class ThreadPool::Crew {
 
   int64_t wake_after() const { return int64_t{1000} * settings_.wake_after_us; }
   // While a rest lasts, the caller runs alone, because other work has the processors: it waited for a begun tile longer
-  // than it worked itself, or a thread that it woke came late. Signs that follow each other double the rest.
+  // than it worked itself, or a thread that it woke came late. Signs that follow each other double the rest. A late
+  // thread is a sign if it was woken in this burst and after the last sign: threads woken together are one sign.
   void share(const Step& step) {
     const int64_t begun = now_ns();
     if (begun - ended_ > kBurstGap) {
       long_burst_ = ended_ - burst_ > wake_after();
       burst_ = begun;
     }
-    if (slow_.load(std::memory_order_relaxed)) {
-      slow_.store(false, std::memory_order_relaxed);
-      rest(begun);
-    }
+    const int64_t late = late_wake_.load(std::memory_order_relaxed);
+    if (late > heard_ && late >= burst_) rest(begun);
     if (resting_ && rests(begun)) {
       for (int tile = 0; tile < step.tiles; ++tile) step.task(step.context, tile, 0);
       ended_ = now_ns();
@@ -176,6 +175,7 @@ class ThreadPool::Crew {
     const bool again = now - rest_until_ < kCalm;
     rest_ = std::min(int64_t{1000} * settings_.most_rest_us, again ? 2 * rest_ : kLeastRest);
     rest_until_ = now + rest_;
+    heard_ = now;
     resting_ = rest_ > 0;
     looked_ = quiet_ = now;
     look_at_switches();
@@ -212,6 +212,7 @@ class ThreadPool::Crew {
   // Whether this changed the state.
   bool rouse(Hand& hand) {
     uint32_t asleep = kAsleep;
+    if (hand.state.load() != kAsleep) return false;
     hand.woken.store(now_ns(), std::memory_order_relaxed);
     if (!hand.state.compare_exchange_strong(asleep, kAwake)) return false;
     asleep_.fetch_sub(1);
@@ -244,7 +245,8 @@ class ThreadPool::Crew {
     delay();
     if (posted_.load() == seen && !stops_.load()) {
       while (hand.state.load() == kAsleep) sleep_while(hand.state, kAsleep);
-      if (now_ns() - hand.woken.load(std::memory_order_relaxed) > kSlow) slow_.store(true, std::memory_order_relaxed);
+      const int64_t woken = hand.woken.load(std::memory_order_relaxed);
+      if (now_ns() - woken > kSlow) late_wake_.store(woken, std::memory_order_relaxed);
       return;
     }
     uint32_t asleep = kAsleep;
@@ -261,6 +263,7 @@ class ThreadPool::Crew {
   std::atomic<bool> busy_ = false;  // a caller shares a step
   // The caller's alone, while it holds `busy_`; ns.
   int64_t burst_ = 0, ended_ = 0, rest_ = 0, rest_until_ = -kCalm, looked_ = 0, quiet_ = 0;
+  int64_t heard_ = 0;  // when the last sign of other work came
   long switches_ = 0;
   pthread_t looker_ = {};
   bool resting_ = false, long_burst_ = false;
@@ -272,7 +275,7 @@ class ThreadPool::Crew {
   alignas(64) Word unfinished_ = 0;
   alignas(64) Word asleep_ = 0;  // threads whose state is kAsleep
   std::atomic<bool> stops_ = false;
-  std::atomic<bool> slow_ = false;  // a thread came late when it was woken
+  std::atomic<int64_t> late_wake_ = 0;  // when the thread was woken that last came late, ns; 0: none did
 };
 
 namespace {
