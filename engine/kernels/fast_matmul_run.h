@@ -18,7 +18,8 @@ void each_block(const FastMatmul<O, kLanes>& matmul, const T* x, Pieces scratch,
                 const F& f) {
   constexpr Numbers kNumbers = kNumbersOf<X>;
   const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
-  Share share = Share::from(part, s.rows, matmul.block_rows(s, kNumbers), s.out, s.length, kLanes);
+  Share share =
+      Share::from(part, s.rows, block_starts(matmul.op, s), matmul.block_rows(s, kNumbers), s.out, s.length, kLanes);
   each_block_of<V, X>(matmul.op, s, x, matmul.row_step(s.length, kNumbers), scratch, padding, share,
                       [&](const X* rows, const TileRows& shape, int count, int first, int group) {
                         for (int k = 0, c = 0; k < s.out; k += share.chunk, ++c)

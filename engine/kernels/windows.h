@@ -67,9 +67,17 @@ inline void put_row(X* to, const T* row, int in, int left, int columns, int c, T
   if (behind < columns) fill_numbers<V>(to + behind * c, padding, (columns - behind) * c);
 }
 
+// Rows at which a block may begin: in bands, the first pixel of each row of y.
+inline int block_starts(const Dense&, const ProductSizes& s) { return s.rows; }
+inline int block_starts(const Conv2d& op, const ProductSizes& s) {
+  const bool bands = s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
+  return bands ? op.batch * op.window.h.out : s.rows;
+}
+
 // How the workers share a product. Each takes a run of blocks, as many as the others: it copies its own rows alone, and
 // mostly reads those that it wrote in the step before. Where there are more columns than rows, and few rows or many
-// weights, each takes some columns of all blocks instead: it reads its part of the weights alone.
+// weights, or where fewer blocks than workers can begin, each takes some columns of all blocks instead: it reads its
+// part of the weights alone.
 struct Share {
   Part part;
   int out, chunk;   // columns: all, and of a unit
@@ -77,11 +85,13 @@ struct Share {
   int workers = 1;  // that the rows are cut for
   int first = 0;    // unit of the block at hand
 
-  // Of `rows` of `length` numbers, `most` or less in a block.
-  static Share from(const Part& part, int rows, int most, int out, int length, int lanes) {
+  // Of `rows` of `length` numbers, `most` or less in a block, which begins at one of `starts` of them.
+  static Share from(const Part& part, int rows, int starts, int most, int out, int length, int lanes) {
     const int panels = (out + lanes - 1) / lanes;
     if (part.count == 1) return {part, out, panels * lanes, most};
-    if (out > rows && (rows < kLeastRows * part.count || int64_t{out} * length > kNearWeights)) {
+    const bool few_rows = rows < kLeastRows * part.count;
+    const bool far_weights = int64_t{out} * length > kNearWeights;
+    if ((out > rows && (few_rows || far_weights)) || (starts < part.count && starts * kPanels < panels)) {
       const int round = part.count * kPanels, even = (panels + round - 1) / round * kPanels;
       return {part, out, even * lanes, most};
     }
