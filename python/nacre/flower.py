@@ -189,7 +189,7 @@ def _difference(form: Form, usual: Form) -> str:
     mine, theirs = ({(kind, name): size for kind, name, size in each} for each in (form, usual))
     kind, name = min(key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key))
     if (kind, name) not in theirs:
-        return f"{name}: most replies of the round have no {kind} of this name; leave it away"
+        return f"{name}: most replies of the round have no {kind} of this name; leave it out"
     if (kind, name) not in mine:
         return f"{name}: the reply lacks this {kind}, which most replies of the round have; send it"
     return f"{name}: the metric is a {mine[kind, name]}, in most replies of the round a {theirs[kind, name]}"

@@ -143,7 +143,7 @@ void compare_outputs(const KerasFit& keras, const NaiveCodes& ours, KerasCount& 
     for (int g = 0; g < groups; ++g) {
       const auto at = size_t(k * groups + g);
       EXPECT_EQ(ours.zero[at], keras.zero[at]);
-      // The sum of range and 1e-7, which Keras leaves away; ranges are of at least one weight of a half.
+      // The sum of range and 1e-7, which Keras leaves out; ranges are of at least one weight of a half.
       EXPECT_NEAR(ours.scale[at], keras.scale[at], keras.scale[at] * (off + 2e-7)) << keras.by;
     }
   }

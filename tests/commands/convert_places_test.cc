@@ -170,7 +170,7 @@ TEST(convert_places, are_not_measured_without_xnnpack) {
   EXPECT_EQ(run.exit_code, 4);
   EXPECT_EQ(run.err,
             "nacre: --tune: this nacre is built without XNNPACK: there are only our own kernels\n"
-            "    build it with -Dxnnpack=enabled, or leave it away\n");
+            "    build it with -Dxnnpack=enabled, or leave it out\n");
   EXPECT_EQ(directory.entries(), 0u);
 }
 

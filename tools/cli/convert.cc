@@ -21,7 +21,7 @@ void add_passes(Command& c, const OptionTable<Arguments>& table, const ConvertOp
     };
     c.only_when({row.name}, reached,
                 {fmt::format("acts in the pass {}, after the one that --stop-after names", name_of(*row.stage)),
-                 "name that pass, or leave it away"});
+                 "name that pass, or leave it out"});
   }
 }
 
@@ -69,7 +69,7 @@ void add_convert(CLI::App& app) {
   // After what is said of those options themselves.
   c.not_with(
       {"--stop-after"}, {"--output", "--emit-policy", "--dump", "--json"},
-      {"prints the graph after a pass and writes nothing", "leave away what is to be written or printed after it"});
+      {"prints the graph after a pass and writes nothing", "leave out what is to be written or printed after it"});
   c.only_with(names_of(training_options()), {"--train"}, {"is about a model that trains", "add --train LOSS"});
   add_passes(c, model_options(), *o);
   add_passes(c, policy_options(), *o);

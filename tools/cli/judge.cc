@@ -74,7 +74,7 @@ void add_compare(CLI::App& app) {
   c.add_flag("--cast-inputs", o->cast_inputs, "change the type of numbers, where none changes by it");
   add_json(c, o->json);
   c.only_when({"--json"}, [o] { return o->csv != "-"; },
-              {"cannot go with --csv -, which is all that is printed", "leave one of them away"});
+              {"cannot go with --csv -, which is all that is printed", "leave one of them out"});
   c.runs([o] { compare(*o); });
 }
 
@@ -174,7 +174,7 @@ void add_report(CLI::App& app) {
   c.only_with({"--metric", "--judge"}, {"--labels"},
               {"is about a score, and nothing is scored without labels", "add --labels FILE"});
   c.only_when(of_network, [o] { return o->models.size() == 1 && is_network(o->models.front()); },
-              {"is about a network, and this is a model", "leave it away, or name the network that it was made of"});
+              {"is about a network, and this is a model", "leave it out, or name the network that it was made of"});
   c.runs([o] {
     o->policies = whole_policies(o->policies);
     report(*o);

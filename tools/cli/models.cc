@@ -52,7 +52,7 @@ void add_inspect(CLI::App& app) {
               {"is about a model, and this is a network's file", "convert it, and inspect the model"});
   c.only_when(
       names_of(of_import), [o] { return is_network(o->model); },
-      {"is about a network's import, and this is a model", "leave it away, or name the network that it was made of"});
+      {"is about a network's import, and this is a model", "leave it out, or name the network that it was made of"});
   c.runs([o] { inspect(*o); });
 }
 

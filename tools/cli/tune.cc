@@ -129,7 +129,7 @@ void add_tune(CLI::App& app) {
   of_network.insert(of_network.end(), {"--loss", "--micro-batch", "--shape", "--ignore-setting"});
   c.only_when(
       of_network, [o] { return !is_model(o->model); },
-      {"was chosen when the training model was made", "leave it away, or name the network that the model was made of"});
+      {"was chosen when the training model was made", "leave it out, or name the network that the model was made of"});
   c.runs([o, &c] {
     o->names_optimizer = c.get_option("--optimizer")->count() > 0;
     o->names_rate = c.get_option("--lr")->count() > 0;
@@ -171,10 +171,10 @@ void add_export(CLI::App& app) {
   add_json(c, o->json);
   c.not_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--calibrate"},
              {"--keras", "--onnx"},
-             {"is about a model that is compiled, and none is", "leave it away, or --keras and --onnx"});
+             {"is about a model that is compiled, and none is", "leave it out, or --keras and --onnx"});
   c.only_with({"--keras", "--onnx"}, {"--network"},
               {"writes a network's file, and there is none", "add --network FILE, of which the model was made"});
-  c.not_with({"--keras"}, {"--onnx"}, {"cannot go with --onnx: a file is of one format", "leave one of them away"});
+  c.not_with({"--keras"}, {"--onnx"}, {"cannot go with --onnx: a file is of one format", "leave one of them out"});
   c.only_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--shape", "--ignore-setting",
                "--calibrate"},
               {"--network"},

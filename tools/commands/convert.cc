@@ -79,7 +79,7 @@ bool has_readers(const Work& work, const Graph& graph) {
   if (arguments.method != CalibrationArguments().method || !arguments.overrides.empty())
     throw Error(kUsage, arguments.overrides.empty() ? "--range-method" : "--range",
                 "no layer reads ranges: float8 takes the largest magnitudes, gptq and awq products of inputs",
-                "add --policy int8/static_from_float32, or leave it away");
+                "add --policy int8/static_from_float32, or leave it out");
   return true;
 }
 
@@ -234,7 +234,7 @@ void emit_policy(Work& work, const PolicyRequest& request, const Graph& graph) {
 void require_output(const ConvertOptions& options) {
   for (auto name = options.targets.begin(); name != options.targets.end(); ++name)
     if (std::find(options.targets.begin(), name, *name) != name)
-      throw Error(kUsage, "--target", "names " + *name + " twice", "leave one of them away");
+      throw Error(kUsage, "--target", "names " + *name + " twice", "leave one of them out");
   if (!options.model.empty()) require_directory_of(options.model);
   if (options.model.empty() && options.stop_after.empty() && !options.rewrite.explain && options.emit_policy.empty())
     throw Error(kUsage, "convert", "no model file was named",
@@ -330,7 +330,7 @@ void write_training(const ConvertOptions& options, const CompileOptions& compili
   require_arena_limit(made, training);
   require_batch_norm(made, training);
   if (training.seed != TrainingOptions().seed && !draws(made, training))
-    throw Error(kUsage, "--seed", "is of dropout and of adapters, and there are none", "leave it away");
+    throw Error(kUsage, "--seed", "is of dropout and of adapters, and there are none", "leave it out");
   for (const Graph* program : {&made.infer, &made.gradients, &made.update, &made.derive}) {
     if (program->nodes.empty()) continue;
     for (const std::string& line : program->log)
@@ -359,9 +359,8 @@ void convert(const ConvertOptions& options) {
   Graph graph;
   if (trains(work)) {
     run_stages(graph, job, Stage::kImport, Stage::kSimplify);
-    const std::vector<std::string> log = graph.log;
+    print_log(graph.log, options.verbose);  // the programs' logs go on with it
     run_stages(graph, job, Stage::kResolvePolicies, Stage::kCalibrate);
-    print_log(log, options.verbose);  // the programs' logs go on with it
     return write_training(options, job.compiling, graph);
   }
   const Stage last = options.stop_after.empty() ? Stage::kPlanMemory : *stage_named(options.stop_after);

@@ -27,14 +27,14 @@ ActsWhen<A> shows_steps() {
 
 template <class A>
 ActsWhen<A> infers_only() {
-  return {.without = {"--train"}, .fact = "is about a model that only infers", .remedy = "leave it away, or --train"};
+  return {.without = {"--train"}, .fact = "is about a model that only infers", .remedy = "leave it out, or --train"};
 }
 
 // Weights of a program for a tier are packed for its kernels alone.
 ActsWhen<C> for_host() {
   return {.when = [](const C& o) { return o.targets == C().targets; },
           .fact = "is of a program for whatever machine runs it",
-          .remedy = "leave --target away"};
+          .remedy = "leave out --target"};
 }
 
 ActsWhen<C> for_gpus() {
@@ -112,7 +112,7 @@ OptionTable<C> make_model_options() {
        .acts = {infers_only<C>(),
                 writes_model<C>(),
                 for_host(),
-                {.without = {"--place"}, .fact = "finds what --place says", .remedy = "leave one of them away"}},
+                {.without = {"--place"}, .fact = "finds what --place says", .remedy = "leave one of them out"}},
        .text = OptionText::kLeftOut},
       {.name = "--threads",
        .value = "N",
@@ -187,7 +187,7 @@ OptionTable<C> make_model_options() {
                  .remedy = "add -o MODEL"},
                 {.without = {"--dump"},
                  .fact = "cannot go with --dump, which prints text",
-                 .remedy = "leave one of them away"}},
+                 .remedy = "leave one of them out"}},
        .text = OptionText::kLeftOut},
   };
 }
@@ -309,7 +309,7 @@ OptionTable<R> make_rewrite_options() {
        .acts = {kOfRewrite,
                 {.when = [](const R& o) { return o.options.type == ElementType::kFloat16; },
                  .fact = "is what --rewrite mixed_bfloat16 does in any case",
-                 .remedy = "leave it away"}}},
+                 .remedy = "leave it out"}}},
       {.name = "--preserve",
        .value = "LAYER,...",
        .help = "layers that the rewrite leaves in float32",

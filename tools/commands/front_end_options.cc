@@ -19,7 +19,7 @@ OptionTable<C> make_front_end_options() {
        .acts = {{.with = {"--hop"}, .fact = "needs to know how far frames are apart", .remedy = "add --hop N"},
                 {.without = {"--train"},
                  .fact = "is about a model that only infers",
-                 .remedy = "leave it away, or --train"}},
+                 .remedy = "leave it out, or --train"}},
        .text = OptionText::kHash,
        .input = true,
        .files = &files_of_network,

@@ -112,7 +112,7 @@ void kernels(const KernelsOptions& options) {
   if (options.model.empty()) return list_kernels(options.set, options.json);
   if (!options.set.empty() || options.json)
     throw Error(kUsage, options.set.empty() ? "--json" : "--set", "is about the sets of kernels",
-                "leave the model away");
+                "leave out the model");
   const LoadedModel model(options.model);
   const std::string text = header_text(model, needed_entries(model));
   if (options.header.empty()) return print(text);

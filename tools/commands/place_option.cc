@@ -58,8 +58,8 @@ void require_xnnpack(const std::string& option) {
   const std::vector<std::string> choices = kernel_choices();
   if (std::ranges::find(choices, "xnnpack") == choices.end())
     throw Error(kUnsupported, option, "this nacre is built without XNNPACK: there are only our own kernels",
-                "build it with -Dxnnpack=enabled, or leave it away");
-  throw Error(kUnsupported, option, "XNNPACK does not run on this processor", "leave it away");
+                "build it with -Dxnnpack=enabled, or leave it out");
+  throw Error(kUnsupported, option, "XNNPACK does not run on this processor", "leave it out");
 }
 
 std::string places_text(std::span<const uint8_t> places) {

@@ -23,7 +23,7 @@ void check_policies(const std::vector<std::string>& policies) {
   for (const std::string& policy : policies) parse_policy(policy, {"--policies", kUsage});
   for (auto policy = policies.begin(); policy != policies.end(); ++policy)
     if (std::find(policies.begin(), policy, *policy) != policy)
-      throw Error(kUsage, "--policies", fmt::format("names {} twice", *policy), "leave one of them away");
+      throw Error(kUsage, "--policies", fmt::format("names {} twice", *policy), "leave one of them out");
 }
 
 CalibrationSet set_apart(const Graph& graph, const PolicyRequest& request, const NetworkUnderPolicies& wanted,

@@ -241,13 +241,13 @@ void require_no_input(const CommandFiles& given, const std::string& option, cons
 // What nothing would come of is a mistake of whoever asked for it.
 void require_stream(const RunOptions& options, const LoadedModel& model) {
   if (options.of_stream != 0 && model.model().region_bytes(Region::kStream) == 0)
-    throw Error(kUsage, "--stream", "the model keeps nothing from run to run", "leave it away, or convert --state");
+    throw Error(kUsage, "--stream", "the model keeps nothing from run to run", "leave it out, or convert --state");
 }
 
 void require_codes(const RunOptions& options, const std::vector<Output>& outputs) {
   const auto coded = [](const Output& output) { return is_code_of_reals(output.type) && output.scales; };
   if (options.dequantize_outputs && std::ranges::none_of(outputs, coded))
-    throw Error(kUsage, "--dequantize-outputs", "no output of the model is int8 or int16 codes", "leave it away");
+    throw Error(kUsage, "--dequantize-outputs", "no output of the model is int8 or int16 codes", "leave it out");
 }
 
 // What makes results meaningless and is no refusal: said, and the run goes on.

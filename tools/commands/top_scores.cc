@@ -53,7 +53,7 @@ std::optional<TopScores> top_scores(const LoadedModel& model, const std::vector<
   if (found == outputs.end()) {
     if (!most) return std::nullopt;
     throw Error(kUsage, "--top", "no output of the model holds scores of its classes",
-                "leave it away, or name the classes with nacre convert --labels FILE");
+                "leave it out, or name the classes with nacre convert --labels FILE");
   }
   const std::vector<double> scores = decode(found->elements);
   const size_t width = scores.size() / samples;

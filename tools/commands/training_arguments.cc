@@ -197,7 +197,7 @@ LossScaler parse_loss_scale(const TrainingArguments& a, const PolicyLossScale& p
     throw Error(kUsage, "--loss-scale", "fixed needs a scale", "write fixed=128");
   if (word != "dynamic" && !named.fields.empty())
     throw Error(kUsage, "--loss-scale", fmt::format("{} takes no fields: its scale stays", word),
-                "write dynamic=S,period=N, or leave them away");
+                "write dynamic=S,period=N, or leave them out");
   LossScaler rule = loss_scaler(system, word == "none"    ? LossScale::kNone
                                         : word == "fixed" ? LossScale::kFixed
                                                           : LossScale::kDynamic);
@@ -227,10 +227,10 @@ void require_decay(const OptimizerOptions& o) {
 void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) {
   if (a.lora_rank > 0 && a.biases_only)
     throw Error(kUsage, "--train-biases", "cannot go with --lora: adapters are trained, and no bias",
-                "leave one of them away");
+                "leave one of them out");
   if (optimizer.kind == Optimizer::kSgd && a.moments != "float32")
     throw Error(kUsage, "--moments", "is about an optimizer's moments, and sgd has none",
-                "leave it away, or take another --optimizer");
+                "leave it out, or take another --optimizer");
   if (optimizer.moments == ElementType::kBfloat16) require_decay(optimizer);
   if (!a.no_decay.empty() && optimizer.weight_decay == 0)
     throw Error(kUsage, "--no-decay", "is about weight decay, and there is none",
@@ -248,7 +248,7 @@ void refuse_fixed_ranges(const TrainingArguments& a) {
       throw Error(kUsage, option,
                   a.codes ? "cannot go with --train-codes, which keeps every scale"
                           : "cannot go with --learned-ranges, which have no running mean",
-                  "leave one of them away");
+                  "leave one of them out");
   if (!(a.range_momentum >= 0 && a.range_momentum < 1))
     throw Error(kUsage, "--range-momentum", fmt::format("{} is not in [0, 1)", a.range_momentum));
 }
@@ -342,9 +342,9 @@ TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale
   for (const std::string& channels : a.channels) options.train.channels.push_back(parse_channels(channels));
   if (!a.channels.empty() && (a.codes || a.lora_rank > 0))
     throw Error(kUsage, "--train-channels", fmt::format("cannot go with {}", a.codes ? "--train-codes" : "--lora"),
-                "leave one of them away");
+                "leave one of them out");
   if (a.codes && a.lora_rank > 0)
-    throw Error(kUsage, "--train-codes", "cannot go with --lora, which freezes the codes", "leave one of them away");
+    throw Error(kUsage, "--train-codes", "cannot go with --lora, which freezes the codes", "leave one of them out");
   options.batch_norm_momentum = a.batch_norm_momentum;
   options.unbiased_variance = a.unbiased_variance;
   options.seed = a.seed;
@@ -356,11 +356,11 @@ TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale
     throw Error(
         kUsage, "--update immediate",
         "cannot go with a dynamic loss scale: a step is committed before it is known whether all of it is finite",
-        "take --loss-scale none or fixed=S, or leave --update away");
+        "take --loss-scale none or fixed=S, or leave out --update");
   if (a.immediate && a.clip_norm > 0)
     throw Error(kUsage, "--update immediate",
                 "cannot go with --clip-norm: the norm is known only after the last gradient",
-                "take --clip-value, or leave --update away");
+                "take --clip-value, or leave out --update");
   return options;
 }
 

@@ -46,7 +46,7 @@ void require_writable(const std::string& option, const std::string& path) {
 void require_draws(const TuneOptions& o, bool of_model) {
   if (o.training.seed == TrainingArguments().seed || o.shuffle || draws_rows(o.validate) || of_model) return;
   throw Error(kUsage, "--seed", "chooses nothing: rows keep their order, and nothing is drawn",
-              "leave it away, or --no-shuffle");
+              "leave it out, or --no-shuffle");
 }
 
 uint32_t rows_at_once(const TuneOptions& o) {

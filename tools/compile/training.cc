@@ -159,7 +159,7 @@ void require_batch_norm(const TrainingModel& made, const TrainingOptions& traini
        any && !frozen}};
   for (const auto& [name, given, acts] : options)
     if (given && !acts)
-      throw Error(kUsage, name, "is about running statistics, and no batch norm here changes its own", "leave it away");
+      throw Error(kUsage, name, "is about running statistics, and no batch norm here changes its own", "leave it out");
 }
 
 bool draws(const TrainingModel& made, const TrainingOptions& training) {
@@ -244,13 +244,13 @@ TrainingPrograms training_programs(Graph simplified, const TrainingOptions& aske
     const QuantizerTraining& q = training.quantizers;
     if (q.range_momentum != usual.range_momentum || q.freeze_steps != usual.freeze_steps)
       throw Error(kUsage, q.freeze_steps > 0 ? option("freeze-ranges") : option("range-momentum"),
-                  "is about running ranges, and those of int8/full stay", "leave it away");
+                  "is about running ranges, and those of int8/full stay", "leave it out");
     return integer_programs(std::move(simplified), full, training, compiling);
   }
   if (training.share > 0)
     throw Error(kUsage, option("train-share"), "is about layers under int8/full, and no layer has that policy",
                 "add " + option("policy", "int8/full_from_float32") + " " + option("calibrate", "FILE") + " " +
-                    option("optimizer", "sgd") + ", or leave it away");
+                    option("optimizer", "sgd") + ", or leave it out");
   TrainingPrograms made;
   made.target = compiling.target;
   if (training.codes) make_codes_trainable(simplified, made.infer, training, compiling);

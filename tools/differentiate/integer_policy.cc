@@ -43,10 +43,10 @@ void refuse_floats(const Graph& graph, const TrainingOptions& o) {
       throw Error(kUnsupported, "int8/full", fmt::format("trains in integers alone, and has no {}", wish),
                   wish.starts_with(option("optimizer"))
                       ? "write " + option("optimizer", "sgd") + ", or train under int8/static_from_float32"
-                      : "leave it away, or train under int8/static_from_float32");
+                      : "leave it out, or train under int8/static_from_float32");
   if (graph.training != nullptr && !graph.training->decays.empty())
     throw Error(kUnsupported, graph.source, "int8/full trains in integers alone, and has no L2 penalties",
-                "train under int8/static_from_float32, or go on without them: " + option("ignore-setting") + " L2");
+                "train under int8/static_from_float32, or go on without them: " + option("ignore-setting", "L2"));
 }
 
 }  // namespace nacre::tools

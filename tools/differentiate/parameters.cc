@@ -124,7 +124,7 @@ std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& op
     throw Error(kUsage,
                 fmt::format("{train_last} {}", options.last_layers, fmt::arg("train_last", option("train-last"))),
                 fmt::format("{} here can be trained: those with {}", counted(layers.size(), "layer"), what),
-                "give at most that, or leave it away");
+                "give at most that, or leave it out");
   if (options.last_layers > 0) layers.erase(layers.begin(), layers.end() - options.last_layers);
   return layers;
 }

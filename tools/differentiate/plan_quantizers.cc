@@ -42,7 +42,7 @@ void refuse_learned_ranges(const Graph& graph) {
     any = true;
     if (policy->compute == ElementType::kFloat64 || policy->variable == ElementType::kFloat64)
       throw Error(kUsage, layer_place(graph, node), "learned ranges are float32, and this layer computes in float64",
-                  "take int8/static_from_float32, or leave " + option("learned-ranges") + " away for running ranges");
+                  "take int8/static_from_float32, or leave out " + option("learned-ranges") + " for running ranges");
   }
   if (!any)
     throw Error(kUsage, option("learned-ranges"), "is about layers under int8/static, and there are none",
@@ -60,7 +60,7 @@ void refuse_idle_ranges(const Graph& graph, const QuantizerTraining& options) {
   if (std::ranges::none_of(graph.nodes, is_static))
     throw Error(kUsage, option(options.freeze_steps > 0 ? "freeze-ranges" : "range-momentum"),
                 "is about running ranges of layers under int8/static, and there are none",
-                "add " + option("policy", "int8/static_from_float32") + ", or leave it away");
+                "add " + option("policy", "int8/static_from_float32") + ", or leave it out");
 }
 
 }  // namespace

@@ -65,9 +65,7 @@ class TrainCodes {
     if (reals_.empty())
       throw Error(kUsage, graph_.source, "there are no codes to train: no layer that was named runs in int8",
                   "name a network in int8, or make the model with nacre convert " + option("train", "LOSS") + " " +
-                      option("train-codes") + " " + option("policy") +
-                      " "
-                      "int8/static_from_float32 " +
+                      option("train-codes") + " " + option("policy", "int8/static_from_float32") + " " +
                       option("calibrate", "FILE"));
     for (Value& v : graph_.values)
       if (rounded_.contains(v.name)) v.quantizer.reset();
@@ -291,7 +289,7 @@ int with_codes(Graph& simplified, const LoadedModel& model, std::span<const std:
     const bool int8 = v.stored == ElementType::kInt8, uint8 = v.stored == ElementType::kUint8;
     if (!v.quantizer || (!int8 && !uint8 && v.stored != ElementType::kInt32))
       throw Error(kUnsupported, simplified.source, v.name + " was trained in codes that it has not in this file",
-                  "leave " + option("network") + " away");
+                  "leave out " + option("network"));
     if (!std::equal(v.dims.begin(), v.dims.end(), r->dims, r->dims + r->rank))
       throw Error(kBadInput, model.path(),
                   fmt::format("its state tensor {} has another shape than the network's", v.name + kMaster),

@@ -74,7 +74,7 @@ void check_penalties(const std::string& source, const OptimizerOptions& o) {
               fmt::format("its L2 penalties are part of the gradient, which {}",
                           clips ? "is clipped without them here" : "adamw keeps weight decay apart from"),
               "train without " + std::string(clips ? "clipping" : "adamw") +
-                  ", or go on without them: " + option("ignore-setting") + " L2");
+                  ", or go on without them: " + option("ignore-setting", "L2"));
 }
 
 }  // namespace

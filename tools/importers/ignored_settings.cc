@@ -35,7 +35,7 @@ void require_all_met(const ImportOptions& options, const std::set<std::string>& 
     if (!met.contains(name))
       throw Error(kUsage, fmt::format("{} {}", option(kOption), name),
                   fmt::format("names no setting of {} that is refused here", path),
-                  "leave it away, or give the name that the refusal prints");
+                  "leave it out, or give the name that the refusal prints");
 }
 
 }  // namespace nacre::tools

@@ -195,7 +195,7 @@ Graph import_network(std::span<const uint8_t> bytes, const std::string& path, co
   const std::pair<std::string, std::string> keras = {"format", "keras"};
   if (!options.unfreeze.empty() && std::ranges::find(graph.metadata, keras) == graph.metadata.end())
     throw Error(kUsage, option("unfreeze"), "is about layers that a file freezes, which only Keras files say",
-                "leave it away: " + option("train-layers") + " says what trains");
+                "leave it out: " + option("train-layers") + " says what trains");
   find_float32_norms(graph, language_of(sniff(bytes)));
   make_names_printable(graph);
   require_names(graph);

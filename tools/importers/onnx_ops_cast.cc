@@ -92,7 +92,7 @@ void cast_to(Import& import, const Source& source, ElementType type) {
     source.refuse(fmt::format("casts {} to {} at run time, and no value at run time is {}", name_of(x->type),
                               name_of(type), name_of(at_run_time(x->type) ? type : x->type)),
                   is_float8(type) || is_float8(x->type) ? "export the network without the casts, and convert it with " +
-                                                              option("policy", "float8/current_from_float32") + ""
+                                                              option("policy", "float8/current_from_float32")
                                                         : "export the network without the casts");
   for (const ElementType narrow : {x->type, type}) {
     const bool rare = narrow == ElementType::kInt16 || narrow == ElementType::kUint32;

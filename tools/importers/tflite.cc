@@ -148,7 +148,7 @@ void Importer::find_batch() {
   if (!options_.shapes.empty())
     throw Error(kUsage, name_,
                 option("shape") + " is about ONNX files: axes of a TensorFlow Lite file are fixed when it is made",
-                "leave it away, and export the network with the shape");
+                "leave it out, and export the network with the shape");
   const std::vector<int> inputs = operands(scope_.graph->inputs(), "the list of inputs");
   batchable_ = !inputs.empty();
   int64_t batch = 0;

@@ -114,18 +114,18 @@ const Port* port_named(const std::string& choice) {
   if (choice == kTf32)
     throw Error(kUsage, option("kernels", "tf32"),
                 "it is about products of float32 on a GPU, and the program is for the host",
-                "leave it away, or convert the network with " + option("target", "cuda/sm80") + " or another GPU");
+                "leave it out, or convert the network with " + option("target", "cuda/sm80") + " or another GPU");
   if (choice == "xnnpack") {
     if (const Port* const port = xnnpack_port(); port != nullptr) return port;
     throw Error(kUnsupported, option("kernels", "xnnpack"), "the library does not run on this processor",
-                "leave it away");
+                "leave it out");
   }
   const VectorTier* const tier = choice == "auto" ? &best_tier() : tier_named(choice);
   if (tier == nullptr)
     throw Error(kUsage, option("kernels", choice), "is no set of kernels", "nacre kernels lists them");
   if (!tier->runs_here)
     throw Error(kUnsupported, option("kernels", choice), "this processor does not have its instructions",
-                fmt::format("leave it away: {} is the fastest here", best_tier().name));
+                fmt::format("leave it out: {} is the fastest here", best_tier().name));
   return tier->port;
 }
 
@@ -141,7 +141,7 @@ const Port* port_for(const std::string& choice, const std::string& target) {
   if (tier == nullptr) return port_named(choice);
   if (choice != "auto" && choice != tier->name)
     throw Error(kUsage, option("kernels", choice), "the program is compiled for " + target,
-                "leave it away, or convert the network with " + option("target", "host"));
+                "leave it out, or convert the network with " + option("target", "host"));
   if (!tier->runs_here)
     throw Error(kUnsupported, "a program for " + target, "this processor does not have its instructions",
                 "run it on another machine, or convert the network with " + option("target", "host"));

@@ -40,7 +40,7 @@ double rate(Run run) {
 #if defined(__x86_64__)
 
 // One round is an instruction, or a few, for each of 12 sums. They are written out because no compiler may spill,
-// fuse or leave away any of them. Registers 12 to 15 hold zeros, which take as long as any normal number.
+// fuse or leave out any of them. Registers 12 to 15 hold zeros, which take as long as any normal number.
 #define NACRE_SUMS(one) \
   one("0") one("1") one("2") one("3") one("4") one("5") one("6") one("7") one("8") one("9") one("10") one("11")
 #define NACRE_CLEARED(n) "vpxor %%xmm" n ", %%xmm" n ", %%xmm" n "\n\t"

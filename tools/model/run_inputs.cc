@@ -320,9 +320,9 @@ RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOpt
   const std::vector<std::string> names = model.program_names(program).inputs;
   std::vector<Given> given = given_inputs(names, options);
   if (options.seed && std::ranges::none_of(given, &Given::none))
-    throw Error(kUsage, option("seed"), "is for inputs without a file, and every input has one", "leave it away");
+    throw Error(kUsage, option("seed"), "is for inputs without a file, and every input has one", "leave it out");
   if (options.resize && std::ranges::none_of(given, [](const Given& g) { return is_picture(g.file); }))
-    throw Error(kUsage, option("resize"), "is about pictures, and none is given", "leave it away");
+    throw Error(kUsage, option("resize"), "is about pictures, and none is given", "leave it out");
   RunInputs inputs = {.data = {}, .runs = 1, .batch = view.batch, .last_rows = 0};
   const std::vector<uint8_t> seeded =
       options.seed ? seeded_inputs(model, program, *options.seed) : std::vector<uint8_t>();

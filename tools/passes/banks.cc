@@ -179,15 +179,14 @@ uint64_t parse_bytes(std::string_view place, std::string_view text) {
 
 std::vector<Bank> parse_bank_list(std::string_view text) {
   std::vector<Bank> banks;
-  const std::string place = option("bank") + " " + std::string(text);
+  const std::string place = option("bank", text);
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
     const std::string_view entry = text.substr(at, end - at);
     const size_t equals = std::min(entry.find('='), entry.size());
     Bank bank{.name = std::string(entry.substr(0, equals))};
     if (bank.name.empty()) throw Error(kUsage, place, "a bank has no name", "write tcm=64K,sram=512K");
-    if (equals < entry.size())
-      bank.limit = parse_bytes(option("bank") + " " + std::string(entry), entry.substr(equals + 1));
+    if (equals < entry.size()) bank.limit = parse_bytes(option("bank", entry), entry.substr(equals + 1));
     if (bank.limit == 0 && end < text.size())
       throw Error(kUsage, place, "bank " + bank.name + " has no limit, so those after it would stay empty");
     if (std::any_of(banks.begin(), banks.end(), [&](const Bank& b) { return b.name == bank.name; }))

@@ -80,10 +80,10 @@ class StreamBuilder {
     if (x.dims.empty() || x.dims.back() != length_)
       throw Error(kUnsupported, option("front-end"), "its input " + type_and_shape(x) + " is not one row of samples");
     if (hop_ > length_)
-      throw Error(kUsage, option("hop") + " " + std::to_string(hop_),
+      throw Error(kUsage, option("hop", std::to_string(hop_)),
                   "is more than the " + std::to_string(length_) + " samples of a frame, which would leave some out");
     if (hops_ > rows_)
-      throw Error(kUsage, option("hops") + " " + std::to_string(hops_),
+      throw Error(kUsage, option("hops", std::to_string(hops_)),
                   "is more than the " + std::to_string(rows_) + " rows that the network reads");
   }
 
@@ -178,7 +178,7 @@ class StreamBuilder {
         if (node.inputs[k] == kNone) continue;
         const bool stored = node.op == Op::kStore && k == 1;
         if (!stored && updates(rule, k) && hops_ > 1)
-          throw Error(kUnsupported, option("hops") + " " + std::to_string(hops_),
+          throw Error(kUnsupported, option("hops", std::to_string(hops_)),
                       node.name + " (" + rule.name + ") keeps its own state",
                       "run it for every hop: " + option("hops", "1"));
         copy.inputs[k] = stored ? shared_[size_t(node.inputs[k])] : ids[size_t(node.inputs[k])];

@@ -89,8 +89,8 @@ void add_rule(PolicyRequest& request, const std::string& pattern, const ParsedPo
         "Contradiction", kBadInput, origin,
         fmt::format("a layer's dynamic loss scale has numbers of its own, {}, and a training has one scale",
                     parsed.loss_scale_numbers),
-        "name the loss scale \"dynamic\" here, and give " + option("loss-scale") + " dynamic" +
-            parsed.loss_scale_numbers);
+        "name the loss scale \"dynamic\" here, and give " +
+            option("loss-scale", "dynamic" + parsed.loss_scale_numbers));
   request.rules.push_back({.pattern = pattern,
                            .policy = parsed.policy,
                            .text = parsed.text,

@@ -190,8 +190,8 @@ void check_loss_scale_numbers(const PolicyRequest& request) {
                     fmt::format("its dynamic loss scale has numbers of its own, {}, and the policy file that is to be "
                                 "written holds none",
                                 request.base_loss_scale_numbers),
-                    "name the loss scale \"dynamic\" there, and give " + option("loss-scale") + " dynamic" +
-                        request.base_loss_scale_numbers + " in training");
+                    "name the loss scale \"dynamic\" there, and give " +
+                        option("loss-scale", "dynamic" + request.base_loss_scale_numbers) + " in training");
 }
 
 Json policy_json(const Graph& resolved, const PolicyRequest& request) {

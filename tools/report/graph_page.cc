@@ -6,7 +6,6 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
-#include "tools/base/option_id.h"
 #include "tools/base/table.h"
 #include "tools/model/program_cost.h"
 #include "tools/report/html.h"
@@ -83,9 +82,8 @@ void add_program(Html& page, const LoadedModel& model, const GraphPageOptions& o
     add_step_sections(page, steps);
   }
   if (steps.count < all)
-    page.paragraph(fmt::format("{} more are left out: nacre inspect {steps} and {json} list them all.",
-                               counted(all - steps.count, "step"), fmt::arg("steps", option("steps")),
-                               fmt::arg("json", option("json"))));
+    page.paragraph(fmt::format("{} more are left out: nacre inspect lists them all, as text or JSON.",
+                               counted(all - steps.count, "step")));
 }
 
 void add_file(Html& page, const LoadedModel& model) {

@@ -9,7 +9,6 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
-#include "tools/base/option_id.h"
 #include "tools/base/table.h"
 #include "tools/model/program_cost.h"
 #include "tools/policies/policy_name.h"
@@ -98,7 +97,7 @@ void GraphPicture::collect_links() {
 }
 
 void GraphPicture::require_size() const {
-  const std::string place = name_, remedy = option("steps") + " and " + option("json") + " list it all";
+  const std::string place = name_, remedy = "nacre inspect lists its steps and edges without a picture";
   if (size_t(steps()) > kMostPictureSteps)
     throw Error(
         kUnsupported, place,

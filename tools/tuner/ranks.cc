@@ -153,7 +153,7 @@ void Ranks::exchange_sums(const Model& model, const std::string& coding, bool on
                                          : mpi::Coding::kNone;
   const SumRun gradients = gradient_run(model);
   if (code != mpi::Coding::kNone && gradients.bytes == 0)
-    throw Error(kUnsupported, option("compress"), "the gradients of this model are not float32", "leave it away");
+    throw Error(kUnsupported, option("compress"), "the gradients of this model are not float32", "leave it out");
   if (on_gpus && count() > 1) {
     const std::string why =
         code != mpi::Coding::kNone ? option("compress") + " codes them there" : open_devices(model, runs);
