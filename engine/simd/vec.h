@@ -42,7 +42,7 @@
 //   put_pairs(to, a, b, n)   kLanes pairs of a_i and b_i, of n; behind those, and of no b, zeros
 //   dot(F sum, a, b)    sum + a_0 b_0 + a_1 b_1, each sum rounded half to even; subnormal numbers may be taken for 0
 //
-// Blocks, where V has them, multiplies blocks of rows with panels, in the same groups (product.h):
+// Blocks, where V has them, multiplies blocks of rows with panels, in the same groups (fast/product.h):
 //
 //   kMostRows, kAtOnce   rows of a block, blocks of sums at a time; takes(rows, bytes of a run): whether it gains
 //   kReal                whether it multiplies bfloat16 as well

@@ -13,7 +13,7 @@ namespace nacre::tier_of {
 #define NACRE_RUNS
 #endif
 namespace armv7 {
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 }  // namespace armv7
 #undef NACRE_RUNS
 
@@ -21,16 +21,16 @@ namespace armv7 {
 #define NACRE_RUNS
 #endif
 namespace neon {
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 }  // namespace neon
 namespace dotprod {
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 }  // namespace dotprod
 #undef NACRE_GROUP
 #define NACRE_GROUP 2
 #define NACRE_BASE dotprod
 namespace i8mm {
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 }  // namespace i8mm
 #undef NACRE_BASE
 

@@ -1,7 +1,7 @@
 #include "ports/cortex_m/cortex_m.h"
 #include "ports/cortex_m/entry_functions.h"
 
-#include "engine/kernels/fast_entry.h"
+#include "engine/kernels/fast/entry.h"
 #include "engine/kernels/ready.h"
 
 namespace nacre::cortex_m {

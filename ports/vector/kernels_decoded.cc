@@ -1,7 +1,7 @@
 // The fast products of one tier whose weights are decoded on the way.
 #include NACRE_VECTORS
 // After the vectors.
-#include "engine/kernels/fast_decoded_run.h"
+#include "engine/kernels/fast/decoded/run.h"
 
-#define NACRE_FAST_LIST "engine/kernels/fast_decoded.inc"
+#define NACRE_FAST_LIST "engine/kernels/fast/decoded/list.inc"
 #include "ports/vector/kernels.inc"

@@ -1,7 +1,7 @@
 // The fast gradients of activations and of batch normalisation of one tier.
 #include NACRE_VECTORS
 // After the vectors.
-#include "engine/kernels/fast_layer_gradient_run.h"
+#include "engine/kernels/fast/layer_gradient/run.h"
 
-#define NACRE_FAST_LIST "engine/kernels/fast_layer_gradient.inc"
+#define NACRE_FAST_LIST "engine/kernels/fast/layer_gradient/list.inc"
 #include "ports/vector/kernels.inc"

@@ -1,7 +1,7 @@
 // The fast products of one tier.
 #include NACRE_VECTORS
 // After the vectors.
-#include "engine/kernels/fast_matmul_run.h"
+#include "engine/kernels/fast/matmul/run.h"
 
-#define NACRE_FAST_LIST "engine/kernels/fast_matmul.inc"
+#define NACRE_FAST_LIST "engine/kernels/fast/matmul/list.inc"
 #include "ports/vector/kernels.inc"

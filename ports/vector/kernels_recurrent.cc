@@ -1,7 +1,7 @@
 // The fast loops over time of one tier.
 #include NACRE_VECTORS
 // After the vectors.
-#include "engine/kernels/fast_recurrent_run.h"
+#include "engine/kernels/fast/recurrent/run.h"
 
-#define NACRE_FAST_LIST "engine/kernels/fast_recurrent.inc"
+#define NACRE_FAST_LIST "engine/kernels/fast/recurrent/list.inc"
 #include "ports/vector/kernels.inc"

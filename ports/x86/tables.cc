@@ -13,7 +13,7 @@ namespace nacre::tier_of {
 namespace portable_tier {
 #define NACRE_LANES 4
 #define NACRE_OFFSET 0
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 #undef NACRE_LANES
 #undef NACRE_OFFSET
 }  // namespace portable_tier
@@ -27,7 +27,7 @@ namespace avx2 {
 #define NACRE_OFFSET 0
 #undef NACRE_PAIRS
 #define NACRE_PAIRS 16
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 #undef NACRE_PAIRS
 #define NACRE_PAIRS 0
 #undef NACRE_OFFSET
@@ -38,7 +38,7 @@ namespace avx2 {
 #endif
 namespace avx2_vnni {
 #define NACRE_OFFSET 128
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 #undef NACRE_LANES
 #undef NACRE_OFFSET
 }  // namespace avx2_vnni
@@ -49,7 +49,7 @@ namespace avx2_vnni {
 namespace avx512 {
 #define NACRE_LANES 16
 #define NACRE_OFFSET 0
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 #undef NACRE_OFFSET
 }  // namespace avx512
 #undef NACRE_RUNS
@@ -58,7 +58,7 @@ namespace avx512 {
 #endif
 namespace avx512_vnni {
 #define NACRE_OFFSET 128
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 }  // namespace avx512_vnni
 #undef NACRE_GROUP
 #define NACRE_GROUP 2
@@ -68,14 +68,14 @@ namespace avx512_vnni {
 #define NACRE_RUNS
 #endif
 namespace avx512_bf16 {
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 }  // namespace avx512_bf16
 #undef NACRE_RUNS
 #ifdef NACRE_WITH_AMX
 #define NACRE_RUNS
 #endif
 namespace amx {
-#include "engine/kernels/fast_entries.inc"
+#include "engine/kernels/fast/entries.inc"
 }  // namespace amx
 #undef NACRE_LANES
 #undef NACRE_OFFSET

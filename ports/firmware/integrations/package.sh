@@ -17,6 +17,8 @@ for part in base kernels numeric ops run; do
   mkdir -p "$folder/src/engine/$part"
   cp $part/*.h "$folder/src/engine/$part"
 done
+mkdir -p "$folder/src/engine/kernels/fast"
+cp kernels/fast/entry.h "$folder/src/engine/kernels/fast"
 cp kernels/*.inc "$folder/src/engine/kernels"
 cp nacre_c.h nacre_c_training.h "$folder/src/engine"
 sed -n "/^infer_entry_sources = /,/^)/p; /^static_sources = /,/^)/p" meson.build | sed -n "s/^ *'\(.*\)\.cc',/\1/p" |

@@ -1,0 +1,81 @@
+// Gradients of products of two stacks of matrices, over vectors: each is a sum of products of two matrices,
+//
+//   c_kj = sum_r a_rk b_rj        a [terms, out]   b [terms, width]   c [out, width]
+//
+//            without transposition              of a stored transposed: da^T       of b stored transposed: db^T
+//   da       terms n: a = dy^T, b = b'^T        a = b'^T, b = dy^T
+//   db       terms m: a = a',   b = dy                                             a = dy, b = a'
+//
+// a' and b' being what the forward step multiplies. What does not lie so is copied, transposed, a block of terms at a
+// time; sums over repetitions are made in c. What runs is in run.h.
+#pragma once
+
+#include "engine/kernels/fast/gradient/forms.h"
+#include "engine/ops/batched_matmul.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// A factor [terms, columns] of the product: as it lies in a tensor of matrices, or the transpose of what lies there.
+struct Factor {
+  int columns;
+  int step;         // elements from one row to the next, as it lies
+  bool transposed;  // what lies there is [columns, terms]
+
+  template <class T>
+  bool copied() const {
+    return transposed || !std::is_same_v<T, float>;
+  }
+};
+
+struct BatchedSizes {
+  int terms;
+  Factor a, b;
+
+  int block() const { return terms < kGradientTerms ? terms : kGradientTerms; }
+  template <int kLanes, class T>
+  size_t bytes() const {
+    const auto rows = size_t(block());
+    ScratchBytes scratch;
+    scratch.add(rows * 2 * kLanes, sizeof(float));
+    if (a.copied<T>()) scratch.add(rows * size_t(a.columns), sizeof(float));
+    if (b.copied<T>()) scratch.add(rows * size_t(b.columns), sizeof(float));
+    if (!std::is_same_v<T, float>) scratch.add(size_t(a.columns) * size_t(b.columns), sizeof(float));
+    return scratch.bytes;
+  }
+};
+
+template <int kLanes, class T>
+struct FastBatchedGradientA : BatchedMatmulGradientA {
+  static FastBatchedGradientA from(const Words& words, const Operands& operands) {
+    return {BatchedMatmulGradientA::from(words, operands)};
+  }
+  void run(const T*, const T* b, const T* dy, T* da, const Args& args) const;
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return from(words, operands).sizes().template bytes<kLanes, T>();
+  }
+
+ private:
+  BatchedSizes sizes() const {
+    const Factor gradient = {m, n, true}, other = {k, transpose_b ? k : n, !transpose_b};
+    return transpose_a ? BatchedSizes{n, other, gradient} : BatchedSizes{n, gradient, other};
+  }
+};
+
+template <int kLanes, class T>
+struct FastBatchedGradientB : BatchedMatmulGradientB {
+  static FastBatchedGradientB from(const Words& words, const Operands& operands) {
+    return {BatchedMatmulGradientB::from(words, operands)};
+  }
+  void run(const T* a, const T*, const T* dy, T* db, const Args& args) const;
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return from(words, operands).sizes().template bytes<kLanes, T>();
+  }
+
+ private:
+  BatchedSizes sizes() const {
+    const Factor gradient = {n, n, false}, other = {k, transpose_a ? m : k, transpose_a};
+    return transpose_b ? BatchedSizes{m, gradient, other} : BatchedSizes{m, other, gradient};
+  }
+};
+
+}  // namespace nacre::inline NACRE_ISA

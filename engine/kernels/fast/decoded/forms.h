@@ -1,0 +1,82 @@
+// dense and conv2d with weights in rows that become float32 on the way, some output channels at a time: int4 codes, and
+// weights with scales in the sum. What runs is in run.h.
+//
+//   many rows of x   the weights of some channels are decoded and transposed into panels in scratch, which meet all
+//                    rows
+//   few, of dense    weights are decoded row by row, and multiplied along the row
+#pragma once
+
+#include "engine/kernels/fast/row_major/forms.h"
+
+namespace nacre::inline NACRE_ISA {
+
+template <class O, int kLanes>
+struct DecodedMatmul : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+  static constexpr int kChunkBytes = 256 << 10, kLeastPanels = 4;
+
+  // Columns that are decoded at a time: whole panels.
+  static int chunk(const ProductSizes& s) {
+    const int fit = kChunkBytes / (s.length * kLanes * int(sizeof(float)));
+    const int most = (s.out + kLanes - 1) / kLanes, panels = fit < kLeastPanels ? kLeastPanels : fit;
+    return (panels < most ? panels : most) * kLanes;
+  }
+  // {zeros, rows of one panel, panels} before the rest. kCopied: x in float32 before that.
+  template <class X, bool kCopied>
+  static size_t decoded_bytes(const Words& words, const Operands& operands) {
+    const ProductSizes s = sizes_of(Base::from(words, operands).op, 1);
+    const auto columns = size_t(chunk(s)), length = size_t(s.length);
+    const size_t x = kCopied ? Base::round_up(size_t(operands[Base::kX].elements()) * sizeof(float)) : 0;
+    const size_t table = x + Base::round_up(columns * sizeof(float)) +
+                         Base::round_up(size_t(kLanes) * length * sizeof(float)) + columns * length * sizeof(float);
+    constexpr bool kConverted = !kCopied && !std::is_same_v<X, float>;
+    return Base::template scratch_with<kFloats, kConverted, true>(words, operands, table);
+  }
+};
+
+// weight-only, of codes W and scales S
+template <class O, int kLanes, class T, class W, class S>
+struct DecodedWeightOnlyForm : DecodedMatmul<O, kLanes> {
+  using Base = DecodedMatmul<O, kLanes>;
+  static DecodedWeightOnlyForm from(const Words& words, const Operands& operands) {
+    return {{Base::from(words, operands)}};
+  }
+  void run(const T* x, const W* w, Optional<const T> b, const S* scale, T* y, WordAt<O::kForm> form,
+           const Args& args) const;
+  static bool accepts(const Words&, const Operands&) { return true; }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return Base::template decoded_bytes<T, false>(words, operands);
+  }
+};
+
+// grouped: weights S(c_kg (q - z_kg))
+template <class O, int kLanes, class T, class W, class S>
+struct DecodedGroupedForm : DecodedMatmul<O, kLanes> {
+  using Base = DecodedMatmul<O, kLanes>;
+  static DecodedGroupedForm from(const Words& words, const Operands& operands) {
+    return {{Base::from(words, operands)}};
+  }
+  void run(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
+           WordAt<O::kBlock> block, const Args& args) const;
+  static bool accepts(const Words&, const Operands&) { return true; }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return Base::template decoded_bytes<T, false>(words, operands);
+  }
+};
+
+// float8 where every operation rounds: terms T(x_i t_n) T(w_ki c_k)
+template <class O, int kLanes, class T>
+struct DecodedFloat8Form : DecodedMatmul<O, kLanes> {
+  using Base = DecodedMatmul<O, kLanes>;
+  static DecodedFloat8Form from(const Words& words, const Operands& operands) {
+    return {{Base::from(words, operands)}};
+  }
+  void run(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const T* scale, PerRow<const T> x_scale, T* y,
+           const Args& args) const;
+  static bool accepts(const Words&, const Operands&) { return true; }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return Base::template decoded_bytes<float, true>(words, operands);
+  }
+};
+
+}  // namespace nacre::inline NACRE_ISA

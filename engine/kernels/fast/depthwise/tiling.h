@@ -1,0 +1,118 @@
+// How a depthwise convolution is cut into blocks: forms.h says what lies in scratch.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/isa.h"
+#include "engine/ops/conv.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// What a kind of numbers asks of blocks: channels in multiples of `step`, `least` or more; so many `pixels` that
+// it pays to load weights for them, if the columns of y allow it; rows of y that are made together.
+struct DepthwiseCut {
+  int lanes, step, least, pixels, shared;
+};
+
+// How a step is cut: blocks of outputs, some columns, rows and channels of y, whose rows of x fit the first cache, and
+// in them vectors of y.
+struct DepthwiseTiling {
+  static constexpr int64_t kBlockBytes = 20 << 10, kMostBytes = 1 << 24;
+  static constexpr int kMostRows = 16;
+  static constexpr int kDirectColumns = 3;  // of y, or one more, that a direct step makes together
+  // At a time, so that the rows of x that several rows of y read stay near; not less, because pixels of 1024 float32
+  // channels are a page apart: pieces of them share few sets of the first cache.
+  static constexpr int kDirectChannels = 512;
+  static constexpr int kWholePixels = 192;  // of less channels whole pixels are copied: long runs of memory
+
+  int out_c;                    // channels of y
+  int columns, rows, channels;  // of y in a block; the last ones are smaller
+  int planes, plane;            // planes of a row in scratch, and columns of a plane
+  int width;                    // of the table: the channels in whole vectors
+  int x_step;                   // from a vector to the next one of the same channels
+  bool flat;                    // vectors run over pixels; else a pixel's last vector may be a part of one
+  int lanes;                    // of a vector of a direct step
+  bool direct;                  // x is read where it is; of what follows only that row_numbers is not 0 means anything
+  int shared;                   // rows of y that follow each other and can be made together
+  int row_numbers;              // in scratch, and as many more as a vector has that begins in the last of them
+  int64_t block_bytes;          // of scratch
+
+  // A block of `rows` has rows_of(rows) rows of numbers of 4 bytes in scratch.
+  template <class RowsOf>
+  static DepthwiseTiling of(const DepthwiseConv2d& op, const DepthwiseCut& cut, const RowsOf& rows_of) {
+    const int lanes = cut.lanes, shared = cut.shared;
+    const WindowAxis& w = op.window.w;
+    DepthwiseTiling t = {};
+    t.out_c = op.out_c;
+    t.shared = shared;
+
+    const int reach = (w.kernel - 1) * w.dilation / w.stride;  // columns of a plane behind those of tap 0
+    const bool few = op.out_c < lanes || (op.out_c < 4 * lanes && w.stride == 1);
+    t.channels = few ? op.out_c : channels_of(op, cut, reach, rows_of);
+    const int64_t column = int64_t{w.stride} * t.channels;
+    const int64_t fit = kBlockBytes / 4 / rows_of(t.channels < op.out_c ? shared : 1) / column - reach;
+    const int blocks = fit < 1 ? w.out : fit < w.out ? int((w.out + fit - 1) / fit) : 1;
+    t.columns = (w.out + blocks - 1) / blocks;
+    const int64_t numbers = (t.columns + reach) * column, row = (numbers + lanes + 15) / 16 * 16;
+    if (row * 4 > kMostBytes || rows_of(1) > kMostBytes) return t;  // row_numbers is 0: not taken
+    const auto fits = [&](int rows) { return rows_of(rows) * row * 4 <= kBlockBytes && rows <= kMostRows; };
+    for (t.rows = 1; t.rows < op.window.h.out && fits(t.rows + 1);) ++t.rows;
+    if (t.rows > shared && t.rows < op.window.h.out) t.rows -= t.rows % shared;
+    t.block_bytes = rows_of(t.rows) * row * 4;
+    t.row_numbers = t.block_bytes <= kMostBytes ? int(row) : 0;
+
+    int whole = op.out_c;  // vectors and pixels begin together: the least common multiple, lanes are a power of two
+    for (int rest = lanes; rest > 1 && whole % lanes != 0; rest /= 2) whole *= 2;
+    t.flat = few && (whole == lanes || whole <= int64_t{t.columns} * op.out_c);
+    t.planes = t.flat ? w.stride : 1;
+    t.plane = t.flat ? t.columns + reach : (t.columns + reach) * w.stride;
+    t.width = t.flat ? whole : (op.out_c + lanes - 1) / lanes * lanes;
+    t.x_step = t.flat ? whole : t.channels * w.stride;
+    return t;
+  }
+  // The same of a direct step, in vectors of `lanes`: rows that are made together, and where sums are for scratch as
+  // many channels as fit.
+  static DepthwiseTiling direct_of(const DepthwiseConv2d& op, int lanes, bool sums) {
+    DepthwiseTiling t = {};
+    t.out_c = t.channels = op.out_c;
+    t.columns = op.window.w.out;
+    t.rows = op.window.h.out < 2 ? op.window.h.out : 2;
+    const int64_t vector = int64_t{t.rows} * t.columns * lanes * 4, fit = vector > 0 ? kBlockBytes / vector : 0;
+    if (op.out_c % lanes == 0) {  // each block has a whole vector
+      if (t.channels > kDirectChannels) t.channels = kDirectChannels;
+      if (sums && fit * lanes < t.channels) t.channels = fit > 0 ? int(fit) * lanes : lanes;
+    }
+    t.planes = t.plane = t.shared = t.row_numbers = 1;
+    t.lanes = lanes;
+    t.width = (op.out_c + lanes - 1) / lanes * lanes;
+    t.direct = true;
+    return t;
+  }
+  // As many channels as fit with cut.pixels of y, or the least.
+  template <class RowsOf>
+  static int channels_of(const DepthwiseConv2d& op, const DepthwiseCut& cut, int reach, const RowsOf& rows_of) {
+    const WindowAxis &h = op.window.h, &w = op.window.w;
+    if (op.out_c < kWholePixels || h.out == 0 || w.out == 0) return op.out_c;
+    const int columns = w.out < cut.pixels ? w.out : cut.pixels;
+    int rows = (cut.pixels + columns - 1) / columns;
+    rows = rows > h.out ? h.out : rows < cut.shared ? cut.shared : rows;
+    const int64_t fit = kBlockBytes / 4 / rows_of(rows) / ((int64_t{columns} + reach) * w.stride);
+    if (fit >= op.out_c) return op.out_c;
+    const int steps = (op.out_c + cut.step - 1) / cut.step, most = (fit < cut.least ? cut.least : int(fit)) / cut.step;
+    const int blocks = (steps + most - 1) / most, channels = (steps + blocks - 1) / blocks * cut.step;
+    return channels < op.out_c ? channels : op.out_c;
+  }
+
+  // The channel of place k of a table, or -1.
+  int channel(int k) const {
+    if (!direct) return flat ? k % channels : k < out_c ? k : -1;
+    const int first = k / lanes * lanes, last = out_c - lanes;  // the last vector may overlap the one before
+    return (first < last ? first : last) + k % lanes;
+  }
+
+  // Where tap j of output 0 is in a row in scratch, in numbers.
+  int tap(int j, const WindowAxis& w) const { return place(j * w.dilation); }
+  int place(int q) const { return (q % planes * plane + q / planes) * channels; }
+};
+
+}  // namespace nacre::inline NACRE_ISA

@@ -1,0 +1,87 @@
+// Gradients of functions of one number, dropout, the losses of single numbers and their gradients, and what a step
+// commits of statistics, over vectors. What runs is in run.h; the formulas are those of
+// engine/ops.
+#pragma once
+
+#include "engine/kernels/fast/pointwise/forms.h"
+#include "engine/ops/commit.h"
+#include "engine/ops/dropout.h"
+#include "engine/ops/gradient.h"
+#include "engine/ops/loss_elementwise.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// dx = dy f'(x) of gelu and silu.
+template <class T, bool kGelu>
+struct FastGateGradient {
+  int elements;
+  bool tanh;  // of gelu: the form
+
+  static FastGateGradient from(const Words& words, const Operands& operands) {
+    return {count_elements(operands), kGelu && words[0] != 0};
+  }
+  void run(const T* x, const T* dy, T* dx, const Args& args) const;
+};
+
+// Of all functions of unary.h but sin and cos.
+template <class T>
+struct FastUnaryGradient {
+  Unary op;
+
+  static FastUnaryGradient from(const Words& words, const Operands& operands) {
+    return {make_op<Unary>(words, operands)};
+  }
+  void run(const T* dy, const T* x, T* dx, const Args& args) const;
+  static bool accepts(const Words& words, const Operands&) {
+    return words[Unary::kFunction] != Unary::kSin && words[Unary::kFunction] != Unary::kCos;
+  }
+};
+
+template <class T>
+struct FastDropout {
+  Dropout op;
+
+  static FastDropout from(const Words& words, const Operands& operands) { return {make_op<Dropout>(words, operands)}; }
+  void run(const T* x, const uint32_t* random, T* y) const;
+};
+
+struct FastZeros {
+  int elements;
+
+  static FastZeros from(const Words&, const Operands& operands) { return {count_elements(operands)}; }
+  void run(float* y) const { std::memset(y, 0, size_t(elements) * sizeof(float)); }
+};
+
+struct FastUpdateStatistics {
+  UpdateStatistics op;
+
+  static FastUpdateStatistics from(const Words& words, const Operands& operands) {
+    return {make_op<UpdateStatistics>(words, operands)};
+  }
+  void run(const float* sum, const float* batches, Update<float> running) const;
+};
+
+enum class NumberLoss { kSigmoid, kSquared, kAbsolute, kHuber };
+
+template <class T, NumberLoss kLoss>
+struct FastNumberLoss {
+  ElementwiseLoss op;
+
+  static FastNumberLoss from(const Words& words, const Operands& operands) {
+    return {make_op<ElementwiseLoss>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const T* y, const T* t, Update<float> loss, Update<float> count) const;
+};
+template <class T, NumberLoss kLoss>
+struct FastNumberLossGradient {
+  ElementwiseLoss op;
+
+  static FastNumberLossGradient from(const Words& words, const Operands& operands) {
+    return {make_op<ElementwiseLoss>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const T* y, const T* t, const float* seed, T* dy) const;
+};
+
+}  // namespace nacre::inline NACRE_ISA

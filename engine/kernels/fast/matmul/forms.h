@@ -1,0 +1,348 @@
+// dense and conv2d as products of packed weights (product.h), for vectors of kLanes numbers: what a step needs and
+// which steps are taken. In plain C++, the same on every machine; what runs is in run.h.
+//
+//   y_rk = epilogue(sum_i x_ri w_ki)      r a row of x, or a pixel whose window is the row; i over the window's numbers
+//
+// Where the rows of x come from: row_source.h.
+#pragma once
+
+#include <bit>
+
+#include "engine/base/layout.h"
+#include "engine/kernels/fast/requantize_table.h"
+#include "engine/kernels/fast/row_source.h"
+#include "engine/kernels/kernel.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// Weights of real products, and of products of codes: panels of kLanes rows, of which codes stand in quads.
+template <int kLanes>
+inline constexpr Layout kRealLayout = layout_of(std::countr_zero(unsigned(kLanes)));
+template <int kLanes>
+inline constexpr Layout kDotLayout = layout_of(std::countr_zero(unsigned(kLanes)), 2);
+// And of real products whose terms stand in groups.
+template <int kLanes, int kGroup>
+inline constexpr Layout kGroupLayout = layout_of(std::countr_zero(unsigned(kLanes)),
+                                                 std::countr_zero(unsigned(kGroup)));
+
+inline bool is_constant(const Operands& operands, int i) {
+  return !operands.has(i) || operands.tensor[i].record->region == Region::kWeights;
+}
+
+// Numbers behind a band and behind windows that copies in whole pieces may touch.
+inline constexpr int kSlack = 64;
+inline constexpr int kDecodedRows = 12;  // of x: so many pay for weights that are decoded to memory first
+
+// What stands in scratch: bytes of a number, and how many stand together.
+struct Numbers {
+  size_t size;
+  int group;
+};
+inline constexpr Numbers kFloats = {sizeof(float), 1};
+inline constexpr Numbers kCodes = {2, 4};  // at most that: vec.h, Code
+inline constexpr Numbers kPairs = {sizeof(Bfloat16), 2};
+
+template <class O, int kLanes>
+struct FastMatmul {
+  O op;
+
+  enum Slot { kX = 0, kW = 1, kBias = 2, kScale = 3 };
+
+  static FastMatmul from(const Words& words, const Operands& operands) {
+    return {along_rows(O::from(words, operands))};
+  }
+  uint64_t work() const { return op.work(); }
+
+  // Columns, rounded up to whole panels; of all groups, each of which is of whole panels where there are several.
+  int padded() const {
+    const ProductSizes s = sizes_of(op, 1);
+    return (s.out * s.groups + kLanes - 1) / kLanes * kLanes;
+  }
+
+  // ---- Scratch: {the table, unless bind made it; a block of rows; their sums}, each at a multiple of 64 bytes.
+
+  static constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
+  static constexpr int kBlockBytes = 24 << 10, kLeastRows = 24, kDecodedBytes = 256 << 10;
+  static constexpr int kSumBytes = 32 << 10;
+
+  // Numbers from a row to the next in scratch, in whole groups.
+  static int row_step(int length, Numbers numbers) {
+    return (length + numbers.group - 1) / numbers.group * numbers.group;
+  }
+  // Rows of a block. Of those in scratch, as many as the first cache has room for beside weights.
+  static int block_rows(const ProductSizes& s, Numbers numbers) {
+    const int fit = kBlockBytes / int(numbers.size) / row_step(s.length, numbers) / kLeastRows * kLeastRows;
+    const int rows = fit < kLeastRows ? kLeastRows : fit > 4 * kLeastRows ? 4 * kLeastRows : fit;
+    return s.rows < rows ? s.rows : rows;
+  }
+  // Of rows, or bands of rows, in all groups.
+  static int blocks(const Dense&, const ProductSizes& s, Numbers numbers) {
+    const int rows = block_rows(s, numbers);
+    return (s.rows + rows - 1) / rows;
+  }
+  static int blocks(const Conv2d& conv, const ProductSizes& s, Numbers numbers) {
+    if (in_bands(s)) {
+      const int out_rows = Band::from(conv, numbers.size).out_rows;
+      return conv.batch * ((conv.window.h.out + out_rows - 1) / out_rows);
+    }
+    const int rows = block_rows(s, numbers);
+    return s.groups * ((s.rows + rows - 1) / rows);
+  }
+  // Rows whose sums are made at a time.
+  static int sum_rows(const Dense&, const ProductSizes& s, Numbers numbers) { return block_rows(s, numbers); }
+  static int sum_rows(const Conv2d& conv, const ProductSizes& s, Numbers numbers) {
+    return in_bands(s) ? int(band_pixels(conv, s, numbers.size)) : block_rows(s, numbers);
+  }
+
+  // Columns whose sums are made at a time, whole groups of panels that are multiplied together.
+  static int sum_columns(int rows, int out) {
+    constexpr int kGroup = 4 * kLanes;
+    const int fit = rows > 0 ? kSumBytes / int(sizeof(float)) / rows / kGroup * kGroup : out;
+    return out < fit ? out : fit < kGroup ? kGroup : fit;
+  }
+  static size_t sum_numbers(const O& op, const ProductSizes& s, Numbers numbers) {
+    const int rows = sum_rows(op, s, numbers);
+    return size_t(rows) * size_t(sum_columns(rows, s.out));
+  }
+
+  // kConverted: also rows that follow each other in x are copied.
+  template <Numbers kNumbers, bool kConverted, bool kSums>
+  static size_t scratch_with(const Words& words, const Operands& operands, size_t table) {
+    const FastMatmul matmul = from(words, operands);
+    const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
+    size_t bytes = round_up(table);
+    const auto rows = size_t(block_rows(s, kNumbers));
+    const bool bands = in_bands(s);
+    if (bands) bytes += round_up((band_elements(matmul.op, kNumbers.size) + kSlack) * kNumbers.size);
+    if (s.source == RowSource::kBandWindows)
+      bytes += round_up((band_pixels(matmul.op, s, kNumbers.size) * size_t(row_step(s.length, kNumbers)) + kSlack) *
+                        kNumbers.size);
+    else if (!bands && (kConverted || s.source == RowSource::kWindows))
+      bytes += round_up(rows * size_t(row_step(s.length, kNumbers)) * kNumbers.size);
+    if (kSums) bytes += round_up(sum_numbers(matmul.op, s, kNumbers) * sizeof(float));
+    return bytes;
+  }
+
+  // Numbers of the panels of weights of another type that are decoded at a time (product.h); 0: tiles decode them.
+  static size_t decoded_numbers(const ProductSizes& s) {
+    const size_t numbers = size_t{2} * kLanes * size_t(s.length);
+    return s.rows < kDecodedRows || numbers * sizeof(float) > size_t(kDecodedBytes) ? 0 : numbers;
+  }
+  static size_t decoded_bytes(const Words& words, const Operands& operands) {
+    return round_up(decoded_numbers(sizes_of(from(words, operands).op, 1)) * sizeof(float));
+  }
+
+  static bool accepts(const Words& words, const Operands& operands) {
+    const ProductSizes s = sizes_of(from(words, operands).op, 1);
+    return s.groups == 1 || s.out % kLanes == 0;
+  }
+};
+
+// ---- The forms of engine/ops/epilogue.h, a struct each. `prepared` is made by bind where it is constant, else by each
+// run, in front of the scratch: of real products the bias in float32 and in whole panels, of codes the table of
+// requantize_table.h.
+
+// float, of one type: y = clamp(s + b). kGroup: of bfloat16 where vectors multiply pairs (simd/vec.h) 2, else 1.
+template <class O, int kLanes, class T, int kGroup = 1>
+struct RealForm : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+  static constexpr Numbers kNumbers = kGroup == 1 ? kFloats : kPairs;
+  static constexpr bool kDecodes = kGroup == 1 && !std::is_same_v<T, float>;
+  static RealForm from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
+
+  void run(const T* x, Packed<const T, kGroupLayout<kLanes, kGroup>> w, Optional<const T> b, T* y,
+           const Args& args) const;
+
+  static bool constant(const Operands& operands) { return is_constant(operands, Base::kBias); }
+  static size_t table_bytes(const RealForm& form) { return size_t(form.padded()) * sizeof(float); }
+  [[gnu::cold, gnu::noinline]] void fill(const Words&, const Operands& operands, std::byte* to) const {
+    const T* const b = operands.has(Base::kBias) ? static_cast<const T*>(operands.tensor[Base::kBias].data) : nullptr;
+    auto* const start = reinterpret_cast<float*>(to);
+    const int out = operands[Base::kW][0];
+    for (int k = 0; k < this->padded(); ++k) start[k] = b != nullptr && k < out ? float(b[k]) : 0.0f;
+  }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return sums_bytes(words, operands) + (kDecodes ? Base::decoded_bytes(words, operands) : 0);
+  }
+  // Of weights that are float32, or pairs, already.
+  static size_t sums_bytes(const Words& words, const Operands& operands) {
+    const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
+    constexpr bool kConverted = !std::is_same_v<T, float>;
+    return Base::template scratch_with < kNumbers, kConverted, kConverted && kGroup == 1 > (words, operands, table);
+  }
+};
+
+// float, and a fused cast: y = Y(T(clamp(s + b)))
+template <class O, int kLanes, class T, class Y>
+struct CastForm : RealForm<O, kLanes, T> {
+  using Base = FastMatmul<O, kLanes>;
+  static CastForm from(const Words& words, const Operands& operands) { return {{Base::from(words, operands)}}; }
+
+  void run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T> b, Y* y, const Args& args) const;
+
+  static size_t table_bytes(const CastForm& form) { return size_t(form.padded()) * sizeof(float); }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return sums_bytes(words, operands) + (CastForm::kDecodes ? Base::decoded_bytes(words, operands) : 0);
+  }
+  static size_t sums_bytes(const Words& words, const Operands& operands) {
+    const size_t table = CastForm::constant(operands) ? 0 : table_bytes(from(words, operands));
+    return Base::template scratch_with<kFloats, !std::is_same_v<T, float>, true>(words, operands, table);
+  }
+};
+
+// fused: y = f(T(s + b_k) + r), fused_epilogue.h
+template <class O, int kLanes, class T, int kGroup = 1>
+struct FusedForm : RealForm<O, kLanes, T, kGroup> {
+  using Base = FastMatmul<O, kLanes>;
+  static FusedForm from(const Words& words, const Operands& operands) { return {{Base::from(words, operands)}}; }
+
+  void run(const T* x, Packed<const T, kGroupLayout<kLanes, kGroup>> w, Optional<const T> b, Optional<const T> residual,
+           T* y, const Args& args) const;
+
+  static size_t table_bytes(const FusedForm& form) { return size_t(form.padded()) * sizeof(float); }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return sums_bytes(words, operands) + (FusedForm::kDecodes ? Base::decoded_bytes(words, operands) : 0);
+  }
+  static size_t sums_bytes(const Words& words, const Operands& operands) {
+    const size_t table = FusedForm::constant(operands) ? 0 : table_bytes(from(words, operands));
+    return Base::template scratch_with<FusedForm::kNumbers, !std::is_same_v<T, float>, kGroup == 1>(words, operands,
+                                                                                                    table);
+  }
+};
+
+// weight-only: y = clamp(s c_k + b_k), or with s / c_k. The sum begins at 0.
+template <class O, int kLanes, class T>
+struct WeightOnlyForm : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+  static WeightOnlyForm from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
+
+  void run(const T* x, Packed<const int8_t, kRealLayout<kLanes>> w, Optional<const T> b, const float* scale, T* y,
+           WordAt<O::kForm> form, const Args& args) const;
+
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
+    return Base::template scratch_with<kFloats, !std::is_same_v<T, float>, true>(words, operands, zeros) +
+           Base::decoded_bytes(words, operands);
+  }
+};
+
+// float8: y = clamp(s (t_n c_k) + b_k)
+template <class O, int kLanes, class T>
+struct Float8Form : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+  static Float8Form from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
+
+  void run(const Float8E4M3* x, Packed<const Float8E4M3, kRealLayout<kLanes>> w, Optional<const T> b,
+           const float* scale, PerRow<const float> x_scale, T* y, const Args& args) const;
+
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
+    return Base::template scratch_with<kFloats, true, true>(words, operands, zeros) +
+           Base::decoded_bytes(words, operands);
+  }
+};
+
+// float8 quantized: y = saturated(clamp(s (t_n c_k) + b_k) / u)
+template <class O, int kLanes>
+struct Float8QuantizedForm : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+  static Float8QuantizedForm from(const Words& words, const Operands& operands) {
+    return {Base::from(words, operands)};
+  }
+
+  void run(const Float8E4M3* x, Packed<const Float8E4M3, kRealLayout<kLanes>> w, Optional<const float> b,
+           const float* scale, PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y,
+           const Args& args) const;
+
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return Float8Form<O, kLanes, float>::scratch_bytes(words, operands);
+  }
+};
+
+// Of codes, for a dot product that adds kOffset to x.
+template <class O, int kLanes, int kOffset>
+struct DotForm : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+
+  // sum_i w_ki of packed codes.
+  [[gnu::cold, gnu::noinline]] int32_t weight_sum(const int8_t* w, int k) const {
+    const int quads = (sizes_of(this->op, kCodes.group).length + 3) / 4;
+    const int8_t* at = w + ptrdiff_t(k / kLanes) * quads * 4 * kLanes + k % kLanes * 4;
+    int32_t sum = 0;
+    for (int i = 0; i < quads; ++i, at += 4 * kLanes) sum += at[0] + at[1] + at[2] + at[3];
+    return sum;
+  }
+};
+
+// int8: y = clamp(zero_y + requant_k(s + b_k))
+template <class O, int kLanes, int kOffset, Rounding kRounding>
+struct Int8Form : DotForm<O, kLanes, kOffset> {
+  using Base = FastMatmul<O, kLanes>;
+  using Table = RequantizeTable<kRounding>;
+  using Stored = typename Table::Stored;
+  static Int8Form from(const Words& words, const Operands& operands) { return {{Base::from(words, operands)}}; }
+
+  void run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w, Optional<const int32_t> b, const Stored* scale,
+           int8_t* y, const Args& args) const;
+
+  static bool constant(const Operands& operands) {
+    return is_constant(operands, Base::kW) && is_constant(operands, Base::kBias) && is_constant(operands, Base::kScale);
+  }
+  static size_t table_bytes(const Int8Form& form) { return Table::bytes(form.padded()); }
+  [[gnu::cold, gnu::noinline]] void fill(const Words&, const Operands& operands, std::byte* to) const {
+    const auto data = [&](int i) { return operands.has(i) ? operands.tensor[i].data : nullptr; };
+    const auto* const w = static_cast<const int8_t*>(data(Base::kW));
+    const int out = operands[Base::kW][0];
+    Table{reinterpret_cast<int32_t*>(to), this->padded()}.fill(
+        [out](int k) { return k < out ? k : -1; }, this->op.x_zero + kOffset,
+        Optional{static_cast<const int32_t*>(data(Base::kBias))}, static_cast<const Stored*>(data(Base::kScale)),
+        this->op.epilogue.per_channel, sizes_of(this->op, kCodes.group).length, this->op.epilogue.y_zero,
+        [&](int k) { return this->weight_sum(w, k); });
+  }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
+    return Base::template scratch_with<kCodes, true, false>(words, operands, table);
+  }
+};
+
+// The table of sums that begin without a bias: -kOffset sum_i w_ki, then sum_i w_ki.
+template <class O, int kLanes, int kOffset>
+struct DotSumsForm : DotForm<O, kLanes, kOffset> {
+  using Base = FastMatmul<O, kLanes>;
+  static DotSumsForm from(const Words& words, const Operands& operands) { return {{Base::from(words, operands)}}; }
+
+  static bool constant(const Operands& operands) { return is_constant(operands, Base::kW); }
+  static size_t table_bytes(const DotSumsForm& form) { return size_t(form.padded()) * 2 * sizeof(int32_t); }
+  [[gnu::cold, gnu::noinline]] void fill(const Words&, const Operands& operands, std::byte* to) const {
+    auto *const start = reinterpret_cast<int32_t*>(to), *const sums = start + this->padded();
+    for (int k = 0; k < this->padded(); ++k) {
+      sums[k] =
+          k < operands[Base::kW][0] ? this->weight_sum(static_cast<const int8_t*>(operands.tensor[1].data), k) : 0;
+      start[k] = -kOffset * sums[k];
+    }
+  }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
+    return Base::template scratch_with<kCodes, true, true>(words, operands, table);
+  }
+};
+
+// dynamic: y = clamp(s / (c_k t_n) + b_k), every operation rounded
+template <class O, int kLanes, int kOffset, class T>
+struct DynamicForm : DotSumsForm<O, kLanes, kOffset> {
+  using Base = FastMatmul<O, kLanes>;
+  static DynamicForm from(const Words& words, const Operands& operands) { return {{{Base::from(words, operands)}}}; }
+  void run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w, Optional<const T> b, const T* scale,
+           PerRow<const T> x_scale, T* y, const Args& args) const;
+};
+
+// hybrid: y = clamp(s (t_n c_k) + b_k), s of x - z_n; n the row of axis 0.
+template <class O, int kLanes, int kOffset>
+struct HybridForm : DotSumsForm<O, kLanes, kOffset> {
+  using Base = FastMatmul<O, kLanes>;
+  static HybridForm from(const Words& words, const Operands& operands) { return {{{Base::from(words, operands)}}}; }
+  void run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w, Optional<const float> b, const float* scale,
+           const float* x_scale, const int32_t* x_zeros, float* y, const Args& args) const;
+};
+
+}  // namespace nacre::inline NACRE_ISA

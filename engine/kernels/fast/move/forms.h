@@ -1,0 +1,81 @@
+// Kernels of moves whose reference goes element by element: what they take, in plain C++. What runs is in
+// run.h. Elements are moved as words of their size, whatever they are.
+//
+//   transpose, slice   axes that lie one behind the other in x and y are taken as one; where the last axis of y lies
+//                      apart in x, the axis that does not is the other side of a matrix that is transposed by blocks
+//   pad                whole rows within x are copied
+#pragma once
+
+#include "engine/kernels/fast/pointwise/forms.h"
+#include "engine/kernels/kernel.h"
+#include "engine/ops/move.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// A walk without axes of one element, neighbours that can be gone through as one being one.
+struct Moves {
+  Walk<1> walk;
+
+  static Moves of(const Walk<1>& from) {
+    Moves moves;
+    Walk<1>& to = moves.walk;
+    to.first[0] = from.first[0];
+    for (int axis = 0; axis < from.rank; ++axis) {
+      const int size = from.size[axis], stride = from.stride[0][axis], last = to.rank - 1;
+      if (size == 1) continue;
+      if (last >= 0 && to.stride[0][last] == size * stride) {
+        to.size[last] *= size, to.stride[0][last] = stride;
+        continue;
+      }
+      to.size[to.rank] = size;
+      to.stride[0][to.rank++] = stride;
+    }
+    return moves;
+  }
+};
+
+template <class O, class T>
+struct FastMove {
+  Moves moves;
+
+  [[gnu::cold, gnu::noinline]] static Moves moves_of(const Words& words, const Operands& operands) {
+    return Moves::of(O::from(words, operands).walk);
+  }
+  static FastMove from(const Words& words, const Operands& operands) { return {moves_of(words, operands)}; }
+  void run(const T* x, T* y, const Args& args) const;
+};
+
+// x and y as [outer axes][axis][inner]: `axis` is the last one with padding.
+struct PadRows {
+  Shape x, y;
+  Words words;
+  int axis, inner;
+
+  int before(int of) const { return words.integer(Pad::kBefore + of); }
+  bool constant() const { return words[Pad::kMode] == Pad::kConstant; }
+  // Where index i of an axis of y, of one that has padding, lies in x; below 0 outside.
+  int source(int of, int i) const {
+    i -= before(of);
+    if (i >= 0 && i < x[of]) return i;
+    if (constant()) return -1;
+    if (words[Pad::kMode] == Pad::kReflect) return i < 0 ? -i : 2 * (x[of] - 1) - i;
+    return i < 0 ? 0 : x[of] - 1;
+  }
+
+  [[gnu::cold, gnu::noinline]] static PadRows of(const Words& words, const Operands& operands) {
+    const Shape x = operands[0];
+    int axis = x.rank - 1;
+    while (axis > 0 && words[Pad::kBefore + axis] + words[Pad::kAfter + axis] == 0) --axis;
+    return {x, operands[operands.count - 1], words, axis, x.product(axis + 1, x.rank)};
+  }
+};
+
+template <class T>
+struct FastPad {
+  PadRows rows;
+  static FastPad from(const Words& words, const Operands& operands) { return {PadRows::of(words, operands)}; }
+  void run(const T* x, T* y, const Args& args) const;
+  static bool accepts(const Words&, const Operands& operands) { return operands[0].rank > 0; }
+};
+
+}  // namespace nacre::inline NACRE_ISA

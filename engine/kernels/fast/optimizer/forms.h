@@ -1,0 +1,61 @@
+// Optimizers over vectors: the formulas of engine/ops/optimize.h, operation by operation in its order and none of them
+// fused, so that every target makes the same parameters to the bit. What runs is in run.h.
+#pragma once
+
+#include "engine/kernels/kernel.h"
+#include "engine/ops/commit.h"
+#include "engine/ops/gradient.h"
+#include "engine/ops/optimize.h"
+
+namespace nacre::inline NACRE_ISA {
+
+template <class P>
+struct SgdForm : Sgd {
+  static SgdForm from(const Words& words, const Operands& operands) { return {Sgd::from(words, operands)}; }
+  void run(const float* gradients, const float* report, const float* rate, Update<P> parameter, const Args& args) const;
+};
+
+template <bool kNesterov, class P, class M>
+struct MomentumForm : Momentum {
+  static MomentumForm from(const Words& words, const Operands& operands) { return {Momentum::from(words, operands)}; }
+  void run(const float* gradients, const float* report, const float* rate, Update<P> parameter, Update<M> velocity,
+           const Args& args) const;
+};
+
+template <bool kDecoupled, class P, class M>
+struct AdamForm : Adam {
+  static AdamForm from(const Words& words, const Operands& operands) { return {Adam::from(words, operands)}; }
+  void run(const float* gradients, const float* report, const float* rate, const uint32_t* step, Update<P> parameter,
+           Update<M> m, Update<M> v, const Args& args) const;
+};
+
+template <class P, class M>
+struct RmspropForm : Rmsprop {
+  static RmspropForm from(const Words& words, const Operands& operands) { return {Rmsprop::from(words, operands)}; }
+  void run(const float* gradients, const float* report, const float* rate, Update<P> parameter, Update<M> mean_square,
+           const Args& args) const;
+};
+
+template <class P, class M>
+struct AdagradForm : Adagrad {
+  static AdagradForm from(const Words& words, const Operands& operands) { return {Adagrad::from(words, operands)}; }
+  void run(const float* gradients, const float* report, const float* rate, Update<P> parameter, Update<M> sum,
+           const Args& args) const;
+};
+
+// The norm is summed lane by lane, each compensated, and the lanes likewise: the bound of commit.h holds.
+struct VerdictForm : Verdict {
+  static VerdictForm from(const Words& words, const Operands& operands) { return {Verdict::from(words, operands)}; }
+  void run(const float* gradients, const float* loss, const float* count, const float* loss_scale, uint32_t* apply,
+           uint32_t* amax, float* report, const Args& args) const;
+};
+
+template <class T>
+struct AccumulateForm : Accumulate {
+  static AccumulateForm from(const Words& words, const Operands& operands) {
+    return {Accumulate::from(words, operands)};
+  }
+  void run(const T* x, Update<float> sum, const Args& args) const;
+};
+
+}  // namespace nacre::inline NACRE_ISA

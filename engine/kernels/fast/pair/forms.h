@@ -1,0 +1,32 @@
+// Kernels of functions of two elements that are none of int8, of comparisons and of the choice between two: what they
+// take, in plain C++. What runs is in run.h, over vectors, for any broadcast.
+#pragma once
+
+#include "engine/kernels/fast/pointwise/forms.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/select.h"
+
+namespace nacre::inline NACRE_ISA {
+
+template <class T>
+struct FastBinary {
+  Binary op;
+  static FastBinary from(const Words& words, const Operands& operands) { return {make_op<Binary>(words, operands)}; }
+  void run(const T* a, const T* b, T* y, const Args& args) const;
+};
+
+template <class T>
+struct FastCompare {
+  Compare op;
+  static FastCompare from(const Words& words, const Operands& operands) { return {make_op<Compare>(words, operands)}; }
+  void run(const T* a, const T* b, Bool* y, const Args& args) const;
+};
+
+template <class T>
+struct FastSelect {
+  Select op;
+  static FastSelect from(const Words& words, const Operands& operands) { return {make_op<Select>(words, operands)}; }
+  void run(const T* a, const T* b, const Bool* c, T* y) const;
+};
+
+}  // namespace nacre::inline NACRE_ISA

@@ -1,0 +1,119 @@
+// The quantizers that training simulates, over vectors: results are those of the reference to the bit, but for sums.
+// What runs is in run.h.
+#pragma once
+
+#include "engine/kernels/fast/pointwise/forms.h"
+#include "engine/kernels/kernel.h"
+#include "engine/ops/fake_float8.h"
+#include "engine/ops/fake_quantize.h"
+
+namespace nacre::inline NACRE_ISA {
+
+template <class T>
+struct FastFakeQuantize {
+  FakeQuantize op;
+
+  static FastFakeQuantize from(const Words& words, const Operands& operands) {
+    return {make_op<FakeQuantize>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const T* x, Optional<const float> range, Optional<const float> step, T* y, const Args& args) const;
+
+  // The largest magnitude of each channel, then its scale.
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return size_t(from(words, operands).op.channels) * sizeof(float);
+  }
+};
+
+template <class T>
+struct FastFakeQuantizeGradientX {
+  FakeQuantizeGradientX op;
+
+  static FastFakeQuantizeGradientX from(const Words& words, const Operands& operands) {
+    return {make_op<FakeQuantizeGradientX>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const T* dy, const T* x, Optional<const float> range, Optional<const float> step, T* dx) const;
+};
+
+template <class T>
+struct FastFakeQuantizeGradientRange {
+  FakeQuantizeGradientRange op;
+
+  static FastFakeQuantizeGradientRange from(const Words& words, const Operands& operands) {
+    return {make_op<FakeQuantizeGradientRange>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const T* dy, const T* x, const float* range, Update<float> sum) const;
+};
+
+template <class T>
+struct FastObserveRange {
+  ObserveRange op;
+
+  static FastObserveRange from(const Words& words, const Operands& operands) {
+    return {make_op<ObserveRange>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const T* x, Update<float> sum, Update<float> batches) const { op.add(ends_of(x), sum, batches); }
+  ObserveRange::Ends ends_of(const T* x) const;
+};
+template <class T>
+struct FastObserveUsedRange : FastObserveRange<T> {
+  static FastObserveUsedRange from(const Words& words, const Operands& operands) {
+    return {{make_op<ObserveRange>(words, operands)}};
+  }
+  void run(const T* x, Update<float> sum, Update<float> batches, Optional<const float> range,
+           Optional<const uint32_t> step, float* used) const;
+};
+
+template <class T>
+struct FastFloat8Of {
+  FakeFloat8 op;
+
+  uint64_t work() const { return op.work(); }
+  // The bits of the largest magnitude of x, where it is observed: in the same pass, which division bounds.
+  template <bool kObserves>
+  int32_t by_scale(const T* x, float scale, T* y) const;
+};
+template <class T>
+struct FastFakeFloat8 : FastFloat8Of<T> {
+  static FastFakeFloat8 from(const Words& words, const Operands& operands) {
+    return {{make_op<FakeFloat8>(words, operands)}};
+  }
+  void run(const T* x, const float* scale, Update<uint32_t> amax, T* y) const;
+};
+template <class T>
+struct FastFakeFloat8Fixed : FastFloat8Of<T> {
+  static FastFakeFloat8Fixed from(const Words& words, const Operands& operands) {
+    return {{make_op<FakeFloat8>(words, operands)}};
+  }
+  void run(const T* x, const float* scale, Optional<const uint32_t>, T* y) const {
+    this->template by_scale<false>(x, *scale, y);
+  }
+};
+template <class T>
+struct FastFakeFloat8Current : FastFloat8Of<T> {
+  static FastFakeFloat8Current from(const Words& words, const Operands& operands) {
+    return {{make_op<FakeFloat8>(words, operands)}};
+  }
+  void run(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const;
+};
+
+template <class T>
+struct FastFloat8Gradient {
+  int elements;
+
+  static FastFloat8Gradient from(const Words&, const Operands& operands) { return {count_elements(operands)}; }
+  void run(const T* x, const float*, Update<uint32_t>, T* y) const { copy(x, y); }
+  void copy(const T* x, T* y) const {
+    if (x != y) std::memcpy(y, x, size_t(elements) * sizeof(T));
+  }
+};
+template <class T>
+struct FastFloat8GradientCurrent : FastFloat8Gradient<T> {
+  static FastFloat8GradientCurrent from(const Words&, const Operands& operands) { return {{count_elements(operands)}}; }
+  void run(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const { this->copy(x, y); }
+};
+
+}  // namespace nacre::inline NACRE_ISA

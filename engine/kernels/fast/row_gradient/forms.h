@@ -1,0 +1,102 @@
+// Gradients of functions of rows, softmax and norms, and the losses of classes, over vectors along a row. What runs is
+// in run.h; the formulas are those of engine/ops.
+//
+// Sums along a row are made lane by lane. What is summed over rows is added row by row, in their order.
+#pragma once
+
+#include "engine/kernels/fast/reduction/forms.h"
+#include "engine/ops/embedding.h"
+#include "engine/ops/loss.h"
+
+namespace nacre::inline NACRE_ISA {
+
+template <class T, bool kLogarithm>
+struct FastSoftmaxGradient {
+  int outer, count, inner;  // along the middle
+  float beta;
+
+  static FastSoftmaxGradient from(const Words& words, const Operands& operands) {
+    const Shape x = operands[0];
+    const int axis = words.integer(Softmax::kAxis);
+    return {x.product(0, axis), x[axis], x.product(axis + 1, x.rank), kLogarithm ? 1.0f : words.real(Softmax::kBeta)};
+  }
+  void run(const T* dy, const T* y, T* dx) const;
+};
+
+template <class T>
+struct FastLayerNormGradientX {
+  LayerNorm op;
+  static FastLayerNormGradientX from(const Words& words, const Operands& operands) {
+    return {make_op<LayerNorm>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const T* x, Optional<const float> scale, const T* dy, T* dx) const;
+};
+
+template <class T>
+struct FastLayerNormGradientScale {
+  LayerNorm op;
+  static FastLayerNormGradientScale from(const Words& words, const Operands& operands) {
+    return {make_op<LayerNorm>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const T* x, const T* dy, Update<float> dscale) const;
+};
+
+// With mean and variance constant: the operations of the reference in their order.
+template <class T>
+struct FastBatchNormGradientX {
+  BatchNorm op;
+  static FastBatchNormGradientX from(const Words& words, const Operands& operands) {
+    return {make_op<BatchNorm>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const T* dy, const float* scale, const float* variance, T* dx) const;
+};
+template <class T>
+struct FastBatchNormGradientScale {
+  BatchNorm op;
+  static FastBatchNormGradientScale from(const Words& words, const Operands& operands) {
+    return {make_op<BatchNorm>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const T* dy, const T* x, const float* mean, const float* variance, Update<float> dscale) const;
+};
+
+template <class T, class I>
+struct FastEmbeddingGradient : EmbeddingGradient {
+  static FastEmbeddingGradient from(const Words& words, const Operands& operands) {
+    return {make_op<EmbeddingGradient>(words, operands)};
+  }
+  Code run(const T* dy, const I* ids, Update<float> dtable) const;
+};
+
+// Of labels, int32, or of whole target distributions, of the logits' type.
+struct FastCrossEntropy {
+  CrossEntropy op;
+
+  bool skips(int32_t label) const { return op.ignores && label == op.ignored; }
+  bool fit(const int32_t* labels) const {
+    for (int r = 0; r < op.rows; ++r)
+      if (!skips(labels[r]) && (labels[r] < 0 || labels[r] >= op.classes)) return false;
+    return true;
+  }
+};
+template <class T, class Target>
+struct FastClassLoss : FastCrossEntropy {
+  static FastClassLoss from(const Words& words, const Operands& operands) {
+    return {{make_op<CrossEntropy>(words, operands)}};
+  }
+  uint64_t work() const { return op.work(); }
+  Code run(const T* x, const Target* targets, Update<float> loss, Update<float> count) const;
+};
+template <class T, class Target>
+struct FastClassLossGradient : FastCrossEntropy {
+  static FastClassLossGradient from(const Words& words, const Operands& operands) {
+    return {{make_op<CrossEntropy>(words, operands)}};
+  }
+  uint64_t work() const { return op.work(); }
+  Code run(const T* x, const Target* targets, const float* seed, T* dx) const;
+};
+
+}  // namespace nacre::inline NACRE_ISA

@@ -1,0 +1,41 @@
+// dense and conv2d with real weights in rows, as row_major/forms.h, and a fused epilogue or cast: of networks in
+// training, whose residuals are added, and whose types change, in the step that makes the sums. What runs is in
+// run.h.
+#pragma once
+
+#include "engine/kernels/fast/row_major/forms.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// What both are: their scratch is that of the packed form with sums, and the packed weights.
+template <class O, int kLanes, class T, int kGroup>
+struct RowMajorSums : FusedForm<O, kLanes, T> {
+  using Base = FusedForm<O, kLanes, T>;
+
+  static bool accepts(const Words& words, const Operands& operands) {
+    return !is_constant(operands, Base::kW) && FastMatmul<O, kLanes>::accepts(words, operands);
+  }
+  static size_t table_bytes(const RowMajorSums& form) { return Base::table_bytes(form); }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return RowMajorWeights<O, kLanes, T, kGroup>::template scratch_bytes<FusedForm>(words, operands);
+  }
+};
+
+template <class O, int kLanes, class T, int kGroup = 1>
+struct RowMajorFusedForm : RowMajorSums<O, kLanes, T, kGroup> {
+  static RowMajorFusedForm from(const Words& words, const Operands& operands) {
+    return {{FusedForm<O, kLanes, T>::from(words, operands)}};
+  }
+  void run(const T* x, const T* w, Optional<const T> b, Optional<const T> residual, T* y, const Args& args) const;
+};
+
+// Rounded to T, then to Y.
+template <class O, int kLanes, class T, class Y, int kGroup = 1>
+struct RowMajorCastForm : RowMajorSums<O, kLanes, T, kGroup> {
+  static RowMajorCastForm from(const Words& words, const Operands& operands) {
+    return {{FusedForm<O, kLanes, T>::from(words, operands)}};
+  }
+  void run(const T* x, const T* w, Optional<const T> b, Y* y, const Args& args) const;
+};
+
+}  // namespace nacre::inline NACRE_ISA

@@ -1,0 +1,94 @@
+// Where the rows of a product (matmul/forms.h) come from, and how many are made at a time.
+//
+// Rows of dense, and pixels of a 1x1 convolution without stride and padding, follow each other in x. Of other windows
+// some rows of x are copied with their padding (a band), and each row of a window is read there as one run. If these
+// runs are short, or of codes and not of whole quads, windows are copied from the band one behind the other; where
+// there is no such run (dilated columns, groups) they are copied from x. Of pairs of bfloat16 the same holds, with
+// pairs for quads.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "engine/ops/conv.h"
+#include "engine/ops/dense.h"
+
+namespace nacre::inline NACRE_ISA {
+
+enum class RowSource : uint8_t { kInPlace, kBands, kBandWindows, kWindows };
+
+// Runs of so many bytes, of a window what it has of a row of x, are copied: to begin one costs a tile more than that.
+// (Of float32, runs of 9 numbers are better left where they are.)
+inline constexpr int kShortRun = 16;
+
+// The sizes of a product, whatever op it is of.
+struct ProductSizes {
+  int rows, length, out;  // y_rk: r < rows, k < out; of one group
+  int groups;
+  RowSource source;
+};
+
+// Of numbers that stand in groups: of one, of two (pairs) or of four (quads).
+inline ProductSizes sizes_of(const Dense& op, int /*group*/) {
+  return {op.rows, op.in, op.out, 1, RowSource::kInPlace};
+}
+inline ProductSizes sizes_of(const Conv2d& op, int group) {
+  const WindowAxis &h = op.window.h, &w = op.window.w;
+  const bool one = h.kernel == 1 && w.kernel == 1 && h.stride == 1 && w.stride == 1 && h.before == 0 && w.before == 0 &&
+                   h.out == h.in && w.out == w.in && op.group_in == op.in_c;
+  const int run = w.kernel * op.in_c;
+  const bool runs = op.group_in == op.in_c && w.dilation == 1;
+  const bool is_short = run * (group == 1 ? 4 : 2) <= kShortRun && h.kernel > 1;
+  return {op.batch * h.out * w.out, h.kernel * w.kernel * op.group_in, op.group_out, op.in_c / op.group_in,
+          one                            ? RowSource::kInPlace
+          : !runs                        ? RowSource::kWindows
+          : is_short || run % group != 0 ? RowSource::kBandWindows
+                                         : RowSource::kBands};
+}
+inline bool in_bands(const ProductSizes& s) {
+  return s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
+}
+
+// A map of one column is a map of one row as well, and only along a row pixels are taken together.
+inline Dense along_rows(const Dense& op) { return op; }
+template <class Conv>
+Conv along_rows(Conv op) {
+  WindowAxis &h = op.window.h, &w = op.window.w;
+  if (w.in == 1 && w.out == 1 && w.kernel == 1 && w.before == 0) std::swap(h, w);
+  return op;
+}
+
+// Rows of x with padding, as some rows of y need them: [rows(..)][columns][in_c].
+struct Band {
+  int columns;   // of x, padding included
+  int out_rows;  // rows of y that are made of one band
+
+  static constexpr int kBytes = 64 << 10;
+
+  static int rows(const Conv2d& op, int out_rows) {
+    return (out_rows - 1) * op.window.h.stride + (op.window.h.kernel - 1) * op.window.h.dilation + 1;
+  }
+  // For `workers` that take bands in turn: of images that do not come out even, each gets a piece.
+  static Band from(const Conv2d& op, size_t size, int workers = 1) {
+    Band band = {(op.window.w.out - 1) * op.window.w.stride + op.window.w.kernel, op.window.h.out};
+    if (op.batch % workers != 0) band.out_rows = (band.out_rows + workers - 1) / workers;
+    while (band.out_rows > 1 && band.elements(op) * size > size_t(kBytes)) band.out_rows = (band.out_rows + 1) / 2;
+    return band;
+  }
+  size_t elements(const Conv2d& op) const { return size_t(rows(op, out_rows)) * size_t(columns) * size_t(op.in_c); }
+  // Rows of y that are made at once: where windows are copied, some, if they are short.
+  int rows_at_once(const Conv2d& op, RowSource source) const {
+    constexpr int kPixels = 48;
+    if (source == RowSource::kBands || op.window.w.out > kPixels / 2) return 1;
+    const int fit = kPixels / (op.window.w.out > 0 ? op.window.w.out : 1);
+    return fit < out_rows ? fit : out_rows;
+  }
+};
+inline size_t band_elements(const Conv2d& op, size_t size) { return Band::from(op, size).elements(op); }
+inline size_t band_elements(const Dense&, size_t) { return 0; }
+inline size_t band_pixels(const Conv2d& op, const ProductSizes& s, size_t size) {
+  return size_t(Band::from(op, size).rows_at_once(op, s.source)) * size_t(op.window.w.out);
+}
+inline size_t band_pixels(const Dense&, const ProductSizes&, size_t) { return 0; }
+
+}  // namespace nacre::inline NACRE_ISA

@@ -1,0 +1,46 @@
+// Gradients of depthwise convolutions with one filter a channel, and of pools, over vectors of channels: the
+// reference's operations in its order for each channel, so that results are the same to the bit. What runs is in
+// run.h.
+#pragma once
+
+#include "engine/kernels/kernel.h"
+#include "engine/ops/conv_gradient.h"
+#include "engine/ops/pool.h"
+
+namespace nacre::inline NACRE_ISA {
+
+template <class T>
+struct DepthwiseGradientXForm : DepthwiseConv2dGradientX {
+  static DepthwiseGradientXForm from(const Words& words, const Operands& operands) {
+    return {DepthwiseConv2dGradientX::from(words, operands)};
+  }
+  void run(const T* dy, const T* w, T* dx, const Args& args) const;
+  static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).group_out == 1; }
+};
+
+template <class T>
+struct DepthwiseGradientWForm : DepthwiseConv2dGradientW {
+  static DepthwiseGradientWForm from(const Words& words, const Operands& operands) {
+    return {DepthwiseConv2dGradientW::from(words, operands)};
+  }
+  void run(const T* dy, const T* x, Update<float> dw, const Args& args) const;
+  static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).group_out == 1; }
+};
+
+template <class T>
+struct AveragePoolGradientForm : AveragePoolGradient {
+  static AveragePoolGradientForm from(const Words& words, const Operands& operands) {
+    return {AveragePoolGradient::from(words, operands)};
+  }
+  void run(const T* dy, T* dx, const Args& args) const;
+};
+
+template <class T>
+struct MaxPoolGradientForm : MaxPoolGradient {
+  static MaxPoolGradientForm from(const Words& words, const Operands& operands) {
+    return {MaxPoolGradient::from(words, operands)};
+  }
+  void run(const T* dy, const T* x, T* dx, const Args& args) const;
+};
+
+}  // namespace nacre::inline NACRE_ISA

@@ -1,0 +1,279 @@
+// The rows that a product multiplies, block by block: where they lie in x, or copied to scratch as X, float32 or what
+// the dot products read.
+//
+//   of dense   row r = x[r, ..]
+//   of conv2d  row r = the window of pixel r, padding included: x[n, h sh - top + i dh, v sw - left + j dw, c] over
+//              i, j, c
+#pragma once
+
+#include "engine/kernels/fast/matmul/forms.h"
+#include "engine/kernels/fast/parallel.h"
+#include "engine/kernels/fast/pieces.h"
+#include "engine/kernels/fast/tile.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// What stands in scratch of rows of X.
+template <class X>
+inline constexpr Numbers kNumbersOf = std::is_same_v<X, float>      ? kFloats
+                                      : std::is_same_v<X, Bfloat16> ? kPairs
+                                                                    : kCodes;
+
+template <class V, class T>
+inline void put_numbers(float* to, const T* from, int n) {
+  int i = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes) V::store(to + i, V::load(from + i));
+  if (i < n) V::store(to + i, V::load(from + i, n - i), n - i);
+}
+template <class V>
+inline void put_numbers(typename V::Code* to, const int8_t* from, int n) {
+  V::to_codes(to, from, n);
+}
+template <class V>
+inline void put_numbers(Bfloat16* to, const Bfloat16* from, int n) {
+  std::memcpy(to, from, size_t(n) * sizeof(Bfloat16));
+}
+template <class V, class T>
+inline void store_numbers(T* to, const float* from, int n) {
+  int i = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes) V::store(to + i, V::load(from + i));
+  if (i < n) V::store(to + i, V::load(from + i, n - i), n - i);
+}
+inline void fill_numbers(float* to, float value, int n) {
+  for (int i = 0; i < n; ++i) to[i] = value;
+}
+template <class V, class T>
+inline void fill_numbers(float* to, T, int n) {  // padding of reals is 0
+  fill_numbers(to, 0.0f, n);
+}
+template <class V>
+inline void fill_numbers(Bfloat16* to, Bfloat16, int n) {
+  std::memset(to, 0, size_t(n) * sizeof(Bfloat16));
+}
+template <class V>
+inline void fill_numbers(typename V::Code* to, int8_t code, int n) {
+  V::fill_codes(to, code, n);
+}
+
+inline int clamped(int v, int high) { return v < 0 ? 0 : v > high ? high : v; }
+
+// Columns [left, left + columns) of a row of x, of `in` columns of c numbers each; what is outside is padding.
+template <class V, class X, class T>
+inline void put_row(X* to, const T* row, int in, int left, int columns, int c, T padding) {
+  const int before = clamped(-left, columns), inside = clamped(in - left, columns) - before;
+  if (before > 0) fill_numbers<V>(to, padding, before * c);
+  if (inside > 0) put_numbers<V>(to + before * c, row + ptrdiff_t(left + before) * c, inside * c);
+  const int behind = before + (inside > 0 ? inside : 0);
+  if (behind < columns) fill_numbers<V>(to + behind * c, padding, (columns - behind) * c);
+}
+
+// Rows at which a block may begin: in bands, the first pixel of each row of y.
+inline int block_starts(const Dense&, const ProductSizes& s) { return s.rows; }
+inline int block_starts(const Conv2d& op, const ProductSizes& s) {
+  const bool bands = s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
+  return bands ? op.batch * op.window.h.out : s.rows;
+}
+
+// How the workers share a product. Each takes a run of blocks, as many as the others: it copies its own rows alone, and
+// mostly reads those that it wrote in the step before. Where there are more columns than rows, and few rows or many
+// weights, or where fewer blocks than workers can begin, each takes some columns of all blocks instead: it reads its
+// part of the weights alone.
+struct Share {
+  Part part;
+  int out, chunk;   // columns: all, and of a unit
+  int block_rows;   // at most
+  int workers = 1;  // that the rows are cut for
+  int first = 0;    // unit of the block at hand
+
+  // Of `rows` of `length` numbers, `most` or less in a block, which begins at one of `starts` of them.
+  static Share from(const Part& part, int rows, int starts, int most, int out, int length, int lanes) {
+    const int panels = (out + lanes - 1) / lanes;
+    if (part.count == 1) return {part, out, panels * lanes, most};
+    const bool few_rows = rows < kLeastRows * part.count;
+    const bool far_weights = int64_t{out} * length > kNearWeights;
+    if ((out > rows && (few_rows || far_weights)) || (starts < part.count && starts * kPanels < panels)) {
+      const int round = part.count * kPanels, even = (panels + round - 1) / round * kPanels;
+      return {part, out, even * lanes, most};
+    }
+    const int round = most * part.count, blocks = (rows + round - 1) / round * part.count;
+    const int even = blocks > 0 ? (rows + blocks - 1) / blocks : 1;
+    return {part, out, panels * lanes, even < most ? even : most, part.count};
+  }
+
+  // Before the first of `blocks` that the rows are cut into.
+  void begin(int blocks) {
+    if (workers > 1) part.all = blocks;
+  }
+  // For each block once: whether a chunk of its columns is this part's; then whether chunk c is.
+  bool any() {
+    first = part.unit;
+    return part.any((out + chunk - 1) / chunk);
+  }
+  bool takes(int c) const { return part.all > 0 || (first + c) % part.count == part.index; }
+
+  static constexpr int kLeastRows = 8;            // of a worker that takes rows
+  static constexpr int kNearWeights = 128 << 10;  // numbers that a worker reads again from a near cache
+  static constexpr int kPanels = 4;  // that are multiplied together (product.h): a chunk has whole such groups
+};
+
+inline int blocks_of(int rows, int most) { return most > 0 ? (rows + most - 1) / most : 0; }
+
+// f(rows, shape, count, first row, group, first column, columns) for the units of a share.
+template <class V, class X, class T, class F>
+void each_dense_block(const T* x, int rows, int length, int step, Pieces& scratch, Share& share, const F& f) {
+  const int block_rows = share.block_rows;
+  share.begin(blocks_of(rows, block_rows));
+  if constexpr (std::is_same_v<X, T>) {  // in place
+    if (step == length) {
+      for (int r = 0; r < rows; r += block_rows)
+        if (share.any())
+          f(x + ptrdiff_t(r) * length, TileRows{length, 1, length, 0}, block_rows < rows - r ? block_rows : rows - r, r,
+            0);
+      return;
+    }
+  }
+  if constexpr (!std::is_same_v<X, float> || !std::is_same_v<T, float>) {
+    X* const block = scratch.take<X>(size_t(block_rows) * size_t(step));
+    for (int r = 0; r < rows; r += block_rows) {
+      if (!share.any()) continue;
+      const int count = block_rows < rows - r ? block_rows : rows - r;
+      if (step == length) put_numbers<V>(block, x + ptrdiff_t(r) * length, count * length);
+      else
+        for (int i = 0; i < count; ++i) {
+          put_numbers<V>(block + i * step, x + ptrdiff_t(r + i) * length, length);
+          for (int k = length; k < step; ++k) block[i * step + k] = X{};  // meets weights of 0
+        }
+      f(block, TileRows{step, 1, step, 0}, count, r, 0);
+    }
+  }
+}
+
+// `count` pieces of `length` numbers, `step` apart in `from`, one behind the other. Whole pieces of 16 bytes are read
+// and written: the rest of the last one lands behind, up to kSlack numbers.
+template <class X>
+inline X* copy_runs(X* to, const X* from, int count, int length, ptrdiff_t step) {
+  constexpr int kPiece = 16 / sizeof(X);
+  for (int i = 0; i < count; ++i, to += length, from += step)
+    for (int k = 0; k < length; k += kPiece) std::memcpy(to + k, from + k, 16);
+  return to;
+}
+
+// Whether no window reaches beyond x.
+inline bool inside(const WindowAxis& axis) {
+  return axis.before == 0 && (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation < axis.in;
+}
+
+// A row of y for each row of the band; where runs are short or no whole groups (kWindows) some rows, of a copy of their
+// windows. Where x needs neither padding nor another type, it is its own band.
+template <class V, class X, bool kWindows, class T, class F>
+void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& share, const F& f) {
+  const WindowAxis &h = op.window.h, &w = op.window.w;
+  const Band band = Band::from(op, kNumbersOf<X>.size, share.workers);
+  const bool in_place = std::is_same_v<X, T> && !kWindows && inside(h) && inside(w);
+  const int at_once = band.rows_at_once(op, kWindows ? RowSource::kBandWindows : RowSource::kBands);
+  const int c = op.in_c, row = (in_place ? w.in : band.columns) * c;
+  const TileRows shape = {w.stride * c, h.kernel, w.kernel * c, h.dilation * row};
+  X* const copy = scratch.take<X>(band.elements(op) + kSlack);
+  const int length = h.kernel * shape.length, group = kNumbersOf<X>.group;
+  const int window_step = (length + group - 1) / group * group;
+  const size_t pixels = size_t(at_once) * size_t(w.out);
+  X* const windows = kWindows ? scratch.take<X>(pixels * size_t(window_step) + kSlack) : nullptr;
+  share.begin(op.batch * blocks_of(h.out, band.out_rows));
+  for (int n = 0; n < op.batch; ++n, x += ptrdiff_t(h.in) * w.in * c)
+    for (int o = 0; o < h.out; o += band.out_rows) {
+      if (!share.any()) continue;
+      const int out_rows = band.out_rows < h.out - o ? band.out_rows : h.out - o;
+      for (int i = 0; i < Band::rows(op, out_rows) && !in_place; ++i) {
+        const int y = h.position(o, 0) + i;
+        X* const to = copy + ptrdiff_t(i) * row;
+        if (h.inside(y)) put_row<V>(to, x + ptrdiff_t(y) * w.in * c, w.in, -w.before, band.columns, c, padding);
+        else fill_numbers<V>(to, padding, row);
+      }
+      const X* rows = copy;
+      if constexpr (std::is_same_v<X, T>)
+        if (in_place) rows = x + ptrdiff_t(o) * h.stride * row;
+      for (int i = 0; i < out_rows; i += at_once) {
+        const int count = at_once < out_rows - i ? at_once : out_rows - i, first = (n * h.out + o + i) * w.out;
+        const X* from = rows + ptrdiff_t(i) * h.stride * row;
+        if constexpr (kWindows) {
+          X* to = windows;
+          for (int r = 0; r < count; ++r, from += ptrdiff_t(h.stride) * row)
+            for (int v = 0; v < w.out; ++v, to += window_step) {
+              copy_runs(to, from + v * shape.rows, h.kernel, shape.length, shape.run);
+              if (std::is_same_v<X, Bfloat16> && length < window_step) to[length] = X{};  // 0 times infinity is no 0
+            }
+          f(windows, TileRows{window_step, 1, window_step, 0}, count * w.out, first, 0);
+        } else {
+          f(from, shape, w.out, first, 0);
+        }
+      }
+    }
+}
+
+// The window of pixel (o, v) of one group's channels.
+template <class V, class X, class T>
+void put_window(const Conv2d& op, const T* x, int o, int v, X* to, T padding) {
+  const WindowAxis &h = op.window.h, &w = op.window.w;
+  const int c = op.group_in, row = w.kernel * c, left = w.position(v, 0);
+  const bool one_run = w.dilation == 1 && c == op.in_c;
+  for (int i = 0; i < h.kernel; ++i, to += row) {
+    const int y = h.position(o, i);
+    const T* const from = x + ptrdiff_t(y) * w.in * op.in_c;
+    if (!h.inside(y)) fill_numbers<V>(to, padding, row);
+    else if (one_run) put_row<V>(to, from, w.in, left, w.kernel, c, padding);
+    else
+      for (int j = 0; j < w.kernel; ++j) {
+        const int at = left + j * w.dilation;
+        if (w.inside(at)) put_numbers<V>(to + j * c, from + ptrdiff_t(at) * op.in_c, c);
+        else fill_numbers<V>(to + j * c, padding, c);
+      }
+  }
+}
+
+// The windows of pixels first .. first + count, `step` apart.
+template <class V, class X, class T>
+void put_windows(const Conv2d& op, const T* x, int first, int count, int group, X* to, int step, T padding) {
+  const WindowAxis &h = op.window.h, &w = op.window.w;
+  int v = first % w.out, o = first / w.out % h.out, n = first / w.out / h.out;
+  for (int r = 0; r < count; ++r, to += step) {
+    put_window<V>(op, x + ptrdiff_t(n) * h.in * w.in * op.in_c + group * op.group_in, o, v, to, padding);
+    if (++v < w.out) continue;
+    v = 0;
+    if (++o == h.out) o = 0, ++n;
+  }
+}
+
+template <class V, class X, class T, class F>
+void each_window_block(const Conv2d& op, const ProductSizes& s, const T* x, int step, Pieces& scratch, T padding,
+                       Share& share, const F& f) {
+  const int block_rows = share.block_rows;
+  X* const block = scratch.take<X>(size_t(block_rows) * size_t(step));
+  share.begin(s.groups * blocks_of(s.rows, block_rows));
+  for (int group = 0; group < s.groups; ++group)
+    for (int r = 0; r < s.rows; r += block_rows) {
+      if (!share.any()) continue;
+      const int count = block_rows < s.rows - r ? block_rows : s.rows - r;
+      put_windows<V>(op, x, r, count, group, block, step, padding);
+      for (int i = 0; i < count; ++i)
+        for (int k = s.length; k < step; ++k) block[i * step + k] = X{};  // meets weights of 0
+      f(block, TileRows{step, 1, step, 0}, count, r, group);
+    }
+}
+
+template <class V, class X, class T, class F>
+void each_block_of(const Dense& op, const ProductSizes& s, const T* x, int step, Pieces& scratch, T, Share& share,
+                   const F& f) {
+  each_dense_block<V, X>(x, s.rows, op.in, step, scratch, share, f);
+}
+template <class V, class X, class T, class F>
+void each_block_of(const Conv2d& op, const ProductSizes& s, const T* x, int step, Pieces& scratch, T padding,
+                   Share& share, const F& f) {
+  switch (s.source) {
+    case RowSource::kInPlace: return each_dense_block<V, X>(x, s.rows, s.length, step, scratch, share, f);
+    case RowSource::kBands: return each_band<V, X, false>(op, x, scratch, padding, share, f);
+    case RowSource::kBandWindows: return each_band<V, X, true>(op, x, scratch, padding, share, f);
+    case RowSource::kWindows: return each_window_block<V, X>(op, s, x, step, scratch, padding, share, f);
+  }
+}
+
+}  // namespace nacre::inline NACRE_ISA
