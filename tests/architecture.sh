@@ -100,12 +100,12 @@ $hits"
 weak_symbols() { nm --defined-only "$1" | awk -v isa="$2" '$2 ~ /^[WwVvu]$/ && index($3, isa) == 0 {print $3}' | c++filt; }
 
 objects=0
-for object in "${NACRE_BUILD:-/nowhere}"/tests/libisa_port.a.p/*.o "${NACRE_BUILD:-/nowhere}"/ports/vector/libnacre_*.a.p/kernels_*.o; do
+for object in "${NACRE_BUILD:-/nowhere}"/tests/libisa_port.a.p/*.o "${NACRE_BUILD:-/nowhere}"/ports/vector/libnacre_*.a.p/family.cc.o; do
   [ -e "$object" ] || continue
   objects=$((objects + 1))
   isa=$(basename "$(dirname "$object")" .a.p)
   isa=${isa#libnacre_}
-  isa=${isa%_products}
+  isa=${isa%.*}  # libnacre_<tier>.<family>.a
   [ "$isa" != libisa_port ] || isa=isa_test
   [ "$(nm --defined-only "$object" | grep -c "$isa")" -gt 10 ] || fail "$object: the namespace $isa is not in it"
   hits=$(weak_symbols "$object" "$isa")

@@ -1,32 +1,10 @@
-// What the table of a port of fast kernels is made of (fast/entries.inc): what the kernels of each tier take, in plain
-// C++, so that every machine can ask what a model for one of them needs; and the set and the port of a tier.
+// The tables of a port's tiers of fast kernels: what the kernels of each tier take, in plain C++, so that every machine
+// can ask what a model for one of them needs. Their functions are compiled for the tiers (family.cc).
 #pragma once
 
-#include "engine/kernels/fast/batched/forms.h"
-#include "engine/kernels/fast/batched_gradient/forms.h"
-#include "engine/kernels/fast/broadcast_gradient/forms.h"
-#include "engine/kernels/fast/decoded/forms.h"
-#include "engine/kernels/fast/depthwise/forms.h"
-#include "engine/kernels/fast/entry.h"
-#include "engine/kernels/fast/function_gradient/forms.h"
-#include "engine/kernels/fast/gradient/forms.h"
-#include "engine/kernels/fast/groups/forms.h"
-#include "engine/kernels/fast/layer_gradient/forms.h"
-#include "engine/kernels/fast/matmul/forms.h"
-#include "engine/kernels/fast/move/forms.h"
-#include "engine/kernels/fast/move_gradient/forms.h"
-#include "engine/kernels/fast/optimizer/forms.h"
-#include "engine/kernels/fast/pair/forms.h"
-#include "engine/kernels/fast/pointwise/forms.h"
-#include "engine/kernels/fast/quantizer/forms.h"
-#include "engine/kernels/fast/recurrent/forms.h"
-#include "engine/kernels/fast/reduction/forms.h"
-#include "engine/kernels/fast/row_gradient/forms.h"
-#include "engine/kernels/fast/row_major/forms.h"
-#include "engine/kernels/fast/row_major_fused/forms.h"
-#include "engine/kernels/fast/sequence/forms.h"
-#include "engine/kernels/fast/window_gradient/forms.h"
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/sorted_list.h"
+#include "ports/vector/families.h"
 
 namespace nacre {
 
@@ -35,19 +13,95 @@ namespace nacre {
 extern const char kWeightPacking;
 [[gnu::used]] constinit static const char* const kPacking = &kWeightPacking;
 
-template <const auto& kList>
-constexpr KernelSet tier_set(const char* name) {
-  return {name, kList.entries};
-}
-constexpr Port tier_port(const KernelSet& set) {
-  return {.name = set.name,
-          .set = &set,
-          .context = nullptr,
-          .begin = nullptr,
-          .finish = nullptr,
-          .copy = nullptr,
-          .fill = nullptr,
-          .alignment = 64};
-}
+// A tier is a struct with kName, its port's name in front; kRuns, whether its functions are compiled here; the numbers
+// of its vectors (fast/lines.h); and Base: where the tier has products of its own alone, the one that all else is taken
+// from, else void.
+
+// The names of a family's entries, which are the same in every tier.
+template <class Family>
+struct FamilyNames {
+  struct AnyTier {
+    static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1;
+  };
+  template <int... kIndex>
+  static constexpr auto names(std::integer_sequence<int, kIndex...>) {
+    constexpr auto kLines = Family::template lines<AnyTier>();
+    struct Names {
+      EntryName name[sizeof...(kIndex)];
+    };
+    return Names{{kLines.line[kIndex].name...}};
+  }
+  static constexpr auto kNames = names(std::make_integer_sequence<int, Family::template lines<AnyTier>().kCount>());
+};
+
+// The entries of a family in a tier.
+template <class Tier, class Family>
+struct FamilyTable {
+  static constexpr auto kLines = Family::template lines<Tier>();
+  static constexpr int kCount = kLines.kCount;
+
+  struct Entries {
+    KernelEntry entry[kCount];
+  };
+  template <int kIndex>
+  static constexpr KernelEntry entry() {
+    using List = std::remove_const_t<decltype(kLines)>;
+    constexpr Line line = kLines.line[kIndex];
+    Kernel run = nullptr;
+    if constexpr (Tier::kRuns) run = &run_line<Tier, Family, kIndex>;
+    return fast_entry<typename FormOf<kIndex, List>::Type>(line.op, line.rounding, line.in_place, line.shapes, run);
+  }
+  template <int... kIndex>
+  static constexpr Entries entries(std::integer_sequence<int, kIndex...>) {
+    return {{entry<kIndex>()...}};
+  }
+  static constexpr Entries kEntries = entries(std::make_integer_sequence<int, kCount>());
+};
+
+// All entries of a tier, sorted, with their names.
+template <class Tier>
+struct TierTable {
+  template <class Family>
+  using Of = FamilyTable<
+      std::conditional_t<Family::kOfProducts || std::is_void_v<typename Tier::Base>, Tier, typename Tier::Base>,
+      Family>;
+
+  template <class Family>
+  static constexpr int put(reference::OpEntry* to) {
+    const auto& entries = Of<Family>::kEntries;
+    for (int i = 0; i < Of<Family>::kCount; ++i)
+      to[i] = {entries.entry[i].op, {FamilyNames<Family>::kNames.name[i].text, &entries.entry[i]}};
+    return Of<Family>::kCount;
+  }
+  template <class... Family>
+  static constexpr auto list() {
+    reference::OpEntry listed[(Of<Family>::kCount + ...)] = {};
+    int at = 0;
+    ((at += put<Family>(listed + at)), ...);
+    return reference::sorted(listed);
+  }
+  static constexpr auto kList = family::with_families([]<class... Family>() { return list<Family...>(); });
+  static constexpr KernelSet kSet = {Tier::kName, kList.entries};
+};
+
+// The tiers of a port, in the order of its enum Tier.
+template <class... Tier>
+struct PortTables {
+  static constexpr Port port(const KernelSet& set) {
+    return {.name = set.name,
+            .set = &set,
+            .context = nullptr,
+            .begin = nullptr,
+            .finish = nullptr,
+            .copy = nullptr,
+            .fill = nullptr,
+            .alignment = 64};
+  }
+  static constexpr size_t kCount = sizeof...(Tier);
+  static constexpr const KernelSet* kSets[] = {&TierTable<Tier>::kSet...};
+  static constexpr Port kPorts[] = {port(TierTable<Tier>::kSet)...};
+  static constexpr std::span<const reference::NamedEntry> kLists[] = {TierTable<Tier>::kList.named...};
+  static constexpr int kLanes[] = {Tier::kLanes...};
+};
 
 }  // namespace nacre

@@ -3,6 +3,7 @@
 
 #ifdef __x86_64__
 #include <cpuid.h>
+#include <algorithm>
 #endif
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -77,34 +78,18 @@ uint32_t find_tiers() { return 1u << uint32_t(Tier::kPortable); }
 #endif
 
 // Those that are compiled: ports/vector/meson.build.
-constexpr uint32_t kCompiled = 0
-#ifdef NACRE_WITH_PORTABLE_TIER
-                               | 1u << uint32_t(Tier::kPortable)
-#endif
-#ifdef NACRE_WITH_AVX2
-                               | 1u << uint32_t(Tier::kAvx2)
-#endif
-#ifdef NACRE_WITH_AVX2_VNNI
-                               | 1u << uint32_t(Tier::kAvx2Vnni)
-#endif
-#ifdef NACRE_WITH_AVX512
-                               | 1u << uint32_t(Tier::kAvx512)
-#endif
-#ifdef NACRE_WITH_AVX512_VNNI
-                               | 1u << uint32_t(Tier::kAvx512Vnni)
-#endif
-#ifdef NACRE_WITH_AVX512_BF16
-                               | 1u << uint32_t(Tier::kAvx512Bf16)
-#endif
-#ifdef NACRE_WITH_AMX
-                               | 1u << uint32_t(Tier::kAmx)
-#endif
-    ;
+uint32_t compiled_tiers() {
+  uint32_t tiers = 0;
+  for (uint32_t i = 0; i < uint32_t(Tier::kCount); ++i)
+    if (std::ranges::all_of(kernels(Tier(i)).entries, [](const KernelEntry* entry) { return entry->run != nullptr; }))
+      tiers |= 1u << i;
+  return tiers;
+}
 
 }  // namespace
 
 bool runs_here(Tier tier) {
-  static const uint32_t tiers = find_tiers() & kCompiled;
+  static const uint32_t tiers = find_tiers() & compiled_tiers();
   return tier < Tier::kCount && (tiers >> uint32_t(tier) & 1) != 0;
 }
 

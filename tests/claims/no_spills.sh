@@ -36,7 +36,7 @@ look() {
 }
 compilers="the build's compiler"
 for file in matmul pairs gradient; do
-  for object in "$folder"/libnacre_*.a.p/kernels_$file.cc.o; do
+  for object in "$folder"/libnacre_*.$file.a.p/family.cc.o; do
     [[ ! -e $object || $object == *portable* ]] || look "$object"
   done
 done
@@ -48,7 +48,7 @@ avx512="$avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=5
 clang() {
   clang++-19 -std=c++20 -O3 -fno-exceptions -fno-rtti -ffp-contract=off -fno-math-errno -Wno-psabi -I. \
     -I"$NACRE_BUILD" -I"$NACRE_BUILD/schema" $3 -DNACRE_ISA="$1" -DNACRE_VECTORS="\"$2\"" \
-    -c ports/vector/kernels_matmul.cc -o "$scratch/$1.o" || { echo "CLAIM no_spills NOT SHOWN: clang fails"; exit 1; }
+    -DNACRE_FAMILY=matmul -DNACRE_RUN='"engine/kernels/fast/matmul/run.h"' -c ports/vector/family.cc -o "$scratch/$1.o" || { echo "CLAIM no_spills NOT SHOWN: clang fails"; exit 1; }
   look "$scratch/$1.o"
 }
 if command -v clang++-19 >/dev/null; then

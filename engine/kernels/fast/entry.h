@@ -36,15 +36,15 @@ constexpr size_t (*scratch_bytes_of())(const Words&, const Operands&) {
   else return nullptr;
 }
 
-template <class Form, ShapeRule kShapes>
-constexpr KernelEntry fast_entry(Op op, Rounding rounding, uint8_t in_place, Kernel run) {
+template <class Form>
+constexpr KernelEntry fast_entry(Op op, Rounding rounding, uint8_t in_place, ShapeRule shapes, Kernel run) {
   using A = Adapter<Form, &Form::run>;
   return {.op = op,
           .rounding = rounding,
           .in_place = in_place,
           .operand_count = uint8_t(A::kOperandCount),
           .operands = A::kOperands,
-          .shapes = kShapes,
+          .shapes = shapes,
           .run = run,
           .accepts = accepts_of<Form>(),
           .scratch_bytes = scratch_bytes_of<Form>(),

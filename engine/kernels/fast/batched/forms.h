@@ -5,6 +5,7 @@
 //   few              b is read where it lies, once: term by term, or with b transposed in dot products along its rows
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/kernel.h"
 #include "engine/ops/batched_matmul.h"
 
@@ -41,5 +42,14 @@ struct FastBatched : BatchedMatmul {
   void few_rows(const T* a, const T* b, T* y, const Args& args) const;
   void many_rows(const T* a, const T* b, T* y, const Args& args) const;
 };
+
+namespace fast::batched {
+
+template <class Tier>
+constexpr auto lines() {
+  return floats<Tier::kLanes, FastBatched>("BatchedMatmul", Op::kBatchedMatmul, BatchedMatmul::shapes);
+}
+
+}  // namespace fast::batched
 
 }  // namespace nacre::inline NACRE_ISA

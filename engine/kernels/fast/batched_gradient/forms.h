@@ -11,6 +11,7 @@
 #pragma once
 
 #include "engine/kernels/fast/gradient/forms.h"
+#include "engine/kernels/fast/lines.h"
 #include "engine/ops/batched_matmul.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -77,5 +78,17 @@ struct FastBatchedGradientB : BatchedMatmulGradientB {
     return transpose_b ? BatchedSizes{m, gradient, other} : BatchedSizes{m, other, gradient};
   }
 };
+
+namespace fast::batched_gradient {
+
+template <class Tier>
+constexpr auto lines() {
+  return floats<Tier::kLanes, FastBatchedGradientA>("BatchedMatmulGradientA", Op::kBatchedMatmulGradientA,
+                                                    BatchedMatmulGradientA::shapes) +
+         floats<Tier::kLanes, FastBatchedGradientB>("BatchedMatmulGradientB", Op::kBatchedMatmulGradientB,
+                                                    BatchedMatmulGradientB::shapes);
+}
+
+}  // namespace fast::batched_gradient
 
 }  // namespace nacre::inline NACRE_ISA

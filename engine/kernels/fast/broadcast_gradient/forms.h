@@ -6,6 +6,7 @@
 // bit. What runs is in run.h.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/reduction/forms.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/select.h"
@@ -177,5 +178,19 @@ struct FastReduceGradient {
     return form.function == Reduce::kSum || (form.function != Reduce::kProd && form.extent.fits);
   }
 };
+
+namespace fast::broadcast_gradient {
+
+template <class Tier>
+constexpr auto lines() {
+  return floats<FastSumTo>("SumTo", Op::kSumTo, SumTo::shapes, 1) +
+         floats<FastMulGradient>("MulGradient", Op::kMulGradient, MulGradient::shapes, 1) +
+         floats<FastBinaryGradient>("BinaryGradient", Op::kBinaryGradient, BinaryGradient::shapes, 1) +
+         floats<FastSelectGradient>("SelectGradient", Op::kSelectGradient, SelectGradient::shapes, 1) +
+         floats<FastMeanGradient>("MeanGradient", Op::kMeanGradient, MeanGradient::shapes) +
+         floats<FastReduceGradient>("ReduceGradient", Op::kReduceGradient, ReduceGradient::shapes);
+}
+
+}  // namespace fast::broadcast_gradient
 
 }  // namespace nacre::inline NACRE_ISA

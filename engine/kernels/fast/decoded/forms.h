@@ -6,6 +6,7 @@
 //   few, of dense    weights are decoded row by row, and multiplied along the row
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/row_major/forms.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -78,5 +79,38 @@ struct DecodedFloat8Form : DecodedMatmul<O, kLanes> {
     return Base::template decoded_bytes<float, true>(words, operands);
   }
 };
+
+namespace fast::decoded {
+
+template <class Tier, class O>
+constexpr auto lines_of(const char* name, Op op) {
+  constexpr int kLanes = Tier::kLanes;
+  return line<DecodedWeightOnlyForm<O, kLanes, float, Int4Pair, float>>({name, "W4F32"}, op, O::shapes) +
+         line<DecodedWeightOnlyForm<O, kLanes, Float16, Int4Pair, float>>({name, "W4F16"}, op, O::shapes) +
+         line<DecodedWeightOnlyForm<O, kLanes, Bfloat16, Int4Pair, float>>({name, "W4Bf16"}, op, O::shapes) +
+         line<DecodedWeightOnlyForm<O, kLanes, Float16, int8_t, Float16>>({name, "W8EachF16"}, op, O::shapes) +
+         line<DecodedWeightOnlyForm<O, kLanes, Bfloat16, int8_t, Bfloat16>>({name, "W8EachBf16"}, op, O::shapes) +
+         line<DecodedWeightOnlyForm<O, kLanes, Float16, Int4Pair, Float16>>({name, "W4EachF16"}, op, O::shapes) +
+         line<DecodedWeightOnlyForm<O, kLanes, Bfloat16, Int4Pair, Bfloat16>>({name, "W4EachBf16"}, op, O::shapes) +
+         line<DecodedGroupedForm<O, kLanes, Float16, Int4Pair, Float16>>({name, "GroupedEachF16"}, op, O::shapes) +
+         line<DecodedGroupedForm<O, kLanes, Bfloat16, Int4Pair, Bfloat16>>({name, "GroupedEachBf16"}, op, O::shapes) +
+         line<DecodedGroupedForm<O, kLanes, Float16, int8_t, Float16>>({name, "GroupedW8EachF16"}, op, O::shapes) +
+         line<DecodedGroupedForm<O, kLanes, Bfloat16, int8_t, Bfloat16>>({name, "GroupedW8EachBf16"}, op, O::shapes) +
+         line<DecodedGroupedForm<O, kLanes, float, Int4Pair, float>>({name, "GroupedF32"}, op, O::shapes) +
+         line<DecodedGroupedForm<O, kLanes, Float16, Int4Pair, float>>({name, "GroupedF16"}, op, O::shapes) +
+         line<DecodedGroupedForm<O, kLanes, Bfloat16, Int4Pair, float>>({name, "GroupedBf16"}, op, O::shapes) +
+         line<DecodedGroupedForm<O, kLanes, float, int8_t, float>>({name, "GroupedW8F32"}, op, O::shapes) +
+         line<DecodedGroupedForm<O, kLanes, Float16, int8_t, float>>({name, "GroupedW8F16"}, op, O::shapes) +
+         line<DecodedGroupedForm<O, kLanes, Bfloat16, int8_t, float>>({name, "GroupedW8Bf16"}, op, O::shapes) +
+         line<DecodedFloat8Form<O, kLanes, Float16>>({name, "Float8EachF16"}, op, O::shapes) +
+         line<DecodedFloat8Form<O, kLanes, Bfloat16>>({name, "Float8EachBf16"}, op, O::shapes);
+}
+
+template <class Tier>
+constexpr auto lines() {
+  return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d);
+}
+
+}  // namespace fast::decoded
 
 }  // namespace nacre::inline NACRE_ISA

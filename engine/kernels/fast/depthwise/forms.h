@@ -20,6 +20,7 @@
 #include <cstring>
 
 #include "engine/kernels/fast/depthwise/tiling.h"
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/matmul/forms.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -334,5 +335,29 @@ struct DepthwiseHybrid : DepthwiseSums<kLanes> {
   void run(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale, const float* x_scale,
            const int32_t* x_zeros, float* y, const Args& args) const;
 };
+
+namespace fast::depthwise {
+
+template <class Tier>
+constexpr auto lines() {
+  constexpr int kLanes = Tier::kLanes, kOffset = Tier::kFoursOffset, kPairs = Tier::kPairs;
+  constexpr Op op = Op::kDepthwiseConv2d;
+  return floats<kLanes, DepthwiseReal>("DepthwiseConv2d", op, DepthwiseConv2d::shapes) +
+         floats<kLanes, DepthwiseFused>("DepthwiseConv2dFused", op, DepthwiseConv2d::shapes_fused, 8) +
+         floats<kLanes, DepthwiseWeightOnly>("DepthwiseConv2dW8", op, DepthwiseConv2d::shapes) +
+         floats<kLanes, DepthwiseFloat8>("DepthwiseConv2dFloat8", op, DepthwiseConv2d::shapes) +
+         line<DepthwiseFloat8Quantized<kLanes>>("DepthwiseConv2dFloat8Quantized", op, DepthwiseConv2d::shapes) +
+         line<DepthwiseInt8<kLanes, kOffset, kPairs, Rounding::kDouble>>(
+             "DepthwiseConv2dI8Double", op, DepthwiseConv2d::shapes, 0, Rounding::kDouble) +
+         line<DepthwiseInt8<kLanes, kOffset, kPairs, Rounding::kSingle>>(
+             "DepthwiseConv2dI8Single", op, DepthwiseConv2d::shapes, 0, Rounding::kSingle) +
+         line<DepthwiseInt8<kLanes, kOffset, kPairs, Rounding::kFloatEven>>(
+             "DepthwiseConv2dI8FloatEven", op, DepthwiseConv2d::shapes, 0, Rounding::kFloatEven) +
+         line<DepthwiseDynamic<kLanes, float>>("DepthwiseConv2dDynamicF32", op, DepthwiseConv2d::shapes) +
+         line<DepthwiseDynamic<kLanes, Bfloat16>>("DepthwiseConv2dDynamicBf16", op, DepthwiseConv2d::shapes) +
+         line<DepthwiseHybrid<kLanes>>("DepthwiseConv2dHybrid", op, DepthwiseConv2d::shapes);
+}
+
+}  // namespace fast::depthwise
 
 }  // namespace nacre::inline NACRE_ISA

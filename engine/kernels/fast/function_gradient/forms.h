@@ -3,6 +3,7 @@
 // engine/ops.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/pointwise/forms.h"
 #include "engine/ops/commit.h"
 #include "engine/ops/dropout.h"
@@ -83,5 +84,43 @@ struct FastNumberLossGradient {
   uint64_t work() const { return op.work(); }
   void run(const T* y, const T* t, const float* seed, T* dy) const;
 };
+
+namespace fast::function_gradient {
+
+template <class T>
+using GeluGradientForm = FastGateGradient<T, true>;
+template <class T>
+using SiluGradientForm = FastGateGradient<T, false>;
+template <NumberLoss kLoss>
+struct LossOf {
+  template <class T>
+  using Form = FastNumberLoss<T, kLoss>;
+  template <class T>
+  using Gradient = FastNumberLossGradient<T, kLoss>;
+};
+template <class Tier>
+constexpr auto lines() {
+  return floats<GeluGradientForm>("GeluGradient", Op::kGeluGradient, Gelu::shapes_gradient, 3) +
+         floats<SiluGradientForm>("SiluGradient", Op::kSiluGradient, Silu::shapes_gradient, 3) +
+         floats<FastUnaryGradient>("UnaryGradient", Op::kUnaryGradient, Unary::shapes_gradient, 3) +
+         floats<FastDropout>("Dropout", Op::kDropout, Dropout::shapes, 1) +
+         line<FastZeros>("ZerosF32", Op::kZeros, Zeros::shapes) +
+         line<FastUpdateStatistics>("UpdateStatisticsF32", Op::kUpdateStatistics, UpdateStatistics::shapes) +
+         floats<LossOf<NumberLoss::kSigmoid>::Form>("SigmoidCrossEntropy", Op::kSigmoidCrossEntropy,
+                                                    ElementwiseLoss::shapes) +
+         floats<LossOf<NumberLoss::kSigmoid>::Gradient>("SigmoidCrossEntropyGradient", Op::kSigmoidCrossEntropyGradient,
+                                                        ElementwiseLoss::shapes_gradient) +
+         floats<LossOf<NumberLoss::kSquared>::Form>("SquaredError", Op::kSquaredError, ElementwiseLoss::shapes) +
+         floats<LossOf<NumberLoss::kSquared>::Gradient>("SquaredErrorGradient", Op::kSquaredErrorGradient,
+                                                        ElementwiseLoss::shapes_gradient) +
+         floats<LossOf<NumberLoss::kAbsolute>::Form>("AbsoluteError", Op::kAbsoluteError, ElementwiseLoss::shapes) +
+         floats<LossOf<NumberLoss::kAbsolute>::Gradient>("AbsoluteErrorGradient", Op::kAbsoluteErrorGradient,
+                                                         ElementwiseLoss::shapes_gradient) +
+         floats<LossOf<NumberLoss::kHuber>::Form>("Huber", Op::kHuber, ElementwiseLoss::shapes_huber) +
+         floats<LossOf<NumberLoss::kHuber>::Gradient>("HuberGradient", Op::kHuberGradient,
+                                                      ElementwiseLoss::shapes_huber_gradient);
+}
+
+}  // namespace fast::function_gradient
 
 }  // namespace nacre::inline NACRE_ISA

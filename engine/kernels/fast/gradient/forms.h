@@ -12,6 +12,7 @@
 // columns of dy, for gradient_x; rows 2 r and 2 r + 1 of dy and of x for gradient_w.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/parallel.h"
 #include "engine/kernels/fast/pieces.h"
 #include "engine/kernels/kernel.h"
@@ -230,5 +231,28 @@ struct Conv2dGradientWForm : Conv2dGradientW {
   void run_blocks(const T* dy, const T* x, float* dw, int first, int channels, Pieces scratch) const;
   void run_pairs(const T* dy, const T* x, float* dw, int first, int channels, Pieces scratch) const;
 };
+
+namespace fast::gradient {
+
+// Those of dense and conv2d in bfloat16 are of the family pairs.
+template <class Tier>
+constexpr auto lines() {
+  constexpr int kLanes = Tier::kLanes;
+  return line<DenseGradientXForm<kLanes, float>>("DenseGradientXF32", Op::kDenseGradientX, DenseGradientX::shapes) +
+         line<DenseGradientXForm<kLanes, Float16>>("DenseGradientXF16", Op::kDenseGradientX, DenseGradientX::shapes) +
+         line<DenseGradientWForm<kLanes, float>>("DenseGradientWF32", Op::kDenseGradientW, DenseGradientW::shapes) +
+         line<DenseGradientWForm<kLanes, Float16>>("DenseGradientWF16", Op::kDenseGradientW, DenseGradientW::shapes) +
+         line<BiasGradientForm<kLanes, float>>("BiasGradientF32", Op::kBiasGradient, BiasGradient::shapes) +
+         line<BiasGradientForm<kLanes, Float16>>("BiasGradientF16", Op::kBiasGradient, BiasGradient::shapes) +
+         line<Conv2dGradientXForm<kLanes, float>>("Conv2dGradientXF32", Op::kConv2dGradientX, Conv2dGradientX::shapes) +
+         line<Conv2dGradientXForm<kLanes, Float16>>("Conv2dGradientXF16", Op::kConv2dGradientX,
+                                                    Conv2dGradientX::shapes) +
+         line<Conv2dGradientWForm<kLanes, float>>("Conv2dGradientWF32", Op::kConv2dGradientW, Conv2dGradientW::shapes) +
+         line<Conv2dGradientWForm<kLanes, Float16>>("Conv2dGradientWF16", Op::kConv2dGradientW,
+                                                    Conv2dGradientW::shapes) +
+         line<BiasGradientForm<kLanes, Bfloat16>>("BiasGradientBf16", Op::kBiasGradient, BiasGradient::shapes);
+}
+
+}  // namespace fast::gradient
 
 }  // namespace nacre::inline NACRE_ISA

@@ -7,6 +7,7 @@
 //   e[pixel][c][l] = x[pixel][group of channel l, c]        y_l = sum over the taps of the window and c of e w
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/matmul/forms.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -92,5 +93,26 @@ struct CodeGroupsForm : Groups<kLanes> {
     return Base::template bytes<int8_t>(words, operands);
   }
 };
+
+namespace fast::groups {
+
+template <class Tier>
+constexpr auto lines() {
+  constexpr int kLanes = Tier::kLanes;
+  return line<GroupsForm<kLanes, float>>("Conv2dGroupsF32", Op::kConv2d, Conv2d::shapes) +
+         line<FusedGroupsForm<kLanes, float>>("Conv2dGroupsFusedF32", Op::kConv2d, Conv2d::shapes_fused, 8) +
+         line<GroupsForm<kLanes, Float16>>("Conv2dGroupsF16", Op::kConv2d, Conv2d::shapes) +
+         line<FusedGroupsForm<kLanes, Float16>>("Conv2dGroupsFusedF16", Op::kConv2d, Conv2d::shapes_fused, 8) +
+         line<GroupsForm<kLanes, Bfloat16>>("Conv2dGroupsBf16", Op::kConv2d, Conv2d::shapes) +
+         line<FusedGroupsForm<kLanes, Bfloat16>>("Conv2dGroupsFusedBf16", Op::kConv2d, Conv2d::shapes_fused, 8) +
+         line<CodeGroupsForm<kLanes, Rounding::kDouble>>("Conv2dGroupsI8Double", Op::kConv2d, Conv2d::shapes, 0,
+                                                         Rounding::kDouble) +
+         line<CodeGroupsForm<kLanes, Rounding::kSingle>>("Conv2dGroupsI8Single", Op::kConv2d, Conv2d::shapes, 0,
+                                                         Rounding::kSingle) +
+         line<CodeGroupsForm<kLanes, Rounding::kFloatEven>>("Conv2dGroupsI8FloatEven", Op::kConv2d, Conv2d::shapes, 0,
+                                                            Rounding::kFloatEven);
+}
+
+}  // namespace fast::groups
 
 }  // namespace nacre::inline NACRE_ISA

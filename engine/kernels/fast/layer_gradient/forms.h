@@ -3,6 +3,7 @@
 // the bit. What runs is in run.h.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/kernel.h"
 #include "engine/ops/activation.h"
 #include "engine/ops/batch_norm_training.h"
@@ -45,5 +46,32 @@ struct BatchNormTrainingScaleForm : BatchNormTraining {
   void run(const T* dy, const T* x, const float* mean, const float* inverse_deviation, Update<float> dscale,
            const Args& args) const;
 };
+
+namespace fast::layer_gradient {
+
+template <Slope kSlope>
+struct SlopeOf {
+  template <class T>
+  using Form = SlopeForm<kSlope, T>;
+};
+template <class Tier>
+constexpr auto lines() {
+  return floats<SlopeOf<Slope::kClamp>::Form>("ClampGradient", Op::kClampGradient, ActivationGradient::shapes_clamp,
+                                              3) +
+         floats<SlopeOf<Slope::kLeakyRelu>::Form>("LeakyReluGradient", Op::kLeakyReluGradient,
+                                                  ActivationGradient::shapes, 3) +
+         floats<SlopeOf<Slope::kSigmoid>::Form>("SigmoidGradient", Op::kSigmoidGradient, ActivationGradient::shapes,
+                                                3) +
+         floats<SlopeOf<Slope::kTanh>::Form>("TanhGradient", Op::kTanhGradient, ActivationGradient::shapes, 3) +
+         floats<SlopeOf<Slope::kHardSwish>::Form>("HardSwishGradient", Op::kHardSwishGradient,
+                                                  ActivationGradient::shapes, 3) +
+         floats<BatchNormTrainingForm>("BatchNormTraining", Op::kBatchNormTraining, BatchNormTraining::shapes, 1) +
+         floats<BatchNormTrainingXForm>("BatchNormTrainingGradientX", Op::kBatchNormTrainingGradientX,
+                                        BatchNormTraining::shapes_x, 3) +
+         floats<BatchNormTrainingScaleForm>("BatchNormTrainingGradientScale", Op::kBatchNormTrainingGradientScale,
+                                            BatchNormTraining::shapes_scale);
+}
+
+}  // namespace fast::layer_gradient
 
 }  // namespace nacre::inline NACRE_ISA

@@ -2,8 +2,9 @@
 // set.
 #pragma once
 
+#include "engine/kernels/fast/column_blocks.h"
+#include "engine/kernels/fast/loops.h"
 #include "engine/kernels/fast/layer_gradient/forms.h"
-#include "engine/kernels/fast/vectors.h"
 #include "engine/simd/vec.h"
 
 // Flattened, and lambdas inlined, as in optimizer/run.h.
@@ -27,10 +28,10 @@ template <Slope kSlope, class T>
     const F low = V::set(above(bound(1))), high = V::set(-above(-bound(2)));
     each_vector<V>(
         elements, [&](int i, auto lanes) __attribute__((always_inline)) {
-          F d = lanes.load(dy + i);
-          const F at = lanes.load(v + i);
+          F d = load<V>(dy + i, lanes);
+          const F at = load<V>(v + i, lanes);
           if (bounds) d = V::select(V::less(at, low), zero, V::select(V::less(high, at), zero, d));
-          lanes.store(dx + i, d);
+          store<V>(dx + i, d, lanes);
         });
     return;
   }
@@ -38,7 +39,7 @@ template <Slope kSlope, class T>
   const F six = V::set(6.0f), low = V::set(above(-3.0f)), high = V::set(-above(-3.0f));
   each_vector<V>(
       elements, [&](int i, auto lanes) __attribute__((always_inline)) {
-        const F d = lanes.load(dy + i), at = lanes.load(v + i);
+        const F d = load<V>(dy + i, lanes), at = load<V>(v + i, lanes);
         F made;
         if constexpr (kSlope == Slope::kLeakyRelu) made = V::select(V::less(zero, at), d, V::mul(alpha, d));
         if constexpr (kSlope == Slope::kSigmoid) made = V::mul(V::mul(d, at), V::sub(one, at));
@@ -47,7 +48,7 @@ template <Slope kSlope, class T>
           const F bent = V::div(V::mul(d, V::add(V::mul(two, at), three)), six);
           made = V::select(V::less(at, low), zero, V::select(V::less(high, at), d, bent));
         }
-        lanes.store(dx + i, made);
+        store<V>(dx + i, made, lanes);
       });
 }
 

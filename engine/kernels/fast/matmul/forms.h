@@ -9,6 +9,7 @@
 #include <bit>
 
 #include "engine/base/layout.h"
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/requantize_table.h"
 #include "engine/kernels/fast/row_source.h"
 #include "engine/kernels/kernel.h"
@@ -344,5 +345,45 @@ struct HybridForm : DotSumsForm<O, kLanes, kOffset> {
   void run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w, Optional<const float> b, const float* scale,
            const float* x_scale, const int32_t* x_zeros, float* y, const Args& args) const;
 };
+
+namespace fast::matmul {
+
+template <class Tier, class O>
+constexpr auto lines_of(const char* name, Op op) {
+  constexpr int kLanes = Tier::kLanes, kOffset = Tier::kDotOffset, kGroup = Tier::kRealGroup;
+  return line<RealForm<O, kLanes, float>>({name, "F32"}, op, O::shapes) +
+         line<RealForm<O, kLanes, Float16>>({name, "F16"}, op, O::shapes) +
+         line<RealForm<O, kLanes, Bfloat16, kGroup>>({name, "Bf16"}, op, O::shapes) +
+         line<FusedForm<O, kLanes, float>>({name, "FusedF32"}, op, O::shapes_fused, 8) +
+         line<FusedForm<O, kLanes, Float16>>({name, "FusedF16"}, op, O::shapes_fused, 8) +
+         line<FusedForm<O, kLanes, Bfloat16, kGroup>>({name, "FusedBf16"}, op, O::shapes_fused, 8) +
+         line<WeightOnlyForm<O, kLanes, float>>({name, "W8F32"}, op, O::shapes) +
+         line<WeightOnlyForm<O, kLanes, Float16>>({name, "W8F16"}, op, O::shapes) +
+         line<WeightOnlyForm<O, kLanes, Bfloat16>>({name, "W8Bf16"}, op, O::shapes) +
+         line<Float8Form<O, kLanes, float>>({name, "Float8F32"}, op, O::shapes) +
+         line<Float8Form<O, kLanes, Float16>>({name, "Float8F16"}, op, O::shapes) +
+         line<Float8Form<O, kLanes, Bfloat16>>({name, "Float8Bf16"}, op, O::shapes) +
+         line<Float8QuantizedForm<O, kLanes>>({name, "Float8Quantized"}, op, O::shapes) +
+         line<CastForm<O, kLanes, Float16, float>>({name, "F16ToF32"}, op, O::shapes) +
+         line<CastForm<O, kLanes, Bfloat16, float>>({name, "Bf16ToF32"}, op, O::shapes) +
+         line<CastForm<O, kLanes, float, Float16>>({name, "F32ToF16"}, op, O::shapes) +
+         line<CastForm<O, kLanes, float, Bfloat16>>({name, "F32ToBf16"}, op, O::shapes) +
+         line<DynamicForm<O, kLanes, kOffset, float>>({name, "DynamicF32"}, op, O::shapes) +
+         line<DynamicForm<O, kLanes, kOffset, Bfloat16>>({name, "DynamicBf16"}, op, O::shapes) +
+         line<HybridForm<O, kLanes, kOffset>>({name, "Hybrid"}, op, O::shapes) +
+         line<Int8Form<O, kLanes, kOffset, Rounding::kDouble>>({name, "I8Double"}, op, O::shapes, 0,
+                                                               Rounding::kDouble) +
+         line<Int8Form<O, kLanes, kOffset, Rounding::kSingle>>({name, "I8Single"}, op, O::shapes, 0,
+                                                               Rounding::kSingle) +
+         line<Int8Form<O, kLanes, kOffset, Rounding::kFloatEven>>({name, "I8FloatEven"}, op, O::shapes, 0,
+                                                                  Rounding::kFloatEven);
+}
+
+template <class Tier>
+constexpr auto lines() {
+  return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d);
+}
+
+}  // namespace fast::matmul
 
 }  // namespace nacre::inline NACRE_ISA

@@ -6,6 +6,7 @@
 //   pad                whole rows within x are copied
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/pointwise/forms.h"
 #include "engine/kernels/kernel.h"
 #include "engine/ops/move.h"
@@ -77,5 +78,29 @@ struct FastPad {
   void run(const T* x, T* y, const Args& args) const;
   static bool accepts(const Words&, const Operands& operands) { return operands[0].rank > 0; }
 };
+
+namespace fast::move {
+
+template <class O>
+struct MoveOf {
+  template <class T>
+  using Form = FastMove<O, T>;
+};
+template <template <class> class Form>
+constexpr auto moves(const char* name, Op op, ShapeRule shapes) {
+  return floats<Form>(name, op, shapes) + line<Form<double>>({name, "F64"}, op, shapes) +
+         line<Form<int8_t>>({name, "I8"}, op, shapes) + line<Form<uint8_t>>({name, "U8"}, op, shapes) +
+         line<Form<int32_t>>({name, "I32"}, op, shapes) + line<Form<int64_t>>({name, "I64"}, op, shapes) +
+         line<Form<Bool>>({name, "Bool"}, op, shapes);
+}
+
+// Those of copy, concat and embedding are the reference's, which copy whole rows.
+template <class Tier>
+constexpr auto lines() {
+  return moves<MoveOf<Transpose>::Form>("Transpose", Op::kTranspose, Transpose::shapes) +
+         moves<FastPad>("Pad", Op::kPad, Pad::shapes) + moves<MoveOf<Slice>::Form>("Slice", Op::kSlice, Slice::shapes);
+}
+
+}  // namespace fast::move
 
 }  // namespace nacre::inline NACRE_ISA

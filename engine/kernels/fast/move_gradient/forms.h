@@ -1,8 +1,8 @@
-// Gradients of pad, where padding is a constant, and of slice: rows of the last axis are copied.
+// Gradients of pad, where padding is a constant, and of slice: rows of the last axis are copied. What
+// they take, in plain C++; what runs is in run.h.
 #pragma once
 
-#include <cstring>
-
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/kernel.h"
 #include "engine/ops/move_gradient.h"
 
@@ -27,12 +27,7 @@ struct FastPadGradient {
     }
     return made;
   }
-  void run(const T* dy, T* dx) const {
-    rows.each([&](const int32_t* at) {
-      std::memcpy(dx, dy + at[0], size_t(width) * sizeof(T));
-      dx += width;
-    });
-  }
+  void run(const T* dy, T* dx) const;
   static bool accepts(const Words& words, const Operands&) {
     return words[Pad::kMode] != Pad::kReflect && words[Pad::kMode] != Pad::kEdge;
   }
@@ -50,14 +45,17 @@ struct FastSliceGradient {
     if (walk.rank > 0 && walk.stride[0][walk.rank - 1] == 1) made.width = walk.size[--walk.rank];
     return made;
   }
-  void run(const T* dy, T* dx) const {
-    std::memset(dx, 0, size_t(op.x.elements()) * sizeof(T));
-    if (width == 1) return op.slice.walk.each([&](const int32_t* at) { dx[at[0]] = *dy++; });
-    op.slice.walk.each([&](const int32_t* at) {
-      std::memcpy(dx + at[0], dy, size_t(width) * sizeof(T));
-      dy += width;
-    });
-  }
+  void run(const T* dy, T* dx) const;
 };
+
+namespace fast::move_gradient {
+
+template <class Tier>
+constexpr auto lines() {
+  return floats<FastPadGradient>("PadGradient", Op::kPadGradient, PadGradient::shapes) +
+         floats<FastSliceGradient>("SliceGradient", Op::kSliceGradient, SliceGradient::shapes);
+}
+
+}  // namespace fast::move_gradient
 
 }  // namespace nacre::inline NACRE_ISA

@@ -2,6 +2,7 @@
 // fused, so that every target makes the same parameters to the bit. What runs is in run.h.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/kernel.h"
 #include "engine/ops/commit.h"
 #include "engine/ops/gradient.h"
@@ -57,5 +58,43 @@ struct AccumulateForm : Accumulate {
   }
   void run(const T* x, Update<float> sum, const Args& args) const;
 };
+
+namespace fast::optimizer {
+
+template <bool kNesterov>
+struct MomentumOf {
+  template <class P, class M>
+  using Form = MomentumForm<kNesterov, P, M>;
+};
+template <bool kDecoupled>
+struct AdamOf {
+  template <class P, class M>
+  using Form = AdamForm<kDecoupled, P, M>;
+};
+// The types of a parameter and of its moments.
+template <template <class, class> class Form>
+constexpr auto optimizers(const char* name, Op op, ShapeRule shapes) {
+  return line<Form<float, float>>({name, "F32"}, op, shapes) +
+         line<Form<float, Bfloat16>>({name, "F32MomentsBf16"}, op, shapes) +
+         line<Form<Bfloat16, float>>({name, "Bf16"}, op, shapes) +
+         line<Form<Float16, float>>({name, "F16"}, op, shapes);
+}
+
+template <class Tier>
+constexpr auto lines() {
+  return line<SgdForm<float>>("SgdF32", Op::kSgd, Sgd::shapes) +
+         line<SgdForm<Bfloat16>>("SgdBf16", Op::kSgd, Sgd::shapes) +
+         line<SgdForm<Float16>>("SgdF16", Op::kSgd, Sgd::shapes) +
+         optimizers<MomentumOf<false>::Form>("Momentum", Op::kMomentum, Momentum::shapes) +
+         optimizers<MomentumOf<true>::Form>("Nesterov", Op::kNesterov, Momentum::shapes) +
+         optimizers<AdamOf<false>::Form>("Adam", Op::kAdam, Adam::shapes) +
+         optimizers<AdamOf<true>::Form>("AdamW", Op::kAdamW, Adam::shapes) +
+         optimizers<RmspropForm>("Rmsprop", Op::kRmsprop, Rmsprop::shapes) +
+         optimizers<AdagradForm>("Adagrad", Op::kAdagrad, Adagrad::shapes) +
+         line<VerdictForm>("VerdictF32", Op::kVerdict, Verdict::shapes) +
+         floats<AccumulateForm>("Accumulate", Op::kAccumulate, Accumulate::shapes);
+}
+
+}  // namespace fast::optimizer
 
 }  // namespace nacre::inline NACRE_ISA

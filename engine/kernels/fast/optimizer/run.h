@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/kernels/fast/loops.h"
 #include "engine/kernels/fast/optimizer/forms.h"
-#include "engine/kernels/fast/vectors.h"
 
 // Flattened: where the vectors are plain C++ (simd/vec.h), a call of one of their functions costs more than its work.
 namespace nacre::inline NACRE_ISA {
@@ -43,8 +43,8 @@ template <class P>
   const auto r = V::set(rate[0]);
   each_vector<V>(
       elements, [&](int i, auto lanes) __attribute__((always_inline)) {
-        const auto p = lanes.load(parameter.data + i), g = gradient(lanes.load(gradients + i), p);
-        lanes.store(parameter.data + i, V::sub(p, V::mul(r, g)));
+        const auto p = load<V>(parameter.data + i, lanes), g = gradient(load<V>(gradients + i, lanes), p);
+        store<V>(parameter.data + i, V::sub(p, V::mul(r, g)), lanes);
       });
 }
 
@@ -56,10 +56,10 @@ template <bool kNesterov, class P, class M>
   const auto r = V::set(rate[0]), keep = V::set(mu);
   each_vector<V>(
       elements, [&](int i, auto lanes) __attribute__((always_inline)) {
-        const auto p = lanes.load(parameter.data + i), g = gradient(lanes.load(gradients + i), p);
-        const auto u = V::add(V::mul(keep, lanes.load(velocity.data + i)), g);
-        lanes.store(velocity.data + i, u);
-        lanes.store(parameter.data + i, V::sub(p, V::mul(r, kNesterov ? V::add(g, V::mul(keep, u)) : u)));
+        const auto p = load<V>(parameter.data + i, lanes), g = gradient(load<V>(gradients + i, lanes), p);
+        const auto u = V::add(V::mul(keep, load<V>(velocity.data + i, lanes)), g);
+        store<V>(velocity.data + i, u, lanes);
+        store<V>(parameter.data + i, V::sub(p, V::mul(r, kNesterov ? V::add(g, V::mul(keep, u)) : u)), lanes);
       });
 }
 
@@ -76,15 +76,15 @@ template <bool kDecoupled, class P, class M>
   const auto smallest = V::set(least(root_of_step));
   each_vector<V>(
       elements, [&](int i, auto lanes) __attribute__((always_inline)) {
-        auto p = lanes.load(parameter.data + i);
+        auto p = load<V>(parameter.data + i, lanes);
         if constexpr (kDecoupled) p = V::mul(p, keep);
-        const auto g = gradient(lanes.load(gradients + i), p), before = lanes.load(m.data + i);
+        const auto g = gradient(load<V>(gradients + i, lanes), p), before = load<V>(m.data + i, lanes);
         const auto mean = V::add(before, V::mul(first, V::sub(g, before)));
-        const auto square = V::add(V::mul(b2, lanes.load(v.data + i)), V::mul(V::mul(second, g), g));
-        lanes.store(m.data + i, mean);
-        lanes.store(v.data + i, square);
+        const auto square = V::add(V::mul(b2, load<V>(v.data + i, lanes)), V::mul(V::mul(second, g), g));
+        store<V>(m.data + i, mean, lanes);
+        store<V>(v.data + i, square, lanes);
         const auto root_of_square = V::div(V::sqrt(square), corrected);
-        lanes.store(parameter.data + i, V::sub(p, V::div(V::mul(size, mean), V::add(root_of_square, smallest))));
+        store<V>(parameter.data + i, V::sub(p, V::div(V::mul(size, mean), V::add(root_of_square, smallest))), lanes);
       });
 }
 
@@ -96,10 +96,10 @@ template <class P, class M>
   const auto r = V::set(rate[0]), keep = V::set(alpha), take = V::set(1 - alpha), least = V::set(epsilon);
   each_vector<V>(
       elements, [&](int i, auto lanes) __attribute__((always_inline)) {
-        const auto p = lanes.load(parameter.data + i), g = gradient(lanes.load(gradients + i), p);
-        const auto square = V::add(V::mul(keep, lanes.load(mean_square.data + i)), V::mul(V::mul(take, g), g));
-        lanes.store(mean_square.data + i, square);
-        lanes.store(parameter.data + i, V::sub(p, V::div(V::mul(r, g), divisor_of<V>(square, least, in_root))));
+        const auto p = load<V>(parameter.data + i, lanes), g = gradient(load<V>(gradients + i, lanes), p);
+        const auto square = V::add(V::mul(keep, load<V>(mean_square.data + i, lanes)), V::mul(V::mul(take, g), g));
+        store<V>(mean_square.data + i, square, lanes);
+        store<V>(parameter.data + i, V::sub(p, V::div(V::mul(r, g), divisor_of<V>(square, least, in_root))), lanes);
       });
 }
 
@@ -111,10 +111,10 @@ template <class P, class M>
   const auto r = V::set(rate[0]), least = V::set(epsilon);
   each_vector<V>(
       elements, [&](int i, auto lanes) __attribute__((always_inline)) {
-        const auto p = lanes.load(parameter.data + i), g = gradient(lanes.load(gradients + i), p);
-        const auto squares = V::add(lanes.load(sum.data + i), V::mul(g, g));
-        lanes.store(sum.data + i, squares);
-        lanes.store(parameter.data + i, V::sub(p, V::div(V::mul(r, g), divisor_of<V>(squares, least, in_root))));
+        const auto p = load<V>(parameter.data + i, lanes), g = gradient(load<V>(gradients + i, lanes), p);
+        const auto squares = V::add(load<V>(sum.data + i, lanes), V::mul(g, g));
+        store<V>(sum.data + i, squares, lanes);
+        store<V>(parameter.data + i, V::sub(p, V::div(V::mul(r, g), divisor_of<V>(squares, least, in_root))), lanes);
       });
 }
 
@@ -123,7 +123,7 @@ template <class T>
   using V = Vector;
   each_vector<V>(
       elements, [&](int i, auto lanes) __attribute__((always_inline)) {
-        lanes.store(sum.data + i, V::add(lanes.load(sum.data + i), lanes.load(x + i)));
+        store<V>(sum.data + i, V::add(load<V>(sum.data + i, lanes), load<V>(x + i, lanes)), lanes);
       });
 }
 

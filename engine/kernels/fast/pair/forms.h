@@ -2,6 +2,7 @@
 // take, in plain C++. What runs is in run.h, over vectors, for any broadcast.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/pointwise/forms.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/select.h"
@@ -28,5 +29,16 @@ struct FastSelect {
   static FastSelect from(const Words& words, const Operands& operands) { return {make_op<Select>(words, operands)}; }
   void run(const T* a, const T* b, const Bool* c, T* y) const;
 };
+
+namespace fast::pair {
+
+template <class Tier>
+constexpr auto lines() {
+  return floats<FastBinary>("Binary", Op::kBinary, Binary::shapes, 3) +
+         floats<FastCompare>("Compare", Op::kCompare, Compare::shapes) +
+         floats<FastSelect>("Select", Op::kSelect, Select::shapes, 3);
+}
+
+}  // namespace fast::pair
 
 }  // namespace nacre::inline NACRE_ISA

@@ -5,6 +5,7 @@
 
 #include "engine/kernels/fast/code_scale.h"
 #include "engine/kernels/fast/loops.h"
+#include "engine/kernels/fast/pointwise/formats.h"
 #include "engine/kernels/fast/pointwise/forms.h"
 #include "engine/kernels/fast/real_maps.h"
 #include "engine/kernels/fast/runs.h"

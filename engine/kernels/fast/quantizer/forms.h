@@ -2,6 +2,7 @@
 // What runs is in run.h.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/pointwise/forms.h"
 #include "engine/kernels/kernel.h"
 #include "engine/ops/fake_float8.h"
@@ -115,5 +116,25 @@ struct FastFloat8GradientCurrent : FastFloat8Gradient<T> {
   static FastFloat8GradientCurrent from(const Words&, const Operands& operands) { return {{count_elements(operands)}}; }
   void run(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const { this->copy(x, y); }
 };
+
+namespace fast::quantizer {
+
+template <class Tier>
+constexpr auto lines() {
+  return floats<FastFakeQuantize>("FakeQuantize", Op::kFakeQuantize, FakeQuantize::shapes, 1) +
+         floats<FastFakeQuantizeGradientX>("FakeQuantizeGradientX", Op::kFakeQuantizeGradientX,
+                                           FakeQuantizeGradientX::shapes, 1) +
+         floats<FastFakeQuantizeGradientRange>("FakeQuantizeGradientRange", Op::kFakeQuantizeGradientScale,
+                                               FakeQuantizeGradientRange::shapes) +
+         floats<FastObserveRange>("ObserveRange", Op::kObserveRange, ObserveRange::shapes) +
+         floats<FastObserveUsedRange>("ObserveUsedRange", Op::kObserveRange, ObserveRange::shapes) +
+         floats<FastFakeFloat8>("FakeFloat8", Op::kFakeFloat8, FakeFloat8::shapes, 1) +
+         floats<FastFakeFloat8Fixed>("FakeFloat8Fixed", Op::kFakeFloat8, FakeFloat8::shapes, 1) +
+         floats<FastFakeFloat8Current>("FakeFloat8Current", Op::kFakeFloat8, FakeFloat8::shapes, 1) +
+         floats<FastFloat8Gradient>("FakeFloat8Gradient", Op::kFakeFloat8Gradient, FakeFloat8::shapes, 1) +
+         floats<FastFloat8GradientCurrent>("FakeFloat8GradientCurrent", Op::kFakeFloat8Gradient, FakeFloat8::shapes, 1);
+}
+
+}  // namespace fast::quantizer
 
 }  // namespace nacre::inline NACRE_ISA

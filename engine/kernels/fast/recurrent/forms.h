@@ -2,6 +2,7 @@
 // samples go through time side by side, so that the recurrent weights are read once for all of them.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/pointwise/forms.h"
 #include "engine/kernels/kernel.h"
 #include "engine/ops/gru.h"
@@ -41,5 +42,14 @@ struct FastGru {
     return RecurrentBlock::bytes(operands[Gru::kW][1], 3);
   }
 };
+
+namespace fast::recurrent {
+
+template <class Tier>
+constexpr auto lines() {
+  return floats<FastLstm>("Lstm", Op::kLstm, Lstm::shapes) + floats<FastGru>("Gru", Op::kGru, Gru::shapes);
+}
+
+}  // namespace fast::recurrent
 
 }  // namespace nacre::inline NACRE_ISA

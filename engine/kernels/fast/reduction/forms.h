@@ -2,6 +2,7 @@
 // over vectors. Results of codes are those of the reference to the bit.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/pointwise/forms.h"
 #include "engine/kernels/kernel.h"
 #include "engine/ops/arg_max.h"
@@ -199,5 +200,35 @@ struct FastBatchNorm {
     return size_t(from(words, operands).op.channels) * sizeof(float);
   }
 };
+
+namespace fast::reduction {
+
+template <bool kLog>
+struct SoftmaxOf {
+  template <class T>
+  using Form = FastSoftmax<T, kLog>;
+};
+template <class Tier>
+constexpr auto lines() {
+  return floats<FastAveragePool>("AveragePool", Op::kAveragePool, Pool::shapes) +
+         line<FastCodeAveragePool>("AveragePoolI8", Op::kAveragePool, Pool::shapes) +
+         floats<FastMaxPool>("MaxPool", Op::kMaxPool, Pool::shapes) +
+         line<FastCodeMaxPool>("MaxPoolI8", Op::kMaxPool, Pool::shapes) +
+         floats<FastMean>("Mean", Op::kMean, Mean::shapes) + codes<FastCodeMean>("Mean", Op::kMean, Mean::shapes) +
+         floats<FastReduce>("Reduce", Op::kReduce, Reduce::shapes) +
+         floats<SoftmaxOf<false>::Form>("Softmax", Op::kSoftmax, Softmax::shapes, 1) +
+         codes<FastCodeSoftmax>("Softmax", Op::kSoftmax, Softmax::shapes, 1) +
+         floats<SoftmaxOf<true>::Form>("LogSoftmax", Op::kLogSoftmax, LogSoftmax::shapes, 1) +
+         floats<FastLayerNorm>("LayerNorm", Op::kLayerNorm, LayerNorm::shapes, 1) +
+         floats<FastBatchNorm>("BatchNorm", Op::kBatchNorm, BatchNorm::shapes, 1) +
+         line<FastArgMax<float, int32_t>>("ArgMaxF32", Op::kArgMax, ArgMax::shapes) +
+         line<FastArgMax<float, int64_t>>("ArgMaxF32I64", Op::kArgMax, ArgMax::shapes) +
+         line<FastArgMax<Float16, int32_t>>("ArgMaxF16", Op::kArgMax, ArgMax::shapes) +
+         line<FastArgMax<Float16, int64_t>>("ArgMaxF16I64", Op::kArgMax, ArgMax::shapes) +
+         line<FastArgMax<Bfloat16, int32_t>>("ArgMaxBf16", Op::kArgMax, ArgMax::shapes) +
+         line<FastArgMax<Bfloat16, int64_t>>("ArgMaxBf16I64", Op::kArgMax, ArgMax::shapes);
+}
+
+}  // namespace fast::reduction
 
 }  // namespace nacre::inline NACRE_ISA

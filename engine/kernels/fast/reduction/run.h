@@ -7,7 +7,9 @@
 #include "engine/kernels/fast/code_scale.h"
 #include "engine/kernels/fast/loops.h"
 #include "engine/kernels/fast/parallel.h"
+#include "engine/kernels/fast/pointwise/run.h"
 #include "engine/kernels/fast/reduction/forms.h"
+#include "engine/kernels/fast/reduction/rows.h"
 
 namespace nacre::inline NACRE_ISA {
 

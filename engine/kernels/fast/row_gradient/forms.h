@@ -4,6 +4,7 @@
 // Sums along a row are made lane by lane. What is summed over rows is added row by row, in their order.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/reduction/forms.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/loss.h"
@@ -98,5 +99,54 @@ struct FastClassLossGradient : FastCrossEntropy {
   uint64_t work() const { return op.work(); }
   Code run(const T* x, const Target* targets, const float* seed, T* dx) const;
 };
+
+namespace fast::row_gradient {
+
+template <bool kLog>
+struct SoftmaxGradientOf {
+  template <class T>
+  using Form = FastSoftmaxGradient<T, kLog>;
+};
+// Of targets that are classes, and that are numbers for each class.
+template <class T>
+using ClassLoss = FastClassLoss<T, int32_t>;
+template <class T>
+using ClassLossGradient = FastClassLossGradient<T, int32_t>;
+template <class T>
+using DenseLoss = FastClassLoss<T, T>;
+template <class T>
+using DenseLossGradient = FastClassLossGradient<T, T>;
+template <class Tier>
+constexpr auto lines() {
+  return floats<SoftmaxGradientOf<false>::Form>("SoftmaxGradient", Op::kSoftmaxGradient, Softmax::shapes_gradient, 3) +
+         floats<SoftmaxGradientOf<true>::Form>("LogSoftmaxGradient", Op::kLogSoftmaxGradient,
+                                               LogSoftmax::shapes_gradient, 1) +
+         floats<FastLayerNormGradientX>("LayerNormGradientX", Op::kLayerNormGradientX, LayerNorm::shapes_x, 5) +
+         floats<FastLayerNormGradientScale>("LayerNormGradientScale", Op::kLayerNormGradientScale,
+                                            LayerNorm::shapes_scale) +
+         floats<FastBatchNormGradientX>("BatchNormGradientX", Op::kBatchNormGradientX, BatchNorm::shapes_x, 1) +
+         floats<FastBatchNormGradientScale>("BatchNormGradientScale", Op::kBatchNormGradientScale,
+                                            BatchNorm::shapes_scale) +
+         floats<ClassLoss>("SoftmaxCrossEntropy", Op::kSoftmaxCrossEntropy, CrossEntropy::shapes) +
+         floats<ClassLossGradient>("SoftmaxCrossEntropyGradient", Op::kSoftmaxCrossEntropyGradient,
+                                   CrossEntropy::shapes_gradient) +
+         floats<DenseLoss>("DenseCrossEntropy", Op::kDenseCrossEntropy, CrossEntropy::shapes) +
+         floats<DenseLossGradient>("DenseCrossEntropyGradient", Op::kDenseCrossEntropyGradient,
+                                   CrossEntropy::shapes_gradient) +
+         line<FastEmbeddingGradient<float, int32_t>>("EmbeddingGradientF32", Op::kEmbeddingGradient,
+                                                     EmbeddingGradient::shapes) +
+         line<FastEmbeddingGradient<float, int64_t>>("EmbeddingGradientF32I64", Op::kEmbeddingGradient,
+                                                     EmbeddingGradient::shapes) +
+         line<FastEmbeddingGradient<Float16, int32_t>>("EmbeddingGradientF16", Op::kEmbeddingGradient,
+                                                       EmbeddingGradient::shapes) +
+         line<FastEmbeddingGradient<Float16, int64_t>>("EmbeddingGradientF16I64", Op::kEmbeddingGradient,
+                                                       EmbeddingGradient::shapes) +
+         line<FastEmbeddingGradient<Bfloat16, int32_t>>("EmbeddingGradientBf16", Op::kEmbeddingGradient,
+                                                        EmbeddingGradient::shapes) +
+         line<FastEmbeddingGradient<Bfloat16, int64_t>>("EmbeddingGradientBf16I64", Op::kEmbeddingGradient,
+                                                        EmbeddingGradient::shapes);
+}
+
+}  // namespace fast::row_gradient
 
 }  // namespace nacre::inline NACRE_ISA

@@ -9,6 +9,7 @@
 // as if they were one number; of rows of an odd length there are none.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/matmul/forms.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -53,5 +54,22 @@ struct RowMajorForm : RealForm<O, kLanes, T> {
     return RowMajorWeights<O, kLanes, T, kGroup>::template scratch_bytes<RealForm>(words, operands);
   }
 };
+
+namespace fast::row_major {
+
+template <class Tier, class O>
+constexpr auto lines_of(const char* name, Op op) {
+  constexpr int kLanes = Tier::kLanes;
+  return line<RowMajorForm<O, kLanes, float>>({name, "RowMajorF32"}, op, O::shapes) +
+         line<RowMajorForm<O, kLanes, Float16>>({name, "RowMajorF16"}, op, O::shapes);
+}
+
+// Behind those of packed weights. Those of bfloat16 are of the family pairs.
+template <class Tier>
+constexpr auto lines() {
+  return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d);
+}
+
+}  // namespace fast::row_major
 
 }  // namespace nacre::inline NACRE_ISA

@@ -3,6 +3,7 @@
 // run.h.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/row_major/forms.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -37,5 +38,25 @@ struct RowMajorCastForm : RowMajorSums<O, kLanes, T, kGroup> {
   }
   void run(const T* x, const T* w, Optional<const T> b, Y* y, const Args& args) const;
 };
+
+namespace fast::row_major_fused {
+
+template <class Tier, class O>
+constexpr auto lines_of(const char* name, Op op) {
+  constexpr int kLanes = Tier::kLanes;
+  return line<RowMajorFusedForm<O, kLanes, float>>({name, "FusedRowMajorF32"}, op, O::shapes_fused, 8) +
+         line<RowMajorFusedForm<O, kLanes, Float16>>({name, "FusedRowMajorF16"}, op, O::shapes_fused, 8) +
+         line<RowMajorCastForm<O, kLanes, Float16, float>>({name, "RowMajorF16ToF32"}, op, O::shapes) +
+         line<RowMajorCastForm<O, kLanes, float, Float16>>({name, "RowMajorF32ToF16"}, op, O::shapes) +
+         line<RowMajorCastForm<O, kLanes, float, Bfloat16>>({name, "RowMajorF32ToBf16"}, op, O::shapes);
+}
+
+// Behind those of packed weights. Those of bfloat16 are of the family pairs.
+template <class Tier>
+constexpr auto lines() {
+  return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d);
+}
+
+}  // namespace fast::row_major_fused
 
 }  // namespace nacre::inline NACRE_ISA

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "engine/kernels/fast/gradient/forms.h"
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/fast/pointwise/forms.h"
 #include "engine/ops/gru.h"
 #include "engine/ops/lstm.h"
@@ -174,5 +175,22 @@ struct FastGruGradientBias : GruGradientBias {
   }
   void run(const T* dx, const T* gates, Update<float> dbias) const;
 };
+
+namespace fast::sequence {
+
+template <class Tier>
+constexpr auto lines() {
+  return floats<Tier::kLanes, FastLstmTraining>("LstmTraining", Op::kLstm, Lstm::shapes) +
+         floats<Tier::kLanes, FastLstmGradient>("LstmGradient", Op::kLstmGradient, LstmGradient::shapes) +
+         floats<Tier::kLanes, FastLstmGradientStates>("LstmGradientStates", Op::kLstmGradient, LstmGradient::shapes) +
+         floats<Tier::kLanes, FastLstmGradientW>("LstmGradientW", Op::kLstmGradientW, LstmGradientW::shapes) +
+         floats<Tier::kLanes, FastGruTraining>("GruTraining", Op::kGru, Gru::shapes) +
+         floats<Tier::kLanes, FastGruGradient>("GruGradient", Op::kGruGradient, GruGradient::shapes) +
+         floats<Tier::kLanes, FastGruGradientStates>("GruGradientStates", Op::kGruGradient, GruGradient::shapes) +
+         floats<Tier::kLanes, FastGruGradientW>("GruGradientW", Op::kGruGradientW, GruGradientW::shapes) +
+         floats<FastGruGradientBias>("GruGradientBias", Op::kGruGradientBias, GruGradientBias::shapes);
+}
+
+}  // namespace fast::sequence
 
 }  // namespace nacre::inline NACRE_ISA

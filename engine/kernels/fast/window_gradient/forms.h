@@ -3,6 +3,7 @@
 // run.h.
 #pragma once
 
+#include "engine/kernels/fast/lines.h"
 #include "engine/kernels/kernel.h"
 #include "engine/ops/conv_gradient.h"
 #include "engine/ops/pool.h"
@@ -42,5 +43,19 @@ struct MaxPoolGradientForm : MaxPoolGradient {
   }
   void run(const T* dy, const T* x, T* dx, const Args& args) const;
 };
+
+namespace fast::window_gradient {
+
+template <class Tier>
+constexpr auto lines() {
+  return floats<DepthwiseGradientXForm>("DepthwiseConv2dGradientX", Op::kDepthwiseConv2dGradientX,
+                                        DepthwiseConv2dGradientX::shapes) +
+         floats<DepthwiseGradientWForm>("DepthwiseConv2dGradientW", Op::kDepthwiseConv2dGradientW,
+                                        DepthwiseConv2dGradientW::shapes) +
+         floats<AveragePoolGradientForm>("AveragePoolGradient", Op::kAveragePoolGradient, AveragePoolGradient::shapes) +
+         floats<MaxPoolGradientForm>("MaxPoolGradient", Op::kMaxPoolGradient, MaxPoolGradient::shapes);
+}
+
+}  // namespace fast::window_gradient
 
 }  // namespace nacre::inline NACRE_ISA

@@ -2,7 +2,7 @@
 // set. Flattened, and lambdas inlined, as in optimizer/run.h.
 #pragma once
 
-#include "engine/kernels/fast/vectors.h"
+#include "engine/kernels/fast/column_blocks.h"
 #include "engine/kernels/fast/window_gradient/forms.h"
 #include "engine/simd/vec.h"
 

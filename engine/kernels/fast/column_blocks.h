@@ -1,7 +1,5 @@
-// Loops over numbers one behind the other, vector by vector, the last one with what is left; and over the columns of a
-// matrix, some vectors of them at a time.
+// Loops over the columns of a matrix, some vectors of them at a time.
 //
-//   each_vector<V>(n, [&](int i, auto lanes) { lanes.store(y + i, lanes.load(x + i)); });
 //   each_column_block<V>(columns, [&](int first, auto block) {
 //     block.each([&](int v) { block.store(y + first, v, block.load(x + first, v)); });
 //   });
@@ -10,38 +8,6 @@
 #include "engine/base/isa.h"
 
 namespace nacre::inline NACRE_ISA {
-
-template <class V>
-struct WholeVector {
-  template <class T>
-  typename V::F load(const T* p) const {
-    return V::load(p);
-  }
-  template <class T>
-  void store(T* p, typename V::F v) const {
-    V::store(p, v);
-  }
-};
-template <class V>
-struct FirstLanes {
-  int count;
-
-  template <class T>
-  typename V::F load(const T* p) const {
-    return V::load(p, count);
-  }
-  template <class T>
-  void store(T* p, typename V::F v) const {
-    V::store(p, v, count);
-  }
-};
-
-template <class V, class F>
-[[gnu::always_inline]] inline void each_vector(int n, const F& f) {
-  int i = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes) f(i, WholeVector<V>{});
-  if (i < n) f(i, FirstLanes<V>{n - i});
-}
 
 // kVectors vectors of columns; `count`: columns of the only vector where it is not whole.
 template <class V, int kCount, bool kWhole>

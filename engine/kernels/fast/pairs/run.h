@@ -1,0 +1,6 @@
+// What the forms of forms.h do. Included where kernels are compiled for an instruction set.
+#pragma once
+
+#include "engine/kernels/fast/gradient/run.h"
+#include "engine/kernels/fast/pairs/forms.h"
+#include "engine/kernels/fast/row_major_fused/run.h"

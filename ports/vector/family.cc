@@ -1,0 +1,36 @@
+// One family of fast kernels, compiled for one tier. meson.build names them: NACRE_FAMILY and NACRE_RUN, its run.h;
+// NACRE_ISA and NACRE_VECTORS, the vectors of the tier.
+#include NACRE_VECTORS
+// After the vectors.
+#include NACRE_RUN
+#include "engine/kernels/fast/lines.h"
+
+namespace nacre {
+
+namespace tier_of {
+struct NACRE_ISA;
+}
+namespace family {
+struct NACRE_FAMILY;
+}
+
+using List = decltype(fast::NACRE_FAMILY::lines<Vector>());
+
+template <class Tier, class Family, int kIndex>
+Code run_line(const Args& args) {
+  return run_form<typename FormOf<kIndex, List>::Type>(args);
+}
+
+namespace {
+
+template <class Indices>
+struct Runs;
+template <int... kIndex>
+struct Runs<std::integer_sequence<int, kIndex...>> {
+  static constexpr Kernel kAll[] = {&run_line<tier_of::NACRE_ISA, family::NACRE_FAMILY, kIndex>...};
+};
+// Names every line, so that each is compiled.
+[[gnu::used]] const Kernel* const kRuns = Runs<std::make_integer_sequence<int, List::kCount>>::kAll;
+
+}  // namespace
+}  // namespace nacre
