@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "tests/cases_parts.h"
-#include "tools/passes/curve_points.h"
-#include "tools/passes/quantize_multiplier.h"
+#include "tools/passes/policy/curve_points.h"
+#include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
 namespace {

@@ -6,7 +6,7 @@
 #include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 #include "tests/cases_parts.h"
-#include "tools/passes/quantize_multiplier.h"
+#include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
 

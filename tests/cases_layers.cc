@@ -4,7 +4,7 @@
 
 #include "engine/ops/signal.h"
 #include "tests/cases_random.h"
-#include "tools/passes/quantize_multiplier.h"
+#include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "engine/ops/reduce_axes.h"
 #include "tests/cases_parts.h"
-#include "tools/passes/quantize_multiplier.h"
+#include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
 

@@ -1,5 +1,5 @@
 // GPTQ and AWQ against their definitions (naive_fits.h), against every assignment of codes, and what every fit keeps.
-#include "tools/passes/fit_weights.h"
+#include "tools/passes/policy/fit_weights.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "tools/passes/fit_weights.h"
+#include "tools/passes/policy/fit_weights.h"
 
 namespace nacre::test {
 

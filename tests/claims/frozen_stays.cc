@@ -28,7 +28,7 @@
 #include "tools/compile/training.h"
 #include "tools/compile/write_back.h"
 #include "tools/files/npy.h"
-#include "tools/importers/keras.h"
+#include "tools/importers/keras/importer.h"
 
 namespace nacre::test {
 namespace {

@@ -15,8 +15,8 @@
 #include "engine/numeric/ternary.h"
 #include "tests/claims/golden_topics.h"
 #include "tests/one_step.h"
-#include "tools/passes/apply_policy.h"
-#include "tools/passes/quantize_multiplier.h"
+#include "tools/passes/policy/apply_policy.h"
+#include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
 namespace {

@@ -24,7 +24,7 @@
 #include "tools/compile/export.h"
 #include "tools/compile/training.h"
 #include "tools/graph/layouts.h"
-#include "tools/passes/simplify.h"
+#include "tools/passes/simplify/simplify.h"
 
 namespace nacre::test {
 namespace {

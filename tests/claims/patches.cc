@@ -16,7 +16,7 @@
 #include "tools/base/format.h"
 #include "tools/compile/compile.h"
 #include "tools/model/golden.h"
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::test {
 namespace {

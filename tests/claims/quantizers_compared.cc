@@ -27,7 +27,7 @@
 #include "tests/claims/sampled_networks.h"
 #include "tools/calibration/float_network.h"
 #include "tools/files/npy.h"
-#include "tools/passes/quantize_weights.h"
+#include "tools/passes/policy/quantize_weights.h"
 
 namespace nacre::test {
 namespace {

@@ -14,8 +14,8 @@
 #include "tools/base/error.h"
 #include "tools/base/json.h"
 #include "tools/graph/source_training.h"
-#include "tools/importers/keras_files.h"
-#include "tools/importers/keras_settings.h"
+#include "tools/importers/keras/files.h"
+#include "tools/importers/keras/settings.h"
 
 namespace nacre::test {
 namespace {

@@ -6,7 +6,7 @@
 #include "tests/importers/keras_builder.h"
 #include "tests/run_tool.h"
 #include "tools/files/npy.h"
-#include "tools/importers/stored_numbers.h"
+#include "tools/importers/shared/stored_numbers.h"
 
 namespace nacre::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include "tools/base/error.h"
 #include "tools/base/json.h"
 #include "tools/base/table.h"
-#include "tools/report/svg.h"
+#include "tools/report/picture/svg.h"
 
 namespace nacre::tools {
 namespace {

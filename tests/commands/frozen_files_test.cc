@@ -8,7 +8,7 @@
 #include "tests/run_tool.h"
 #include "tools/base/json.h"
 #include "tools/files/npy.h"
-#include "tools/importers/keras.h"
+#include "tools/importers/keras/importer.h"
 
 namespace nacre::tools {
 namespace {

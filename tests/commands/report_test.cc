@@ -15,8 +15,8 @@
 #include "tools/passes/passes.h"
 #include "tools/report/html.h"
 #include "tools/report/html_report.h"
+#include "tools/report/plots/scatter_plot.h"
 #include "tools/report/report_layers.h"
-#include "tools/report/scatter_plot.h"
 
 namespace nacre::tools {
 namespace {

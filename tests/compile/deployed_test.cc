@@ -16,7 +16,7 @@
 #include "tools/differentiate/adapters.h"
 #include "tools/differentiate/training_quantizers.h"
 #include "tools/model/program_cost.h"
-#include "tools/passes/simplify.h"
+#include "tools/passes/simplify/simplify.h"
 
 namespace nacre::tools {
 namespace {

@@ -11,7 +11,7 @@
 #include "tests/refused_with.h"
 #include "tools/importers/importer.h"
 #include "tools/passes/front_end.h"
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

@@ -16,8 +16,8 @@
 #include "tests/project_path.h"
 #include "tools/compile/compile.h"
 #include "tools/compile/training.h"
-#include "tools/importers/keras_files.h"
-#include "tools/passes/simplify.h"
+#include "tools/importers/keras/files.h"
+#include "tools/passes/simplify/simplify.h"
 
 namespace nacre::tools {
 namespace {

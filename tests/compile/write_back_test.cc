@@ -18,7 +18,7 @@
 #include "tests/run_tool.h"
 #include "tools/base/error.h"
 #include "tools/compile/training.h"
-#include "tools/importers/stored_numbers.h"
+#include "tools/importers/shared/stored_numbers.h"
 
 namespace nacre::tools {
 namespace {

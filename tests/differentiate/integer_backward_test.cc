@@ -1,6 +1,6 @@
 // Training in integers (policy int8/full): against the network that was deployed, and against float masters of the same
 // codes (trained_codes.h).
-#include "tools/differentiate/integer_backward.h"
+#include "tools/differentiate/integer/backward.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include "tools/compile/deployed.h"
 #include "tools/compile/training.h"
 #include "tools/importers/importer.h"
-#include "tools/passes/simplify.h"
+#include "tools/passes/simplify/simplify.h"
 
 namespace nacre::tools {
 namespace {

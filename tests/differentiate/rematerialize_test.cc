@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "tools/base/error.h"
 #include "tools/importers/importer.h"
-#include "tools/importers/keras.h"
-#include "tools/importers/keras_files.h"
-#include "tools/importers/keras_training.h"
-#include "tools/importers/network_summary.h"
+#include "tools/importers/keras/files.h"
+#include "tools/importers/keras/importer.h"
+#include "tools/importers/keras/training.h"
+#include "tools/importers/shared/network_summary.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "tools/base/error.h"
 #include "tools/graph/graph.h"
 #include "tools/importers/importer.h"
-#include "tools/importers/network_summary.h"
+#include "tools/importers/shared/network_summary.h"
 #include "tools/passes/passes.h"
 
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/importers/float32_norms.h"
+#include "tools/importers/shared/float32_norms.h"
 
 namespace nacre::tools {
 namespace {

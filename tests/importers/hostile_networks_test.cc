@@ -10,7 +10,7 @@
 #include "tests/importers/keras_builder.h"
 #include "tests/importers/onnx_graphs.h"
 #include "tests/refused_with.h"
-#include "tools/importers/keras_files.h"
+#include "tools/importers/keras/files.h"
 
 namespace nacre::tools {
 namespace {

@@ -12,7 +12,7 @@
 #include "tests/refused_with.h"
 #include "tests/sanitized.h"
 #include "tools/base/error.h"
-#include "tools/importers/keras_files.h"
+#include "tools/importers/keras/files.h"
 
 namespace nacre::tools {
 namespace {

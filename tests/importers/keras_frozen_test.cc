@@ -7,7 +7,7 @@
 #include "tests/importers/keras_builder.h"
 #include "tests/refused_with.h"
 #include "tools/graph/graph.h"
-#include "tools/importers/keras_files.h"
+#include "tools/importers/keras/files.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {

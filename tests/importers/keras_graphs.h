@@ -8,7 +8,7 @@
 
 #include "tests/graph/run_graph.h"
 #include "tests/importers/keras_builder.h"
-#include "tools/importers/keras_files.h"
+#include "tools/importers/keras/files.h"
 
 namespace nacre::tools {
 

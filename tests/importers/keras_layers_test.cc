@@ -6,7 +6,7 @@
 
 #include "tests/importers/keras_graphs.h"
 #include "tests/refused_with.h"
-#include "tools/importers/keras_files.h"
+#include "tools/importers/keras/files.h"
 
 namespace nacre::tools {
 namespace {

@@ -7,7 +7,7 @@
 #include "tools/base/json.h"
 #include "tools/graph/source_training.h"
 #include "tools/importers/importer.h"
-#include "tools/importers/keras_files.h"
+#include "tools/importers/keras/files.h"
 
 namespace nacre::tools {
 namespace {

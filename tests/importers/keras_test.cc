@@ -9,7 +9,7 @@
 #include "tests/importers/keras_builder.h"
 #include "tests/refused_with.h"
 #include "tools/base/error.h"
-#include "tools/importers/keras_files.h"
+#include "tools/importers/keras/files.h"
 #include "tools/policies/policy_request.h"
 
 namespace nacre::tools {

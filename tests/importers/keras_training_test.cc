@@ -4,7 +4,7 @@
 
 #include "tests/importers/keras_builder.h"
 #include "tools/graph/source_training.h"
-#include "tools/importers/keras_files.h"
+#include "tools/importers/keras/files.h"
 
 namespace nacre::tools {
 namespace {

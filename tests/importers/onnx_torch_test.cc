@@ -5,7 +5,7 @@
 #include "engine/ops/binary.h"
 #include "tests/importers/onnx_graphs.h"
 #include "tools/differentiate/trained_constants.h"
-#include "tools/importers/onnx_metadata.h"
+#include "tools/importers/onnx/metadata.h"
 
 namespace nacre::tools {
 namespace {

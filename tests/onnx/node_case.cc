@@ -11,7 +11,7 @@
 #include "tests/onnx/baked_operands.h"
 #include "tools/base/error.h"
 #include "tools/base/names.h"
-#include "tools/importers/onnx_tensor.h"
+#include "tools/importers/onnx/tensor.h"
 
 namespace nacre::tools {
 namespace {

@@ -18,7 +18,7 @@
 #include "tests/onnx/node_case.h"
 #include "tools/base/error.h"
 #include "tools/importers/importer.h"
-#include "tools/importers/onnx.h"
+#include "tools/importers/onnx/import.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {

@@ -12,7 +12,7 @@
 #include "tests/ops/fake_quantize_steps.h"
 #include "tests/ops/run_step.h"
 #include "tools/calibration/quantizers.h"
-#include "tools/passes/quantize_weights.h"
+#include "tools/passes/policy/quantize_weights.h"
 
 namespace nacre::test {
 namespace {

@@ -19,8 +19,8 @@
 #include "tests/one_step.h"
 #include "tests/oracle_fixed_point.h"
 #include "tools/base/json.h"
-#include "tools/passes/apply_policy.h"
-#include "tools/passes/quantize_multiplier.h"
+#include "tools/passes/policy/apply_policy.h"
+#include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
 namespace {

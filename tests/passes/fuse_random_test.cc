@@ -12,8 +12,8 @@
 #include "engine/ops/parameters.h"
 #include "tests/graph/run_graph.h"
 #include "tests/sanitized.h"
+#include "tools/passes/memory/plan_memory.h"
 #include "tools/passes/passes.h"
-#include "tools/passes/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "tools/graph/op_facts.h"
-#include "tools/passes/apply_policy.h"
+#include "tools/passes/policy/apply_policy.h"
 
 namespace nacre::tools {
 namespace {

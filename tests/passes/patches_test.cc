@@ -1,6 +1,6 @@
 // cut_patches: what patches need against a count of what windows read, results that stay what they are to the byte, and
 // what is chosen.
-#include "tools/passes/patches.h"
+#include "tools/passes/patches/patches.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 #include "tests/passes/growing_network.h"
 #include "tests/refused_with.h"
 #include "tools/calibration/quantize_static.h"
+#include "tools/passes/memory/plan_memory.h"
 #include "tools/passes/passes.h"
-#include "tools/passes/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

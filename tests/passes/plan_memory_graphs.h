@@ -8,7 +8,7 @@
 
 #include "tests/passes/random_graph.h"
 #include "tools/base/error.h"
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::tools::plan_memory_graphs {
 

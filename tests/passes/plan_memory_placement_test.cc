@@ -7,7 +7,7 @@
 
 #include "tests/passes/plan_memory_graphs.h"
 #include "tests/passes/random_graph.h"
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

@@ -1,5 +1,5 @@
 // plan_memory: the bounds of known networks, what works in place, views, and what verify_plan refuses.
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/plan_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,15 +1,15 @@
 // Graphs painted by hand, one or more for every step of the rewrite: the oracle of rewrite_test and of the claim.
 //
 // Each is a text of the graph's nodes; what stands around them is in kValues. The comment behind a node is its paint
-// and the step that gives it: A ALLOW, D DENY, - not painted; the number is that of tools/passes/rewrite.h. `after`
-// lists what other options make of the same graph, one letter and number per node.
+// and the step that gives it: A ALLOW, D DENY, - not painted; the number is that of tools/passes/rewrite/rewrite.h.
+// `after` lists what other options make of the same graph, one letter and number per node.
 #pragma once
 
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "tools/passes/rewrite.h"
+#include "tools/passes/rewrite/rewrite.h"
 
 namespace nacre::tools {
 

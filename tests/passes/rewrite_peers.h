@@ -9,7 +9,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/json.h"
-#include "tools/passes/rewrite.h"
+#include "tools/passes/rewrite/rewrite.h"
 
 namespace nacre::tools {
 

@@ -8,8 +8,8 @@
 
 #include "tests/passes/random_graph.h"
 #include "tests/sanitized.h"
-#include "tools/passes/orders.h"
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/orders.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

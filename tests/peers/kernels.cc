@@ -15,8 +15,8 @@
 
 #include "engine/kernels/reference.h"
 #include "tests/one_step.h"
-#include "tools/passes/lookup_tables.h"
-#include "tools/passes/quantize_multiplier.h"
+#include "tools/passes/policy/lookup_tables.h"
+#include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
 namespace {

@@ -11,8 +11,8 @@
 #include "tests/html_page.h"
 #include "tools/model/writer.h"
 #include "tools/passes/passes.h"
-#include "tools/report/histogram.h"
-#include "tools/report/picture_style.h"
+#include "tools/report/picture/style.h"
+#include "tools/report/plots/histogram.h"
 
 namespace nacre::tools {
 namespace {

@@ -1,6 +1,6 @@
 // Pictures: well-formed whatever the names are, the same bytes for the same model, no edge through
 // a box.
-#include "tools/report/svg.h"
+#include "tools/report/picture/svg.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include "tools/model/writer.h"
 #include "tools/passes/passes.h"
 #include "tools/policies/policy_name.h"
-#include "tools/report/layout.h"
-#include "tools/report/picture.h"
+#include "tools/report/picture/layout.h"
+#include "tools/report/picture/picture.h"
 
 namespace nacre::tools {
 namespace {

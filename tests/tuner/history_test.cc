@@ -9,7 +9,7 @@
 #include "tests/run_tool.h"
 #include "tools/base/error.h"
 #include "tools/files/npy.h"
-#include "tools/report/line_plot.h"
+#include "tools/report/plots/line_plot.h"
 #include "tools/tuner/history.h"
 #include "tools/tuner/rows.h"
 

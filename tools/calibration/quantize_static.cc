@@ -12,7 +12,7 @@
 #include "tools/calibration/static_constants.h"
 #include "tools/calibration/static_groups.h"
 #include "tools/calibration/static_plan.h"
-#include "tools/passes/simplify.h"
+#include "tools/passes/simplify/simplify.h"
 
 namespace nacre::tools {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "tools/cli/cli.h"
 #include "tools/cli/option_table.h"
-#include "tools/commands/convert_options.h"
-#include "tools/commands/policies.h"
+#include "tools/commands/convert/options.h"
+#include "tools/commands/policies/policies.h"
 #include "tools/commands/training_options.h"
 #include "tools/importers/importer.h"
 

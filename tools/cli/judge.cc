@@ -1,10 +1,10 @@
 #include <memory>
 
 #include "tools/cli/cli.h"
-#include "tools/commands/compare.h"
-#include "tools/commands/eval.h"
-#include "tools/commands/report.h"
-#include "tools/commands/search.h"
+#include "tools/commands/compare/compare.h"
+#include "tools/commands/eval/eval.h"
+#include "tools/commands/report/report.h"
+#include "tools/commands/search/search.h"
 #include "tools/importers/importer.h"
 #include "tools/policies/policy_language.h"
 

@@ -4,14 +4,14 @@
 
 #include "tools/cli/cli.h"
 #include "tools/cli/option_table.h"
-#include "tools/commands/bench.h"
+#include "tools/commands/bench/bench.h"
 #include "tools/commands/check.h"
-#include "tools/commands/convert_options.h"
-#include "tools/commands/firmware.h"
-#include "tools/commands/inspect.h"
-#include "tools/commands/kernels.h"
-#include "tools/commands/run.h"
-#include "tools/commands/size.h"
+#include "tools/commands/convert/options.h"
+#include "tools/commands/firmware/firmware.h"
+#include "tools/commands/inspect/inspect.h"
+#include "tools/commands/kernels/kernels.h"
+#include "tools/commands/run/run.h"
+#include "tools/commands/size/size.h"
 #include "tools/importers/importer.h"
 
 namespace nacre::tools {

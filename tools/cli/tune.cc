@@ -2,11 +2,11 @@
 
 #include "tools/cli/cli.h"
 #include "tools/cli/option_table.h"
-#include "tools/commands/convert_options.h"
-#include "tools/commands/export.h"
+#include "tools/commands/convert/options.h"
+#include "tools/commands/export/export.h"
 #include "tools/commands/schedule_option.h"
 #include "tools/commands/training_options.h"
-#include "tools/commands/tune.h"
+#include "tools/commands/tune/tune.h"
 #include "tools/importers/importer.h"
 #include "tools/tuner/tuner.h"
 

@@ -1,5 +1,5 @@
 // Options of samples and of the ranges that are found in them.
-#include "tools/commands/convert_options.h"
+#include "tools/commands/convert/options.h"
 
 namespace nacre::tools {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/commands/convert_options.h"
+#include "tools/commands/convert/options.h"
 #include "tools/importers/importer.h"
 
 namespace nacre::tools {

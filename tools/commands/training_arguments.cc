@@ -13,7 +13,7 @@
 #include "tools/base/error.h"
 #include "tools/base/nearest.h"
 #include "tools/differentiate/loss_step.h"
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

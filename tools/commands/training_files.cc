@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "tools/base/format.h"
-#include "tools/commands/tune_settings.h"
+#include "tools/commands/tune/settings.h"
 
 namespace nacre::tools {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/commands/tune.h"
+#include "tools/commands/tune/tune.h"
 #include "tools/files/side_files.h"
 #include "tools/tuner/history.h"
 #include "tools/tuner/tuner.h"

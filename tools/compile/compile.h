@@ -11,7 +11,7 @@
 #include "tools/base/json.h"
 #include "tools/compile/pipeline.h"
 #include "tools/model/writer.h"
-#include "tools/passes/rewrite.h"
+#include "tools/passes/rewrite/rewrite.h"
 
 namespace nacre::tools {
 

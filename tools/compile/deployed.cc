@@ -18,7 +18,7 @@
 #include "tools/calibration/static_constants.h"
 #include "tools/compile/export.h"
 #include "tools/differentiate/adapters.h"
-#include "tools/differentiate/integer_policy.h"
+#include "tools/differentiate/integer/policy.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/training_forward.h"
 #include "tools/differentiate/training_quantizers.h"

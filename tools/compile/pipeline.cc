@@ -2,8 +2,8 @@
 
 #include "tools/base/caller.h"
 #include "tools/calibration/quantize_static.h"
-#include "tools/differentiate/integer_policy.h"
-#include "tools/passes/plan_memory.h"
+#include "tools/differentiate/integer/policy.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

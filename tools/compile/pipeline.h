@@ -13,7 +13,7 @@
 #include "tools/importers/importer.h"
 #include "tools/passes/front_end.h"
 #include "tools/passes/passes.h"
-#include "tools/passes/patches.h"
+#include "tools/passes/patches/patches.h"
 #include "tools/policies/policy_request.h"
 
 namespace nacre::tools {

@@ -16,8 +16,8 @@
 #include "tools/differentiate/derive.h"
 #include "tools/differentiate/float8_biases.h"
 #include "tools/differentiate/float8_products.h"
-#include "tools/differentiate/integer_backward.h"
-#include "tools/differentiate/integer_policy.h"
+#include "tools/differentiate/integer/backward.h"
+#include "tools/differentiate/integer/policy.h"
 #include "tools/differentiate/loss_output.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/rematerialize.h"
@@ -26,7 +26,7 @@
 #include "tools/differentiate/training_forward.h"
 #include "tools/differentiate/training_quantizers.h"
 #include "tools/differentiate/update_program.h"
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

@@ -9,7 +9,7 @@
 #include "tools/base/error.h"
 #include "tools/base/option_id.h"
 #include "tools/differentiate/parameters.h"
-#include "tools/importers/stored_numbers.h"
+#include "tools/importers/shared/stored_numbers.h"
 
 namespace nacre::tools {
 namespace {

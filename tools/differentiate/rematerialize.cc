@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "tools/graph/operands.h"
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

@@ -15,7 +15,7 @@
 #include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/passes.h"
-#include "tools/passes/simplify.h"
+#include "tools/passes/simplify/simplify.h"
 #include "tools/policies/pattern.h"
 
 namespace nacre::tools {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "tools/passes/placement.h"
+#include "tools/passes/memory/placement.h"
 
 namespace nacre::tools {
 namespace {

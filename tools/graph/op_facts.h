@@ -36,7 +36,7 @@ enum class Rows : uint8_t {
 // Operands that have the axes of y, so that a transpose of all of them is one of y.
 enum class Axes : uint8_t { kOwn, kOfFirst, kOfTwo, kOfAll };
 
-// How a pixel of y [n, h, w, c] depends on those of x: tools/passes/patch_steps.cc.
+// How a pixel of y [n, h, w, c] depends on those of x: tools/passes/patches/steps.cc.
 enum class Pixels : uint8_t {
   kOther,        // not by pixels
   kEach,         // on the same pixel
@@ -70,7 +70,7 @@ enum class StaticForm : uint8_t {
   kFixed,   // the output has the codes of fixed_quantizer
 };
 
-// The integer arithmetic of an op on codes that a file or calibration gave: tools/passes/apply_policy_forms.cc.
+// The integer arithmetic of an op on codes that a file or calibration gave: tools/passes/policy/forms.cc.
 enum class IntegerOutput : uint8_t {
   kMissing,  // no integer arithmetic
   kOwn,      // the codes of y are its own

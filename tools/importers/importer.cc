@@ -12,10 +12,10 @@
 #include "tools/base/option_id.h"
 #include "tools/base/print.h"
 #include "tools/files/input_file.h"
-#include "tools/importers/float32_norms.h"
-#include "tools/importers/ignored_settings.h"
-#include "tools/importers/keras_files.h"
-#include "tools/importers/varint.h"
+#include "tools/importers/keras/files.h"
+#include "tools/importers/shared/float32_norms.h"
+#include "tools/importers/shared/ignored_settings.h"
+#include "tools/importers/shared/varint.h"
 #include "tools/model/model_limits.h"
 
 namespace nacre::tools {

@@ -29,9 +29,9 @@
 #include "engine/ops/parameters.h"
 #include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
-#include "tools/passes/apply_policy.h"
-#include "tools/passes/plan_memory.h"
-#include "tools/passes/simplify.h"
+#include "tools/passes/memory/plan_memory.h"
+#include "tools/passes/policy/apply_policy.h"
+#include "tools/passes/simplify/simplify.h"
 
 namespace nacre::tools {
 namespace {

@@ -5,7 +5,7 @@
 #include "engine/run/find_entry.h"
 #include "tools/graph/layouts.h"
 #include "tools/graph/operands.h"
-#include "tools/passes/plan_memory.h"
+#include "tools/passes/memory/plan_memory.h"
 
 namespace nacre::tools {
 namespace {

@@ -70,7 +70,7 @@ void fuse(Graph& graph, const Target& target = {});
 // Only what apply_policy needs: a clamp whose result is coded, into the step before it, whose result is not.
 void fuse_quantized_clamps(Graph& graph);
 
-// The first stages patch by patch: patches.h.
+// The first stages patch by patch: patches/patches.h.
 struct PatchRequest;
 void cut_patches(Graph& graph, const PatchRequest& request, const Target& target);
 

@@ -6,7 +6,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
-#include "tools/report/svg.h"
+#include "tools/report/picture/svg.h"
 
 namespace nacre::tools {
 namespace {

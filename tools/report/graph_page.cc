@@ -9,10 +9,10 @@
 #include "tools/base/table.h"
 #include "tools/model/program_cost.h"
 #include "tools/report/html.h"
-#include "tools/report/picture.h"
-#include "tools/report/picture_style.h"
+#include "tools/report/picture/picture.h"
+#include "tools/report/picture/style.h"
+#include "tools/report/picture/svg.h"
 #include "tools/report/step_sections.h"
-#include "tools/report/svg.h"
 
 namespace nacre::tools {
 namespace {

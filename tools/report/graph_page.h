@@ -10,7 +10,7 @@
 namespace nacre::tools {
 
 // Steps of all programs together that a page holds, in the picture and one by one: what bounds its size, with
-// kMostPictureLanes and kMostShownName (picture_style.h). What is left out is counted in the page.
+// kMostPictureLanes and kMostShownName (picture/style.h). What is left out is counted in the page.
 inline constexpr size_t kMostPageSteps = 2000;
 
 struct GraphPageOptions {

@@ -9,7 +9,7 @@
 
 #include "tools/base/table.h"
 #include "tools/report/page_files.h"
-#include "tools/report/svg.h"
+#include "tools/report/picture/svg.h"
 
 namespace nacre::tools {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/report/line_plot.h"
+#include "tools/report/plots/line_plot.h"
 
 namespace nacre::tools {
 

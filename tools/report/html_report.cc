@@ -14,8 +14,8 @@
 #include "tools/model/program_cost.h"
 #include "tools/policies/policy_name.h"
 #include "tools/report/html.h"
-#include "tools/report/picture.h"
-#include "tools/report/picture_style.h"
+#include "tools/report/picture/picture.h"
+#include "tools/report/picture/style.h"
 #include "tools/report/report_layers.h"
 #include "tools/report/report_overview.h"
 

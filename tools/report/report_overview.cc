@@ -11,9 +11,9 @@
 #include "tools/model/program_cost.h"
 #include "tools/report/confusion_table.h"
 #include "tools/report/eval_table.h"
-#include "tools/report/picture_style.h"
+#include "tools/report/picture/style.h"
+#include "tools/report/plots/scatter_plot.h"
 #include "tools/report/report_layers.h"
-#include "tools/report/scatter_plot.h"
 
 namespace nacre::tools {
 namespace {

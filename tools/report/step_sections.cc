@@ -9,8 +9,8 @@
 #include "tools/base/names.h"
 #include "tools/policies/policy_name.h"
 #include "tools/report/graph_page.h"
-#include "tools/report/picture_style.h"
-#include "tools/report/svg.h"
+#include "tools/report/picture/style.h"
+#include "tools/report/picture/svg.h"
 
 namespace nacre::tools {
 namespace {

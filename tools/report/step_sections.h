@@ -6,8 +6,8 @@
 #include <string>
 
 #include "tools/evaluate/program_report.h"
-#include "tools/report/histogram.h"
 #include "tools/report/html.h"
+#include "tools/report/plots/histogram.h"
 
 namespace nacre::tools {
 

@@ -19,7 +19,7 @@
 #include "tools/base/standard_streams.h"
 #include "tools/base/table.h"
 #include "tools/calibration/quantize_static.h"
-#include "tools/commands/convert.h"
+#include "tools/commands/convert/convert.h"
 #include "tools/compile/compile.h"
 #include "tools/evaluate/calibration_set.h"
 #include "tools/evaluate/evaluation.h"

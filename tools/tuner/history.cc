@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tools/report/html.h"
-#include "tools/report/line_plot.h"
+#include "tools/report/plots/line_plot.h"
 
 namespace nacre::tools {
 namespace {

@@ -1,0 +1,85 @@
+// nacre convert: a network's file becomes a model file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/numeric/rounding.h"
+#include "tools/calibration/calibrate.h"
+#include "tools/commands/training_arguments.h"
+#include "tools/passes/front_end.h"
+#include "tools/passes/passes.h"
+#include "tools/passes/rewrite/rewrite.h"
+#include "tools/policies/policy_request.h"
+
+namespace nacre::tools {
+
+struct RewriteArguments {
+  std::string type;  // mixed_float16, mixed_bfloat16; "": no rewrite
+  RewriteOptions options;
+  bool explain = false;
+};
+
+struct CalibrationArguments {
+  std::string data;  // "": none
+  std::string method = "min_max";
+  CalibrationOptions options;
+  std::vector<std::string> overrides;  // PATTERN=METHOD
+  SampleOptions samples;
+};
+
+struct ConvertOptions {
+  std::string network, model;
+  int batch = 0;                     // 0: as in the file, and 1 where the file leaves it open
+  std::vector<std::string> shapes;   // NAME=SIZES, of axes that the file leaves open
+  std::vector<std::string> ignored;  // settings of the file that are gone on without: ignored_settings.h
+  std::vector<std::string> states;   // IN=OUT, kept from run to run
+  bool io_nhwc = false;
+  std::string banks;   // "tcm=64K,sram=512K"; "": one without limit
+  std::string labels;  // run/described_inputs.h
+  std::vector<std::string> normalize;
+  bool keep_inputs = false;
+  std::vector<std::string> targets = {"host"};  // the file has programs for each
+  std::string place;                            // place_option.h
+  bool tune = false;                            // finds it by measuring
+  uint32_t threads = 1;                         // that measure
+  Rounding rounding = Rounding::kDouble;
+  bool fold_batch_norm = true;
+  std::vector<std::string> kept;  // kept_rewrites
+  PolicyArguments policies;
+  std::string emit_policy;  // policy_output
+  RewriteArguments rewrite;
+  CalibrationArguments calibration;
+  IoTypes io_types = IoTypes::kSource;
+  FrontEndRequest front_end;
+  bool pad_features = false;
+  bool fuse = true;
+  std::string patches;         // parse_patches; "": none
+  TrainingArguments training;  // loss "": an inference model
+  uint32_t golden = 0;         // pairs
+  std::string stop_after;      // a stage; prints the graph instead of writing a model
+  bool dump = false;           // prints the graph after the last pass
+  bool strip_names = false;
+  bool json = false, verbose = false;
+};
+
+// Rewrites that may change last bits and can be left out, beside the folding of batch normalizations.
+std::vector<std::string> kept_rewrites();
+
+// The file that --emit-policy names, "FILE" or "keras=FILE". Throws where there is no file after "keras".
+struct PolicyOutput {
+  std::string path;
+  bool keras = false;  // in Keras's JSON
+};
+PolicyOutput policy_output(const std::string& value);
+
+void convert(const ConvertOptions& options);
+
+// What changes the bytes of the model, as one would type it.
+std::string options_text(const ConvertOptions& options);
+
+// What the model was made of, as it stands in its file: no path and no time, so that equal inputs give equal bytes.
+void add_metadata(Graph& graph, const ConvertOptions& options);
+
+}  // namespace nacre::tools

@@ -1,0 +1,71 @@
+#include "tools/commands/eval/eval.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/print.h"
+#include "tools/report/eval_table.h"
+
+namespace nacre::tools {
+namespace {
+
+// A drop that is not a number is none that was allowed.
+bool exceeds(const Judgement& judgement, double max_drop) { return !(judgement.drop <= max_drop); }
+
+void check_options(const EvalOptions& options) {
+  if (options.max_drop && !(*options.max_drop >= 0))
+    throw Error(kUsage, "--max-drop", fmt::format("is {}", *options.max_drop), "give a number from 0");
+  if (options.models.empty()) throw Error(kUsage, "eval", "no model is named", "name one or several model files");
+}
+
+// Throws for the model with the largest drop of those that exceed what is allowed.
+void require_drops(const EvalOptions& options, const Evaluation& evaluation, const Metric& metric) {
+  if (!options.max_drop) return;
+  const Judgement* worst = nullptr;
+  for (const Judgement& judgement : evaluation.models) {
+    if (!exceeds(judgement, *options.max_drop)) continue;
+    if (worst == nullptr || std::isnan(judgement.drop) || judgement.drop > worst->drop) worst = &judgement;
+  }
+  if (worst == nullptr) return;
+  throw Error(kFailed, worst->model,
+              fmt::format("its {} is {}, a drop of {:.6g}, more than {:.6g} is not allowed", options.set.metric,
+                          value_text(metric, worst->score.value), worst->drop, *options.max_drop),
+              "nacre compare tells which layers do it");
+}
+
+Json json_of(const EvalOptions& options, const Evaluation& evaluation, const Metric& metric) {
+  Json json = evaluation_json(evaluation, metric, options.set.metric);
+  if (!options.max_drop) return json;
+  json["max_drop"] = *options.max_drop;
+  for (size_t i = 0; i < evaluation.models.size(); ++i)
+    json["models"][i]["exceeds"] = exceeds(evaluation.models[i], *options.max_drop);
+  return json;
+}
+
+}  // namespace
+
+void eval(const EvalOptions& options) {
+  check_options(options);
+  const LabelledSet set = read_set(options.set);
+  std::vector<std::unique_ptr<LoadedModel>> models;
+  std::vector<const LoadedModel*> pointers;
+  for (const std::string& path : options.models) {
+    models.push_back(std::make_unique<LoadedModel>(path));
+    pointers.push_back(models.back().get());
+  }
+  const Evaluation evaluation = evaluate_models(
+      pointers, set,
+      {.target = options.target, .output = options.output, .running = options.running, .cast = options.cast_inputs});
+  if (options.json) {
+    print_json(json_of(options, evaluation, set.metric));
+  } else {
+    print(evaluation_text(evaluation, set.metric, options.set.metric));
+  }
+  require_drops(options, evaluation, set.metric);
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,24 @@
+// nacre inspect: what is in a model file, as a table, as JSON, as a picture; and in a network's (network.h).
+#pragma once
+
+#include <string>
+
+#include "tools/commands/convert/convert.h"
+
+namespace nacre::tools {
+
+struct InspectOptions {
+  std::string model;
+  std::string svg;   // file for the picture; "": none
+  std::string html;  // file for the page; "": none
+  // Whose kernels are named, "x86/avx2"; and of the program for the picture; "": the host's. Of a GPU, "cuda/sm90",
+  // also what the model would take there, and advice.
+  std::string target;
+  bool steps = false;  // also one line per step
+  bool json = false;
+  ConvertOptions converting;  // of a network: what concerns its import
+};
+
+void inspect(const InspectOptions& options);
+
+}  // namespace nacre::tools

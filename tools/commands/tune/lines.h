@@ -1,0 +1,22 @@
+// What nacre tune says of an epoch, and of the time that is left.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/base/json.h"
+#include "tools/differentiate/trained_constants.h"
+#include "tools/model/loaded_model.h"
+#include "tools/tuner/history.h"
+
+namespace nacre::tools {
+
+std::string percent_text(double share);  // "   98.67 %"; "" of NaN
+std::string epoch_line(const EpochRecord& e, uint32_t epochs);
+Json epoch_json(const EpochRecord& e);
+Json trained_json(const std::vector<TrainedConstant>& constants);
+std::vector<TrainedConstant> trained_of(const LoadedModel& training);  // what its steps change
+std::string clock_text(double seconds);                                // "1:02:03", "2:03"
+
+}  // namespace nacre::tools

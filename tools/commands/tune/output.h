@@ -1,0 +1,56 @@
+// The model that nacre tune writes: of a network what a user deploys; of a training model, whose network is not at
+// hand, the program that it infers with.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tools/base/json.h"
+#include "tools/commands/tune/tune.h"
+#include "tools/compile/deployed.h"
+#include "tools/evaluate/evaluation.h"
+#include "tools/model/program_cost.h"
+#include "tools/tuner/rows.h"
+#include "tools/tuner/tuner.h"
+
+namespace nacre::tools {
+
+class TunedOutput {
+ public:
+  // All must outlive it. `decisive`: TuneSettings::options, which the model holds. Where there is something to write, a
+  // network's file is read here, and not again.
+  TunedOutput(const TuneOptions& options, const Objective& objective, const Dataset& data, const Split& split,
+              const std::string& decisive, LoadedTrainer& trainer);
+
+  // Before the first step: makes the model of what the training begins with, runs a row through it, and forgets it.
+  // Throws what would else be thrown after the last step.
+  void require_possible() const;
+
+  // Makes the model of what the trainer holds and writes it. `judged`: also says how good it is, by its own program.
+  void write(bool judged);
+
+  bool written() const { return written_.has_value(); }
+  std::string judged_text() const;  // "loss 0.12, 98.1 % right on the 200 rows of validation"
+  void print() const;
+  Json json() const;
+
+ private:
+  struct Written {
+    Deployed deployed;
+    Statistics statistics = {};
+    Judged judged = {};
+    std::string rows = {};  // that it is judged on
+  };
+  void judge(Written& w) const;
+
+  const TuneOptions& options_;
+  const Objective& objective_;
+  const Dataset& data_;
+  const Split& split_;
+  LoadedTrainer& trainer_;
+  const std::vector<std::pair<std::string, std::string>> metadata_;
+  std::optional<Deployment> deployment_;  // of a network
+  std::optional<Written> written_;
+};
+
+}  // namespace nacre::tools

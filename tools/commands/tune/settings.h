@@ -1,0 +1,34 @@
+// What `nacre tune` was asked for, judged and turned into what a training is made of.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tools/commands/convert/convert.h"
+#include "tools/commands/tune/tune.h"
+#include "tools/importers/importer.h"
+#include "tools/model/loaded_model.h"
+#include "tools/tuner/tuner.h"
+
+namespace nacre::tools {
+
+inline constexpr const char* kReport = "this is a defect of the converter: report it with the network";
+
+// What the network's file says of its training where the command line says nothing: loss, optimizer, learning rate.
+TuneOptions with_source(const TuneOptions& o);
+
+// Before any work: an answer to a typing error should not take a minute. Throws Error.
+void check_options(const TuneOptions& o);
+
+// The nacre convert by which a network becomes the model that is trained: the same bytes, so that a checkpoint is of
+// both.
+ConvertOptions conversion_of(const TuneOptions& o);
+std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibration* calibration = nullptr);
+
+// How the network of a training is imported, for the training (`batch`: rows at once) and for what it deploys (0).
+ImportOptions importing_of(const TuneOptions& o, int batch);
+
+TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const Objective& objective,
+                         const Dataset& data, const Split& split);
+
+}  // namespace nacre::tools

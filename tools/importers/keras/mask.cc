@@ -1,0 +1,110 @@
+// Masks: which steps of a sequence count. Keras carries them beside values, from Embedding and Masking to what reads
+// them; a layer hands the mask of its first input on, or drops it (Layer.supports_masking, compute_mask; 3.15).
+#include <algorithm>
+
+#include "tools/importers/keras/importer.h"
+
+namespace nacre::tools::keras {
+
+ValueId as_condition(const Call& call, ValueId x) { return call.cast(x, ElementType::kBool); }
+
+float hidden_score(const Call& call) {
+  const std::string policy = source_policy(call.config);
+  return policy.find("float16") != policy.npos && policy.find("bfloat16") == policy.npos ? -3e4f : -1e9f;
+}
+
+ValueId mask_of(const Call& call, size_t input, const char* argument) {
+  if (const auto given = call.keyword.find(argument); given != call.keyword.end())
+    return as_condition(call, given->second.at(0));
+  const auto& masks = call.importer->masks();
+  const auto carried = input < call.inputs.size() ? masks.find(call.inputs[input]) : masks.end();
+  return carried == masks.end() ? kNone : carried->second;
+}
+
+namespace {
+
+// Functions of keras.ops have none.
+const std::set<std::string> kHandOn = {"Activation",
+                                       "ELU",
+                                       "LeakyReLU",
+                                       "PReLU",
+                                       "ReLU",
+                                       "Softmax",
+                                       "ThresholdedReLU",
+                                       "GroupQueryAttention",
+                                       "MultiHeadAttention",
+                                       "GroupedQueryAttention",
+                                       "Dense",
+                                       "Identity",
+                                       "BatchNormalization",
+                                       "GroupNormalization",
+                                       "LayerNormalization",
+                                       "UnitNormalization",
+                                       "Normalization",
+                                       "Rescaling",
+                                       "AlphaDropout",
+                                       "ActivityRegularization",
+                                       "Dropout",
+                                       "GaussianDropout",
+                                       "GaussianNoise",
+                                       "SpatialDropout1D",
+                                       "SpatialDropout2D",
+                                       "SpatialDropout3D",
+                                       "TimeDistributed",
+                                       "Attention",
+                                       "AdditiveAttention"};
+const std::set<std::string> kMerges = {"Add", "Average", "Maximum", "Minimum", "Multiply", "Subtract"};
+const std::set<std::string> kSequences = {"LSTM",          "GRU",        "SimpleRNN",  "RNN",
+                                          "Bidirectional", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"};
+
+ValueId either(const Call& call, ValueId a, ValueId b) { return a == b ? a : call.select(a, a, b); }
+
+// Of sums and their kin a step counts that counts in one of the inputs, where all of them have masks.
+ValueId merged_mask(const Call& call) {
+  ValueId mask = kNone;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const ValueId of = mask_of(call, i, "");
+    if (of == kNone) return kNone;
+    mask = i == 0 ? of : either(call, mask, of);
+  }
+  return mask;
+}
+
+// Along the features a step counts that counts in one of the inputs; those without a mask count everywhere.
+ValueId concatenated_mask(const Call& call) {
+  std::vector<ValueId> masks;
+  size_t given = 0;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    masks.push_back(mask_of(call, i, ""));
+    given += masks.back() != kNone;
+  }
+  if (given == 0) return kNone;
+  const int rank = call.rank(call.inputs[0]), axis = call.axis(call.integer("axis", -1), rank);
+  if (axis != 1 || rank < 3) return merged_mask(call);
+  if (given < masks.size()) call.unsupported("sequences one after the other, of which some have a mask");
+  return call.concat(masks, 1);
+}
+
+}  // namespace
+
+std::vector<ValueId> masks_behind(const Call& call) {
+  std::vector<ValueId> masks(call.outputs.size(), kNone);
+  if (masks.empty() || call.inputs.empty() || is_function(call.module)) return masks;
+  const auto carries = [&](ValueId id) { return call.importer->masks().contains(id); };
+  if (std::none_of(call.inputs.begin(), call.inputs.end(), carries) && !call.keyword.contains("mask")) return masks;
+  if (kMerges.contains(call.class_name)) {
+    masks[0] = merged_mask(call);
+  } else if (call.class_name == "Concatenate") {
+    masks[0] = concatenated_mask(call);
+  } else if (kSequences.contains(call.class_name)) {
+    const Json* inner = call.find("layer");  // of Bidirectional
+    Call layer = call;
+    if (inner != nullptr) layer.config = inner->at("config");
+    if (layer.flag("return_sequences", false)) masks[0] = mask_of(call, 0, "mask");
+  } else if (kHandOn.contains(call.class_name)) {
+    masks[0] = mask_of(call, 0, "mask");
+  }
+  return masks;
+}
+
+}  // namespace nacre::tools::keras

@@ -1,0 +1,132 @@
+// Layers of several inputs. Tensors of different ranks are aligned at the batch: axes of size 1 come behind it.
+#include <algorithm>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/unary.h"
+#include "tools/importers/keras/importer.h"
+
+namespace nacre::tools::keras {
+namespace {
+
+ValueId of_rank(const Call& call, ValueId x, int rank) {
+  std::vector<int64_t> dims = call.dims(x);
+  if (dims.empty() || int(dims.size()) >= rank || call.value(x).constant()) return x;
+  dims.insert(dims.begin() + 1, size_t(rank) - dims.size(), 1);
+  return call.reshape(x, dims);
+}
+
+// Tensors, arrays and numbers in the order of the arguments, which may be one list: Keras 3 has x + 1.0 as a layer Add.
+std::vector<ValueId> operands(const Call& call) {
+  std::vector<ValueId> all;
+  int rank = 0;
+  for (const ValueId x : call.inputs)
+    if (!call.value(x).constant()) rank = std::max(rank, call.rank(x));
+  size_t next = 0;
+  const auto take_tensor = [&] { all.push_back(of_rank(call, call.input(next++), rank)); };
+  const auto take = [&](const Json& argument) {
+    if (is_operand(argument)) return take_tensor();
+    if (!argument.is_number()) call.unsupported("an operand that is neither a tensor nor a number");
+    all.push_back(call.constant("number", {1}, {argument.get<float>()}));
+  };
+  if (!call.args.is_array())
+    while (next < call.inputs.size()) take_tensor();
+  for (const Json& argument : call.args) {
+    if (!argument.is_array() || is_operand(argument)) take(argument);
+    else std::for_each(argument.begin(), argument.end(), take);
+  }
+  if (call.keyword.contains("x1") || call.keyword.contains("x2")) call.unsupported("operands that are given by name");
+  return all;
+}
+
+// Returns how many operands there are.
+template <class Combine>
+size_t fold(Call& call, Combine combine) {
+  const std::vector<ValueId> all = operands(call);
+  if (all.empty()) call.bad("has no input");
+  ValueId y = all[0];
+  for (size_t i = 1; i < all.size(); ++i) y = combine(y, all[i]);
+  call.outputs = {y};
+  return all.size();
+}
+
+template <Op kOp>
+void convert_sum(Call& call) {
+  fold(call, [&](ValueId a, ValueId b) { return call.emit(kOp, {a, b}); });
+}
+template <Binary::Function kFunction>
+void convert_binary(Call& call) {
+  fold(call, [&](ValueId a, ValueId b) { return call.binary(kFunction, a, b); });
+}
+void convert_average(Call& call) {
+  const size_t count = fold(call, [&](ValueId a, ValueId b) { return call.emit(Op::kAdd, {a, b}); });
+  call.outputs = {call.scaled(call.outputs[0], 1 / float(count))};
+}
+
+void convert_concatenate(Call& call) {
+  std::vector<ValueId> parts;
+  bool reals = false;
+  for (size_t i = 0; i < call.inputs.size(); ++i) reals |= call.value(call.raw_input(i)).type == ElementType::kFloat32;
+  for (size_t i = 0; i < call.inputs.size(); ++i) parts.push_back(reals ? call.input(i) : call.raw_input(i));
+  if (parts.empty()) call.bad("has no input");
+  int64_t axis = call.integer("axis", -1);
+  if (call.kwargs.is_object() && call.kwargs.contains("axis") && call.kwargs.at("axis").is_number_integer())
+    axis = call.kwargs.at("axis").get<int64_t>();
+  call.outputs = {call.concat(parts, call.axis(axis, call.rank(parts[0])))};
+}
+
+ValueId normalized(const Call& call, ValueId x, int axis) {
+  const ValueId sum = call.reduce(Reduce::kSum, call.unary(Unary::kSquare, x), {axis}, true);
+  return call.emit(Op::kMul, {x, call.clamp(call.unary(Unary::kRsqrt, sum), 0, 1e12f)});
+}
+
+// x [batch, .., k, ..] as [batch, rest, k], with the sizes of the rest in order.
+ValueId contracted_last(const Call& call, ValueId x, int axis, std::vector<int64_t>& rest) {
+  std::vector<int> perm;
+  int64_t product = 1;
+  for (int i = 0; i < call.rank(x); ++i) {
+    if (i == axis) continue;
+    perm.push_back(i);
+    if (i == 0) continue;
+    rest.push_back(call.dims(x)[size_t(i)]);
+    product *= rest.back();
+  }
+  perm.push_back(axis);
+  const int64_t batch = call.dims(x)[0], k = call.dims(x)[size_t(axis)];
+  return call.reshape(call.transpose(x, perm), {batch, product, k});
+}
+
+// y [batch, rest of a, rest of b] = sum over one axis of each
+void convert_dot(Call& call) {
+  ValueId a = call.input(0), b = call.input(1);
+  const std::vector<int64_t> axes = call.integers("axes", 2, -1);
+  const int axis_a = call.axis(axes[0], call.rank(a)), axis_b = call.axis(axes[1], call.rank(b));
+  if (axis_a == 0 || axis_b == 0) call.unsupported("sums over the batch");
+  if (call.flag("normalize", false)) a = normalized(call, a, axis_a), b = normalized(call, b, axis_b);
+  std::vector<int64_t> dims = {call.dims(a)[0]};
+  a = contracted_last(call, a, axis_a, dims);
+  b = contracted_last(call, b, axis_b, dims);
+  Node node = call.step(Op::kBatchedMatmul, {a, b});
+  set_integer(node, "transpose_b", 1);
+  if (dims.size() == 1) dims.push_back(1);
+  call.outputs = {call.reshape(call.emit(std::move(node)), dims)};
+}
+
+constexpr Converter kMergeRows[] = {
+    {"Add", &convert_sum<Op::kAdd>},
+    {"Subtract", &convert_sum<Op::kSub>},
+    {"Multiply", &convert_sum<Op::kMul>},
+    {"Average", &convert_average},
+    {"Maximum", &convert_binary<Binary::kMaximum>},
+    {"Minimum", &convert_binary<Binary::kMinimum>},
+    {"Divide", &convert_binary<Binary::kDiv>},
+    {"TrueDivide", &convert_binary<Binary::kDiv>},
+    {"Concatenate", &convert_concatenate},
+    {"Dot", &convert_dot},
+};
+
+}  // namespace
+
+std::span<const Converter> merge_converters() { return kMergeRows; }
+
+}  // namespace nacre::tools::keras

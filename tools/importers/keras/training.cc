@@ -1,0 +1,249 @@
+// Loss, optimizer and optimizer state, in the words of nacre tune.
+//
+//   Keras                                     here
+//   SGD(momentum)     u = mu u - r g          velocity = -u / r, of the rate r that was the last
+//   Adam, AdamW       m, v                    first_moment, second_moment
+//   RMSprop           v                       mean_square
+//   Adagrad           s                       square_sum, at first initial_accumulator_value
+//
+// State in .keras files:  optimizer/vars/0 the count of steps, /1 the learning rate unless a schedule gives it, then
+// the moments of each variable that trains, together. In .h5 files by names, of which there are three kinds:
+// Adam/dense/kernel/m:0 (TensorFlow to 2.10), Adam/m/dense/kernel:0 (to 2.15), adam/dense_kernel_momentum (Keras 3).
+// A LossScaleOptimizer is around another: then the latter's are in optimizer/inner_optimizer/vars, and its own in
+// optimizer/vars: .., .., the finite steps with its scale, the scale.
+#include "tools/importers/keras/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/base/print.h"
+#include "tools/importers/shared/ignored_settings.h"
+
+namespace nacre::tools::keras {
+namespace {
+
+constexpr float kMostStepsTaken = 0x1p31f;
+constexpr std::string_view kLossScaled = "loss_scale_optimizer/";  // before the inner optimizer's name too
+constexpr const char* kRateOf = "optimizer.learning_rate";
+
+float number_of(const Hdf5Dataset& d) { return d.elements() == 1 ? d.reals()[0] : NAN; }
+
+std::string without_number(const std::string& name) {
+  return name.ends_with(":0") ? name.substr(0, name.size() - 2) : name;
+}
+
+}  // namespace
+
+SavedTraining::SavedTraining(const Json& compiled, const Hdf5File& file, const ImportOptions& options)
+    : file_(&file), options_(options), compiled_(read_compiled(compiled, options)) {
+  said_.loss = compiled_.loss;
+  said_.optimizer = compiled_.optimizer;
+  said_.schedule = compiled_.schedule;
+  said_.learning_rate = compiled_.learning_rate;
+  said_.clip_norm = compiled_.clip_norm;
+  said_.clip_value = compiled_.clip_value;
+  read_state();
+  if (!said_.schedule.empty() && said_.steps > 0 && !goes_on_without(options, kRateOf))
+    compiled_.refused.push_back(
+        {RefusedSetting::Of::kRate,
+         fmt::format("the schedule of its learning rate has gone {} steps, and would begin anew: "
+                     "give a rate and a schedule; {}",
+                     said_.steps, how_to_ignore(kRateOf))});
+}
+
+void SavedTraining::note(const std::string& what) {
+  std::string line = printable("training: " + what);  // with names of the file
+  std::ranges::replace(line, '\n', '?');
+  notes_.push_back(std::move(line));
+}
+
+// Gives the group of the optimizer that steps.
+std::string SavedTraining::read_loss_scale() {
+  const std::string own = "optimizer/vars/", inner = "optimizer/inner_optimizer/vars/",
+                    list = "optimizer_weights/loss_scale_optimizer/";
+  const bool placed = file_->datasets.contains(inner + "0");
+  const auto number_at = [&](const std::string& path) {
+    const auto found = file_->datasets.find(path);
+    return found == file_->datasets.end() ? NAN : number_of(found->second);
+  };
+  const float steps = number_at(placed ? own + "2" : list + "step_counter"),
+              scale = number_at(placed ? own + "3" : list + "dynamic_scale");
+  if (scale > 0 && scale < kInfinity) said_.loss_scale = scale;
+  if (scale > 0 && steps >= 0 && steps < kMostStepsTaken) said_.steps_with_scale = uint32_t(steps);
+  return placed ? inner : own;
+}
+
+void SavedTraining::read_state() {
+  const std::string list = "optimizer_weights/", place = read_loss_scale();
+  const auto count = [&](float value) {
+    if (value >= 0 && value < kMostStepsTaken) said_.steps = uint32_t(value);
+  };
+  for (const auto& [path, dataset] : file_->datasets) {
+    if (!path.starts_with(list)) continue;
+    std::string name = without_number(path.substr(list.size()));
+    if (name.starts_with(kLossScaled)) {
+      name = name.substr(kLossScaled.size());
+      if (name.find('/') == name.npos) continue;  // its count and its rate are not those of the steps
+    }
+    const size_t first = name.find('/');
+    const std::string last = name.substr(name.rfind('/') + 1);
+    const float value = number_of(dataset);
+    if (last == "iter" || last == "iteration" || last == "iterations") count(value);
+    else if (last == "learning_rate" && value > 0 && !compiled_.scheduled) said_.learning_rate = value;
+    else if (first != name.npos) named_[name.substr(first + 1)] = &dataset;
+  }
+  for (size_t i = 0;; ++i) {
+    const auto found = file_->datasets.find(place + std::to_string(i));
+    if (found == file_->datasets.end()) break;
+    const float value = number_of(found->second);
+    if (i == 0) count(value);
+    else if (i == 1 && !compiled_.scheduled && value > 0) said_.learning_rate = value;
+    else placed_.push_back(&found->second);
+  }
+}
+
+void SavedTraining::set_order(const std::vector<std::string>& variables) {
+  bool fits = placed_.size() == variables.size() * compiled_.moments.size();
+  for (size_t i = 0; fits && i < placed_.size(); ++i) {
+    const auto found = file_->datasets.find(variables[i / compiled_.moments.size()]);
+    fits = found != file_->datasets.end() && found->second.dims == placed_[i]->dims;
+  }
+  if (!fits) return note("the state of its optimizer does not fit its variables: it begins anew");
+  for (size_t i = 0; i < variables.size(); ++i) order_[variables[i]] = i;
+}
+
+// The name of a variable is some end of its path.
+const Hdf5Dataset* SavedTraining::find_by_name(const std::string& variable, const Moment& moment) const {
+  const std::string whole = without_number(variable);
+  for (size_t at = whole.find('/'); at != whole.npos; at = whole.find('/', at + 1)) {
+    const std::string name = whole.substr(at + 1);
+    std::string flat = name;
+    std::ranges::replace(flat, '/', '_');
+    for (const std::string in_keras : moment.in_keras)
+      for (const std::string& key : {name + "/" + in_keras, in_keras + "/" + name, flat + "_" + in_keras})
+        if (const auto found = named_.find(key); found != named_.end()) return found->second;
+  }
+  return nullptr;
+}
+
+std::vector<SavedTraining::Kept> SavedTraining::moments_of(const std::string& variable,
+                                                           const std::vector<int64_t>& dims) const {
+  std::vector<Kept> all;
+  const auto place = order_.find(variable);
+  for (size_t m = 0; m < compiled_.moments.size(); ++m) {
+    const Hdf5Dataset* found = place == order_.end() ? find_by_name(variable, compiled_.moments[m])
+                                                     : placed_[place->second * compiled_.moments.size() + m];
+    if (found == nullptr && place == order_.end()) return begun(dims);
+    if (found == nullptr || found->dims != dims) return {};
+    Kept kept = {compiled_.moments[m].name, found->reals()};
+    const bool velocity = kept.name == "velocity";
+    if (velocity && !(said_.learning_rate > 0)) return {};
+    for (float& x : kept.numbers) x = velocity ? -x / said_.learning_rate : x;
+    all.push_back(std::move(kept));
+  }
+  return all;
+}
+
+// Sums that begin above 0, where the file has none yet.
+std::vector<SavedTraining::Kept> SavedTraining::begun(const std::vector<int64_t>& dims) const {
+  std::vector<Kept> all;
+  size_t elements = 1;
+  for (const int64_t d : dims) elements *= size_t(d);
+  for (const Moment& moment : compiled_.moments)
+    if (moment.begin != 0) all.push_back({moment.name, std::vector<float>(elements, moment.begin)});
+  return all;
+}
+
+// Losses of classes take logits: what a softmax or a sigmoid gives is taken before it.
+void SavedTraining::judge_output(Op last) {
+  const bool softmax = said_.loss.starts_with("softmax") || said_.loss.starts_with("dense");
+  if (!softmax && !said_.loss.starts_with("sigmoid")) return;
+  const bool probabilities = last == (softmax ? Op::kSoftmax : Op::kSigmoid);
+  if (probabilities != compiled_.from_logits || goes_on_without(options_, "loss.from_logits")) return;
+  compiled_.refused.push_back({RefusedSetting::Of::kLoss,
+                               fmt::format("its loss is compiled with from_logits={}, and its output is {} of a {}; {}",
+                                           compiled_.from_logits ? "True" : "False", probabilities ? "that" : "none",
+                                           softmax ? "softmax" : "sigmoid", how_to_ignore("loss.from_logits"))});
+}
+
+SourceTraining SavedTraining::finish(std::map<std::string, std::map<std::string, std::vector<float>>> moments) {
+  said_.refused = compiled_.refused;
+  said_.moments = std::move(moments);
+  if (!said_.moments.empty() && said_.steps > 0)
+    note(fmt::format("the state of its optimizer ({}) is that of {} parameters after {} steps", said_.optimizer,
+                     said_.moments.size(), said_.steps));
+  else if (!said_.optimizer.empty() || !said_.loss.empty())
+    note(fmt::format("it was compiled with {}{}{}", said_.loss,
+                     said_.loss.empty() || said_.optimizer.empty() ? "" : ", ", said_.optimizer));
+  return said_;
+}
+
+void Importer::resume(SavedTraining saved) { saved_ = std::make_unique<SavedTraining>(std::move(saved)); }
+
+void Importer::keep_moments(ValueId parameter, const std::string& variable, const std::vector<int64_t>& dims,
+                            const Call::Arrange& make) {
+  if (saved_ == nullptr) return;
+  for (SavedTraining::Kept& kept : saved_->moments_of(variable, dims))
+    moments_[parameter][kept.name] = make ? make(kept.numbers) : std::move(kept.numbers);
+}
+
+void Importer::keep_float8(const Call& call, float kernel_amax, Float8State state) {
+  kernel_amaxes_[call.weights.path(0)] = kernel_amax;
+  float8_[call.path] = std::move(state);
+}
+
+float Importer::kernel_amax(const std::string& variable) const {
+  const auto found = kernel_amaxes_.find(variable);
+  return found == kernel_amaxes_.end() ? 0 : found->second;
+}
+
+float Importer::input_amax(const Call& call) const {
+  const auto found = float8_.find(call.path);
+  return found == float8_.end() ? 0 : found->second.x.amax();
+}
+
+// Named as training names them, after the output of the layer's product.
+std::map<std::string, std::vector<float>> Importer::float8_state() const {
+  std::map<std::string, std::vector<float>> all;
+  for (const Node& node : graph_.nodes) {
+    const auto found = node.layer == kNone ? float8_.end() : float8_.find(graph_.layers[size_t(node.layer)].name);
+    if (found == float8_.end() || !is_matmul(node.op)) continue;
+    const std::string& y = graph_.values[size_t(node.outputs[0])].name;
+    for (const auto& [of, suffix] :
+         {std::pair(&found->second.x, "/x"), std::pair(&found->second.w, "/w"), std::pair(&found->second.y, "/y")}) {
+      all[y + suffix + "/float8_scale"] = of->scale;
+      all[y + suffix + "/amax_history"] = of->history;
+    }
+  }
+  return all;
+}
+
+namespace {
+
+Op writer_of(const Graph& graph, ValueId value) {
+  for (const Node& node : graph.nodes)
+    if (std::ranges::count(node.outputs, value) > 0) return node.op;
+  return Op::kNone;
+}
+
+}  // namespace
+
+void Importer::finish_training() {
+  if (saved_ == nullptr) return;
+  const auto name_of = [&](ValueId id) { return graph_.values[size_t(id)].name; };
+  std::map<std::string, std::map<std::string, std::vector<float>>> by_name;
+  for (auto& [id, moments] : moments_) by_name[name_of(id)] = std::move(moments);
+  saved_->judge_output(writer_of(graph_, graph_.outputs[0].value));
+  SourceTraining training = saved_->finish(std::move(by_name));
+  training.float8 = float8_state();
+  for (const auto& [id, decay] : decays_) training.decays[name_of(id)] = decay;
+  for (const auto& [id, momentum] : momenta_) training.momenta[name_of(id)] = momentum;
+  graph_.training = std::make_shared<const SourceTraining>(std::move(training));
+  graph_.log.insert(graph_.log.end(), saved_->notes().begin(), saved_->notes().end());
+}
+
+Importer::~Importer() = default;
+
+}  // namespace nacre::tools::keras

@@ -1,0 +1,60 @@
+// The decision trees of ONNX files (ai.onnx.ml) as the engine's step reads them: engine/ops/tree_ensemble.h. Private to
+// tools/importers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/importers/onnx/import.h"
+
+namespace nacre::tools::onnx_import {
+
+enum Mode { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember, kModes };  // the numbers of TreeEnsemble
+
+// A node that is no leaf. `left`, where its test holds, and `right`: a split if not negative, else the leaf ~i.
+struct Split {
+  int32_t feature = 0, turns = 0;
+  float threshold = 0;
+  int64_t left = 0, right = 0;
+
+  void set_turns(Mode mode, double t, bool missing);  // `missing`: what is no number goes left
+};
+struct Leaf {
+  std::vector<std::pair<int64_t, double>> weights;  // of targets
+};
+struct Trees {
+  std::vector<Split> splits;
+  std::vector<Leaf> leaves;
+  std::vector<int64_t> roots;
+};
+
+struct Forest {
+  // tree_ensemble's operands and attributes
+  std::vector<int32_t> nodes, roots, leaves;
+  std::vector<float> thresholds, weights;
+  int64_t targets = 0, depth = 0;
+  uint32_t aggregate = 0;
+
+  bool average = false;  // the sum is divided by the number of trees
+  std::vector<float> base;
+  std::string post_transform = "NONE";
+};
+
+// forest.cc: the step's operands of `trees`. Refuses loops, and leaves whose targets are not there.
+void write_arrays(const Source& source, const Trees& trees, Forest& forest);
+
+// trees.cc. Of TreeEnsembleClassifier ("class") and TreeEnsembleRegressor ("target"): `targets` outputs of
+// `features` inputs.
+Forest read_listed_trees(Import& import, const Source& source, const std::string& of, int64_t targets,
+                         int64_t features);
+// Of TreeEnsemble (opset 5).
+Forest read_trees(Import& import, const Source& source, int64_t features);
+
+// The numbers of attribute `key`, a list, or of `key`_as_tensor; empty if neither is there.
+std::vector<double> listed_numbers(const Source& source, const std::string& key);
+std::vector<float> listed_floats(const Source& source, const std::string& key);
+std::vector<std::string> listed_texts(const Source& source, const char* key);
+
+}  // namespace nacre::tools::onnx_import

@@ -1,0 +1,241 @@
+// Constants that a file computes of constants, where the graph is to be trained.
+//
+// Each is folded into a constant as soon as it is read. That is right where its elements are elements of initializers
+// that nothing else reads: the thirds of a joined matrix, the gates of a recurrence in another order. Then the part is
+// trained in place of the whole. It is wrong where an initializer is read twice (w beside w[:2]) and where numbers are
+// computed (2 w):
+//
+//   y = f(w)    dL/dw = sum over all y that are computed of w of  (df/dw)^T dL/dy
+//
+// A first import finds these initializers, and the import proper computes what depends on them by steps, through which
+// gradients flow back. Where no step can, an initializer that is read elsewhere too is refused; another one is trained
+// as folded.
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "tools/base/error.h"
+#include "tools/importers/onnx/fold.h"
+#include "tools/importers/onnx/import.h"
+#include "tools/importers/onnx/tensor.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+// Operators whose output is elements of their operands: run on numbers of elements, they say which.
+bool moves_elements(const std::string& op) {
+  constexpr const char* kOps[] = {"Concat", "DequantizeLinear", "Dropout",  "Expand", "Flatten",
+                                  "Gather", "Reshape",          "Slice",    "Split",  "Squeeze",
+                                  "Tile",   "Transpose",        "Unsqueeze"};
+  return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
+}
+
+std::vector<OperandPtr> roots_of(const OperandPtr& x) {
+  const OperandPtr& made = x->origin ? x->origin : x;
+  return made->roots.empty() ? std::vector<OperandPtr>{made} : made->roots;
+}
+
+OperandPtr constant_of(std::shared_ptr<const Value> value) {
+  auto x = std::make_shared<Operand>();
+  x->type = value->type;
+  x->dims = value->dims;
+  x->constant = std::move(value);
+  return x;
+}
+
+}  // namespace
+
+bool Import::computes(const std::vector<OperandPtr>& roots, const std::set<std::string>& names) const {
+  return std::any_of(roots.begin(), roots.end(), [&](const OperandPtr& root) { return names.contains(root->name); });
+}
+
+void Import::number(const std::vector<OperandPtr>& roots) {
+  for (const OperandPtr& root : roots) {
+    if (root->first_place >= 0) continue;
+    root->first_place = places_;
+    places_ += root->constant->elements();
+  }
+}
+
+// The numbers of the elements of the constant x; null where they were computed.
+std::shared_ptr<const Value> Import::places_of(const OperandPtr& x) {
+  const OperandPtr& made = x->origin ? x->origin : x;
+  std::shared_ptr<const Value> places = made->places;
+  if (made->roots.empty()) {
+    std::vector<int64_t> numbers(size_t(made->constant->elements()));
+    std::iota(numbers.begin(), numbers.end(), made->first_place);
+    places = std::make_shared<const Value>(make_constant("", ElementType::kInt64, made->dims, numbers));
+  }
+  if (!places) return nullptr;
+  Value moved = *places;
+  for (const Move& move : x->moves) {
+    if (move.kind == Move::kOther) return nullptr;
+    moved = move.kind == Move::kReshape ? onnx_import::reshaped(moved, move.to)
+                                        : permuted(moved, {move.to.begin(), move.to.end()});
+  }
+  return std::make_shared<const Value>(std::move(moved));
+}
+
+// What the current node gives when it reads other operands; nothing where it cannot.
+std::vector<OperandPtr> Import::outputs_with(const Source& source, const OperatorImporter* importer,
+                                             std::vector<OperandPtr> inputs) {
+  Scope own;
+  own.opsets = scope_->opsets;
+  own.depth = scope_->depth;
+  Source other = source;
+  other.inputs = std::move(inputs);
+  Scope* const scope = std::exchange(scope_, &own);
+  const Source* const before = std::exchange(source_, &other);
+  bool done = importer != nullptr;
+  const size_t refused = refusals_.size();
+  try {
+    if (done) importer->run(*this, other);
+  } catch (const Error& error) {
+    if (error.code != kUnsupported) throw;
+    done = false;
+  }
+  done = done && refusals_.size() == refused;  // of the nodes that it is expanded to
+  refusals_.resize(refused);
+  scope_ = scope;
+  source_ = before;
+  std::vector<OperandPtr> outputs;
+  for (const std::string& name : source.proto.output()) {
+    const auto found = own.operands.find(name);
+    outputs.push_back(done && found != own.operands.end() ? found->second : nullptr);
+  }
+  return outputs;
+}
+
+void Import::note_computed(Scope& scope, const Source& source, const OperatorImporter* importer) {
+  if (!options_.train || source.proto.op_type() == "Identity") return;
+  const bool codes = source.proto.op_type() == "DequantizeLinear";
+  bool takes_other = false;
+  std::vector<OperandPtr> roots, numbered = source.inputs, by_steps = source.inputs;
+  for (size_t i = 0; i < source.inputs.size(); ++i) {
+    const OperandPtr& x = source.inputs[i];
+    if (x && !x->constant) takes_other = true;  // CastLike reads the type of one
+    if (!x || !x->constant || !(is_trainable(*x->constant) || (codes && i == 0))) continue;
+    for (const OperandPtr& root : roots_of(x))
+      if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
+  }
+  std::vector<OperandPtr> made;
+  for (int i = 0; i < source.proto.output_size(); ++i) {
+    const OperandPtr y = source.wants(i) ? find(scope, source.proto.output(i)) : nullptr;
+    const bool here = y && y->constant && !y->origin && y->roots.empty() &&
+                      std::find(source.inputs.begin(), source.inputs.end(), y) == source.inputs.end();
+    made.push_back(here && y->type == ElementType::kFloat32 ? y : nullptr);
+  }
+  if (roots.empty()) {  // computed of no parameter
+    for (const OperandPtr& y : made) {
+      if (!y || (source.proto.op_type() == "Constant" && !torch_ && y->constant->elements() > 1)) continue;
+      Value fixed = *y->constant;
+      fixed.fixed = true;
+      y->constant = std::make_shared<const Value>(std::move(fixed));
+    }
+    return;
+  }
+  if (takes_other || std::all_of(made.begin(), made.end(), [](const OperandPtr& y) { return !y; })) return;
+  number(roots);
+  std::vector<OperandPtr> places(made.size()), steps(made.size());
+  if (moves_elements(source.proto.op_type())) {
+    const Budget budget = graph_.budget;  // what the numbers of elements take is what their elements took
+    bool known = true;
+    for (size_t i = 0; i < numbered.size(); ++i) {
+      OperandPtr& x = numbered[i];
+      if (!x || x->type != ElementType::kFloat32) continue;
+      const auto nowhere = [&] {
+        return make_constant("", ElementType::kInt64, x->dims,
+                             std::vector<int64_t>(size_t(x->constant->elements()), -1));
+      };
+      const auto of = is_trainable(*x->constant) ? places_of(x) : std::make_shared<const Value>(nowhere());
+      known = known && of;
+      if (of) x = constant_of(of);
+    }
+    if (codes) places[0] = constant_of(places_of(source.inputs[0]));
+    else if (known) places = outputs_with(source, importer, std::move(numbered));
+    graph_.budget = budget;
+  }
+  if (computes(roots, split_.computed) && !codes) {
+    for (OperandPtr& x : by_steps) {
+      if (!x || !is_trainable(*x->constant) || !computes(roots_of(x), split_.computed)) continue;
+      auto at_run_time = std::make_shared<Operand>();
+      at_run_time->name = x->name;
+      at_run_time->dims = x->dims;
+      at_run_time->plain = plain(x);
+      at_run_time->uses = 2;  // nothing melts into the step that writes it
+      x = std::move(at_run_time);
+    }
+    steps = outputs_with(source, importer, std::move(by_steps));
+  }
+  if (roots.size() > 1 && !places[0] && computes(roots, split_.computed)) {
+    std::string names = roots[0]->name;
+    for (size_t i = 1; i < roots.size(); ++i) names += (i + 1 < roots.size() ? ", " : " and ") + roots[i]->name;
+    note("is computed of " + names + ": if one of them is no parameter (a mask), the file does not tell");
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (!made[i]) continue;
+    made[i]->roots = roots;
+    if (places[i] && places[i]->constant) made[i]->places = places[i]->constant;
+    if (steps[i] && !steps[i]->constant) made[i]->forms.push_back({{}, plain(steps[i]), &source.proto});
+    else if (!codes && computes(roots, split_.computed) && !computes(roots, split_.shared))
+      note("is computed of " + roots[0]->name +
+           ", and no step can: its numbers are trained in the place of what they are computed of");
+  }
+}
+
+OperandPtr Import::computed(const OperandPtr& x, Value made) {
+  made.fixed = made.fixed || x->constant->fixed;
+  auto y = constant_of(std::make_shared<const Value>(std::move(made)));
+  y->name = y->constant->name;
+  if (options_.train && is_trainable(*x->constant)) y->roots = roots_of(x);
+  number(y->roots);
+  return y;
+}
+
+// PyTorch's names of what it folded at the export.
+void Import::note_folded(const ::onnx::GraphProto& graph) {
+  if (!torch_) return;
+  int folded = 0;
+  std::string first;
+  for (const ::onnx::TensorProto& tensor : graph.initializer()) {
+    const bool real = tensor.data_type() == ::onnx::TensorProto::FLOAT && tensor.dims_size() > 0;
+    if (!real || !tensor.name().starts_with("onnx::")) continue;
+    if (folded++ == 0) first = tensor.name();
+  }
+  if (folded > 0)
+    graph_.log.push_back("training: " + first + (folded > 1 ? " and " + std::to_string(folded - 1) + " more" : "") +
+                         ": PyTorch computed these at the export, each is trained as a parameter of its own. If a "
+                         "layer shares what it is "
+                         "computed of (tied embeddings), export with do_constant_folding=False");
+}
+
+SplitParameters Import::split_parameters() const {
+  SplitParameters split;
+  std::vector<bool> taken(size_t(places_), false);
+  const auto take = [&](const OperandPtr& by, int64_t place) {
+    if (place < 0) return;
+    if (taken[size_t(place)])
+      for (const OperandPtr& root : roots_of(by)) split.shared.insert(root->name), split.computed.insert(root->name);
+    taken[size_t(place)] = true;
+  };
+  const auto take_whole = [&](const OperandPtr& by, const OperandPtr& root) {
+    for (int64_t i = 0; root->first_place >= 0 && i < root->constant->elements(); ++i) take(by, root->first_place + i);
+  };
+  for (const OperandPtr& x : read_) {
+    if (x->places) {
+      const std::vector<int64_t> places = integers(*x->places);
+      for (const int64_t place : places) take(x, place);
+      if (std::find(places.begin(), places.end(), -1) != places.end())  // beside numbers that are no parameter's
+        for (const OperandPtr& root : roots_of(x)) split.computed.insert(root->name);
+      continue;
+    }
+    for (const OperandPtr& root : roots_of(x)) {
+      if (!x->roots.empty()) split.computed.insert(root->name);
+      take_whole(x, root);
+    }
+  }
+  return split;
+}
+
+}  // namespace nacre::tools::onnx_import

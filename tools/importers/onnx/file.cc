@@ -1,0 +1,403 @@
+// The ONNX importer: the file, its inputs and outputs, and the walk over its nodes.
+//
+// Operator versions are normalized in the operators' own functions. Nodes that no output depends on are not looked at.
+// A node that is not supported is noted and its outputs are unknown; what reads them is only checked for a known name.
+#include "tools/base/option_id.h"
+#include "tools/importers/onnx/import.h"
+
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <functional>
+#include <unordered_set>
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
+
+#include "tools/base/unsupported.h"
+#include "tools/graph/batch.h"
+#include "tools/importers/onnx/evaluator.h"
+#include "tools/importers/onnx/heads.h"
+#include "tools/importers/onnx/order.h"
+#include "tools/importers/onnx/tensor.h"
+#include "tools/model/model_limits.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+constexpr int kOldestOpset = 1, kNewestOpset = 27;  // 27: of ONNX v1.22.0, whose definitions were read
+constexpr int kMaxIrVersion = 13;
+constexpr int kMaxNesting = 64;    // of messages: a graph inside an attribute adds three
+constexpr int kMaxCallDepth = 16;  // of functions
+
+// The first opset, of those before 7, in which an operator has the form that is read: others have it from the first on.
+struct FirstForm {
+  const char* op;
+  int opset;
+};
+constexpr FirstForm kFirstForms[] = {{"Cast", 6}, {"Concat", 4}, {"GRU", 3},     {"GlobalLpPool", 2}, {"LpPool", 2},
+                                     {"Pad", 2},  {"Split", 2},  {"Reshape", 5}, {"Tile", 6},         {"Upsample", 7}};
+
+bool is_main_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
+std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+}  // namespace
+
+void parse_model(std::span<const uint8_t> bytes, const std::string& name, ::onnx::ModelProto& model) {
+  if (bytes.size() > size_t(INT_MAX))
+    throw Error(kUnsupported, name, "is larger than 2 GiB", "store the weights as external data");
+  google::protobuf::SetLogHandler(nullptr);  // it would print its own words; what it refuses is said below
+  google::protobuf::io::CodedInputStream stream(bytes.data(), int(bytes.size()));
+  stream.SetRecursionLimit(kMaxNesting);
+  stream.SetTotalBytesLimit(int(bytes.size()));
+  if (!model.ParsePartialFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
+    throw Error(kBadInput, name, "is not a whole ONNX file: its fields cannot be read to the end",
+                "it may be truncated: copy or export it again; or it has graphs in graphs, more than 20 deep");
+  if (!model.has_graph()) throw Error(kBadInput, name, "has no graph");
+}
+
+Import::Import(const std::string& name, const ImportOptions& options, const TorchConstants& torch,
+               SplitParameters split)
+    : options_(options), torch_constants_(torch), split_(std::move(split)) {
+  graph_.source = name;
+}
+
+void Import::read_opsets(Scope& scope, const google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& imports) {
+  for (const auto& import : imports) {
+    const int64_t version = std::clamp<int64_t>(import.version(), -1, INT_MAX);
+    scope.opsets[canonical(import.domain())] = int(version);
+    if (is_main_domain(import.domain()) && (version < kOldestOpset || version > kNewestOpset))
+      note_refusal(Error(kUnsupported, graph_.source,
+                         "uses opset " + std::to_string(import.version()) + ", " + std::to_string(kOldestOpset) +
+                             " to " + std::to_string(kNewestOpset) + " are supported",
+                         "export it with another opset_version"));
+  }
+}
+
+void Import::read_functions(const ::onnx::ModelProto& model) {
+  for (const ::onnx::FunctionProto& function : model.functions())
+    if (!functions_.emplace(std::pair(canonical(function.domain()), function.name()), &function).second)
+      note_refusal(Error(kUnsupported, graph_.source, "has two functions of the name " + function.name()));
+}
+
+OperandPtr Import::find(Scope& scope, const std::string& name) {
+  const auto found = scope.operands.find(name);
+  if (found != scope.operands.end()) return found->second;
+  const auto tensor = scope.initializers.find(name);
+  if (tensor == scope.initializers.end()) return scope.outer != nullptr ? find(*scope.outer, name) : nullptr;
+  if (tensor->second == nullptr)
+    throw Error(kUnsupported, name, "is a sparse initializer", "store the weights densely");
+  if (tensor->second->data_type() == ::onnx::TensorProto::STRING)
+    return scope.operands.emplace(name, read_names(*tensor->second)).first->second;
+  OperandPtr& operand = tensors_[tensor->second];
+  if (!operand) {
+    Value constant = read_stored(*tensor->second);
+    constant.fixed = is_literal(name, constant);
+    operand = operand_of(std::move(constant));
+    operand->name = name;
+    if (operand->exact) graph_.log.push_back("import: " + name + ": its numbers are rounded to float32");
+  }
+  operand->uses += scope.uses[name];
+  return scope.operands.emplace(name, operand).first->second;
+}
+
+bool Import::is_known(const ::onnx::NodeProto& node) const {
+  const std::string domain = canonical(node.domain());
+  return find_importer(node.op_type(), domain) != nullptr || functions_.contains({domain, node.op_type()}) ||
+         is_computed_at_import(domain, node.op_type());
+}
+
+void Import::read_node(Scope& scope, const ::onnx::NodeProto& node) {
+  const std::string layer_op = layer_op_;
+  try {
+    read_supported(scope, node);
+  } catch (const Error& error) {
+    note_refusal(error);
+    layer_op_ = layer_op;
+    source_ = nullptr;
+    leave_unknown(scope, node);
+  }
+}
+
+void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
+  const std::string domain = canonical(node.domain());
+  const auto function = functions_.find({domain, node.op_type()});
+  const auto opset = scope.opsets.find(domain);
+  Source source(node, opset != scope.opsets.end() ? opset->second : 0, &scope.attributes, &scope.uses);
+  const OperatorImporter* importer = find_importer(node.op_type(), domain);
+  if (!is_known(node)) {
+    if (domain.starts_with("com.microsoft"))
+      source.refuse("is an operator of ONNX Runtime: the file was optimized by it",
+                    "export again with graph optimization off");
+    if (domain.empty() && node.op_type() == "NonMaxSuppression")
+      source.refuse("finds as many boxes as there are in the data, and sizes are fixed before a run",
+                    "export the network up to its boxes and scores, and choose among them after the run");
+    source.refuse(domain.empty() ? "this operator is not supported"
+                                 : "operators of the domain " + domain + " are not supported");
+  }
+  if (function == functions_.end() && opset == scope.opsets.end()) source.malformed("no opset is given for its domain");
+  for (const FirstForm& form : kFirstForms)
+    if (domain.empty() && node.op_type() == form.op && source.opset < form.opset)
+      source.refuse("opset " + std::to_string(source.opset) + " has it in another form",
+                    "export with opset " + std::to_string(form.opset) + " or later");
+  for (const std::string& input : node.input()) {
+    source.inputs.push_back(input.empty() ? nullptr : find(scope, input));
+    if (!input.empty() && source.inputs.back() == nullptr)
+      source.malformed("reads " + input + ", which nothing before it writes");
+    if (!input.empty() && !source.inputs.back()->known()) return leave_unknown(scope, node);
+  }
+  if (function != functions_.end()) return call_function(scope, node, *function->second);
+  if (run_control_flow(scope, source)) return;
+  scope_ = &scope;
+  source_ = &source;
+  layer_ = kNone;
+  read_dynamic(source);
+  check_names(source);
+  check_sequences(source);
+  const size_t steps = graph_.nodes.size(), lines = graph_.log.size();
+  const std::string key = options_.train ? key_of_computed(source) : "";
+  if (!reuse_computed(key)) {
+    if (!evaluate(source, importer != nullptr) && !import_on_codes(*this, source) &&
+        !import_on_narrow_integers(*this, source) && !import_on_whole_numbers(*this, source)) {
+      if (importer == nullptr) refuse_at_run_time(source);
+      importer->run(*this, source);
+    }
+    keep_computed(scope, source, key);
+    note_computed(scope, source, importer);
+  }
+  log_node(scope, source, steps, lines);
+  source_ = nullptr;
+}
+
+void Import::call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function) {
+  Scope inner;
+  log(Source(node, 0, &scope.attributes).place, "is written out: its function");
+  inner.opsets = scope.opsets;
+  read_opsets(inner, function.opset_import());
+  for (const ::onnx::AttributeProto& attribute : node.attribute())
+    inner.attributes[attribute.name()] = Source(node, 0, &scope.attributes).find(attribute.name().c_str());
+  std::vector<OperandPtr> inputs;
+  for (const std::string& input : node.input()) inputs.push_back(input.empty() ? nullptr : find(scope, input));
+  run_body(scope, inner, Source(node, 0, &scope.attributes, &scope.uses), function, inputs);
+}
+
+void Import::spend_nodes(int64_t count) {
+  constexpr int64_t kMostNodes = 1 << 18;
+  if ((nodes_ += count) > kMostNodes)
+    throw Error(kBadInput, graph_.source, "its functions and loops are more than 262,144 nodes when written out");
+}
+
+void Import::run_body(Scope& scope, Scope& inner, const Source& call, const ::onnx::FunctionProto& function,
+                      const std::vector<OperandPtr>& inputs) {
+  const ::onnx::NodeProto& node = call.proto;
+  if (scope.depth >= kMaxCallDepth)
+    throw Error(kBadInput, node.op_type(), "functions call each other more than 16 deep");
+  inner.depth = scope.depth + 1;
+  spend_nodes(count_nodes(function.node()) + function.output_size());
+  std::unordered_set<std::string> outputs;
+  for (int i = 0; i < function.output_size(); ++i)
+    if (call.wants(i)) outputs.insert(function.output(i));
+  const NodeList live = live_nodes(in_order(function.node()), outputs, inner.uses);
+  for (int i = 0; i < function.input_size() && size_t(i) < inputs.size(); ++i) {
+    const OperandPtr& operand = inputs[size_t(i)];
+    if (operand == nullptr) continue;
+    operand->uses += inner.uses[function.input(i)] - 1;
+    inner.operands.emplace(function.input(i), operand);
+  }
+  for (const ::onnx::NodeProto* each : live) read_node(inner, *each);
+  for (int i = 0; i < node.output_size() && i < function.output_size(); ++i) {
+    const OperandPtr result = call.wants(i) ? find(inner, function.output(i)) : nullptr;
+    if (!result) continue;
+    result->uses += scope.uses[node.output(i)] - 1;
+    scope.operands.emplace(node.output(i), result);
+  }
+}
+
+void Import::expand(const Source& source, const Body& body) {
+  Scope inner, &outer = *scope_;
+  inner.opsets = outer.opsets;
+  if (body.opset != 0) inner.opsets[""] = body.opset;
+  const std::string layer_op = layer_op_;
+  if (layer_op_.empty()) layer_op_ = body.source_op;
+  run_body(outer, inner, source, body.function(), body.operands());
+  layer_op_ = layer_op;
+  scope_ = &outer;
+  source_ = &source;
+  layer_ = kNone;
+}
+
+// An output needs a value of its own, which a step has written, of the source's type.
+void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
+  OperandPtr operand = find(scope, output.name());
+  if (!operand) throw Error(kBadInput, "output " + output.name(), "nothing writes it");
+  if (!operand->known()) return;
+  if (output.type().tensor_type().elem_type() == ::onnx::TensorProto::UINT16 && !operand->codes())
+    throw Error(kUnsupported, "output " + output.name(), "has type uint16", "export it as int32");
+  ::onnx::NodeProto proto;
+  proto.set_name(output.name());
+  proto.set_op_type("output");
+  const Source source(proto, 0, &scope.attributes);
+  scope_ = &scope;
+  source_ = &source;
+  layer_ = kNone;
+  if (operand->dynamic) operand = value_of_part(operand);
+  const bool last = options_.io_nhwc && operand->rank() == 4;
+  const ValueId codes = last ? kNone : codes_value(*this, operand);
+  if (codes != kNone) return graph_.outputs.push_back({output.name(), codes, ""});
+  ValueId id = last ? channels_last(operand) : plain(operand);
+  const auto is_it = [&](const Binding& b) { return b.value == id; };
+  const bool bound = std::any_of(graph_.inputs.begin(), graph_.inputs.end(), is_it) ||
+                     std::any_of(graph_.outputs.begin(), graph_.outputs.end(), is_it);
+  if (bound || value(id).constant() || value(id).quantizer) {
+    Node copy = step(Op::kCopy);
+    copy.inputs = {id};
+    id = append(std::move(copy), output.name(), value(id).type);
+  }
+  if (operand->kept != ElementType::kNone && !value(id).quantizer) value(id).type = operand->kept;
+  graph_.outputs.push_back({output.name(), id, ""});
+  source_ = nullptr;
+}
+
+Graph Import::run(const ::onnx::ModelProto& model) {
+  Scope scope;
+  torch_ = model.producer_name() == "pytorch";
+  if (model.ir_version() < 3 || model.ir_version() > kMaxIrVersion)
+    note_refusal(Error(kUnsupported, graph_.source,
+                       "has IR version " + std::to_string(model.ir_version()) + ", 3 to " +
+                           std::to_string(kMaxIrVersion) + " are supported"));
+  read_opsets(scope, model.opset_import());
+  read_functions(model);
+  std::unordered_set<std::string> outputs;
+  for (const auto& output : model.graph().output()) outputs.insert(output.name());
+  if (outputs.empty()) throw Error(kBadInput, graph_.source, "has no outputs");
+  const NodeList order = in_order(model.graph().node());
+  live_ = live_nodes(order, outputs, scope.uses);
+  log_order(model.graph().node(), order, live_);
+  graph_.batch = options_.batch > 0 ? options_.batch : 1;
+  read_declared(model.graph());
+  read_inputs(scope, model.graph());
+  log_unread(scope);
+  require_bindings(graph_, graph_.inputs.size(), outputs.size());
+  for (const ::onnx::NodeProto* node : live_) read_node(scope, *node);
+  for (const auto& output : model.graph().output()) {
+    try {
+      write_output(scope, output);
+    } catch (const Error& error) {
+      note_refusal(error);
+    }
+  }
+  if (options_.train) judge_draws();
+  report_problems(graph_.source, refusals_, "", "  ");
+  count_runs();
+  if (options_.train) note_folded(model.graph());
+  for (const std::string& line : torch_constants_.notes) graph_.log.push_back("training: " + line);
+  for (std::vector<Binding>* bindings : {&graph_.inputs, &graph_.outputs})
+    for (Binding& binding : *bindings)
+      if (images_ && value(binding.value).dims.size() == 4) binding.layout = options_.io_nhwc ? "NHWC" : "NCHW";
+  if (!symbolic_batch_ && options_.batch_if_open) graph_.batch = 1;
+  if (options_.batch > 1 && !symbolic_batch_ && !options_.batch_if_open)
+    throw Error(
+        kUsage, graph_.source, "its batch is fixed: it cannot be set to " + std::to_string(options_.batch),
+        "export it with a dynamic batch axis; nacre tune " + option("micro-batch", "1") + " trains it row by row");
+  move_quantizers_back(graph_);
+  mark_batched(graph_, symbolic_batch_ && !rows_elsewhere_);
+  if (!model.producer_name().empty()) graph_.metadata.emplace_back("source.producer", model.producer_name());
+  std::ranges::sort(graph_.metadata);
+  return std::move(graph_);
+}
+
+using Importers = std::unordered_map<std::string, const OperatorImporter*>;
+
+Importers table_of(std::initializer_list<std::span<const OperatorImporter>> parts) {
+  Importers all;
+  for (const auto importers : parts)
+    for (const OperatorImporter& importer : importers) all.emplace(importer.op, &importer);
+  return all;
+}
+
+const OperatorImporter* find_importer(const std::string& op, const std::string& domain) {
+  static const Importers kMain = table_of(
+      {window_importers(),     dense_importers(),   pointwise_importers(), reduce_importers(),   select_importers(),
+       recurrent_importers(),  shape_importers(),   move_importers(),      quantize_importers(), cast_importers(),
+       qlinear_importers(),    dynamic_importers(), constant_importers(),  fused_importers(),    resize_importers(),
+       transposed_importers(), space_importers(),   formula_importers(),   norm_importers(),     attention_importers(),
+       loss_importers(),       place_importers(),   sample_importers(),    signal_importers(),   einsum_importers(),
+       unrolled_importers(),   random_importers(),  inverse_importers(),   gram_importers(),     sequence_importers(),
+       region_importers()});
+  static const Importers kMicrosoft =
+      table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_lstm_importers(),
+                microsoft_block_importers(), microsoft_fused_importers(), microsoft_quantize_importers(),
+                microsoft_head_importers()});
+  static const Importers kTraining = table_of({training_importers()}), kPreview = table_of({preview_importers()});
+  static const Importers kMl = table_of({ml_importers(), ml_svm_importers(), ml_tree_importers()});
+  static const Importers kOther;
+  const Importers& table = domain.empty()                         ? kMain
+                           : domain == "com.microsoft"            ? kMicrosoft
+                           : domain == "ai.onnx.ml"               ? kMl
+                           : domain == "ai.onnx.preview"          ? kPreview
+                           : domain == "ai.onnx.preview.training" ? kTraining
+                                                                  : kOther;
+  const auto found = table.find(op);
+  return found != table.end() ? found->second : nullptr;
+}
+
+}  // namespace nacre::tools::onnx_import
+
+namespace nacre::tools {
+
+namespace {
+
+using Visit = std::function<void(const ::onnx::TensorProto&)>;
+
+void each_tensor(const ::onnx::GraphProto& graph, const Visit& visit);
+
+void each_tensor(const google::protobuf::RepeatedPtrField<::onnx::NodeProto>& nodes, const Visit& visit) {
+  for (const ::onnx::NodeProto& node : nodes)
+    for (const ::onnx::AttributeProto& attribute : node.attribute()) {
+      visit(attribute.t());
+      each_tensor(attribute.g(), visit);
+    }
+}
+
+void each_tensor(const ::onnx::GraphProto& graph, const Visit& visit) {
+  for (const ::onnx::TensorProto& tensor : graph.initializer()) visit(tensor);
+  each_tensor(graph.node(), visit);
+}
+
+}  // namespace
+
+std::vector<std::string> external_files(std::span<const uint8_t> onnx, const std::string& name) {
+  ::onnx::ModelProto model;
+  if (!model.ParsePartialFromArray(onnx.data(), int(std::min(onnx.size(), size_t(INT_MAX))))) return {};
+  const std::filesystem::path directory = std::filesystem::path(name).parent_path();
+  std::vector<std::string> files;
+  const Visit add = [&](const ::onnx::TensorProto& tensor) {
+    for (const auto& entry : tensor.external_data())
+      if (entry.key() == "location") files.push_back((directory / entry.value()).string());
+  };
+  each_tensor(model.graph(), add);
+  for (const ::onnx::FunctionProto& function : model.functions()) each_tensor(function.node(), add);
+  return files;
+}
+
+Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
+  ::onnx::ModelProto model;
+  onnx_import::parse_model(bytes, name, model);
+  onnx_import::TorchConstants torch;
+  if (options.train) torch = onnx_import::separate_torch_constants(model, name);
+  onnx_import::Import first(name, options, torch, {});
+  // Arithmetic on all weights of a large file is done in 16 bytes per element and step. Weights that are standardised
+  // at import (w - mean w) / std w took 12 times the file, as torch.onnx writes it; no more than two steps are held.
+  const Budget budget(bytes.size() / 2);
+  first.graph().budget = budget;
+  Graph graph = first.run(model);
+  if (const onnx_import::SplitParameters split = first.split_parameters(); !split.computed.empty()) {
+    onnx_import::Import second(name, options, torch, split);
+    second.graph().budget = budget;
+    graph = second.run(model);
+  }
+  graph.quantize_rounding = Rounding::kHalfEven;  // QuantizeLinear
+  return graph;
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,402 @@
+// Elementwise operators: arithmetic with numpy broadcast, clamps and activations. They run in the layout that their
+// operands are in.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/unary.h"
+#include "tools/importers/onnx/fold.h"
+#include "tools/importers/onnx/import.h"
+#include "tools/importers/onnx/tensor.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// ---- One operand
+
+ValueId any_layout(Import& import, const OperandPtr& x) {
+  return import.prefers_channels_last(*x) ? import.channels_last(x) : import.plain(x);
+}
+
+void give_like(Import& import, const OperandPtr& x, ValueId y) {
+  if (import.prefers_channels_last(*x)) import.give_channels_last(0, y);
+  else import.give_plain(0, y);
+}
+
+void unary(Import& import, const Source& source, Op op) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  Node node = import.step(op);
+  node.inputs = {any_layout(import, x)};
+  give_like(import, x, import.append(std::move(node), import.output_name()));
+}
+
+// A constant becomes another constant. alpha and gamma: attributes of the node, of Elu and Selu, with their defaults.
+template <Unary::Function kFunction>
+void function(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  if (x->constant) {
+    import.spend_elements(*x->constant);
+    if (std::optional<Value> y = pointwise(source.proto.op_type(), *x->constant))
+      return import.give_constant(0, std::move(*y));
+  }
+  need_float32(source, *x);
+  Node node = import.step(Op::kUnary);
+  set_integer(node, "function", int(kFunction));
+  if (kFunction == Unary::kElu) set_real(node, "alpha", source.real("alpha", 1));
+  if (kFunction == Unary::kSelu) {
+    set_real(node, "alpha", source.real("alpha", 1.67326319217681884765625f));
+    set_real(node, "gamma", source.real("gamma", 1.05070102214813232421875f));
+  }
+  node.inputs = {any_layout(import, x)};
+  give_like(import, x, import.append(std::move(node), import.output_name()));
+}
+
+ValueId clamp_step(Import& import, ValueId x, float low, float high, const std::string& name) {
+  Node node = import.step(Op::kClamp);
+  set_integer(node, "clamp", 1);
+  set_real(node, "low", low);
+  set_real(node, "high", high);
+  node.inputs = {x};
+  return import.append(std::move(node), name);
+}
+
+void give_clamp(Import& import, const Source& source, const OperandPtr& x, float low, float high) {
+  need_float32(source, *x);
+  if (std::isnan(low) || std::isnan(high)) source.malformed("a bound is not a number");
+  const ValueId y = clamp_step(import, any_layout(import, x), std::min(low, high), high, import.output_name());
+  give_like(import, x, y);
+}
+
+void relu(Import& import, const Source& source) { give_clamp(import, source, source.operand(0), 0, kInfinity); }
+
+// y = min(max(x, low), high): with low > high it is high. Attributes until opset 10, inputs from 11.
+void clip(Import& import, const Source& source) {
+  if (clip_by_computed(import, source)) return;
+  const float low = source.given(1) ? source.constant_real(1, "its minimum") : source.real("min", -kInfinity);
+  const float high = source.given(2) ? source.constant_real(2, "its maximum") : source.real("max", kInfinity);
+  give_clamp(import, source, source.operand(0), low, high);
+}
+
+ValueId leaky(Import& import, ValueId x, float alpha) {
+  Node node = import.step(Op::kLeakyRelu);
+  set_real(node, "alpha", alpha);
+  node.inputs = {x};
+  return import.append(std::move(node), import.output_name());
+}
+
+void leaky_relu(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  give_like(import, x, leaky(import, any_layout(import, x), source.real("alpha", 0.01f)));
+}
+
+void sigmoid(Import& import, const Source& source) { unary(import, source, Op::kSigmoid); }
+void tanh(Import& import, const Source& source) { unary(import, source, Op::kTanh); }
+void hard_swish(Import& import, const Source& source) { unary(import, source, Op::kHardSwish); }
+
+void gelu(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  const std::string approximate = source.text("approximate", "none");
+  if (approximate != "none" && approximate != "tanh") source.malformed("approximate is " + approximate);
+  Node node = import.step(Op::kGelu);
+  set_integer(node, "tanh", approximate == "tanh" ? 1 : 0);
+  node.inputs = {any_layout(import, x)};
+  give_like(import, x, import.append(std::move(node), import.output_name()));
+}
+
+ValueId with_scalar(Import& import, Op op, ValueId x, float scalar, const std::string& name) {
+  Node node = import.step(op);
+  node.inputs = {x, import.reals(name + "/scalar", {1}, {scalar})};
+  return import.append(std::move(node), name);
+}
+
+// y = max(0, min(1, alpha x + beta))
+void hard_sigmoid(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  ValueId y =
+      with_scalar(import, Op::kMul, any_layout(import, x), source.real("alpha", 0.2f), import.output_name() + "/mul");
+  y = with_scalar(import, Op::kAdd, y, source.real("beta", 0.5f), import.output_name() + "/add");
+  give_like(import, x, clamp_step(import, y, 0, 1, import.output_name()));
+}
+
+// ---- Two operands
+
+OperandPtr of_dims(Import& import, const OperandPtr& x, const std::vector<int64_t>& dims) {
+  auto wide = std::make_shared<Operand>(*x);
+  if (x->constant) *wide = *import.moved(x, Move::reshape(dims), reshaped(*x->constant, dims));
+  else wide->plain = import.reshaped(import.plain(x), dims, x->name + "/rank");
+  wide->name = x->name;
+  wide->uses = x->uses;
+  wide->dims = dims;
+  wide->channels_last = kNone;
+  return wide;
+}
+
+// An operand with axes of 1 before its own, so that both have one rank and can change layout together.
+OperandPtr of_rank(Import& import, const OperandPtr& x, int rank) {
+  if (x->rank() == rank) return x;
+  std::vector<int64_t> dims = x->dims;
+  dims.insert(dims.begin(), size_t(rank - x->rank()), 1);
+  return of_dims(import, x, dims);
+}
+
+// Sums, differences and products are those of whole numbers too: of indices.
+void need_numbers(const Source& source, Op op, const Operand& a, const Operand& b) {
+  const bool whole = (op == Op::kAdd || op == Op::kSub || op == Op::kMul) && is_whole(a.type) && a.type == b.type;
+  if (whole && a.rank() <= kMaxRank && b.rank() <= kMaxRank) return;
+  need_float32(source, a);
+  need_float32(source, b);
+}
+
+OperandPtr binary_step(Import& import, const Source& source, Node node, OperandPtr a, OperandPtr b,
+                       const std::string& name) {
+  need_numbers(source, node.op, *a, *b);
+  const std::optional<std::vector<int64_t>> dims = broadcast(a->dims, b->dims);
+  if (!dims) source.malformed("its operands have shapes that cannot be combined");
+  const int rank = int(dims->size());
+  const bool last = (import.prefers_channels_last(*a) && a->rank() == rank) ||
+                    (import.prefers_channels_last(*b) && b->rank() == rank);
+  // One number needs no axes.
+  const auto scalar = [](const OperandPtr& x) { return x->constant && x->constant->elements() == 1 && x->rank() == 1; };
+  if (last && !scalar(a)) a = of_rank(import, a, rank);
+  if (last && !scalar(b)) b = of_rank(import, b, rank);
+  for (const OperandPtr& x : {a, b})
+    node.inputs.push_back(last && x->rank() == rank ? import.channels_last(x) : import.plain(x));
+  auto y = std::make_shared<Operand>();
+  y->type = a->type;
+  y->dims = *dims;
+  (last ? y->channels_last : y->plain) = import.append(std::move(node), name, a->type);
+  return y;
+}
+
+Node function_of_two(Import& import, Binary::Function function) {
+  Node node = import.step(Op::kBinary);
+  set_integer(node, "function", int(function));
+  return node;
+}
+
+// Opset 6: `axis` says where b's axes stand among a's; from 7 on b's are the last.
+OperandPtr old_broadcast(Import& import, const Source& source, const OperandPtr& a, const OperandPtr& b) {
+  if (source.opset >= 7 || !source.has("axis")) return b;
+  const int axis = source.axis(source.integer("axis", 0), a->rank());
+  const int missing = a->rank() - axis - b->rank();
+  if (missing < 0) source.malformed("axis does not fit its operands");
+  std::vector<int64_t> dims = b->dims;
+  dims.insert(dims.end(), size_t(missing), 1);
+  return of_dims(import, b, dims);
+}
+
+bool fold(Import& import, const Source& source) {
+  std::optional<Value> y;
+  for (const OperandPtr& x : source.inputs) {
+    if (!x || !x->constant) return false;
+    const auto dims = y ? broadcast(y->dims, x->dims) : x->dims;
+    if (!dims) source.malformed("its operands have shapes that cannot be combined");
+    import.spend(uint64_t(checked_elements(source.place, *dims)) * 8);
+    y = y ? pointwise(source.proto.op_type(), *y, *x->constant) : *x->constant;
+    if (!y) return false;
+  }
+  if (!y) return false;
+  import.give_constant(0, std::move(*y));
+  return true;
+}
+
+// A matmul and the stored bias after it are one layer: give the step the bias. Of a convolution's result axis 1 are the
+// channels, of a dense's the last.
+bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
+  if (!b->constant || b->type != ElementType::kFloat32 || x->uses != 1 || import.graph().nodes.empty()) return false;
+  std::vector<Node>& nodes = import.graph().nodes;
+  const Node& producer = nodes.back();
+  const ValueId value = x->plain != kNone ? x->plain : x->channels_last;
+  if (!is_matmul(producer.op) || producer.outputs[0] != value || producer.inputs[2] != kNone) return false;
+  const int axis = producer.op == Op::kDense ? x->rank() - 1 : 1, of_bias = axis - (x->rank() - b->rank());
+  const int64_t channels = x->dims[size_t(axis)];
+  if (import.value(value).quantizer || b->rank() > x->rank() || of_bias < 0 || b->constant->elements() != channels ||
+      b->dims[size_t(of_bias)] != channels)
+    return false;
+  import.log("is the bias of " + producer.name);
+  Node with_bias = std::move(nodes.back());  // behind the steps that the bias may take
+  nodes.pop_back();
+  Value row = make_constant(b->name, ElementType::kFloat32, {channels}, reals(*b->constant));
+  with_bias.inputs[2] =
+      b->rank() == 1 ? import.plain(b) : import.parameter(b, {Move::reshape({channels})}, std::move(row));
+  nodes.push_back(std::move(with_bias));
+  x->name = import.output_name();
+  import.graph().rename(value, x->name);
+  import.give(0, x);
+  return true;
+}
+
+void arithmetic(Import& import, const Source& source, Op op) {
+  if (fold(import, source)) return;
+  const OperandPtr& a = source.operand(0);
+  const OperandPtr b = old_broadcast(import, source, a, source.operand(1));
+  if (op == Op::kAdd && (add_bias(import, a, b) || add_bias(import, b, a))) return;
+  import.give(0, binary_step(import, source, import.step(op), a, b, import.output_name()));
+}
+
+void add(Import& import, const Source& source) { arithmetic(import, source, Op::kAdd); }
+void sub(Import& import, const Source& source) { arithmetic(import, source, Op::kSub); }
+
+void mul(Import& import, const Source& source) {
+  if (!multiply_dynamic(import, source)) arithmetic(import, source, Op::kMul);
+}
+
+// x / c of a constant = x (1 / c): 1 / c is rounded, so the result may differ in its last bit unless c is a power of
+// two. Where a 1 / c is no normal number, or would be rounded to 16 bits, or c is trained, it is a division.
+void div(Import& import, const Source& source) {
+  if (fold(import, source)) return;
+  const OperandPtr& a = source.operand(0);
+  const OperandPtr b = old_broadcast(import, source, a, source.operand(1));
+  need_float32(source, *a);
+  need_float32(source, *b);
+  std::vector<float> numbers = b->constant ? reals(*b->constant) : std::vector<float>();
+  bool exact = true, normal = b->constant != nullptr;
+  for (float& number : numbers) {
+    int exponent = 0;
+    exact &= std::fabs(std::frexp(number, &exponent)) == 0.5f;
+    number = 1 / number;
+    normal &= std::isnormal(number);
+  }
+  normal &= b->constant == nullptr || !import.is_variable(*b->constant);
+  const bool stays = import.keeps_division() || import.kept_by_source() != ElementType::kNone;
+  if (!normal || (!exact && stays))
+    return import.give(0,
+                       binary_step(import, source, function_of_two(import, Binary::kDiv), a, b, import.output_name()));
+  if (!exact) import.log("division by a constant is multiplication by its reciprocal");
+  const OperandPtr reciprocal =
+      import.computed(b, make_constant(b->name + "/reciprocal", ElementType::kFloat32, b->dims, numbers));
+  import.give(0, binary_step(import, source, import.step(Op::kMul), a, reciprocal, import.output_name()));
+}
+
+void sum(Import& import, const Source& source) {
+  if (fold(import, source)) return;
+  OperandPtr total = source.operand(0);
+  const int count = int(source.inputs.size());
+  for (int i = 1; i < count; ++i) {
+    const std::string name = import.output_name() + (i + 1 < count ? "/" + std::to_string(i) : "");
+    total = binary_step(import, source, import.step(Op::kAdd), total, source.operand(i), name);
+  }
+  import.give(0, total);
+}
+
+// Min and Max of any number of operands: one after the other, and last a clamp by those that are a single constant.
+void bound(Import& import, const Source& source, bool is_max) {
+  if (fold(import, source)) return;
+  int rank = 0;
+  for (int i = 0; i < int(source.inputs.size()); ++i) rank = std::max(rank, source.operand(i)->rank());
+  std::vector<OperandPtr> operands;
+  float limit = is_max ? -kInfinity : kInfinity;
+  for (const OperandPtr& x : source.inputs) {
+    need_float32(source, *x);
+    const bool single = x->constant && x->constant->elements() == 1 && (x->rank() < rank || rank <= 1);
+    const float number = single ? reals(*x->constant)[0] : 0;
+    if (single && std::isnan(number)) source.malformed("a bound is not a number");
+    if (single) limit = is_max ? std::max(limit, number) : std::min(limit, number);
+    else operands.push_back(x);
+  }
+  if (operands.empty()) source.malformed("has no operand");
+  OperandPtr y = operands[0];
+  const bool clamped = std::isfinite(limit);
+  for (size_t i = 1; i < operands.size(); ++i) {
+    const std::string name = import.output_name() + (clamped || i + 1 < operands.size() ? "/" + std::to_string(i) : "");
+    y = binary_step(import, source, function_of_two(import, is_max ? Binary::kMaximum : Binary::kMinimum), y,
+                    operands[i], name);
+  }
+  if (!clamped) return import.give(0, y);
+  give_clamp(import, source, y, is_max ? limit : -kInfinity, is_max ? kInfinity : limit);
+}
+
+void min(Import& import, const Source& source) { bound(import, source, false); }
+void max(Import& import, const Source& source) { bound(import, source, true); }
+
+// y = a^b. An exponent of integers is one of the same real numbers.
+void pow(Import& import, const Source& source) {
+  if (fold(import, source)) return;
+  const OperandPtr& a = source.operand(0);
+  OperandPtr b = old_broadcast(import, source, a, source.operand(1));
+  if (b->constant && is_integer(b->constant->stored) && !b->constant->quantizer)
+    b = constant_operand(cast(*b->constant, ElementType::kFloat32));
+  import.give(0, binary_step(import, source, function_of_two(import, Binary::kPow), a, b, import.output_name()));
+}
+
+// One slope for all that is not trained: leaky_relu. Else y = max(x, 0) + slope min(x, 0): four steps, each exact but
+// the product.
+// Opset 6 has a slope of shape [c] for axis 1.
+void prelu(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  OperandPtr slope = source.operand(1);
+  need_float32(source, *x);
+  need_float32(source, *slope);
+  if (slope->constant && slope->constant->elements() > 0 && !import.is_variable(*slope->constant)) {
+    const std::vector<float> slopes = reals(*slope->constant);
+    if (std::all_of(slopes.begin(), slopes.end(), [&](float s) { return s == slopes[0]; }))
+      return give_like(import, x, leaky(import, any_layout(import, x), slopes[0]));
+  }
+  if (source.opset < 7 && slope->rank() == 1 && slope->constant && x->rank() > 2) {
+    std::vector<int64_t> dims = slope->dims;
+    dims.insert(dims.end(), size_t(x->rank() - 2), 1);
+    slope = of_dims(import, slope, dims);
+  }
+  const bool last = import.prefers_channels_last(*x);
+  const auto half = [&](float low, float high, const char* suffix) {
+    auto y = std::make_shared<Operand>();
+    y->dims = x->dims;
+    (last ? y->channels_last : y->plain) =
+        clamp_step(import, any_layout(import, x), low, high, import.output_name() + suffix);
+    return y;
+  };
+  const OperandPtr above = half(0, kInfinity, "/positive"), below = half(-kInfinity, 0, "/negative");
+  const OperandPtr scaled =
+      binary_step(import, source, import.step(Op::kMul), below, slope, import.output_name() + "/slope");
+  import.give(0, binary_step(import, source, import.step(Op::kAdd), above, scaled, import.output_name()));
+}
+
+constexpr OperatorImporter kPointwiseImporters[] = {
+    {"Add", add},
+    {"Sub", sub},
+    {"Mul", mul},
+    {"Div", div},
+    {"Pow", pow},
+    {"Sum", sum},
+    {"Min", min},
+    {"Max", max},
+    {"Relu", relu},
+    {"Clip", clip},
+    {"LeakyRelu", leaky_relu},
+    {"PRelu", prelu},
+    {"Sigmoid", sigmoid},
+    {"Tanh", tanh},
+    {"HardSwish", hard_swish},
+    {"Gelu", gelu},
+    {"HardSigmoid", hard_sigmoid},
+    {"Exp", function<Unary::kExp>},
+    {"Log", function<Unary::kLog>},
+    {"Sqrt", function<Unary::kSqrt>},
+    {"Reciprocal", function<Unary::kReciprocal>},
+    {"Abs", function<Unary::kAbs>},
+    {"Neg", function<Unary::kNeg>},
+    {"Floor", function<Unary::kFloor>},
+    {"Ceil", function<Unary::kCeil>},
+    {"Round", function<Unary::kRound>},
+    {"Sign", function<Unary::kSign>},
+    {"Softplus", function<Unary::kSoftplus>},
+    {"Elu", function<Unary::kElu>},
+    {"Selu", function<Unary::kSelu>},
+    {"Erf", function<Unary::kErf>},
+    {"Softsign", function<Unary::kSoftsign>},
+    {"Sin", function<Unary::kSin>},
+    {"Cos", function<Unary::kCos>},
+};
+
+}  // namespace
+
+std::span<const OperatorImporter> pointwise_importers() { return kPointwiseImporters; }
+
+}  // namespace nacre::tools::onnx_import

@@ -1,0 +1,138 @@
+// Operators on codes, of ONNX and of ONNX Runtime (QOperator files): each is its real-valued operator between
+// DequantizeLinear and QuantizeLinear,
+//
+//   y = Q(f(DQ(x), DQ(w), s_x s_w b))      b: int32, in units of the accumulator
+//
+// onnx/defs/quantization, and onnxruntime docs/ContribOperators.md.
+#include "tools/importers/onnx/fold.h"
+#include "tools/importers/onnx/import.h"
+#include "tools/importers/onnx/tensor.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+// The real value of inputs {codes, scale, zero point} from index `first` on.
+std::string dequantized(Body& body, const Source& source, int first, int64_t axis = 0) {
+  std::vector<std::string> inputs = {body.take(source.operand(first)), body.take(source.operand(first + 1))};
+  if (source.given(first + 2)) inputs.push_back(body.take(source.operand(first + 2)));
+  const std::string real = body.fresh(source.operand(first)->name);
+  set_attribute(body.node("DequantizeLinear", inputs, real), "axis", axis);
+  return real;
+}
+
+// The bias at index `bias`, in units of the accumulator of x (scale at `x_scale`) and w (scale at `w_scale`).
+std::string real_bias(Body& body, const Source& source, int bias, int x_scale, int w_scale) {
+  const std::string name = source.operand(bias)->name, scale = body.fresh(name + "/scale"), real = body.fresh(name);
+  body.node("Mul", {body.take(source.operand(x_scale)), body.take(source.operand(w_scale))}, scale);
+  set_attribute(body.node("DequantizeLinear", {body.take(source.operand(bias)), scale}, real), "axis", 0);
+  return real;
+}
+
+// The output: codes of `real` by the scale and zero point from index `first` on. Codes have the type of `like` where
+// the zero point is omitted.
+void give_codes(Body& body, const Source& source, const std::string& real, int first, const Operand& like) {
+  const std::string codes = body.fresh(source.proto.output(0));
+  std::vector<std::string> inputs = {real, body.take(source.operand(first))};
+  if (source.given(first + 1)) inputs.push_back(body.take(source.operand(first + 1)));
+  ::onnx::NodeProto& node = body.node("QuantizeLinear", inputs, codes);
+  if (!source.given(first + 1))
+    set_attribute(node, "output_dtype",
+                  like.type == ElementType::kInt8 ? ::onnx::TensorProto::INT8 : ::onnx::TensorProto::UINT8);
+  body.give(codes);
+}
+
+std::string real_output(Body& body, const Source& source) {
+  if (source.proto.output_size() == 0) source.malformed("has no output");
+  return body.fresh(source.proto.output(0));
+}
+
+void refuse_channels_last(const Source& source) {
+  if (source.integer("channels_last", 0) != 0)
+    source.refuse("works on NHWC: the file was optimized by ONNX Runtime", "export again with graph optimization off");
+}
+
+void convolution(Import& import, const Source& source) {
+  refuse_channels_last(source);
+  Body body(source);
+  const std::string real = real_output(body, source);
+  std::vector<std::string> inputs = {dequantized(body, source, 0), dequantized(body, source, 3)};
+  if (source.given(8)) inputs.push_back(real_bias(body, source, 8, 1, 4));
+  body.node_like(source.proto, "Conv", inputs, real, {"channels_last"});
+  give_codes(body, source, real, 6, *source.operand(0));
+  import.expand(source, body);
+}
+
+void qlinear_matmul(Import& import, const Source& source) {
+  Body body(source);
+  const std::string real = real_output(body, source);
+  const int rank = source.operand(3)->rank();
+  body.node("MatMul", {dequantized(body, source, 0), dequantized(body, source, 3, rank > 0 ? rank - 1 : 0)}, real);
+  give_codes(body, source, real, 6, *source.operand(0));
+  import.expand(source, body);
+}
+
+// y = alpha A' B' + C, with C in units of alpha s_a s_b; without a scale for y the result is real.
+void qlinear_gemm(Import& import, const Source& source) {
+  if (source.real("alpha", 1) != 1) source.refuse("alpha is not 1");
+  Body body(source);
+  const std::string real = real_output(body, source);
+  const int64_t columns = source.integer("transB", 0) != 0 ? 0 : 1;
+  std::vector<std::string> inputs = {dequantized(body, source, 0), dequantized(body, source, 3, columns)};
+  if (source.given(6)) inputs.push_back(real_bias(body, source, 6, 1, 4));
+  body.node_like(source.proto, "Gemm", inputs, real);
+  if (source.given(7)) give_codes(body, source, real, 7, *source.operand(0));
+  else body.give(real);
+  import.expand(source, body);
+}
+
+// y = Q(f(DQ(x)))
+void qlinear_unary(Import& import, const Source& source) {
+  refuse_channels_last(source);
+  Body body(source);
+  const std::string real = real_output(body, source);
+  if (source.has("opset")) body.opset = int(source.integer("opset", 0));  // of the softmax that it is
+  const std::string op = source.proto.op_type().substr(std::string("QLinear").size());
+  body.node_like(source.proto, op.c_str(), {dequantized(body, source, 0)}, real, {"channels_last", "opset"});
+  give_codes(body, source, real, 3, *source.operand(0));
+  import.expand(source, body);
+}
+
+void qlinear_binary(Import& import, const Source& source) {
+  Body body(source);
+  const std::string real = real_output(body, source);
+  const std::string op = source.proto.op_type().substr(std::string("QLinear").size());
+  body.node(op.c_str(), {dequantized(body, source, 0), dequantized(body, source, 3)}, real);
+  give_codes(body, source, real, 6, *source.operand(0));
+  import.expand(source, body);
+}
+
+// Inputs: scale and zero point of y, then {codes, scale, zero point} of each operand.
+void qlinear_concat(Import& import, const Source& source) {
+  const int count = int(source.inputs.size());
+  if (count < 5 || count % 3 != 2) source.malformed("its inputs are no triples of codes, scale and zero point");
+  Body body(source);
+  const std::string real = real_output(body, source);
+  std::vector<std::string> inputs;
+  for (int i = 2; i < count; i += 3) inputs.push_back(dequantized(body, source, i));
+  body.node_like(source.proto, "Concat", inputs, real);
+  give_codes(body, source, real, 0, *source.operand(2));
+  import.expand(source, body);
+}
+
+constexpr OperatorImporter kQlinearImporters[] = {{"QLinearConv", convolution}, {"QLinearMatMul", qlinear_matmul}};
+
+constexpr OperatorImporter kMicrosoftQlinearImporters[] = {
+    {"QLinearConv", convolution},          {"QGemm", qlinear_gemm},
+    {"QLinearAdd", qlinear_binary},        {"QLinearMul", qlinear_binary},
+    {"QLinearAveragePool", qlinear_unary}, {"QLinearGlobalAveragePool", qlinear_unary},
+    {"QLinearReduceMean", qlinear_unary},  {"QLinearLeakyRelu", qlinear_unary},
+    {"QLinearSigmoid", qlinear_unary},     {"QLinearSoftmax", qlinear_unary},
+    {"QLinearConcat", qlinear_concat},
+};
+
+}  // namespace
+
+std::span<const OperatorImporter> qlinear_importers() { return kQlinearImporters; }
+std::span<const OperatorImporter> microsoft_qlinear_importers() { return kMicrosoftQlinearImporters; }
+
+}  // namespace nacre::tools::onnx_import

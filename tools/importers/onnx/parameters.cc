@@ -1,0 +1,248 @@
+// Constants of a graph that is to be trained: which of them are one parameter.
+//
+// An initializer may be read in several forms: a table [entries, width] as it is, and the transpose of a transpose by
+// the output layer. The first form that a step asks for becomes the constant. A form that is the same again is the same
+// value, and another one is computed from it by transposes and reshapes, through which gradients flow back. Forms that
+// no step can make of each other (the gates of a recurrence in another order) are parameters of their own only within
+// one node.
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "tools/importers/onnx/fold.h"
+#include "tools/importers/onnx/import.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+std::string dump_constant(const Value& v) {
+  std::string text = std::to_string(int(v.stored));
+  for (const int64_t dim : v.dims) text += " " + std::to_string(dim);
+  return text + ":" + std::string(v.data->begin(), v.data->end());
+}
+
+std::vector<int64_t> after(const std::vector<int64_t>& dims, const Move& move) {
+  if (move.kind == Move::kReshape) return move.to;
+  if (move.kind == Move::kOther) return dims;
+  std::vector<int64_t> moved;
+  for (const int64_t axis : move.to) moved.push_back(dims[size_t(axis)]);
+  return moved;
+}
+
+Moves joined(Moves first, const Moves& then) {
+  first.insert(first.end(), then.begin(), then.end());
+  return first;
+}
+
+// Neighbours of one kind as one, and none that does nothing.
+Moves normalized(std::vector<int64_t> dims, const Moves& moves) {
+  Moves all;
+  std::vector<std::vector<int64_t>> before;  // dims, of each of `all`
+  for (const Move& move : moves) {
+    if (!all.empty() && move.kind != Move::kOther && all.back().kind == move.kind) {
+      Move& last = all.back();
+      last.to = move.kind == Move::kReshape ? move.to : after(last.to, move);  // x.to[perm[i]]
+    } else {
+      all.push_back(move);
+      before.push_back(dims);
+    }
+    dims = after(before.back(), all.back());
+    const Move& last = all.back();
+    const bool in_order = last.kind == Move::kTranspose && std::is_sorted(last.to.begin(), last.to.end());
+    if (in_order || (last.kind == Move::kReshape && last.to == before.back())) all.pop_back(), before.pop_back();
+  }
+  return all;
+}
+
+Moves inverse(std::vector<int64_t> dims, const Moves& moves) {
+  Moves back;
+  for (const Move& move : moves) {
+    Move undone = Move::reshape(dims);
+    if (move.kind == Move::kTranspose) {
+      undone = move;
+      for (size_t i = 0; i < move.to.size(); ++i) undone.to[size_t(move.to[i])] = int64_t(i);
+    }
+    back.insert(back.begin(), undone);
+    dims = after(dims, move);
+  }
+  return back;
+}
+
+bool steps_make(const Moves& moves) {
+  return std::none_of(moves.begin(), moves.end(), [](const Move& move) { return move.kind == Move::kOther; });
+}
+
+std::vector<int64_t> dims_of(const std::vector<int64_t>& origin, const Moves& moves) {
+  return std::accumulate(moves.begin(), moves.end(), origin, after);
+}
+
+}  // namespace
+
+ValueId Import::rearranged(const Operand::Form& from, const Moves& to, const Operand& origin, const std::string& name) {
+  const Moves back = inverse(origin.dims, from.moves);
+  ValueId x = from.value;
+  for (const Move& move : normalized(dims_of(origin.dims, from.moves), joined(back, to))) {
+    if (move.kind == Move::kTranspose) x = transposed(x, {move.to.begin(), move.to.end()}, name + "/transposed");
+    else x = reshaped(x, move.to, name + "/reshaped");
+  }
+  return x;
+}
+
+// Integers are shapes and indices; constants of one number are factors of the arithmetic, but for slopes and for
+// PyTorch's, whose factors are literals.
+bool Import::is_trainable(const Value& v) const {
+  const bool one_counts = torch_ || (source_ != nullptr && source_->proto.op_type() == "PRelu");
+  return !v.fixed && v.elements() > (one_counts ? 0 : 1) && (v.stored == ElementType::kFloat32 || v.quantizer);
+}
+
+// A number of the file's arithmetic: what PyTorch's exporter says is no parameter, and what it folded or named itself.
+bool Import::is_literal(const std::string& name, const Value& constant) const {
+  if (torch_constants_.fixed.contains(name)) return true;
+  if (!torch_ || constant.elements() != 1) return false;
+  static const RE2 kNamedByExporter(
+      "(val_\\d+|(_to_copy|scalar_tensor_default|lifted_tensor|_tensor_constant)(_?\\d+)?)");
+  return (constant.dims.empty() && name.starts_with("onnx::")) ||
+         (!torch_constants_.facts && RE2::FullMatch(name, kNamedByExporter));
+}
+
+// Whether each step that has a gradient of the constant trains it: slopes, and what PyTorch's newer exporter calls
+// parameters. In files of its older one buffers look alike: means and deviations of data are subtracted and divided by,
+// tables such as the cosines of rotary embeddings have two axes. Gains, tokens and temperatures are the others.
+bool Import::is_variable(const Value& v) const {
+  if (!options_.train || !is_trainable(v)) return false;
+  const std::string& op = source_->proto.op_type();
+  if (op == "PRelu" || !torch_ || torch_constants_.facts) return op == "PRelu" || torch_;
+  return op != "Sub" && op != "Div" && std::ranges::count_if(v.dims, [](int64_t d) { return d > 1; }) <= 1;
+}
+
+ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
+  const OperandPtr& origin = x->origin ? x->origin : x;
+  made.fixed = made.fixed || origin->constant->fixed;
+  if (!options_.train || (!is_trainable(made) && origin->roots.empty())) return graph_.add(std::move(made));
+  const Moves all = normalized(origin->dims, joined(x->moves, moves));
+  if (steps_make(all)) made.name = origin->name;
+  const ::onnx::NodeProto* node = &source_->proto;
+  const Operand::Form* from = nullptr;
+  // another layer reads it, or an initializer that it is computed of
+  bool elsewhere = computes(origin->roots, split_.shared);
+  for (const Operand::Form& form : origin->forms) {
+    if (form.moves == all) {
+      if (form.node != node) note_equal(*origin);
+      return form.value;
+    }
+    if (from == nullptr && steps_make(form.moves) && steps_make(all)) from = &form;
+    elsewhere = elsewhere || (origin->roots.empty() && form.node != node);
+  }
+  if (from == nullptr && elsewhere && !origin->roots.empty())
+    source_->refuse(origin->name + " is computed of " + origin->roots[0]->name +
+                        ", which is read elsewhere too, and no step can compute it: "
+                        "training could not keep them equal",
+                    "give each layer weights of its own");
+  if (from == nullptr && elsewhere)
+    source_->refuse(origin->name +
+                        " is read by another layer too, in a form that no step can make of this one's: training "
+                        "could not keep them equal",
+                    "give each layer weights of its own");
+  if (origin->forms.empty()) read_.push_back(origin);
+  // One number is repeated where it is read: the repetition stays a step, which adds up its gradient.
+  const bool one = is_trainable(made) && made.elements() == 1;
+  made.variable = is_variable(made);
+  made.keeps_steps = made.keeps_steps || one || (origin->roots.empty() && split_.computed.contains(origin->name));
+  const ValueId id = from != nullptr ? rearranged(*from, all, *origin, made.name) : graph_.add(std::move(made));
+  origin->forms.push_back({all, id, node});
+  return id;
+}
+
+// Exporters store tensors of equal numbers once. Which they took away is told by an Identity, or not at all; a trained
+// network has no two parameters of one number everywhere.
+void Import::note_equal(const Operand& x) {
+  if (x.constant->elements() < 2 || x.constant->quantizer || noted_.contains(x.name)) return;
+  const std::vector<float> numbers = nacre::tools::reals(*x.constant);
+  if (std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) != numbers.end()) return;
+  noted_.insert(x.name);
+  note("reads " + x.name +
+       " as another layer does, and it holds one number everywhere: it is trained as one parameter. If the exporter "
+       "merged "
+       "tensors that were only equal, train the network once before the export, or export it in training mode");
+}
+
+OperandPtr Import::moved(const OperandPtr& x, const Move& move, Value made) const {
+  auto y = std::make_shared<Operand>();
+  y->type = made.type;
+  y->kept = x->kept;
+  y->dims = made.dims;
+  y->origin = x->origin ? x->origin : x;
+  y->moves = joined(x->moves, {move});
+  if (x->exact && move.kind == Move::kReshape)
+    y->exact = std::make_shared<const Value>(onnx_import::reshaped(*x->exact, move.to));
+  if (x->exact && move.kind == Move::kTranspose)
+    y->exact = std::make_shared<const Value>(permuted(*x->exact, {move.to.begin(), move.to.end()}));
+  y->constant = std::make_shared<const Value>(std::move(made));
+  return y;
+}
+
+std::string Import::key_of_computed(const Source& source) const {
+  std::string key = source.proto.op_type() + " " + source.proto.domain() + " " + std::to_string(source.opset);
+  bool trainable = false;
+  for (const ::onnx::AttributeProto& attribute : source.proto.attribute()) {
+    if (!attribute.ref_attr_name().empty()) return "";
+    key += "\n" + attribute.SerializeAsString();
+  }
+  for (size_t i = 0; i < source.inputs.size(); ++i) {
+    const OperandPtr& input = source.inputs[i];
+    if (input && !input->constant) return "";
+    const bool codes = i == 0 && source.proto.op_type() == "DequantizeLinear";
+    const bool trains = input && (is_trainable(*input->constant) || codes);
+    trainable = trainable || trains;
+    key += "\n";
+    if (trains) key += std::to_string(reinterpret_cast<uintptr_t>(input.get()));
+    else if (input) key += dump_constant(*input->constant);
+  }
+  return trainable && source.proto.op_type() != "Identity" ? key : "";
+}
+
+// The gates of a recurrence that is applied twice are cut and joined twice, of one initializer.
+bool Import::reuse_computed(const std::string& key) {
+  const auto found = computed_.find(key);
+  if (key.empty() || found == computed_.end()) return false;
+  const std::vector<OperandPtr>& outputs = found->second.outputs;
+  for (int i = 0; i < source_->proto.output_size(); ++i)
+    if (source_->wants(i) && (size_t(i) >= outputs.size() || !outputs[size_t(i)])) return false;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i]) give(int(i), outputs[i]);
+  return true;
+}
+
+void Import::keep_computed(Scope& scope, const Source& source, const std::string& key) {
+  if (key.empty()) return;
+  Computed computed = {source.inputs, {}};
+  for (int i = 0; i < source.proto.output_size(); ++i) {
+    const OperandPtr made = source.wants(i) ? find(scope, source.proto.output(i)) : nullptr;
+    if (made && !made->constant) return;
+    computed.outputs.push_back(made);
+  }
+  computed_.emplace(key, std::move(computed));
+}
+
+OperandPtr Import::under_new_name(const OperandPtr& x) {
+  if (!options_.train || !x->constant || !is_trainable(*x->constant)) return x;
+  const std::string& name = output_name();
+  // What the network computes, a clone, is no parameter. PyTorch names it with a slash, or its node not as those of
+  // merged tensors.
+  const bool merged = source_->proto.name().empty() || source_->proto.name().starts_with("Identity_");
+  if (name.starts_with("/") || (torch_ && !merged)) return x;
+  if (name.starts_with("onnx::"))
+    note("has the numbers of " + x->name +
+         " and is trained apart from it: PyTorch writes a matrix so that two layers have, and one that a layer "
+         "applied twice has. If it is one, export with do_constant_folding=False");
+  auto y = std::make_shared<Operand>();
+  y->type = x->type;
+  y->kept = x->kept;
+  y->dims = x->dims;
+  y->constant = x->constant;
+  return y;
+}
+
+}  // namespace nacre::tools::onnx_import

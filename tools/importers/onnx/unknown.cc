@@ -1,0 +1,88 @@
+// What is not supported is noted, and the import goes on, so that what stands behind it is looked at too. What a
+// refused node would have given is a value that nothing writes, of the shape that the file declares (value_info); where
+// it declares none, the one output of an operator that is not known is taken to be like its first input, as those of
+// functions are. Else nothing is known of it, and its readers are only checked for a known operator. The graph is
+// thrown away.
+#include <algorithm>
+
+#include "tools/base/unsupported.h"
+#include "tools/importers/onnx/import.h"
+#include "tools/importers/onnx/tensor.h"
+
+namespace nacre::tools::onnx_import {
+
+// Once, however often a loop or a call comes by. A contradiction is the file's own only before the first refusal: after
+// it, perhaps its consequence.
+void Import::note_refusal(const Error& error) {
+  if (error.code != kUnsupported && refusals_.empty()) throw error;
+  const bool added = error.code == kUnsupported && said_.insert(error.what()).second;
+  if (added) refusals_.push_back(without_file(error.what(), graph_.source));
+}
+
+OperandPtr Import::stand_in(const std::string& name, ElementType type, const std::vector<int64_t>& dims) {
+  auto x = std::make_shared<Operand>();
+  const bool other_real = is_other_real(type);
+  const bool fits = std::ranges::all_of(dims, [](int64_t dim) { return dim >= 1; });
+  if (!fits || dims.size() > size_t(kMaxRank) || !(at_run_time(type) || other_real)) return x;
+  int64_t elements = 1;
+  for (const int64_t dim : dims)
+    if (dim > INT32_MAX || (elements *= dim) > INT32_MAX) return x;
+  x->name = name;
+  x->type = other_real ? ElementType::kFloat32 : type;
+  if (other_real) x->kept = type;
+  x->dims = dims;
+  x->uses = 2;  // nothing melts into the step that is not there
+  Value v;
+  v.name = name;
+  v.type = x->type;
+  v.dims = dims;
+  x->plain = graph_.add(std::move(v));
+  return x;
+}
+
+// Of an axis in the graph: its number, or what the user or the batch gives to its symbol; 0: unknown.
+int64_t Import::size_of(const ::onnx::TensorShapeProto::Dimension& dim) const {
+  if (dim.has_dim_value()) return std::max<int64_t>(dim.dim_value(), 0);
+  if (const auto batch = symbols_.find(dim.dim_param()); batch != symbols_.end()) return batch->second;
+  for (const OpenShape& input : shapes_)
+    for (size_t i = 0; input.axes && i < input.axes->size(); ++i) {
+      const OpenShape::Axis& axis = (*input.axes)[i];
+      if (axis.size >= 0 && !axis.symbol.empty() && axis.symbol == dim.dim_param()) return axis.size;
+    }
+  return 0;
+}
+
+// `guess`: sizes that are not known are taken to be 64, and types that are not, float32.
+OperandPtr Import::stand_in(const ::onnx::ValueInfoProto& declared, bool guess) {
+  const auto& tensor = declared.type().tensor_type();
+  if (!declared.type().has_tensor_type() || !tensor.has_shape()) return std::make_shared<Operand>();
+  std::vector<int64_t> dims;
+  for (const auto& dim : tensor.shape().dim()) {
+    const int64_t size = size_of(dim);
+    dims.push_back(size > 0 || !guess ? size : dims.empty() ? graph_.batch : kOpenSize);
+  }
+  const ElementType type = element_type(tensor.elem_type());
+  const bool known = at_run_time(type) || is_other_real(type);
+  return stand_in(declared.name(), known || !guess ? type : ElementType::kFloat32, dims);
+}
+
+void Import::leave_unknown(Scope& scope, const ::onnx::NodeProto& node) {
+  OperandPtr like;
+  if (!is_known(node) && node.output_size() == 1 && node.input_size() > 0)
+    if (const auto x = scope.operands.find(node.input(0)); x != scope.operands.end()) like = x->second;
+  for (const std::string& output : node.output()) {
+    if (output.empty() || scope.operands.contains(output)) continue;
+    const auto declared = scope.depth == 0 ? declared_.find(output) : declared_.end();
+    OperandPtr made = declared != declared_.end() ? stand_in(*declared->second, false) : std::make_shared<Operand>();
+    if (!made->known() && like && like->known()) made = stand_in(output, like->type, like->dims);
+    scope.operands.emplace(output, std::move(made));
+  }
+}
+
+// Of the graph of the file; of the outputs too.
+void Import::read_declared(const ::onnx::GraphProto& graph) {
+  for (const auto& value : graph.value_info()) declared_.emplace(value.name(), &value);
+  for (const auto& output : graph.output()) declared_.emplace(output.name(), &output);
+}
+
+}  // namespace nacre::tools::onnx_import

@@ -1,0 +1,175 @@
+// The lists of a loop. TensorFlow's converter writes "item i of a list of n tensors becomes x" as
+//
+//   CONCATENATION(SLICE(list, 0, i), x, SLICE(list, i + 1, n - i - 1))         or DYNAMIC_UPDATE_SLICE(list, x, i)
+//
+// Of n turns of the loop each would copy all n items, and at both ends a slice is empty. In a graph that is called such
+// slices and concatenations along axis 0 are only noted, as rows of values; what reads the list joins them once.
+#include <algorithm>
+
+#include "tools/importers/tflite/importer.h"
+
+namespace nacre::tools::tflite {
+// Rows begin .. begin + size - 1 of `from`, behind those of `to`.
+void append(Rows& to, const Rows& from, int64_t begin, int64_t size) {
+  for (const Run& run : from.runs) {
+    const int64_t first = std::clamp<int64_t>(begin, 0, run.count),
+                  last = std::clamp<int64_t>(begin + size, 0, run.count);
+    begin -= run.count;
+    if (first >= last) continue;
+    const Run cut = {run.of, run.first + first, last - first};
+    Run* before = to.runs.empty() ? nullptr : &to.runs.back();
+    if (before != nullptr && before->of == cut.of && before->first + before->count == cut.first)
+      before->count += cut.count;
+    else to.runs.push_back(cut);
+  }
+  to.dims[0] += size;
+}
+
+Rows none_like(const Rows& rows) {
+  Rows empty{.runs = {}, .dims = rows.dims};
+  empty.dims[0] = 0;
+  return empty;
+}
+
+bool is_same_but_for_rows(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  return a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
+}
+
+namespace {
+
+bool note_slice(Importer& importer, Operation& op) {
+  const std::optional<Rows> x = importer.rows_of(op, 0);
+  if (!x) return false;
+  const std::vector<int64_t> begin = importer.integers(op, 1), size = importer.integers(op, 2);
+  if (begin.size() != x->dims.size() || size.size() != x->dims.size()) return false;
+  for (size_t i = 1; i < begin.size(); ++i)
+    if (begin[i] != 0 || (size[i] != -1 && size[i] != x->dims[i])) return false;
+  const int64_t rows = size[0] == -1 ? x->dims[0] - begin[0] : size[0];
+  if (begin[0] < 0 || rows < 0 || rows > x->dims[0] - begin[0])
+    importer.bad(op, "a slice outside of shape " + dims_text(x->dims));
+  Rows cut = none_like(*x);
+  append(cut, *x, begin[0], rows);
+  importer.define_rows(op, std::move(cut));
+  return true;
+}
+
+// Stored integers are shapes and places, which are computed.
+bool is_stored_integers(const Importer& importer, const Rows& rows) {
+  return std::all_of(rows.runs.begin(), rows.runs.end(), [&](const Run& run) {
+    if (run.of == kNone) return false;
+    const Value& v = importer.value(run.of);
+    return v.constant() && (v.stored == ElementType::kInt32 || v.stored == ElementType::kInt64);
+  });
+}
+
+bool note_concatenation(Importer& importer, Operation& op) {
+  const auto& options = importer.options<ConcatenationOptions>(op);
+  if (options.activation() != Activation::NONE) return false;
+  std::optional<Rows> all;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const std::optional<Rows> x = importer.rows_of(op, i);
+    if (!x || importer.axis(op, options.axis(), x->dims.size()) != 0) return false;
+    if (!all) all = none_like(*x);
+    if (!is_same_but_for_rows(x->dims, all->dims)) importer.bad(op, "its inputs differ in more than their rows");
+    append(*all, *x, 0, x->dims[0]);
+  }
+  if (!all || is_stored_integers(importer, *all)) return false;
+  importer.define_rows(op, std::move(*all));
+  return true;
+}
+
+// Rows of x in place of those of the list from i on; i stays inside, as LiteRT keeps it.
+bool note_update(Importer& importer, Operation& op) {
+  if (importer.has_input(op, 2) && !importer.is_empty(op, 2) && !importer.value(importer.input(op, 2)).constant())
+    return false;
+  const std::optional<Rows> list = importer.rows_of(op, 0), x = importer.rows_of(op, 1);
+  if (!list || !x || !is_same_but_for_rows(list->dims, x->dims) || x->dims[0] > list->dims[0]) return false;
+  const std::vector<int64_t> at = importer.integers(op, 2);
+  if (at.size() != list->dims.size()) importer.bad(op, "its indices are not one per axis");
+  const int64_t i = std::clamp<int64_t>(at[0], 0, list->dims[0] - x->dims[0]), end = i + x->dims[0];
+  Rows all = none_like(*list);
+  append(all, *list, 0, i);
+  append(all, *x, 0, x->dims[0]);
+  append(all, *list, end, list->dims[0] - end);
+  importer.define_rows(op, std::move(all));
+  return true;
+}
+
+}  // namespace
+
+bool note_rows(Importer& importer, Operation& op) {
+  const bool updates = op.code == BuiltinOperator::DYNAMIC_UPDATE_SLICE;
+  if (!importer.in_called_graph() && !updates) return false;
+  if (op.code == BuiltinOperator::SLICE) return note_slice(importer, op);
+  if (op.code == BuiltinOperator::CONCATENATION) return note_concatenation(importer, op);
+  return updates && note_update(importer, op);
+}
+
+bool Importer::is_empty(const Operation& op, size_t i) const {
+  const auto found = has_input(op, i) ? scope_.rows.find(op.inputs[i]) : scope_.rows.end();
+  return found != scope_.rows.end() && found->second.runs.empty();
+}
+
+std::optional<Rows> Importer::rows_of(const Operation& op, size_t i) {
+  const bool is_noted = has_input(op, i) && scope_.values[size_t(op.inputs[i])] == kNone;
+  if (const auto found = is_noted ? scope_.rows.find(op.inputs[i]) : scope_.rows.end(); found != scope_.rows.end())
+    return found->second;
+  if (has_input(op, i) && is_list(op.inputs[i])) bad(op, "reads a list before it is written");
+  const ValueId x = input(op, i);
+  const std::vector<int64_t> dims = value(x).dims;
+  if (dims.empty()) return std::nullopt;
+  return Rows{.runs = {{x, 0, dims[0]}}, .dims = dims};
+}
+
+// Codes are joined as they are, so all must be those that the file gives to the list.
+void Importer::define_rows(const Operation& op, Rows rows) {
+  if (!is_list(op.outputs[0])) {
+    const Value declared = make_value(op.outputs[0]);
+    for (const Run& run : rows.runs) check_row(op, declared, run);
+  }
+  scope_.rows[op.outputs[0]] = std::move(rows);
+}
+
+void Importer::check_row(const Operation& op, const Value& declared, const Run& run) const {
+  if (run.of == kNone) bad(op, "a list is read as a tensor");
+  check_alike(op, declared, value(run.of));
+}
+
+ValueId Importer::cut_rows(Operation& op, const Run& run) {
+  if (run.of == kNone) bad(op, "a list is read as a tensor");
+  const std::vector<int64_t> dims = value(run.of).dims;
+  if (run.first == 0 && run.count == dims[0]) return run.of;
+  const ValueId y = between(run.of, "/rows");
+  Node cut{.op = Op::kSlice, .name = "", .words = {}, .inputs = {run.of}, .outputs = {y}};
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    set_integer(cut, "begin", axis == 0 ? int(run.first) : 0, int(axis));
+    set_integer(cut, "size", axis == 0 ? int(run.count) : int(dims[axis]), int(axis));
+    set_integer(cut, "step", 1, int(axis));
+  }
+  emit(op, std::move(cut));
+  return y;
+}
+
+bool Importer::is_list(int id) const { return tensor(id).type() == TensorType::VARIANT; }
+
+ValueId Importer::join_rows(int id) {
+  const Rows rows = scope_.rows.at(id);
+  Operation op;
+  op.code_name = "CONCATENATION";
+  op.name = tensor_name(id);
+  op.outputs = {id};
+  if (is_list(id)) bad(op, "a list is read as a tensor");
+  if (rows.runs.empty()) unsupported(op, "a tensor without elements");
+  std::vector<ValueId> parts;
+  for (const Run& run : rows.runs) parts.push_back(cut_rows(op, run));
+  const ValueId first = parts[0];
+  parts = in_groups(op, std::move(parts), 0, first);
+  if (parts.size() == 1) return scope_.values[size_t(id)] = parts[0];
+  Node join{.op = Op::kConcat, .name = "", .words = {}, .inputs = parts, .outputs = {}};
+  set_integer(join, "axis", 0);
+  join.outputs = {output(op)};
+  emit(op, std::move(join));
+  return scope_.values[size_t(id)];
+}
+
+}  // namespace nacre::tools::tflite

@@ -1,0 +1,87 @@
+// Steps of operators that are written as others: s(op, inputs) is a step's result, the last of which give() makes the
+// operator's own. What depends on constants alone is computed at once (Importer::emit).
+//
+//   Steps s(importer, op);
+//   const ValueId x = importer.real_input(op, 0);
+//   s.give(s(Op::kMul, {x, s.unary(Unary::kSqrt, x)}));
+#pragma once
+
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/select.h"
+#include "engine/ops/unary.h"
+#include "tools/importers/tflite/importer.h"
+
+namespace nacre::tools::tflite {
+
+struct Ordered {
+  ValueId values, places;  // places: int32
+};
+
+class Steps {
+ public:
+  using Ints = std::vector<int64_t>;
+  using Ids = std::vector<ValueId>;
+  struct Word {
+    const char* name;
+    int number;
+  };
+
+  Steps(Importer& importer, Operation& op)
+      : importer_(importer), op_(op), first_(ValueId(importer.graph().values.size())) {}
+
+  const Ints& dims(ValueId x) const { return importer_.value(x).dims; }
+  ElementType type(ValueId x) const { return importer_.value(x).type; }
+  bool is_whole(ValueId x) const { return type(x) == ElementType::kInt32 || type(x) == ElementType::kInt64; }
+
+  // Of the type and the codes of input 0, or of `type` and without codes.
+  ValueId operator()(Op op, Ids inputs, std::vector<Word> words = {}, ElementType type = ElementType::kNone);
+  ValueId unary(Unary::Function f, ValueId x) {
+    return (*this)(Op::kUnary, {x}, {{"function", int(f)}}, ElementType::kFloat32);
+  }
+  ValueId binary(Binary::Function f, ValueId a, ValueId b) {
+    return (*this)(Op::kBinary, {a, b}, {{"function", int(f)}}, type(a));
+  }
+  ValueId compare(Compare::Function f, ValueId a, ValueId b) {
+    return (*this)(Op::kCompare, {a, b}, {{"function", int(f)}}, ElementType::kBool);
+  }
+  ValueId select(ValueId condition, ValueId a, ValueId b) { return (*this)(Op::kSelect, {a, b, condition}); }
+  ValueId cast(ValueId x, ElementType to) { return type(x) == to ? x : (*this)(Op::kCast, {x}, {}, to); }
+  ValueId sum(ValueId x, int axis);
+  ValueId arg_max(ValueId x, int axis);                // int32, axis kept
+  ValueId extreme(ValueId x, int axis, bool maximum);  // axis kept
+  // f over an axis of integers, which is kept: halves of it, until one is left.
+  ValueId folded(ValueId x, int axis, const std::function<ValueId(ValueId, ValueId)>& f);
+  ValueId reshape(ValueId x, Ints dims);
+  ValueId transpose(ValueId x, const Ints& perm);
+  ValueId slice(ValueId x, int axis, int64_t begin, int64_t size, int64_t step = 1);
+  ValueId concat(Ids parts, int axis);
+  ValueId rows(ValueId table, ValueId ids);        // table[ids[i]], [rows, width]
+  ValueId take(ValueId x, ValueId ids, int axis);  // by a list of indices
+
+  ValueId numbers(const Ints& dims, const std::vector<float>& numbers);
+  // The greatest along the last axis, one after the other, in steps of each; of equals the first.
+  Ordered greatest(ValueId x, int64_t count);
+  ValueId number(ValueId beside, float v) { return numbers(Ints(dims(beside).size(), 1), {v}); }
+  ValueId integers(ElementType type, const Ints& dims, const Ints& numbers);  // int32, int64, or bools
+  ValueId filled(const Ints& dims, float v);
+  ValueId counted(ElementType type, const Ints& dims);  // 0, 1, 2, .. ; float32 too
+  // One number of the type of x.
+  ValueId one_like(ValueId x, int64_t v);
+
+  // Asks for the memory of numbers that the importer makes, before they are made.
+  void ask(int64_t numbers) const;
+
+  void give(ValueId y, size_t output = 0);
+
+ private:
+  ValueId constant(ElementType type, Ints dims, std::vector<uint8_t> bytes);
+
+  Importer& importer_;
+  Operation& op_;
+  ValueId first_;  // values from here on are this operator's alone
+};
+
+int64_t product_of(const std::vector<int64_t>& dims, size_t first, size_t last);
+
+}  // namespace nacre::tools::tflite

@@ -1,0 +1,129 @@
+// FLOOR_MOD, BITWISE_XOR, CUMSUM, REDUCE_ANY, REDUCE_ALL: formulas of other steps, on real and on whole numbers.
+#include <algorithm>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce_axes.h"
+#include "tools/importers/tflite/importer.h"
+
+namespace nacre::tools::tflite {
+namespace {
+
+using Inputs = std::vector<ValueId>;
+
+// A step between others; without `y` its result is a new value like `like`.
+ValueId emit_step(Importer& importer, Operation& op, Node node, ValueId like, ValueId y = kNone) {
+  if (y == kNone) y = importer.between(like, "/part");
+  node.outputs = {y};
+  importer.emit(op, std::move(node));
+  return y;
+}
+
+Node plain(Op op, Inputs inputs) {
+  return {.op = op, .name = "", .words = {}, .inputs = std::move(inputs), .outputs = {}};
+}
+
+Node function_of_two(Binary::Function function, ValueId a, ValueId b) {
+  Node node = plain(Op::kBinary, {a, b});
+  set_integer(node, "function", int(function));
+  return node;
+}
+
+// Numbers as they are, neither bools nor codes.
+ValueId number_input(Importer& importer, Operation& op, size_t i) {
+  const ValueId id = importer.whole_or_real_input(op, i);
+  if (importer.value(id).quantizer) importer.unsupported(op, "codes (" + importer.value(id).name + ")");
+  return id;
+}
+
+// a - b floor(a / b), with the sign of b.
+void convert_floor_mod(Importer& importer, Operation& op) {
+  const ValueId a = number_input(importer, op, 0), b = number_input(importer, op, 1), y = importer.output(op);
+  if (importer.value(a).type != importer.value(b).type) importer.bad(op, "its operands have several types");
+  const ValueId whole = emit_step(importer, op, function_of_two(Binary::kFloorDiv, a, b), y);
+  const ValueId times = emit_step(importer, op, plain(Op::kMul, {whole, b}), y);
+  emit_step(importer, op, plain(Op::kSub, {a, times}), y, y);
+}
+
+void convert_xor(Importer& importer, Operation& op) {
+  const ValueId a = number_input(importer, op, 0), b = number_input(importer, op, 1);
+  if (importer.value(a).type == ElementType::kFloat32) importer.bad(op, "operands that are no integers");
+  if (importer.value(a).type != importer.value(b).type) importer.bad(op, "its operands have several types");
+  emit_step(importer, op, function_of_two(Binary::kXor, a, b), a, importer.output(op));
+}
+
+// x, `by` places further along the axis, or back, with zeros in front of it, or behind.
+ValueId moved(Importer& importer, Operation& op, ValueId x, int axis, int64_t by, bool back) {
+  const std::vector<int64_t> dims = importer.value(x).dims;
+  std::vector<int64_t> cut = dims, filled = dims;
+  cut[size_t(axis)] -= by;
+  filled[size_t(axis)] = by;
+  Node slice = plain(Op::kSlice, {x});
+  for (size_t i = 0; i < dims.size(); ++i) {
+    set_integer(slice, "begin", int(i) == axis && back ? int(by) : 0, int(i));
+    set_integer(slice, "size", int(cut[i]), int(i));
+    set_integer(slice, "step", 1, int(i));
+  }
+  Value zeros;
+  zeros.name = importer.value(x).name + "/zeros";
+  zeros.type = zeros.stored = importer.value(x).type;
+  zeros.dims = filled;
+  zeros.region = Region::kWeights;
+  zeros.data = std::make_shared<const std::vector<uint8_t>>(storage_bytes(zeros.type, uint64_t(zeros.elements())));
+  const ValueId rest = emit_step(importer, op, std::move(slice), x), none = importer.graph().add(std::move(zeros));
+  Node join = plain(Op::kConcat, back ? Inputs{rest, none} : Inputs{none, rest});
+  set_integer(join, "axis", axis);
+  return emit_step(importer, op, std::move(join), x);
+}
+
+// y <- y + y moved by s, s = 1, 2, 4 ..: after log2 n rounds y_i is the sum of x_0 to x_i.
+void convert_cumsum(Importer& importer, Operation& op) {
+  ValueId y = number_input(importer, op, 0);
+  const std::vector<int64_t> dims = importer.value(y).dims, axes = importer.integers(op, 1);
+  if (axes.size() != 1) importer.bad(op, "has another number of axes than one");
+  const int axis = importer.axis(op, axes[0], dims.size());
+  const auto* options = op.record->builtin_options_as<CumsumOptions>();
+  const bool back = options != nullptr && options->reverse(), exclusive = options != nullptr && options->exclusive();
+  const int64_t count = dims[size_t(axis)];
+  if (exclusive && count > 1) y = moved(importer, op, y, axis, 1, back);
+  else if (exclusive) y = emit_step(importer, op, plain(Op::kSub, {y, y}), y);
+  for (int64_t by = 1; by < count; by *= 2)
+    y = emit_step(importer, op, plain(Op::kAdd, {y, moved(importer, op, y, axis, by, back)}), y);
+  importer.emit_reshape(op, y, dims, importer.output(op));
+}
+
+// Of bools as 0 and 1: the largest, or the least.
+template <Reduce::Function kFunction>
+void convert_bools(Importer& importer, Operation& op) {
+  const ValueId x = importer.input(op, 0), y = importer.output(op);
+  if (importer.value(x).type != ElementType::kBool) importer.bad(op, "an operand that has no bools");
+  const auto real = [&](ValueId like) {
+    const ValueId id = importer.between(like, "/real");
+    importer.value(id).type = ElementType::kFloat32;
+    return id;
+  };
+  const ValueId numbers = emit_step(importer, op, plain(Op::kCast, {x}), x, real(x));
+  Node reduce = plain(Op::kReduce, {numbers});
+  set_integer(reduce, "function", int(kFunction));
+  const size_t rank = importer.value(x).dims.size();
+  int axes = 0;  // bit i: axis i
+  for (const int64_t axis : importer.integers(op, 1)) axes |= 1 << importer.axis(op, axis, rank);
+  set_integer(reduce, "axes", axes);
+  const auto* options = op.record->builtin_options_as<ReducerOptions>();
+  set_integer(reduce, "keep_dims", options != nullptr && options->keep_dims() ? 1 : 0);
+  emit_step(importer, op, plain(Op::kCast, {emit_step(importer, op, std::move(reduce), y, real(y))}), y, y);
+}
+
+}  // namespace
+
+std::span<const Converter> whole_converters() {
+  static constexpr Converter kRows[] = {
+      {BuiltinOperator::FLOOR_MOD, &convert_floor_mod},
+      {BuiltinOperator::BITWISE_XOR, &convert_xor},
+      {BuiltinOperator::CUMSUM, &convert_cumsum},
+      {BuiltinOperator::REDUCE_ANY, &convert_bools<Reduce::kMax>},
+      {BuiltinOperator::REDUCE_ALL, &convert_bools<Reduce::kMin>},
+  };
+  return kRows;
+}
+
+}  // namespace nacre::tools::tflite
