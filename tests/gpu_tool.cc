@@ -1,12 +1,12 @@
-// The tool on simulated GPUs in place of this machine's (ports/fake/fake_driver.h): what tests run under mpirun.
+// The tool on simulated GPUs in place of this machine's (tests/fake/fake_driver.h): what tests run under mpirun.
 //
 //   NACRE_SIMULATED_GPUS   how many [1]
 //   NACRE_SIMULATED_NCCL   there is an NCCL among them: the message that it refuses, 0: none, or kRefusesToOpen
-//                          (tests/fake_nccl.h)
+//                          (tests/fake/fake_nccl.h)
 #include <cstdlib>
 
-#include "ports/fake/fake_driver.h"
-#include "tests/fake_nccl.h"
+#include "tests/fake/fake_driver.h"
+#include "tests/fake/fake_nccl.h"
 #include "tools/cli/tool.h"
 #include "tools/model/gpu.h"
 

@@ -52,7 +52,7 @@ uint32_t blocks_of_teams(uint64_t elements);
 // Writes the image of a step with room for so many operands: what bind knows. `failure` as the device sees it.
 void write_image(const Args& args, int room, uint32_t* failure, StepHead* image);
 
-// A kernel of the simulated device (ports/fake): runs one thread; `bytes` of its image.
+// A kernel of the simulated device (tests/fake): runs one thread; `bytes` of its image.
 struct SimulatedKernel {
   void (*run)(const void* image);
   size_t bytes;

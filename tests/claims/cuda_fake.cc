@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "ports/cuda/cuda_port.h"
-#include "ports/fake/fake_cublaslt.h"
-#include "ports/fake/fake_driver.h"
 #include "tests/claims/claims.h"
 #include "tests/claims/cuda_fake.h"
 #include "tests/differentiate/networks.h"
+#include "tests/fake/fake_cublaslt.h"
+#include "tests/fake/fake_driver.h"
 #include "tests/model/network_runs.h"
 #include "tests/model/networks.h"
 #include "tests/sanitized.h"

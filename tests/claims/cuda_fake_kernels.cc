@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "engine/kernels/training.h"
-#include "ports/fake/fake_driver.h"
 #include "tests/claims/cuda_fake.h"
 #include "tests/claims/cuda_steps.h"
+#include "tests/fake/fake_driver.h"
 
 namespace nacre::test {
 namespace {

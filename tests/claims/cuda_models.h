@@ -13,8 +13,8 @@
 #include "ports/cuda/cuda_port.h"
 #include "tests/one_step.h"
 #ifdef NACRE_SIMULATED_DEVICE
-#include "ports/fake/fake_cublaslt.h"
-#include "ports/fake/fake_driver.h"
+#include "tests/fake/fake_cublaslt.h"
+#include "tests/fake/fake_driver.h"
 #endif
 
 namespace nacre::test {

@@ -5,7 +5,7 @@
 //   isolated   the port's memory is protected while the host runs, and its kernels refuse what lies outside of it
 //   faults     every call of a run that may fail (begin, copy in, step, copy out, finish) fails once, and memory is one
 //              byte short: one status each, state as it was, and the next run is as if nothing had happened
-#include "ports/fake/fake_port.h"
+#include "tests/fake/fake_port.h"
 
 #include <algorithm>
 #include <cstdio>

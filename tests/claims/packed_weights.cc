@@ -16,8 +16,8 @@
 #include <map>
 #include <string>
 
-#include "ports/fake/fake_port.h"
 #include "tests/claims/claims.h"
+#include "tests/fake/fake_port.h"
 #include "tests/model/network_runs.h"
 #include "tests/model/networks.h"
 #include "tests/run_tool.h"

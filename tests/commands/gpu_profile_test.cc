@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "ports/cuda/cuda_port.h"
-#include "ports/fake/fake_driver.h"
+#include "tests/fake/fake_driver.h"
 #include "tests/model/builder.h"
 #include "tests/run_tool.h"
 #include "tools/base/error.h"

@@ -1,4 +1,4 @@
-// A model on the simulated GPU (ports/fake/fake_driver.h), through the CUDA port.
+// A model on the simulated GPU (tests/fake/fake_driver.h), through the CUDA port.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "ports/cuda/cuda_port.h"
-#include "ports/fake/fake_cublaslt.h"
-#include "ports/fake/fake_driver.h"
+#include "tests/fake/fake_cublaslt.h"
+#include "tests/fake/fake_driver.h"
 #include "tests/run/placed.h"
 
 namespace nacre::test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/run/places.h"
-#include "ports/fake/fake_port.h"
+#include "tests/fake/fake_port.h"
 #include "tests/model/execute.h"
 #include "tests/short_names.h"
 

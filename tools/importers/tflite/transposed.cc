@@ -1,7 +1,7 @@
 // TRANSPOSE_CONV: inputs output_shape [4], weights [out, h, w, in], x, bias; as a convolution
 // (shared/transposed_conv.h). On codes its sums, their bias and rounding are those of LiteRT's reference kernel
-// (reference/integer_ops/transpose_conv.h): filled-up taps are 0 and padded pixels the zero point, which add nothing. An
-// output_shape that is given at run time has to be what the file declares of the output: memory is planned for that,
+// (reference/integer_ops/transpose_conv.h): filled-up taps are 0 and padded pixels the zero point, which add nothing.
+// An output_shape that is given at run time has to be what the file declares of the output: memory is planned for that,
 // and it is not read.
 //
 // SAME: of the convolution that this is the transpose of, from out to in, total / 2 is before:

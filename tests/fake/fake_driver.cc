@@ -1,4 +1,4 @@
-#include "ports/fake/fake_driver.h"
+#include "tests/fake/fake_driver.h"
 
 #include <sys/mman.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "ports/cuda/step_image.h"
-#include "ports/fake/simulated_kernels.h"
+#include "tests/fake/simulated_kernels.h"
 
 namespace nacre::fake {
 

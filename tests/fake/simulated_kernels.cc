@@ -1,4 +1,4 @@
-#include "ports/fake/simulated_kernels.h"
+#include "tests/fake/simulated_kernels.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/kernels/training.h"
-#include "ports/fake/simulated_threads.h"
+#include "tests/fake/simulated_threads.h"
 
 namespace nacre::reference {
 

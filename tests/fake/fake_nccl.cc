@@ -1,4 +1,4 @@
-#include "tests/fake_nccl.h"
+#include "tests/fake/fake_nccl.h"
 
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>

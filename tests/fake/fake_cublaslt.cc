@@ -1,4 +1,4 @@
-#include "ports/fake/fake_cublaslt.h"
+#include "tests/fake/fake_cublaslt.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 
 #include "engine/numeric/small_float.h"
 #include "ports/cuda/step_image.h"
-#include "ports/fake/simulated_threads.h"
+#include "tests/fake/simulated_threads.h"
 
 namespace nacre::fake {
 namespace {
@@ -155,14 +155,14 @@ LtStatus judge(const ProductFields& product, const MatrixFields& a, const Matrix
   const bool integer = a.type == cuda::kLtI8, wide = a.type == cuda::kLtF64;
   const bool tf32 = product.compute == cuda::kLtComputeTf32 && a.type == cuda::kLtF32;
   const LtEnum compute = integer ? cuda::kLtCompute32I : wide ? cuda::kLtCompute64F : cuda::kLtCompute32F;
-  if ((!tf32 && product.compute != compute) ||
-      product.scale != LtEnum(integer ? cuda::kLtI32 : wide ? cuda::kLtF64 : cuda::kLtF32))
+  if ((!tf32 && product.compute != compute) || product.scale != LtEnum(integer ? cuda::kLtI32
+                                                                       : wide  ? cuda::kLtF64
+                                                                               : cuda::kLtF32))
     return cuda::kLtInvalidValue;
   if (wide && (d.type != cuda::kLtF64 || product.epilogue != cuda::kLtEpilogueNone)) return cuda::kLtNotSupported;
   if (integer && (d.type != cuda::kLtI32 || m % 4 != 0 || k % 4 != 0 || a.step % 4 != 0 || b.step % 4 != 0))
     return cuda::kLtNotSupported;
-  if (float8 && (!ta || tb || k % 16 != 0 || m * bytes_of(d.type) % 16 != 0))
-    return cuda::kLtNotSupported;
+  if (float8 && (!ta || tb || k % 16 != 0 || m * bytes_of(d.type) % 16 != 0)) return cuda::kLtNotSupported;
   const bool biased = product.epilogue == cuda::kLtEpilogueBias;
   if (biased && (product.bias == nullptr || product.bias_type != LtType(d.type))) return cuda::kLtNotSupported;
   return cuda::kLtSuccess;
@@ -191,8 +191,8 @@ struct LtFunctions {
 
   static LtStatus product_init(cuda::LtProduct* product, size_t, LtEnum compute, LtEnum scale) {
     *product = {};
-    fields<ProductFields>(product) = {compute,      scale,   {0, 0},            cuda::kLtEpilogueNone,
-                                      cuda::kLtF32, nullptr, {nullptr, nullptr}};
+    fields<ProductFields>(product) = {compute,           scale, {0, 0}, cuda::kLtEpilogueNone, cuda::kLtF32, nullptr,
+                                      {nullptr, nullptr}};
     return cuda::kLtSuccess;
   }
   static LtStatus product_set(cuda::LtProduct* product, LtEnum name, const void* value, size_t size) {

@@ -1,4 +1,4 @@
-#include "ports/fake/fake_port.h"
+#include "tests/fake/fake_port.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

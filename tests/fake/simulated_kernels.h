@@ -4,7 +4,7 @@
 #include <string>
 
 #include "ports/cuda/step_image.h"
-#include "ports/fake/fake_driver.h"
+#include "tests/fake/fake_driver.h"
 
 namespace nacre::fake {
 

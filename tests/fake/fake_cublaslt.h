@@ -17,7 +17,7 @@
 #include <string>
 
 #include "ports/cuda/cublaslt.h"
-#include "ports/fake/fake_driver.h"
+#include "tests/fake/fake_driver.h"
 
 namespace nacre::fake {
 
