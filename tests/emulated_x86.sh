@@ -50,7 +50,7 @@ processor Haswell avx2
 processor max avx2
 
 result=ok
-qemu-x86_64 -cpu Nehalem "$build/tests/claims" kernels_correct "$cases" 1 portable >"$work/kernels.txt" 2>&1 || result=failed
+qemu-x86_64 -cpu Nehalem "$build/tests/claim_tests" kernels_correct "$cases" 1 portable >"$work/kernels.txt" 2>&1 || result=failed
 say $result "Nehalem: $(grep '^portable  *[0-9]' "$work/kernels.txt" | sed 's/, *[0-9]* left.*//; s/  */ /g' || echo 'no kernel ran')"
 [ $result = ok ] || grep -E 'FAILED|NOT SHOWN|qemu' "$work/kernels.txt" | head -n 20
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Claim: bench/cuda.sh times the CUDA port on a GPU beside the goals G1 to G15. NOT SHOWN on a machine without one: there
 # its models are made and its `times` run whole on the simulated device, whose times mean nothing, with and without a
-# peer. NACRE_BUILD: a build with tests/claims; NACRE_TOOL: its nacre.
+# peer. NACRE_BUILD: a build with tests/claim_tests; NACRE_TOOL: its nacre.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 not_shown() { echo "CLAIM cuda_speed NOT SHOWN: $*"; exit 1; }
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-export CUDA_FOLDER=$folder CUDA_PROGRAM=$NACRE_BUILD/tests/claims CUDA_DEVICE=simulated NACRE_SHARED=
+export CUDA_FOLDER=$folder CUDA_PROGRAM=$NACRE_BUILD/tests/claim_tests CUDA_DEVICE=simulated NACRE_SHARED=
 bash bench/cuda.sh models 2>"$folder/log" || { tail -n 5 "$folder/log"; not_shown "the models are not made"; }
 
 # A peer that takes 1 us for whatever it is asked, and ends in the middle of the rounds.
