@@ -1,7 +1,7 @@
 #include "bench/report.h"
 
-#include <cstdlib>
 #include <fmt/format.h>
+#include <cstdlib>
 
 #include <algorithm>
 #include <cmath>

@@ -82,9 +82,10 @@ void tree_ensemble_case(const KernelEntry& entry, Random& random, Case& made) {
 void non_max_suppression_case(const KernelEntry& entry, Random& random, Case& made) {
   const int batch = pick(random, 1, 2), classes = pick(random, 1, 3), boxes = pick(random, 1, 24);
   const auto real = [](double v) { return std::bit_cast<uint32_t>(float(v)); };
-  made.words = {uint32_t(pick(random, 1, boxes + 2)), real(between(random, 0, 0.6)), real(between(random, -1, 0.5)),
-                real(chance(random, 50) ? between(random, 0.25, 2) : 0), uint32_t(pick(random, 0, 1)),
-                uint32_t(pick(random, 0, 1)), uint32_t(pick(random, -1, 0))};
+  made.words = {uint32_t(pick(random, 1, boxes + 2)), real(between(random, 0, 0.6)),
+                real(between(random, -1, 0.5)),       real(chance(random, 50) ? between(random, 0.25, 2) : 0),
+                uint32_t(pick(random, 0, 1)),         uint32_t(pick(random, 0, 1)),
+                uint32_t(pick(random, -1, 0))};
   made.inputs = {input(entry, 0, {batch, boxes, 4}, 1), input(entry, 1, {batch, classes, boxes}, 1)};
   const bool soft = made.words[3] != 0;  // whose scores are near each other where they are tiny
   if (!soft && chance(random, 50)) made.inputs[1].fill = Input::kExtremes;

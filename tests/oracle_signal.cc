@@ -41,8 +41,7 @@ Spectrum transformed(const Spectrum& x, const Array& w) {
   }
   for (size_t j = 0; j < m; ++j) {
     std::vector<Turned> v = {over(parts[0][j], int(p))};
-    for (size_t q = 1; q < p; ++q)
-      v.push_back(product(over(parts[q][j], int(p)), w.integer(int64_t(q * j * turn))));
+    for (size_t q = 1; q < p; ++q) v.push_back(product(over(parts[q][j], int(p)), w.integer(int64_t(q * j * turn))));
     if (p == 2) {
       y[j] = sum({v[0], v[1]});
       y[j + m] = sum({v[0], minus(v[1])});
@@ -69,9 +68,8 @@ Numbers real_transform(const Numbers& x, const Array& w, int size) {
   set(0, int16_t(first.re + first.im), 0);
   set(count, int16_t(first.re - first.im), 0);
   for (int k = 1; k <= count / 2; ++k) {
-    const Turned other = z[size_t(count - k)], a = over(z[size_t(k)], 2),
-                 b = over({other.re, int16_t(-other.im)}, 2), e = sum({a, b}),
-                 o = product(sum({a, minus(b)}), w.integer(k + count / 2));
+    const Turned other = z[size_t(count - k)], a = over(z[size_t(k)], 2), b = over({other.re, int16_t(-other.im)}, 2),
+                 e = sum({a, b}), o = product(sum({a, minus(b)}), w.integer(k + count / 2));
     set(k, (e.re + o.re) >> 1, (e.im + o.im) >> 1);
     set(count - k, (e.re - o.re) >> 1, (o.im - e.im) >> 1);
   }
@@ -117,8 +115,7 @@ int64_t of_one(const Problem& p, int64_t e) {
           (uint64_t{scaled} * uint64_t(p.in[1].integer(i)) + uint64_t{a} * uint64_t(p.in[1].integer(i + 1))) >> bits);
       return factor == 1 ? std::min(y, scaled) : y;
     }
-    case Signal::kSubtract:
-      return std::max((scaled - std::min(scaled, a)) >> shift, uint32_t(v * factor >> bits));
+    case Signal::kSubtract: return std::max((scaled - std::min(scaled, a)) >> shift, uint32_t(v * factor >> bits));
     case Signal::kGain: return gain(v, a, p.in[1], shift);
     default: return logarithm(scaled, p.in[1], uint32_t(factor));
   }

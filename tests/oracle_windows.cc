@@ -95,8 +95,7 @@ Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n, int r
   const auto scale_at = [&](int slot) { return p.in[size_t(slot)].dims[0] > 1 ? k : 0; };
   if (p.coded() && p.output() == p.in[0].element) {
     const int64_t sum = dot.exact + (p.has(2) ? p.in[2].integer(k) : 0), at = scale_at(3);
-    const bool wide =
-        p.has(2) && p.in[2].element == ElementType::kInt64 && p.entry.rounding != Rounding::kSingle;
+    const bool wide = p.has(2) && p.in[2].element == ElementType::kInt64 && p.entry.rounding != Rounding::kSingle;
     const int64_t code = wide ? exact_wide_multiply(sum, p.in[3].integer(2 * at), p.in[3].integer(2 * at + 1))
                          : p.entry.rounding == Rounding::kFloatEven ? float_even(float(sum) * float(p.in[3].real(at)))
                                                                     : scaled(p, 3, at, sum);

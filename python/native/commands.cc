@@ -114,8 +114,7 @@ void add_commands(nb::module_& m) {
         nb::sig("def run(words: list[bytes], progress: collections.abc.Callable[[str, int, int], object] | None, "
                 "epoch: collections.abc.Callable[[str], object] | None) -> tuple[str, list[str]]"),
         "Runs one command. Gives what it printed, and its warnings.");
-  m.def(
-      "commands", [] { return text_of(tools::command_table().dump()); }, "All commands with their options, as JSON.");
+  m.def("commands", [] { return text_of(tools::command_table().dump()); }, "All commands with their options, as JSON.");
 }
 
 }  // namespace nacre::python

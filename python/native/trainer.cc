@@ -33,7 +33,7 @@ struct TrainerHandle {
   tools::Objective objective;
   std::string kernel_set;  // its name
   LoadedTrainer owner;
-  std::vector<SumRun> runs;  // of the step block
+  std::vector<SumRun> runs;     // of the step block
   std::vector<std::byte> keep;  // of accumulate_apart
 
   Trainer& trainer() { return owner.trainer(); }
@@ -165,8 +165,7 @@ Array state_tensor(nb::handle_t<TrainerHandle> handle, uint32_t tensor) {
 std::string path_of(const nb::bytes& path) { return {path.c_str(), path.size()}; }
 
 nb::dict load(TrainerHandle& self, const nb::bytes& directory, bool any_training) {
-  const tools::LoadedState loaded =
-      tools::load_state(self.owner, path_of(directory), {.any_training = any_training});
+  const tools::LoadedState loaded = tools::load_state(self.owner, path_of(directory), {.any_training = any_training});
   const Checkpoint::Report& report = loaded.report;
   nb::list warnings;
   for (const std::string& warning : loaded.warnings) warnings.append(text_of(warning));

@@ -70,7 +70,7 @@ void CommandsWithFiles::make_arrays() {
   write_npy(file("images.npy"), images);
   write_npy(file("samples/pixels.npy"), images);
   write_npy(file("probabilities.npy"), rows_of(images, 1));  // as an output of the network would be called
-  OnnxBuilder rows;  // a row of an image of 8
+  OnnxBuilder rows;                                          // a row of an image of 8
   rows.input("x", {1, 8});
   rows.node("Relu", {"x"}, {"y"});
   rows.output("y");
@@ -113,14 +113,13 @@ void CommandsWithFiles::add_examples() {
   examples_["policies"] = {};
   examples_["completions"] = {{}, {"bash"}, {}};
   examples_["man"] = {{}, {}, {"--output"}};
-  examples_["convert"] = {
-      {{"NETWORK", {net}},
-       {"--policy-file", {file("static.json")}},
-       {"--calibrate", {file("samples")}},
-       {"--labels", {file("classes.txt")}},
-       {"--front-end", {file("rows.onnx")}}},
-      {"--hop", "4"},
-      {"--output"}};
+  examples_["convert"] = {{{"NETWORK", {net}},
+                           {"--policy-file", {file("static.json")}},
+                           {"--calibrate", {file("samples")}},
+                           {"--labels", {file("classes.txt")}},
+                           {"--front-end", {file("rows.onnx")}}},
+                          {"--hop", "4"},
+                          {"--output"}};
   examples_["run"] = {{{"MODEL", {a}}, {"--input", {"pixels=" + file("probabilities.npy")}}}, {}, {}};
   examples_["compare"] = {{{"A", {a}}, {"B", {b}}, {"--data", {x}}}, {}, {}};
   examples_["eval"] = {with_set({{"MODEL", {a, b}}}), {}, {}};

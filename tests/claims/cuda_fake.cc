@@ -348,8 +348,7 @@ int claim(int cases, uint64_t seed) {
       "end in one status each and leave the state as it was\n",
       missing == 0 ? "shown" : "partly shown", n(tally.cases), fake::simulated_kernels({}).entries.size(),
       n(tally.threads_share), networks, missing, n(tally.runs), n(tally.steps), n(tally.bytes_in), n(tally.bytes_out),
-      n(tally.state_bytes), n(tally.kernels), n(tally.products), n(tally.joined),
-      n(tally.turned), n(tally.faults));
+      n(tally.state_bytes), n(tally.kernels), n(tally.products), n(tally.joined), n(tally.turned), n(tally.faults));
   return missing == 0 ? 0 : 77;
 }
 

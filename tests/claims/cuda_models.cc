@@ -55,7 +55,7 @@ void fill_input(std::span<std::byte> input, ElementType type, uint32_t seed) {
 Status Bound::infer(const Block& file, uint32_t index, Places* places, cuda::Device* device) {
   NACRE_TRY(model.open(file.bytes()));
   NACRE_TRY(places == nullptr ? Program::measure(model, index, kSets, &sizes)
-                        : places->measure(model, index, kSets, &sizes));
+                              : places->measure(model, index, kSets, &sizes));
   NACRE_TRY(cut(places, device));
   return places == nullptr ? program.bind(model, index, kSets, memory)
                            : places->bind(&program, model, index, kSets, memory);

@@ -240,8 +240,7 @@ int claim(const SpeedOptions& options) {
     if (!ready) return not_shown(timings.failure(), 1);
     timings.add_peer(peer, left() / 3);
     const int rounds = time_in_turns(
-        timings.contenders(),
-        {.count = 7, .burst_seconds = options.simulated ? 0 : 10e-3, .limit_seconds = left()});
+        timings.contenders(), {.count = 7, .burst_seconds = options.simulated ? 0 : 10e-3, .limit_seconds = left()});
     const std::vector<GoalRow> goals = goal_rows(timings, read_checked(options.checked), no_peer);
     print_table(timings, goals);
     std::printf("%d of 7 rounds in %.0f s of at most %.0f; load %.2f\n", rounds, options.seconds - left(),

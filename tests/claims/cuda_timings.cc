@@ -193,8 +193,7 @@ bool CudaTimings::add_kernel(const std::string& name, const char* entry, const s
   const StepOnDevice* const step = &made->step;
   kernels_.push_back(std::move(made));
   const auto run = [step] { return step->run() == Code::kOk; };
-  add(
-      name, {}, [this, run](int count) { return gpu_seconds(cuda::Device::Timing::kSteps, count, run); }, work);
+  add(name, {}, [this, run](int count) { return gpu_seconds(cuda::Device::Timing::kSteps, count, run); }, work);
   return true;
 }
 

@@ -25,8 +25,8 @@ struct HostWork {
   std::string model;
   bool training = false;
   DriverCalls calls;
-  int64_t device_bytes = 0;       // by which the device has less memory free
-  int64_t allocator_calls = -1;   // of malloc and free, in all threads; -1: not counted
+  int64_t device_bytes = 0;      // by which the device has less memory free
+  int64_t allocator_calls = -1;  // of malloc and free, in all threads; -1: not counted
 
   uint64_t allocations() const { return calls.memory_allocate + calls.host_allocate; }
 };

@@ -76,10 +76,11 @@ NACRE_CLAIM(half_norms) {
     sources += (sources.empty() ? "" : ", ") + source + " " + std::to_string(networks);
   if (norms.narrow_passes == norms.runs)
     return std::printf("CLAIM half_norms NOT SHOWN: 16 bits pass the bound too\n"), 1;
-  std::printf("CLAIM half_norms shown: %d runs of %d networks (%s) within 5 u of their source; "
-              "without float32 inside %d "
-              "are not\n",
-              norms.runs, norms.networks, sources.c_str(), norms.runs - norms.narrow_passes);
+  std::printf(
+      "CLAIM half_norms shown: %d runs of %d networks (%s) within 5 u of their source; "
+      "without float32 inside %d "
+      "are not\n",
+      norms.runs, norms.networks, sources.c_str(), norms.runs - norms.narrow_passes);
   return 0;
 }
 

@@ -70,15 +70,17 @@ NACRE_CLAIM(keras_float8_16bit) {
   Float8Count all;
   for (const Json& record : table.at("records")) compare_float8_file(record, all);
   if (all.other > 0)
-    return std::printf("CLAIM keras_float8_16bit NOT SHOWN: %d of %d outputs are neither Keras's nor their "
-                       "neighbours\n",
-                       all.other, all.outputs()),
+    return std::printf(
+               "CLAIM keras_float8_16bit NOT SHOWN: %d of %d outputs are neither Keras's nor their "
+               "neighbours\n",
+               all.other, all.outputs()),
            1;
   if (2 * all.equal_without_scales > all.outputs())
     return std::printf("CLAIM keras_float8_16bit NOT SHOWN: without the file's scales it is the same\n"), 1;
-  std::printf("CLAIM keras_float8_16bit shown: of %d outputs of %d files %d are Keras's to the bit, %d its neighbours; "
-              "without the scales of the file %d are equal\n",
-              all.outputs(), all.networks, all.equal, all.neighbours, all.equal_without_scales);
+  std::printf(
+      "CLAIM keras_float8_16bit shown: of %d outputs of %d files %d are Keras's to the bit, %d its neighbours; "
+      "without the scales of the file %d are equal\n",
+      all.outputs(), all.networks, all.equal, all.neighbours, all.equal_without_scales);
   return 0;
 }
 

@@ -30,7 +30,7 @@ namespace {
 struct Counts {
   int entries = 0, cases = 0, left = 0, failures = 0;  // left: to the reference
   int64_t elements = 0, exact = 0;
-  double worst = 0;  // error in tolerances
+  double worst = 0;    // error in tolerances
   size_t tail = 0;     // Port::tail_bytes
   int64_t shares = 0;  // pieces of work that the further two of three workers did
 };

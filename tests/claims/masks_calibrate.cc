@@ -159,9 +159,10 @@ NACRE_CLAIM(masks_calibrate) {
   if (!masks.wrong.empty()) return std::printf("CLAIM masks_calibrate NOT SHOWN: %s\n", masks.wrong.c_str()), 1;
   if (masks.idle == masks.networks)
     return std::printf("CLAIM masks_calibrate NOT SHOWN: ranges with masks pass the bound too\n"), 1;
-  std::printf("CLAIM masks_calibrate shown: %d masked networks by 5 range methods within %g times the error of the "
-              "unmasked one, the best class equal in %d rows; with ranges that have masks %d networks are not\n",
-              masks.networks, kTimesTwin, masks.rows, masks.networks - masks.idle);
+  std::printf(
+      "CLAIM masks_calibrate shown: %d masked networks by 5 range methods within %g times the error of the "
+      "unmasked one, the best class equal in %d rows; with ranges that have masks %d networks are not\n",
+      masks.networks, kTimesTwin, masks.rows, masks.networks - masks.idle);
   return 0;
 }
 

@@ -13,7 +13,7 @@ namespace nacre::test {
 struct StoredNetwork {
   std::string name;
   std::vector<uint8_t> file;
-  std::string policy = "";                                 // "": as the file says
+  std::string policy = "";  // "": as the file says
   const tools::Calibration* calibration = nullptr;
   std::function<void(tools::Graph&)> change = nullptr;  // of the simplified graph
 };

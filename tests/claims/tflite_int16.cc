@@ -90,8 +90,8 @@ struct Difference {
 Difference compared(const Graph& graph, const Int16Network& network) {
   std::vector<Bytes> inputs;
   for (size_t i = 0; i < graph.inputs.size(); ++i)
-    inputs.push_back(packed_codes(network.csv("input" + std::to_string(i)),
-                                  graph.values[size_t(graph.inputs[i].value)].type));
+    inputs.push_back(
+        packed_codes(network.csv("input" + std::to_string(i)), graph.values[size_t(graph.inputs[i].value)].type));
   const Value& y = graph.values[size_t(graph.outputs.at(0).value)];
   const Codes golden = network.csv("golden");
   const Bytes found = execute(graph, inputs).at(y.name), wanted = packed_codes(golden, y.type);

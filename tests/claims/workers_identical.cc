@@ -34,9 +34,12 @@ constexpr Network kFloat[] = {{"IC float32", "models/mlperf_tiny/pretrainedResne
 // more columns than rows, of the other more rows.
 constexpr EncoderShape kEncoders[] = {{.layers = 1, .hidden = 192, .heads = 4, .between = 512, .tokens = 97},
                                       {.layers = 1, .hidden = 72, .heads = 3, .between = 88, .tokens = 289}};
-constexpr const char* kPolicies[] = {"float32",          "bfloat16",
-                                     "int8_from_float32", "int8/weights_from_float32",
-                                     "int4/32_from_float32", "float8/current_from_float32"};
+constexpr const char* kPolicies[] = {"float32",
+                                     "bfloat16",
+                                     "int8_from_float32",
+                                     "int8/weights_from_float32",
+                                     "int4/32_from_float32",
+                                     "float8/current_from_float32"};
 // A convolutional one is trained too.
 constexpr Network kTrained = {"IC trained", "models/mlperf_tiny/pretrainedResnet.tflite", false, 0};
 constexpr const char* kTrainedPolicies[] = {"float32", "mixed_bfloat16", "float8_from_float32"};

@@ -41,8 +41,8 @@ TEST(foreign_names, format_controls_are_written_as_their_number_everywhere) {
 }
 
 TEST(foreign_names, other_characters_stay) {
-  for (const std::string text : {"a b", "\xC3\xA4", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xE2\x80\x90",
-                                 "\xE2\x80\xA6", "\\u202E", "\xE2\x80", "\xFF", ""})
+  for (const std::string text : {"a b", "\xC3\xA4", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xE2\x80\x90", "\xE2\x80\xA6",
+                                 "\\u202E", "\xE2\x80", "\xFF", ""})
     EXPECT_EQ(with_visible_controls(text), text);
   EXPECT_EQ(visible_lines("a\tb\nc\x1b[31m\r"), "a\tb\nc\\x1B[31m\\r");
 }
@@ -58,10 +58,16 @@ TEST(foreign_names, of_a_network_come_escaped_out_of_every_command) {
   ASSERT_EQ(run_tool({"convert", directory / "n.onnx", "-o", directory / "m.nacre"}).exit_code, 0);
   const std::string model = directory / "m.nacre";
   const std::vector<std::vector<std::string>> commands = {
-      {"inspect", directory / "n.onnx"}, {"inspect", model, "--steps"}, {"inspect", model, "--json"},
+      {"inspect", directory / "n.onnx"},
+      {"inspect", model, "--steps"},
+      {"inspect", model, "--json"},
       {"inspect", model, "--html", directory / "h.html", "--svg", directory / "s.svg"},
-      {"run", model, "--seed", "1"}, {"run", model, "--seed", "1", "--json"}, {"run", model, "--input", "z=z.npy"},
-      {"size", model}, {"check", model, "--json"}, {"convert", directory / "n.onnx", "--stop-after", "simplify"}};
+      {"run", model, "--seed", "1"},
+      {"run", model, "--seed", "1", "--json"},
+      {"run", model, "--input", "z=z.npy"},
+      {"size", model},
+      {"check", model, "--json"},
+      {"convert", directory / "n.onnx", "--stop-after", "simplify"}};
   for (const std::vector<std::string>& command : commands) {
     const ToolRun run = run_tool(command);
     for (const std::string& raw : {utf8(0x202E), utf8(0x200B)})

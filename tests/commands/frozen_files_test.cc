@@ -39,9 +39,9 @@ class FrozenFile {
   }
 
   std::vector<std::string> tune(const std::vector<std::string>& more) const {
-    std::vector<std::string> line = {"tune",   network,   "--data",      data,  "--labels", labels, "--loss",
-                                     "squared_error", "--optimizer", "sgd", "--lr", "0.01",
-                                      "--epochs", "2", "--batch", "4"};
+    std::vector<std::string> line = {
+        "tune",        network, "--data", data,   "--labels", labels, "--loss",  "squared_error",
+        "--optimizer", "sgd",   "--lr",   "0.01", "--epochs", "2",    "--batch", "4"};
     line.insert(line.end(), more.begin(), more.end());
     return line;
   }
@@ -87,8 +87,8 @@ TEST(frozen_files, are_told_of_a_file_that_is_looked_at_and_of_a_training_model)
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_TRUE(has(made.out, "  frozen by the file: 2 of 3 layers, 78.9 % of the weights")) << made.out;
   EXPECT_TRUE(has(run_tool({"inspect", model}).out, "2 of 3 layers, 15 of 19 weights"));
-  const ToolRun tuned = run_tool({"tune", model, "--data", file.data, "--labels", file.labels, "--epochs", "1", "-o",
-                                  file.folder / "o.nacre"});
+  const ToolRun tuned = run_tool(
+      {"tune", model, "--data", file.data, "--labels", file.labels, "--epochs", "1", "-o", file.folder / "o.nacre"});
   EXPECT_TRUE(has(tuned.out, "frozen by the file: 2 of 3 layers, 78.9 % of the weights")) << tuned.out << tuned.err;
 }
 
@@ -99,8 +99,8 @@ TEST(frozen_files, go_back_with_the_bytes_of_what_is_frozen) {
     const std::string run = file.folder / ("run" + std::to_string(unfreeze.size())), model = file.folder / "t.nacre",
                       back = file.folder / "back.keras";
     std::vector<std::string> tuning = file.tune({"--checkpoint", run}),
-                             convert = {"convert", file.network, "-o", model, "--train", "squared_error",
-                                        "--optimizer", "sgd", "--batch", "4"};
+                             convert = {"convert",       file.network,  "-o",  model,     "--train",
+                                        "squared_error", "--optimizer", "sgd", "--batch", "4"};
     for (const std::string& pattern : unfreeze)
       for (std::vector<std::string>* line : {&tuning, &convert}) line->insert(line->end(), {"--unfreeze", pattern});
     EXPECT_EQ(run_tool(tuning).exit_code, 0);

@@ -25,8 +25,8 @@ const void* const kSimulatedModules[] = {fake::FakeDriver::module()};
 class gpu_profile : public testing::Test {
  protected:
   gpu_profile() {
-    const ToolRun run = run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", path_, "--target",
-                                  "cuda/sm90"});
+    const ToolRun run =
+        run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", path_, "--target", "cuda/sm90"});
     EXPECT_EQ(run.exit_code, 0) << run.err;
     use_gpu(&driver_.driver(), kSimulatedModules);
   }
@@ -73,8 +73,8 @@ TEST_F(gpu_profile, run_says_the_time_and_the_kernel_of_every_step) {
   testing::internal::CaptureStdout();
   run(options, {});
   const std::string text = testing::internal::GetCapturedStdout();
-  for (const char* part : {"cuda/conv2d_f32", "cuda/dense_f32", "on the GPU, by its clock and without copies: ",
-                           "as one graph; its steps one by one "})
+  for (const char* part : {"cuda/conv2d_f32", "cuda/dense_f32",
+                           "on the GPU, by its clock and without copies: ", "as one graph; its steps one by one "})
     EXPECT_TRUE(has(text, part)) << part << text;
   EXPECT_FALSE(has(text, "roof: ")) << text;
 }

@@ -156,9 +156,9 @@ TEST_F(report, splits_labels_of_any_shape_with_their_samples) {
   write_npy(directory_ / "labels.npy", labels);
   std::vector<std::string> right;
   for (const std::string& file : {samples_ + "labels.npy", directory_ / "labels.npy"}) {
-    const std::string html = page({project_path("tools/samples/digits.onnx")},
-                                  {"--policies", "float32,int8/static_from_float32", "--data", samples_ + "images.npy",
-                                   "--labels", file, "--cast-inputs"});
+    const std::string html =
+        page({project_path("tools/samples/digits.onnx")}, {"--policies", "float32,int8/static_from_float32", "--data",
+                                                           samples_ + "images.npy", "--labels", file, "--cast-inputs"});
     const size_t at = html.find(" of 1597");
     ASSERT_NE(at, std::string::npos);
     right.push_back(html.substr(at - 5, 5));

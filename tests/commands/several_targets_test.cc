@@ -123,8 +123,7 @@ TEST_F(several_targets, tune_trains_with_the_programs_of_the_target) {
       convert("both.nacre", {"--train", "softmax_cross_entropy", "--target", "cuda/sm80,host", "--batch", "64"});
   const std::string host = convert("host.nacre", {"--train", "softmax_cross_entropy", "--batch", "64"});
   std::vector<std::string> losses;
-  const std::vector<std::pair<std::string, std::string>> runs = {
-      {host, "host"}, {both, "host"}, {both, "cuda/sm80"}};
+  const std::vector<std::pair<std::string, std::string>> runs = {{host, "host"}, {both, "host"}, {both, "cuda/sm80"}};
   for (const auto& [model, target] : runs) {
     const ToolRun run =
         run_tool({"tune", model, "--data", project_path("tools/samples/digits_images.npy"), "--labels",

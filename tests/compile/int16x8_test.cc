@@ -165,8 +165,7 @@ TEST(int16x8, a_transposed_convolution_may_be_given_its_shape_at_run_time) {
       b.tensor({.name = "shape", .type = TensorType::INT32, .shape = {4}, .data = {}, .codes = {}, .signature = {}});
   const int w = b.codes("w", {1, 1, 3, 1}, {1, 2, 3}, {{1}, {0}}), x = activation16(b, "x", {1, 1, 2, 1}, 1),
             y = activation16(b, "y", {1, 1, 5, 1}, 1);
-  b.op(BuiltinOperator::TRANSPOSE_CONV, {shape, w, x}, {y},
-       CreateTransposeConvOptions(b.fbb(), Padding::VALID, 2, 1));
+  b.op(BuiltinOperator::TRANSPOSE_CONV, {shape, w, x}, {y}, CreateTransposeConvOptions(b.fbb(), Padding::VALID, 2, 1));
   const std::vector<uint8_t> given = bytes_of(std::vector<int32_t>{1, 1, 5, 1});
   EXPECT_EQ(run16(applied(b.finish({shape, x}, {y})), {given, bytes_of(std::vector<int16_t>{100, -1000})}),
             (std::vector<int16_t>{100, 200, 300 - 1000, -2000, -3000}));
@@ -206,8 +205,9 @@ TEST(int16x8, sigmoid_tanh_and_softmax_are_curves) {
     const std::vector<int16_t> made = run16(graph, {bytes_of(kX)});
     for (size_t i = 0; i < made.size(); ++i) {
       const double v = kX[i] * 0.0001, of_tanh = std::tanh(v), sigmoid = 1 / (1 + std::exp(-v));
-      const double want = code == BuiltinOperator::TANH ? of_tanh
-                          : code == BuiltinOperator::LOGISTIC ? sigmoid : std::exp(v) / sum;
+      const double want = code == BuiltinOperator::TANH       ? of_tanh
+                          : code == BuiltinOperator::LOGISTIC ? sigmoid
+                                                              : std::exp(v) / sum;
       EXPECT_NEAR(made[i] / 32768.0, want, 3.0 / 32768) << int(code) << " " << i;
     }
   }

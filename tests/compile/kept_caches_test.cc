@@ -130,9 +130,9 @@ class DecoderFile {
       case Cached::kWhole:
         return with_heads(b_.node("Attention", {name("q"), name("k"), name("v"), "seen"}, {name("a")}));
       case Cached::kGrowing:
-        return with_heads(
-            b_.node("Attention", {name("q"), name("k"), name("v"), "seen", name("k_past"), name("v_past")},
-                    {name("a"), name("k_new"), name("v_new")}));
+        return with_heads(b_.node("Attention",
+                                  {name("q"), name("k"), name("v"), "seen", name("k_past"), name("v_past")},
+                                  {name("a"), name("k_new"), name("v_new")}));
       case Cached::kGroups:
         b_.node("GroupQueryAttention",
                 {name("q"), name("k"), name("v"), name("k_past"), name("v_past"), "lengths", "total"},

@@ -85,12 +85,16 @@ Graph joined_with_past(int64_t rows) {
   const std::string past = std::to_string(rows), all = std::to_string(rows + 2);
   return parse(R"(graph "t" batch=1
 value %x float32 [1, 2, 1]
-value %past float32 [1, )" + past + R"(, 1]
+value %past float32 [1, )" +
+               past + R"(, 1]
 value %position int64 [1, 2]
-value %mask float32 [1, )" + all + R"(]
-value %y float32 [1, )" + all + R"(, 1]
+value %mask float32 [1, )" +
+               all + R"(]
+value %y float32 [1, )" +
+               all + R"(, 1]
 value %p int64 [1, 2]
-value %m float32 [1, )" + all + R"(]
+value %m float32 [1, )" +
+               all + R"(]
 input "x" %x
 input "past" %past
 input "position" %position

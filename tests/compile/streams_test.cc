@@ -226,10 +226,7 @@ TEST(streams_of_tflite, states_that_are_no_variables_are_refused) {
          CreateUnidirectionalSequenceLSTMOptions(b.fbb(), Activation::TANH));
     return b.finish({x}, {y});
   };
-  EXPECT_NE(refusal(with_state([](auto& b, int) {
-                      return b.floats("c", {1, kWidth}, {0, 0});
-                    }),
-                    kUnsupported)
+  EXPECT_NE(refusal(with_state([](auto& b, int) { return b.floats("c", {1, kWidth}, {0, 0}); }), kUnsupported)
                 .find("does not keep in a variable"),
             std::string::npos);
   EXPECT_NE(refusal(with_state([](auto&, int h) { return h; }), kUnsupported).find("of another layer"),

@@ -66,11 +66,7 @@ TEST(frozen_layers, do_not_train) {
   EXPECT_NE(refused_with([&] { static_cast<void>(trained_of(kTwoDense, {.layers = {}, .last_layers = 3})); }, kUsage)
                 .find("2 layers here can be trained"),
             std::string::npos);
-  EXPECT_NE(refused_with(
-                [&] {
-                  static_cast<void>(trained_of(kTwoDense, {.layers = {"b", "a"}}));
-                },
-                kUsage)
+  EXPECT_NE(refused_with([&] { static_cast<void>(trained_of(kTwoDense, {.layers = {"b", "a"}})); }, kUsage)
                 .find("'a' names a, which the file freezes"),
             std::string::npos);
 }

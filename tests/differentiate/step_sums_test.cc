@@ -155,8 +155,8 @@ TEST_P(StepSums, of_four_machines_are_those_of_one) {
 INSTANTIATE_TEST_SUITE_P(policies, StepSums,
                          testing::Values("float32", "float64", "bfloat16", "mixed_bfloat16", "mixed_float16",
                                          "float8_from_float32", "float8/16_from_mixed_bfloat16",
-                                         "float8/current_from_float32", "int8_from_float32",
-                                         "int8/static_from_float32", "int8/full_from_float32"),
+                                         "float8/current_from_float32", "int8_from_float32", "int8/static_from_float32",
+                                         "int8/full_from_float32"),
                          [](const auto& row) {
                            std::string name = row.param;
                            std::ranges::replace(name, '/', '_');

@@ -45,8 +45,7 @@ TEST(flash, what_kernels_share_is_counted_once) {
   const LoadedModel model({reinterpret_cast<const uint8_t*>(two.data()), two.size()}, "draft", "");
   uint64_t sum = *kernel_text("run", "arm/m4");
   const StaticTables tables = static_tables(model, 0, *find_machine("arm/m4"));
-  for (const StaticTables::BoundStep& call : tables.infer().calls)
-    sum += *kernel_text(call.function, "arm/m4");
+  for (const StaticTables::BoundStep& call : tables.infer().calls) sum += *kernel_text(call.function, "arm/m4");
   EXPECT_LT(flash(two, "arm/m4")->kernels, sum);
   EXPECT_GT(flash(two, "arm/m4")->tables, 0u);
 }

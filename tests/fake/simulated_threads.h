@@ -12,6 +12,5 @@ extern thread_local SimulatedThread simulated_thread;
 
 }  // namespace nacre::fake
 
-#define NACRE_THREAD \
-  { ::nacre::fake::simulated_thread.index, ::nacre::fake::simulated_thread.count }
+#define NACRE_THREAD {::nacre::fake::simulated_thread.index, ::nacre::fake::simulated_thread.count}
 #define NACRE_RAISE(at, v) (*(at) = (v) > *(at) ? (v) : *(at))

@@ -125,14 +125,10 @@ TEST_F(file_storage, one_process_at_a_time_and_only_directories) {
 
 TEST_F(file_storage, what_was_made_for_nothing_is_removed) {
   const auto exists = [](const std::filesystem::path& path) { return std::filesystem::exists(path); };
-  {
-    FileStorage files(directory_ / "a" / "b");
-  }
+  { FileStorage files(directory_ / "a" / "b"); }
   EXPECT_FALSE(exists(directory_));
   std::filesystem::create_directories(directory_ / "a");
-  {
-    FileStorage files(directory_ / "a" / "b");
-  }
+  { FileStorage files(directory_ / "a" / "b"); }
   EXPECT_TRUE(exists(directory_ / "a")) << "was there before";
   EXPECT_FALSE(exists(directory_ / "a" / "b"));
   ASSERT_EQ(mkfifo((directory_ / "a" / "slot1.checkpoint").c_str(), 0666), 0);
@@ -144,9 +140,7 @@ TEST_F(file_storage, what_was_made_for_nothing_is_removed) {
     FileStorage files(directory_ / "c");
     ASSERT_TRUE(Checkpoint(files.storage(model)).save(model, state(5).bytes()).ok());
   }
-  {
-    FileStorage files(directory_ / "c");
-  }
+  { FileStorage files(directory_ / "c"); }
   EXPECT_TRUE(exists(directory_ / "c" / "slot0.checkpoint")) << "holds a checkpoint";
 }
 

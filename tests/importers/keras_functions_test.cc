@@ -48,8 +48,7 @@ TEST(keras_functions, they_say_where_elements_come_from_as_numpys) {
 TEST(keras_functions, a_setting_that_nothing_reads_is_refused_by_its_name) {
   const std::string idle = R"("axis": 1, "reverse": false, "dtype": "float32")";
   EXPECT_EQ(function_of_x("Cumsum", idle), (Floats{0, 1, 3, 3, 7, 12}));
-  const std::string said =
-      refused_with([] { function_of_x("Cumsum", R"("axis": 1, "reverse": true)"); }, kUnsupported);
+  const std::string said = refused_with([] { function_of_x("Cumsum", R"("axis": 1, "reverse": true)"); }, kUnsupported);
   EXPECT_NE(said.find("its reverse (true) is not read; --ignore-setting Cumsum.reverse"), said.npos) << said;
 }
 

@@ -136,11 +136,8 @@ TEST(import_keras, everything_that_is_not_supported_is_said_at_once) {
     {"class_name": "Lambda", "config": {"name": "python"}},
     {"class_name": "Dense", "config": {"name": "d", "units": 3}},
     {"class_name": "Hologram", "config": {"name": "h"}}]}})";
-  const std::string text = refused_with(
-      [&] {
-        import_keras_hdf5(legacy_keras(config, {{"d", kDenseVariables}}), "m.h5");
-      },
-      kUnsupported);
+  const std::string text =
+      refused_with([&] { import_keras_hdf5(legacy_keras(config, {{"d", kDenseVariables}}), "m.h5"); }, kUnsupported);
   EXPECT_NE(text.find("2 things are not supported"), std::string::npos) << text;
   EXPECT_NE(text.find("python (Lambda): holds Python code, which is not run"), std::string::npos) << text;
   EXPECT_NE(text.find("h (Hologram): a layer that the converter does not have"), std::string::npos) << text;
@@ -148,11 +145,8 @@ TEST(import_keras, everything_that_is_not_supported_is_said_at_once) {
 
 TEST(import_keras, models_and_layers_of_own_classes_are_said) {
   const auto refused = [](const std::string& config) {
-    return refused_with(
-        [&] {
-          import_keras_hdf5(legacy_keras(config, {{"d", kDenseVariables}}), "m.h5");
-        },
-        kUnsupported);
+    return refused_with([&] { import_keras_hdf5(legacy_keras(config, {{"d", kDenseVariables}}), "m.h5"); },
+                        kUnsupported);
   };
   for (const char* config : {R"({"trainable": true})", "null"}) {
     const std::string text = refused(R"({"module": null, "class_name": "M", "config": )" + std::string(config) +

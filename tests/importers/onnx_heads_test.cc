@@ -118,9 +118,8 @@ TEST(onnx_heads, queries_keys_and_values_in_one) {
   OnnxNode node = b.node("MultiHeadAttention", {"x"}, {"y"});
   node.domain("com.microsoft").integer("num_heads", 2).integer("unidirectional", 1);
   b.output("y");
-  const Rows expected = attended(kSizes, parts[0], parts[1], parts[2], [](size_t, size_t query, size_t key) {
-    return key > query ? kUnseen : 0;
-  });
+  const Rows expected = attended(kSizes, parts[0], parts[1], parts[2],
+                                 [](size_t, size_t query, size_t key) { return key > query ? kUnseen : 0; });
   expect_rows(run_heads(b, {bytes_of(x)})[0], expected, "y");
 }
 
@@ -138,9 +137,8 @@ TEST(onnx_heads, a_past_comes_before_the_new_rows) {
   const std::vector<Rows> found =
       run_heads(b, {bytes_of(q), bytes_of(part_of(k, 12, 8)), bytes_of(part_of(v, 12, 8)),
                     bytes_of(by_head(part_of(k, 0, 12), 2, 2)), bytes_of(by_head(part_of(v, 0, 12), 2, 2))});
-  const Rows expected = attended(kSizes, q, k, v, [](size_t, size_t query, size_t key) {
-    return key > query + 3 ? kUnseen : 0;
-  });
+  const Rows expected =
+      attended(kSizes, q, k, v, [](size_t, size_t query, size_t key) { return key > query + 3 ? kUnseen : 0; });
   expect_rows(found[0], expected, "y");
   expect_rows(found[1], by_head(k, 2, 2), "keys");
   expect_rows(found[2], by_head(v, 2, 2), "values");
@@ -206,9 +204,8 @@ TEST(onnx_heads, groups_put_their_rows_in_a_cache) {
         if (j < 8) q.push_back(x[l * 16 + j]);
         else (j < 12 ? k : v)[(first + l) * 4 + j % 4] = x[l * 16 + j];
       }
-    const std::vector<Rows> found =
-        run_heads(groups(c), {bytes_of(x), bytes_of(past_k), bytes_of(past_v),
-                              bytes_of(std::vector<int32_t>{int32_t(c.filled - 1)})});
+    const std::vector<Rows> found = run_heads(groups(c), {bytes_of(x), bytes_of(past_k), bytes_of(past_v),
+                                                          bytes_of(std::vector<int32_t>{int32_t(c.filled - 1)})});
     const Rows expected = attended(kSizes, q, k, v, [&](size_t, size_t query, size_t key) {
       const bool near = c.window < 0 || key + size_t(c.window) > first + query;
       return key <= first + query && near ? 0 : kUnseen;

@@ -104,10 +104,7 @@ TEST(onnx_refusals, sizes_of_inputs_are_no_memory_for_constants) {
   };
   for (const int64_t length : {int64_t{30000}, int64_t{100000}})
     takes_too_much(lone_node(
-                       "Attention", {"q", "q", "q"},
-                       [&](OnnxBuilder& b) {
-                         b.input("q", {1, 1, length, 1});
-                       },
+                       "Attention", {"q", "q", "q"}, [&](OnnxBuilder& b) { b.input("q", {1, 1, length, 1}); },
                        [](OnnxNode& node) { node.integer("is_causal", 1); }),
                    "causal");
   takes_too_much(lone_node("Attention", {"q", "k", "k", "", "", "", "n"},
@@ -118,10 +115,7 @@ TEST(onnx_refusals, sizes_of_inputs_are_no_memory_for_constants) {
                            }),
                  "lengths");
   takes_too_much(lone_node(
-                     "LinearAttention", {"q", "q", "q"},
-                     [](OnnxBuilder& b) {
-                       b.input("q", {1, 1, 1 << 17});
-                     },
+                     "LinearAttention", {"q", "q", "q"}, [](OnnxBuilder& b) { b.input("q", {1, 1, 1 << 17}); },
                      [](OnnxNode& node) {
                        node.integer("q_num_heads", 1).integer("kv_num_heads", 1).text("update_rule", "linear");
                      },
@@ -167,18 +161,11 @@ TEST(onnx_refusals, attributes_that_are_far_are_bad_input) {
         b.integers("image", {2}, {4, 4});
         b.integers("block", {2}, {2, 2});
       },
-      [](OnnxNode& node) {
-        node.ints("pads", {kFar, 0, kFar, 0});
-      });
+      [](OnnxNode& node) { node.ints("pads", {kFar, 0, kFar, 0}); });
   EXPECT_NE(refusal(windows).find("y_node (Col2Im): a pad is out of range"), std::string::npos);
   const OnnxBuilder pool = lone_node(
-      "LpPool", {"x"},
-      [](OnnxBuilder& b) {
-        b.input("x", {1, 1, 4, 4});
-      },
-      [](OnnxNode& node) {
-        node.ints("kernel_shape", {kFar, kFar});
-      });
+      "LpPool", {"x"}, [](OnnxBuilder& b) { b.input("x", {1, 1, 4, 4}); },
+      [](OnnxNode& node) { node.ints("kernel_shape", {kFar, kFar}); });
   EXPECT_NE(refusal(pool).find("y_node (LpPool): has more than 2^31 - 1 elements"), std::string::npos);
   const OnnxBuilder crop = lone_node("CenterCropPad", {"x", "shape"}, [](OnnxBuilder& b) {
     b.input("x", {4});

@@ -84,9 +84,9 @@ std::vector<double> roi_align(const Roi& a, const std::vector<float>& x, const s
 TEST(onnx_regions, roi_align_is_that_of_onnxruntime) {
   for (uint32_t seed = 0; seed < 24; ++seed) {
     Draws random(seed);
-    const Roi a = {random.whole(1, 2), random.whole(1, 3), random.whole(1, 6), random.whole(1, 6), random.whole(1, 4),
-                   random.whole(1, 3), random.whole(1, 3), random.whole(1, 3), seed % 3 == 0 ? 0.5f : 1.0f,
-                   seed % 2 == 0, seed % 4 > 1};
+    const Roi a = {random.whole(1, 2),          random.whole(1, 3), random.whole(1, 6), random.whole(1, 6),
+                   random.whole(1, 4),          random.whole(1, 3), random.whole(1, 3), random.whole(1, 3),
+                   seed % 3 == 0 ? 0.5f : 1.0f, seed % 2 == 0,      seed % 4 > 1};
     const std::vector<float> x = random.some(a.n * a.c * a.h * a.w, -2, 2), rois = random.some(4 * a.r, -3, 9);
     std::vector<int64_t> images;
     for (int r = 0; r < a.r; ++r) images.push_back(random.whole(0, a.n - 1));
@@ -117,7 +117,8 @@ TEST(onnx_regions, a_number_of_samples_that_regions_choose_is_refused) {
   b.node("RoiAlign", {"x", "rois", "images"}, {"y"});
   b.output("y");
   EXPECT_NE(refusal(b).find("takes as many samples as its regions are large (sampling_ratio is 0)\n"),
-            std::string::npos) << refusal(b);
+            std::string::npos)
+      << refusal(b);
 }
 
 struct Deformed {
@@ -153,12 +154,22 @@ TEST(onnx_regions, a_deformable_convolution_reads_where_its_offsets_say) {
   for (uint32_t seed = 0; seed < 24; ++seed) {
     Draws random(seed);
     const int groups = random.whole(1, 2), moving = random.whole(1, 2);
-    const Deformed a = {random.whole(1, 2), 2 * random.whole(1, 2), random.whole(3, 6), random.whole(3, 6),
-                        2 * random.whole(1, 2), random.whole(1, 3), random.whole(1, 3), groups, moving,
-                        random.whole(1, 2), random.whole(0, 1), 1, seed % 2 == 0, seed % 3 == 0};
+    const Deformed a = {random.whole(1, 2),
+                        2 * random.whole(1, 2),
+                        random.whole(3, 6),
+                        random.whole(3, 6),
+                        2 * random.whole(1, 2),
+                        random.whole(1, 3),
+                        random.whole(1, 3),
+                        groups,
+                        moving,
+                        random.whole(1, 2),
+                        random.whole(0, 1),
+                        1,
+                        seed % 2 == 0,
+                        seed % 3 == 0};
     const int taps = a.kh * a.kw, out = a.out_h() * a.out_w();
-    const DeformedData d = {random.some(a.n * a.c * a.h * a.w, -2, 2),
-                            random.some(a.k * a.c / groups * taps, -1, 1),
+    const DeformedData d = {random.some(a.n * a.c * a.h * a.w, -2, 2), random.some(a.k * a.c / groups * taps, -1, 1),
                             random.some(a.n * 2 * moving * taps * out, -2, 2), random.some(a.k, -1, 1),
                             random.some(a.n * moving * taps * out, 0, 1)};
     OnnxBuilder b(19);

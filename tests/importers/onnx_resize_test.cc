@@ -259,24 +259,12 @@ TEST(onnx_transposed, refuses_what_does_not_fit) {
     return refusal(b);
   };
   EXPECT_NE(refused({3, 1, 2, 2}, [](OnnxNode&) {}).find("do not fit 2 channels"), std::string::npos);
-  EXPECT_NE(refused({2, 1, 2, 2},
-                    [](OnnxNode& n) {
-                      n.ints("pads", {9, 0, 9, 0});
-                    })
-                .find("gives an axis of"),
+  EXPECT_NE(refused({2, 1, 2, 2}, [](OnnxNode& n) { n.ints("pads", {9, 0, 9, 0}); }).find("gives an axis of"),
             std::string::npos);
   EXPECT_NE(refused({2, 1, 2, 2}, [](OnnxNode& n) { n.ints("strides", {0, 1}); }).find("stride 0"), std::string::npos);
-  EXPECT_NE(refused({2, 1, 2, 2},
-                    [](OnnxNode& n) {
-                      n.ints("output_shape", {1 << 20, 3});
-                    })
-                .find("gives an axis of"),
+  EXPECT_NE(refused({2, 1, 2, 2}, [](OnnxNode& n) { n.ints("output_shape", {1 << 20, 3}); }).find("gives an axis of"),
             std::string::npos);
-  EXPECT_NE(refused({2, 1, 2, 2},
-                    [](OnnxNode& n) {
-                      n.ints("strides", {16000, 16000});
-                    })
-                .find("constants computed"),
+  EXPECT_NE(refused({2, 1, 2, 2}, [](OnnxNode& n) { n.ints("strides", {16000, 16000}); }).find("constants computed"),
             std::string::npos);
 }
 

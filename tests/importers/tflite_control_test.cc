@@ -167,8 +167,8 @@ TEST(import_tflite_control, lists_of_tensorflow_are_lists_too) {
 TEST(import_tflite_control, a_list_is_no_tensor) {
   TfliteBuilder b;
   const int shape = b.int32s("shape", {1}, {2}), items = b.int32s("items", {}, {3}), x = b.activation("x", {3, 2}),
-            list = b.tensor({.name = "list", .type = TensorType::VARIANT, .shape = {}, .data = {}, .codes = {},
-                             .signature = {}}),
+            list = b.tensor(
+                {.name = "list", .type = TensorType::VARIANT, .shape = {}, .data = {}, .codes = {}, .signature = {}}),
             y = b.activation("y", {3, 2});
   b.custom("TensorListReserve", {shape, items}, {list});
   b.op(BuiltinOperator::ADD, {x, list}, {y}, CreateAddOptions(b.fbb()));

@@ -74,9 +74,7 @@ TEST(import_tflite_repeat, logic_of_comparisons) {
   } cases[] = {{BuiltinOperator::LOGICAL_AND, {0, 1, 0}}, {BuiltinOperator::LOGICAL_OR, {1, 1, 1}}};
   for (const auto& c : cases) {
     TfliteBuilder b;
-    const auto flags = [&](const char* name) {
-      return bools(b, name, {1, 3});
-    };
+    const auto flags = [&](const char* name) { return bools(b, name, {1, 3}); };
     const int x = b.activation("x", {1, 3}), one = b.floats("one", {1}, {1}), three = b.floats("three", {1}, {3});
     const int more = flags("more"), less = flags("less"), not_less = flags("not_less"), both = flags("both");
     const int y = b.activation("y", {1, 3});
@@ -118,8 +116,7 @@ std::vector<float> filled(BuiltinOperator code, const std::vector<int32_t>& a, c
                           int size) {
   TfliteBuilder b;
   const int x = b.activation("x", {1}), of_a = b.int32s("a", {int32_t(a.size())}, a),
-            of_d = b.int32s("d", {int32_t(d.size())}, d),
-            shape = whole(b, "shape", {1});
+            of_d = b.int32s("d", {int32_t(d.size())}, d), shape = whole(b, "shape", {1});
   const int three = b.floats("three", {}, {3}), ones = b.activation("threes", {size}), y = b.activation("y", {size});
   b.op(code, {of_a, of_d}, {shape}, CreateReducerOptions(b.fbb(), true));
   b.op(BuiltinOperator::FILL, {shape, three}, {ones});
@@ -132,11 +129,16 @@ TEST(import_tflite_repeat, integers_of_stored_ones_are_known) {
     BuiltinOperator code;
     std::vector<int32_t> a, b;
     int size;
-  } cases[] = {{BuiltinOperator::ADD, {2}, {3}, 5},          {BuiltinOperator::SUB, {7}, {3}, 4},
-               {BuiltinOperator::MUL, {2}, {3}, 6},          {BuiltinOperator::FLOOR_DIV, {7}, {2}, 3},
-               {BuiltinOperator::FLOOR_MOD, {-7}, {5}, 3},   {BuiltinOperator::MINIMUM, {4}, {2}, 2},
-               {BuiltinOperator::MAXIMUM, {4}, {2}, 4},      {BuiltinOperator::REDUCE_PROD, {2, 3, 2}, {0}, 12},
-               {BuiltinOperator::SUM, {2, 3, 2}, {-1}, 7},   {BuiltinOperator::REDUCE_MAX, {2, 3, 2}, {0}, 3},
+  } cases[] = {{BuiltinOperator::ADD, {2}, {3}, 5},
+               {BuiltinOperator::SUB, {7}, {3}, 4},
+               {BuiltinOperator::MUL, {2}, {3}, 6},
+               {BuiltinOperator::FLOOR_DIV, {7}, {2}, 3},
+               {BuiltinOperator::FLOOR_MOD, {-7}, {5}, 3},
+               {BuiltinOperator::MINIMUM, {4}, {2}, 2},
+               {BuiltinOperator::MAXIMUM, {4}, {2}, 4},
+               {BuiltinOperator::REDUCE_PROD, {2, 3, 2}, {0}, 12},
+               {BuiltinOperator::SUM, {2, 3, 2}, {-1}, 7},
+               {BuiltinOperator::REDUCE_MAX, {2, 3, 2}, {0}, 3},
                {BuiltinOperator::REDUCE_MIN, {2, 3, 2}, {0}, 2}};
   for (const auto& c : cases)
     EXPECT_EQ(filled(c.code, c.a, c.b, c.size), std::vector<float>(size_t(c.size), 6)) << int(c.code);
@@ -145,8 +147,7 @@ TEST(import_tflite_repeat, integers_of_stored_ones_are_known) {
 TEST(import_tflite_repeat, a_division_by_a_stored_zero_is_bad) {
   TfliteBuilder b;
   const int x = b.activation("x", {1}), a = b.int32s("a", {1}, {1}), zero = b.int32s("zero", {1}, {0}),
-            q = whole(b, "q", {1}),
-            y = b.activation("y", {1});
+            q = whole(b, "q", {1}), y = b.activation("y", {1});
   b.op(BuiltinOperator::FLOOR_DIV, {a, zero}, {q});
   b.op(BuiltinOperator::RESHAPE, {x, q}, {y});
   EXPECT_NE(refusal(b.finish({x}, {y}), kBadInput).find("divides by zero"), std::string::npos);

@@ -77,8 +77,8 @@ TEST(import_tflite_whole, dense_layers_with_weights_of_run_time_are_products) {
             y = b.activation("y", {1, 2, 3});
   b.op(BuiltinOperator::FULLY_CONNECTED, {x, w, bias}, {y},
        CreateFullyConnectedOptions(b.fbb(), Activation::RELU, WeightsFormat::DEFAULT, true));
-  const Graph run = run_graph(imported(b.finish({x, w}, {y})),
-                              {bytes_of(Numbers{1, 2, 3, 4}), bytes_of(Numbers{1, 0, 0, 1, 1, 1})});
+  const Graph run =
+      run_graph(imported(b.finish({x, w}, {y})), {bytes_of(Numbers{1, 2, 3, 4}), bytes_of(Numbers{1, 0, 0, 1, 1, 1})});
   EXPECT_EQ(reals(value(run, "y")), (Numbers{2, 2, 0, 4, 4, 0}));
   EXPECT_EQ(value(run, "y").dims, (Dims{1, 2, 3}));
 }

@@ -40,8 +40,12 @@ TEST(status, every_code_has_a_sentence_of_its_own) {
 }
 
 TEST(low_word, holds_what_a_machine_of_32_bits_can_add_up) {
-  const std::pair<uint64_t, bool> cases[] = {{0, true},          {1, true},          {0x7FFFFFFF, true},
-                                             {0x80000000, false}, {0xFFFFFFFF, false}, {uint64_t{1} << 32, false},
+  const std::pair<uint64_t, bool> cases[] = {{0, true},
+                                             {1, true},
+                                             {0x7FFFFFFF, true},
+                                             {0x80000000, false},
+                                             {0xFFFFFFFF, false},
+                                             {uint64_t{1} << 32, false},
                                              {~uint64_t{0}, false}};
   for (const auto& [bytes, holds] : cases) {
     const LowWord word = bytes;

@@ -22,7 +22,7 @@ TEST(loss_scale, every_default_is_valid) {
 
 TEST(loss_scale, what_cannot_be_unscaled_exactly_is_refused) {
   const LossScaler good = loss_scaler(LossScaleSystem::kNacre);
-  for (float LossScaler::* field : {&LossScaler::initial, &LossScaler::factor, &LossScaler::min, &LossScaler::max})
+  for (float LossScaler::*field : {&LossScaler::initial, &LossScaler::factor, &LossScaler::min, &LossScaler::max})
     for (const float wrong :
          {0.0f, -2.0f, 3.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       LossScaler rule = good;

@@ -29,8 +29,7 @@ TEST(random_uniform, is_the_leading_bits_of_philox) {
   constexpr uint32_t kWords[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
   const auto expect = [&](const KernelEntry& entry, ElementType type, int bits) {
     const Array y = drawn(entry, type, {2, 2}, 0);
-    for (int i = 0; i < 4; ++i)
-      EXPECT_EQ(y.real(i), std::ldexp(double(kWords[i] >> (32 - bits)), -bits)) << bits;
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(y.real(i), std::ldexp(double(kWords[i] >> (32 - bits)), -bits)) << bits;
   };
   expect(reference::kRandomF32, kF32, 24);
   expect(reference::kRandomF16, kF16, 11);

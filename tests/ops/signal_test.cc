@@ -30,9 +30,9 @@ TEST(signal, channels_sum_their_own_bins) {
 }
 
 TEST(signal, a_table_that_points_outside_is_refused) {
-  EXPECT_EQ(bank({3, 1}, 1).code, Code::kIndex);                       // a bin
+  EXPECT_EQ(bank({3, 1}, 1).code, Code::kIndex);  // a bin
   for (const double channel : {1.0, -1.0, 32767.0}) EXPECT_EQ(bank({channel * 65536, 1}, 1).code, Code::kIndex);
-  EXPECT_EQ(bank({65536, 1, 0, 1}, 2).code, Code::kIndex);             // out of order
+  EXPECT_EQ(bank({65536, 1, 0, 1}, 2).code, Code::kIndex);  // out of order
 }
 
 // The largest bin is about 4200: five scalings by 1 - 2^-13 of it, and half a unit for each of six roundings.

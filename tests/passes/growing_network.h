@@ -31,8 +31,7 @@ class GrowingNetwork {
     for (float& item : items) item = float(random_() >> 8) * 0x1p-24f - 0.5f;
     return graph_.constant("c" + std::to_string(graph_.values.size()), shape, items);
   }
-  void add(
-      Op op, std::vector<ValueId> inputs, const std::function<void(Node&)>& set = [](Node&) {}) {
+  void add(Op op, std::vector<ValueId> inputs, const std::function<void(Node&)>& set = [](Node&) {}) {
     Node node;
     node.op = op;
     node.name = "l" + std::to_string(graph_.layers.size());

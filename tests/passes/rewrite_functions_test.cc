@@ -91,7 +91,7 @@ Graph network(const Listed& listed) {
 TEST(rewrite_functions, every_list_is_at_work_on_imported_networks) {
   const struct {
     RewriteOptions options;
-    RewriteList Listed::* list;
+    RewriteList Listed::*list;
   } editions[] = {{{}, &Listed::tf1}, {tf2(), &Listed::float16}, {tf2(ElementType::kBfloat16), &Listed::bfloat16}};
   std::map<RewriteList, int> seen;
   for (const Listed& listed : kListed)

@@ -316,10 +316,9 @@ TEST(tuner, early_stop_keeps_the_best_epoch) {
   s.early_stop = {.patience = 5, .least = 0};
   Trained run(training_bytes(), s);
   std::vector<std::vector<std::byte>> states;
-  ASSERT_EQ(run.tuner.run(
-                {.step = {},
-                 .epoch = [&](const TunePosition&) { return states.push_back(run.state()), true; },
-                 .interrupted = {}}),
+  ASSERT_EQ(run.tuner.run({.step = {},
+                           .epoch = [&](const TunePosition&) { return states.push_back(run.state()), true; },
+                           .interrupted = {}}),
             Tuner::End::kEarly);
   const size_t best = *best_epoch(run.tuner.position().epochs);
   EXPECT_EQ(states.size(), best + 6);

@@ -48,7 +48,8 @@ class Json {
   Json(std::string_view text) : kind_(Kind::kText), text_(text) {}
   Json(Array array) : kind_(Kind::kArray), elements_(std::move(array)) {}
   template <class T>
-  requires std::is_arithmetic_v<T> Json(T number) {
+    requires std::is_arithmetic_v<T>
+  Json(T number) {
     if constexpr (std::floating_point<T>) {
       kind_ = Kind::kReal;
       real_ = double(number);
@@ -60,10 +61,11 @@ class Json {
   template <class A, class B>
   Json(const std::pair<A, B>& pair) : kind_(Kind::kArray), elements_{Json(pair.first), Json(pair.second)} {}
   template <class Container>  // of a map with texts as keys an object, else an array
-  requires requires(const Container& c) {
-    c.begin() == c.end();
-    typename Container::value_type;
-  } &&(!std::convertible_to<Container, std::string_view>)&&(!std::same_as<Container, Json>)Json(const Container& all) {
+    requires requires(const Container& c) {
+      c.begin() == c.end();
+      typename Container::value_type;
+    } && (!std::convertible_to<Container, std::string_view>) && (!std::same_as<Container, Json>)
+  Json(const Container& all) {
     if constexpr (requires {
                     typename Container::mapped_type;
                     requires std::same_as<typename Container::key_type, std::string>;
@@ -85,7 +87,7 @@ class Json {
   static Json parse(std::string_view text, const Listener& listener = nullptr);  // throws JsonError
   static Json parse(std::istream& stream);
   template <class Bytes>
-  requires std::same_as<typename Bytes::value_type, uint8_t>
+    requires std::same_as<typename Bytes::value_type, uint8_t>
   static Json parse(const Bytes& bytes) {
     return parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
@@ -128,7 +130,10 @@ class Json {
     }
   }
   template <class T>
-  requires(kReadable<T> || std::same_as<T, std::string>) operator T() const { return get<T>(); }
+    requires(kReadable<T> || std::same_as<T, std::string>)
+  operator T() const {
+    return get<T>();
+  }
   template <class T>
   operator std::vector<T>() const {
     return get<std::vector<T>>();
@@ -145,9 +150,15 @@ class Json {
   Json& at(std::string_view key) { return const_cast<Json&>(std::as_const(*this).at(key)); }
   Json& at(size_t index) { return const_cast<Json&>(std::as_const(*this).at(index)); }
   template <class I>
-  requires(std::integral<I> || std::is_enum_v<I>) const Json& operator[](I index) const { return at(size_t(index)); }
+    requires(std::integral<I> || std::is_enum_v<I>)
+  const Json& operator[](I index) const {
+    return at(size_t(index));
+  }
   template <class I>
-  requires(std::integral<I> || std::is_enum_v<I>) Json& operator[](I index) { return at(size_t(index)); }
+    requires(std::integral<I> || std::is_enum_v<I>)
+  Json& operator[](I index) {
+    return at(size_t(index));
+  }
   const Json& operator[](const char* key) const { return at(key); }
   const Json& operator[](const std::string& key) const { return at(key); }
   Json& operator[](const char* key) { return entry(key); }  // made where it is not there; null becomes an object
@@ -193,13 +204,14 @@ class Json {
 
   friend bool operator==(const Json& a, const Json& b) { return a.equals(b); }
   template <class T>
-  requires(!std::same_as<T, Json> && std::constructible_from<Json, const T&>) friend bool operator==(const Json& a,
-                                                                                                     const T& b) {
+    requires(!std::same_as<T, Json> && std::constructible_from<Json, const T&>)
+  friend bool operator==(const Json& a, const T& b) {
     return a.equals(Json(b));
   }
   friend std::partial_ordering operator<=>(const Json& a, const Json& b) { return a.get<double>() <=> b.get<double>(); }
   template <class T>
-  requires(std::is_arithmetic_v<T>) friend std::partial_ordering operator<=>(const Json& a, const T& b) {
+    requires(std::is_arithmetic_v<T>)
+  friend std::partial_ordering operator<=>(const Json& a, const T& b) {
     return a <=> Json(b);
   }
   friend std::ostream& operator<<(std::ostream& out, const Json& json);

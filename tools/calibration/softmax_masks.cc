@@ -9,10 +9,10 @@
 namespace nacre::tools {
 namespace {
 
-constexpr int kMostSteps = 24;        // from a softmax back to its masks
+constexpr int kMostSteps = 24;  // from a softmax back to its masks
 // Masks are below: BERT's is -1e4; or above its opposite, when they are subtracted.
 constexpr float kMaskNumber = -1000;
-constexpr float kMaskGap = 20;        // constants are masks that are this far below what a softmax can use: Swin's -100
+constexpr float kMaskGap = 20;  // constants are masks that are this far below what a softmax can use: Swin's -100
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 bool is(const Node& node, Binary::Function function) {
@@ -127,8 +127,8 @@ bool SoftmaxMasks::only_masks(ValueId id) const {
   if (!mask || graph_.values[size_t(id)].constant()) return false;
   if (std::ranges::count(graph_.outputs, id, &Binding::value) > 0) return false;
   return std::ranges::all_of(readers_[size_t(id)], [&](const Use& use) {
-    return uses_.contains(use) || std::ranges::all_of(graph_.nodes[use.node].outputs,
-                                                      [&](ValueId y) { return only_masks(y); });
+    return uses_.contains(use) ||
+           std::ranges::all_of(graph_.nodes[use.node].outputs, [&](ValueId y) { return only_masks(y); });
   });
 }
 
@@ -251,8 +251,8 @@ MaskLimits SoftmaxMasks::limits(const std::map<ValueId, Range>& ranges) const {
     const auto lowest = lowest_.find(id);
     if (lowest == lowest_.end() && (peaks == peaks_.end() || !peaks->second.any)) continue;
     const double real_beta = double(get_real(node, "beta")), beta = real_beta > 0 ? real_beta : 1;
-    const float low = lowest != lowest_.end() ? lowest->second
-                                              : float(double(peaks->second.lowest) - mask_depth(width) / beta);
+    const float low =
+        lowest != lowest_.end() ? lowest->second : float(double(peaks->second.lowest) - mask_depth(width) / beta);
     masked(walk, id, {softmax, 0}, low, kMostSteps);
   }
   MaskLimits limits;

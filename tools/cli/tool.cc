@@ -148,7 +148,7 @@ Json command_table() {
   add_commands(app);
   Json table = Json::array();
   for (const CLI::App* each : app.get_subcommands(nullptr)) {
-    if (each->get_group() == kOfTheTool) continue;  // about the command line itself
+    if (each->get_group() == kOfTheTool) continue;             // about the command line itself
     const auto& command = static_cast<const Command&>(*each);  // add_command makes no other
     Json arguments = Json::array(), options = Json::array();
     for (const CLI::Option* option : command.get_options()) {

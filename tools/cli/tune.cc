@@ -74,8 +74,7 @@ void add_tune(CLI::App& app) {
                "learning rate, of a schedule its peak [0.01; of a Keras file its optimizer's]")
       ->type_name("X");
   add_text(c, "--schedule", o->schedule, "NAME[,FIELD=X]", CLI::detail::join(schedule_names(), ", ") + " [constant]");
-  c.add_flag_callback(
-      "--no-shuffle", [o] { o->shuffle = false; }, "take the rows in their order in every epoch");
+  c.add_flag_callback("--no-shuffle", [o] { o->shuffle = false; }, "take the rows in their order in every epoch");
   add_number(c, "--early-stop", o->early_stop, 1, 100'000, "stop where the loss has not become better for N epochs");
   c.add_option("--least", o->least, "of --early-stop: a loss lower by more than this is better [0]")->type_name("X");
   c.add_option("--keep", o->keep,

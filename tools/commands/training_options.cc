@@ -115,10 +115,7 @@ OptionTable<A> make_table() {
       {.name = "--update",
        .value = "step|immediate",
        .help = "immediate: commit each parameter as soon as its gradient is there, least memory [step]",
-       .field =
-           [](A& a) {
-             return choice<bool>(a.immediate, {{"step", false}, {"immediate", true}});
-           }},
+       .field = [](A& a) { return choice<bool>(a.immediate, {{"step", false}, {"immediate", true}}); }},
       {.name = "--learned-ranges",
        .value = "",
        .help = "of int8/static: train the ranges of activations; else running means of their ends",

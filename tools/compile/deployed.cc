@@ -194,8 +194,7 @@ std::string deployed_text(const Deployed& deployed) {
   return text;
 }
 
-Deployment::Deployment(const DeployOptions& options)
-    : policies_(options.policies), samples_(options.samples) {
+Deployment::Deployment(const DeployOptions& options) : policies_(options.policies), samples_(options.samples) {
   const std::vector<uint8_t> file = read_network(options.network);
   simplified_ = load_network(file, options.network, options.importing, kSimplifyToTrain);
   simplified_.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));

@@ -25,10 +25,10 @@ struct RangeSamples {
 };
 
 struct DeployOptions {
-  std::string network;      // the source's file
+  std::string network;  // the source's file
   // as the training's, but for `batch`: the rows of a run of what is deployed
   ImportOptions importing = {.train = true};
-  PolicyRequest policies;   // of the deployed network
+  PolicyRequest policies;  // of the deployed network
   RangeSamples samples = {};
   std::vector<std::pair<std::string, std::string>> metadata;
 };

@@ -13,7 +13,7 @@
 namespace nacre::tools {
 
 struct WriteBackOptions {
-  std::string network;      // a .keras, .h5 or .onnx file
+  std::string network;                        // a .keras, .h5 or .onnx file
   ImportOptions importing = {.train = true};  // as the training's
 };
 

@@ -28,8 +28,8 @@ std::vector<std::string> untrained_constants(const Graph& graph, const TrainedPa
     const Node& node = graph.nodes[i];
     if (!reaches[i]) continue;
     for (const auto& [slot, id] : weights_of(graph, node, stored, sources)) seen.insert(id);
-    const bool trains = !parameters_of(graph, node, stored, sources).empty() &&
-                        matches_any(layer_name(node), options.layers);
+    const bool trains =
+        !parameters_of(graph, node, stored, sources).empty() && matches_any(layer_name(node), options.layers);
     if (trains && std::ranges::find(trained, node.layer) == trained.end()) trained.push_back(node.layer);
   }
   const size_t last = options.last_layers == 0 ? trained.size() : std::min(trained.size(), size_t(options.last_layers));

@@ -26,9 +26,9 @@ struct LossOptions {
   float label_smoothing = 0;  // of the cross-entropies over classes
   bool ignores = false;       // sparse labels equal to ignore_index count for nothing
   int32_t ignore_index = -1;
-  float delta = 1;           // of huber
-  bool sums = false;         // over what a step counts, in place of the mean
-  std::string output = {};   // the name of the output that it is of; "": the first
+  float delta = 1;          // of huber
+  bool sums = false;        // over what a step counts, in place of the mean
+  std::string output = {};  // the name of the output that it is of; "": the first
 };
 
 // Meanings and formulas: engine/ops/optimize.h. What an optimizer does not have is not read.

@@ -12,9 +12,9 @@ constexpr std::string_view kTargets[] = {"arm/m0plus", "arm/m3",  "arm/m4",     
                                          "arm/m33",    "arm/m55", "riscv/rv32imac", "riscv/rv32imafc"};
 
 struct KernelText {
-  std::string_view name;                // "reference::ready::kDenseI8Double"; "run": what runs the calls
-  uint16_t own[std::size(kTargets)];    // bytes that it alone links, for each target
-  std::string_view parts;               // indices in kParts, a blank between them; "4-6": all of these
+  std::string_view name;              // "reference::ready::kDenseI8Double"; "run": what runs the calls
+  uint16_t own[std::size(kTargets)];  // bytes that it alone links, for each target
+  std::string_view parts;             // indices in kParts, a blank between them; "4-6": all of these
 };
 
 #include "tools/evaluate/kernel_text.inc"
@@ -61,7 +61,6 @@ class LinkedText {
   std::set<size_t> parts_;
   uint64_t bytes_ = 0;
 };
-
 
 // What StaticTables::table_bytes leaves out, of 32 bits: a nacre_static_program and the spans of its inputs and outputs
 // each, and the blocks that all share.

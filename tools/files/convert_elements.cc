@@ -54,9 +54,7 @@ auto plain(T value) {
 }
 
 template <class T>
-constexpr bool kReal = std::is_floating_point_v<T> || requires(T value) {
-  value.bits;
-};
+constexpr bool kReal = std::is_floating_point_v<T> || requires(T value) { value.bits; };
 
 // `value` as a To. A 64-bit integer that double rounds is none of a small format's numbers, rounded or not.
 template <class To, class From>

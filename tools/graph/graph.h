@@ -149,13 +149,13 @@ struct SourceTraining;  // source_training.h
 
 // What it takes to compute the first layers patch by patch.
 struct PatchReport {
-  std::string layer;                               // the last of them
-  int rows = 0, columns = 0;                       // of the grid; 0: layer by layer takes fewer bytes
-  int layers = 0;                                  // that are cut
-  uint64_t arena_before = 0;                       // bytes, without patches
-  uint64_t layer_bound = 0;                        // bytes: the most that a step of then reads and writes
-  int64_t extra_macs = 0;                          // multiply-accumulates over those of then
-  uint64_t macs = 0;                               // of then
+  std::string layer;          // the last of them
+  int rows = 0, columns = 0;  // of the grid; 0: layer by layer takes fewer bytes
+  int layers = 0;             // that are cut
+  uint64_t arena_before = 0;  // bytes, without patches
+  uint64_t layer_bound = 0;   // bytes: the most that a step of then reads and writes
+  int64_t extra_macs = 0;     // multiply-accumulates over those of then
+  uint64_t macs = 0;          // of then
 };
 
 struct Graph {
@@ -164,7 +164,7 @@ struct Graph {
   std::vector<Node> nodes;  // in an order in which every value is written before it is read
   std::vector<Layer> layers;
   std::vector<Binding> inputs, outputs;
-  int batch = 1;  // compiled maximum
+  int batch = 1;          // compiled maximum
   bool resolved = false;  // resolve_policies has run: layers have the policies that were asked for; no part of text
   // of reals to codes, as the source does it: ONNX half to even
   Rounding quantize_rounding = Rounding::kHalfAway;

@@ -17,9 +17,9 @@ struct ImportOptions {
   int batch = 0;               // 0: as in the file, and 1 where the file leaves it open
   bool batch_if_open = false;  // a batch that the file fixes stays, whatever `batch` says
   bool io_nhwc = false;        // ONNX: inputs and outputs of rank 4 are given NHWC, without a transpose at the border
-  std::vector<std::string> shapes = {};   // of axes that the file leaves open: shared/open_shape.h
-  bool train = false;                     // the graph is to be trained: constants that the file shares stay one, below
-  bool keep_division = false;             // ONNX: x / c stays a division, where x (1 / c) may differ in its last bit
+  std::vector<std::string> shapes = {};  // of axes that the file leaves open: shared/open_shape.h
+  bool train = false;                    // the graph is to be trained: constants that the file shares stay one, below
+  bool keep_division = false;            // ONNX: x / c stays a division, where x (1 / c) may differ in its last bit
   std::vector<std::string> ignored =
       {};  // names of settings that the import goes on without: shared/ignored_settings.h
   // with `train`: what is trained was settled when the training began, and so are settings that only training has

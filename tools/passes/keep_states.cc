@@ -149,8 +149,10 @@ class States {
     const std::vector<int64_t> dims = value(in).dims;
     const int64_t n = dims.empty() ? 1 : dims.back();
     if (value(in).quantizer || value(in).elements() != n)
-      throw Error(kUnsupported, pair.text, "its input is " + shape_text(dims) + ", of which only the last axis may be "
-                                           "longer than 1");
+      throw Error(kUnsupported, pair.text,
+                  "its input is " + shape_text(dims) +
+                      ", of which only the last axis may be "
+                      "longer than 1");
     graph_.budget.take(uint64_t(n) * (sizeof(int64_t) + sizeof(float)), graph_.source + ": " + pair.in,
                        "the numbers of its places", "give it in every run");
     if (pair.out == kPosition) positions(pair, in, n);
@@ -206,9 +208,7 @@ class States {
     throw Error(kUsage, pair.text, "its input has " + std::to_string(n) + " places, and a run " + rows_text());
   }
 
-  std::string rows_text() const {
-    return "has " + std::to_string(rows_) + ", as " + graph_.inputs[0].name + " says";
-  }
+  std::string rows_text() const { return "has " + std::to_string(rows_) + ", as " + graph_.inputs[0].name + " says"; }
 
   Graph& graph_;
   const bool batched_;

@@ -14,8 +14,8 @@ namespace nacre::tools {
 
 struct BestCheckpoint {
   SavedCheckpoint saved;
-  bool newest = false, older = false;     // of best/; neither: it is not recorded there
-  bool ahead = false;                     // of an epoch after the training's checkpoint
+  bool newest = false, older = false;      // of best/; neither: it is not recorded there
+  bool ahead = false;                      // of an epoch after the training's checkpoint
   std::vector<std::string> warnings = {};  // sentences
 };
 

@@ -15,8 +15,8 @@ void save_state(LoadedTrainer& trainer, const std::string& directory);
 
 struct LoadedState {
   Checkpoint::Report report;
-  std::string file;   // the slot's
-  std::string where;  // "epoch 3", "epoch 4 up to step 2"; "": no training of nacre tune saved it
+  std::string file;                   // the slot's
+  std::string where;                  // "epoch 3", "epoch 4 up to step 2"; "": no training of nacre tune saved it
   std::vector<std::string> warnings;  // sentences: a slot that is not whole
 
   std::string where_text() const { return where.empty() ? "" : ", " + where; }

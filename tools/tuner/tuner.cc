@@ -27,8 +27,7 @@ constexpr auto kSaveEvery = std::chrono::seconds(60);
 
 LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t threads, const std::string& target)
     : model_(model), target_(model.program_names(model.find_program(Entry::kUpdate, target)).target),
-      threads_(make_threads(threads)), ports_(std::move(ports)),
-      places_(ports_) {
+      threads_(make_threads(threads)), ports_(std::move(ports)), places_(ports_) {
   const std::vector<const KernelSet*> kernels = kernels_of_target("");
   const Workers* const workers = threads_ == nullptr ? nullptr : threads_->workers();
   const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
@@ -63,9 +62,8 @@ Ports training_ports(const LoadedModel& model, const std::string& kernels, const
 std::span<std::byte> LoadedTrainer::state() const {
   const std::span<std::byte> state = trainer_.state();
   if (state.empty() && ported())
-    throw Error(
-        kFailed, target_, "the GPU does not give back what was learned",
-        "run the same command again: it goes on from the last checkpoint");
+    throw Error(kFailed, target_, "the GPU does not give back what was learned",
+                "run the same command again: it goes on from the last checkpoint");
   return state;
 }
 
@@ -139,8 +137,8 @@ Tuner::End Tuner::run(const Watch& watch) {
     if (watch.epoch && !watch.epoch(position_)) return End::kStopped;
   }
   if (position_.applied == 0)
-    refuse_epoch(fmt::format("nothing was learned: no step of {} gave finite gradients",
-                             counted(settings_.epochs, "epoch")));
+    refuse_epoch(
+        fmt::format("nothing was learned: no step of {} gave finite gradients", counted(settings_.epochs, "epoch")));
   return settings_.early_stop.stops(position_.epochs) ? End::kEarly : End::kEpochs;
 }
 

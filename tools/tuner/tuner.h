@@ -170,11 +170,11 @@ class Tuner {
   TunePosition position_;
   uint32_t steps_per_epoch_ = 0;
   uint64_t rows_ = 0, left_out_ = 0;
-  Ranks* ranks_;                 // null: this process trains alone
-  bool wishes_to_stop_ = false;  // this rank
-  bool stops_ = false;           // and all of them
-  std::vector<std::byte> keep_;  // of accumulate_apart
-  bool saved_ = false;           // there is a checkpoint of this training:
+  Ranks* ranks_;                               // null: this process trains alone
+  bool wishes_to_stop_ = false;                // this rank
+  bool stops_ = false;                         // and all of them
+  std::vector<std::byte> keep_;                // of accumulate_apart
+  bool saved_ = false;                         // there is a checkpoint of this training:
   uint32_t saved_epoch_ = 0, saved_step_ = 0;  // where it stood, both from 0
   std::vector<int64_t> last_rows_;             // of the last step
   std::vector<std::byte> best_, best_note_;    // the state after the best epoch, and its note

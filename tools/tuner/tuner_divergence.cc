@@ -40,12 +40,10 @@ std::string Tuner::divergence(const EpochRecord& epoch) {
 std::string Tuner::saved_text() const {
   if (!saved_) return "no model is written";
   const bool best = settings_.keep_best && !best_.empty();
-  std::string text = best ? fmt::format("the best epoch, {}, stays in {}",
-                                        position_.epochs[*best_epoch(position_.epochs)].epoch, settings_.checkpoint)
-                     : saved_step_ > 0
-                         ? fmt::format("epoch {} up to step {} stays in {}", saved_epoch_ + 1, saved_step_,
-                                       settings_.checkpoint)
-                         : fmt::format("epoch {} stays in {}", saved_epoch_, settings_.checkpoint);
+  std::string text = fmt::format("epoch {}", saved_epoch_);
+  if (best) text = fmt::format("the best epoch, {},", position_.epochs[*best_epoch(position_.epochs)].epoch);
+  else if (saved_step_ > 0) text = fmt::format("epoch {} up to step {}", saved_epoch_ + 1, saved_step_);
+  text += " stays in " + settings_.checkpoint;
   if (!settings_.to_model.empty()) text += fmt::format(": {}{}", settings_.to_model, best ? " " + option("best") : "");
   return text;
 }

@@ -130,12 +130,10 @@ OptionTable<C> make_model_options() {
        .help = "of int8 results [double, as TensorFlow Lite Micro]; litert: what LiteRT does",
        .field =
            [](C& o) {
-             return choice<Rounding>(
-                 o.rounding,
-                 {{"double", Rounding::kDouble},
-                  {"single", Rounding::kSingle},
-                  {"float_even", Rounding::kFloatEven},
-                  {"litert", Rounding::kNone}});
+             return choice<Rounding>(o.rounding, {{"double", Rounding::kDouble},
+                                                  {"single", Rounding::kSingle},
+                                                  {"float_even", Rounding::kFloatEven},
+                                                  {"litert", Rounding::kNone}});
            },
        .acts = {shows_steps<C>()},
        .stage = Stage::kApplyPolicy},

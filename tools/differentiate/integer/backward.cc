@@ -56,8 +56,7 @@ class IntegerBackward {
       throw Error(
           kUsage, infer_.source, "there is nothing to train: no layer with weights under int8/full runs in int8",
           "give ranges with " + option("calibrate", "FILE") + ", and such layers the policy int8/full_from_float32");
-    bits_ = make_masters(
-        infer_, [&](const Node& node) { return trains(node); }, options_);
+    bits_ = make_masters(infer_, [&](const Node& node) { return trains(node); }, options_);
     made_.gradients = infer_;
     make_sums();
     forward_ = graph().nodes;

@@ -95,10 +95,7 @@ constexpr Function kFunctions[] = {
     {"hard_swish", [](const Call& c, ValueId x) { return c.emit(Op::kHardSwish, {x}); }},
     {"hard_tanh", [](const Call& c, ValueId x) { return c.clamp(x, -1, 1); }},
     {"mish", [](const Call& c, ValueId x) { return product(c, x, c.emit(Op::kTanh, {c.unary(Unary::kSoftplus, x)})); }},
-    {"tanh_shrink",
-     [](const Call& c, ValueId x) {
-       return c.emit(Op::kSub, {x, c.emit(Op::kTanh, {x})});
-     }},
+    {"tanh_shrink", [](const Call& c, ValueId x) { return c.emit(Op::kSub, {x, c.emit(Op::kTanh, {x})}); }},
     {"log_sigmoid",
      [](const Call& c, ValueId x) { return c.unary(Unary::kNeg, c.unary(Unary::kSoftplus, c.unary(Unary::kNeg, x))); }},
     {"hard_shrink",
