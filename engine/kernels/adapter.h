@@ -98,21 +98,13 @@ struct Parameter<const Args&> {
 };
 
 template <class P>
-inline constexpr bool kIsScratch = requires {
-  Parameter<P>::kScratch;
-};
+inline constexpr bool kIsScratch = requires { Parameter<P>::kScratch; };
 template <class P>
-inline constexpr bool kIsArgs = requires {
-  Parameter<P>::kArgs;
-};
+inline constexpr bool kIsArgs = requires { Parameter<P>::kArgs; };
 template <class P>
-inline constexpr bool kIsParts = requires {
-  Parameter<P>::kParts;
-};
+inline constexpr bool kIsParts = requires { Parameter<P>::kParts; };
 template <class P>
-inline constexpr bool kIsOperand = !kIsScratch<P> && !kIsParts<P> && !kIsArgs<P> && !requires {
-  Parameter<P>::kWord;
-};
+inline constexpr bool kIsOperand = !kIsScratch<P> && !kIsParts<P> && !kIsArgs<P> && !requires { Parameter<P>::kWord; };
 
 template <class O, auto Method>
 struct Adapter;

@@ -32,13 +32,13 @@ constexpr KernelEntry run_by(Kernel function, KernelEntry entry) {
 #include NACRE_DEFINE_ENTRIES
 #else
 // Its code is functions of the same name (entry_functions.h).
-#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...)                                      \
-  namespace functions {                                                                                 \
-  Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run_of_words(args); }           \
-  }                                                                                                     \
-  namespace ready {                                                                                     \
-  Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run(args); }                    \
-  }                                                                                                     \
-  constexpr KernelEntry name = ::nacre::reference::run_by(                                              \
+#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...)                            \
+  namespace functions {                                                                       \
+  Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run_of_words(args); } \
+  }                                                                                           \
+  namespace ready {                                                                           \
+  Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run(args); }          \
+  }                                                                                           \
+  constexpr KernelEntry name = ::nacre::reference::run_by(                                    \
       functions::name, entry<type, &type::__VA_ARGS__, &rule>(Op::op, Rounding::rounding, in_place));
 #endif

@@ -36,7 +36,7 @@
   NACRE_ROUNDED(op, in_place, type, method, Double) \
   NACRE_ROUNDED(op, in_place, type, method, Single)
 
-#define NACRE_WHOLE(op, in_place, type, method)                \
+#define NACRE_WHOLE(op, in_place, type, method)                  \
   NACRE_TYPED(op, op, in_place, type, type::shapes, method, I32) \
   NACRE_TYPED(op, op, in_place, type, type::shapes, method, I64)
 

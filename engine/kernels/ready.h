@@ -24,11 +24,9 @@ inline constexpr bool kIsAddress<Packed<T, kLayout>> = true;
 // An op that keeps where its words, operands or their shapes stand is no constant of its own. (A test compares the size
 // of the others with that on another machine.)
 template <class O>
-inline constexpr bool kPointsElsewhere = requires {
-  requires std::same_as<decltype(O::words), Words>;
-}
-|| requires { requires std::same_as<decltype(O::operands), Operands>; }
-|| requires { requires std::same_as<decltype(O::a), Shape>; };
+inline constexpr bool kPointsElsewhere = requires { requires std::same_as<decltype(O::words), Words>; } || requires {
+  requires std::same_as<decltype(O::operands), Operands>;
+} || requires { requires std::same_as<decltype(O::a), Shape>; };
 
 template <class O, auto Method>
 struct Ready;

@@ -90,7 +90,7 @@ struct ProgramView {
   uint16_t changes = 0;  // Model::changes() when it was taken
   uint32_t first_step = 0, step_count = 0, first_tensor = 0, tensor_count = 0, batch = 0;
   std::span<const uint32_t> inputs, outputs;  // tensor ids
-  std::span<const FileBytes> banks;            // bytes of the arena, per bank
+  std::span<const FileBytes> banks;           // bytes of the arena, per bank
 };
 
 class Model {

@@ -122,8 +122,8 @@ Code structure(std::span<const std::byte> buffer) {
 }  // namespace
 
 Status Verifier::check(Model* model) {
-  const bool holds = header() && flatbuffer() && segments() && strings() && programs() && quantizers() && layers() &&
-                     golden();
+  const bool holds =
+      header() && flatbuffer() && segments() && strings() && programs() && quantizers() && layers() && golden();
   if (!holds) return status_;
   view_.changes_ = model->changes_;
   *model = view_;

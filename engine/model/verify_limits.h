@@ -23,9 +23,7 @@ uint32_t size_of(const V* vector) {
 }
 
 // first + count <= limit, without overflow.
-constexpr bool in_range(size_t first, size_t count, size_t limit) {
-  return count <= limit && first <= limit - count;
-}
+constexpr bool in_range(size_t first, size_t count, size_t limit) { return count <= limit && first <= limit - count; }
 
 inline bool all_zero(const void* data, size_t bytes) {
   const auto* p = static_cast<const uint8_t*>(data);

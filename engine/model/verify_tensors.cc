@@ -77,7 +77,7 @@ bool Verifier::place(uint32_t id) {
     return refuse(Code::kBank);
   }
   const size_t limit = r.region == Region::kWeights ? size_t(root_->segments()->Get(r.bank)->bytes())
-                                                   : size_t(view_.region_bytes(r.region));
+                                                    : size_t(view_.region_bytes(r.region));
   return in_range(r.offset, r.bytes, limit) || refuse(Code::kBounds, limit, r.offset);
 }
 

@@ -71,8 +71,7 @@ struct BatchedMatmul {
       y[e] = to_code<Rounding::kDouble, int8_t>(int32_t(sum), requant, y_zero, Clamp());
     });
   }
-  constexpr void forward_int16(const int16_t* a_data, const int16_t* b_data, const int32_t* requant,
-                               int16_t* y) const {
+  constexpr void forward_int16(const int16_t* a_data, const int16_t* b_data, const int32_t* requant, int16_t* y) const {
     each_sum<uint64_t>(a_data, b_data, [&](uint64_t sum, int e) {
       y[e] = Clamp().code<int16_t>(multiply_wide(int64_t(sum), {requant[0], requant[1]}));
     });
@@ -99,8 +98,7 @@ struct BatchedMatmul {
     return Code::kOk;
   }
 
-  static constexpr Attribute kAttributes[] = {
-      {"transpose_a"}, {"transpose_b"}, {"a_zero"}, {"b_zero"}, {"y_zero"}};
+  static constexpr Attribute kAttributes[] = {{"transpose_a"}, {"transpose_b"}, {"a_zero"}, {"b_zero"}, {"y_zero"}};
   static constexpr const char* kInputs[] = {"a", "b", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kGradients[] = {

@@ -94,9 +94,7 @@ struct CrossEntropy {
       const T* from = x + r * classes;
       T* to = dx + r * classes;
       if (skips(y[r])) fill(to);
-      else
-        row_gradient<T, A>(
-            from, A(seed[0]), A(1), [&](int k) { return label(A(smoothing), y[r], k); }, to);
+      else row_gradient<T, A>(from, A(seed[0]), A(1), [&](int k) { return label(A(smoothing), y[r], k); }, to);
     }
     return Code::kOk;
   }

@@ -203,7 +203,7 @@ constexpr Code check_terms(const Operands& operands, int terms) {
 constexpr int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
 
 // Returns early with the code of whatever was refused.
-#define NACRE_TRY_CODE(expression)                                                                 \
+#define NACRE_TRY_CODE(expression)                                                           \
   do {                                                                                       \
     if (const ::nacre::Code code_ = (expression); code_ != ::nacre::Code::kOk) return code_; \
   } while (false)

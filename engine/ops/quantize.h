@@ -119,8 +119,8 @@ struct Requantize {
   template <Rounding kRounding, class X, class Y>
   constexpr void forward(const X* x, const int32_t* requant, Y* y) const {
     for (int i : independent(elements))
-      y[i] = saturate<Y>(
-          wrapping_add(multiply<kRounding>(wrapping_sub(x[i], x_zero), {requant[0], requant[1]}), y_zero));
+      y[i] =
+          saturate<Y>(wrapping_add(multiply<kRounding>(wrapping_sub(x[i], x_zero), {requant[0], requant[1]}), y_zero));
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {

@@ -165,8 +165,8 @@ struct StreamLstm {
           gate[k] = k == 2 ? functions.tanh(a, 3) : functions.logistic(a);
         }
         int16_t& cell = c.data[n * width + j];
-        cell = clipped(functions.shifted(gate[1] * cell, 15) +
-                       functions.shifted(gate[0] * gate[2], 30 - cell_fraction));
+        cell =
+            clipped(functions.shifted(gate[1] * cell, 15) + functions.shifted(gate[0] * gate[2], 30 - cell_fraction));
         const int32_t product = gate[3] * functions.tanh(cell, 15 - cell_fraction);
         out[j] = saturated_code(wrapping_add(multiply<Rounding::kDouble>(product, scales[4]), y_zero));
       }

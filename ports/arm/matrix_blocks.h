@@ -43,10 +43,9 @@ class MatrixBlocks {
     for (int i = 0; i < count; ++i)
       for (int v = 0, taken; v < vectors; v += taken) {
         taken = vectors - v >= 2 ? 2 : 1;
-        kBlocks[taken - 1][(rows_ - 1) / 2]({reinterpret_cast<const uint8_t*>(from[i]), rows, rows_,
-                                             reinterpret_cast<const uint8_t*>(w + v * panel),
-                                             panel * ptrdiff_t(sizeof(W)), start + v * 4,
-                                             sums + 4 * (i * vectors + v), step});
+        kBlocks[taken - 1][(rows_ - 1) / 2](
+            {reinterpret_cast<const uint8_t*>(from[i]), rows, rows_, reinterpret_cast<const uint8_t*>(w + v * panel),
+             panel * ptrdiff_t(sizeof(W)), start + v * 4, sums + 4 * (i * vectors + v), step});
       }
   }
 

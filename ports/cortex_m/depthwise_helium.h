@@ -65,8 +65,7 @@ struct SmallWindows {
   int8_t* ring() const { return scratch + kVector; }
   void fill_with_zero_point() const {
     int8_t* to = ring();
-    for (int left = columns.columns(); left > 0; left -= 4, to += kVector)
-      vstrbq_s8(to, vdupq_n_s8(int8_t(op.x_zero)));
+    for (int left = columns.columns(); left > 0; left -= 4, to += kVector) vstrbq_s8(to, vdupq_n_s8(int8_t(op.x_zero)));
   }
 
   int8x16_t weights(const int8_t* w) const {

@@ -114,9 +114,7 @@ inline int32_t add_high_product(int32_t sum, Pair a, Pair b) {
 inline int32_t add_products(int32_t sum, Pair a, Pair b) { return add_high_product(add_low_product(sum, a, b), a, b); }
 
 inline int32_t doubled(int32_t v) { return v > INT32_MAX / 2 ? INT32_MAX : v < INT32_MIN / 2 ? INT32_MIN : 2 * v; }
-inline int32_t high_product(int32_t a, int32_t b) {
-  return int32_t((int64_t{a} * b + (int64_t{1} << 31)) >> 32);
-}
+inline int32_t high_product(int32_t a, int32_t b) { return int32_t((int64_t{a} * b + (int64_t{1} << 31)) >> 32); }
 inline int32_t saturated_code(int32_t v) { return v < -128 ? -128 : v > 127 ? 127 : v; }
 
 #endif

@@ -16,14 +16,14 @@ constexpr KernelEntry entry_of(Op op, Rounding rounding, uint8_t in_place, Kerne
 
 }  // namespace
 
-#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...)                                \
-  namespace functions {                                                                           \
-  Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run_of_words(args); }     \
-  }                                                                                               \
-  namespace ready {                                                                               \
-  Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run(args); }              \
-  }                                                                                               \
-  constexpr KernelEntry name =                                                                    \
+#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...)                            \
+  namespace functions {                                                                       \
+  Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run_of_words(args); } \
+  }                                                                                           \
+  namespace ready {                                                                           \
+  Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run(args); }          \
+  }                                                                                           \
+  constexpr KernelEntry name =                                                                \
       entry_of<type, &type::__VA_ARGS__, &rule>(Op::op, Rounding::rounding, in_place, functions::name);
 #include "ports/cortex_m/kernels.inc"
 

@@ -62,8 +62,8 @@ enum : LtEnum {  // cublasLtMatmulDescAttributes_t
   kLtBiasType = 26,
 };
 enum : LtEnum { kLtEpilogueNone = 1, kLtEpilogueBias = 4 };  // cublasLtEpilogue_t
-enum : LtEnum { kLtBatchCount = 5, kLtBatchStride = 6 };      // cublasLtMatrixLayoutAttribute_t
-enum : LtEnum {  // cublasLtMatmulPreferenceAttributes_t
+enum : LtEnum { kLtBatchCount = 5, kLtBatchStride = 6 };     // cublasLtMatrixLayoutAttribute_t
+enum : LtEnum {                                              // cublasLtMatmulPreferenceAttributes_t
   kLtMostWorkspace = 1,
   kLtReductions = 3,
   kLtLeastAlignmentA = 5,  // B, C, D follow
@@ -71,23 +71,23 @@ enum : LtEnum {  // cublasLtMatmulPreferenceAttributes_t
 enum : LtEnum { kLtReduceNone = 0, kLtReduceComputeType = 2 };  // cublasLtReductionScheme_t
 
 // name in `CublasLt`, symbol of the library, arguments
-#define NACRE_CUBLASLT_FUNCTIONS(F)                                                                                   \
-  F(create, cublasLtCreate, (LtHandle * handle))                                                                      \
-  F(destroy, cublasLtDestroy, (LtHandle handle))                                                                      \
-  F(product_init, cublasLtMatmulDescInit_internal, (LtProduct * product, size_t size, LtEnum compute, LtEnum scale))  \
-  F(product_set, cublasLtMatmulDescSetAttribute, (LtProduct * product, LtEnum name, const void* value, size_t size))  \
-  F(matrix_init, cublasLtMatrixLayoutInit_internal,                                                                   \
-    (LtMatrix * matrix, size_t size, LtEnum type, uint64_t rows, uint64_t columns, int64_t step))                     \
-  F(matrix_set, cublasLtMatrixLayoutSetAttribute, (LtMatrix * matrix, LtEnum name, const void* value, size_t size))   \
-  F(preference_init, cublasLtMatmulPreferenceInit_internal, (LtPreference * preference, size_t size))                 \
-  F(preference_set, cublasLtMatmulPreferenceSetAttribute,                                                             \
-    (LtPreference * preference, LtEnum name, const void* value, size_t size))                                         \
-  F(choose, cublasLtMatmulAlgoGetHeuristic,                                                                           \
-    (LtHandle handle, LtProduct * product, LtMatrix * a, LtMatrix * b, LtMatrix * c, LtMatrix * d,                    \
-     LtPreference * preference, int most, LtChoice* choices, int* found))                                             \
-  F(multiply, cublasLtMatmul,                                                                                         \
-    (LtHandle handle, LtProduct * product, const void* alpha, const void* a, LtMatrix* a_is, const void* b,           \
-     LtMatrix* b_is, const void* beta, const void* c, LtMatrix* c_is, void* d, LtMatrix* d_is,                        \
+#define NACRE_CUBLASLT_FUNCTIONS(F)                                                                                  \
+  F(create, cublasLtCreate, (LtHandle * handle))                                                                     \
+  F(destroy, cublasLtDestroy, (LtHandle handle))                                                                     \
+  F(product_init, cublasLtMatmulDescInit_internal, (LtProduct * product, size_t size, LtEnum compute, LtEnum scale)) \
+  F(product_set, cublasLtMatmulDescSetAttribute, (LtProduct * product, LtEnum name, const void* value, size_t size)) \
+  F(matrix_init, cublasLtMatrixLayoutInit_internal,                                                                  \
+    (LtMatrix * matrix, size_t size, LtEnum type, uint64_t rows, uint64_t columns, int64_t step))                    \
+  F(matrix_set, cublasLtMatrixLayoutSetAttribute, (LtMatrix * matrix, LtEnum name, const void* value, size_t size))  \
+  F(preference_init, cublasLtMatmulPreferenceInit_internal, (LtPreference * preference, size_t size))                \
+  F(preference_set, cublasLtMatmulPreferenceSetAttribute,                                                            \
+    (LtPreference * preference, LtEnum name, const void* value, size_t size))                                        \
+  F(choose, cublasLtMatmulAlgoGetHeuristic,                                                                          \
+    (LtHandle handle, LtProduct * product, LtMatrix * a, LtMatrix * b, LtMatrix * c, LtMatrix * d,                   \
+     LtPreference * preference, int most, LtChoice* choices, int* found))                                            \
+  F(multiply, cublasLtMatmul,                                                                                        \
+    (LtHandle handle, LtProduct * product, const void* alpha, const void* a, LtMatrix* a_is, const void* b,          \
+     LtMatrix* b_is, const void* beta, const void* c, LtMatrix* c_is, void* d, LtMatrix* d_is,                       \
      const LtAlgorithm* algorithm, void* workspace, size_t workspace_bytes, Stream stream))
 
 struct CublasLt {

@@ -12,9 +12,9 @@ struct Device::Tables {
   std::vector<const char*> names;
   std::vector<KernelEntry> entries;
   std::vector<Kernel> kernels;
-  std::vector<Preparation> preparations;  // by the operands of an image
-  std::vector<bool> runs_many;            // many steps may share a launch (step_groups.h)
-  std::vector<ScratchOf> own_scratch;     // of the kernels; null: none
+  std::vector<Preparation> preparations;      // by the operands of an image
+  std::vector<bool> runs_many;                // many steps may share a launch (step_groups.h)
+  std::vector<ScratchOf> own_scratch;         // of the kernels; null: none
   std::vector<const DeviceThreads*> threads;  // of their ops
   std::vector<const KernelEntry*> list;
   KernelSet set;

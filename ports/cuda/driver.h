@@ -63,8 +63,8 @@ enum : Result {
   F(host_pointer, cuMemHostGetDevicePointer_v2, (DevicePointer * device, void* host, unsigned flags))          \
   F(copy_to_device, cuMemcpyHtoDAsync_v2, (DevicePointer to, const void* from, size_t bytes, Stream stream))   \
   F(copy_to_host, cuMemcpyDtoHAsync_v2, (void* to, DevicePointer from, size_t bytes, Stream stream))           \
-  F(copy_on_device, cuMemcpyDtoDAsync_v2, (DevicePointer to, DevicePointer from, size_t bytes, Stream stream))  \
-  F(memory_information, cuMemGetInfo_v2, (size_t * free_bytes, size_t* all_bytes))                             \
+  F(copy_on_device, cuMemcpyDtoDAsync_v2, (DevicePointer to, DevicePointer from, size_t bytes, Stream stream)) \
+  F(memory_information, cuMemGetInfo_v2, (size_t * free_bytes, size_t * all_bytes))                            \
   F(set_bytes, cuMemsetD8Async, (DevicePointer at, unsigned char value, size_t bytes, Stream stream))          \
   F(launch, cuLaunchKernel,                                                                                    \
     (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \

@@ -13,7 +13,7 @@ struct Plain {
   using Type = T;
 };
 template <class T>
-requires std::is_enum_v<T>
+  requires std::is_enum_v<T>
 struct Plain<T> {
   using Type = std::underlying_type_t<T>;
 };

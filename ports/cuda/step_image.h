@@ -73,8 +73,8 @@ NACRE_SHARED inline void run_image(const StepImage<kCount>& image) {
     bound.operands[i] = {operand.data, operand.record.element == ElementType::kNone ? nullptr : &operand.record};
   }
   const Words words = {head.words, head.step.word_count};
-  const Args args = {bound.call, words, head.rows, {head.scratch, size_t(head.scratch_bytes)}, nullptr, nullptr,
-                     head.phase};
+  const Args args = {bound.call, words,   head.rows, {head.scratch, size_t(head.scratch_bytes)},
+                     nullptr,    nullptr, head.phase};
   const Code code = A::run(args);
   if (code != Code::kOk) *head.failure = uint32_t(code);
 }

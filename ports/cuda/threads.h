@@ -86,12 +86,9 @@ __host__ __device__ inline uint32_t block_size() {
 
 }  // namespace nacre::cuda
 
-#define NACRE_TEAM \
-  { ::nacre::cuda::block_index(), ::nacre::cuda::block_count() }
-#define NACRE_IN_TEAM \
-  { ::nacre::cuda::index_in_block(), ::nacre::cuda::block_size() }
+#define NACRE_TEAM {::nacre::cuda::block_index(), ::nacre::cuda::block_count()}
+#define NACRE_IN_TEAM {::nacre::cuda::index_in_block(), ::nacre::cuda::block_size()}
 #define NACRE_TEAM_SUM(v) ::nacre::cuda::over_team<::nacre::cuda::Sum>(v)
 #define NACRE_TEAM_MAX(v) ::nacre::cuda::over_team<::nacre::cuda::Max>(v)
-#define NACRE_THREAD \
-  { ::nacre::cuda::thread_index(), ::nacre::cuda::thread_count() }
+#define NACRE_THREAD {::nacre::cuda::thread_index(), ::nacre::cuda::thread_count()}
 #define NACRE_RAISE(at, v) ::nacre::cuda::raise_atomically(at, v)

@@ -92,16 +92,12 @@ size_t strlen(const char* text) {
 
 // What clang calls in their place, by Arm's run-time ABI (RTABI32, 4.3.4): the count comes before the value.
 #if defined(__clang__) && defined(__arm__)
-#define NACRE_OF_ALIGNMENT(ALIGNMENT)                                                 \
-  void __aeabi_memcpy##ALIGNMENT(uint8_t* to, const uint8_t* from, size_t count) {    \
-    copy_up(to, from, count);                                                         \
-  }                                                                                   \
-  void __aeabi_memmove##ALIGNMENT(uint8_t* to, const uint8_t* from, size_t count) {   \
-    copy(to, from, count);                                                            \
-  }                                                                                   \
-  void __aeabi_memset##ALIGNMENT(uint8_t* to, size_t count, int value) {              \
-    fill(to, count, static_cast<uint8_t>(value));                                     \
-  }                                                                                   \
+#define NACRE_OF_ALIGNMENT(ALIGNMENT)                                                                          \
+  void __aeabi_memcpy##ALIGNMENT(uint8_t* to, const uint8_t* from, size_t count) { copy_up(to, from, count); } \
+  void __aeabi_memmove##ALIGNMENT(uint8_t* to, const uint8_t* from, size_t count) { copy(to, from, count); }   \
+  void __aeabi_memset##ALIGNMENT(uint8_t* to, size_t count, int value) {                                       \
+    fill(to, count, static_cast<uint8_t>(value));                                                              \
+  }                                                                                                            \
   void __aeabi_memclr##ALIGNMENT(uint8_t* to, size_t count) { fill(to, count, 0); }
 NACRE_OF_ALIGNMENT()
 NACRE_OF_ALIGNMENT(4)

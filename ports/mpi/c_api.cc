@@ -59,9 +59,7 @@ std::string lines_of(const nacre_model* model, nacre_trainer* trainer, const nac
          (options.same == nullptr ? "" : options.same);
 }
 
-bool usable(const nacre_mpi* ranks) {
-  return ranks != nullptr && ranks->exchange != nullptr && ranks->problem.empty();
-}
+bool usable(const nacre_mpi* ranks) { return ranks != nullptr && ranks->exchange != nullptr && ranks->problem.empty(); }
 
 int add(nacre_mpi* ranks, std::span<const std::byte> block, const Turn& turn) {
   const std::vector<Turn>& turns = ranks->exchange->add(block, turn);

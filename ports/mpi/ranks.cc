@@ -94,10 +94,8 @@ void Ranks::to_first(size_t size, F bytes, bool back) {
 
 std::vector<Turn> Ranks::turn(const Turn& mine) {
   std::vector<Turn> turns(size_t(count_), mine);
-  to_first(
-      sizeof(Turn), [&](size_t r) { return reinterpret_cast<std::byte*>(&turns[r]); }, false);
-  to_first(
-      turns.size() * sizeof(Turn), [&](size_t) { return reinterpret_cast<std::byte*>(turns.data()); }, true);
+  to_first(sizeof(Turn), [&](size_t r) { return reinterpret_cast<std::byte*>(&turns[r]); }, false);
+  to_first(turns.size() * sizeof(Turn), [&](size_t) { return reinterpret_cast<std::byte*>(turns.data()); }, true);
   const bool together =
       std::ranges::all_of(turns, [&](const Turn& turn) { return turn.what == turns[0].what || turn.failed != 0; });
   if (!together && first_failed(turns) == nullptr)
@@ -111,8 +109,7 @@ std::vector<Turn> Ranks::turn(const Turn& mine) {
 void Ranks::broadcast(std::span<std::byte> bytes) {
   constexpr size_t kMost = size_t{1} << 28;  // MPI counts in int
   for (size_t at = 0; at < bytes.size(); at += kMost)
-    to_first(
-        std::min(kMost, bytes.size() - at), [&](size_t) { return bytes.data() + at; }, true);
+    to_first(std::min(kMost, bytes.size() - at), [&](size_t) { return bytes.data() + at; }, true);
 }
 
 std::string Ranks::broadcast_text(const std::string& text) {

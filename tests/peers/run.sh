@@ -31,6 +31,7 @@ compare() {
 compare digits "$build/tools/nacre" "$build/tools/digits"
 for name in onnxruntime_parity random_networks half_networks folded_networks operators ml_operators; do compare $name "$build/tools/nacre"; done
 compare formats "$build/tests/formats_dump"
+count format tests/format.sh
 count cases "$NACRE_PEERS_PYTHON" tests/peers/cases.py "$build/tools/nacre"
 wait
 count python_parity tests/claims/python_parity.sh "$build"  # alone: it builds in the build

@@ -128,7 +128,7 @@ struct BlocksOf {
   using Type = NoBlocks;
 };
 template <class V>
-requires requires { typename V::Blocks; }
+  requires requires { typename V::Blocks; }
 struct BlocksOf<V> {
   using Type = typename V::Blocks;
 };

@@ -126,8 +126,7 @@ struct DepthwisePairs {
           top = V::words(at(0)), middle = V::words(at(1)), bottom = V::words(at(2));
         }
         const typename V::WordPairs pairs = V::pairs(top, middle);
-        windows(
-            q, [&](int v, int j) __attribute__((always_inline)) { V::dot(sums[v], pairs, w + j * 2 * kLanes); });
+        windows(q, [&](int v, int j) __attribute__((always_inline)) { V::dot(sums[v], pairs, w + j * 2 * kLanes); });
         if (q > 0 && (kStride == 1 || q % 2 == 1)) row_2(q - 1, last, bottom);
         if (q == kSpan - 1) row_2(q, bottom, bottom);
         last = bottom;

@@ -88,12 +88,11 @@ struct CodeDepthwiseStep {
                                       const std::byte* prepared, int table_rows, const Part& mine, const Pieces& memory)
       : op(o), x(from), zeros(zero), t(*reinterpret_cast<const DepthwiseTiling*>(prepared)), part(mine),
         scratch(memory), starts(table_rows == 1 ? scratch.take<int32_t>(size_t(t.width)) : nullptr),
-        weight_sums(reinterpret_cast<const int32_t*>(prepared + kTilingBytes)),
-        rows(op, t, scratch), sums{t,           op.window.h.kernel,
-                                   rows.fours,  op.window.w.kernel,
-                                   rows.table,  put_taps(t, op.window.w, scratch),
-                                   weight_sums, reinterpret_cast<const uint32_t*>(weight_sums + table_rows * t.width)} {
-  }
+        weight_sums(reinterpret_cast<const int32_t*>(prepared + kTilingBytes)), rows(op, t, scratch),
+        sums{t,           op.window.h.kernel,
+             rows.fours,  op.window.w.kernel,
+             rows.table,  put_taps(t, op.window.w, scratch),
+             weight_sums, reinterpret_cast<const uint32_t*>(weight_sums + table_rows * t.width)} {}
 
   [[gnu::noinline]] bool next() {
     const DepthwiseBlock last = block;
@@ -223,8 +222,7 @@ void DepthwiseFloat8Quantized<kLanes>::run(const Float8E4M3* x, const Float8E4M3
   const int out_c = this->op.out_c;
   const Float8Sums<V> put(this->op.epilogue, scale, b, y_scale[0]);
   each_depthwise_row<V>(*this, x, args, [&](const float* sums, const DepthwiseBlock& block, int i) {
-    put(
-        sums, block.columns, block.channels, block.k, [&](int) { return x_scale[block.n]; }, y + i, out_c);
+    put(sums, block.columns, block.channels, block.k, [&](int) { return x_scale[block.n]; }, y + i, out_c);
   });
 }
 

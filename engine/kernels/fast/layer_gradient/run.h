@@ -3,8 +3,8 @@
 #pragma once
 
 #include "engine/kernels/fast/column_blocks.h"
-#include "engine/kernels/fast/loops.h"
 #include "engine/kernels/fast/layer_gradient/forms.h"
+#include "engine/kernels/fast/loops.h"
 #include "engine/simd/vec.h"
 
 // Flattened, and lambdas inlined, as in optimizer/run.h.

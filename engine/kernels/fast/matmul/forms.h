@@ -23,8 +23,8 @@ template <int kLanes>
 inline constexpr Layout kDotLayout = layout_of(std::countr_zero(unsigned(kLanes)), 2);
 // And of real products whose terms stand in groups.
 template <int kLanes, int kGroup>
-inline constexpr Layout kGroupLayout = layout_of(std::countr_zero(unsigned(kLanes)),
-                                                 std::countr_zero(unsigned(kGroup)));
+inline constexpr Layout kGroupLayout =
+    layout_of(std::countr_zero(unsigned(kLanes)), std::countr_zero(unsigned(kGroup)));
 
 inline bool is_constant(const Operands& operands, int i) {
   return !operands.has(i) || operands.tensor[i].record->region == Region::kWeights;

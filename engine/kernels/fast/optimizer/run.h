@@ -224,8 +224,7 @@ class LargestAndSquares {
                                               const Args&) const {
   LargestAndSquares<Vector> all;
   all.add(gradients, elements);
-  judge(
-      all.largest(), [&](float) { return all.squares(); }, loss, count, loss_scale, apply, amax, report);
+  judge(all.largest(), [&](float) { return all.squares(); }, loss, count, loss_scale, apply, amax, report);
 }
 
 }  // namespace nacre::inline NACRE_ISA

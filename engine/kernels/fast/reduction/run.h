@@ -65,8 +65,7 @@ template <class V, class A, class Load, class Step, class Finish>
       A acc[kVectors];
 #pragma GCC unroll 4
       for (int k = 0; k < kVectors; ++k) acc[k] = start;
-      over_taps<V>(
-          taps, c, acc, [&](ptrdiff_t at) { return load_tap(at, n); }, step);
+      over_taps<V>(taps, c, acc, [&](ptrdiff_t at) { return load_tap(at, n); }, step);
 #pragma GCC unroll 4
       for (int k = 0; k < kVectors; ++k) finish(taps.y + c + k * V::kLanes, acc[k], taps.rows * taps.columns, n);
     };

@@ -235,8 +235,8 @@ struct TargetShares {
       : t(targets), classes(op.classes), s(op.smoothing), rest(V::set(s / float(op.classes))), scale(V::set(1 - s)) {}
   [[gnu::always_inline]] F operator()(int i, int n) const { return V::add(V::mul(scale, V::load(t + i, n)), rest); }
   [[gnu::always_inline]] F total() const {
-    const F sum = sum_along<V>(
-        classes, [&](int i, auto n) __attribute__((always_inline)) { return load<V>(t + i, n); });
+    const F sum =
+        sum_along<V>(classes, [&](int i, auto n) __attribute__((always_inline)) { return load<V>(t + i, n); });
     return V::add(V::mul(scale, sum), V::set(s));
   }
 };
