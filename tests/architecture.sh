@@ -37,6 +37,7 @@ forbid 'engine/kernels' '#include "engine/(model|run|train)/' 'kernels see base,
 forbid 'engine/model' '#include "engine/(run|train)/' 'model does not see run'
 forbid 'engine/run' '#include "engine/train/' 'run does not see train'
 forbid 'ports' '#include "engine/train/' 'ports never see train'
+forbid 'ports firmware' '#include "(tools|tests|bench|python)/' 'ports and firmware see no tool or test'
 forbid 'engine' '\b(malloc|calloc|realloc|free)\(|\bnew [A-Za-z_(]|\bdelete\b [a-z]|\bthrow\b|\bcatch ?\(|dynamic_cast|typeid' 'engine/ has no heap, exceptions or RTTI'
 hits=$(grep -rlE --include='*.h' --include='*.cc' 'model_generated\.h|flatbuffer\.h"' engine tools |
   grep -vE '^engine/(model/|train/state_table\.cc)|^tools/(model|importers)/' || true)
@@ -84,7 +85,7 @@ $hits"
 
 # ---- Lines and files ----
 
-sources() { git ls-files '*.h' '*.cc' '*.c' '*.inc' 2>/dev/null || find engine python tools tests bench ports -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.inc'; }
+sources() { git ls-files '*.h' '*.cc' '*.c' '*.inc' 2>/dev/null || find engine firmware python tools tests bench ports -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.inc'; }
 hits=$(sources | xargs awk -v most=$columns '{n = length($0)} n > most {print FILENAME ":" FNR ": " n " columns"}')
 [ -z "$hits" ] || fail "lines over $columns columns:
 $hits"

@@ -8,9 +8,9 @@
 
 #include "engine/kernels/training.h"
 #include "engine/ops/integer_share.h"
+#include "firmware/images/file_learner.h"
+#include "firmware/images/finetune.h"
 #include "ports/cortex_m/cortex_m.h"
-#include "ports/firmware/file_learner.h"
-#include "ports/firmware/finetune.h"
 #include "tools/base/error.h"
 #include "tools/files/npy.h"
 #include "tools/model/loaded_model.h"

@@ -38,7 +38,7 @@ claim() {
   fi
 }
 
-# image MODEL [MESON OPTION...]: build/m4/ports/firmware/example.elf with this model and its kernels.
+# image MODEL [MESON OPTION...]: build/m4/firmware/example.elf with this model and its kernels.
 image() {
   local model=$1 header
   shift
@@ -48,13 +48,13 @@ image() {
   if [ -f build/m4/build.ninja ]; then
     meson configure build/m4 -Dfirmware_train=false -Dfirmware_memory=131072 "${options[@]}"
   else
-    meson setup build/m4 --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true "${options[@]}"
+    meson setup build/m4 --cross-file firmware/toolchains/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true "${options[@]}"
   fi >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; return 1; }
   ninja -C build/m4 >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
 }
 
-elf=build/m4/ports/firmware/example.elf
-run() { ports/firmware/qemu_run.sh mps2-an386 "$elf" "$@"; }
+elf=build/m4/firmware/example.elf
+run() { firmware/toolchains/qemu_run.sh mps2-an386 "$elf" "$@"; }
 number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$2" | tail -n 1; }
 # Code and constants without the model: the sections of flash, less the model's own.
 code_bytes() { code_bytes_of "$elf"; }
@@ -63,7 +63,7 @@ code_bytes_of() {
 }
 
 port_log=$work/port.log
-if ports/firmware/test_port.sh >"$port_log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); tail -n 20 "$port_log"; fi
+if firmware/toolchains/test_port.sh >"$port_log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); tail -n 20 "$port_log"; fi
 
 # script NAME: of tests/claims, which says its claim itself; 77: what it needs is not there.
 script() {
@@ -142,10 +142,10 @@ memory=139264 flash_bytes=131072  # RAM and flash for training
 # part of lr x (or lr x w, before the last layer) a step's change of a parameter. lr x / (1 - momentum) < 1 here: 2^-20 of the
 # largest number a step.
 fine_tunes() {
-  local dir=$1 model=$2 elf=build/m4/ports/firmware/finetune.elf stop status difference numbers most
+  local dir=$1 model=$2 elf=build/m4/firmware/finetune.elf stop status difference numbers most
   result=ok stops=0
   image "$model" -Dsentences=false -Dfirmware_libm=true -Dfirmware_train=true -Dfirmware_memory=$memory
-  local machine=(ports/firmware/qemu_run.sh mps2-an386 "$elf" "$dir/data")
+  local machine=(firmware/toolchains/qemu_run.sh mps2-an386 "$elf" "$dir/data")
   local how=("$3" "$4" "$5" "$6")
   new_flash() { head -c $flash_bytes /dev/zero | tr '\0' '\377' >"$dir/flash"; }
   new_flash
@@ -189,18 +189,18 @@ PC's state: ${numbers#* } numbers differ, at most by $difference of the largest 
 # learn on the same core what the model file learned, to the byte; and they go on from its checkpoint: of a flash that it left where it was
 # stopped. Sets `twin_result` and `twin`.
 static_twin() {
-  local dir=$1 model=$2 source=$work/static_train elf=build/m4_static_train/ports/firmware/static_finetune.elf
+  local dir=$1 model=$2 source=$work/static_train elf=build/m4_static_train/firmware/static_finetune.elf
   local how=("$3" "$4" "$5" "$6") run=$1/static.txt
   twin_result=ok
   rm -rf "$source"
   "$nacre" firmware "$model" --train --target arm/m4 -o "$source" --json >"$dir/static.json"
   if [ ! -f build/m4_static_train/build.ninja ]; then
-    meson setup build/m4_static_train --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
+    meson setup build/m4_static_train --cross-file firmware/toolchains/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
       -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$PWD/$source" >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; return 1; }
   fi
-  ninja -C build/m4_static_train ports/firmware/static_finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
+  ninja -C build/m4_static_train firmware/static_finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
   new_flash
-  ports/firmware/qemu_run.sh mps2-an386 "$elf" "$dir/data" "$dir/test" "$dir/flash" "${how[@]}" "$dir/state_static" >"$run" || twin_result=failed
+  firmware/toolchains/qemu_run.sh mps2-an386 "$elf" "$dir/data" "$dir/test" "$dir/flash" "${how[@]}" "$dir/state_static" >"$run" || twin_result=failed
   cmp -s "$dir/state" "$dir/state_static" || { twin_result=failed; echo "$model: static programs learn another state"; }
   local name
   for name in right_before right_after samples steps refused_steps; do
@@ -210,13 +210,13 @@ static_twin() {
   # The file's image learns a part; the static one the rest.
   new_flash
   { LD_PRELOAD=$PWD/build/test/tests/libpower_cut.so POWER_CUT_FILES=$dir/flash POWER_CUT_AT=$((calls * 6 / 10)) \
-    ports/firmware/qemu_run.sh mps2-an386 build/m4/ports/firmware/finetune.elf "$dir/data" "$dir/nothing" "$dir/flash" "${how[@]}" || true; } >"$dir/part.txt" 2>&1
-  ports/firmware/qemu_run.sh mps2-an386 "$elf" "$dir/data" "$dir/nothing" "$dir/flash" "${how[@]}" "$dir/state_joined" >"$dir/joined.txt" || twin_result=failed
+    firmware/toolchains/qemu_run.sh mps2-an386 build/m4/firmware/finetune.elf "$dir/data" "$dir/nothing" "$dir/flash" "${how[@]}" || true; } >"$dir/part.txt" 2>&1
+  firmware/toolchains/qemu_run.sh mps2-an386 "$elf" "$dir/data" "$dir/nothing" "$dir/flash" "${how[@]}" "$dir/state_joined" >"$dir/joined.txt" || twin_result=failed
   [ "$(number resumed_at "$dir/joined.txt")" -gt 0 ] || { twin_result=failed; echo "$model: static programs did not go on from the file's checkpoint"; }
   cmp -s "$dir/state" "$dir/state_joined" || { twin_result=failed; echo "$model: static programs that went on have another state"; }
   gate "arm/m4:static_train:$(basename "$model" .nacre)" "$(code_bytes_of "$elf")" "$(number stack "$run")" \
     "$(sed -n 's/.*"ram_bytes": \([0-9]*\).*/\1/p' "$dir/static.json")" "$(number instructions_step "$run")"
-  twin="text+rodata without weights $(code_bytes_of "$elf") (a model file's $(code_bytes_of build/m4/ports/firmware/finetune.elf)), \
+  twin="text+rodata without weights $(code_bytes_of "$elf") (a model file's $(code_bytes_of build/m4/firmware/finetune.elf)), \
 $(number instructions_step "$run") instructions a step ($(number instructions_step "$dir/run.txt")), stack $(number stack "$run") ($(number stack "$dir/run.txt")), \
 RAM $(sed -n 's/.*"ram_bytes": \([0-9]*\).*/\1/p' "$dir/static.json") ($(number total "$dir/run.txt"))"
 }
@@ -331,7 +331,7 @@ matches_host() {
   model=$work/kws_ref_model.nacre
   verdict=ok
   image "$model" -Dsentences=false
-  echo "flags: $(sed -n '/^\[constants\]/,/^$/p' ports/firmware/m4.ini | grep -E '^(core|code)' | tr '\n' ' ') -Os -DNDEBUG"
+  echo "flags: $(sed -n '/^\[constants\]/,/^$/p' firmware/toolchains/m4.ini | grep -E '^(core|code)' | tr '\n' ' ') -Os -DNDEBUG"
   arguments=()
   for seed in 1 2 3 4 5 6 7 8 9 10; do
     build/test/tests/random_bytes "$seed" 490 >"$work/in$seed.bin"
@@ -373,12 +373,12 @@ matches_host() {
   # With link-time optimisation, in a folder of its own.
   lto=build/m4_lto
   rm -rf $lto
-  meson setup $lto --cross-file ports/firmware/m4.ini --buildtype=minsize -Db_lto=true -Dtools=false -Dfirmware=true -Dwerror=true \
+  meson setup $lto --cross-file firmware/toolchains/m4.ini --buildtype=minsize -Db_lto=true -Dtools=false -Dfirmware=true -Dwerror=true \
     -Dsentences=false -Dfirmware_model="$PWD/$model" -Dfirmware_kernels="$PWD/$work/kws_ref_model_kernels.h" >"$work/meson.log"
-  ninja -C $lto ports/firmware/example.elf >"$work/ninja.log"
-  ports/firmware/qemu_run.sh mps2-an386 $lto/ports/firmware/example.elf "$work/in1.bin" "$work/lto.bin" >"$work/lto.txt" || verdict=failed
+  ninja -C $lto firmware/example.elf >"$work/ninja.log"
+  firmware/toolchains/qemu_run.sh mps2-an386 $lto/firmware/example.elf "$work/in1.bin" "$work/lto.bin" >"$work/lto.txt" || verdict=failed
   cmp -s "$work/lto.bin" "$work/out1.bin" || verdict=failed
-  whole=$(code_bytes_of $lto/ports/firmware/example.elf)
+  whole=$(code_bytes_of $lto/firmware/example.elf)
   gate arm/m4:file_lto:kws_ref_model "$whole" "$(number stack "$work/lto.txt")" - "$(number instructions_run "$work/lto.txt")"
   gate arm/m4:file:kws_ref_model "$small" "$stack" "$(($(number arena "$work/run.txt") + $(number scratch "$work/run.txt")))" "$instructions_os"
   gate arm/m4:file_sentences:kws_ref_model "$sentences" - - -

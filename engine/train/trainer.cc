@@ -5,6 +5,7 @@
 
 #include "engine/base/bytes.h"
 #include "engine/run/places.h"
+#include "engine/train/object_sizes.h"  // is checked here
 #include "engine/train/step_numbers.h"
 
 namespace nacre {

@@ -35,16 +35,16 @@ build() {
   if [ -f $folder/build.ninja ]; then
     [ $# -eq 0 ] || meson configure $folder "$@"
   else
-    meson setup $folder --cross-file ports/firmware/m4.ini --cross-file ports/firmware/$core.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
+    meson setup $folder --cross-file firmware/toolchains/m4.ini --cross-file firmware/toolchains/$core.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
       -Dsentences=false -Dfirmware_libm=true "$@"
   fi >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; return 1; }
-  ninja -C $folder "ports/firmware/$image.elf" >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
+  ninja -C $folder "firmware/$image.elf" >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
 }
-run() { ports/firmware/qemu_run.sh "$machine" "$folder/ports/firmware/$1.elf" "${@:2}" >"$work/run.txt"; }
+run() { firmware/toolchains/qemu_run.sh "$machine" "$folder/firmware/$1.elf" "${@:2}" >"$work/run.txt"; }
 number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$work/run.txt" | tail -n 1; }
 millions() { awk -v n="$1" 'BEGIN {printf("%.2f", n / 1e6)}'; }
 code_bytes() {
-  arm-none-eabi-size -A "$folder/ports/firmware/$1.elf" |
+  arm-none-eabi-size -A "$folder/firmware/$1.elf" |
     awk '$1 ~ /^\.(vectors|text|rodata|init_array|ARM\.exidx|data)$/ {s += $2} END {print s + 0}'
 }
 

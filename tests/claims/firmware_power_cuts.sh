@@ -11,7 +11,7 @@ tool=$PWD/${NACRE_TOOL:-build/test/tools/nacre}
 [ -z "${NACRE_TOOL-}" ] || tool=$NACRE_TOOL
 tests=$(dirname "$tool")/../tests
 work=$PWD/build/firmware_power_cuts
-elf=build/m4_power_cuts/ports/firmware/finetune.elf
+elf=build/m4_power_cuts/firmware/finetune.elf
 cuts=100 flash_bytes=65536 epochs=16
 export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
 rm -rf "$work"
@@ -28,17 +28,17 @@ samples=tools/samples
 options=(-Dfirmware_model="$work/model.nacre" -Dfirmware_kernels="$work/kernels.h")
 if [ -f build/m4_power_cuts/build.ninja ]; then meson configure build/m4_power_cuts "${options[@]}"
 else
-  meson setup build/m4_power_cuts --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
+  meson setup build/m4_power_cuts --cross-file firmware/toolchains/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
     -Dsentences=false -Dfirmware_libm=true -Dfirmware_train=true -Dfirmware_memory=131072 "${options[@]}"
 fi >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
-ninja -C build/m4_power_cuts ports/firmware/finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
+ninja -C build/m4_power_cuts firmware/finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
 
 new_flash() { head -c $flash_bytes /dev/zero | tr '\0' '\377' >"$work/flash"; }
 # trains STATE [VARIABLE=VALUE]: with a variable of tests/power_cut.c, which counts QEMU's writes to the flash.
 trains() {
   local state=$1
   shift
-  LD_PRELOAD=$tests/libpower_cut.so POWER_CUT_FILES=$work/flash env "$@" ports/firmware/qemu_run.sh mps2-an386 "$elf" \
+  LD_PRELOAD=$tests/libpower_cut.so POWER_CUT_FILES=$work/flash env "$@" firmware/toolchains/qemu_run.sh mps2-an386 "$elf" \
     "$work/data" "$work/nothing" "$work/flash" 2000 $epochs 1 1 "$state" >"$work/run.txt" 2>&1
 }
 number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$work/run.txt" | tail -n 1; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Claim integrations: in a fresh folder the commands of ports/firmware/README.md, one after another, end with the golden pairs
+# Claim integrations: in a fresh folder the commands of firmware/README.md, one after another, end with the golden pairs
 # passing on the Cortex-M4F image: for C11 with the compiler alone, make, CMake and Meson. The library of Arduino, PlatformIO,
 # ESP-IDF and Zephyr (integrations/package.sh) holds every header that it includes.
 #
@@ -20,7 +20,7 @@ fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 
 # The commands of a section of the README: its indented lines.
-commands() { awk -v title="## $1" '$0 == title {on = 1; next} /^## / {on = 0} on && /^    / {print substr($0, 5)}' ports/firmware/README.md; }
+commands() { awk -v title="## $1" '$0 == title {on = 1; next} /^## / {on = 0} on && /^    / {print substr($0, 5)}' firmware/README.md; }
 
 mkdir "$fresh/build"
 if [ -f build/m4/build.ninja ]; then
@@ -38,7 +38,7 @@ passing=$(grep -c '^0 failed$' "$fresh/said" || true)
 
 # ---- The library of four other systems ----
 library=$fresh/nacre_library
-ports/firmware/integrations/package.sh "$library"
+firmware/integrations/package.sh "$library"
 flags=(-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard -mthumb -Os -std=gnu++20 -fno-exceptions -fno-rtti)
 sources=$(cd "$library/src" && find . -name '*.cpp' | sort)
 compiled=0

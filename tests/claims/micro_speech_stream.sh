@@ -101,12 +101,12 @@ for hops in 1 5; do
   rm -rf "$work/source"
   "$nacre" firmware "$work/m4.nacre" --target arm/m4 -o "$work/source" >"$work/firmware.txt"
   if [ ! -f build/m4_micro_speech/build.ninja ]; then
-    meson setup build/m4_micro_speech --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
+    meson setup build/m4_micro_speech --cross-file firmware/toolchains/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
       -Dsentences=false -Dfirmware_static="$work/source" >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
   fi
-  ninja -C build/m4_micro_speech ports/firmware/static_stream.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
-  elf=build/m4_micro_speech/ports/firmware/static_stream.elf
-  ports/firmware/qemu_run.sh mps2-an386 $elf build/micro_speech/track.bin build/micro_speech/scores_m4.bin $classes >"$work/run.txt" ||
+  ninja -C build/m4_micro_speech firmware/static_stream.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
+  elf=build/m4_micro_speech/firmware/static_stream.elf
+  firmware/toolchains/qemu_run.sh mps2-an386 $elf build/micro_speech/track.bin build/micro_speech/scores_m4.bin $classes >"$work/run.txt" ||
     { tail -n 5 "$work/run.txt"; fail "the image"; }
   grep ' ms ' "$work/run.txt" | cmp -s - "$work/words_pc.txt" || fail "the image heard other words than the PC"
   cmp -s "$work/scores_pc.bin" "$work/scores_m4.bin" || fail "the image's scores are others than the PC's"

@@ -12,7 +12,7 @@ nacre=${NACRE_TOOL:-build/test/tools/nacre}
 shared=${NACRE_SHARED-../shared}
 [ -d "$shared/models/mlperf_tiny" ] || { echo "no shared networks: patched_image is left out"; exit 77; }
 work=$PWD/build/patched_image
-elf=build/m4_patched/ports/firmware/static_files.elf
+elf=build/m4_patched/firmware/static_files.elf
 verdict=shown failures=
 export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
 . tests/claims/firmware_gates.sh
@@ -30,15 +30,15 @@ image() {
   rm -rf "$work/source"
   "$nacre" firmware "$work/$name.nacre" --target arm/m4 -o "$work/source" --golden 5 >"$work/firmware.txt"
   [ -f build/m4_patched/build.ninja ] ||
-    meson setup build/m4_patched --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
+    meson setup build/m4_patched --cross-file firmware/toolchains/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
       -Dsentences=false -Dfirmware_static="$work/source" >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; return 1; }
-  ninja -C build/m4_patched ports/firmware/static_files.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
+  ninja -C build/m4_patched firmware/static_files.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
   pairs=0
   for input in "$shared"/golden/tflite/vww_96_int8.s*.in0.bin; do
     arguments+=("$input" "$work/out$pairs.bin")
     pairs=$((pairs + 1))
   done
-  ports/firmware/qemu_run.sh mps2-an386 "$elf" "${arguments[@]}" >"$work/run.txt" || fail "$name: $(tail -n 1 "$work/run.txt")"
+  firmware/toolchains/qemu_run.sh mps2-an386 "$elf" "${arguments[@]}" >"$work/run.txt" || fail "$name: $(tail -n 1 "$work/run.txt")"
   for ((i = 0; i < pairs; i++)); do
     cmp -s "${arguments[2 * i]/.in0./.out0.}" "$work/out$i.bin" || fail "$name: another output than TensorFlow Lite's"
   done

@@ -22,7 +22,7 @@ tests=$(dirname "$tool")/../tests
 shared=${NACRE_SHARED-../shared}
 work=$PWD/build/quantized_training
 build=build/m3_quantized_training
-elf=$build/ports/firmware/finetune.elf
+elf=$build/firmware/finetune.elf
 seeds=${NACRE_SEEDS:-10}
 export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-900}  # ends what hangs: no bound on speed
 rm -rf "$work"
@@ -46,10 +46,10 @@ image() {
   local options=(-Dfirmware_model="$1" -Dfirmware_kernels="$header" -Dfirmware_memory="$2")
   if [ -f $build/build.ninja ]; then meson configure $build "${options[@]}"
   else
-    meson setup $build --cross-file ports/firmware/m4.ini --cross-file ports/firmware/m3.ini --buildtype=minsize -Dtools=false -Dfirmware=true \
+    meson setup $build --cross-file firmware/toolchains/m4.ini --cross-file firmware/toolchains/m3.ini --buildtype=minsize -Dtools=false -Dfirmware=true \
       -Dwerror=true -Dsentences=false -Dfirmware_libm=true -Dfirmware_train=true "${options[@]}"
   fi >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
-  ninja -C $build ports/firmware/finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
+  ninja -C $build firmware/finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
 }
 number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$2" | tail -n 1; }
 floats() { arm-none-eabi-nm "$elf" | grep -cE '__aeabi_(f|d|[iu]l?2[fd]|.*divmod)|__[a-z]*[sd]f[0-9]?$|expf|logf|sqrtf' || true; }
@@ -60,7 +60,7 @@ trains() {
   local name=$1
   image "$work/$name.nacre" "$2"
   head -c 262144 /dev/zero | tr '\0' '\377' >"$work/flash"
-  ports/firmware/qemu_run.sh mps2-an385 "$elf" "$work/$name.data" "$work/$name.test" "$work/flash" "$3" "$4" "$5" 1000000 "$work/$name.state" \
+  firmware/toolchains/qemu_run.sh mps2-an385 "$elf" "$work/$name.data" "$work/$name.test" "$work/flash" "$3" "$4" "$5" 1000000 "$work/$name.state" \
     >"$work/$name.txt" || { tail -n 5 "$work/$name.txt"; fail "$name: the image"; }
   "$tests/finetune_host" "$work/$name.nacre" "$work/$name.data" "$work/$name.test" "$3" "$4" "$5" "$work/$name.state_host" >"$work/$name.host"
 }
@@ -75,16 +75,16 @@ in_integers() {
 # static_twin NAME RATE EPOCHS MICRO_BATCHES [clang], behind trains and in_integers of it: static programs on the same core; sets twin.
 static_twin() {
   local name=$1 source=$work/static build=build/m3_static_train${5:+_$5} overlay=() file=$elf
-  local elf=$build/ports/firmware/static_finetune.elf
-  [ -z "${5-}" ] || overlay=(--cross-file "ports/firmware/$5.ini")
+  local elf=$build/firmware/static_finetune.elf
+  [ -z "${5-}" ] || overlay=(--cross-file "firmware/toolchains/$5.ini")
   rm -rf "$source"
   "$tool" firmware "$work/$name.nacre" --train --target arm/m3 -o "$source" --json >"$work/$name.json"
   [ -f $build/build.ninja ] ||
-    meson setup $build --cross-file ports/firmware/m4.ini --cross-file ports/firmware/m3.ini "${overlay[@]}" --buildtype=minsize \
+    meson setup $build --cross-file firmware/toolchains/m4.ini --cross-file firmware/toolchains/m3.ini "${overlay[@]}" --buildtype=minsize \
       -Dtools=false -Dfirmware=true -Dwerror=true -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$source" >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
-  ninja -C $build ports/firmware/static_finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
+  ninja -C $build firmware/static_finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
   head -c 262144 /dev/zero | tr '\0' '\377' >"$work/flash"
-  ports/firmware/qemu_run.sh mps2-an385 "$elf" "$work/$name.data" "$work/$name.test" "$work/flash" "$2" "$3" "$4" 1000000 "$work/$name.state_static" \
+  firmware/toolchains/qemu_run.sh mps2-an385 "$elf" "$work/$name.data" "$work/$name.test" "$work/flash" "$2" "$3" "$4" 1000000 "$work/$name.state_static" \
     >"$work/${name}_static.txt" || { tail -n 5 "$work/${name}_static.txt"; fail "$name: the image of static programs"; }
   cmp "$work/$name.state" "$work/$name.state_static" || fail "$name: static programs have another state"
   [ "$(floats)" -eq 0 ] || fail "$name: static programs have float symbols"

@@ -16,15 +16,15 @@ nacre=${NACRE_TOOL:-build/test/tools/nacre}
 shared=${NACRE_SHARED-../shared}
 work=$PWD/build/static_image
 source=$work/source
-elf=build/m4_static/ports/firmware/static_example.elf
+elf=build/m4_static/firmware/static_example.elf
 verdict=shown text= least=1000000 most=0
 export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
 . tests/claims/firmware_gates.sh
 mkdir -p "$work"
 
 fail() { verdict='NOT SHOWN'; text+="[$1] "; }
-build() { ninja -C build/m4_static ports/firmware/static_example.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }; }
-run() { ports/firmware/qemu_run.sh mps2-an386 "$elf" >"$work/run.txt"; }
+build() { ninja -C build/m4_static firmware/static_example.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }; }
+run() { firmware/toolchains/qemu_run.sh mps2-an386 "$elf" >"$work/run.txt"; }
 number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$work/run.txt" | tail -n 1; }
 # Bytes of sections: of flash without weights and golden pairs; of RAM without the stack.
 sections() { arm-none-eabi-size -A "$elf" | awk -v names="$1" '$1 ~ "^\\.(" names ")$" {s += $2} END {print s + 0}'; }
@@ -49,7 +49,7 @@ model() {
 
 model "${networks[0]}"
 if [ ! -f build/m4_static/build.ninja ]; then
-  meson setup build/m4_static --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
+  meson setup build/m4_static --cross-file firmware/toolchains/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
     -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$source" >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
 fi
 
@@ -85,7 +85,7 @@ changed() {
   cp "$source/model.cc" "$work/whole"
   sed -i "$1" "$source/model.cc"
   ! cmp -s "$work/whole" "$source/model.cc" || fail "$1 changes nothing"
-  if ninja -C build/m4_static ports/firmware/static_example.elf >"$work/ninja.log" 2>&1; then fail "$1: not noticed"; fi
+  if ninja -C build/m4_static firmware/static_example.elf >"$work/ninja.log" 2>&1; then fail "$1: not noticed"; fi
   grep -q 'a constant is not what nacre firmware wrote' "$work/ninja.log" || fail "$1: another error"
   cp "$work/whole" "$source/model.cc"
   refusals=$((refusals + 1))
@@ -111,7 +111,7 @@ flipped() {
   # shellcheck disable=SC2059
   printf "\\x$(printf %x $((value ^ 1)))" | dd of="$work/flipped.elf" bs=1 seek="$offset" conv=notrunc status=none
   changes=$((changes + 1))
-  if ports/firmware/qemu_run.sh mps2-an386 "$work/flipped.elf" >"$work/flipped.txt" 2>&1; then
+  if firmware/toolchains/qemu_run.sh mps2-an386 "$work/flipped.elf" >"$work/flipped.txt" 2>&1; then
     unnoticed+="$1+$2 "
   else
     noticed=$((noticed + 1))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Claim targets: static programs run on every target of ports/firmware/*.ini, under QEMU, and compute what the PC does.
+# Claim targets: static programs run on every target of firmware/toolchains/*.ini, under QEMU, and compute what the PC does.
 #
 #   targets.sh           KWS and two policies of the digits sample on two targets: one Arm, one RISC-V; and of clang on one
 #   NACRE_LONG=1         the five int8 networks of MLPerf Tiny and every policy on all targets, and each port's own test; KWS and
@@ -65,18 +65,18 @@ done
 # ---- The images ----
 # One build folder and one folder of sources a target: the library is compiled once.
 prepare() {
-  local overlay=(--cross-file "ports/firmware/${1%-*}.ini")
+  local overlay=(--cross-file "firmware/toolchains/${1%-*}.ini")
   case $1 in
-    *-clang) overlay+=(--cross-file ports/firmware/clang.ini) ;;
+    *-clang) overlay+=(--cross-file firmware/toolchains/clang.ini) ;;
     *-O2) overlay+=(-Doptimization=2) ;;
   esac
   [ -f "build/targets/$1/build.ninja" ] ||
-    meson setup "build/targets/$1" --cross-file ports/firmware/m4.ini "${overlay[@]}" --cross-file "$work/root.ini" --buildtype=minsize \
+    meson setup "build/targets/$1" --cross-file firmware/toolchains/m4.ini "${overlay[@]}" --cross-file "$work/root.ini" --buildtype=minsize \
       -Dtools=false -Dfirmware=true -Dwerror=true -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$source" >"$work/meson.log" 2>&1 ||
     { tail -n 20 "$work/meson.log" >&2; return 1; }
 }
 # The machine that runs the images of target $1; its name among nacre's targets.
-machine_of() { cat ports/firmware/m4.ini "ports/firmware/${1%-*}.ini" | sed -n "s/^machine = '\(.*\)'/\1/p" | tail -n 1; }
+machine_of() { cat firmware/toolchains/m4.ini "firmware/toolchains/${1%-*}.ini" | sed -n "s/^machine = '\(.*\)'/\1/p" | tail -n 1; }
 nacre_target() { case $1 in rv32*) echo "riscv/${1%-*}" ;; *) echo "arm/${1%-*}" ;; esac; }
 # What rows of firmware_gates.txt call it: static_files_clang of m4-clang.
 form_of() { case $1 in *-*) echo "static_files_${1#*-}" ;; *) echo static_files ;; esac; }
@@ -101,12 +101,12 @@ flash() {
 }
 # image TARGET MODEL: whether the image computes what the PC does; `count` more outputs, `equal` of them to the bit.
 image() {
-  local elf=build/targets/$1/ports/firmware/static_files.elf bytes
+  local elf=build/targets/$1/firmware/static_files.elf bytes
   echo 'not built' >"$work/run.txt"
   "$nacre" firmware "$work/$2.nacre" --target "$(nacre_target "$1")" -o "$source" >/dev/null
-  ninja -C "build/targets/$1" ports/firmware/static_files.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
+  ninja -C "build/targets/$1" firmware/static_files.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
   rm -f "$work/found"
-  ports/firmware/qemu_run.sh "$(machine_of "$1")" "$elf" "build/targets/$2_in.bin" build/targets/found >"$work/run.txt" 2>&1 || return 1
+  firmware/toolchains/qemu_run.sh "$(machine_of "$1")" "$elf" "build/targets/$2_in.bin" build/targets/found >"$work/run.txt" 2>&1 || return 1
   bytes=$({ cmp -l "$work/$2_out.bin" "$work/found" || true; } | wc -l)
   count=$((count + 1))
   [ "$1" != "${1%-*}" ] || flash "$1" "$2" "$(code_bytes "$1" "$elf")"
@@ -119,7 +119,7 @@ printf "[constants]\nroot = '%s'\n" "$PWD" >"$work/root.ini"
 rm -rf "$source"
 "$nacre" firmware "$work/${models[0]}.nacre" --target arm/m4 -o "$source" >/dev/null
 for target in "${targets[@]}"; do
-  if [ "$long" = 1 ] && [ "$target" = "${target%-O2}" ] && ! ports/firmware/test_port.sh "$target" >"$work/port.txt" 2>&1; then
+  if [ "$long" = 1 ] && [ "$target" = "${target%-O2}" ] && ! firmware/toolchains/test_port.sh "$target" >"$work/port.txt" 2>&1; then
     fail "$target: test_port.sh: $(grep -m 1 FAIL "$work/port.txt")"
   fi
   prepare "$target"

@@ -20,7 +20,7 @@ TEST(flash, every_kernel_of_a_static_program_has_its_bytes) {
       const std::string name = std::string(entry.space) + (entry.ready ? "::ready::" : "::functions::") + entry.name;
       for (const char* target : kTargets)
         EXPECT_GT(kernel_text(name, target).value_or(0), 0u)
-            << name << " is new: write tools/evaluate/kernel_text.inc again with ports/firmware/kernel_text.py";
+            << name << " is new: write tools/evaluate/kernel_text.inc again with firmware/kernel_text.py";
     }
   EXPECT_FALSE(kernel_text("reference::ready::kNone", "arm/m4"));
   EXPECT_FALSE(kernel_text("run", "x86/avx2"));

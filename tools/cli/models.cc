@@ -167,7 +167,7 @@ void add_firmware(CLI::App& app) {
       "  nacre firmware kws.nacre --target arm/m4 -o build/kws --name kws\n"
       "  nacre firmware tuned.nacre --train -o build/tuned      a model of nacre convert --train: it learns there\n"
       "Writes NAME.h, NAME.cc (tables), NAME_weights.cc, NAME_test.cc (golden pairs), NAME_main.c and, for projects\n"
-      "that take them in, CMakeLists.txt, NAME.mk and meson.build (ports/firmware/README.md). They link libnacre.a,\n"
+      "that take them in, CMakeLists.txt, NAME.mk and meson.build (firmware/README.md). They link libnacre.a,\n"
       "and of it the kernels that the model needs and what runs them: no verifier, no binder, no RAM but the arena.\n"
       "int8 of a model that was converted with this --target runs by the fast kernels of libnacre_cortex_m.a, which\n"
       "take scratch memory; of one for the host by the small ones.\n"

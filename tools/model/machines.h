@@ -1,14 +1,11 @@
 // The targets that the tools know: machines, and what the engine's objects take there. For "x86/avx2", "arm/neon" and
 // so on a model is compiled with the kernels of that tier (ports/vector/tiers.h), for "cuda/sm90" with all steps on the
-// GPU (gpu.h), whose host is a PC. The firmware build includes this header too, so the assertions below are checked by
-// the compiler of each machine.
+// GPU (gpu.h), whose host is a PC.
 #pragma once
 
 #include <cstdint>
 
-#include "engine/model/model.h"
-#include "engine/run/program.h"
-#include "engine/train/trainer.h"
+#include "engine/train/object_sizes.h"
 
 namespace nacre::tools {
 
@@ -17,10 +14,6 @@ struct TargetMachine {
   uint32_t pointer_bytes;
   uint32_t model_bytes, program_bytes, trainer_bytes;  // sizeof(Model), sizeof(Program), sizeof(Trainer)
 };
-
-// On machines with pointers of 4 and 8 bytes.
-inline constexpr uint32_t kModel32 = 64, kProgram32 = 124, kTrainer32 = 552;
-inline constexpr uint32_t kModel64 = 120, kProgram64 = 224, kTrainer64 = 984;
 
 inline constexpr TargetMachine kMachines[] = {
     {"host", sizeof(void*), sizeof(Model), sizeof(Program), sizeof(Trainer)},
@@ -51,14 +44,6 @@ inline constexpr TargetMachine kMachines[] = {
     {"cuda/sm100", 8, kModel64, kProgram64, kTrainer64},
     {"cuda/sm120", 8, kModel64, kProgram64, kTrainer64},
 };
-
-#if defined(__arm__) || (defined(__riscv) && __riscv_xlen == 32)
-static_assert(sizeof(Model) == kModel32 && sizeof(Program) == kProgram32 && sizeof(Trainer) == kTrainer32);
-#endif
-
-#if defined(__x86_64__) || defined(__aarch64__)
-static_assert(sizeof(Model) == kModel64 && sizeof(Program) == kProgram64 && sizeof(Trainer) == kTrainer64);
-#endif
 
 // The machine of that name, or null.
 constexpr const TargetMachine* find_machine(const char* name) {

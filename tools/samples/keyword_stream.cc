@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "engine/nacre.h"
+#include "firmware/images/word_recognizer.h"
 #include "tools/base/error.h"
 #include "tools/base/standard_streams.h"
 #include "tools/files/atomic_file.h"
 #include "tools/files/command_files.h"
 #include "tools/files/input_file.h"
-#include "tools/samples/word_recognizer.h"
 
 namespace {
 

@@ -1,0 +1,17 @@
+// Between reset and app_main(). No libc; no static constructors (the linker script refuses them).
+
+#include "firmware/board/startup.h"
+
+#include "firmware/board/semihosting.h"
+#include "firmware/board/stack_use.h"
+
+// `<`, not `!=`: gcc takes two symbols for two addresses and would enter the loop when a section is
+// empty.
+extern "C" [[noreturn, gnu::used]] void start() {
+  nacre::firmware::protect_memory();
+  nacre::firmware::paint_stack();
+  const uint32_t* image = nacre_data_image;
+  for (uint32_t* word = nacre_data_begin; word < nacre_data_end; ++word) *word = *image++;
+  for (uint32_t* word = nacre_bss_begin; word < nacre_bss_end; ++word) *word = 0;
+  nacre::semihosting::exit(app_main());
+}

@@ -1,0 +1,85 @@
+// A fine-tuning from its command line to what it reports, for each learner.
+//
+//   NAME DATA TEST FLASH LEARNING_RATE_MILLIONTHS EPOCHS MICRO_BATCHES SAVE_EVERY [STATE]
+//
+// DATA, TEST: finetune.h; an empty TEST is not run. FLASH: a file of the emulated flash's size; what is programmed or
+// erased is written through to it at once, so that the machine may be stopped at any moment and started again with the
+// same file. MICRO_BATCHES: of a step. SAVE_EVERY: steps between two checkpoints. STATE: where the state block goes at
+// the end.
+#pragma once
+
+#include "firmware/board/instruction_count.h"
+#include "firmware/board/stack_use.h"
+#include "firmware/images/finetune.h"
+#include "firmware/images/host_files.h"
+
+namespace nacre::firmware {
+
+// The first steps, told apart: what one micro-batch and its commit cost.
+inline void report_step(uint32_t step, const Trainer::Report& r) {
+  const uint32_t now = instructions(read_ticks());
+  if (step <= 3) report("instructions_step", now);
+  if (step <= 3) report("applied", r.applied ? 1 : 0);
+  start_ticks();
+}
+
+// Nothing where there is no sample.
+template <class Learner>
+Status report_answers(const FineTune<Learner>& tune, bool (*read)(uint64_t, std::span<std::byte>), const char* right,
+                      const char* samples, const char* crc) {
+  typename FineTune<Learner>::Evaluation found;
+  NACRE_TRY(tune.evaluate(read, &found));
+  if (found.samples == 0) return {};
+  report(right, found.right);
+  report(samples, found.samples);
+  report(crc, found.frozen_crc);
+  return {};
+}
+
+// The answers before are those of the model in flash: a machine that goes on has given them before.
+template <class Learner>
+Status fine_tune(FineTune<Learner>& tune, bool data_are_samples) {
+  NACRE_TRY(tune.resume());
+  report("resumed_at", tune.seen);
+  if (tune.seen == 0) NACRE_TRY(report_answers(tune, read_test, "right_before", "samples", "frozen_crc_before"));
+  start_ticks();
+  NACRE_TRY(tune.train());
+  const bool tests = read_test(0, tune.learner->sample().first(1));
+  if (tests && data_are_samples)
+    NACRE_TRY(report_answers(tune, read_data, "right_of_data", "data_samples", "frozen_crc_data"));
+  NACRE_TRY(report_answers(tune, read_test, "right_after", "samples", "frozen_crc_test"));
+  report("micro_batches", tune.seen);
+  report("steps", tune.steps);
+  report("refused_steps", tune.refused);
+  return {};
+}
+
+// prepare() makes `learner` ready and reports sizes. The exit status.
+template <class Learner>
+int fine_tune_main(FineTune<Learner>& tune, Learner& learner, Status (*prepare)(bool* data_are_samples)) {
+  static char line[4096];
+  if (!semihosting::read_command_line(line)) return 2;
+  char* rest = line;
+  const char* words[9] = {};
+  for (const char*& word : words) word = semihosting::next_word(rest);
+  if (words[7] == nullptr)
+    return complain("finetune DATA TEST FLASH LEARNING_RATE_MILLIONTHS EPOCHS MICRO_BATCHES SAVE_EVERY [STATE]", "");
+  if (!open_files(words[1], words[2], words[3])) return complain("a file cannot be opened", "");
+  bool data_are_samples = false;
+  if (const Status status = prepare(&data_are_samples); !status.ok()) return refuse(status);
+  tune = {.read_data = read_data,
+          .read_test = read_test,
+          .committed = report_step,
+          .learner = &learner,
+          .storage = host_flash(),
+          .learning_rate = rate_of_millionths(number(words[4])),
+          .epochs = number(words[5]),
+          .micro_batches = at_least_one(words[6]),
+          .save_every = at_least_one(words[7])};
+  if (const Status status = fine_tune(tune, data_are_samples); !status.ok()) return refuse(status);
+  if (words[8] != nullptr && !write_file(words[8], learner.state())) return complain("cannot write ", words[8]);
+  report("stack", stack_use_bytes());
+  return 0;
+}
+
+}  // namespace nacre::firmware

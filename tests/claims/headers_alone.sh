@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Claim headers_alone: each installed header compiles by itself without a warning of those that other projects turn on; those of C
+# as C99 and as C++17, all others as C++20. (Those of Cortex-M's kernels are for that processor alone.) So does the C++ that `nacre firmware` and `nacre kernels` write.
+#
+#   tests/claims/headers_alone.sh            with the libraries and the tool of a build (NACRE_BUILD, else build/test)
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+build=$(realpath "${NACRE_BUILD:-build/test}")
+tool=$(realpath "${NACRE_TOOL:-$build/tools/nacre}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+meson install -C "$build" --no-rebuild --destdir "$work/root" --quiet --tags devel >"$work/install.log" 2>&1 ||
+  { tail "$work/install.log"; echo "CLAIM headers_alone NOT SHOWN: meson install"; exit 1; }
+include=$(dirname "$(dirname "$(find "$work/root" -path '*engine/nacre.h')")")
+warnings=(-Wall -Wextra -pedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-align=strict -Wundef)
+
+# alone COMPILER STANDARD HEADER [FLAG...]: prints a line for each warning.
+alone() {
+  local compiler=$1 standard=$2 header=$3
+  shift 3
+  echo "#include \"$header\"" >"$work/$compiler-$standard-${header//\//_}.$([ "$compiler" = gcc ] && echo c || echo cc)"
+  "$compiler" -std="$standard" "${warnings[@]}" "$@" -fsyntax-only -I"$include" "${mpi[@]}" "$work/$compiler-$standard-${header//\//_}".c* 2>&1 |
+    sed -n "s|^$include/||; /\(warning\|error\):/p"
+}
+export -f alone
+export include work
+mpi=()  # headers of the MPI port include mpi.h
+[ ! -d "$include/ports/mpi" ] || read -r -a mpi <<<"$(pkg-config --cflags ompi | sed 's/-I/-isystem /g')"
+headers=0 compilations=0
+{
+  while read -r header; do
+    headers=$((headers + 1))
+    if grep -qE '^extern "C"|__cplusplus' "$include/$header"; then
+      alone gcc c99 "$header"
+      alone g++ c++17 "$header" -Wold-style-cast
+      compilations=$((compilations + 2))
+    else
+      alone g++ c++20 "$header" -Wold-style-cast
+      compilations=$((compilations + 1))
+    fi
+  done < <(cd "$include" && find . -name '*.h' | sed 's|^\./||' | grep -vE '^ports/cortex_m/(([^c].*)|(channel|columns).*)$' | sort)
+  "$tool" convert tools/samples/digits.onnx --target arm/m4 --policy int8/weights_from_float32 -o "$work/m.nacre" >/dev/null 2>"$work/said" || cat "$work/said"
+  mkdir "$work/made"
+  "$tool" firmware "$work/m.nacre" -o "$work/made" >/dev/null 2>"$work/said" || { echo "error: nacre firmware"; cat "$work/said"; }
+  for file in "$work"/made/*.cc; do
+    g++ -std=c++20 "${warnings[@]}" -Wold-style-cast -fsyntax-only -I"$include" -I"$work/made" "$file" 2>&1 | grep -E '(warning|error):'
+    compilations=$((compilations + 1))
+  done
+  echo "$headers $compilations" >"$work/counts"
+} >"$work/found"
+sort -u "$work/found" | head -n 40
+read -r headers compilations <"$work/counts"
+found=$(sort -u "$work/found" | wc -l)
+if [ "$found" -gt 0 ] || [ "$headers" -lt 20 ]; then echo "CLAIM headers_alone NOT SHOWN: $found warnings in $headers headers"; exit 1; fi
+echo "CLAIM headers_alone shown: $headers headers and $((compilations - headers)) other compilations without a warning"
