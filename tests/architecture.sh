@@ -6,12 +6,15 @@
 #   options     below tools/commands no message spells one
 #   lines       none is over 120 columns (.clang-format has the same limit)
 #   files       none is over 420 lines, but for tables (`tables` below)
+#   folders     none of the product holds over 45 sources, but engine/ops, which has a file for each op
+#   macros      engine/kernels and ports have no more than they had
+#   ops         outside engine/ops no file but those listed tells ops apart by cases
 #   objects     of a build, where NACRE_BUILD names one: what is compiled with an instruction set of its own defines no
 #               weak symbol that another object may define too (engine/base/isa.h)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 failures=0
-columns=120 rows=420
+columns=120 rows=420 sources_of_folder=45 macros=86
 
 fail() { printf '%s\n' "$1"; failures=$((failures + 1)); }
 
@@ -95,6 +98,20 @@ hits=$(sources | grep -vE "$tables" | xargs wc -l | awk -v most=$rows '$2 != "to
 [ -z "$hits" ] || fail "files over $rows lines that are no tables:
 $hits"
 
+# ---- Folders, macros and lists of ops ----
+
+hits=$(git ls-files engine firmware ports tools python schema bench 2>/dev/null | grep -E '\.(h|cc|c|inc|py|sh|S|in|build)$' | xargs -r -n1 dirname | sort | uniq -c |
+  awk -v most=$sources_of_folder '$1 > most && $2 != "engine/ops" {print $2 ": " $1 " files"}')
+[ -z "$hits" ] || fail "folders of more than $sources_of_folder sources:
+$hits"
+defined=$(grep -rhE --include='*.h' --include='*.cc' --include='*.inc' '^ *# *define ' engine/kernels ports | wc -l)
+[ "$defined" -le $macros ] || fail "engine/kernels and ports define $defined macros, over $macros: a list of kernels is a template (engine/kernels/fast/lines.h)"
+# What is true of an op stands in its row of tools/graph/op_facts.cc, or in engine/ops. These compute with several ops at once.
+several='^(ports/cuda/product_plan|tools/calibration/softmax_masks|tools/passes/fuse|tools/passes/memory/views|tools/passes/simplify/axes|tools/tuner/objective)\.'
+hits=$(grep -rlE --include='*.h' --include='*.cc' 'case Op::k' engine firmware ports tools python | grep -v '^engine/ops/' | grep -vE "$several" || true)
+[ -z "$hits" ] || fail "cases of ops outside engine/ops and tools/graph/op_facts.cc:
+$hits"
+
 # ---- Objects ----
 
 # weak_symbols OBJECT ISA: those that may be merged with another object's and do not carry the name of the instruction set.
@@ -119,7 +136,7 @@ if [ "$failures" -gt 0 ]; then
   echo "CLAIM architecture NOT SHOWN: $failures rules are broken"
   exit 1
 fi
-facts="$counted files, includes point one way in engine, tools and tests, 0 lines over $columns columns, 0 files over $rows lines but tables"
+facts="$counted files, includes point one way in engine, tools and tests, 0 lines over $columns columns, 0 files over $rows lines but tables, 0 folders over $sources_of_folder sources, $defined macros in kernels and ports"
 if [ "$objects" -eq 0 ]; then
   echo "CLAIM architecture partly shown: $facts; no build whose objects could be looked at (NACRE_BUILD)"
   exit 77

@@ -1,5 +1,5 @@
 // The functions of NVIDIA's cuBLASLt that the port calls, found when a program runs, as the driver's are (driver.h).
-// Names, arguments and numbers are those of <cublasLt.h> (CUDA 13), which check_cublaslt.cc compares.
+// Names, arguments and numbers are those of <cublasLt.h> (CUDA 13), which declared/cublaslt.cc compares.
 //
 // Descriptors are memory of the caller. Making them needs neither a GPU nor a driver; asking for an algorithm does.
 #pragma once

@@ -1,6 +1,6 @@
 // The functions of NVIDIA's driver that the port and its measurements call, found when a program runs: one that links
 // the port starts on a machine without a driver too. Their names, arguments and numbers are those of <cuda.h> (CUDA
-// 13); where the toolkit is there, the build compares them (check_driver.cc).
+// 13); where the toolkit is there, the build compares them (declared/driver.cc).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The functions of NVIDIA's NCCL that ranks on GPUs exchange their sums with, found when a program runs, as cuBLASLt's
-// are (cublaslt.h). Names, arguments and numbers are those of <nccl.h> (2.32), which check_nccl.cc compares.
+// are (cublaslt.h). Names, arguments and numbers are those of <nccl.h> (2.32), which declared/nccl.cc compares.
 #pragma once
 
 #include <cstddef>

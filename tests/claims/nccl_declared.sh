@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What can be seen of NVIDIA's NCCL without a GPU: that ports/cuda/nccl.h declares what its header declares (check_nccl.cc), and that the
+# What can be seen of NVIDIA's NCCL without a GPU: that ports/cuda/nccl.h declares what its header declares (declared/nccl.cc), and that the
 # library has these functions and tells its version. It brings NCCL from PyPI (200 MB), so no other test runs it: nccl_declared.txt is its
 # output. Needs g++ and CUDA's headers (NACRE_CUDA, else /usr/local/cuda).
 set -euo pipefail
@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m pip -q download --no-deps --only-binary :all: -d "$work" "${NACRE_NCCL:-nvidia-nccl-cu13==2.32.3}" >&2
 python3 -m zipfile -e "$work"/*.whl "$work"
-g++ -std=c++20 -I. -isystem "$work/nvidia/nccl/include" -isystem "${NACRE_CUDA:-/usr/local/cuda}/include" -fsyntax-only -Wall -Wextra ports/cuda/check_nccl.cc ||
+g++ -std=c++20 -I. -isystem "$work/nvidia/nccl/include" -isystem "${NACRE_CUDA:-/usr/local/cuda}/include" -fsyntax-only -Wall -Wextra ports/cuda/declared/nccl.cc ||
   { echo "CLAIM nccl_declared NOT SHOWN: other declarations"; exit 1; }
 cat >"$work/load.cc" <<'END'
 #include <cstdio>
