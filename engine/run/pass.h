@@ -1,11 +1,12 @@
 // How a program is measured and bound, written once for the host alone (program.cc) and for places (places.cc).
 // Included by these two.
 //
-// What differs are Rules: where a step's kernel is looked for and what stands before its call. Those of the host do
-// nothing else, so that a firmware without ports links nothing of them.
+// What differs are Rules: where a step's kernel is looked for, what stands before its call, and whether kernels share
+// their work among threads. Those of the host do nothing else, so that a firmware without ports links nothing of them.
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "engine/base/bytes.h"
 #include "engine/run/bound_step.h"
@@ -18,6 +19,13 @@ namespace nacre {
 bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint32_t batch);
 bool keeps_rows(const Model& model, const TensorRecord& r);
 
+// Threads pay in a program that has a step of the work of eight which are shared (Workers::least_work), or the work of 32
+// in all. Below, to share a step and to read what another thread wrote costs what the thread gives: a network of 50 us
+// took 1.25 times as long with two threads (results/busy_machine.txt).
+constexpr bool threads_pay(const Workers& workers, uint64_t largest, uint64_t work) {
+  return largest >= 8 * workers.least_work || work >= 32 * workers.least_work;
+}
+
 // One pass over the steps of a program: checks each against its kernel and adds up what it needs; where `bound` is
 // given, writes its call too. The sums so far say where in the blocks that goes.
 template <class Rules>
@@ -29,6 +37,8 @@ struct Program::Pass {
   Program* bound = nullptr;
   std::byte* prepared = nullptr;
   uint64_t call_sum = 0, prepared_sum = 0, scratch = 0, work = 0;
+  struct None {};
+  [[no_unique_address]] std::conditional_t<Rules::kThreads, uint64_t, None> largest = {};  // work of a step
 
   Status run(const ProgramView& view) {
     call_sum = prepared_sum = scratch = work = 0;
@@ -64,6 +74,7 @@ struct Program::Pass {
     const uint64_t more = work_of(*entry, step.words, step.operands), left = model.work_limit() - work;
     if (more > left) return {Code::kWork, Table::kStep, index, left, more};
     work += more;
+    if constexpr (Rules::kThreads) largest = std::max(largest, more);
     return {};
   }
 
@@ -138,6 +149,8 @@ Status Program::bind_with(const Rules& rules, const Model& model, uint32_t progr
   for (uint32_t block = kState; block < kBlockCount; ++block) region_[block - kState] = memory.block[block].data();
   model_ = &model;
   workers_ = workers;
+  if constexpr (Rules::kThreads)
+    if (workers != nullptr && !threads_pay(*workers, pass.largest, pass.work)) workers_ = nullptr;
   scratch_ = memory.block[kScratch].first(size_t(pass.scratch));
   calls_ = reinterpret_cast<Call*>(memory.block[kCalls].data());
   for (const uint32_t id : view_.outputs)

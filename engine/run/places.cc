@@ -57,6 +57,7 @@ struct Places::Picked {
 
 struct Places::Rules {
   static constexpr uint32_t kTensorsBefore = sizeof(PlacedCall) / sizeof(Tensor);
+  static constexpr bool kThreads = true;
   Places& places;
 
   uint32_t alignment() const { return places.alignment_; }

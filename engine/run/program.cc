@@ -11,6 +11,7 @@ namespace {
 
 struct HostRules {
   static constexpr uint32_t kTensorsBefore = 0;
+  static constexpr bool kThreads = false;  // the reference's kernels share no step
 
   uint32_t alignment() const { return kAlignment; }
   template <class Pass>

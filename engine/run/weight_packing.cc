@@ -12,6 +12,7 @@ namespace nacre {
 // that share a block find the copies at the same addresses.
 struct PackingRules {
   static constexpr uint32_t kLine = 64, kRoom = kLine - kAlignment, kTensorsBefore = 0;
+  static constexpr bool kThreads = true;
   const Model& model;
   uint32_t program;
   std::span<const KernelSet* const> kernels;

@@ -81,9 +81,7 @@ static void write_u32(unsigned char* at, uint32_t value) {
 }
 
 /* Bytes of one element of the types that are sent; 0: another type. */
-static uint32_t element_bytes(uint8_t element) {
-  return element == NACRE_FLOAT32 ? 4 : element == NACRE_INT8 ? 1 : 0;
-}
+static uint32_t element_bytes(uint8_t element) { return element == NACRE_FLOAT32 ? 4 : element == NACRE_INT8 ? 1 : 0; }
 
 /* The entry at *at, which moves behind it. 0: the update ends too early, or is of a type that is not sent. */
 static int next_entry(const file_bytes* update, size_t* at, entry* made) {

@@ -107,7 +107,7 @@ struct SoftmaxGradientOf {
   template <class T>
   using Form = FastSoftmaxGradient<T, kLog>;
 };
-// Of targets that are classes, and that are numbers for each class.
+// Targets are classes, or numbers for each class.
 template <class T>
 using ClassLoss = FastClassLoss<T, int32_t>;
 template <class T>
