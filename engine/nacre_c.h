@@ -207,7 +207,9 @@ typedef struct {
   int count;
   /* Returns when task(task_context, i, worker) has been called once for each i in [0, tiles). */
   void (*run)(void* context, void (*task)(void* task_context, int tile, int worker), void* task_context, int tiles);
-  uint64_t least_work; /* multiply-accumulates below which one worker does all: 200,000 fits threads that spin */
+  /* Multiply-accumulates below which one worker does all of a step: 200,000 fits threads that spin. A program without
+     a step of eight times this, nor 32 times this in all, shares nothing. */
+  uint64_t least_work;
 } nacre_workers;
 
 /* `workers` may be NULL: one thread. They, and the sets, outlive the program. */

@@ -100,13 +100,13 @@ $hits"
 
 # ---- Folders, macros and lists of ops ----
 
-hits=$(git ls-files engine firmware ports tools python schema bench 2>/dev/null | grep -E '\.(h|cc|c|inc|py|sh|S|in|build)$' | xargs -r -n1 dirname | sort | uniq -c |
+hits=$( (git ls-files engine firmware ports tools python schema bench 2>/dev/null || find engine firmware ports tools python schema bench -type f) | grep -E '\.(h|cc|c|inc|py|sh|S|in|build)$' | xargs -r -n1 dirname | sort | uniq -c |
   awk -v most=$sources_of_folder '$1 > most && $2 != "engine/ops" {print $2 ": " $1 " files"}')
 [ -z "$hits" ] || fail "folders of more than $sources_of_folder sources:
 $hits"
 defined=$(grep -rhE --include='*.h' --include='*.cc' --include='*.inc' '^ *# *define ' engine/kernels ports | wc -l)
 [ "$defined" -le $macros ] || fail "engine/kernels and ports define $defined macros, over $macros: a list of kernels is a template (engine/kernels/fast/lines.h)"
-# What is true of an op stands in its row of tools/graph/op_facts.cc, or in engine/ops. These compute with several ops at once.
+# The facts of an op stand in its row of tools/graph/op_facts.cc, or in engine/ops. These compute with several ops at once.
 several='^(ports/cuda/product_plan|tools/calibration/softmax_masks|tools/passes/fuse|tools/passes/memory/views|tools/passes/simplify/axes|tools/tuner/objective)\.'
 hits=$(grep -rlE --include='*.h' --include='*.cc' 'case Op::k' engine firmware ports tools python | grep -v '^engine/ops/' | grep -vE "$several" || true)
 [ -z "$hits" ] || fail "cases of ops outside engine/ops and tools/graph/op_facts.cc:

@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -33,9 +34,12 @@ WRONG = ["", "nonsense", "-1", "1e30", "/nowhere/file", "a=b=c"]
 def call(tool, words, folder, inputs):
     """Exit code, words and the sha256 of what a command writes."""
     with tempfile.TemporaryDirectory(dir=folder) as work:
-        done = subprocess.run(
-            [tool, *words], cwd=work, capture_output=True, stdin=subprocess.DEVNULL, timeout=600, errors="replace",
-            env={"PATH": os.environ["PATH"], "COLUMNS": "120", "NACRE_SHARED": inputs}, text=True)
+        try:
+            done = subprocess.run(
+                [tool, *words], cwd=work, capture_output=True, stdin=subprocess.DEVNULL, timeout=600, errors="replace",
+                env={"PATH": os.environ["PATH"], "COLUMNS": "120", "NACRE_SHARED": inputs}, text=True)
+        except subprocess.TimeoutExpired:
+            return {"code": "after 600 s", "words": "", "files": {}}
         files = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(Path(work).iterdir()) if p.is_file()}
     words = done.stderr + done.stdout
     return {"code": done.returncode, "words": words.replace(work, "WORK").replace(str(tool), "nacre"), "files": files}
@@ -88,7 +92,9 @@ def refusals(tool, shared):
 
 
 def compare(title, tools, lines, every, inputs):
-    lines = list(lines)[::every]
+    lines = list(lines)
+    random.Random(0).shuffle(lines)  # neighbours differ in one word alone
+    lines = lines[::every]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         def both(words):
             return [call(tool, words, folder, inputs) for tool in tools]
@@ -108,7 +114,7 @@ def compare(title, tools, lines, every, inputs):
 
 def functions(library):
     """Instructions by function, without addresses and numbers of constants."""
-    text = subprocess.run(["objdump", "-dCr", "--no-show-raw-insn", library], capture_output=True, text=True).stdout
+    text = subprocess.run(["objdump", "-dCr", "--no-show-raw-insn", library], capture_output=True, text=True, check=True).stdout
     found, name = {}, None
     for line in text.splitlines():
         if head := re.match(r"^[0-9a-f]+ <(.*)>:$", line):

@@ -23,7 +23,7 @@ work=$(cd "$work" && pwd)
 for side in base head; do
   commit=$(git rev-parse "${!side}^{commit}")
   tree=$work/$side
-  [ "$(git -C "$tree" rev-parse HEAD 2>/dev/null)" = "$commit" ] || { rm -rf "$tree"; git clone -q . "$tree"; git -C "$tree" checkout -q "$commit"; }
+  [ -e "$tree/.git" ] && [ "$(git -C "$tree" rev-parse HEAD)" = "$commit" ] || { rm -rf "$tree"; git clone -q . "$tree"; git -C "$tree" checkout -q "$commit"; }
   (
     cd "$tree"
     export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1

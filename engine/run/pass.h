@@ -19,9 +19,8 @@ namespace nacre {
 bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint32_t batch);
 bool keeps_rows(const Model& model, const TensorRecord& r);
 
-// Threads pay in a program that has a step of the work of eight which are shared (Workers::least_work), or the work of 32
-// in all. Below, to share a step and to read what another thread wrote costs what the thread gives: a network of 50 us
-// took 1.25 times as long with two threads (results/busy_machine.txt).
+// Threads pay in a program with one step of eight times Workers::least_work, or of 32 times that in all. Smaller steps
+// cost what they give: a network of 50 us took 1.25 times as long with two threads (results/busy_machine.txt).
 constexpr bool threads_pay(const Workers& workers, uint64_t largest, uint64_t work) {
   return largest >= 8 * workers.least_work || work >= 32 * workers.least_work;
 }

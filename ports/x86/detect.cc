@@ -1,9 +1,10 @@
 // Which tiers the processor and the operating system have.
 #include "ports/x86/x86.h"
 
+#include <algorithm>
+
 #ifdef __x86_64__
 #include <cpuid.h>
-#include <algorithm>
 #endif
 #ifdef __linux__
 #include <sys/syscall.h>

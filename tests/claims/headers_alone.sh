@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Claim headers_alone: each installed header compiles by itself without a warning of those that other projects turn on; those of C
-# as C99 and as C++17, all others as C++20. (Those of Cortex-M's kernels are for that processor alone.) So does the C++ that `nacre firmware` and `nacre kernels` write.
+# Claim headers_alone: each installed header compiles by itself without a warning of those that other projects turn on.
+# Those of C compile as C99 and as C++17, all others as C++20. (Those of Cortex-M's kernels are for that processor
+# alone.) So does the C++ that `nacre firmware` writes.
 #
 #   tests/claims/headers_alone.sh            with the libraries and the tool of a build (NACRE_BUILD, else build/test)
 set -uo pipefail
@@ -22,8 +23,6 @@ alone() {
   "$compiler" -std="$standard" "${warnings[@]}" "$@" -fsyntax-only -I"$include" "${mpi[@]}" "$work/$compiler-$standard-${header//\//_}".c* 2>&1 |
     sed -n "s|^$include/||; /\(warning\|error\):/p"
 }
-export -f alone
-export include work
 mpi=()  # headers of the MPI port include mpi.h
 [ ! -d "$include/ports/mpi" ] || read -r -a mpi <<<"$(pkg-config --cflags ompi | sed 's/-I/-isystem /g')"
 headers=0 compilations=0

@@ -44,6 +44,8 @@ constexpr const char* kPolicies[] = {"float32",
 constexpr Network kTrained = {"IC trained", "models/mlperf_tiny/pretrainedResnet.tflite", false, 0};
 constexpr const char* kTrainedPolicies[] = {"float32", "mixed_bfloat16", "float8_from_float32"};
 
+constexpr uint64_t kLeastWork = 20'000;  // little: programs of small steps share them too
+
 // The threads of a pool, counting what those behind the first one do.
 struct CountedWorkers {
   const Workers* pool;
@@ -51,7 +53,7 @@ struct CountedWorkers {
   Workers workers;
 
   explicit CountedWorkers(const ThreadPool& threads)
-      : pool(threads.workers()), workers{this, threads.count(), &CountedWorkers::run} {}
+      : pool(threads.workers()), workers{this, threads.count(), &CountedWorkers::run, kLeastWork} {}
 
   struct Task {
     CountedWorkers& self;

@@ -75,9 +75,9 @@ inline int block_starts(const Conv2d& op, const ProductSizes& s) {
 }
 
 // How the workers share a product. Each takes a run of blocks, as many as the others: it copies its own rows alone, and
-// mostly reads those that it wrote in the step before. Where there are more columns than rows, and few rows or many
-// weights, or where fewer blocks than workers can begin, each takes some columns of all blocks instead: it reads its
-// part of the weights alone.
+// mostly reads those that it wrote in the step before. Each takes some columns of all blocks instead, where columns
+// outnumber rows and rows are few or weights many, or where fewer blocks than workers can begin. It then reads its part
+// of the weights alone.
 struct Share {
   Part part;
   int out, chunk;   // columns: all, and of a unit
@@ -85,7 +85,7 @@ struct Share {
   int workers = 1;  // that the rows are cut for
   int first = 0;    // unit of the block at hand
 
-  // Of `rows` of `length` numbers, `most` or less in a block, which begins at one of `starts` of them.
+  // A block has `most` or less of `rows` of `length` numbers, and begins at one of `starts` of them.
   static Share from(const Part& part, int rows, int starts, int most, int out, int length, int lanes) {
     const int panels = (out + lanes - 1) / lanes;
     if (part.count == 1) return {part, out, panels * lanes, most};

@@ -41,7 +41,7 @@ struct ConvertOptions {
   std::vector<std::string> normalize;
   bool keep_inputs = false;
   std::vector<std::string> targets = {"host"};  // the file has programs for each
-  std::string place;                            // place_option.h
+  std::string place;                            // commands/place_option.h
   bool tune = false;                            // finds it by measuring
   uint32_t threads = 1;                         // that measure
   Rounding rounding = Rounding::kDouble;

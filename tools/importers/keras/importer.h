@@ -2,7 +2,7 @@
 //
 //   file.cc                 the file: its form, the model in it, inputs and outputs, what is not supported
 //   archive.cc              the members of a .keras archive
-//   keras_hdf5*.cc          HDF5, in a process of its own
+//   hdf5*.cc          HDF5, in a process of its own
 //   stored.cc               where a file stores its numbers (shared/stored_numbers.h)
 //   settings.cc             which settings are used, and which are refused;  setting_rows.cc: its tables
 //   training.cc             loss, optimizer and its state;  trainable.cc: the order of what trains

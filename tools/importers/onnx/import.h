@@ -1,4 +1,4 @@
-// What the parts of the ONNX importer share. Private to tools/importers/onnx; the door is importer.h.
+// What the parts of the ONNX importer share. Private to tools/importers/onnx; the door is tools/importers/importer.h.
 //
 //   file.cc                the file: opsets, inputs, outputs, functions, the walk over the nodes
 //   import.cc              operands: where a value stands, in which layout; steps

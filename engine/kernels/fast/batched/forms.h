@@ -1,4 +1,4 @@
-// batched_matmul: what its kernels take, in plain C++. What runs is in run.h, over vectors.
+// batched_matmul: what its kernels take, in plain C++. The code is in run.h, over vectors.
 //
 //   many rows of a   columns of b' are packed into panels of float32 in scratch, some of them at a time, and meet
 //                    blocks of rows of a': packing b of 128 rows takes 1% of the time, with b transposed 7%

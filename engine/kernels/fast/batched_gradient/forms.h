@@ -7,7 +7,7 @@
 //   db       terms m: a = a',   b = dy                                             a = dy, b = a'
 //
 // a' and b' being what the forward step multiplies. What does not lie so is copied, transposed, a block of terms at a
-// time; sums over repetitions are made in c. What runs is in run.h.
+// time; sums over repetitions are made in c. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/gradient/forms.h"

@@ -3,7 +3,7 @@
 //   dx_i = sum_j f(dy_ij, ..)    the sum over the elements of y that x_i was repeated in, or of one where it was not
 //
 // Where the last axes of y are kept, vectors go along them and every sum is made in the order of the reference, to the
-// bit. What runs is in run.h.
+// bit. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

@@ -1,5 +1,5 @@
 // dense and conv2d with weights in rows that become float32 on the way, some output channels at a time: int4 codes, and
-// weights with scales in the sum. What runs is in run.h.
+// weights with scales in the sum. The code is in run.h.
 //
 //   many rows of x   the weights of some channels are decoded and transposed into panels in scratch, which meet all
 //                    rows

@@ -1,5 +1,5 @@
 // depthwise_conv2d for vectors of kLanes numbers: what a step needs and which steps are taken. In plain C++, the same
-// on every machine; what runs is in run.h.
+// on every machine; the code is in run.h.
 //
 //   y_nhvk = epilogue(sum_ij x_{n, h sh - top + i dh, v sw - left + j dw, k / multiplier} w_ijk)
 //

@@ -1,5 +1,5 @@
 // Gradients of functions of one number, dropout, the losses of single numbers and their gradients, and what a step
-// commits of statistics, over vectors. What runs is in run.h; the formulas are those of
+// commits of statistics, over vectors. The code is in run.h; the formulas are those of
 // engine/ops.
 #pragma once
 

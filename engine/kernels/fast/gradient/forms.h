@@ -1,5 +1,5 @@
 // Gradients of dense and conv2d over vectors of kLanes numbers, float32 or 16 bits wide, with weights in rows as the
-// file has them: what a step needs and which steps are taken. What runs is in run.h.
+// file has them: what a step needs and which steps are taken. The code is in run.h.
 //
 //   gradient_x   dx_ri = sum_k dy_rk w_ki              a product whose columns are rows of w: read where they lie. Of a
 //                                                      convolution row r gathers the dy that x_r is a term of, tap

@@ -1,4 +1,4 @@
-// conv2d whose groups are no whole vectors of channels: what its kernels take, in plain C++. What runs is in
+// conv2d whose groups are no whole vectors of channels: what its kernels take, in plain C++. The code is in
 // run.h.
 //
 // A vector of output channels holds several groups, or ends within one. The numbers of x that its channels need, a

@@ -1,6 +1,6 @@
 // Gradients of activations, and batch normalisation in training with its gradients, over vectors: the operations of
 // engine/ops/activation.h and batch_norm_training.h in their order, sums of rows too, so that results are the same to
-// the bit. What runs is in run.h.
+// the bit. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

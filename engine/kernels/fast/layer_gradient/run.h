@@ -1,4 +1,4 @@
-// What the forms of forms.h do, over vectors V. Included where kernels are compiled for an instruction
+// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction
 // set.
 #pragma once
 

@@ -1,9 +1,9 @@
-// dense and conv2d as products of packed weights (product.h), for vectors of kLanes numbers: what a step needs and
-// which steps are taken. In plain C++, the same on every machine; what runs is in run.h.
+// dense and conv2d as products of packed weights (fast/product.h), for vectors of kLanes numbers: what a step needs and
+// which steps are taken. In plain C++, the same on every machine; the code is in run.h.
 //
 //   y_rk = epilogue(sum_i x_ri w_ki)      r a row of x, or a pixel whose window is the row; i over the window's numbers
 //
-// Where the rows of x come from: row_source.h.
+// Where the rows of x come from: fast/row_source.h.
 #pragma once
 
 #include <bit>
@@ -124,7 +124,7 @@ struct FastMatmul {
     return bytes;
   }
 
-  // Numbers of the panels of weights of another type that are decoded at a time (product.h); 0: tiles decode them.
+  // Numbers of the panels of weights of another type that are decoded at a time (fast/product.h); 0: tiles decode them.
   static size_t decoded_numbers(const ProductSizes& s) {
     const size_t numbers = size_t{2} * kLanes * size_t(s.length);
     return s.rows < kDecodedRows || numbers * sizeof(float) > size_t(kDecodedBytes) ? 0 : numbers;
@@ -141,7 +141,7 @@ struct FastMatmul {
 
 // ---- The forms of engine/ops/epilogue.h, a struct each. `prepared` is made by bind where it is constant, else by each
 // run, in front of the scratch: of real products the bias in float32 and in whole panels, of codes the table of
-// requantize_table.h.
+// fast/requantize_table.h.
 
 // float, of one type: y = clamp(s + b). kGroup: of bfloat16 where vectors multiply pairs (simd/vec.h) 2, else 1.
 template <class O, int kLanes, class T, int kGroup = 1>

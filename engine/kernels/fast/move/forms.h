@@ -1,4 +1,4 @@
-// Kernels of moves whose reference goes element by element: what they take, in plain C++. What runs is in
+// Kernels of moves whose reference goes element by element: what they take, in plain C++. The code is in
 // run.h. Elements are moved as words of their size, whatever they are.
 //
 //   transpose, slice   axes that lie one behind the other in x and y are taken as one; where the last axis of y lies

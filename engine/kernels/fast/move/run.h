@@ -1,4 +1,4 @@
-// What the forms of forms.h do. Included where kernels are compiled for an instruction set.
+// How the forms of forms.h run. Included where kernels are compiled for an instruction set.
 #pragma once
 
 #include <cstring>
@@ -71,7 +71,7 @@ struct SquareOfWords {
   }
 };
 
-// Time of a byte, in multiply-accumulates (parallel.h): in a row that is copied whole, and alone.
+// Time of a byte, in multiply-accumulates (fast/parallel.h): in a row that is copied whole, and alone.
 inline constexpr uint64_t kOfCopied = 2, kOfMoved = 8;
 
 // to[c to_step + r] = from[r from_step + c]: blocks of 64 by 64, which the first cache holds.

@@ -1,5 +1,5 @@
 // Gradients of pad, where padding is a constant, and of slice: rows of the last axis are copied. What
-// they take, in plain C++; what runs is in run.h.
+// they take, in plain C++; the code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

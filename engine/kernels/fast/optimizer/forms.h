@@ -1,5 +1,5 @@
 // Optimizers over vectors: the formulas of engine/ops/optimize.h, operation by operation in its order and none of them
-// fused, so that every target makes the same parameters to the bit. What runs is in run.h.
+// fused, so that every target makes the same parameters to the bit. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

@@ -1,5 +1,5 @@
 // Kernels of functions of two elements that are none of int8, of comparisons and of the choice between two: what they
-// take, in plain C++. What runs is in run.h, over vectors, for any broadcast.
+// take, in plain C++. The code is in run.h, over vectors, for any broadcast.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

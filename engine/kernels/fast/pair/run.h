@@ -1,4 +1,4 @@
-// What the forms of forms.h do, over vectors V. Included where kernels are compiled for an instruction set.
+// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/loops.h"
@@ -109,7 +109,7 @@ struct PairRuns {
   Y* y;
   PairMap::Function* function;
 
-  static constexpr uint64_t kOfPair = 8;  // the time of one in multiply-accumulates (parallel.h)
+  static constexpr uint64_t kOfPair = 8;  // the time of one in multiply-accumulates (fast/parallel.h)
 
   void run(const Walk<2>& walk, const Args& args) const {
     constexpr RunFunctions kAlong = {&along<1, 1>, &along<0, 1>, &along<1, 0>};

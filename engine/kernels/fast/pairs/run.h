@@ -1,4 +1,4 @@
-// What the forms of forms.h do. Included where kernels are compiled for an instruction set.
+// How the forms of forms.h run. Included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/gradient/run.h"

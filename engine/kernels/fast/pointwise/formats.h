@@ -1,5 +1,5 @@
-// What the forms of forms.h between number formats do, over vectors V. Included where kernels are compiled for
-// an instruction set.
+// How the forms of forms.h between number formats run, over vectors V. Included where kernels are compiled for an
+// instruction set.
 #pragma once
 
 #include "engine/kernels/fast/float8_codes.h"
@@ -54,7 +54,7 @@ template <class V, class T, class Make, class F>
 }
 
 // f(numbers, where their first lies) on the workers; each number takes the time of kOfCode multiply-accumulates
-// (parallel.h).
+// (fast/parallel.h).
 inline constexpr uint64_t kOfRange = 4, kOfCode = 12;  // kOfRange: its part in the range of a row
 template <class F>
 void in_scaled_runs(const ScaledNumbers& s, const Args& args, const F& f) {
@@ -274,7 +274,7 @@ template <class From, class To>
 }
 template <class From, class To>
 void FastCast<From, To>::run(const From* x, To* y, const Args& args) const {
-  constexpr uint64_t kOfCast = 4;  // the time of one in multiply-accumulates (parallel.h)
+  constexpr uint64_t kOfCast = 4;  // the time of one in multiply-accumulates (fast/parallel.h)
   in_runs_of_numbers(args, elements, kOfCast,
                      [&](int first, int count, std::span<std::byte>) { cast_numbers(x + first, y + first, count); });
 }

@@ -19,7 +19,7 @@ template <class O>
 }
 [[gnu::cold, gnu::noinline]] inline int count_elements(const Operands& operands) { return operands[0].elements(); }
 
-// ---- Two elements, of any broadcast (runs.h).
+// ---- Two elements, of any broadcast (fast/runs.h).
 
 // y = clamp(a + sign b)
 template <class T, int kSign>

@@ -1,4 +1,4 @@
-// What the forms of forms.h do, over vectors V. Included where kernels are compiled for an instruction set.
+// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
 #pragma once
 
 #include <cstring>
@@ -30,7 +30,7 @@ struct RealRuns {
   T* y;
   float sign, low, high;
 
-  static constexpr uint64_t kOfReal = 2;  // the time of one in multiply-accumulates (parallel.h)
+  static constexpr uint64_t kOfReal = 2;  // the time of one in multiply-accumulates (fast/parallel.h)
 
   void run(const Walk<2>& walk, const Args& args) const {
     constexpr RunFunctions kAlong = {&along<1, 1>, &along<0, 1>, &along<1, 0>};
@@ -200,7 +200,7 @@ inline void look_up(const int8_t* middle, const int8_t* x, int8_t* y, int elemen
   for (; i < elements; ++i) y[i] = middle[x[i]];
 }
 inline void FastLookup::run(const int8_t* x, const int8_t* table, int8_t* y, const Args& args) const {
-  constexpr uint64_t kOfLookup = 24;  // the time of one in multiply-accumulates (parallel.h)
+  constexpr uint64_t kOfLookup = 24;  // the time of one in multiply-accumulates (fast/parallel.h)
   in_runs_of_numbers(args, elements, kOfLookup, [&](int first, int count, std::span<std::byte>) {
     look_up(table + 128, x + first, y + first, count);
   });

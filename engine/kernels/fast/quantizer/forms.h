@@ -1,5 +1,5 @@
 // The quantizers that training simulates, over vectors: results are those of the reference to the bit, but for sums.
-// What runs is in run.h.
+// The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

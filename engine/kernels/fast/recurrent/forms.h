@@ -1,4 +1,4 @@
-// lstm and gru over whole sequences: what their kernels take, in plain C++. What runs is in run.h. Some
+// lstm and gru over whole sequences: what their kernels take, in plain C++. The code is in run.h. Some
 // samples go through time side by side, so that the recurrent weights are read once for all of them.
 #pragma once
 

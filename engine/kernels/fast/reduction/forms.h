@@ -1,4 +1,4 @@
-// Fast kernels of pools, means, softmax and norms: what they take, in plain C++. What runs is in run.h,
+// Fast kernels of pools, means, softmax and norms: what they take, in plain C++. The code is in run.h,
 // over vectors. Results of codes are those of the reference to the bit.
 #pragma once
 

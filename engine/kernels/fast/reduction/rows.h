@@ -1,4 +1,4 @@
-// What the forms of forms.h do with rows, softmax and norms, over vectors V. Included where kernels are
+// How the forms of forms.h run with rows, softmax and norms, over vectors V. Included where kernels are
 // compiled for an instruction set.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace nacre::inline NACRE_ISA {
 
 // f(row of x in float32, row of y in float32), row by row. Rows of 16-bit numbers become float32 in scratch, where f
 // works in place.
-// `each`: what a number takes, in multiply-accumulates (parallel.h).
+// `each`: what a number takes, in multiply-accumulates (fast/parallel.h).
 template <class V, class T, class F>
 [[gnu::always_inline]] inline void each_row(const T* x, T* y, int rows, int width, uint64_t each, const Args& args,
                                             const F& f) {
@@ -33,7 +33,7 @@ template <class V, class T, class F>
   });
 }
 
-// What a number takes of softmax and of a norm, in multiply-accumulates (parallel.h), measured with AVX2.
+// What a number takes of softmax and of a norm, in multiply-accumulates (fast/parallel.h), measured with AVX2.
 inline constexpr uint64_t kOfSoftmax = 32, kOfNorm = 12;
 
 // ---- softmax

@@ -1,4 +1,4 @@
-// What the forms of forms.h do with pools and sums, over vectors V. Included where kernels are compiled for an
+// How the forms of forms.h run with pools and sums, over vectors V. Included where kernels are compiled for an
 // instruction set.
 #pragma once
 
@@ -77,7 +77,7 @@ template <class V, class A, class Load, class Step, class Finish>
 template <class V, class A, class Load, class Step, class Finish>
 [[gnu::always_inline]] inline void pool(const Pool& op, const Args& args, A start, const Load& load_tap,
                                         const Step& step, const Finish& finish) {
-  constexpr uint64_t kOfTap = 2;  // the time of one in multiply-accumulates (parallel.h)
+  constexpr uint64_t kOfTap = 2;  // the time of one in multiply-accumulates (fast/parallel.h)
   const WindowAxis &h = op.window.h, &w = op.window.w;
   const uint64_t row = uint64_t(w.out) * uint64_t(h.kernel) * uint64_t(w.kernel) * uint64_t(op.channels);
   in_runs(args, op.batch * h.out, row * kOfTap, [&](int first, int count, std::span<std::byte>) {
@@ -140,7 +140,7 @@ inline void FastCodeMaxPool::run(const int8_t* x, int8_t* y, const Args& args) c
 
 // ---- Reductions of [outer][count][inner].
 
-// The time of one number in multiply-accumulates (parallel.h).
+// The time of one number in multiply-accumulates (fast/parallel.h).
 inline constexpr uint64_t kOfReduced = 4;
 
 // finish(index into y, acc) of vectors of inner elements: acc over the rows of `inner`. The workers share the sums, in

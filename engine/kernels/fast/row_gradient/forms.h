@@ -1,4 +1,4 @@
-// Gradients of functions of rows, softmax and norms, and the losses of classes, over vectors along a row. What runs is
+// Gradients of functions of rows, softmax and norms, and the losses of classes, over vectors along a row. The code is
 // in run.h; the formulas are those of engine/ops.
 //
 // Sums along a row are made lane by lane. What is summed over rows is added row by row, in their order.

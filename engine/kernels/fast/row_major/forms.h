@@ -1,5 +1,5 @@
 // dense and conv2d with real weights in rows, as the file has them: those that are trained, which bind cannot pack.
-// Listed behind the packed forms, which take constants. What runs is in run.h.
+// Listed behind the packed forms, which take constants. The code is in run.h.
 //
 //   many rows of x   each run packs the weights into scratch, transposing blocks of kLanes by kLanes, and multiplies as
 //                    the packed form does: of 128 rows the pack takes 7% of the time

@@ -1,5 +1,5 @@
 // dense and conv2d with real weights in rows, as row_major/forms.h, and a fused epilogue or cast: of networks in
-// training, whose residuals are added, and whose types change, in the step that makes the sums. What runs is in
+// training, whose residuals are added, and whose types change, in the step that makes the sums. The code is in
 // run.h.
 #pragma once
 

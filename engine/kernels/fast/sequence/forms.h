@@ -1,6 +1,6 @@
 // lstm and gru in training, forward and backward, over vectors: all samples go through a step of time together, as the
 // rows of its products with the recurrent weights. Those are copied to scratch once for each run, in float32 and
-// forward transposed, so that their columns are vectors. What runs is in run.h, the formulas are those of
+// forward transposed, so that their columns are vectors. The code is in run.h, the formulas are those of
 // engine/ops/lstm.h and gru.h.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Gradients of depthwise convolutions with one filter a channel, and of pools, over vectors of channels: the
-// reference's operations in its order for each channel, so that results are the same to the bit. What runs is in
+// reference's operations in its order for each channel, so that results are the same to the bit. The code is in
 // run.h.
 #pragma once
 
