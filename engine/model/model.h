@@ -109,7 +109,7 @@ class Model {
   Status check_weights() const;
 
   bool opened() const { return root_ != nullptr; }
-  const FileHeader& header() const { return *reinterpret_cast<const FileHeader*>(bytes_.data()); }
+  const FileHeader& header() const { return *static_cast<const FileHeader*>(static_cast<const void*>(bytes_.data())); }
   std::span<const std::byte> bytes() const { return bytes_; }
   // How often open and attach have changed where this model's bytes are.
   uint16_t changes() const { return changes_; }

@@ -53,7 +53,7 @@ constexpr Code check_function(const Clamp& function) {
 template <class O>
 constexpr Code fused_shapes(const Words& words, const Operands& operands, Dims* y) {
   constexpr int kCount = O::kBlock + 1;
-  uint32_t plain[kCount];
+  uint32_t plain[size_t(kCount)];
   for (int i = 0; i < kCount; ++i) plain[i] = words[i];
   const Clamp function = Clamp::from(words, O::kClamp);
   const bool residual = operands.has(O::kResidual);

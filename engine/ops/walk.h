@@ -43,13 +43,13 @@ template <int N>
 struct Walk {
   int rank = 0;
   int32_t size[kMaxRank] = {};
-  int32_t stride[N][kMaxRank] = {};
-  int32_t first[N] = {};
+  int32_t stride[size_t(N)][kMaxRank] = {};
+  int32_t first[size_t(N)] = {};
 
   // f(offsets) for every index, last axis fastest. Offsets never leave the range of the indices: no overflow.
   template <class F>
   constexpr void each(F f) const {
-    int32_t index[kMaxRank] = {}, offset[N];
+    int32_t index[kMaxRank] = {}, offset[size_t(N)];
     for (int i = 0; i < N; ++i) offset[i] = first[i];
     for (int axis = 0; axis >= 0;) {
       f(offset);
@@ -79,7 +79,7 @@ struct Walk {
   constexpr void each_independent(int more, F f) const {
     if constexpr (kThreads) {
       for (int e : independent(elements() * more)) {
-        int32_t offset[N];
+        int32_t offset[size_t(N)];
         locate(e / more, offset);
         f(offset, e % more, e);
       }

@@ -77,7 +77,7 @@ struct PackedWeights {
 
  private:
   std::byte* find_copy(std::byte* derived, uint32_t tensor, Layout layout) const {
-    const auto* copies = reinterpret_cast<const Copy*>(derived + table);
+    const auto* copies = static_cast<const Copy*>(static_cast<const void*>(derived + table));
     for (uint32_t i = 0; i < count; ++i)
       if (copies[i].tensor == tensor && copies[i].layout == layout) return derived + copies[i].offset;
     return nullptr;
@@ -122,11 +122,11 @@ struct PackedWeights {
     }
   }
 
-  static void copy_as(const TensorRecord& r, Layout layout, const std::byte* from, std::byte* to) {
+  static void copy_as(const TensorRecord& r, Layout layout, const void* from, void* to) {
     const Pack pack = Pack::from(layout, {r.rank, r.dims, 0});
     const auto as = [&](auto unit) {
       using T = decltype(unit);
-      pack.forward(reinterpret_cast<const T*>(from), Packed<T, Layout::kAny>{reinterpret_cast<T*>(to)});
+      pack.forward(static_cast<const T*>(from), Packed<T, Layout::kAny>{static_cast<T*>(to)});
     };
     switch (element_bits(r.element)) {
       case 8: return as(uint8_t());

@@ -33,7 +33,7 @@ inline constexpr uint32_t kStaticVersion = 1;
 template <int kTensors>
 struct StaticCall {
   Call call;
-  Tensor tensors[kTensors];
+  Tensor tensors[size_t(kTensors)];
 };
 static_assert(sizeof(StaticCall<3>) == sizeof(Call) + 3 * sizeof(Tensor));
 
@@ -56,7 +56,7 @@ constexpr TensorRecord static_record(uint8_t element, uint8_t region, uint8_t la
   r.alias_of = r.quantizer = r.initial = kNoIndex;
   return r;
 }
-template <int kRank>
+template <size_t kRank>
 constexpr TensorRecord static_record(uint8_t element, uint8_t region, uint8_t layout, uint16_t flags, uint64_t bytes,
                                      const int32_t (&dims)[kRank]) {
   return static_record(element, region, layout, flags, bytes, std::span<const int32_t>(dims));

@@ -34,7 +34,7 @@ struct StepOperand {
 template <int kCount>
 struct StepImage {
   StepHead head;
-  StepOperand operand[kCount];
+  StepOperand operand[size_t(kCount)];
 };
 static_assert(sizeof(StepImage<kMostOperands>) <= 4096);
 
@@ -65,7 +65,7 @@ NACRE_SHARED inline void run_image(const StepImage<kCount>& image) {
   if (head.guard != nullptr && *head.guard == 0) return;
   struct {
     Call call;
-    Tensor operands[kCount];
+    Tensor operands[size_t(kCount)];
   } bound = {{nullptr, &head.step, nullptr}, {}};
   static_assert(offsetof(decltype(bound), operands) == sizeof(Call));
   for (int i = 0; i < kCount && i < head.step.operand_count; ++i) {
