@@ -15,13 +15,16 @@ mkdir -p "$work"
   ninja -C "$work/all" schema/model_generated.h; } >"$work/setup.log" 2>&1 || { tail -n 20 "$work/setup.log"; exit 1; }
 
 passed=0 failed=0
-for library in $(ninja -C "$work/all" -t targets all | sed -n 's/^\(ports\/vector\/libnacre_[a-z0-9_]*\.a\): .*/\1/p'); do
-  tier=$(basename "$library" .a) tier=${tier#libnacre_}
-  if [ -e "$build/$library" ]; then
+# A tier has a library for each family of kernels: libnacre_<tier>.<family>.a.
+libraries=$(ninja -C "$work/all" -t targets all | sed -n 's/^\(ports\/vector\/libnacre_[a-z0-9_]*\.[a-z0-9_]*\.a\): .*/\1/p')
+for tier in $(sed 's/.*libnacre_\([a-z0-9_]*\)\..*/\1/' <<<"$libraries" | sort -u); do
+  of_tier=$(grep "libnacre_$tier\." <<<"$libraries")
+  if [ -e "$build/$(head -n 1 <<<"$of_tier")" ]; then
     echo "        $tier: compiled in $build"
     continue
   fi
-  ninja -C "$work/all" -t commands "$library" | grep "/$(basename "$library").p/.* -c " |
+  # shellcheck disable=SC2086
+  ninja -C "$work/all" -t commands $of_tier | grep "/libnacre_$tier\.[a-z0-9_]*\.a\.p/.* -c " |
     sed 's/^ccache //; s/ -MD .* -c / -fsyntax-only /' >"$work/$tier.commands"
   [ -s "$work/$tier.commands" ] || { echo "FAILED  $tier: no file of it is found"; failed=$((failed + 1)); continue; }
   if (cd "$work/all" && xargs -P "$(nproc)" -d '\n' -n 1 sh -c <"../$tier.commands") >"$work/$tier.log" 2>&1; then
