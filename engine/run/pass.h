@@ -20,7 +20,7 @@ bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint
 bool keeps_rows(const Model& model, const TensorRecord& r);
 
 // Threads pay in a program with one step of eight times Workers::least_work, or of 32 times that in all. Smaller steps
-// cost what they give: a network of 50 us took 1.25 times as long with two threads (results/busy_machine.txt).
+// cost more than they give: KWS, a network of 50 us, took 1.25 times as long with two threads.
 constexpr bool threads_pay(const Workers& workers, uint64_t largest, uint64_t work) {
   return largest >= 8 * workers.least_work || work >= 32 * workers.least_work;
 }

@@ -138,7 +138,7 @@ class ThreadPool::Crew {
       burst_ = begun;
     }
     const int64_t late = late_wake_.load(std::memory_order_relaxed);
-    if (late > heard_ && late >= burst_) rest(begun);
+    if (late > rest_until_ - rest_ && late >= burst_) rest(begun);  // rest_until_ - rest_: when the last sign came
     if (resting_ && rests(begun)) {
       for (int tile = 0; tile < step.tiles; ++tile) step.task(step.context, tile, 0);
       ended_ = now_ns();
@@ -175,7 +175,6 @@ class ThreadPool::Crew {
     const bool again = now - rest_until_ < kCalm;
     rest_ = std::min(int64_t{1000} * settings_.most_rest_us, again ? 2 * rest_ : kLeastRest);
     rest_until_ = now + rest_;
-    heard_ = now;
     resting_ = rest_ > 0;
     looked_ = quiet_ = now;
     look_at_switches();
@@ -263,7 +262,6 @@ class ThreadPool::Crew {
   std::atomic<bool> busy_ = false;  // a caller shares a step
   // The caller's alone, while it holds `busy_`; ns.
   int64_t burst_ = 0, ended_ = 0, rest_ = 0, rest_until_ = -kCalm, looked_ = 0, quiet_ = 0;
-  int64_t heard_ = 0;  // when the last sign of other work came
   long switches_ = 0;
   pthread_t looker_ = {};
   bool resting_ = false, long_burst_ = false;

@@ -330,7 +330,7 @@ void write_training(const ConvertOptions& options, const CompileOptions& compili
   require_arena_limit(made, training);
   require_batch_norm(made, training);
   if (training.seed != TrainingOptions().seed && !draws(made, training))
-    throw Error(kUsage, "--seed", "is of dropout and of adapters, and there are none", "leave it out");
+    throw Error(kUsage, "--seed", "draws dropout and adapters, and there are none", "remove it");
   for (const Graph* program : {&made.infer, &made.gradients, &made.update, &made.derive}) {
     if (program->nodes.empty()) continue;
     for (const std::string& line : program->log)
