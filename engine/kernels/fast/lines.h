@@ -1,6 +1,6 @@
 // The kernels of a family: the types of their forms, and what an entry says of each. The tables of a port
-// (ports/vector/tables.h), in plain C++, and the files that are compiled for a tier (ports/vector/family.cc) read the
-// same list, and name a kernel by its place in it.
+// (ports/vector/tables.h), in plain C++, and the files of a tier (ports/vector/family.cc) read the same list. Both name
+// a kernel by its place in it.
 //
 //   template <class Tier>
 //   constexpr auto lines() {

@@ -84,7 +84,7 @@ template <class V, class T>
   return step != 0 ? load<V>(p + i, n) : V::set(float(*p));
 }
 
-// Of a form and its operands: what AddTerms makes of a block. Flattened, as in optimizer/run.h.
+// Adds a block's terms (AddTerms) for one form and its operands. Flattened, as in optimizer/run.h.
 template <class V, int kMost, int N, class Term>
 [[gnu::flatten]] void add_terms_of(const void* term, const TermBlock<N>& block) {
   add_terms<V, kMost>(block, *static_cast<const Term*>(term));

@@ -9,7 +9,7 @@
 //   rows 0 and 1   (x_0q, x_1q) with (w_0j, w_1j) for j = 0, 1, 2
 //   row 2          (x_2q, x_2,q+1) with (w_20, w_21), and two columns further with (w_22, 0)
 //
-// What is outside x is the zero of x. Channels are the inner loop, as in direct.h.
+// Positions outside x hold the zero of x. Channels are the inner loop, as in direct.h.
 #pragma once
 
 #include "engine/kernels/fast/depthwise/direct.h"

@@ -234,7 +234,7 @@ struct Conv2dGradientWForm : Conv2dGradientW {
 
 namespace fast::gradient {
 
-// Those of dense and conv2d in bfloat16 are of the family pairs.
+// The family pairs has the lines of dense and conv2d in bfloat16.
 template <class Tier>
 constexpr auto lines() {
   constexpr int kLanes = Tier::kLanes;

@@ -3,7 +3,7 @@
 //
 //   y_rk = epilogue(sum_i x_ri w_ki)      r a row of x, or a pixel whose window is the row; i over the window's numbers
 //
-// Where the rows of x come from: fast/row_source.h.
+// fast/row_source.h says where the rows of x come from.
 #pragma once
 
 #include <bit>

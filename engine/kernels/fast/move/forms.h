@@ -94,7 +94,7 @@ constexpr auto moves(const char* name, Op op, ShapeRule shapes) {
          line<Form<Bool>>({name, "Bool"}, op, shapes);
 }
 
-// Those of copy, concat and embedding are the reference's, which copy whole rows.
+// The reference runs copy, concat and embedding: it copies whole rows.
 template <class Tier>
 constexpr auto lines() {
   return moves<MoveOf<Transpose>::Form>("Transpose", Op::kTranspose, Transpose::shapes) +

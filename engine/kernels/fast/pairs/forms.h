@@ -17,7 +17,7 @@ constexpr auto rows_of(const char* name, Op op) {
          line<RowMajorCastForm<O, kLanes, Bfloat16, float, kGroup>>({name, "RowMajorBf16ToF32"}, op, O::shapes);
 }
 
-// Those with weights in rows come behind those of packed weights.
+// Lines with weights in rows come behind those of packed weights.
 template <class Tier>
 constexpr auto lines() {
   constexpr int kLanes = Tier::kLanes, kGroup = Tier::kRealGroup;

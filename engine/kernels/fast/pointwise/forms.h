@@ -169,7 +169,7 @@ struct FastAbsMaxQuantize {
   uint64_t work() const { return op.work(); }
   void run(const T* x, int8_t* q, T* scale, const Args& args) const;
 };
-// Of integers and bool the reference's loop, compiled for the tier.
+// Integers and bool take the reference's loop, compiled for the tier.
 template <class From, class To>
 struct TierCast {
   Cast op;

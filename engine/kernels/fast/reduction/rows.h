@@ -33,7 +33,7 @@ template <class V, class T, class F>
   });
 }
 
-// What a number takes of softmax and of a norm, in multiply-accumulates (fast/parallel.h), measured with AVX2.
+// The time of one number in softmax and in a norm, in multiply-accumulates (fast/parallel.h), measured with AVX2.
 inline constexpr uint64_t kOfSoftmax = 32, kOfNorm = 12;
 
 // ---- softmax
