@@ -32,17 +32,17 @@ const PlaceFunctions Places::kFunctions = {.measure = measure,
                                            .bind = bind,
                                            .run = run,
                                            .unbind = unbind,
-                                           .sum = sum,
-                                           .share = share,
-                                           .changed = changed,
-                                           .bring_home = bring_home,
-                                           .bring_sums = bring_sums,
-                                           .sums_at = sums_at,
-                                           .wrote_sums_at = wrote_sums_at,
-                                           .holder = holder,
-                                           .hold = hold,
-                                           .release = release,
-                                           .take_back = take_back};
+                                           .training = {.sum = sum,
+                                                        .share = share,
+                                                        .changed = changed,
+                                                        .bring_home = bring_home,
+                                                        .bring_sums = bring_sums,
+                                                        .sums_at = sums_at,
+                                                        .wrote_sums_at = wrote_sums_at,
+                                                        .holder = holder,
+                                                        .hold = hold,
+                                                        .release = release,
+                                                        .take_back = take_back}};
 
 struct Places::Picked {
   const Places& places;
@@ -93,7 +93,7 @@ Status Places::give(uint32_t place, std::span<std::byte> memory) {
   if (place >= kMaxPlaces || !apart(place)) return {Code::kPort, Table::kPort, place};
   places_[place].memory = memory;
   places_[place].taken = 0;
-  places_[place].current = places_[place].ahead = 0;
+  places_[place].states = {};
   for (std::span<std::byte>& mirror : places_[place].mirror) mirror = {};
   return {};
 }
@@ -350,8 +350,8 @@ Status Places::share(Places& self, Sharing phase) {
     if (left < bytes) return {Code::kMemorySize, Table::kPort, i, bytes, left};
     std::byte* const base = place.memory.data() + place.taken;
     place.taken += size_t(bytes);
-    place.current = place.ahead = place.zeroed = 0;
-    place.saved = base + mirrors, place.is_saved = Place::kNoCopy;
+    place.states = {};
+    place.saved = base + mirrors, place.copy = StateCopy::kNone;
     for (uint32_t block = kState; block <= kStepSums; ++block) {
       const bool used = (place.shared >> (block - kState) & 1) != 0;
       place.mirror[block - kState] = {base + self.shared_mirror(i, block), used ? size_t(self.block_bytes(block)) : 0};
@@ -369,15 +369,9 @@ bool Places::keeps_state(uint32_t place) const {
   return p.keeps && apart(place) && (p.shared & ~p.foreign & kStateBit) != 0;
 }
 
-// The host wrote the block; `zeroed`: zeros.
 void Places::changed(Places& self, Block block, bool zeroed) {
   self.lost_ = self.lost_ && block != kState;
-  const auto bit = uint16_t(1u << (block - kState));
-  for (Place& place : self.places_) {
-    place.current = uint16_t(place.current & ~bit);
-    place.ahead = uint16_t(place.ahead & ~bit);
-    place.zeroed = uint16_t(zeroed ? place.zeroed | bit : place.zeroed & ~bit);
-  }
+  for (Place& place : self.places_) place.states[block - kState] = host_wrote(zeroed);
 }
 
 }  // namespace nacre

@@ -38,9 +38,11 @@
 // (kPortFailed) until the host writes the state (Trainer::start). Every begin that succeeded is followed by one finish.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
+#include "engine/run/mirror.h"
 #include "engine/run/packed_weights.h"
 #include "engine/run/program.h"
 
@@ -86,9 +88,14 @@ class Places {
     if (place < kMaxPlaces) places_[place].keeps = true;
   }
 
+  // Trainer asks these.
+  const TrainingFunctions& training() const { return functions_->training; }
+
  private:
   static constexpr uint32_t kShared = kStepSums - kState + 1;
-  static constexpr uint16_t kStateBit = 1;  // of block kState
+  static constexpr uint32_t kSums = kStepSums - kState;  // index of the block kStepSums; the one of kState is 0
+  static constexpr uint16_t kStateBit = 1;               // of block kState
+  using MirrorStates = std::array<MirrorState, kShared>;
   struct Place {
     uint64_t needed = 0;  // told by bytes()
     std::span<std::byte> memory;
@@ -100,34 +107,39 @@ class Places {
     uint16_t blocks = 0;   // that a step uses: bit per block from kState on
     // Of the programs of a Trainer, where the place keeps its memory; bits as in `blocks`:
     bool keeps = false;
-    uint16_t shared = 0;         // blocks with one mirror for all
-    uint16_t foreign = 0;        // of them those that a step of another place uses
-    uint16_t current = 0;        // of them those whose mirror is no older than the host's
-    uint16_t ahead = 0;          // and those whose mirror is newer
-    uint16_t zeroed = 0;         // of the others those that are all zeros on the host
-    std::byte* saved = nullptr;  // a second block of the state, and whether it is a copy of the first
-    enum Saved : uint8_t { kNoCopy, kCopying, kCopied } is_saved = kNoCopy;
-    struct {  // when a run of several programs began
-      uint16_t current, ahead;
-      Saved is_saved;
+    uint16_t shared = 0;                // blocks with one mirror for all
+    uint16_t foreign = 0;               // blocks that a step of another place uses: these mirrors are not kept
+    MirrorStates states = {};           // which copies are newer: run/mirror.h
+    std::byte* saved = nullptr;         // a second block of the state
+    StateCopy copy = StateCopy::kNone;  // there
+    struct {                            // when a run of several programs began
+      MirrorStates states;
+      StateCopy copy;
     } held = {};
     std::span<std::byte> mirror[kShared];  // of block kState + i, while the programs are bound
+
+    // A run failed; `before` it the mirrors were in these states.
+    void undo(const MirrorStates& before) {
+      for (uint32_t i = 0; i < kShared; ++i) states[i] = undone(before[i], i == 0);
+    }
   };
   // A block whose mirror a place keeps, for all programs of a Trainer.
   struct KeptBlock {
     Place* place;  // null: what was asked for lies in none
     uint32_t block;
     uint16_t bit() const { return uint16_t(1u << (block - kState)); }
+    MirrorState& state() const { return place->states[block - kState]; }
   };
   struct Run;
 
-  // What Program and Trainer ask, as PlaceFunctions.
+  // PlaceFunctions.
   static Status measure(Places& places, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
                         Sizes* sizes, const Machine& machine);
   static Status bind(Places& places, Program* bound, const Model& model, uint32_t program,
                      std::span<const KernelSet* const> kernels, const Memory& memory, const Workers* workers);
   static Status run(const Program& program, uint32_t first, uint32_t last, uint32_t rows);
   static void unbind(Program& program);
+  // TrainingFunctions.
   static void sum(Places& self, bool first);
   static Status share(Places& self, Sharing phase);
   static void changed(Places& self, Block block, bool zeroed);
@@ -135,7 +147,7 @@ class Places {
   static Status bring_sums(const Program& update);
   static std::span<std::byte> sums_at(const Program& update, const Port& port);
   static Status wrote_sums_at(const Program& update, const Port& port, uint32_t counter);
-  static const Port* holder(const Program& program, bool first);
+  static const Port* holder(Places& self, std::span<const Program> step);
   static Status hold(Places& self, const Port& port);
   static Status release(Places& self, const Port& port, bool drop);
   static void take_back(Places& self);
@@ -163,6 +175,7 @@ class Places {
   std::byte* mirror_at(uint32_t place, uint32_t block) const;
   KeptBlock kept_at(const Port& port, const void* at);
   Place* keeper_of_sums(const Port& port);
+  const Port* holder_of(const Program& program, bool first) const;
   bool keeps_state(uint32_t place) const;
   uint32_t newest_state() const;
   bool copy_state(uint32_t newest, bool back);
@@ -174,7 +187,6 @@ class Places {
   bool fill_tail(uint32_t place, std::byte* at, uint64_t bytes) const;
 
   friend class Program;
-  friend class Trainer;
 
   const PlaceFunctions* functions_;
   std::span<const Port* const> ports_;

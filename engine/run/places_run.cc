@@ -51,8 +51,8 @@ struct Places::Run {
   // Beside the steps of a program that does not write the state: it is a copy when they have finished.
   Status save(uint32_t first) const {
     Places& places = *program.places_;
-    if (places.places_[unsaved].is_saved == Place::kCopying) return {};
-    places.places_[unsaved].is_saved = Place::kCopying;
+    if (places.places_[unsaved].copy == StateCopy::kUnderway) return {};
+    places.places_[unsaved].copy = copy_began();
     return places.copy_state(unsaved, false) ? Status{} : failed(first);
   }
 
@@ -91,7 +91,7 @@ struct Places::Run {
         if (kept.place != nullptr && (kept.place->foreign & kept.bit()) == 0) {
           if (!out && !bring(kept, port)) return failed(i);
           if (!out) continue;
-          if (role != Role::kIn) kept.place->ahead = uint16_t(kept.place->ahead | kept.bit());
+          if (role != Role::kIn) kept.state() = place_wrote();
           if (kept.block != kStepSums || tensor.record->bytes > kCounterBytes) continue;
         }
         if (out ? !leaves(role, *tensor.record, end) : !enters(role, *tensor.record, step, first)) continue;
@@ -107,15 +107,15 @@ struct Places::Run {
 
   // The host's block, where the mirror is older.
   bool bring(const KeptBlock& kept, const Port& port) const {
-    Place& place = *kept.place;
-    if ((place.current & kept.bit()) != 0) return true;
-    const std::span<std::byte> mirror = place.mirror[kept.block - kState];
+    MirrorState& state = kept.state();
+    if (is_readable(state)) return true;
+    const std::span<std::byte> mirror = kept.place->mirror[kept.block - kState];
     const std::byte* const home = program.region_[kept.block - kState];
-    const Code brought = (place.zeroed & kept.bit()) != 0
-                             ? port.fill(port.context, mirror.data(), std::byte{0}, mirror.size())
-                             : port.copy(port.context, CopyDirection::kToPort, mirror.data(), home, mirror.size());
-    place.current = uint16_t(place.current | kept.bit());
-    return brought == Code::kOk;
+    const Code code = state == MirrorState::kZeros
+                          ? port.fill(port.context, mirror.data(), std::byte{0}, mirror.size())
+                          : port.copy(port.context, CopyDirection::kToPort, mirror.data(), home, mirror.size());
+    state = brought(state);
+    return code == Code::kOk;
   }
 
   // Whether an operand must be there before the segment that begins with step `first`. What a step with a guard may
@@ -151,7 +151,7 @@ Places::KeptBlock Places::kept_at(const Port& port, const void* at) {
 // The place whose state is newer than the host's.
 uint32_t Places::newest_state() const {
   uint32_t place = 0;
-  while (place < kMaxPlaces && (places_[place].ahead & kStateBit) == 0) ++place;
+  while (place < kMaxPlaces && places_[place].states[0] != MirrorState::kAhead) ++place;
   return place;
 }
 
@@ -171,7 +171,7 @@ Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32
   const bool writes = entry == Entry::kUpdate;
   const uint32_t newest = self.newest_state();
   Place* const holder = newest < kMaxPlaces ? &self.places_[newest] : nullptr;
-  const bool unsaved = holder != nullptr && holder->is_saved != Place::kCopied;
+  const bool unsaved = holder != nullptr && holder->copy != StateCopy::kWhole;
   const bool saves = unsaved && !writes && !(self.held_ && entry == Entry::kDerive);  // which runs behind the update
   if (self.lost_ || (unsaved && writes && !self.copy_state(newest, false)))
     return {Code::kPortFailed, Table::kStep, program.view_.first_step + first};
@@ -179,26 +179,19 @@ Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32
   std::byte* const block = program.region_[kept_block(entry) - kState];
   std::byte* const kept = self.kept_at_home(program);
   if (bytes != 0) std::memcpy(kept, block, bytes);
-  struct {
-    uint16_t current, ahead;
-  } before[kMaxPlaces];
-  for (uint32_t i = 0; i < kMaxPlaces; ++i) before[i] = {self.places_[i].current, self.places_[i].ahead};
+  MirrorStates before[kMaxPlaces];
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) before[i] = self.places_[i].states;
   const Status status = Run{program, rows, saves ? newest : kMaxPlaces}.segments(first, last);
-  if (holder != nullptr && !writes && holder->is_saved == Place::kCopying)
-    holder->is_saved = status.ok() ? Place::kCopied : Place::kNoCopy;
+  if (holder != nullptr && !writes) holder->copy = run_ended(holder->copy, status.ok());
   if (writes && status.ok())
-    for (Place& place : self.places_) place.is_saved = Place::kNoCopy;
+    for (Place& place : self.places_) place.copy = state_wrote();
   if (status.ok()) return status;
   if (bytes != 0) std::memcpy(block, kept, bytes);
   // What it brought may not have arrived, and what it wrote of the state is not the host's.
-  for (uint32_t i = 0; i < kMaxPlaces; ++i) {
-    Place& place = self.places_[i];
-    place.ahead = before[i].ahead;
-    place.current = uint16_t(before[i].current & ~(kStateBit & ~place.ahead));
-  }
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) self.places_[i].undo(before[i]);
   if (writes && holder != nullptr) {
     self.lost_ = !self.copy_state(newest, true);
-    holder->is_saved = Place::kCopied;
+    holder->copy = state_put_back();
   }
   return status;
 }
@@ -221,33 +214,30 @@ Status Places::bring_home(const Program& update) {
   if (self.lost_ || port.copy(port.context, CopyDirection::kFromPort, kept, state.data(), state.size()) != Code::kOk)
     return {Code::kPortFailed, Table::kPort, newest};
   std::memcpy(update.region_[0], kept, state.size());
-  place.ahead = uint16_t(place.ahead & ~kStateBit);
+  place.states[0] = brought_home(place.states[0]);
   return {};
 }
 
 // Straight into the host's block: where it fails, what was accumulated is discarded.
 Status Places::bring_sums(const Program& update) {
   Places& self = *update.places_;
-  constexpr uint32_t kIndex = kStepSums - kState;
   for (uint32_t i = 0; i < kMaxPlaces; ++i) {
     Place& place = self.places_[i];
-    if ((place.ahead >> kIndex & 1) == 0) continue;
-    const std::span<std::byte> sums = place.mirror[kIndex];
+    if (place.states[kSums] != MirrorState::kAhead) continue;
+    const std::span<std::byte> sums = place.mirror[kSums];
     const Port& port = *self.port_at(i);
-    if (port.copy(port.context, CopyDirection::kFromPort, update.region_[kIndex], sums.data(), sums.size()) !=
-        Code::kOk)
+    if (port.copy(port.context, CopyDirection::kFromPort, update.region_[kSums], sums.data(), sums.size()) != Code::kOk)
       return {Code::kPortFailed, Table::kPort, i};
-    place.ahead = uint16_t(place.ahead & ~(1u << kIndex));
+    place.states[kSums] = brought_home(place.states[kSums]);
   }
   return {};
 }
 
 // The place of this port whose mirror of the sums is the one that programs read and write; null: none.
 Places::Place* Places::keeper_of_sums(const Port& port) {
-  constexpr uint16_t kBit = 1u << (kStepSums - kState);
   for (uint32_t i = 0; i < kMaxPlaces; ++i) {
     Place& place = places_[i];
-    if (port_at(i) == &port && (place.foreign & kBit) == 0 && !place.mirror[kStepSums - kState].empty()) return &place;
+    if (port_at(i) == &port && (place.foreign >> kSums & 1) == 0 && !place.mirror[kSums].empty()) return &place;
   }
   return nullptr;
 }
@@ -255,22 +245,20 @@ Places::Place* Places::keeper_of_sums(const Port& port) {
 std::span<std::byte> Places::sums_at(const Program& update, const Port& port) {
   Place* const place = update.places_->keeper_of_sums(port);
   if (place == nullptr || !Run{update, 0, kMaxPlaces}.bring({place, kStepSums}, port)) return {};
-  return place->mirror[kStepSums - kState];
+  return place->mirror[kSums];
 }
 
 // `counter`: what Trainer reads of them on the host, or kNoIndex.
 Status Places::wrote_sums_at(const Program& update, const Port& port, uint32_t counter) {
-  constexpr uint32_t kIndex = kStepSums - kState;
   Place* const place = update.places_->keeper_of_sums(port);
   if (place == nullptr) return {Code::kPort, Table::kPort};
-  place->current = uint16_t(place->current | 1u << kIndex);
-  place->ahead = uint16_t(place->ahead | 1u << kIndex);
+  place->states[kSums] = place_wrote();
   if (counter == kNoIndex) return {};
   const std::span<std::byte> home = update.bytes(counter);
-  const auto offset = size_t(home.data() - update.region_[kIndex]);
-  if (offset > place->mirror[kIndex].size() || home.size() > place->mirror[kIndex].size() - offset)
+  const auto offset = size_t(home.data() - update.region_[kSums]);
+  if (offset > place->mirror[kSums].size() || home.size() > place->mirror[kSums].size() - offset)
     return {};  // a counter of another block, which the host has
-  const std::byte* const there = place->mirror[kIndex].data() + offset;
+  const std::byte* const there = place->mirror[kSums].data() + offset;
   const Code code = port.copy(port.context, CopyDirection::kFromPort, home.data(), there, home.size());
   return code == Code::kOk ? Status{} : Status{Code::kPortFailed, Table::kPort};
 }
@@ -279,8 +267,7 @@ Status Places::wrote_sums_at(const Program& update, const Port& port, uint32_t c
 
 // The port that runs all steps of a program, holds, and keeps all blocks but the arena and, of the first program,
 // streams; null: none. A later program would read there what an earlier one has yet to write on the host.
-const Port* Places::holder(const Program& program, bool first) {
-  const Places& self = *program.places_;
+const Port* Places::holder_of(const Program& program, bool first) const {
   const Model& model = *program.model_;
   if (program.view_.step_count == 0) return nullptr;
   const Call* call = program.calls_;
@@ -295,13 +282,27 @@ const Port* Places::holder(const Program& program, bool first) {
     }
   }
   for (uint32_t place = 0; place < kMaxPlaces; ++place)
-    if (self.port_at(place) == port)
-      return self.keeps_state(place) && self.places_[place].foreign == 0 ? port : nullptr;
+    if (port_at(place) == port) return keeps_state(place) && places_[place].foreign == 0 ? port : nullptr;
   return nullptr;
 }
 
+const Port* Places::holder(Places& self, std::span<const Program> step) {
+  if (self.holder_known_) return self.holder_;
+  const Port* port = nullptr;
+  bool first = true;
+  for (const Program& program : step) {
+    if (!program.bound() || (!first && program.view_.step_count == 0)) continue;
+    const Port* const runs = self.holder_of(program, first);
+    if (first) port = runs;
+    else if (runs != port) port = nullptr;
+    first = false;
+  }
+  self.holder_known_ = true;
+  return self.holder_ = port;
+}
+
 Status Places::hold(Places& self, const Port& port) {
-  for (Place& place : self.places_) place.held = {place.current, place.ahead, place.is_saved};
+  for (Place& place : self.places_) place.held = {place.states, place.copy};
   self.held_ = port.hold(port.context) == Code::kOk;
   return self.held_ ? Status{} : Status{Code::kPortFailed, Table::kPort};
 }
@@ -316,8 +317,8 @@ Status Places::release(Places& self, const Port& port, bool drop) {
     take_back(self);
   } else {
     for (Place& place : self.places_) {
-      place.ahead = place.held.ahead, place.is_saved = place.held.is_saved;
-      place.current = uint16_t(place.held.current & ~(kStateBit & ~place.ahead));
+      place.undo(place.held.states);
+      place.copy = place.held.copy;
     }
   }
   return {code == Code::kOk ? Code::kPortFailed : code, Table::kPort};
@@ -325,14 +326,11 @@ Status Places::release(Places& self, const Port& port, bool drop) {
 
 // A state that the place had when it was held has its copy there, of the first program's run; else it is the host's.
 void Places::take_back(Places& self) {
-  for (Place& place : self.places_) {
-    place.ahead = place.held.ahead;
-    place.current = uint16_t(place.held.current & ~(kStateBit & ~place.ahead));
-  }
+  for (Place& place : self.places_) place.undo(place.held.states);
   const uint32_t newest = self.newest_state();
   if (newest == kMaxPlaces) return;
   self.lost_ = !self.copy_state(newest, true);
-  self.places_[newest].is_saved = Place::kCopied;
+  self.places_[newest].copy = state_put_back();
 }
 
 }  // namespace nacre

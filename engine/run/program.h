@@ -69,7 +69,25 @@ class Places;  // run/places.h: binds programs whose steps run on ports
 // bound, and no longer.
 enum class Sharing : uint8_t { kMeasure, kBind, kEnd };
 
-// What Program and Trainer ask of Places: by pointers, so that a firmware without ports links none of it.
+// Trainer alone asks these of Places: its programs share what places keep (run/mirror.h). `update` is one of them.
+struct TrainingFunctions {
+  void (*sum)(Places& places, bool first);
+  Status (*share)(Places& places, Sharing phase);
+  // The host wrote the block; `zeroed`: zeros.
+  void (*changed)(Places& places, Block block, bool zeroed);
+  Status (*bring_home)(const Program& update);
+  Status (*bring_sums)(const Program& update);
+  std::span<std::byte> (*sums_at)(const Program& update, const Port& port);
+  Status (*wrote_sums_at)(const Program& update, const Port& port, uint32_t counter);
+  // The port that runs all programs of a step as one; null: none. Programs that are not bound are passed over. It is
+  // looked for once.
+  const Port* (*holder)(Places& places, std::span<const Program> step);
+  Status (*hold)(Places& places, const Port& port);
+  Status (*release)(Places& places, const Port& port, bool drop);
+  void (*take_back)(Places& places);
+};
+
+// Program asks these of Places: by pointers, so that a firmware without ports links none of it.
 struct PlaceFunctions {
   Status (*measure)(Places& places, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
                     Sizes* sizes, const Machine& machine);
@@ -77,17 +95,7 @@ struct PlaceFunctions {
                  std::span<const KernelSet* const> kernels, const Memory& memory, const Workers* workers);
   Status (*run)(const Program& program, uint32_t first, uint32_t last, uint32_t rows);
   void (*unbind)(Program& program);
-  void (*sum)(Places& places, bool first);
-  Status (*share)(Places& places, Sharing phase);
-  void (*changed)(Places& places, Block block, bool zeroed);
-  Status (*bring_home)(const Program& update);
-  Status (*bring_sums)(const Program& update);
-  std::span<std::byte> (*sums_at)(const Program& update, const Port& port);
-  Status (*wrote_sums_at)(const Program& update, const Port& port, uint32_t counter);
-  const Port* (*holder)(const Program& program, bool first);
-  Status (*hold)(Places& places, const Port& port);
-  Status (*release)(Places& places, const Port& port, bool drop);
-  void (*take_back)(Places& places);
+  TrainingFunctions training;
 };
 
 class Program {

@@ -85,14 +85,14 @@ Status join_sums(const Model& model, std::span<std::byte> into, std::span<const 
 std::span<std::byte> Trainer::sums() const {
   if (!ready() || immediate()) return {};
   Places* const places = update().places();
-  const bool here = places == nullptr || places->functions_->bring_sums(update()).ok();
+  const bool here = places == nullptr || places->training().bring_sums(update()).ok();
   return here ? step_ : std::span<std::byte>();
 }
 
 std::span<std::byte> Trainer::sums_at(const Port& port) const {
   Places* const places = update().places();
   if (!ready() || immediate() || places == nullptr) return {};
-  const std::span<std::byte> there = places->functions_->sums_at(update(), port);
+  const std::span<std::byte> there = places->training().sums_at(update(), port);
   return there.size() < step_.size() ? std::span<std::byte>() : there.first(step_.size());
 }
 
@@ -125,14 +125,14 @@ Status Trainer::begin_at(uint32_t index) {
   NACRE_TRY(find_counter(&counter));
   if (counter != kNoIndex) std::memcpy(step_.data() + model_->tensors()[counter].offset, &index, sizeof index);
   if (Places* const places = update().places(); places != nullptr)
-    places->functions_->changed(*places, kStepSums, false);
+    places->training().changed(*places, kStepSums, false);
   return {};
 }
 
 Status Trainer::merged(uint32_t micro_batches) {
   if (micro_batches == 0 || !ready() || immediate()) return refuse(Code::kNothingAccumulated, Entry::kGradients);
   if (Places* const places = update().places(); places != nullptr)
-    places->functions_->changed(*places, kStepSums, false);
+    places->training().changed(*places, kStepSums, false);
   accumulated_ = micro_batches;
   return {};
 }
@@ -141,7 +141,7 @@ Status Trainer::merged_at(const Port& port, uint32_t micro_batches) {
   Places* const places = update().places();
   if (micro_batches == 0 || !ready() || immediate() || places == nullptr)
     return refuse(Code::kNothingAccumulated, Entry::kGradients);
-  NACRE_TRY(places->functions_->wrote_sums_at(update(), port, count_));
+  NACRE_TRY(places->training().wrote_sums_at(update(), port, count_));
   accumulated_ = micro_batches;
   return {};
 }

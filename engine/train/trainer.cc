@@ -43,16 +43,29 @@ bool is(const TensorRecord& r, ElementType element, uint64_t bytes) { return r.e
 
 constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram, uint32_t(entry)}; }
 
+}  // namespace
+
+// Bytes of each program in the blocks that have a part for each.
+struct Trainer::Parts {
+  static_assert(kCalls == 0 && kPrepared == 1);
+  size_t bytes[kPrograms][2];
+};
+
 // The blocks that the programs share, and those with a part for each, are apart. Each program's bind sees its own parts
-// alone. Tells too whether the block kDerived has room for packed weights. Out of line: the sizes are on the stack of
-// this call only.
-[[gnu::noinline]] Status check_apart(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
-                                     const Memory& memory, Machine* machine, Places* places) {
+// alone. They are measured here, without packed weights where the block kDerived has no room for these. Out of line:
+// the sizes are on the stack of this call only.
+[[gnu::noinline]] Status Trainer::check_apart(const Model& model, const char* target,
+                                              std::span<const KernelSet* const> kernels, const Memory& memory,
+                                              const Workers* workers, Places* places, Parts* parts) {
   Sizes sizes;
-  NACRE_TRY(Trainer::measure(model, target, kernels, &sizes, *machine, places));
+  Machine machine = machine_of(workers);
+  NACRE_TRY(measure_parts(model, target, kernels, &sizes, machine, places, parts));
   if (bytes_in(memory.block[kDerived]) < sizes.bytes[kDerived]) {
-    machine->packs = false;
-    if (!Trainer::measure(model, target, kernels, &sizes, *machine, places).ok()) machine->packs = true;
+    machine.packs = false;
+    if (!measure_parts(model, target, kernels, &sizes, machine, places, parts).ok()) {
+      machine.packs = true;  // a program has no kernel without: its bind says how many bytes that takes
+      NACRE_TRY(measure_parts(model, target, kernels, &sizes, machine, places, parts));
+    }
   }
   for (uint32_t i = 0; i < kBlockCount; ++i)
     for (uint32_t j = 0; j < i; ++j)
@@ -60,8 +73,6 @@ constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram,
         return {Code::kMemoryOverlap, Table::kMemory, i};
   return {};
 }
-
-}  // namespace
 
 // Which program of the model is which; kNoIndex where it has none. Only `update` must be there; all are of its target.
 Status Trainer::find(const Model& model, const char* target, uint32_t (&index)[kPrograms]) {
@@ -85,23 +96,29 @@ Status Trainer::check_update(const Model& model, uint32_t index) {
 }
 
 Status Trainer::share(Places* places, Sharing phase) {
-  return places == nullptr ? Status{} : places->functions_->share(*places, phase);
+  return places == nullptr ? Status{} : places->training().share(*places, phase);
 }
 
 Status Trainer::measure(const Model& model, const char* target, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine, Places* places) {
+  return measure_parts(model, target, kernels, sizes, machine, places, nullptr);
+}
+
+Status Trainer::measure_parts(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
+                              Sizes* sizes, const Machine& machine, Places* places, Parts* parts) {
   NACRE_TRY(share(places, Sharing::kMeasure));
-  const Status measured = measure_all(model, target, kernels, sizes, machine, places);
+  const Status measured = measure_all(model, target, kernels, sizes, machine, places, parts);
   NACRE_TRY(share(places, Sharing::kEnd));
   return measured;
 }
 
 Status Trainer::measure_all(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
-                            Sizes* sizes, const Machine& machine, Places* places) {
+                            Sizes* sizes, const Machine& machine, Places* places, Parts* parts) {
   *sizes = Sizes();
+  if (parts != nullptr) *parts = {};
   uint32_t index[kPrograms];
   NACRE_TRY(find(model, target, index));
-  if (places != nullptr) places->functions_->sum(*places, true);
+  if (places != nullptr) places->training().sum(*places, true);
   for (uint32_t entry = 0; entry < kPrograms; ++entry) {
     if (index[entry] == kNoIndex) continue;
     Sizes one;
@@ -111,41 +128,29 @@ Status Trainer::measure_all(const Model& model, const char* target, std::span<co
     }
     for (uint32_t block = 0; block < kBlockCount; ++block) {
       const bool own = block == kCalls || block == kPrepared;  // of each program; the rest they share
-      sizes->bytes[block] = own ? sizes->bytes[block] + aligned(one.bytes[block], places)
-                                : std::max(sizes->bytes[block], one.bytes[block]);
+      const uint64_t bytes = own ? aligned(one.bytes[block], places) : one.bytes[block];
+      sizes->bytes[block] = own ? sizes->bytes[block] + bytes : std::max(sizes->bytes[block], bytes);
+      if (own && parts != nullptr) parts->bytes[entry][block] = size_t(std::min(bytes, uint64_t{SIZE_MAX}));
     }
     if (Entry(entry) != Entry::kInfer) sizes->work += one.work;
-    if (places != nullptr) places->functions_->sum(*places, false);
+    if (places != nullptr) places->training().sum(*places, false);
   }
   return {};
 }
 
-// For which machine the programs are bound, and how much of the blocks with a part for each is taken.
-struct Trainer::Parts {
-  Machine machine;
-  size_t calls = 0, prepared = 0;
-};
-
-// Out of line: sizes and memory are on the stack of this call only.
-[[gnu::noinline]] Status Trainer::bind_one(uint32_t index, std::span<const KernelSet* const> kernels,
-                                           const Memory& memory, const Workers* workers, Places* places, Parts* taken) {
-  const ProgramView view = model_->program(index);
+// A part lies behind those of the programs before. Out of line: the memory is on the stack of this call only.
+[[gnu::noinline]] Status Trainer::bind_one(uint32_t entry, uint32_t index, std::span<const KernelSet* const> kernels,
+                                           const Memory& memory, const Workers* workers, Places* places,
+                                           const Parts& parts) {
   Memory own = memory;
-  {
-    Sizes sizes;
-    NACRE_TRY(measure_one(*model_, index, kernels, &sizes, taken->machine, places));
-    const struct {
-      Block block;
-      size_t* at;
-    } parts[] = {{kCalls, &taken->calls}, {kPrepared, &taken->prepared}};
-    for (const auto& [block, at] : parts) {
-      const uint64_t bytes = aligned(sizes.bytes[block], places), whole = memory.block[block].size();
-      if (bytes > whole - *at) return {Code::kMemorySize, Table::kMemory, block, *at + bytes, whole};
-      own.block[block] = memory.block[block].subspan(*at, size_t(bytes));
-      *at += size_t(bytes);
-    }
+  for (const Block block : {kCalls, kPrepared}) {
+    size_t at = 0;
+    for (uint32_t before = 0; before < entry; ++before) at += parts.bytes[before][block];
+    const size_t bytes = parts.bytes[entry][block], whole = memory.block[block].size();
+    if (bytes > whole - at) return {Code::kMemorySize, Table::kMemory, block, uint64_t{at} + bytes, whole};
+    own.block[block] = memory.block[block].subspan(at, bytes);
   }
-  Program& program = programs_[size_t(view.entry)];
+  Program& program = programs_[entry];
   return places == nullptr ? program.bind(*model_, index, kernels, own, workers)
                            : places->bind(&program, *model_, index, kernels, own, workers);
 }
@@ -158,11 +163,11 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
   for (Program& program : programs_) program.unbind();  // from a model that may be gone
   uint32_t index[kPrograms];
   NACRE_TRY(find(model, target, index));
-  Parts taken = {.machine = machine_of(workers)};
-  NACRE_TRY(check_apart(model, target, kernels, memory, &taken.machine, places));
+  Parts parts;
+  NACRE_TRY(check_apart(model, target, kernels, memory, workers, places, &parts));
   model_ = &model;
   NACRE_TRY(share(places, Sharing::kBind));
-  const Status bound = bind_all(index, kernels, memory, workers, places, &taken);
+  const Status bound = bind_all(index, kernels, memory, workers, places, parts);
   NACRE_TRY(share(places, Sharing::kEnd));
   NACRE_TRY(bound);
   state_ = memory.block[kState].first(size_t(model.region_bytes(Region::kState)));
@@ -174,10 +179,10 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
 }
 
 Status Trainer::bind_all(const uint32_t (&index)[kPrograms], std::span<const KernelSet* const> kernels,
-                         const Memory& memory, const Workers* workers, Places* places, Parts* taken) {
+                         const Memory& memory, const Workers* workers, Places* places, const Parts& parts) {
   for (uint32_t entry = 0; entry < kPrograms; ++entry) {
     if (index[entry] == kNoIndex) continue;
-    if (const Status s = bind_one(index[entry], kernels, memory, workers, places, taken); !s.ok()) {
+    if (const Status s = bind_one(entry, index[entry], kernels, memory, workers, places, parts); !s.ok()) {
       for (Program& program : programs_) program.unbind();
       return s;
     }
@@ -206,11 +211,11 @@ Status Trainer::restored() {
 
 Status Trainer::bring_home() const {
   Places* const places = update().places();
-  return places == nullptr ? Status{} : places->functions_->bring_home(update());
+  return places == nullptr ? Status{} : places->training().bring_home(update());
 }
 
 Status Trainer::begin() {
-  if (Places* const places = update().places(); places != nullptr) places->functions_->changed(*places, kState, false);
+  if (Places* const places = update().places(); places != nullptr) places->training().changed(*places, kState, false);
   zero(stream_);
   discard();
   refused_in_row_ = 0;
@@ -220,8 +225,7 @@ Status Trainer::begin() {
 
 void Trainer::discard() {
   if (update().bound()) zero(step_);
-  if (Places* const places = update().places(); places != nullptr)
-    places->functions_->changed(*places, kStepSums, true);
+  if (Places* const places = update().places(); places != nullptr) places->training().changed(*places, kStepSums, true);
   accumulated_ = 0;
 }
 
@@ -271,18 +275,11 @@ void Trainer::tell(Report* told, Report* report) {
   if (report != nullptr) *report = *told;
 }
 
-// The port that runs all programs of a step as one; null: none. Looked for once.
+// The port that runs all programs of a step as one; null: none. They stand in the order in which they run.
 const Port* Trainer::holder() const {
   Places* const places = update().places();
-  if (places == nullptr || places->holder_known_) return places == nullptr ? nullptr : places->holder_;
-  const Port* port = places->functions_->holder(feeding(), true);
-  for (const Entry entry : {Entry::kUpdate, Entry::kDerive}) {
-    const Program& program = programs_[size_t(entry)];
-    if (!has(entry) || &program == &feeding() || program.view().step_count == 0) continue;
-    if (places->functions_->holder(program, false) != port) port = nullptr;
-  }
-  places->holder_known_ = true;
-  return places->holder_ = port;
+  constexpr auto kFirst = size_t(Entry::kGradients), kLast = size_t(Entry::kDerive);
+  return places == nullptr ? nullptr : places->training().holder(*places, {programs_ + kFirst, kLast - kFirst + 1});
 }
 
 Status Trainer::step(float learning_rate, Report* report, uint32_t rows) {
@@ -290,14 +287,14 @@ Status Trainer::step(float learning_rate, Report* report, uint32_t rows) {
   if (!is_rate(learning_rate)) return refuse(Code::kLearningRate, Entry::kUpdate);
   Places* const places = update().places();
   const Port* const port = holder();
-  if (port == nullptr || accumulated_ != 0 || !places->functions_->hold(*places, *port).ok()) {
+  if (port == nullptr || accumulated_ != 0 || !places->training().hold(*places, *port).ok()) {
     NACRE_TRY(accumulate(rows));
     return commit(learning_rate, report);
   }
   Status status = run_held(*port, learning_rate, rows);
   if (status.code == Code::kRows || status.code == Code::kRowsUnsupported) return status;
   if (status.ok() && counts_nothing()) {
-    places->functions_->take_back(*places);
+    places->training().take_back(*places);
     status = refuse(Code::kNothingAccumulated, Entry::kUpdate);
   }
   Report told;
@@ -322,7 +319,7 @@ Status Trainer::run_held(const Port& port, float learning_rate, uint32_t rows) {
     status = update().run(0, update().view().step_count, 0);
   }
   if (status.ok()) status = derive();
-  const Status released = places.functions_->release(places, port, !status.ok());
+  const Status released = places.training().release(places, port, !status.ok());
   return status.ok() ? released : status;
 }
 

@@ -121,14 +121,18 @@ class Trainer {
   static Status find(const Model& model, const char* target, uint32_t (&index)[kPrograms]);
   static Status check_update(const Model& model, uint32_t index);
   static Status share(Places* places, Sharing phase);
-  static Status measure_all(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
-                            Sizes* sizes, const Machine& machine, Places* places);
   struct Parts;
+  static Status measure_parts(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
+                              Sizes* sizes, const Machine& machine, Places* places, Parts* parts);
+  static Status measure_all(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
+                            Sizes* sizes, const Machine& machine, Places* places, Parts* parts);
+  static Status check_apart(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
+                            const Memory& memory, const Workers* workers, Places* places, Parts* parts);
 
-  Status bind_one(uint32_t index, std::span<const KernelSet* const> kernels, const Memory& memory,
-                  const Workers* workers, Places* places, Parts* parts);
+  Status bind_one(uint32_t entry, uint32_t index, std::span<const KernelSet* const> kernels, const Memory& memory,
+                  const Workers* workers, Places* places, const Parts& parts);
   Status bind_all(const uint32_t (&index)[kPrograms], std::span<const KernelSet* const> kernels, const Memory& memory,
-                  const Workers* workers, Places* places, Parts* parts);
+                  const Workers* workers, Places* places, const Parts& parts);
   Status bring_home() const;
   Status begin();
   const Port* holder() const;
