@@ -55,7 +55,7 @@ void convert_update(Importer& importer, Operation& op) {
 }  // namespace
 
 bool slice_at_run_time(Importer& importer, Operation& op) {
-  if (!importer.has_input(op, 1) || importer.value(importer.input(op, 1)).constant()) return false;
+  if (!op.has_input(1) || importer.value(importer.input(op, 1)).constant()) return false;
   Steps s(importer, op);
   const ValueId begin = importer.input(op, 1);
   ValueId x = importer.real_input(op, 0);
@@ -72,12 +72,13 @@ bool slice_at_run_time(Importer& importer, Operation& op) {
 
 // x[.., i, ..] and x[.., i : i + n, ..], n by the shape that the file gives.
 bool strided_slice_at_run_time(Importer& importer, Operation& op) {
-  if (!importer.has_input(op, 1) || importer.value(importer.input(op, 1)).constant()) return false;
+  if (!op.has_input(1) || importer.value(importer.input(op, 1)).constant()) return false;
   const auto& options = importer.options<StridedSliceOptions>(op);
   Steps s(importer, op);
   const ValueId begin = importer.input(op, 1);
   ValueId x = importer.real_input(op, 0);
-  const PlaceInts dims = s.dims(x), strides = importer.integers(op, 3), declared = importer.declared_dims(op);
+  const PlaceInts dims = s.dims(x), strides = importer.integers(op, 3),
+                  declared = importer.tensors().dims(op.outputs[0]);
   if (options.ellipsis_mask() != 0 || options.new_axis_mask() != 0 || strides.size() > dims.size() ||
       std::ranges::any_of(strides, [](int64_t stride) { return stride != 1; }))
     importer.unsupported(op, "a slice from a place that only a run knows, with strides or new axes");

@@ -24,7 +24,7 @@ bool is_whole(ElementType type) {
 
 // Input i, where it is stored and small.
 std::optional<Whole> stored(Importer& importer, const Operation& op, size_t i) {
-  if (!importer.has_input(op, i) || importer.is_empty(op, i)) return std::nullopt;
+  if (!op.has_input(i) || importer.calls().is_empty(op, i)) return std::nullopt;
   const Value& v = importer.value(importer.input(op, i));
   if (!v.constant() || v.quantizer || !is_whole(v.stored) || v.elements() > kMostIntegers) return std::nullopt;
   Whole x = {v.dims, integers(v)};
@@ -175,7 +175,7 @@ bool fold_cast(Importer& importer, const Operation& op) {
   const std::optional<Whole> x = stored(importer, op, 0);
   if (!x) return false;
   std::vector<int64_t> numbers = x->numbers;
-  if (importer.declared_type(op) == ElementType::kBool)
+  if (importer.tensors().type(op.outputs[0]) == ElementType::kBool)
     for (int64_t& number : numbers) number = number != 0;
   importer.define_integers(op, numbers, x->dims);
   return true;
@@ -204,7 +204,7 @@ void fill(Importer& importer, const Operation& op, const FoldDims& dims, const V
   int64_t count = 1;
   for (const int64_t d : dims) {
     if (d < 0) importer.bad(op, "a shape of " + dims_text(dims));
-    if (d == 0) return importer.define_rows(op, {.runs = {}, .dims = dims});
+    if (d == 0) return importer.calls().define_rows(op, {.runs = {}, .dims = dims});
     if (d > kMostElements || (count *= d) > kMostElements) importer.unsupported(op, "a shape of " + dims_text(dims));
   }
   importer.graph().budget.take(uint64_t(count) * x.data->size(), op.name, "a filling", "use a smaller network");
@@ -228,7 +228,7 @@ bool fold_fill(Importer& importer, const Operation& op) {
 bool fold_zeros(Importer& importer, const Operation& op) {
   const FoldDims dims = importer.value(importer.input(op, 0)).dims;
   Value zero;
-  zero.type = zero.stored = importer.declared_type(op);
+  zero.type = zero.stored = importer.tensors().type(op.outputs[0]);
   if (!is_whole(zero.type) && zero.type != ElementType::kFloat32) return false;
   zero.data = std::make_shared<const std::vector<uint8_t>>(storage_bytes(zero.type, 1));
   fill(importer, op, dims, zero);
@@ -240,7 +240,7 @@ bool fold_zeros(Importer& importer, const Operation& op) {
 bool fold_integers(Importer& importer, Operation& op) {
   if (op.code == BuiltinOperator::FILL) return fold_fill(importer, op);
   if (op.code == BuiltinOperator::ZEROS_LIKE) return fold_zeros(importer, op);
-  if (!is_whole(importer.declared_type(op))) return false;
+  if (!is_whole(importer.tensors().type(op.outputs[0]))) return false;
   if (op.code == BuiltinOperator::CAST) return fold_cast(importer, op);
   if (op.code == BuiltinOperator::RANGE) return fold_range(importer, op);
   if (op.code == BuiltinOperator::RANK) {

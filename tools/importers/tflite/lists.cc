@@ -20,9 +20,9 @@ int64_t index_of(Importer& importer, const Operation& op, size_t i, int64_t item
 }
 
 void list_of_tensor(Importer& importer, Operation& op) {
-  const std::optional<Rows> x = importer.rows_of(op, 0);
+  const std::optional<Rows> x = importer.calls().rows_of(op, 0);
   if (!x) importer.bad(op, "a list of what has no axis");
-  importer.define_rows(op, *x);
+  importer.calls().define_rows(op, *x);
 }
 
 void list_of_items(Importer& importer, Operation& op) {
@@ -31,11 +31,11 @@ void list_of_items(Importer& importer, Operation& op) {
   Rows rows{.runs = {}, .dims = {count[0]}};
   for (const int64_t d : shape) rows.dims.push_back(std::max<int64_t>(d, 1));  // -1: that of the item that is set
   if (count[0] > 0) rows.runs.push_back({kNone, 0, count[0]});
-  importer.define_rows(op, std::move(rows));
+  importer.calls().define_rows(op, std::move(rows));
 }
 
 Rows list_input(Importer& importer, const Operation& op) {
-  std::optional<Rows> list = importer.rows_of(op, 0);
+  std::optional<Rows> list = importer.calls().rows_of(op, 0);
   if (!list || list->dims.empty()) importer.bad(op, "its list is none");
   return *list;
 }
@@ -46,7 +46,7 @@ void get_item(Importer& importer, Operation& op) {
   append(item, list, index_of(importer, op, 1, list.dims[0]), 1);
   const Run run = item.runs.empty() ? Run{kNone, 0, 0} : item.runs[0];
   if (run.of == kNone) importer.unsupported(op, "an item that nothing has set");
-  const ValueId row = importer.cut_rows(op, run);
+  const ValueId row = importer.calls().cut_rows(op, run);
   importer.emit_reshape(op, row, {list.dims.begin() + 1, list.dims.end()}, importer.output(op));
 }
 
@@ -62,16 +62,14 @@ void set_item(Importer& importer, Operation& op) {
     for (const Run& run : list.runs) list.dims[0] += run.count;
   if (!is_same_but_for_rows(list.dims, dims)) importer.bad(op, "an item of another shape than those of its list");
   const ValueId row = importer.between(x, "/item");
-  Operation item;  // a layer is named for a tensor, which the list is none of
-  item.name = op.name;
-  item.code_name = op.code_name;
-  item.outputs = {op.inputs[2]};
+  // a layer is named for a tensor, which the list is none of
+  Operation item{.code_name = op.code_name, .name = op.name, .outputs = {op.inputs[2]}};
   importer.emit_reshape(item, x, dims, row);
   Rows all = none_like(list);
   append(all, list, 0, i);
   append(all, {.runs = {{row, 0, 1}}, .dims = dims}, 0, 1);
   append(all, list, i + 1, list.dims[0] - i - 1);
-  importer.define_rows(op, std::move(all));
+  importer.calls().define_rows(op, std::move(all));
 }
 
 void stack(Importer& importer, Operation& op) {
@@ -85,7 +83,7 @@ void stack(Importer& importer, Operation& op) {
     importer.graph().budget.take(uint64_t(elements) * 4, op.name, "a list of zeros", "use a shorter sequence");
     run = {importer.graph().constant(op.name + "/zeros", dims, std::vector<float>(size_t(elements))), 0, run.count};
   }
-  importer.define_rows(op, std::move(list));
+  importer.calls().define_rows(op, std::move(list));
 }
 
 void length(Importer& importer, Operation& op) { importer.define_integers(op, {list_input(importer, op).dims[0]}, {}); }

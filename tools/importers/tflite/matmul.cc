@@ -107,7 +107,7 @@ ValueId zero_bias(Importer& importer, const Operation& op, ValueId x, ValueId w_
 // s_x s_w, whatever its own quantization says.
 ValueId matmul_bias(Importer& importer, const Operation& op, size_t slot, ValueId x_id, ValueId w_id) {
   const bool int16 = has_int16_codes(importer.value(x_id));
-  if (!importer.has_input(op, slot)) return int16 ? zero_bias(importer, op, x_id, w_id) : kNone;
+  if (!op.has_input(slot)) return int16 ? zero_bias(importer, op, x_id, w_id) : kNone;
   const size_t values = importer.graph().values.size();
   const ValueId id = importer.input(op, slot);
   const bool first_use = importer.graph().values.size() > values;
@@ -229,7 +229,7 @@ void convert_product(Importer& importer, Operation& op) {
   }
   Node node{.op = Op::kBatchedMatmul, .name = "", .words = {}, .inputs = {rows, w}, .outputs = {}};
   set_integer(node, "transpose_b", 1);
-  if (importer.has_input(op, kBias)) {
+  if (op.has_input(kBias)) {
     const ValueId product = step(std::move(node), "/product");
     const ValueId bias = importer.real_input(op, kBias);
     node = {.op = Op::kAdd, .name = "", .words = {}, .inputs = {product, bias}, .outputs = {}};

@@ -33,7 +33,7 @@ void resolve(Importer& importer, const Operation& op, std::vector<int64_t>& targ
 }
 
 std::vector<int64_t> reshape_target(Importer& importer, const Operation& op) {
-  if (importer.has_input(op, 1)) return importer.integers(op, 1);
+  if (op.has_input(1)) return importer.integers(op, 1);
   const auto* shape = importer.options<ReshapeOptions>(op).new_shape();
   if (shape == nullptr) return {};
   if (shape->size() > size_t(kMaxRank)) importer.unsupported(op, "more than 8 axes");
@@ -45,7 +45,8 @@ void convert_reshape(Importer& importer, Operation& op) {
   const ValueId x = importer.input(op, 0);
   std::vector<int64_t> target = reshape_target(importer, op);
   const int64_t elements = importer.value(x).elements();
-  const int64_t file_elements = importer.is_computed(op, 1) ? elements : product(importer.file_dims(op, 0));
+  const bool is_computed = op.has_input(1) && importer.scope().written[size_t(op.inputs[1])];
+  const int64_t file_elements = is_computed ? elements : product(importer.file_dims(op, 0));
   resolve(importer, op, target, file_elements);
   if (!target.empty() && file_elements > 0) target[0] = target[0] * elements / file_elements;
   importer.emit_reshape(op, x, target, importer.output(op));
@@ -91,7 +92,7 @@ void convert_transpose(Importer& importer, Operation& op) {
 
 // TFLite forbids an activation on codes here, and so does the engine's concat: it becomes a clamp of its own.
 void emit_concat(Importer& importer, Operation& op, std::vector<ValueId> inputs, int axis, Activation activation) {
-  inputs = importer.in_groups(op, std::move(inputs), axis, importer.output(op));
+  inputs = in_groups(importer, op, std::move(inputs), axis, importer.output(op));
   Node node{.op = Op::kConcat, .name = "", .words = {}, .inputs = std::move(inputs), .outputs = {}};
   set_integer(node, "axis", axis);
   if (activation == Activation::NONE || activation == Activation::TANH)
@@ -106,7 +107,7 @@ void convert_concatenation(Importer& importer, Operation& op) {
   const auto& options = importer.options<ConcatenationOptions>(op);
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < op.inputs.size(); ++i)
-    if (!importer.is_empty(op, i)) inputs.push_back(importer.input(op, i));
+    if (!importer.calls().is_empty(op, i)) inputs.push_back(importer.input(op, i));
   if (inputs.empty()) importer.bad(op, "has no input");
   emit_concat(importer, op, inputs, importer.axis(op, options.axis(), importer.value(inputs[0]).dims.size()),
               options.activation());
@@ -167,15 +168,7 @@ void emit_symmetric(Importer& importer, Operation& op, const Node& pads) {
     if (before == 0 && after == 0) continue;
     if (std::max(before, after) > dims[size_t(axis)]) importer.bad(op, "a padding larger than its axis");
     const auto reversed = [&](int64_t last, int size) {
-      Node slice{.op = Op::kSlice, .name = "", .words = {}, .inputs = {x}, .outputs = {importer.between(x, "/end")}};
-      for (int i = 0; i < int(dims.size()); ++i) {
-        set_integer(slice, "begin", i == axis ? int(last) : 0, i);
-        set_integer(slice, "size", i == axis ? size : int(dims[size_t(i)]), i);
-        set_integer(slice, "step", i == axis ? -1 : 1, i);
-      }
-      const ValueId y = slice.outputs[0];
-      importer.emit(op, std::move(slice));
-      return y;
+      return cut_axis(importer, op, x, axis, {last, size, -1}, "/end");
     };
     Node concat{.op = Op::kConcat, .name = "", .words = {}, .inputs = {}, .outputs = {}};
     set_integer(concat, "axis", axis);
@@ -206,7 +199,7 @@ void convert_shape(Importer& importer, Operation& op) {
 
 void Importer::define_integers(const Operation& op, const std::vector<int64_t>& numbers,
                                const std::vector<int64_t>& dims) {
-  const ElementType type = declared_type(op);
+  const ElementType type = tensors().type(op.outputs[0]);
   if (type != ElementType::kInt32 && type != ElementType::kInt64 && type != ElementType::kBool)
     bad(op, "its output has no integers");
   std::vector<uint8_t> bytes;

@@ -7,24 +7,115 @@
 #include "tools/importers/tflite/importer.h"
 
 namespace nacre::tools::tflite {
+namespace {
+
+struct Bounds {
+  float low, high;
+};
+
+// RELU, RELU_N1_TO_1, RELU6.
+constexpr Bounds kBounds[] = {{}, {0, kInfinity}, {-1, 1}, {0, 6}};
+
+// A file may declare what no operator gives: codes without a scale, or integers behind arithmetic.
+void check_types(const Importer& importer, const Operation& op, const Node& node) {
+  const Op other_types[] = {Op::kCast, Op::kArgMax, Op::kCompare, Op::kNonMaxSuppression};
+  if (std::ranges::find(other_types, node.op) != std::end(other_types) || node.inputs.empty()) return;
+  const ElementType first = importer.value(node.inputs[0]).type;
+  const bool same = find_rule(node.op)->numerics == Numerics::kMove || first == ElementType::kInt32 ||
+                    first == ElementType::kInt64 || first == ElementType::kBool;
+  const ElementType given = same ? first : ElementType::kFloat32;
+  for (const ValueId id : node.outputs) {
+    if (id == kNone || importer.value(id).type == given) continue;
+    const ElementType declared = importer.value(id).type;
+    const bool codes = declared == ElementType::kInt8 || declared == ElementType::kUint8;
+    importer.unsupported(op, importer.value(id).name + " is declared " + name_of(declared) +
+                                 (codes ? " without a scale" : "") + ", but the operator gives " + name_of(given));
+  }
+}
+
+// The reference kernels compute a step of constants alone: tables, masks, weights that are turned. They leave steps
+// whose gradient may be wanted, and codes, whose rounding is a policy's.
+bool compute_constant(Importer& importer, const Operation& op, Node& node) {
+  constexpr int64_t kMostComputed = 1 << 22;
+  Graph& graph = importer.graph();
+  const bool whole = std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId y) {
+    const ElementType type = importer.value(y).type;
+    return type == ElementType::kInt32 || type == ElementType::kInt64 || type == ElementType::kBool;
+  });
+  const auto is_plain = [&](ValueId x) {
+    return x != kNone && importer.value(x).constant() && !importer.value(x).quantizer &&
+           importer.value(x).stored == importer.value(x).type;
+  };
+  const auto takes_codes = [&](ValueId y) { return importer.value(y).quantizer.has_value(); };
+  const auto writes_result = [&](int id) {
+    return importer.scope().is_result(id) && std::ranges::count(node.outputs, importer.scope().values[size_t(id)]) > 0;
+  };
+  if (is_matmul(node.op) || (importer.file().options().train && !whole) || node.inputs.empty() ||
+      !std::all_of(node.inputs.begin(), node.inputs.end(), is_plain) ||
+      std::any_of(node.outputs.begin(), node.outputs.end(), takes_codes) ||
+      std::any_of(op.outputs.begin(), op.outputs.end(), writes_result))
+    return false;
+  node.name = op.name;
+  infer_shapes(graph, node);
+  check_types(importer, op, node);
+  int64_t elements = 0;
+  for (const ValueId y : node.outputs) elements += importer.value(y).elements();
+  if (elements > kMostComputed || find_kernel(graph, node) == nullptr) return false;
+  graph.budget.take(uint64_t(elements) * 8, op.name, "what is computed of constants", "use a smaller network");
+  std::vector<std::vector<uint8_t>> results = evaluate(graph, node);
+  for (size_t i = 0; i < results.size(); ++i) {
+    Value& y = importer.value(node.outputs[i]);
+    y.data = std::make_shared<const std::vector<uint8_t>>(std::move(results[i]));
+    y.stored = y.type;
+    y.region = Region::kWeights;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Scope::is_result(int id) const {
+  const auto* outputs = tensors.graph().outputs();
+  return depth == 0 && outputs != nullptr && std::find(outputs->begin(), outputs->end(), id) != outputs->end();
+}
+
+Importer::Importer(File& file, Reader& reader)
+    : file_(file), scope_(file, *file.model().subgraphs()->Get(0), 0), calls_(*this, reader, scope_),
+      variables_(*this) {
+  graph_.source = file.name();
+}
+
+// `name`, or name_2, name_3, ... : one step per tensor, whatever the file's names are.
+std::string Importer::unique(const std::string& name) {
+  int& count = names_[name];
+  if (++count == 1) return name;
+  for (;; ++count) {
+    const std::string candidate = name + "_" + std::to_string(count);
+    if (names_.try_emplace(candidate, 1).second) return candidate;
+  }
+}
 
 ValueId Importer::input(const Operation& op, size_t i) {
-  if (!has_input(op, i)) bad(op, "input " + std::to_string(i) + " is missing");
+  if (!op.has_input(i)) bad(op, "input " + std::to_string(i) + " is missing");
   const int id = op.inputs[i];
-  if (scope_.values[size_t(id)] == kNone && tensor(id).is_variable())
-    unsupported(tensor_name(id), "is a variable that lives between runs");
+  if (scope_.values[size_t(id)] == kNone && tensors()[id].is_variable())
+    file_.unsupported(tensors().name(id), "is a variable that lives between runs");
   const ValueId x = made(id);
-  if (x == kNone) bad(op, "reads " + tensor_name(id) + " before it is written");
+  if (x == kNone) bad(op, "reads " + tensors().name(id) + " before it is written");
   return x;
 }
 
 ValueId Importer::made(int id) {
   ValueId& x = scope_.values[size_t(id)];
   if (x != kNone) return x;
-  if (scope_.rows.contains(id)) return join_rows(id);
-  if (!has_data(id)) return kNone;
-  const auto [found, is_new] = constants_.try_emplace({scope_.graph, id}, kNone);
-  if (is_new) found->second = constant(id);
+  if (scope_.rows.contains(id)) return calls_.join_rows(id);
+  if (!tensors().has_data(id)) return kNone;
+  const auto [found, is_new] = constants_.try_emplace({&tensors().graph(), id}, kNone);
+  if (is_new) {
+    Value v = tensors().constant(id);
+    v.name = unique(tensors().name(id));
+    found->second = graph_.add(std::move(v));
+  }
   return x = found->second;
 }
 
@@ -41,15 +132,11 @@ ValueId Importer::whole_or_real_input(const Operation& op, size_t i) {
   return type == ElementType::kInt32 || type == ElementType::kInt64 ? id : real_input(op, i);
 }
 
-bool Importer::is_computed(const Operation& op, size_t i) const {
-  return has_input(op, i) && scope_.written[size_t(op.inputs[i])];
-}
-
 std::vector<int64_t> Importer::integers(const Operation& op, size_t i) {
-  if (!has_input(op, i)) bad(op, "input " + std::to_string(i) + " is missing");
+  if (!op.has_input(i)) bad(op, "input " + std::to_string(i) + " is missing");
   const int id = op.inputs[i];
-  if (scope_.values[size_t(id)] == kNone && !has_data(id)) {
-    const std::vector<int64_t> dims = dims_of(id);
+  if (scope_.values[size_t(id)] == kNone && !tensors().has_data(id)) {
+    const std::vector<int64_t> dims = tensors().dims(id);
     if (dims.size() == 1 && dims[0] == 0) return {};  // the empty list has no bytes, like what is yet to be computed
   }
   const Value& v = value(input(op, i));
@@ -62,26 +149,24 @@ std::vector<int64_t> Importer::integers(const Operation& op, size_t i) {
 
 std::vector<int64_t> Importer::file_dims(const Operation& op, size_t i) {
   const Value& v = value(input(op, i));
-  if (same_batch_ || v.constant()) return v.dims;
-  const std::vector<int64_t> dims = dims_of(op.inputs[i]);
+  if (file_.batch().same || v.constant()) return v.dims;
+  const std::vector<int64_t> dims = tensors().dims(op.inputs[i]);
   if (dims.size() != v.dims.size()) unsupported(op, v.name + " has no shape in the file, which another batch needs");
   return dims;
 }
-
-std::vector<int64_t> Importer::declared_dims(const Operation& op) const { return dims_of(op.outputs[0]); }
 
 ValueId Importer::output(const Operation& op, size_t i) {
   if (i >= op.outputs.size()) bad(op, "has no output " + std::to_string(i));
   const int id = op.outputs[i];
   if (scope_.values[size_t(id)] != kNone) return scope_.values[size_t(id)];
-  Value v = make_value(id);
-  if (v.type == ElementType::kFloat16) unsupported(op, "float16 activations (" + tensor_name(id) + ")");
+  Value v = tensors().value(id);
+  if (v.type == ElementType::kFloat16) unsupported(op, "float16 activations (" + tensors().name(id) + ")");
   if (v.quantizer && v.quantizer->scale.size() > 1)
-    unsupported(op, tensor_name(id) + " is an activation with a scale per channel");
-  if (v.type == ElementType::kInt32 && has_scale(id))
-    unsupported(op, tensor_name(id) + " is an activation quantized to int32");
+    unsupported(op, tensors().name(id) + " is an activation with a scale per channel");
+  if (v.type == ElementType::kInt32 && tensors().has_scale(id))
+    unsupported(op, tensors().name(id) + " is an activation quantized to int32");
   v.stored = ElementType::kNone;
-  v.name = unique(tensor_name(id));
+  v.name = unique(tensors().name(id));
   return scope_.values[size_t(id)] = graph_.add(std::move(v));
 }
 
@@ -94,7 +179,7 @@ ValueId Importer::between(ValueId like, const std::string& suffix) {
 }
 
 void Importer::define(const Operation& op, Value constant) {
-  constant.name = unique(tensor_name(op.outputs[0]));
+  constant.name = unique(tensors().name(op.outputs[0]));
   constant.region = Region::kWeights;
   scope_.values[size_t(op.outputs[0])] = graph_.add(std::move(constant));
 }
@@ -104,80 +189,15 @@ Policy& Importer::policy(Operation& op) {
   return graph_.layers[size_t(op.layer)].policy;
 }
 
-// What is computed of constants alone is computed here, with the reference kernels: tables, masks, weights that are
-// turned. Not where a gradient may be wanted of it, and not codes, whose rounding is a policy's.
-bool Importer::compute_constant(const Operation& op, Node& node) {
-  constexpr int64_t kMostElements = 1 << 22;
-  const bool whole = std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId y) {
-    const ElementType type = value(y).type;
-    return type == ElementType::kInt32 || type == ElementType::kInt64 || type == ElementType::kBool;
-  });
-  const auto is_plain = [&](ValueId x) {
-    return x != kNone && value(x).constant() && !value(x).quantizer && value(x).stored == value(x).type;
-  };
-  const auto takes_codes = [&](ValueId y) { return value(y).quantizer.has_value(); };
-  const auto writes_result = [&](int id) {
-    return is_result(id) && std::ranges::count(node.outputs, scope_.values[size_t(id)]) > 0;
-  };
-  if (is_matmul(node.op) || (options_.train && !whole) || node.inputs.empty() ||
-      !std::all_of(node.inputs.begin(), node.inputs.end(), is_plain) ||
-      std::any_of(node.outputs.begin(), node.outputs.end(), takes_codes) ||
-      std::any_of(op.outputs.begin(), op.outputs.end(), writes_result))
-    return false;
-  node.name = op.name;
-  infer_shapes(graph_, node);
-  check_types(op, node);
-  int64_t elements = 0;
-  for (const ValueId y : node.outputs) elements += value(y).elements();
-  if (elements > kMostElements || find_kernel(graph_, node) == nullptr) return false;
-  graph_.budget.take(uint64_t(elements) * 8, op.name, "what is computed of constants", "use a smaller network");
-  std::vector<std::vector<uint8_t>> results = evaluate(graph_, node);
-  for (size_t i = 0; i < results.size(); ++i) {
-    Value& y = value(node.outputs[i]);
-    y.data = std::make_shared<const std::vector<uint8_t>>(std::move(results[i]));
-    y.stored = y.type;
-    y.region = Region::kWeights;
-  }
-  return true;
-}
-
 void Importer::emit(Operation& op, Node node) {
-  if (compute_constant(op, node)) return;
+  if (compute_constant(*this, op, node)) return;
   policy(op);
   node.layer = op.layer;
   node.name = graph_.layers[size_t(op.layer)].name;
   infer_shapes(graph_, node);
-  check_types(op, node);
+  check_types(*this, op, node);
   graph_.nodes.push_back(std::move(node));
 }
-
-// A file may declare what no operator gives: codes without a scale, or integers behind arithmetic.
-void Importer::check_types(const Operation& op, const Node& node) {
-  const Op other_types[] = {Op::kCast, Op::kArgMax, Op::kCompare, Op::kNonMaxSuppression};
-  if (std::ranges::find(other_types, node.op) != std::end(other_types) || node.inputs.empty()) return;
-  const ElementType first = value(node.inputs[0]).type;
-  const bool same = find_rule(node.op)->numerics == Numerics::kMove || first == ElementType::kInt32 ||
-                    first == ElementType::kInt64 || first == ElementType::kBool;
-  const ElementType given = same ? first : ElementType::kFloat32;
-  for (const ValueId id : node.outputs) {
-    if (id == kNone || value(id).type == given) continue;
-    const ElementType declared = value(id).type;
-    const bool codes = declared == ElementType::kInt8 || declared == ElementType::kUint8;
-    unsupported(op, value(id).name + " is declared " + name_of(declared) + (codes ? " without a scale" : "") +
-                        ", but the operator gives " + name_of(given));
-  }
-}
-
-namespace {
-
-struct Bounds {
-  float low, high;
-};
-
-// Of RELU, RELU_N1_TO_1, RELU6.
-constexpr Bounds kBounds[] = {{}, {0, kInfinity}, {-1, 1}, {0, 6}};
-
-}  // namespace
 
 void Importer::emit_activated(Operation& op, Node node, Activation activation, ValueId y) {
   if (y == kNone) y = output(op);
@@ -206,7 +226,7 @@ void Importer::emit_activated(Operation& op, Node node, Activation activation, V
   emit(op, {.op = Op::kTanh, .name = "", .words = {}, .inputs = {x}, .outputs = {y}});
 }
 
-std::vector<ValueId> Importer::in_groups(Operation& op, std::vector<ValueId> parts, int axis, ValueId like) {
+std::vector<ValueId> in_groups(Importer& importer, Operation& op, std::vector<ValueId> parts, int axis, ValueId like) {
   constexpr size_t kMostParts = 16;
   while (parts.size() > kMostParts) {
     std::vector<ValueId> joined;
@@ -214,14 +234,28 @@ std::vector<ValueId> Importer::in_groups(Operation& op, std::vector<ValueId> par
       Node node{.op = Op::kConcat, .name = "", .words = {}, .inputs = {}, .outputs = {}};
       node.inputs.assign(parts.begin() + long(i), parts.begin() + long(std::min(i + kMostParts, parts.size())));
       set_integer(node, "axis", axis);
-      joined.push_back(node.inputs.size() == 1 ? node.inputs[0] : between(like, "/joined"));
+      joined.push_back(node.inputs.size() == 1 ? node.inputs[0] : importer.between(like, "/joined"));
       if (node.inputs.size() == 1) continue;
       node.outputs = {joined.back()};
-      emit(op, std::move(node));
+      importer.emit(op, std::move(node));
     }
     parts = std::move(joined);
   }
   return parts;
+}
+
+ValueId cut_axis(Importer& importer, Operation& op, ValueId x, int axis, const Cut& cut, const std::string& suffix,
+                 ValueId y) {
+  const std::vector<int64_t> dims = importer.value(x).dims;
+  if (y == kNone) y = importer.between(x, suffix);
+  Node node{.op = Op::kSlice, .name = "", .words = {}, .inputs = {x}, .outputs = {y}};
+  for (int i = 0; i < int(dims.size()); ++i) {
+    set_integer(node, "begin", i == axis ? int(cut.begin) : 0, i);
+    set_integer(node, "size", int(i == axis ? cut.size : dims[size_t(i)]), i);
+    set_integer(node, "step", i == axis ? int(cut.step) : 1, i);
+  }
+  importer.emit(op, std::move(node));
+  return y;
 }
 
 void Importer::emit_reshape(Operation& op, ValueId x, std::vector<int64_t> dims, ValueId y) {

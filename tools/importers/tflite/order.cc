@@ -140,7 +140,7 @@ bool convert_whole(Importer& importer, Operation& op) {
   const bool compares = op.code == BuiltinOperator::EQUAL || op.code == BuiltinOperator::NOT_EQUAL;
   const auto* row = std::ranges::find(kOnWhole, op.code, &Converter::code);
   const bool single = std::ranges::find(kSinglesOfWhole, op.code) != std::end(kSinglesOfWhole);
-  if ((!compares && !single && row == std::end(kOnWhole)) || !importer.has_input(op, 0)) return false;
+  if ((!compares && !single && row == std::end(kOnWhole)) || !op.has_input(0)) return false;
   Steps s(importer, op);
   const ValueId x = importer.input(op, 0);
   if (s.type(x) == ElementType::kBool && compares) {

@@ -10,30 +10,6 @@
 #include "tools/importers/tflite/importer.h"
 
 namespace nacre::tools::tflite {
-
-ValueId Importer::state(const Operation& op, size_t i, std::vector<int64_t> dims, bool coded) {
-  if (!has_input(op, i)) bad(op, "input " + std::to_string(i) + " is missing");
-  const int index = op.inputs[i];
-  if (!tensor(index).is_variable() || has_data(index))
-    unsupported(op, tensor_name(index) + " is a state that the file does not keep in a variable");
-  if (scope_.values[size_t(index)] != kNone)
-    unsupported(op, "reads the variable " + tensor_name(index) + " of another layer");
-  int64_t elements = 1, expected = 1;
-  for (const int64_t dim : dims_of(index)) elements *= dim;
-  for (const int64_t dim : dims) expected *= dim;
-  const std::vector<int64_t> given = dims_of(index);  // an SVDF's has its last two axes as one
-  const bool fits = given.size() != dims.size() || std::equal(given.begin() + 1, given.end(), dims.begin() + 1);
-  if (!fits || (same_batch_ && elements != expected))
-    bad(op, "its variable " + tensor_name(index) + " has shape " + dims_text(given));
-  Value v;
-  if (coded) v.quantizer = loop_codes(op, index);
-  v.name = unique(tensor_name(index));
-  v.dims = std::move(dims);
-  v.region = Region::kStream;
-  check_limits(v.dims, v.name);
-  return scope_.values[size_t(index)] = graph_.add(std::move(v));
-}
-
 namespace {
 
 constexpr int64_t kGates = 4;
@@ -77,8 +53,8 @@ class Lstm {
     const ValueId x = backward ? turned(x_, kNone) : x_, gates = plain("/gates");
     importer_.emit(op_, {.op = Op::kDense, .name = "", .words = {}, .inputs = {x, w, bias}, .outputs = {gates}});
     const int64_t batch = importer_.value(x_).dims[0];
-    const ValueId h = importer_.state(op_, slots.h, {batch, width}, coded),
-                  c = importer_.state(op_, slots.c, {batch, width}, coded);
+    const ValueId h = importer_.variables().state(op_, slots.h, {batch, width}, coded),
+                  c = importer_.variables().state(op_, slots.c, {batch, width}, coded);
     if (coded) check_codes(h, c);
     const bool last = y != kNone && !options_.time_major && !backward;
     const ValueId made = last ? y : like_output(backward ? "/turned" : "/batch_first");
@@ -94,7 +70,7 @@ class Lstm {
   void refuse_variants(const Slots& slots) const {
     const auto given = [&](size_t first, size_t count) {
       bool any = false;
-      for (size_t i = first; i < first + count; ++i) any = any || importer_.has_input(op_, i);
+      for (size_t i = first; i < first + count; ++i) any = any || op_.has_input(i);
       return any;
     };
     if (!given(slots.input, 1) || !given(slots.recurrent, 1))
@@ -202,14 +178,8 @@ class Lstm {
     return moved(std::move(node), x, y, "/swapped");
   }
   ValueId turned(ValueId x, ValueId y) {
-    const std::vector<int64_t> dims = importer_.value(x).dims;
-    Node node{.op = Op::kSlice, .name = "", .words = {}, .inputs = {}, .outputs = {}};
-    for (int i = 0; i < 3; ++i) {
-      set_integer(node, "begin", i == 1 ? int(dims[1]) - 1 : 0, i);
-      set_integer(node, "size", int(dims[size_t(i)]), i);
-      set_integer(node, "step", i == 1 ? -1 : 1, i);
-    }
-    return moved(std::move(node), x, y, "/turned");
+    const int64_t time = importer_.value(x).dims[1];
+    return cut_axis(importer_, op_, x, 1, {time - 1, time, -1}, "/turned", y);
   }
 
   Importer& importer_;
@@ -228,7 +198,7 @@ void convert_lstm(Importer& importer, Operation& op) {
 
 void convert_bidirectional_lstm(Importer& importer, Operation& op) {
   const auto& options = importer.options<BidirectionalSequenceLSTMOptions>(op);
-  if (importer.has_input(op, 39)) importer.unsupported(op, "an LSTM with an auxiliary input");
+  if (op.has_input(39)) importer.unsupported(op, "an LSTM with an auxiliary input");
   if (importer.value(importer.real_input(op, 0)).quantizer) importer.unsupported(op, "an integer bidirectional LSTM");
   Lstm lstm(importer, op, {options.activation(), options.cell_clip(), options.time_major()});
   if (!options.merge_outputs()) {
@@ -262,7 +232,7 @@ ValueId svdf_bias(Importer& importer, const Operation& op, ValueId s, const Valu
 ValueId time_weights(Importer& importer, const Operation& op, bool coded) {
   Value w = importer.value(importer.input(op, kTimeWeights));
   if (!w.constant()) importer.unsupported(op, "weights that are computed at run time");
-  if (coded) w.quantizer = importer.loop_codes(op, op.inputs[kTimeWeights]);
+  if (coded) w.quantizer = importer.tensors().loop_codes(op, op.inputs[kTimeWeights]);
   else if (w.stored != ElementType::kFloat32 && !w.quantizer)
     importer.unsupported(op, "time weights that are neither float32 nor quantized");
   w.type = ElementType::kFloat32;
@@ -285,8 +255,8 @@ void convert_svdf(Importer& importer, Operation& op) {
   const ValueId features = importer.between(x_id, "/features");
   importer.value(features).quantizer.reset();
   importer.emit(op, {.op = Op::kDense, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {features}});
-  const ValueId s = importer.state(op, kPast, {x.dims[0], time.dims[0], time.dims[1]}, coded);
-  const ValueId bias = importer.has_input(op, kSvdfBias) ? svdf_bias(importer, op, s, time) : kNone;
+  const ValueId s = importer.variables().state(op, kPast, {x.dims[0], time.dims[0], time.dims[1]}, coded);
+  const ValueId bias = op.has_input(kSvdfBias) ? svdf_bias(importer, op, s, time) : kNone;
   Node loop{.op = Op::kSvdf, .name = "", .words = {}, .inputs = {features, time_id, bias, s}, .outputs = {y}};
   set_integer(loop, "rank", options.rank());
   if (!coded) return importer.emit_activated(op, std::move(loop), options.activation());

@@ -219,14 +219,7 @@ void gather_stored(Importer& importer, Operation& op, int axis) {
     if (id < 0 || id >= dims[size_t(axis)])
       importer.bad(op, "index " + std::to_string(id) + " of an axis of " + std::to_string(dims[size_t(axis)]));
   const auto cut = [&](int64_t begin, int64_t size, int64_t apart) {
-    Node slice = step(Op::kSlice, {x});
-    for (size_t i = 0; i < dims.size(); ++i) {
-      const bool here = int(i) == axis;
-      set_integer(slice, "begin", here ? int(begin) : 0, int(i));
-      set_integer(slice, "size", here ? int(size) : int(dims[i]), int(i));
-      set_integer(slice, "step", here ? int(apart) : 1, int(i));
-    }
-    return append(importer, op, std::move(slice), x, "/taken");
+    return cut_axis(importer, op, x, axis, {begin, size, apart}, "/taken");
   };
   const int64_t apart = ids.size() > 1 ? ids[1] - ids[0] : 1;
   bool even = apart != 0;
@@ -235,7 +228,7 @@ void gather_stored(Importer& importer, Operation& op, int axis) {
   if (even) parts.push_back(cut(ids[0], int64_t(ids.size()), apart));
   if (!even && ids.size() > kMostPicked) importer.unsupported(op, "more than 256 stored indices in no order");
   for (size_t i = 0; !even && i < ids.size(); ++i) parts.push_back(cut(ids[i], 1, 1));
-  parts = importer.in_groups(op, std::move(parts), axis, x);
+  parts = in_groups(importer, op, std::move(parts), axis, x);
   ValueId taken = parts[0];
   if (parts.size() > 1) {
     Node join = step(Op::kConcat, parts);

@@ -23,11 +23,11 @@ class Rnn {
     product.inputs.push_back(matmul_bias(importer_, op_, kRnnBias, x, w));
     const ValueId all = append(std::move(product), x, "/product");
     const std::vector<int64_t> dims = importer_.value(all).dims;
-    const ValueId s = importer_.state(op_, kHidden, {dims[0], dims[2]}, false);
+    const ValueId s = importer_.variables().state(op_, kHidden, {dims[0], dims[2]}, false);
     ValueId h = append({.op = Op::kCopy, .name = "", .words = {}, .inputs = {s}, .outputs = {}}, x, "/before");
     std::vector<ValueId> steps;
     for (int t = 0; t < int(dims[1]); ++t) steps.push_back(row(h = step(all, t, h, r), dims));
-    importer_.store(h, s);
+    importer_.variables().store(h, s);
     join(steps, y);
   }
 
@@ -43,13 +43,7 @@ class Rnn {
 
   ValueId step(ValueId all, int t, ValueId h, ValueId r) {
     const std::vector<int64_t> dims = importer_.value(all).dims;
-    Node slice{.op = Op::kSlice, .name = "", .words = {}, .inputs = {all}, .outputs = {}};
-    for (int i = 0; i < 3; ++i) {
-      set_integer(slice, "begin", i == 1 ? t : 0, i);
-      set_integer(slice, "size", i == 1 ? 1 : int(dims[size_t(i)]), i);
-      set_integer(slice, "step", 1, i);
-    }
-    const ValueId x = append(std::move(slice), all, "/step"), flat = importer_.between(all, "/row");
+    const ValueId x = cut_axis(importer_, op_, all, 1, {t, 1}, "/step"), flat = importer_.between(all, "/row");
     importer_.emit_reshape(op_, x, {dims[0], dims[2]}, flat);
     const ValueId sum =
         append({.op = Op::kDense, .name = "", .words = {}, .inputs = {h, r}, .outputs = {}}, all, "/recurrent");
@@ -66,7 +60,7 @@ class Rnn {
   }
 
   void join(std::vector<ValueId> parts, ValueId y) {
-    parts = importer_.in_groups(op_, std::move(parts), 1, y);
+    parts = in_groups(importer_, op_, std::move(parts), 1, y);
     if (parts.size() == 1) importer_.emit_reshape(op_, parts[0], importer_.value(parts[0]).dims, y);
     else append(concat(parts), y, "", y);
   }

@@ -38,7 +38,7 @@ bool is_same_but_for_rows(const std::vector<int64_t>& a, const std::vector<int64
 namespace {
 
 bool note_slice(Importer& importer, Operation& op) {
-  const std::optional<Rows> x = importer.rows_of(op, 0);
+  const std::optional<Rows> x = importer.calls().rows_of(op, 0);
   if (!x) return false;
   const std::vector<int64_t> begin = importer.integers(op, 1), size = importer.integers(op, 2);
   if (begin.size() != x->dims.size() || size.size() != x->dims.size()) return false;
@@ -49,7 +49,7 @@ bool note_slice(Importer& importer, Operation& op) {
     importer.bad(op, "a slice outside of shape " + dims_text(x->dims));
   Rows cut = none_like(*x);
   append(cut, *x, begin[0], rows);
-  importer.define_rows(op, std::move(cut));
+  importer.calls().define_rows(op, std::move(cut));
   return true;
 }
 
@@ -67,22 +67,22 @@ bool note_concatenation(Importer& importer, Operation& op) {
   if (options.activation() != Activation::NONE) return false;
   std::optional<Rows> all;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const std::optional<Rows> x = importer.rows_of(op, i);
+    const std::optional<Rows> x = importer.calls().rows_of(op, i);
     if (!x || importer.axis(op, options.axis(), x->dims.size()) != 0) return false;
     if (!all) all = none_like(*x);
     if (!is_same_but_for_rows(x->dims, all->dims)) importer.bad(op, "its inputs differ in more than their rows");
     append(*all, *x, 0, x->dims[0]);
   }
   if (!all || is_stored_integers(importer, *all)) return false;
-  importer.define_rows(op, std::move(*all));
+  importer.calls().define_rows(op, std::move(*all));
   return true;
 }
 
 // Rows of x in place of those of the list from i on; i stays inside, as LiteRT keeps it.
 bool note_update(Importer& importer, Operation& op) {
-  if (importer.has_input(op, 2) && !importer.is_empty(op, 2) && !importer.value(importer.input(op, 2)).constant())
+  if (op.has_input(2) && !importer.calls().is_empty(op, 2) && !importer.value(importer.input(op, 2)).constant())
     return false;
-  const std::optional<Rows> list = importer.rows_of(op, 0), x = importer.rows_of(op, 1);
+  const std::optional<Rows> list = importer.calls().rows_of(op, 0), x = importer.calls().rows_of(op, 1);
   if (!list || !x || !is_same_but_for_rows(list->dims, x->dims) || x->dims[0] > list->dims[0]) return false;
   const std::vector<int64_t> at = importer.integers(op, 2);
   if (at.size() != list->dims.size()) importer.bad(op, "its indices are not one per axis");
@@ -91,7 +91,7 @@ bool note_update(Importer& importer, Operation& op) {
   append(all, *list, 0, i);
   append(all, *x, 0, x->dims[0]);
   append(all, *list, end, list->dims[0] - end);
-  importer.define_rows(op, std::move(all));
+  importer.calls().define_rows(op, std::move(all));
   return true;
 }
 
@@ -99,76 +99,62 @@ bool note_update(Importer& importer, Operation& op) {
 
 bool note_rows(Importer& importer, Operation& op) {
   const bool updates = op.code == BuiltinOperator::DYNAMIC_UPDATE_SLICE;
-  if (!importer.in_called_graph() && !updates) return false;
+  if (importer.scope().depth == 0 && !updates) return false;
   if (op.code == BuiltinOperator::SLICE) return note_slice(importer, op);
   if (op.code == BuiltinOperator::CONCATENATION) return note_concatenation(importer, op);
   return updates && note_update(importer, op);
 }
 
-bool Importer::is_empty(const Operation& op, size_t i) const {
-  const auto found = has_input(op, i) ? scope_.rows.find(op.inputs[i]) : scope_.rows.end();
+bool Calls::is_empty(const Operation& op, size_t i) const {
+  const auto found = op.has_input(i) ? scope_.rows.find(op.inputs[i]) : scope_.rows.end();
   return found != scope_.rows.end() && found->second.runs.empty();
 }
 
-std::optional<Rows> Importer::rows_of(const Operation& op, size_t i) {
-  const bool is_noted = has_input(op, i) && scope_.values[size_t(op.inputs[i])] == kNone;
+std::optional<Rows> Calls::rows_of(const Operation& op, size_t i) {
+  const bool is_noted = op.has_input(i) && scope_.values[size_t(op.inputs[i])] == kNone;
   if (const auto found = is_noted ? scope_.rows.find(op.inputs[i]) : scope_.rows.end(); found != scope_.rows.end())
     return found->second;
-  if (has_input(op, i) && is_list(op.inputs[i])) bad(op, "reads a list before it is written");
-  const ValueId x = input(op, i);
-  const std::vector<int64_t> dims = value(x).dims;
+  if (op.has_input(i) && scope_.tensors.is_list(op.inputs[i])) importer_.bad(op, "reads a list before it is written");
+  const ValueId x = importer_.input(op, i);
+  const std::vector<int64_t> dims = importer_.value(x).dims;
   if (dims.empty()) return std::nullopt;
   return Rows{.runs = {{x, 0, dims[0]}}, .dims = dims};
 }
 
 // Codes are joined as they are, so all must be those that the file gives to the list.
-void Importer::define_rows(const Operation& op, Rows rows) {
-  if (!is_list(op.outputs[0])) {
-    const Value declared = make_value(op.outputs[0]);
+void Calls::define_rows(const Operation& op, Rows rows) {
+  if (!scope_.tensors.is_list(op.outputs[0])) {
+    const Value declared = scope_.tensors.value(op.outputs[0]);
     for (const Run& run : rows.runs) check_row(op, declared, run);
   }
   scope_.rows[op.outputs[0]] = std::move(rows);
 }
 
-void Importer::check_row(const Operation& op, const Value& declared, const Run& run) const {
-  if (run.of == kNone) bad(op, "a list is read as a tensor");
-  check_alike(op, declared, value(run.of));
+void Calls::check_row(const Operation& op, const Value& declared, const Run& run) const {
+  if (run.of == kNone) importer_.bad(op, "a list is read as a tensor");
+  check_alike(op, declared, importer_.value(run.of));
 }
 
-ValueId Importer::cut_rows(Operation& op, const Run& run) {
-  if (run.of == kNone) bad(op, "a list is read as a tensor");
-  const std::vector<int64_t> dims = value(run.of).dims;
-  if (run.first == 0 && run.count == dims[0]) return run.of;
-  const ValueId y = between(run.of, "/rows");
-  Node cut{.op = Op::kSlice, .name = "", .words = {}, .inputs = {run.of}, .outputs = {y}};
-  for (size_t axis = 0; axis < dims.size(); ++axis) {
-    set_integer(cut, "begin", axis == 0 ? int(run.first) : 0, int(axis));
-    set_integer(cut, "size", axis == 0 ? int(run.count) : int(dims[axis]), int(axis));
-    set_integer(cut, "step", 1, int(axis));
-  }
-  emit(op, std::move(cut));
-  return y;
+ValueId Calls::cut_rows(Operation& op, const Run& run) {
+  if (run.of == kNone) importer_.bad(op, "a list is read as a tensor");
+  if (run.first == 0 && run.count == importer_.value(run.of).dims[0]) return run.of;
+  return cut_axis(importer_, op, run.of, 0, {run.first, run.count}, "/rows");
 }
 
-bool Importer::is_list(int id) const { return tensor(id).type() == TensorType::VARIANT; }
-
-ValueId Importer::join_rows(int id) {
+ValueId Calls::join_rows(int id) {
   const Rows rows = scope_.rows.at(id);
-  Operation op;
-  op.code_name = "CONCATENATION";
-  op.name = tensor_name(id);
-  op.outputs = {id};
-  if (is_list(id)) bad(op, "a list is read as a tensor");
-  if (rows.runs.empty()) unsupported(op, "a tensor without elements");
+  Operation op{.code_name = "CONCATENATION", .name = scope_.tensors.name(id), .outputs = {id}};
+  if (scope_.tensors.is_list(id)) importer_.bad(op, "a list is read as a tensor");
+  if (rows.runs.empty()) importer_.unsupported(op, "a tensor without elements");
   std::vector<ValueId> parts;
   for (const Run& run : rows.runs) parts.push_back(cut_rows(op, run));
   const ValueId first = parts[0];
-  parts = in_groups(op, std::move(parts), 0, first);
+  parts = in_groups(importer_, op, std::move(parts), 0, first);
   if (parts.size() == 1) return scope_.values[size_t(id)] = parts[0];
   Node join{.op = Op::kConcat, .name = "", .words = {}, .inputs = parts, .outputs = {}};
   set_integer(join, "axis", 0);
-  join.outputs = {output(op)};
-  emit(op, std::move(join));
+  join.outputs = {importer_.output(op)};
+  importer_.emit(op, std::move(join));
   return scope_.values[size_t(id)];
 }
 

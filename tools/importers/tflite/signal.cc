@@ -11,46 +11,18 @@
 #include "tools/importers/tflite/steps.h"
 
 namespace nacre::tools::tflite {
-
-void Importer::define_signal(const Operation& op, size_t i, ValueId x) {
-  if (i >= op.outputs.size()) bad(op, "has no output " + std::to_string(i));
-  if (is_result(op.outputs[i])) unsupported(op, "an output of the network; end it behind a CAST");
-  scope_.values[size_t(op.outputs[i])] = x;
-  scope_.signals.insert(op.outputs[i]);
-}
-
-const FilterSums* Importer::filter_sums(const Operation& op) const {
-  const auto found = has_input(op, 0) ? scope_.sums.find(op.inputs[0]) : scope_.sums.end();
-  return found == scope_.sums.end() ? nullptr : &found->second;
-}
-
-ValueId Importer::stream(const std::string& name, std::vector<int64_t> dims) {
-  Value v;
-  v.type = ElementType::kInt32;
-  v.name = unique(name);
-  v.dims = std::move(dims);
-  v.region = Region::kStream;
-  return graph_.add(std::move(v));
-}
-
-void Importer::find_signals() {
-  const auto* codes = model_->operator_codes();
-  if (codes == nullptr || scope_.graph->operators() == nullptr) return;
-  for (const Operator* record : *scope_.graph->operators()) {
-    if (record->opcode_index() >= codes->size()) continue;
-    const auto* custom = codes->Get(record->opcode_index())->custom_code();
-    if (custom == nullptr || !custom->str().starts_with("Signal")) continue;
-    for (const auto* ids : {record->inputs(), record->outputs()}) {
-      if (ids == nullptr) continue;
-      for (const int32_t id : *ids)
-        if (size_t(id) < scope_.beside_signal.size()) scope_.beside_signal[size_t(id)] = true;
-    }
-  }
-}
-
 namespace {
 
 using Ints = Steps::Ints;
+
+// Output i is x, of int32.
+void define_signal(Importer& importer, const Operation& op, size_t i, ValueId x) {
+  if (i >= op.outputs.size()) importer.bad(op, "has no output " + std::to_string(i));
+  if (importer.scope().is_result(op.outputs[i]))
+    importer.unsupported(op, "an output of the network; end it behind a CAST");
+  importer.scope().values[size_t(op.outputs[i])] = x;
+  importer.scope().front_end.signals.insert(op.outputs[i]);
+}
 
 class Options {
  public:
@@ -85,7 +57,7 @@ class SignalOperator {
     ValueId y = s_(Op::kMul, {x, constant(w)});
     y = s_.binary(Binary::kFloorDiv, y, s_.one_like(y, int64_t{1} << shift));
     y = s_.binary(Binary::kMinimum, y, s_.one_like(y, INT16_MAX));
-    importer_.define_signal(op_, 0, s_.binary(Binary::kMaximum, y, s_.one_like(y, INT16_MIN)));
+    give(0, s_.binary(Binary::kMaximum, y, s_.one_like(y, INT16_MIN)));
   }
 
   // y = int16(2^bits x): the high half of 2^(16 + bits) x.
@@ -93,8 +65,8 @@ class SignalOperator {
     const ValueId x = numbers(0), bits = step(Signal::kHeadroom, {x}, {});
     if (s_.dims(x).size() != 1) importer_.unsupported(op_, "numbers of several rows");
     const ValueId high = s_.binary(Binary::kShiftLeft, x, s_(Op::kAdd, {bits, s_.one_like(bits, 16)}));
-    importer_.define_signal(op_, 0, s_.binary(Binary::kFloorDiv, high, s_.one_like(high, 1 << 16)));
-    importer_.define_signal(op_, 1, s_.reshape(bits, {}));
+    give(0, s_.binary(Binary::kFloorDiv, high, s_.one_like(high, 1 << 16)));
+    give(1, s_.reshape(bits, {}));
   }
 
   void transform() {
@@ -111,7 +83,7 @@ class SignalOperator {
       const auto code = [](double v) { return uint32_t(int32_t(std::floor(0.5 + INT16_MAX * v))) & 0xFFFF; };
       turns.push_back(int32_t(code(std::cos(angle)) | code(-std::sin(angle)) << 16));
     }
-    importer_.define_signal(op_, 0, step(Signal::kFft, {x, constant(turns)}, {{"size", int(size)}}));
+    give(0, step(Signal::kFft, {x, constant(turns)}, {{"size", int(size)}}));
   }
 
   // re^2 + im^2; the file's ends name those bins that are read.
@@ -126,7 +98,7 @@ class SignalOperator {
       return s_(Op::kMul, {part, part});
     };
     const ValueId re = squares(0);
-    importer_.define_signal(op_, 0, s_(Op::kAdd, {re, squares(1)}));
+    give(0, s_(Op::kAdd, {re, squares(1)}));
   }
 
   // The sums are made with their roots. A number of frequency f goes into two channels: i takes its weights, i + 1 what
@@ -157,15 +129,16 @@ class SignalOperator {
       }
     if (entries.empty()) importer_.bad(op_, "all its weights are 0");
     const Ints dims = {int64_t(entries.size()) / 2, 2};
-    importer_.define_sums(op_, {x, s_.integers(ElementType::kInt32, dims, entries), channels});
+    importer_.scope().front_end.sums[op_.outputs[0]] = {x, s_.integers(ElementType::kInt32, dims, entries), channels};
   }
 
   void square_root() {
-    const FilterSums* const sums = importer_.filter_sums(op_);
-    if (sums == nullptr) importer_.unsupported(op_, "numbers of 64 bits that no SignalFilterBank gives");
+    const auto& all = importer_.scope().front_end.sums;
+    const auto sums = all.find(op_.inputs[0]);  // which convert_signal saw
+    if (sums == all.end()) importer_.unsupported(op_, "numbers of 64 bits that no SignalFilterBank gives");
     const ValueId bits = s_.reshape(numbers(1), {1});
-    importer_.define_signal(
-        op_, 0, step(Signal::kFilterBank, {sums->energies, sums->entries, bits}, {{"size", int(sums->channels)}}));
+    give(0, step(Signal::kFilterBank, {sums->second.energies, sums->second.entries, bits},
+                 {{"size", int(sums->second.channels)}}));
   }
 
   void spectral_subtraction() {
@@ -179,15 +152,14 @@ class SignalOperator {
     Ints w;
     for (int64_t i = 0; i < s_.dims(x)[0]; ++i)
       for (const int64_t v : i % 2 == 0 ? even : odd) w.push_back(v);
-    const ValueId before = importer_.stream(op_.name + "/estimate", s_.dims(x));
+    const ValueId before = importer_.variables().stream(op_.name + "/estimate", s_.dims(x));
     const ValueId table = s_.integers(ElementType::kInt32, {s_.dims(x)[0], 2}, w);
     const ValueId estimate = step(Signal::kNoise, {x, table, before},
                                   {{"shift", shift}, {"bits", bits}, {"factor", int(options("clamping", 0, 1))}});
-    importer_.store(estimate, before);
-    importer_.define_signal(op_, 0,
-                            step(Signal::kSubtract, {x, kNone, estimate},
-                                 {{"shift", shift}, {"bits", bits}, {"factor", int(word("min_signal_remaining"))}}));
-    importer_.define_signal(op_, 1, estimate);
+    importer_.variables().store(estimate, before);
+    give(0, step(Signal::kSubtract, {x, kNone, estimate},
+                 {{"shift", shift}, {"bits", bits}, {"factor", int(word("min_signal_remaining"))}}));
+    give(1, estimate);
   }
 
   void gain() {
@@ -197,7 +169,7 @@ class SignalOperator {
     if (w.size() < Signal::kGainTable) importer_.bad(op_, "its table has less than 125 numbers");
     if (s_.dims(x) != s_.dims(noise)) importer_.bad(op_, "its noise has another shape than its signal");
     w.resize(Signal::kGainTable);
-    importer_.define_signal(op_, 0, step(Signal::kGain, {x, constant(w), noise}, {{"shift", shift}}));
+    give(0, step(Signal::kGain, {x, constant(w), noise}, {{"shift", shift}}));
   }
 
   void logarithm() {
@@ -207,11 +179,13 @@ class SignalOperator {
     Ints w;
     for (int i = 0; i < Signal::kLogTable; ++i)
       w.push_back(std::lround(65536 * (std::log2(1 + i / 128.0) - i / 128.0)));
-    importer_.define_signal(op_, 0, step(Signal::kLog, {x, constant(w)}, {{"shift", shift}, {"factor", scale}}));
+    give(0, step(Signal::kLog, {x, constant(w)}, {{"shift", shift}, {"factor", scale}}));
   }
 
  private:
   static constexpr int64_t kMostWeights = 1 << 19;
+
+  void give(size_t i, ValueId x) { define_signal(importer_, op_, i, x); }
 
   ValueId step(Signal::Function function, Steps::Ids inputs, std::vector<Steps::Word> words) {
     words.push_back({"function", int(function)});
@@ -260,31 +234,32 @@ constexpr Row kRows[] = {
     {"SignalFilterBankLog", &SignalOperator::logarithm},
 };
 
-// What reads numbers of the front end, or makes them of others: shapes, and casts between int32 and uint32.
+// An operator reads numbers of the front end, or makes them of others: shapes, and casts between int32 and uint32.
 bool convert_beside(Importer& importer, Operation& op) {
-  const bool reads = importer.is_signal(op.inputs[0]), writes = importer.is_uint32(op.outputs[0]);
+  const auto is_uint32 = [&](int id) { return importer.tensors()[id].type() == TensorType::UINT32; };
+  const bool reads = importer.scope().front_end.signals.contains(op.inputs[0]), writes = is_uint32(op.outputs[0]);
   if (!reads && !writes) return false;
   switch (op.code) {
     case BuiltinOperator::CAST:
       if (writes) {
         if (importer.value(importer.input(op, 0)).type != ElementType::kInt32)
           importer.unsupported(op, "a cast to uint32 of other numbers than int32");
-        importer.define_signal(op, 0, importer.input(op, 0));
+        define_signal(importer, op, 0, importer.input(op, 0));
         return true;
       }
-      if (importer.is_uint32(op.inputs[0]) && importer.declared_type(op) != ElementType::kInt32)
+      if (is_uint32(op.inputs[0]) && importer.tensors().type(op.outputs[0]) != ElementType::kInt32)
         importer.unsupported(op, "a cast of uint32 to other numbers than int32");
       return false;  // as of int32
     case BuiltinOperator::RESHAPE:
     case BuiltinOperator::SQUEEZE:
     case BuiltinOperator::EXPAND_DIMS: {
       const ValueId x = importer.input(op, 0);
-      const Ints dims = importer.declared_dims(op);
+      const Ints dims = importer.tensors().dims(op.outputs[0]);
       if (product_of(dims, 0, dims.size()) != importer.value(x).elements())
         importer.unsupported(op, "a shape that the file does not fix");
       op.layer = importer.graph().add_layer({op.name, op.code_name, {}});
       Steps s(importer, op);
-      importer.define_signal(op, 0, s.reshape(x, dims));
+      define_signal(importer, op, 0, s.reshape(x, dims));
       return true;
     }
     default: importer.unsupported(op, "arithmetic on numbers of the audio front end; a CAST makes int32 of them");

@@ -7,10 +7,6 @@
 namespace nacre::tools::tflite {
 namespace {
 
-struct Cut {  // size indices of one axis from begin on, step apart
-  int64_t begin, size, step;
-};
-
 // y = the cuts of x. An axis 0 that the file takes whole stays whole with another batch.
 void emit_slice(Importer& importer, Operation& op, size_t input, std::vector<Cut> cuts, ValueId y) {
   const ValueId x = importer.input(op, input);
@@ -211,7 +207,7 @@ void convert_reverse(Importer& importer, Operation& op) {
 
 // A list of integers that is known, or nothing.
 bool is_known_list(Importer& importer, const Operation& op, size_t i) {
-  if (!importer.has_input(op, i)) return false;
+  if (!op.has_input(i)) return false;
   const Value& v = importer.value(importer.input(op, i));
   return v.constant() && !v.quantizer && v.dims.size() <= 1 && v.elements() <= 1024 &&
          (v.stored == ElementType::kInt32 || v.stored == ElementType::kInt64);

@@ -10,12 +10,6 @@
 #include "tools/importers/tflite/steps.h"
 
 namespace nacre::tools::tflite {
-
-std::optional<Complex> Importer::complex_input(const Operation& op) const {
-  const auto found = has_input(op, 0) ? scope_.complexes.find(op.inputs[0]) : scope_.complexes.end();
-  return found == scope_.complexes.end() ? std::nullopt : std::optional(found->second);
-}
-
 namespace {
 
 void convert_rfft(Importer& importer, Operation& op) {
@@ -42,7 +36,7 @@ void convert_rfft(Importer& importer, Operation& op) {
     return s(Op::kDense, {x, s.numbers({bins, given}, matrix)}, {}, ElementType::kFloat32);
   };
   const ValueId real = part(cosines);
-  importer.define_complex(op, {.real = real, .imaginary = part(sines)});
+  importer.scope().front_end.complexes[op.outputs[0]] = {.real = real, .imaginary = part(sines)};
 }
 
 }  // namespace
@@ -52,26 +46,27 @@ bool convert_complex(Importer& importer, Operation& op) {
     convert_rfft(importer, op);
     return true;
   }
-  const std::optional<Complex> x = importer.complex_input(op);
-  if (!x) return false;
+  std::map<int, Complex>& complexes = importer.scope().front_end.complexes;
+  const auto x = complexes.find(op.has_input(0) ? op.inputs[0] : kNone);
+  if (x == complexes.end()) return false;
+  const auto [re, im] = x->second;
   Steps s(importer, op);
   switch (op.code) {
     case BuiltinOperator::RESHAPE:
     case BuiltinOperator::SQUEEZE:
     case BuiltinOperator::EXPAND_DIMS: {
-      const Steps::Ints dims = importer.declared_dims(op);
-      if (product_of(dims, 0, dims.size()) != importer.value(x->real).elements())
+      const Steps::Ints dims = importer.tensors().dims(op.outputs[0]);
+      if (product_of(dims, 0, dims.size()) != importer.value(re).elements())
         importer.unsupported(op, "complex numbers in a shape that the file does not fix");
       op.layer = importer.graph().add_layer({op.name, op.code_name, {}});
-      const ValueId real = s.reshape(x->real, dims);
-      importer.define_complex(op, {.real = real, .imaginary = s.reshape(x->imaginary, dims)});
+      const ValueId real = s.reshape(re, dims);
+      complexes[op.outputs[0]] = {.real = real, .imaginary = s.reshape(im, dims)};
       return true;
     }
-    case BuiltinOperator::REAL: s.give(x->real); return true;
-    case BuiltinOperator::IMAG: s.give(x->imaginary); return true;
+    case BuiltinOperator::REAL: s.give(re); return true;
+    case BuiltinOperator::IMAG: s.give(im); return true;
     case BuiltinOperator::COMPLEX_ABS:
-      s.give(s.unary(Unary::kSqrt,
-                     s(Op::kAdd, {s.unary(Unary::kSquare, x->real), s.unary(Unary::kSquare, x->imaginary)})));
+      s.give(s.unary(Unary::kSqrt, s(Op::kAdd, {s.unary(Unary::kSquare, re), s.unary(Unary::kSquare, im)})));
       return true;
     default: importer.unsupported(op, "arithmetic on complex numbers");
   }

@@ -91,20 +91,12 @@ ValueId Steps::transpose(ValueId x, const Ints& perm) {
 }
 
 ValueId Steps::slice(ValueId x, int axis, int64_t begin, int64_t size, int64_t step) {
-  Node node{.op = Op::kSlice, .name = "", .words = {}, .inputs = {x}, .outputs = {importer_.between(x, "/cut")}};
-  for (int i = 0; i < int(dims(x).size()); ++i) {
-    set_integer(node, "begin", i == axis ? int(begin) : 0, i);
-    set_integer(node, "size", int(i == axis ? size : dims(x)[size_t(i)]), i);
-    set_integer(node, "step", i == axis ? int(step) : 1, i);
-  }
-  const ValueId y = node.outputs[0];
-  importer_.emit(op_, std::move(node));
-  return y;
+  return cut_axis(importer_, op_, x, axis, {begin, size, step}, "/cut");
 }
 
 ValueId Steps::concat(Ids parts, int axis) {
   const ValueId like = parts[0];
-  parts = importer_.in_groups(op_, std::move(parts), axis, like);
+  parts = in_groups(importer_, op_, std::move(parts), axis, like);
   return parts.size() == 1 ? parts[0] : (*this)(Op::kConcat, std::move(parts), {{"axis", axis}});
 }
 

@@ -2,16 +2,11 @@
 #include <algorithm>
 
 #include "tools/importers/shared/network_summary.h"
-#include "tools/importers/tflite/importer.h"
+#include "tools/importers/tflite/file.h"
 
 namespace nacre::tools {
 namespace tflite {
 namespace {
-
-template <class T>
-size_t size_of(const flatbuffers::Vector<T>* vector) {
-  return vector == nullptr ? 0 : vector->size();
-}
 
 std::string lower_case(std::string text) {
   std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });

@@ -34,7 +34,8 @@ TransposedAxis axis_of(Importer& importer, const Operation& op, const Transposed
 TransposedConv read_transposed(Importer& importer, const Operation& op, const Value& x, const Value& w) {
   const auto& options = importer.options<TransposeConvOptions>(op);
   const bool known = importer.value(importer.input(op, kOutputShape)).constant();
-  const std::vector<int64_t> shape = known ? importer.integers(op, kOutputShape) : importer.declared_dims(op);
+  const std::vector<int64_t> shape =
+      known ? importer.integers(op, kOutputShape) : importer.tensors().dims(op.outputs[0]);
   if (!known) importer.graph().log.push_back("import: " + op.name + ": has the shape that the file declares");
   if (x.dims.size() != 4 || shape.size() != 4) importer.bad(op, "input and output have not 4 axes");
   if (w.dims[3] != x.dims[3] || w.dims[0] != shape[3]) importer.bad(op, "weights of shape " + dims_text(w.dims));
@@ -151,7 +152,7 @@ void convert_conv_3d_transpose(Importer& importer, Operation& op) {
   if (d.before + d.out > d.in * d.stride + d.kernel - 1) importer.unsupported(op, "an output beyond its last slice");
   const ValueId y = sum_of_slices(s, v, products_of_slices(importer, op, s, v, x, w), d);
   Node last{.op = Op::kClamp, .name = "", .words = {}, .inputs = {y}, .outputs = {}};
-  if (importer.has_input(op, kTransposedBias))
+  if (op.has_input(kTransposedBias))
     last = {.op = Op::kAdd,
             .name = "",
             .words = {},

@@ -67,7 +67,7 @@ void convert_conv_3d(Importer& importer, Operation& op) {
   const ValueId image = images(importer, op, s, x, d);
   const ValueId filter = s.reshape(s.transpose(w, {4, 1, 2, 0, 3}), {of_w[4], of_w[1], of_w[2], d.kernel * of_w[3]});
   Node node{.op = Op::kConv2d, .name = "", .words = {}, .inputs = {image, filter}, .outputs = {}};
-  if (importer.has_input(op, 2)) node.inputs.push_back(importer.real_input(op, 2));
+  if (op.has_input(2)) node.inputs.push_back(importer.real_input(op, 2));
   set_window(importer, op, node, importer.value(image),
              {of_w[1], of_w[2], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
              options.padding());

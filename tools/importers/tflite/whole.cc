@@ -54,22 +54,15 @@ void convert_xor(Importer& importer, Operation& op) {
 // x, `by` places further along the axis, or back, with zeros in front of it, or behind.
 ValueId moved(Importer& importer, Operation& op, ValueId x, int axis, int64_t by, bool back) {
   const std::vector<int64_t> dims = importer.value(x).dims;
-  std::vector<int64_t> cut = dims, filled = dims;
-  cut[size_t(axis)] -= by;
-  filled[size_t(axis)] = by;
-  Node slice = plain(Op::kSlice, {x});
-  for (size_t i = 0; i < dims.size(); ++i) {
-    set_integer(slice, "begin", int(i) == axis && back ? int(by) : 0, int(i));
-    set_integer(slice, "size", int(cut[i]), int(i));
-    set_integer(slice, "step", 1, int(i));
-  }
+  const Cut left = {back ? by : 0, dims[size_t(axis)] - by};
   Value zeros;
   zeros.name = importer.value(x).name + "/zeros";
   zeros.type = zeros.stored = importer.value(x).type;
-  zeros.dims = filled;
+  zeros.dims = dims;
+  zeros.dims[size_t(axis)] = by;
   zeros.region = Region::kWeights;
   zeros.data = std::make_shared<const std::vector<uint8_t>>(storage_bytes(zeros.type, uint64_t(zeros.elements())));
-  const ValueId rest = emit_step(importer, op, std::move(slice), x), none = importer.graph().add(std::move(zeros));
+  const ValueId rest = cut_axis(importer, op, x, axis, left, "/part"), none = importer.graph().add(std::move(zeros));
   Node join = plain(Op::kConcat, back ? Inputs{rest, none} : Inputs{none, rest});
   set_integer(join, "axis", axis);
   return emit_step(importer, op, std::move(join), x);

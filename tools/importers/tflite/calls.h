@@ -1,0 +1,58 @@
+// Graphs that operators call, and the lists that loops fill: rows of values (control.cc, rows.cc).
+#pragma once
+
+#include "tools/importers/tflite/tensors.h"
+
+namespace nacre::tools::tflite {
+
+class Importer;
+class Reader;
+struct Scope;
+
+struct Run {  // rows first .. first + count - 1 of a value, along axis 0
+  ValueId of;
+  int64_t first, count;
+};
+struct Rows {  // one after the other; of a tensor that no step has made yet
+  std::vector<Run> runs;
+  std::vector<int64_t> dims;
+};
+
+struct Argument {  // of a graph that is called, or what it gives
+  ValueId value = kNone;
+  Rows rows = {};  // where there is no value
+};
+
+class Calls {
+ public:
+  Calls(Importer& importer, Reader& reader, Scope& scope) : importer_(importer), reader_(reader), scope_(scope) {}
+
+  // control.cc
+  std::vector<Argument> arguments(const Operation& op, size_t first);  // the inputs from there on
+  std::vector<Argument> call(const Operation& op, int graph, const std::vector<Argument>& arguments);
+  void give(const Operation& op, const std::vector<Argument>& results);  // the outputs
+
+  // rows.cc
+  bool is_empty(const Operation& op, size_t i) const;          // it has no rows
+  std::optional<Rows> rows_of(const Operation& op, size_t i);  // none of a single number
+  void define_rows(const Operation& op, Rows rows);            // output 0 is these rows
+  ValueId cut_rows(Operation& op, const Run& run);
+  ValueId join_rows(int tensor);  // its value
+
+ private:
+  void bind(const Operation& op, int tensor, const Argument& argument);
+  void check_row(const Operation& op, const Value& declared, const Run& run) const;
+  void check_alike(const Operation& op, const Value& declared, const Value& found) const;
+
+  Importer& importer_;
+  Reader& reader_;
+  Scope& scope_;
+  int64_t called_operators_ = 0;
+};
+
+// Rows begin .. begin + size - 1 of `from` behind those of `to`; no rows, of the shape of others.
+void append(Rows& to, const Rows& from, int64_t begin, int64_t size);
+Rows none_like(const Rows& rows);
+bool is_same_but_for_rows(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
+
+}  // namespace nacre::tools::tflite
