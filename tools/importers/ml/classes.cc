@@ -67,13 +67,8 @@ void check_names(const Source& source) {
 }
 
 OperandPtr made_operand(Import& import, ValueId id) {
-  auto x = std::make_shared<Operand>();
-  x->name = import.value(id).name;
-  x->type = import.value(id).type;
-  x->dims = import.value(id).dims;
-  x->plain = id;
-  x->uses = 1;
-  return x;
+  const Value& v = import.value(id);
+  return std::make_shared<Operand>(Operand{.name = v.name, .type = v.type, .dims = v.dims, .plain = id, .uses = 1});
 }
 
 OperandPtr rows_of(Import& import, const Source& source, int index) {
@@ -119,7 +114,7 @@ void list_names(Import& import, const Source& source, const std::vector<std::str
     return std::find_if(metadata.begin(), metadata.end(), [&](const auto& pair) { return pair.first == key; });
   };
   const auto found = has(kKey);
-  import.log("its classes are columns in the order of the model file's key labels");
+  import.log().add("its classes are columns in the order of the model file's key labels");
   if (found == metadata.end()) return void(metadata.emplace_back(kKey, lines));
   const std::string own = std::string(kKey) + "." + source.name;  // of a second classifier
   if (found->second != lines && has(own) == metadata.end()) metadata.emplace_back(own, lines);

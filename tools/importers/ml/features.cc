@@ -90,7 +90,7 @@ void one_hot_encoder(Import& import, const Source& source) {
     source.refuse("encodes strings, which no tensor holds", "give the network integers instead of names");
   const std::vector<float> keys = exact_floats(source, source.integers("cats_int64s"));
   if (keys.empty()) source.malformed("has no categories");
-  if (source.integer("zeros", 1) == 0) import.log("an unknown category gives zeros");
+  if (source.integer("zeros", 1) == 0) import.log().add("an unknown category gives zeros");
   Formula f(import, source);
   f.give(hits(f, source, keys, true));
   f.run();
@@ -244,8 +244,8 @@ void zip_map(Import& import, const Source& source) {
   std::vector<std::string> names = listed_texts(source, "classlabels_strings");
   for (const int64_t label : source.integers("classlabels_int64s")) names.push_back(std::to_string(label));
   list_names(import, source, names);
-  import.log("its maps become one tensor, a column for each class");
-  import.give(0, import.under_new_name(source.operand(0)));
+  import.log().add("its maps become one tensor, a column for each class");
+  import.give(0, import.parameters().under_new_name(source.operand(0)));
 }
 
 constexpr OperatorImporter kMlImporters[] = {{"Scaler", scaler},

@@ -73,12 +73,9 @@ void set_attribute(::onnx::NodeProto& node, const char* key, const std::vector<i
 }
 
 OperandPtr constant_operand(Value value) {
-  auto operand = std::make_shared<Operand>();
-  operand->name = value.name;
-  operand->type = value.type;
-  operand->dims = value.dims;
-  operand->constant = std::make_shared<const Value>(std::move(value));
-  return operand;
+  const auto constant = std::make_shared<const Value>(std::move(value));
+  return std::make_shared<Operand>(
+      Operand{.name = constant->name, .type = constant->type, .dims = constant->dims, .constant = constant});
 }
 
 }  // namespace nacre::tools::onnx_import

@@ -36,30 +36,12 @@ std::vector<OperandPtr> roots_of(const OperandPtr& x) {
   return made->roots.empty() ? std::vector<OperandPtr>{made} : made->roots;
 }
 
-OperandPtr constant_of(std::shared_ptr<const Value> value) {
-  auto x = std::make_shared<Operand>();
-  x->type = value->type;
-  x->dims = value->dims;
-  x->constant = std::move(value);
-  return x;
-}
-
-}  // namespace
-
-bool Import::computes(const std::vector<OperandPtr>& roots, const std::set<std::string>& names) const {
-  return std::any_of(roots.begin(), roots.end(), [&](const OperandPtr& root) { return names.contains(root->name); });
-}
-
-void Import::number(const std::vector<OperandPtr>& roots) {
-  for (const OperandPtr& root : roots) {
-    if (root->first_place >= 0) continue;
-    root->first_place = places_;
-    places_ += root->constant->elements();
-  }
+OperandPtr constant_of(const std::shared_ptr<const Value>& value) {
+  return std::make_shared<Operand>(Operand{.type = value->type, .dims = value->dims, .constant = value});
 }
 
 // The numbers of the elements of the constant x; null where they were computed.
-std::shared_ptr<const Value> Import::places_of(const OperandPtr& x) {
+std::shared_ptr<const Value> element_numbers(const OperandPtr& x) {
   const OperandPtr& made = x->origin ? x->origin : x;
   std::shared_ptr<const Value> places = made->places;
   if (made->roots.empty()) {
@@ -71,34 +53,35 @@ std::shared_ptr<const Value> Import::places_of(const OperandPtr& x) {
   Value moved = *places;
   for (const Move& move : x->moves) {
     if (move.kind == Move::kOther) return nullptr;
-    moved = move.kind == Move::kReshape ? onnx_import::reshaped(moved, move.to)
-                                        : permuted(moved, {move.to.begin(), move.to.end()});
+    moved = move.kind == Move::kReshape ? reshaped(moved, move.to) : permuted(moved, {move.to.begin(), move.to.end()});
   }
   return std::make_shared<const Value>(std::move(moved));
 }
 
 // What the current node gives when it reads other operands; nothing where it cannot.
-std::vector<OperandPtr> Import::outputs_with(const Source& source, const OperatorImporter* importer,
-                                             std::vector<OperandPtr> inputs) {
+std::vector<OperandPtr> outputs_with(Import& import, const Source& source, const OperatorImporter* importer,
+                                     std::vector<OperandPtr> inputs) {
+  CurrentNode& current = import.current();
   Scope own;
-  own.opsets = scope_->opsets;
-  own.depth = scope_->depth;
+  own.opsets = current.scope->opsets;
+  own.depth = current.scope->depth;
   Source other = source;
   other.inputs = std::move(inputs);
-  Scope* const scope = std::exchange(scope_, &own);
-  const Source* const before = std::exchange(source_, &other);
+  Scope* const scope = std::exchange(current.scope, &own);
+  const Source* const before = std::exchange(current.source, &other);
   bool done = importer != nullptr;
-  const size_t refused = refusals_.size();
+  std::vector<std::string>& refusals = import.log().refusals();
+  const size_t refused = refusals.size();
   try {
-    if (done) importer->run(*this, other);
+    if (done) importer->run(import, other);
   } catch (const Error& error) {
     if (error.code != kUnsupported) throw;
     done = false;
   }
-  done = done && refusals_.size() == refused;  // of the nodes that it is expanded to
-  refusals_.resize(refused);
-  scope_ = scope;
-  source_ = before;
+  done = done && refusals.size() == refused;  // of the nodes that it is expanded to
+  refusals.resize(refused);
+  current.scope = scope;
+  current.source = before;
   std::vector<OperandPtr> outputs;
   for (const std::string& name : source.proto.output()) {
     const auto found = own.operands.find(name);
@@ -107,8 +90,22 @@ std::vector<OperandPtr> Import::outputs_with(const Source& source, const Operato
   return outputs;
 }
 
-void Import::note_computed(Scope& scope, const Source& source, const OperatorImporter* importer) {
-  if (!options_.train || source.proto.op_type() == "Identity") return;
+}  // namespace
+
+bool Parameters::computes(const std::vector<OperandPtr>& roots, const std::set<std::string>& names) {
+  return std::any_of(roots.begin(), roots.end(), [&](const OperandPtr& root) { return names.contains(root->name); });
+}
+
+void Parameters::number(const std::vector<OperandPtr>& roots) {
+  for (const OperandPtr& root : roots) {
+    if (root->first_place >= 0) continue;
+    root->first_place = places_;
+    places_ += root->constant->elements();
+  }
+}
+
+void Parameters::note_computed(Scope& scope, const Source& source, const OperatorImporter* importer) {
+  if (!train_ || source.proto.op_type() == "Identity") return;
   const bool codes = source.proto.op_type() == "DequantizeLinear";
   bool takes_other = false;
   std::vector<OperandPtr> roots, numbered = source.inputs, by_steps = source.inputs;
@@ -121,14 +118,14 @@ void Import::note_computed(Scope& scope, const Source& source, const OperatorImp
   }
   std::vector<OperandPtr> made;
   for (int i = 0; i < source.proto.output_size(); ++i) {
-    const OperandPtr y = source.wants(i) ? find(scope, source.proto.output(i)) : nullptr;
+    const OperandPtr y = source.wants(i) ? import_.find(scope, source.proto.output(i)) : nullptr;
     const bool here = y && y->constant && !y->origin && y->roots.empty() &&
                       std::find(source.inputs.begin(), source.inputs.end(), y) == source.inputs.end();
     made.push_back(here && y->type == ElementType::kFloat32 ? y : nullptr);
   }
   if (roots.empty()) {  // computed of no parameter
     for (const OperandPtr& y : made) {
-      if (!y || (source.proto.op_type() == "Constant" && !torch_ && y->constant->elements() > 1)) continue;
+      if (!y || (source.proto.op_type() == "Constant" && !torch_.wrote && y->constant->elements() > 1)) continue;
       Value fixed = *y->constant;
       fixed.fixed = true;
       y->constant = std::make_shared<const Value>(std::move(fixed));
@@ -148,69 +145,65 @@ void Import::note_computed(Scope& scope, const Source& source, const OperatorImp
         return make_constant("", ElementType::kInt64, x->dims,
                              std::vector<int64_t>(size_t(x->constant->elements()), -1));
       };
-      const auto of = is_trainable(*x->constant) ? places_of(x) : std::make_shared<const Value>(nowhere());
+      const auto of = is_trainable(*x->constant) ? element_numbers(x) : std::make_shared<const Value>(nowhere());
       known = known && of;
       if (of) x = constant_of(of);
     }
-    if (codes) places[0] = constant_of(places_of(source.inputs[0]));
-    else if (known) places = outputs_with(source, importer, std::move(numbered));
+    if (codes) places[0] = constant_of(element_numbers(source.inputs[0]));
+    else if (known) places = outputs_with(import_, source, importer, std::move(numbered));
     graph_.budget = budget;
   }
   if (computes(roots, split_.computed) && !codes) {
     for (OperandPtr& x : by_steps) {
       if (!x || !is_trainable(*x->constant) || !computes(roots_of(x), split_.computed)) continue;
-      auto at_run_time = std::make_shared<Operand>();
-      at_run_time->name = x->name;
-      at_run_time->dims = x->dims;
-      at_run_time->plain = plain(x);
-      at_run_time->uses = 2;  // nothing melts into the step that writes it
-      x = std::move(at_run_time);
+      const ValueId plain = import_.plain(x);
+      // Nothing melts into the step that writes it: it has two uses.
+      x = std::make_shared<Operand>(Operand{.name = x->name, .dims = x->dims, .plain = plain, .uses = 2});
     }
-    steps = outputs_with(source, importer, std::move(by_steps));
+    steps = outputs_with(import_, source, importer, std::move(by_steps));
   }
   if (roots.size() > 1 && !places[0] && computes(roots, split_.computed)) {
     std::string names = roots[0]->name;
     for (size_t i = 1; i < roots.size(); ++i) names += (i + 1 < roots.size() ? ", " : " and ") + roots[i]->name;
-    note("is computed of " + names + ": if one of them is no parameter (a mask), the file does not tell");
+    import_.log().note("is computed of " + names + ": if one of them is no parameter (a mask), the file does not tell");
   }
   for (size_t i = 0; i < made.size(); ++i) {
     if (!made[i]) continue;
     made[i]->roots = roots;
     if (places[i] && places[i]->constant) made[i]->places = places[i]->constant;
-    if (steps[i] && !steps[i]->constant) made[i]->forms.push_back({{}, plain(steps[i]), &source.proto});
+    if (steps[i] && !steps[i]->constant) made[i]->forms.push_back({{}, import_.plain(steps[i]), &source.proto});
     else if (!codes && computes(roots, split_.computed) && !computes(roots, split_.shared))
-      note("is computed of " + roots[0]->name +
-           ", and no step can: its numbers are trained in the place of what they are computed of");
+      import_.log().note("is computed of " + roots[0]->name +
+                         ", and no step can: its numbers are trained in the place of what they are computed of");
   }
 }
 
-OperandPtr Import::computed(const OperandPtr& x, Value made) {
+OperandPtr Parameters::computed(const OperandPtr& x, Value made) {
   made.fixed = made.fixed || x->constant->fixed;
-  auto y = constant_of(std::make_shared<const Value>(std::move(made)));
-  y->name = y->constant->name;
-  if (options_.train && is_trainable(*x->constant)) y->roots = roots_of(x);
+  OperandPtr y = constant_operand(std::move(made));
+  if (train_ && is_trainable(*x->constant)) y->roots = roots_of(x);
   number(y->roots);
   return y;
 }
 
-// PyTorch's names of what it folded at the export.
-void Import::note_folded(const ::onnx::GraphProto& graph) {
-  if (!torch_) return;
+// PyTorch names what it folded at the export.
+void Parameters::note_folded(const ::onnx::GraphProto& graph) {
   int folded = 0;
   std::string first;
   for (const ::onnx::TensorProto& tensor : graph.initializer()) {
     const bool real = tensor.data_type() == ::onnx::TensorProto::FLOAT && tensor.dims_size() > 0;
-    if (!real || !tensor.name().starts_with("onnx::")) continue;
+    if (!torch_.wrote || !real || !tensor.name().starts_with("onnx::")) continue;
     if (folded++ == 0) first = tensor.name();
   }
   if (folded > 0)
-    graph_.log.push_back("training: " + first + (folded > 1 ? " and " + std::to_string(folded - 1) + " more" : "") +
-                         ": PyTorch computed these at the export, each is trained as a parameter of its own. If a "
-                         "layer shares what it is "
-                         "computed of (tied embeddings), export with do_constant_folding=False");
+    graph_.log.push_back(
+        "training: " + first + (folded > 1 ? " and " + std::to_string(folded - 1) + " more" : "") +
+        ": PyTorch computed these at the export, each is trained as a parameter of its own. If a "
+        "layer shares what it is computed of (tied embeddings), export with do_constant_folding=False");
+  for (const std::string& line : torch_.notes) graph_.log.push_back("training: " + line);
 }
 
-SplitParameters Import::split_parameters() const {
+SplitParameters Parameters::split() const {
   SplitParameters split;
   std::vector<bool> taken(size_t(places_), false);
   const auto take = [&](const OperandPtr& by, int64_t place) {

@@ -7,12 +7,12 @@
 //
 // A graph inside a node sees the names around it. A loop has at most 256 turns: each adds the steps of its body.
 #include <algorithm>
+#include <functional>
 #include <unordered_set>
 
 #include "tools/base/error.h"
+#include "tools/importers/onnx/file.h"
 #include "tools/importers/onnx/fold.h"
-#include "tools/importers/onnx/import.h"
-#include "tools/importers/onnx/order.h"
 #include "tools/importers/onnx/tensor.h"
 
 namespace nacre::tools::onnx_import {
@@ -58,170 +58,178 @@ void stack(Body& body, const std::vector<OperandPtr>& turns, int64_t axis, const
   set_attribute(body.node("Concat", parts, name), "axis", axis);
 }
 
+class ControlFlow {
+ public:
+  ControlFlow(Import& import, Scope& scope, const Source& source) : import_(import), scope_(scope), source_(source) {}
+
+  void run_if() {
+    const bool taken = constant_bool(source_, source_.operand(0), "its condition");
+    const auto& branch = graph_of(source_, taken ? "then_branch" : "else_branch");
+    import_.log().add(source_.place,
+                      std::string("is its ") + (taken ? "then" : "else") + "_branch: its condition is constant");
+    const std::vector<OperandPtr> results = run_graph(branch, {}, [&](int i) { return source_.wants(i); });
+    for (int i = 0; i < source_.proto.output_size() && size_t(i) < results.size(); ++i) {
+      if (!results[size_t(i)]) continue;
+      results[size_t(i)]->uses += scope_.uses[source_.proto.output(i)] - 1;
+      scope_.operands.emplace(source_.proto.output(i), results[size_t(i)]);
+    }
+  }
+
+  void run_loop() {
+    const auto& graph = graph_of(source_, "body");
+    const int64_t most = source_.given(0) ? constant_count(source_, 0, "its number of turns") : kMostTurns + 1;
+    bool going = !source_.given(1) || constant_bool(source_, source_.operand(1), "its condition");
+    std::vector<OperandPtr> carried;
+    for (int i = 2; i < int(source_.inputs.size()); ++i) carried.push_back(source_.operand(i));
+    const int stacked = graph.output_size() - 1 - int(carried.size());
+    if (stacked < 0 || graph.input_size() != int(carried.size()) + 2)
+      source_.malformed("its body does not fit its operands");
+    std::vector<std::vector<OperandPtr>> turns{size_t(stacked)};
+    for (int64_t i = 0; going && i < most; ++i) {
+      if (i == kMostTurns) source_.refuse("has more than 256 turns, or as many as it finds at run time");
+      std::vector<OperandPtr> inputs = {scalar(ElementType::kInt64, i), scalar(ElementType::kBool, 1)};
+      inputs.insert(inputs.end(), carried.begin(), carried.end());
+      const auto wanted = [&](int k) { return size_t(k) <= carried.size() || source_.wants(k - 1); };
+      const std::vector<OperandPtr> results = run_graph(graph, inputs, wanted);
+      for (const OperandPtr& x : results)
+        if (x && !x->known()) return leave_unknown();
+      going = constant_bool(source_, results[0], "its condition");
+      std::copy_n(results.begin() + 1, carried.size(), carried.begin());
+      for (size_t k = 0; k < turns.size(); ++k) turns[k].push_back(results[1 + carried.size() + k]);
+    }
+    give_turns(carried, turns, std::vector<int64_t>(turns.size(), 0));
+  }
+
+  void run_scan() {
+    const auto& graph = graph_of(source_, "body");
+    const auto scanned = size_t(std::clamp<int64_t>(source_.integer("num_scan_inputs", 0), 0, 1 << 16));
+    if (source_.opset < 9) source_.refuse("is of opset 8, with a batch and lengths", "export with opset 9 or later");
+    if (scanned == 0 || scanned > source_.inputs.size() || graph.input_size() != int(source_.inputs.size()) ||
+        graph.output_size() < int(source_.inputs.size() - scanned))
+      source_.malformed("its body does not fit its operands");
+    const size_t states = source_.inputs.size() - scanned, stacked = size_t(graph.output_size()) - states;
+    std::vector<OperandPtr> carried;
+    for (size_t i = 0; i < states; ++i) carried.push_back(source_.operand(int(i)));
+    const auto list = [&](const char* key, size_t size) {
+      const std::vector<int64_t> given = source_.integers(key, std::vector<int64_t>(size, 0));
+      if (given.size() != size) source_.malformed(std::string(key) + " has another number of entries");
+      return given;
+    };
+    std::vector<int64_t> axes = list("scan_input_axes", scanned), out_axes = list("scan_output_axes", stacked);
+    const std::vector<int64_t> back = list("scan_input_directions", scanned);
+    const std::vector<int64_t> out_back = list("scan_output_directions", stacked);
+    int64_t count = -1;
+    for (size_t k = 0; k < scanned; ++k) {
+      const OperandPtr& x = source_.operand(int(states + k));
+      axes[k] = source_.axis(axes[k], x->rank());
+      if (count >= 0 && x->dims[size_t(axes[k])] != count) source_.malformed("what it scans has several lengths");
+      count = x->dims[size_t(axes[k])];
+    }
+    if (count > kMostTurns) source_.refuse("has more than 256 turns");
+    std::vector<std::vector<OperandPtr>> turns(stacked);
+    for (int64_t i = 0; i < count; ++i) {
+      std::vector<OperandPtr> inputs = carried;
+      for (size_t k = 0; k < scanned; ++k)
+        inputs.push_back(turn_of(source_.operand(int(states + k)), axes[k], back[k] ? count - 1 - i : i));
+      const auto wanted = [&](int k) { return size_t(k) < states || source_.wants(k); };
+      const std::vector<OperandPtr> results = run_graph(graph, inputs, wanted);
+      for (const OperandPtr& x : results)
+        if (x && !x->known()) return leave_unknown();
+      std::copy_n(results.begin(), states, carried.begin());
+      for (size_t k = 0; k < stacked; ++k)
+        turns[k].insert(out_back[k] ? turns[k].begin() : turns[k].end(), results[states + k]);
+    }
+    for (size_t k = 0; k < stacked && count > 0; ++k)
+      if (turns[k][0]) out_axes[k] = source_.axis(out_axes[k], turns[k][0]->rank() + 1);
+    give_turns(carried, turns, out_axes);
+  }
+
+ private:
+  // Gives the wanted outputs of a graph inside the node, and null for others. It skips nodes of the others alone.
+  std::vector<OperandPtr> run_graph(const ::onnx::GraphProto& graph, const std::vector<OperandPtr>& inputs,
+                                    const std::function<bool(int)>& wanted) {
+    if (scope_.depth >= kMaxDepth)
+      throw Error(kBadInput, import_.graph().source, "graphs stand in graphs more than 24 deep");
+    FileWalk& walk = import_.walk();
+    walk.spend_nodes(count_nodes(graph.node()) + graph.initializer_size() + graph.output_size());
+    Scope inner;
+    inner.outer = &scope_;
+    inner.opsets = scope_.opsets;
+    inner.attributes = scope_.attributes;
+    inner.depth = scope_.depth + 1;
+    read_initializers(inner, graph);
+    std::unordered_set<std::string> outputs;
+    for (int i = 0; i < graph.output_size(); ++i)
+      if (wanted(i)) outputs.insert(graph.output(i).name());
+    const NodeList live = live_nodes(in_order(graph.node()), outputs, inner.uses);
+    if (size_t(graph.input_size()) < inputs.size())
+      throw Error(kBadInput, import_.graph().source, "a graph in it has too few inputs");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i]->uses += inner.uses[graph.input(int(i)).name()];
+      inner.operands.emplace(graph.input(int(i)).name(), inputs[i]);
+    }
+    for (const ::onnx::NodeProto* node : live) walk.read_node(inner, *node);
+    std::vector<OperandPtr> results;
+    for (int i = 0; i < graph.output_size(); ++i) {
+      const std::string& name = graph.output(i).name();
+      results.push_back(wanted(i) ? import_.find(inner, name) : nullptr);
+      if (wanted(i) && !results.back()) throw Error(kBadInput, "output " + name, "nothing writes it");
+    }
+    return results;
+  }
+
+  // Gives the last carried values, and behind them the stacked scan outputs.
+  void give_turns(const std::vector<OperandPtr>& carried, const std::vector<std::vector<OperandPtr>>& turns,
+                  const std::vector<int64_t>& axes) {
+    Body body(source_);
+    body.opset = 13;  // Unsqueeze reads its axes
+    import_.log().add(source_.place, "is written out: its body, for each turn");
+    for (const OperandPtr& x : carried) body.give(body.take(x));
+    for (size_t i = 0; i < turns.size(); ++i) {
+      const std::string name = body.fresh(source_.name + "/scan" + std::to_string(i));
+      const bool wanted = source_.wants(int(carried.size() + i));
+      if (wanted && turns[i].empty()) source_.refuse("has no turns: what it stacks is empty");
+      if (wanted) stack(body, turns[i], axes[i], name);
+      body.give(name);
+    }
+    import_.current().enter(scope_, source_);
+    import_.expand(source_, body);
+  }
+
+  // x[i] along `axis`, without that axis.
+  OperandPtr turn_of(const OperandPtr& x, int64_t axis, int64_t i) {
+    const std::string name = source_.name + "/" + x->name + "[" + std::to_string(i) + "]";
+    ::onnx::NodeProto proto;
+    proto.set_name(source_.name);
+    proto.set_op_type("Gather");
+    proto.add_input(x->name), proto.add_input(""), proto.add_output(name);
+    set_attribute(proto, "axis", axis);
+    Scope own;
+    own.opsets = scope_.opsets;
+    Source gather(proto, source_.opset, nullptr);
+    gather.inputs = {x, scalar(ElementType::kInt64, i)};
+    import_.current().enter(own, gather);
+    find_importer("Gather")->run(import_, gather);
+    return own.operands.at(name);
+  }
+
+  void leave_unknown() { import_.walk().declared().leave_unknown(scope_, source_.proto, true); }
+
+  Import& import_;
+  Scope& scope_;  // around the node
+  const Source& source_;
+};
+
 }  // namespace
 
-// The outputs of a graph inside the current node that are wanted; the others are null. Nodes of these alone are not
-// looked at.
-std::vector<OperandPtr> Import::run_graph(Scope& outer, const ::onnx::GraphProto& graph,
-                                          const std::vector<OperandPtr>& inputs,
-                                          const std::function<bool(int)>& wanted) {
-  if (outer.depth >= kMaxDepth) throw Error(kBadInput, graph_.source, "graphs stand in graphs more than 24 deep");
-  spend_nodes(count_nodes(graph.node()) + graph.initializer_size() + graph.output_size());
-  Scope inner;
-  inner.outer = &outer;
-  inner.opsets = outer.opsets;
-  inner.attributes = outer.attributes;
-  inner.depth = outer.depth + 1;
-  read_initializers(inner, graph);
-  std::unordered_set<std::string> outputs;
-  for (int i = 0; i < graph.output_size(); ++i)
-    if (wanted(i)) outputs.insert(graph.output(i).name());
-  const NodeList live = live_nodes(in_order(graph.node()), outputs, inner.uses);
-  if (size_t(graph.input_size()) < inputs.size())
-    throw Error(kBadInput, graph_.source, "a graph in it has too few inputs");
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i]->uses += inner.uses[graph.input(int(i)).name()];
-    inner.operands.emplace(graph.input(int(i)).name(), inputs[i]);
-  }
-  for (const ::onnx::NodeProto* node : live) read_node(inner, *node);
-  std::vector<OperandPtr> results;
-  for (int i = 0; i < graph.output_size(); ++i) {
-    const std::string& name = graph.output(i).name();
-    results.push_back(wanted(i) ? find(inner, name) : nullptr);
-    if (wanted(i) && !results.back()) throw Error(kBadInput, "output " + name, "nothing writes it");
-  }
-  return results;
-}
-
-void Import::give_results(Scope& scope, const ::onnx::NodeProto& node, const std::vector<OperandPtr>& results) {
-  for (int i = 0; i < node.output_size() && size_t(i) < results.size(); ++i) {
-    if (!results[size_t(i)]) continue;
-    results[size_t(i)]->uses += scope.uses[node.output(i)] - 1;
-    scope.operands.emplace(node.output(i), results[size_t(i)]);
-  }
-}
-
-void Import::run_if(Scope& scope, const Source& source) {
-  const bool taken = constant_bool(source, source.operand(0), "its condition");
-  const auto& branch = graph_of(source, taken ? "then_branch" : "else_branch");
-  log(source.place, std::string("is its ") + (taken ? "then" : "else") + "_branch: its condition is constant");
-  give_results(scope, source.proto, run_graph(scope, branch, {}, [&](int i) { return source.wants(i); }));
-}
-
-// Scan outputs, stacked, behind the last values of what is carried.
-void Import::give_turns(Scope& scope, const Source& source, const std::vector<OperandPtr>& carried,
-                        const std::vector<std::vector<OperandPtr>>& turns, const std::vector<int64_t>& axes) {
-  Body body(source);
-  body.opset = 13;  // Unsqueeze reads its axes
-  log(source.place, "is written out: its body, for each turn");
-  for (const OperandPtr& x : carried) body.give(body.take(x));
-  for (size_t i = 0; i < turns.size(); ++i) {
-    const std::string name = body.fresh(source.name + "/scan" + std::to_string(i));
-    const bool wanted = source.wants(int(carried.size() + i));
-    if (wanted && turns[i].empty()) source.refuse("has no turns: what it stacks is empty");
-    if (wanted) stack(body, turns[i], axes[i], name);
-    body.give(name);
-  }
-  scope_ = &scope;
-  source_ = &source;
-  expand(source, body);
-}
-
-void Import::run_loop(Scope& scope, const Source& source) {
-  const auto& graph = graph_of(source, "body");
-  const int64_t most = source.given(0) ? constant_count(source, 0, "its number of turns") : kMostTurns + 1;
-  bool going = !source.given(1) || constant_bool(source, source.operand(1), "its condition");
-  std::vector<OperandPtr> carried;
-  for (int i = 2; i < int(source.inputs.size()); ++i) carried.push_back(source.operand(i));
-  const int stacked = graph.output_size() - 1 - int(carried.size());
-  if (stacked < 0 || graph.input_size() != int(carried.size()) + 2)
-    source.malformed("its body does not fit its operands");
-  std::vector<std::vector<OperandPtr>> turns{size_t(stacked)};
-  for (int64_t i = 0; going && i < most; ++i) {
-    if (i == kMostTurns) source.refuse("has more than 256 turns, or as many as it finds at run time");
-    std::vector<OperandPtr> inputs = {scalar(ElementType::kInt64, i), scalar(ElementType::kBool, 1)};
-    inputs.insert(inputs.end(), carried.begin(), carried.end());
-    const auto wanted = [&](int k) { return size_t(k) <= carried.size() || source.wants(k - 1); };
-    const std::vector<OperandPtr> results = run_graph(scope, graph, inputs, wanted);
-    for (const OperandPtr& x : results)
-      if (x && !x->known()) return leave_unknown(scope, source.proto);
-    going = constant_bool(source, results[0], "its condition");
-    std::copy_n(results.begin() + 1, carried.size(), carried.begin());
-    for (size_t k = 0; k < turns.size(); ++k) turns[k].push_back(results[1 + carried.size() + k]);
-  }
-  give_turns(scope, source, carried, turns, std::vector<int64_t>(turns.size(), 0));
-}
-
-// x[i] along `axis`, without that axis.
-OperandPtr Import::turn_of(Scope& scope, const Source& source, const OperandPtr& x, int64_t axis, int64_t i) {
-  const std::string name = source.name + "/" + x->name + "[" + std::to_string(i) + "]";
-  ::onnx::NodeProto proto;
-  proto.set_name(source.name);
-  proto.set_op_type("Gather");
-  proto.add_input(x->name), proto.add_input(""), proto.add_output(name);
-  set_attribute(proto, "axis", axis);
-  Scope own;
-  own.opsets = scope.opsets;
-  Source gather(proto, source.opset, nullptr);
-  gather.inputs = {x, scalar(ElementType::kInt64, i)};
-  scope_ = &own;
-  source_ = &gather;
-  layer_ = kNone;
-  find_importer("Gather")->run(*this, gather);
-  return own.operands.at(name);
-}
-
-void Import::run_scan(Scope& scope, const Source& source) {
-  const auto& graph = graph_of(source, "body");
-  const auto scanned = size_t(std::clamp<int64_t>(source.integer("num_scan_inputs", 0), 0, 1 << 16));
-  if (source.opset < 9) source.refuse("is of opset 8, with a batch and lengths", "export with opset 9 or later");
-  if (scanned == 0 || scanned > source.inputs.size() || graph.input_size() != int(source.inputs.size()) ||
-      graph.output_size() < int(source.inputs.size() - scanned))
-    source.malformed("its body does not fit its operands");
-  const size_t states = source.inputs.size() - scanned, stacked = size_t(graph.output_size()) - states;
-  std::vector<OperandPtr> carried;
-  for (size_t i = 0; i < states; ++i) carried.push_back(source.operand(int(i)));
-  const auto list = [&](const char* key, size_t size) {
-    const std::vector<int64_t> given = source.integers(key, std::vector<int64_t>(size, 0));
-    if (given.size() != size) source.malformed(std::string(key) + " has another number of entries");
-    return given;
-  };
-  std::vector<int64_t> axes = list("scan_input_axes", scanned), out_axes = list("scan_output_axes", stacked);
-  const std::vector<int64_t> back = list("scan_input_directions", scanned);
-  const std::vector<int64_t> out_back = list("scan_output_directions", stacked);
-  int64_t count = -1;
-  for (size_t k = 0; k < scanned; ++k) {
-    const OperandPtr& x = source.operand(int(states + k));
-    axes[k] = source.axis(axes[k], x->rank());
-    if (count >= 0 && x->dims[size_t(axes[k])] != count) source.malformed("what it scans has several lengths");
-    count = x->dims[size_t(axes[k])];
-  }
-  if (count > kMostTurns) source.refuse("has more than 256 turns");
-  std::vector<std::vector<OperandPtr>> turns(stacked);
-  for (int64_t i = 0; i < count; ++i) {
-    std::vector<OperandPtr> inputs = carried;
-    for (size_t k = 0; k < scanned; ++k)
-      inputs.push_back(turn_of(scope, source, source.operand(int(states + k)), axes[k], back[k] ? count - 1 - i : i));
-    const auto wanted = [&](int k) { return size_t(k) < states || source.wants(k); };
-    const std::vector<OperandPtr> results = run_graph(scope, graph, inputs, wanted);
-    for (const OperandPtr& x : results)
-      if (x && !x->known()) return leave_unknown(scope, source.proto);
-    std::copy_n(results.begin(), states, carried.begin());
-    for (size_t k = 0; k < stacked; ++k)
-      turns[k].insert(out_back[k] ? turns[k].begin() : turns[k].end(), results[states + k]);
-  }
-  for (size_t k = 0; k < stacked && count > 0; ++k)
-    if (turns[k][0]) out_axes[k] = source.axis(out_axes[k], turns[k][0]->rank() + 1);
-  give_turns(scope, source, carried, turns, out_axes);
-}
-
-bool Import::run_control_flow(Scope& scope, const Source& source) {
+bool run_control_flow(Import& import, Scope& scope, const Source& source) {
   const std::string& op = source.proto.op_type();
   if (!source.main || (op != "If" && op != "Loop" && op != "Scan")) return false;
-  if (op == "If") run_if(scope, source);
-  else if (op == "Loop") run_loop(scope, source);
-  else run_scan(scope, source);
-  source_ = nullptr;
+  ControlFlow node(import, scope, source);
+  if (op == "If") node.run_if();
+  else if (op == "Loop") node.run_loop();
+  else node.run_scan();
+  import.current().source = nullptr;
   return true;
 }
 

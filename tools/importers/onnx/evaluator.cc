@@ -22,18 +22,9 @@ Tensor tensor_of(const Operand& x) {
 }  // namespace
 
 bool is_evaluated(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32:
-    case ElementType::kFloat64:
-    case ElementType::kInt8:
-    case ElementType::kUint8:
-    case ElementType::kInt16:
-    case ElementType::kInt32:
-    case ElementType::kInt64:
-    case ElementType::kUint32:
-    case ElementType::kBool: return true;
-    default: return false;
-  }
+  using enum ElementType;
+  constexpr ElementType kTypes[] = {kFloat32, kFloat64, kInt8, kUint8, kInt16, kInt32, kInt64, kUint32, kBool};
+  return std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
 int64_t wrapped(ElementType type, int64_t number) {
@@ -138,17 +129,19 @@ void refuse_at_run_time(const Source& source) {
   source.refuse("is not supported on operands of these types");
 }
 
-// True if the node was computed. Parameters that are to be trained keep their own way: what moves elements of them, or
-// is done by a step, is known to the operator's importer (computed.cc). Codes with a scale keep theirs too.
-bool Import::evaluate(const Source& source, bool imported) {
+// Parameters that are to be trained keep their own way: the operator's importer knows what moves their elements.
+// A step does the rest (computed.cc). Codes with a scale keep theirs too.
+bool evaluate(Import& import, const Source& source, bool imported) {
   const Evaluator* evaluator = source.main ? find_evaluator(source.proto.op_type()) : nullptr;
   if (evaluator == nullptr || source.opset < 7) return false;
   for (const OperandPtr& x : source.inputs) {
     if (!x) continue;
     if (!x->constant || !(is_evaluated(x->constant->stored) || x->constant->quantizer)) return false;
-    if (imported && (x->constant->quantizer || (options_.train && is_trainable(*x->constant)))) return false;
+    if (imported &&
+        (x->constant->quantizer || (import.options().train && import.parameters().is_trainable(*x->constant))))
+      return false;
   }
-  evaluator->run(Evaluation(*this, source));
+  evaluator->run(Evaluation(import, source));
   return true;
 }
 

@@ -78,6 +78,8 @@ std::span<const Evaluator> reduce_evaluators();
 const Evaluator* find_evaluator(const std::string& op);
 bool is_computed_at_import(const std::string& domain, const std::string& op);  // where its operands are constants
 [[noreturn]] void refuse_at_run_time(const Source& source);
+// True, if the node was computed. `imported`: the operator has an importer too.
+bool evaluate(Import& import, const Source& source, bool imported);
 
 // Whether constants of this type are computed with.
 bool is_evaluated(ElementType type);

@@ -2,8 +2,7 @@
 //
 // Operator versions are normalized in the operators' own functions. Nodes that no output depends on are not looked at.
 // A node that is not supported is noted and its outputs are unknown; what reads them is only checked for a known name.
-#include "tools/base/option_id.h"
-#include "tools/importers/onnx/import.h"
+#include "tools/importers/onnx/file.h"
 
 #include <algorithm>
 #include <climits>
@@ -14,11 +13,10 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
 
+#include "tools/base/option_id.h"
 #include "tools/base/unsupported.h"
 #include "tools/graph/batch.h"
 #include "tools/importers/onnx/evaluator.h"
-#include "tools/importers/onnx/heads.h"
-#include "tools/importers/onnx/order.h"
 #include "tools/importers/onnx/tensor.h"
 #include "tools/model/model_limits.h"
 
@@ -56,70 +54,51 @@ void parse_model(std::span<const uint8_t> bytes, const std::string& name, ::onnx
   if (!model.has_graph()) throw Error(kBadInput, name, "has no graph");
 }
 
-Import::Import(const std::string& name, const ImportOptions& options, const TorchConstants& torch,
-               SplitParameters split)
-    : options_(options), torch_constants_(torch), split_(std::move(split)) {
-  graph_.source = name;
+FileWalk::FileWalk(const std::string& name, const ImportOptions& options, const TorchConstants& torch,
+                   SplitParameters split, const Budget& budget)
+    : import_(*this, name, options, torch, std::move(split)), graph_(import_.graph()), current_(import_.current()),
+      log_(import_.log()), options_(options), declared_(import_) {
+  graph_.budget = budget;
 }
 
-void Import::read_opsets(Scope& scope, const google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& imports) {
+void FileWalk::read_opsets(Scope& scope,
+                           const google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& imports) {
   for (const auto& import : imports) {
     const int64_t version = std::clamp<int64_t>(import.version(), -1, INT_MAX);
     scope.opsets[canonical(import.domain())] = int(version);
     if (is_main_domain(import.domain()) && (version < kOldestOpset || version > kNewestOpset))
-      note_refusal(Error(kUnsupported, graph_.source,
-                         "uses opset " + std::to_string(import.version()) + ", " + std::to_string(kOldestOpset) +
-                             " to " + std::to_string(kNewestOpset) + " are supported",
-                         "export it with another opset_version"));
+      log_.note_refusal(Error(kUnsupported, graph_.source,
+                              "uses opset " + std::to_string(import.version()) + ", " + std::to_string(kOldestOpset) +
+                                  " to " + std::to_string(kNewestOpset) + " are supported",
+                              "export it with another opset_version"));
   }
 }
 
-void Import::read_functions(const ::onnx::ModelProto& model) {
+void FileWalk::read_functions(const ::onnx::ModelProto& model) {
   for (const ::onnx::FunctionProto& function : model.functions())
     if (!functions_.emplace(std::pair(canonical(function.domain()), function.name()), &function).second)
-      note_refusal(Error(kUnsupported, graph_.source, "has two functions of the name " + function.name()));
+      log_.note_refusal(Error(kUnsupported, graph_.source, "has two functions of the name " + function.name()));
 }
 
-OperandPtr Import::find(Scope& scope, const std::string& name) {
-  const auto found = scope.operands.find(name);
-  if (found != scope.operands.end()) return found->second;
-  const auto tensor = scope.initializers.find(name);
-  if (tensor == scope.initializers.end()) return scope.outer != nullptr ? find(*scope.outer, name) : nullptr;
-  if (tensor->second == nullptr)
-    throw Error(kUnsupported, name, "is a sparse initializer", "store the weights densely");
-  if (tensor->second->data_type() == ::onnx::TensorProto::STRING)
-    return scope.operands.emplace(name, read_names(*tensor->second)).first->second;
-  OperandPtr& operand = tensors_[tensor->second];
-  if (!operand) {
-    Value constant = read_stored(*tensor->second);
-    constant.fixed = is_literal(name, constant);
-    operand = operand_of(std::move(constant));
-    operand->name = name;
-    if (operand->exact) graph_.log.push_back("import: " + name + ": its numbers are rounded to float32");
-  }
-  operand->uses += scope.uses[name];
-  return scope.operands.emplace(name, operand).first->second;
-}
-
-bool Import::is_known(const ::onnx::NodeProto& node) const {
+bool FileWalk::is_known(const ::onnx::NodeProto& node) const {
   const std::string domain = canonical(node.domain());
   return find_importer(node.op_type(), domain) != nullptr || functions_.contains({domain, node.op_type()}) ||
          is_computed_at_import(domain, node.op_type());
 }
 
-void Import::read_node(Scope& scope, const ::onnx::NodeProto& node) {
-  const std::string layer_op = layer_op_;
+void FileWalk::read_node(Scope& scope, const ::onnx::NodeProto& node) {
+  const std::string layer_op = current_.layer_op;
   try {
     read_supported(scope, node);
   } catch (const Error& error) {
-    note_refusal(error);
-    layer_op_ = layer_op;
-    source_ = nullptr;
-    leave_unknown(scope, node);
+    log_.note_refusal(error);
+    current_.layer_op = layer_op;
+    current_.source = nullptr;
+    declared_.leave_unknown(scope, node, is_known(node));
   }
 }
 
-void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
+void FileWalk::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   const std::string domain = canonical(node.domain());
   const auto function = functions_.find({domain, node.op_type()});
   const auto opset = scope.opsets.find(domain);
@@ -141,54 +120,53 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
       source.refuse("opset " + std::to_string(source.opset) + " has it in another form",
                     "export with opset " + std::to_string(form.opset) + " or later");
   for (const std::string& input : node.input()) {
-    source.inputs.push_back(input.empty() ? nullptr : find(scope, input));
+    source.inputs.push_back(input.empty() ? nullptr : import_.find(scope, input));
     if (!input.empty() && source.inputs.back() == nullptr)
       source.malformed("reads " + input + ", which nothing before it writes");
-    if (!input.empty() && !source.inputs.back()->known()) return leave_unknown(scope, node);
+    if (!input.empty() && !source.inputs.back()->known()) return declared_.leave_unknown(scope, node, is_known(node));
   }
   if (function != functions_.end()) return call_function(scope, node, *function->second);
-  if (run_control_flow(scope, source)) return;
-  scope_ = &scope;
-  source_ = &source;
-  layer_ = kNone;
-  read_dynamic(source);
+  if (run_control_flow(import_, scope, source)) return;
+  current_.enter(scope, source);
+  read_dynamic(import_, source);
   check_names(source);
   check_sequences(source);
   const size_t steps = graph_.nodes.size(), lines = graph_.log.size();
-  const std::string key = options_.train ? key_of_computed(source) : "";
-  if (!reuse_computed(key)) {
-    if (!evaluate(source, importer != nullptr) && !import_on_codes(*this, source) &&
-        !import_on_narrow_integers(*this, source) && !import_on_whole_numbers(*this, source)) {
+  Parameters& parameters = import_.parameters();
+  const std::string key = options_.train ? parameters.key_of_computed(source) : "";
+  if (!parameters.reuse_computed(key)) {
+    if (!evaluate(import_, source, importer != nullptr) && !import_on_codes(import_, source) &&
+        !import_on_narrow_integers(import_, source) && !import_on_whole_numbers(import_, source)) {
       if (importer == nullptr) refuse_at_run_time(source);
-      importer->run(*this, source);
+      importer->run(import_, source);
     }
-    keep_computed(scope, source, key);
-    note_computed(scope, source, importer);
+    parameters.keep_computed(scope, source, key);
+    parameters.note_computed(scope, source, importer);
   }
-  log_node(scope, source, steps, lines);
-  source_ = nullptr;
+  log_.add_node(scope, source, steps, lines);
+  current_.source = nullptr;
 }
 
-void Import::call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function) {
+void FileWalk::call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function) {
   Scope inner;
-  log(Source(node, 0, &scope.attributes).place, "is written out: its function");
+  log_.add(Source(node, 0, &scope.attributes).place, "is written out: its function");
   inner.opsets = scope.opsets;
   read_opsets(inner, function.opset_import());
   for (const ::onnx::AttributeProto& attribute : node.attribute())
     inner.attributes[attribute.name()] = Source(node, 0, &scope.attributes).find(attribute.name().c_str());
   std::vector<OperandPtr> inputs;
-  for (const std::string& input : node.input()) inputs.push_back(input.empty() ? nullptr : find(scope, input));
+  for (const std::string& input : node.input()) inputs.push_back(input.empty() ? nullptr : import_.find(scope, input));
   run_body(scope, inner, Source(node, 0, &scope.attributes, &scope.uses), function, inputs);
 }
 
-void Import::spend_nodes(int64_t count) {
+void FileWalk::spend_nodes(int64_t count) {
   constexpr int64_t kMostNodes = 1 << 18;
   if ((nodes_ += count) > kMostNodes)
     throw Error(kBadInput, graph_.source, "its functions and loops are more than 262,144 nodes when written out");
 }
 
-void Import::run_body(Scope& scope, Scope& inner, const Source& call, const ::onnx::FunctionProto& function,
-                      const std::vector<OperandPtr>& inputs) {
+void FileWalk::run_body(Scope& scope, Scope& inner, const Source& call, const ::onnx::FunctionProto& function,
+                        const std::vector<OperandPtr>& inputs) {
   const ::onnx::NodeProto& node = call.proto;
   if (scope.depth >= kMaxCallDepth)
     throw Error(kBadInput, node.op_type(), "functions call each other more than 16 deep");
@@ -206,29 +184,16 @@ void Import::run_body(Scope& scope, Scope& inner, const Source& call, const ::on
   }
   for (const ::onnx::NodeProto* each : live) read_node(inner, *each);
   for (int i = 0; i < node.output_size() && i < function.output_size(); ++i) {
-    const OperandPtr result = call.wants(i) ? find(inner, function.output(i)) : nullptr;
+    const OperandPtr result = call.wants(i) ? import_.find(inner, function.output(i)) : nullptr;
     if (!result) continue;
     result->uses += scope.uses[node.output(i)] - 1;
     scope.operands.emplace(node.output(i), result);
   }
 }
 
-void Import::expand(const Source& source, const Body& body) {
-  Scope inner, &outer = *scope_;
-  inner.opsets = outer.opsets;
-  if (body.opset != 0) inner.opsets[""] = body.opset;
-  const std::string layer_op = layer_op_;
-  if (layer_op_.empty()) layer_op_ = body.source_op;
-  run_body(outer, inner, source, body.function(), body.operands());
-  layer_op_ = layer_op;
-  scope_ = &outer;
-  source_ = &source;
-  layer_ = kNone;
-}
-
 // An output needs a value of its own, which a step has written, of the source's type.
-void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
-  OperandPtr operand = find(scope, output.name());
+void FileWalk::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
+  OperandPtr operand = import_.find(scope, output.name());
   if (!operand) throw Error(kBadInput, "output " + output.name(), "nothing writes it");
   if (!operand->known()) return;
   if (output.type().tensor_type().elem_type() == ::onnx::TensorProto::UINT16 && !operand->codes())
@@ -237,34 +202,29 @@ void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
   proto.set_name(output.name());
   proto.set_op_type("output");
   const Source source(proto, 0, &scope.attributes);
-  scope_ = &scope;
-  source_ = &source;
-  layer_ = kNone;
-  if (operand->dynamic) operand = value_of_part(operand);
+  current_.enter(scope, source);
+  if (operand->dynamic) operand = value_of_part(import_, operand);
   const bool last = options_.io_nhwc && operand->rank() == 4;
-  const ValueId codes = last ? kNone : codes_value(*this, operand);
+  const ValueId codes = last ? kNone : codes_value(import_, operand);
   if (codes != kNone) return graph_.outputs.push_back({output.name(), codes, ""});
-  ValueId id = last ? channels_last(operand) : plain(operand);
-  const auto is_it = [&](const Binding& b) { return b.value == id; };
-  const bool bound = std::any_of(graph_.inputs.begin(), graph_.inputs.end(), is_it) ||
-                     std::any_of(graph_.outputs.begin(), graph_.outputs.end(), is_it);
-  if (bound || value(id).constant() || value(id).quantizer) {
-    Node copy = step(Op::kCopy);
+  ValueId id = last ? import_.channels_last(operand) : import_.plain(operand);
+  const bool given = std::ranges::find(graph_.outputs, id, &Binding::value) != graph_.outputs.end();
+  if (given || is_input(graph_, id) || import_.value(id).constant() || import_.value(id).quantizer) {
+    Node copy = import_.step(Op::kCopy);
     copy.inputs = {id};
-    id = append(std::move(copy), output.name(), value(id).type);
+    id = import_.append(std::move(copy), output.name(), import_.value(id).type);
   }
-  if (operand->kept != ElementType::kNone && !value(id).quantizer) value(id).type = operand->kept;
+  if (operand->kept != ElementType::kNone && !import_.value(id).quantizer) import_.value(id).type = operand->kept;
   graph_.outputs.push_back({output.name(), id, ""});
-  source_ = nullptr;
+  current_.source = nullptr;
 }
 
-Graph Import::run(const ::onnx::ModelProto& model) {
+Graph FileWalk::run(const ::onnx::ModelProto& model) {
   Scope scope;
-  torch_ = model.producer_name() == "pytorch";
   if (model.ir_version() < 3 || model.ir_version() > kMaxIrVersion)
-    note_refusal(Error(kUnsupported, graph_.source,
-                       "has IR version " + std::to_string(model.ir_version()) + ", 3 to " +
-                           std::to_string(kMaxIrVersion) + " are supported"));
+    log_.note_refusal(Error(kUnsupported, graph_.source,
+                            "has IR version " + std::to_string(model.ir_version()) + ", 3 to " +
+                                std::to_string(kMaxIrVersion) + " are supported"));
   read_opsets(scope, model.opset_import());
   read_functions(model);
   std::unordered_set<std::string> outputs;
@@ -272,35 +232,34 @@ Graph Import::run(const ::onnx::ModelProto& model) {
   if (outputs.empty()) throw Error(kBadInput, graph_.source, "has no outputs");
   const NodeList order = in_order(model.graph().node());
   live_ = live_nodes(order, outputs, scope.uses);
-  log_order(model.graph().node(), order, live_);
+  log_.add_order(model.graph().node(), order, live_);
   graph_.batch = options_.batch > 0 ? options_.batch : 1;
-  read_declared(model.graph());
-  read_inputs(scope, model.graph());
-  log_unread(scope);
+  declared_.read_inputs(scope, model.graph());
+  log_.add_unread(scope);
   require_bindings(graph_, graph_.inputs.size(), outputs.size());
   for (const ::onnx::NodeProto* node : live_) read_node(scope, *node);
   for (const auto& output : model.graph().output()) {
     try {
       write_output(scope, output);
     } catch (const Error& error) {
-      note_refusal(error);
+      log_.note_refusal(error);
     }
   }
-  if (options_.train) judge_draws();
-  report_problems(graph_.source, refusals_, "", "  ");
-  count_runs();
-  if (options_.train) note_folded(model.graph());
-  for (const std::string& line : torch_constants_.notes) graph_.log.push_back("training: " + line);
+  if (options_.train) judge_draws(import_);
+  report_problems(graph_.source, log_.refusals(), "", "  ");
+  count_runs(import_);
+  if (options_.train) import_.parameters().note_folded(model.graph());
   for (std::vector<Binding>* bindings : {&graph_.inputs, &graph_.outputs})
     for (Binding& binding : *bindings)
-      if (images_ && value(binding.value).dims.size() == 4) binding.layout = options_.io_nhwc ? "NHWC" : "NCHW";
-  if (!symbolic_batch_ && options_.batch_if_open) graph_.batch = 1;
-  if (options_.batch > 1 && !symbolic_batch_ && !options_.batch_if_open)
+      if (import_.has_images() && import_.value(binding.value).dims.size() == 4)
+        binding.layout = options_.io_nhwc ? "NHWC" : "NCHW";
+  if (!declared_.has_symbolic_batch() && options_.batch_if_open) graph_.batch = 1;
+  if (options_.batch > 1 && !declared_.has_symbolic_batch() && !options_.batch_if_open)
     throw Error(
         kUsage, graph_.source, "its batch is fixed: it cannot be set to " + std::to_string(options_.batch),
         "export it with a dynamic batch axis; nacre tune " + option("micro-batch", "1") + " trains it row by row");
   move_quantizers_back(graph_);
-  mark_batched(graph_, symbolic_batch_ && !rows_elsewhere_);
+  mark_batched(graph_, declared_.has_symbolic_batch() && declared_.has_batch_first());
   if (!model.producer_name().empty()) graph_.metadata.emplace_back("source.producer", model.producer_name());
   std::ranges::sort(graph_.metadata);
   return std::move(graph_);
@@ -316,29 +275,25 @@ Importers table_of(std::initializer_list<std::span<const OperatorImporter>> part
 }
 
 const OperatorImporter* find_importer(const std::string& op, const std::string& domain) {
-  static const Importers kMain = table_of(
-      {window_importers(),     dense_importers(),   pointwise_importers(), reduce_importers(),   select_importers(),
-       recurrent_importers(),  shape_importers(),   move_importers(),      quantize_importers(), cast_importers(),
-       qlinear_importers(),    dynamic_importers(), constant_importers(),  fused_importers(),    resize_importers(),
-       transposed_importers(), space_importers(),   formula_importers(),   norm_importers(),     attention_importers(),
-       loss_importers(),       place_importers(),   sample_importers(),    signal_importers(),   einsum_importers(),
-       unrolled_importers(),   random_importers(),  inverse_importers(),   gram_importers(),     sequence_importers(),
-       region_importers()});
-  static const Importers kMicrosoft =
-      table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_lstm_importers(),
-                microsoft_block_importers(), microsoft_fused_importers(), microsoft_quantize_importers(),
-                microsoft_head_importers()});
-  static const Importers kTraining = table_of({training_importers()}), kPreview = table_of({preview_importers()});
-  static const Importers kMl = table_of({ml_importers(), ml_svm_importers(), ml_tree_importers()});
-  static const Importers kOther;
-  const Importers& table = domain.empty()                         ? kMain
-                           : domain == "com.microsoft"            ? kMicrosoft
-                           : domain == "ai.onnx.ml"               ? kMl
-                           : domain == "ai.onnx.preview"          ? kPreview
-                           : domain == "ai.onnx.preview.training" ? kTraining
-                                                                  : kOther;
-  const auto found = table.find(op);
-  return found != table.end() ? found->second : nullptr;
+  static const std::map<std::string, Importers> kDomains = {
+      {"", table_of({window_importers(),   dense_importers(),     pointwise_importers(), reduce_importers(),
+                     select_importers(),   recurrent_importers(), shape_importers(),     move_importers(),
+                     quantize_importers(), cast_importers(),      qlinear_importers(),   dynamic_importers(),
+                     constant_importers(), fused_importers(),     resize_importers(),    transposed_importers(),
+                     space_importers(),    formula_importers(),   norm_importers(),      attention_importers(),
+                     loss_importers(),     place_importers(),     sample_importers(),    signal_importers(),
+                     einsum_importers(),   unrolled_importers(),  random_importers(),    inverse_importers(),
+                     gram_importers(),     sequence_importers(),  region_importers()})},
+      {"com.microsoft", table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(),
+                                  microsoft_lstm_importers(), microsoft_block_importers(), microsoft_fused_importers(),
+                                  microsoft_quantize_importers(), microsoft_head_importers()})},
+      {"ai.onnx.ml", table_of({ml_importers(), ml_svm_importers(), ml_tree_importers()})},
+      {"ai.onnx.preview", table_of({preview_importers()})},
+      {"ai.onnx.preview.training", table_of({training_importers()})}};
+  const auto table = kDomains.find(domain);
+  if (table == kDomains.end()) return nullptr;
+  const auto found = table->second.find(op);
+  return found != table->second.end() ? found->second : nullptr;
 }
 
 }  // namespace nacre::tools::onnx_import
@@ -385,17 +340,14 @@ Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const
   onnx_import::parse_model(bytes, name, model);
   onnx_import::TorchConstants torch;
   if (options.train) torch = onnx_import::separate_torch_constants(model, name);
-  onnx_import::Import first(name, options, torch, {});
+  torch.wrote = model.producer_name() == "pytorch";
   // Arithmetic on all weights of a large file is done in 16 bytes per element and step. Weights that are standardised
   // at import (w - mean w) / std w took 12 times the file, as torch.onnx writes it; no more than two steps are held.
   const Budget budget(bytes.size() / 2);
-  first.graph().budget = budget;
+  onnx_import::FileWalk first(name, options, torch, {}, budget);
   Graph graph = first.run(model);
-  if (const onnx_import::SplitParameters split = first.split_parameters(); !split.computed.empty()) {
-    onnx_import::Import second(name, options, torch, split);
-    second.graph().budget = budget;
-    graph = second.run(model);
-  }
+  if (const onnx_import::SplitParameters split = first.split_parameters(); !split.computed.empty())
+    graph = onnx_import::FileWalk(name, options, torch, split, budget).run(model);
   graph.quantize_rounding = Rounding::kHalfEven;  // QuantizeLinear
   return graph;
 }

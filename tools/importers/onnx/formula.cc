@@ -116,7 +116,7 @@ std::vector<Term> Formula::graph(const ::onnx::GraphProto& graph, const std::vec
   }
   const auto term_of = [&](const std::string& name) {
     if (const auto found = terms.find(name); found != terms.end()) return found->second;
-    const OperandPtr outer = import_.outer(name);
+    const OperandPtr outer = import_.find(name);
     if (outer == nullptr || !outer->known()) source_.refuse("its graph reads " + name + ", which is not known");
     return terms[name] = body_.take(outer);
   };

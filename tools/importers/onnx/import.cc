@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tools/base/error.h"
+#include "tools/importers/onnx/file.h"
 #include "tools/importers/onnx/fold.h"
 #include "tools/importers/onnx/import.h"
 #include "tools/importers/onnx/tensor.h"
@@ -23,6 +24,34 @@ bool moves_nothing(const std::vector<int64_t>& dims, const std::vector<int>& per
   return true;
 }
 
+std::vector<int64_t> moved_dims(const std::vector<int64_t>& dims, const std::vector<int>& perm) {
+  std::vector<int64_t> moved;
+  for (const int axis : perm) moved.push_back(dims[size_t(axis)]);
+  return moved;
+}
+
+// The constant of x as a value of the graph.
+Value storable(const Source& source, const Operand& x) {
+  if (!at_run_time(x.type)) source.refuse(x.name + " has an element type that no value at run time has");
+  if (x.constant->elements() == 0) source.refuse(x.name + " is empty: it has no elements");
+  if (x.rank() > kMaxRank) source.refuse(x.name + " has more than 8 axes");
+  Value value = *x.constant;
+  value.name = x.name;
+  return value;
+}
+
+// An output of the node, in the type of its other reals.
+OperandPtr operand_like(const Source& source, const Value& v) {
+  const ElementType type = is_other_real(v.type) ? ElementType::kFloat32 : v.type;
+  const ElementType kept = type == ElementType::kFloat32 ? source.kept() : ElementType::kNone;
+  return std::make_shared<Operand>(Operand{.type = type, .kept = kept, .dims = v.dims});
+}
+
+Value read_stored(const Graph& graph, const ::onnx::TensorProto& tensor) {
+  const std::string directory = std::filesystem::path(graph.source).parent_path().string();
+  return read_tensor(tensor, directory.empty() ? "." : directory);
+}
+
 }  // namespace
 
 void need_float32(const Source& source, const Operand& operand) {
@@ -33,19 +62,15 @@ void need_float32(const Source& source, const Operand& operand) {
 }
 
 bool at_run_time(ElementType type) {
-  constexpr ElementType kTypes[] = {ElementType::kFloat32, ElementType::kInt8,  ElementType::kUint8,
-                                    ElementType::kInt16,   ElementType::kInt32, ElementType::kUint32,
-                                    ElementType::kInt64,   ElementType::kBool};
-  return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
+  using enum ElementType;
+  constexpr ElementType kTypes[] = {kFloat32, kInt8, kUint8, kInt16, kInt32, kUint32, kInt64, kBool};
+  return std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
 bool is_whole(ElementType type) { return type == ElementType::kInt32 || type == ElementType::kInt64; }
 
-// ONNX gives the reals of an operator one type; where a scale is float32 nevertheless, the data come first.
-ElementType Import::kept_by_source() const {
-  for (const OperandPtr& x : source_->inputs)
-    if (x && x->kept != ElementType::kNone) return x->kept;
-  return ElementType::kNone;
+bool is_input(const Graph& graph, ValueId id) {
+  return std::ranges::find(graph.inputs, id, &Binding::value) != graph.inputs.end();
 }
 
 // ---- Layouts: [n, c, d1, d2, ..] and [n, d1, d2, .., c]
@@ -66,30 +91,48 @@ std::vector<int> from_channels_last(int rank) {
 int channels_last_axis(int axis, int rank) { return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1; }
 
 std::vector<int64_t> channels_last_dims(const std::vector<int64_t>& dims) {
-  if (dims.size() < 3) return dims;
-  std::vector<int64_t> result;
-  for (const int axis : to_channels_last(int(dims.size()))) result.push_back(dims[size_t(axis)]);
-  return result;
+  return dims.size() < 3 ? dims : moved_dims(dims, to_channels_last(int(dims.size())));
 }
 
-Value Import::storable(const Operand& x) const {
-  if (!at_run_time(x.type)) source_->refuse(x.name + " has an element type that no value at run time has");
-  if (x.constant->elements() == 0) source_->refuse(x.name + " is empty: it has no elements");
-  if (x.rank() > kMaxRank) source_->refuse(x.name + " has more than 8 axes");
-  Value value = *x.constant;
-  value.name = x.name;
-  return value;
+Import::Import(FileWalk& walk, const std::string& name, const ImportOptions& options, const TorchConstants& torch,
+               SplitParameters split)
+    : walk_(walk), options_(options), parameters_(*this, torch, std::move(split)), log_(*this, graph_) {
+  graph_.source = name;
+}
+
+// ---- Operands
+
+OperandPtr Import::find(Scope& scope, const std::string& name) {
+  const auto found = scope.operands.find(name);
+  if (found != scope.operands.end()) return found->second;
+  const auto tensor = scope.initializers.find(name);
+  if (tensor == scope.initializers.end()) return scope.outer != nullptr ? find(*scope.outer, name) : nullptr;
+  if (tensor->second == nullptr)
+    throw Error(kUnsupported, name, "is a sparse initializer", "store the weights densely");
+  if (tensor->second->data_type() == ::onnx::TensorProto::STRING)
+    return scope.operands.emplace(name, read_names(*tensor->second)).first->second;
+  OperandPtr& operand = tensors_[tensor->second];
+  if (!operand) {
+    Value constant = read_stored(graph_, *tensor->second);
+    constant.fixed = parameters_.is_literal(name, constant);
+    operand = operand_of(std::move(constant));
+    operand->name = name;
+    if (operand->exact) graph_.log.push_back("import: " + name + ": its numbers are rounded to float32");
+  }
+  operand->uses += scope.uses[name];
+  return scope.operands.emplace(name, operand).first->second;
 }
 
 ValueId Import::plain(const OperandPtr& x) {
-  if (x->rank() > kMaxRank && !x->constant) source_->refuse(x->name + " has more than 8 axes");
+  if (x->rank() > kMaxRank && !x->constant) current_.source->refuse(x->name + " has more than 8 axes");
   if (x->plain != kNone) return x->plain;
-  if (x->sequence) source_->refuse(x->name + " is a sequence of tensors, which no value is");
-  if (x->dynamic) source_->refuse(x->name + " is a part of a dynamically quantized layer: it has no value of its own");
-  if (x->constant) return x->plain = parameter(x, {}, storable(*x));
+  if (x->sequence) current_.source->refuse(x->name + " is a sequence of tensors, which no value is");
+  if (x->dynamic)
+    current_.source->refuse(x->name + " is a part of a dynamically quantized layer: it has no value of its own");
+  if (x->constant) return x->plain = parameters_.parameter(x, {}, storable(*current_.source, *x));
   if (x->quantized) {  // codes that something reads as they are
     const Quantizer& q = x->quantized->quantizer;
-    if (!is_code_type(q.codes)) source_->refuse("reads codes of 16 bits, which have no kernels, as they are");
+    if (!is_code_type(q.codes)) current_.source->refuse("reads codes of 16 bits, which have no kernels, as they are");
     Node node = step(Op::kQuantize);
     node.rounding = Rounding::kHalfEven;
     const auto count = int64_t(q.scale.size());
@@ -108,7 +151,8 @@ ValueId Import::channels_last(const OperandPtr& x) {
   if (x->channels_last != kNone) return x->channels_last;
   if (x->constant) {
     const std::vector<int> perm = to_channels_last(x->rank());
-    return x->channels_last = parameter(x, {Move::transpose(perm)}, permuted(storable(*x), perm));
+    return x->channels_last =
+               parameters_.parameter(x, {Move::transpose(perm)}, permuted(storable(*current_.source, *x), perm));
   }
   return x->channels_last = transposed(plain(x), to_channels_last(x->rank()), x->name + "/nhwc");
 }
@@ -116,36 +160,20 @@ ValueId Import::channels_last(const OperandPtr& x) {
 // ---- Steps
 
 Node Import::step(Op op) {
-  if (layer_ == kNone) {
+  if (current_.layer == kNone) {
     Policy policy;
-    if (const ElementType kept = kept_by_source(); kept != ElementType::kNone)
+    if (const ElementType kept = current_.source->kept(); kept != ElementType::kNone)
       policy.variable = policy.compute = policy.output = kept;
-    layer_ = graph_.add_layer({.name = source_->name,
-                               .source_op = layer_op_.empty() ? source_->proto.op_type() : layer_op_,
-                               .policy = policy});
+    current_.layer =
+        graph_.add_layer({.name = current_.source->name,
+                          .source_op = current_.layer_op.empty() ? current_.source->proto.op_type() : current_.layer_op,
+                          .policy = policy});
   }
   Node node;
   node.op = op;
-  node.name = source_->name;
-  node.layer = layer_;
+  node.name = current_.source->name;
+  node.layer = current_.layer;
   return node;
-}
-
-// What steps make of constants alone would be folded, and trained in the place of what it is made of.
-void Import::keep_steps_of_constants(const Node& node) {
-  const auto constant_of = [&](ValueId id) {
-    if (id == kNone || value(id).constant()) return id;
-    const auto found = moved_from_.find(id);
-    return found != moved_from_.end() ? found->second : kNone;
-  };
-  for (const ValueId id : node.inputs)
-    if (id != kNone && constant_of(id) == kNone) return;
-  if (node.op == Op::kTranspose || node.op == Op::kReshape) {
-    moved_from_.emplace(node.outputs[0], constant_of(node.inputs[0]));
-    return;
-  }
-  for (const ValueId id : node.inputs)
-    if (id != kNone && is_trainable(value(constant_of(id)))) value(constant_of(id)).keeps_steps = true;
 }
 
 ValueId Import::append(Node node, const std::string& name, ElementType type) {
@@ -155,7 +183,7 @@ ValueId Import::append(Node node, const std::string& name, ElementType type) {
   node.outputs = {graph_.add(std::move(value))};
   const ValueId y = node.outputs[0];
   infer_shapes(graph_, node);
-  if (options_.train) keep_steps_of_constants(node);
+  if (options_.train) parameters_.keep_steps_of_constants(node);
   require_operators(graph_);
   graph_.nodes.push_back(std::move(node));
   return y;
@@ -163,11 +191,7 @@ ValueId Import::append(Node node, const std::string& name, ElementType type) {
 
 ValueId Import::transposed(ValueId x, const std::vector<int>& perm, const std::string& name) {
   const std::vector<int64_t> dims = value(x).dims;
-  if (moves_nothing(dims, perm)) {
-    std::vector<int64_t> moved;
-    for (const int axis : perm) moved.push_back(dims[size_t(axis)]);
-    return moved == dims ? x : reshaped(x, moved, name);
-  }
+  if (moves_nothing(dims, perm)) return reshaped(x, moved_dims(dims, perm), name);
   Node node = step(Op::kTranspose);
   for (size_t i = 0; i < perm.size(); ++i) set_integer(node, "perm", perm[i], int(i));
   node.inputs = {x};
@@ -196,11 +220,11 @@ ValueId Import::concatenation(std::vector<ValueId> parts, int axis, const std::s
 ValueId Import::reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name) {
   if (value(x).dims == dims) return x;
   if (dims.size() > size_t(kMaxRank))
-    source_->refuse("gives rank " + std::to_string(dims.size()) + ", at most 8 is supported");
+    current_.source->refuse("gives rank " + std::to_string(dims.size()) + ", at most 8 is supported");
   Node node = step(Op::kReshape);
   set_integer(node, "rank", int(dims.size()));
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] < 1) source_->refuse("gives a tensor without elements");
+    if (dims[i] < 1) current_.source->refuse("gives a tensor without elements");
     set_integer(node, "dims", int(dims[i]), int(i));
   }
   node.inputs = {x};
@@ -213,34 +237,36 @@ ValueId Import::reals(const std::string& name, std::vector<int64_t> dims, const 
   return id;
 }
 
+void Import::expand(const Source& source, const Body& body) {
+  Scope inner, &outer = *current_.scope;
+  inner.opsets = outer.opsets;
+  if (body.opset != 0) inner.opsets[""] = body.opset;
+  const std::string layer_op = current_.layer_op;
+  if (current_.layer_op.empty()) current_.layer_op = body.source_op;
+  walk_.run_body(outer, inner, source, body.function(), body.operands());
+  current_.layer_op = layer_op;
+  current_.enter(outer, source);
+}
+
 // ---- Results
 
 void Import::give(int index, OperandPtr operand) {
-  if (!source_->wants(index)) return;
+  if (!current_.source->wants(index)) return;
   const std::string& name = output_name(index);
   if (operand->name.empty()) operand->name = name;
-  const bool casts = source_->proto.op_type().starts_with("Cast");  // which say what they keep
+  const bool casts = current_.source->proto.op_type().starts_with("Cast");  // which say what they keep
   if (!casts && operand->type == ElementType::kFloat32 && operand->kept == ElementType::kNone)
-    operand->kept = kept_by_source();
-  const auto uses = scope_->uses.find(name);
+    operand->kept = current_.source->kept();
+  const auto uses = current_.scope->uses.find(name);
   // An operand under a second name is used by the readers of both; the node between them is none.
   if (operand->uses > 0) --operand->uses;
-  operand->uses += uses != scope_->uses.end() ? uses->second : 0;
-  if (!scope_->operands.emplace(name, std::move(operand)).second)
-    source_->malformed("writes " + name + ", which is there already");
-}
-
-// What the current node makes, in the type of its other reals.
-OperandPtr Import::operand_like(const Value& v) const {
-  auto operand = std::make_shared<Operand>();
-  operand->type = is_other_real(v.type) ? ElementType::kFloat32 : v.type;
-  if (operand->type == ElementType::kFloat32) operand->kept = kept_by_source();
-  return operand;
+  operand->uses += uses != current_.scope->uses.end() ? uses->second : 0;
+  if (!current_.scope->operands.emplace(name, std::move(operand)).second)
+    current_.source->malformed("writes " + name + ", which is there already");
 }
 
 void Import::give_plain(int index, ValueId id) {
-  auto operand = operand_like(value(id));
-  operand->dims = value(id).dims;
+  auto operand = operand_like(*current_.source, value(id));
   operand->plain = id;
   give(index, std::move(operand));
 }
@@ -248,8 +274,8 @@ void Import::give_plain(int index, ValueId id) {
 void Import::give_channels_last(int index, ValueId id) {
   const int rank = int(value(id).dims.size());
   if (rank < 3) return give_plain(index, id);
-  auto operand = operand_like(value(id));
-  for (const int axis : from_channels_last(rank)) operand->dims.push_back(value(id).dims[size_t(axis)]);
+  auto operand = operand_like(*current_.source, value(id));
+  operand->dims = moved_dims(value(id).dims, from_channels_last(rank));
   operand->channels_last = id;
   give(index, std::move(operand));
 }
@@ -258,58 +284,47 @@ void Import::give_constant(int index, Value value) {
   const ElementType stored = value.stored;
   const auto exact = stored == ElementType::kFloat64 ? std::make_shared<const Value>(value) : nullptr;
   value = as_float32(std::move(value));
-  auto operand = operand_like(value);
+  auto operand = operand_like(*current_.source, value);
   operand->exact = exact;
-  if (is_other_real(stored)) operand->kept = to_train() ? ElementType::kNone : stored;
+  if (is_other_real(stored)) operand->kept = options_.train ? ElementType::kNone : stored;
   else if (!value.quantizer) value = rounded(std::move(value), operand->kept);
-  if (source_->wants(index)) value.name = output_name(index);
-  operand->dims = value.dims;
+  if (current_.source->wants(index)) value.name = output_name(index);
   operand->constant = std::make_shared<const Value>(std::move(value));
   give(index, std::move(operand));
 }
 
-Value Import::read_stored(const ::onnx::TensorProto& tensor) const {
-  const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
-  return read_tensor(tensor, directory.empty() ? "." : directory);
-}
-
 // Reals of 16 and of 64 bits are float32 in the graph.
 OperandPtr Import::operand_of(Value constant) const {
-  auto x = std::make_shared<Operand>();
-  if (is_other_real(constant.stored) && !to_train()) x->kept = constant.stored;
-  if (x->kept == ElementType::kFloat64) x->exact = std::make_shared<const Value>(constant);
+  const ElementType kept = is_other_real(constant.stored) && !options_.train ? constant.stored : ElementType::kNone;
+  const auto exact = kept == ElementType::kFloat64 ? std::make_shared<const Value>(constant) : nullptr;
   const bool fixed = constant.fixed;
   constant = as_float32(std::move(constant));
   constant.fixed = fixed;
-  x->name = constant.name;
-  x->type = constant.type;
-  x->dims = constant.dims;
-  x->constant = std::make_shared<const Value>(std::move(constant));
+  OperandPtr x = constant_operand(std::move(constant));
+  x->kept = kept;
+  x->exact = exact;
   return x;
 }
 
 void Import::give_stored(const ::onnx::TensorProto& tensor) {
-  if (!layer_op_.empty()) return give_constant(0, read_stored(tensor));  // of a node that is made, and no longer there
+  if (!current_.layer_op.empty())
+    return give_constant(0, read_stored(graph_, tensor));  // of a node that is made, and no longer there
   OperandPtr& stored = tensors_[&tensor];
   if (stored) {
     ++stored->uses;  // as if the node read it
     return give(0, stored);
   }
-  give_constant(0, read_stored(tensor));
-  if (source_->wants(0)) stored = find(*scope_, output_name());
+  give_constant(0, read_stored(graph_, tensor));
+  if (current_.source->wants(0)) stored = find(output_name());
 }
 
 void Import::give_moved(int index, const OperandPtr& x, const Move& move, Value made) {
-  if (source_->wants(index)) made.name = output_name(index);
-  give(index, moved(x, move, std::move(made)));
-}
-
-bool Import::is_input(ValueId id) const {
-  return std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Binding& b) { return b.value == id; });
+  if (current_.source->wants(index)) made.name = output_name(index);
+  give(index, parameters_.moved(x, move, std::move(made)));
 }
 
 void Import::spend(uint64_t bytes) {
-  graph_.budget.take(bytes, source_->place, "constants computed at import",
+  graph_.budget.take(bytes, current_.source->place, "constants computed at import",
                      "export the network with smaller constants");
 }
 

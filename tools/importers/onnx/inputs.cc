@@ -5,12 +5,12 @@
 #include "tools/base/error.h"
 #include "tools/base/option_id.h"
 #include "tools/graph/row_places.h"
-#include "tools/importers/onnx/import.h"
+#include "tools/importers/onnx/declared.h"
 #include "tools/importers/onnx/tensor.h"
 
 namespace nacre::tools::onnx_import {
 
-void Import::read_open_axes(const ::onnx::GraphProto& graph) {
+void DeclaredValues::read_open_axes(const ::onnx::GraphProto& graph) {
   for (const auto& input : graph.input()) {
     shapes_.push_back({input.name(), std::nullopt});
     if (!input.type().tensor_type().has_shape()) continue;
@@ -41,11 +41,18 @@ int batch_axis(const std::vector<OpenShape::Axis>& axes) {
   return first ? 0 : -1;
 }
 
+// Inside reals are float32 values: an input of 16 bits is cast. Layers that compute in its type read it.
+ValueId as_real(Import& import, ValueId input) {
+  if (!is_other_real(import.value(input).type) || import.value(input).type == ElementType::kFloat64) return input;
+  Node node = make_step(Op::kCast, Node(), import.value(input).name + "/cast", {input}, {});
+  return import.append(std::move(node), import.value(input).name + "/float32");
+}
+
 }  // namespace
 
 // One axis may be symbolic: the batch, and so may every other axis of the same symbol. Others must be fixed, by the
 // file or by --shape.
-std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
+std::vector<int64_t> DeclaredValues::input_dims(const ::onnx::ValueInfoProto& input) {
   const std::string place = "input " + input.name();
   const OpenShape& shape = *std::ranges::find(shapes_, input.name(), &OpenShape::name);
   if (!shape.axes)
@@ -59,15 +66,19 @@ std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
     } else if (int(dims.size()) == batch_at || (!symbol.empty() && symbols_.contains(symbol))) {
       symbolic_batch_ = true;
       const bool elsewhere = int(dims.size()) == batch_at && batch_at > 0;
-      if (elsewhere && (!symbols_.contains(symbol) || rows_elsewhere_)) tell_rows(input.name(), batch_at);
+      if (elsewhere && (!symbols_.contains(symbol) || rows_elsewhere_)) {
+        rows_elsewhere_ = true;
+        graph_.metadata.emplace_back(rows_metadata(input.name()), std::to_string(batch_at));
+      }
       if (!symbol.empty()) symbols_[symbol] = batch;
       dims.push_back(batch);
     } else {
-      note_refusal(Error(kUnsupported, place,
-                         "axis " + std::to_string(dims.size()) + " has no fixed size" +
-                             (symbol.empty() ? "" : " ('" + symbol + "')") + " in " + text_of({shape}),
-                         symbol.empty() ? "give all of its sizes: " + option("shape", input.name()) + "=1x.."
-                                        : "give it one: " + option("shape", symbol) + "=N"));
+      import_.log().note_refusal(Error(kUnsupported, place,
+                                       "axis " + std::to_string(dims.size()) + " has no fixed size" +
+                                           (symbol.empty() ? "" : " ('" + symbol + "')") + " in " + text_of({shape}),
+                                       symbol.empty()
+                                           ? "give all of its sizes: " + option("shape", input.name()) + "=1x.."
+                                           : "give it one: " + option("shape", symbol) + "=N"));
       dims.push_back(kOpenSize);
     }
   }
@@ -76,19 +87,7 @@ std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
   return dims;
 }
 
-void Import::tell_rows(const std::string& input, int axis) {
-  rows_elsewhere_ = true;
-  graph_.metadata.emplace_back(rows_metadata(input), std::to_string(axis));
-}
-
-// Inside reals are float32 values: an input of 16 bits is cast. Layers that compute in its type read it.
-ValueId Import::as_real(ValueId input) {
-  if (!is_other_real(value(input).type) || value(input).type == ElementType::kFloat64) return input;
-  Node node = make_step(Op::kCast, Node(), value(input).name + "/cast", {input}, {});
-  return append(std::move(node), value(input).name + "/float32");
-}
-
-void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
+void DeclaredValues::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
   const std::string place = "input " + input.name();
   if (!input.type().has_tensor_type()) throw Error(kUnsupported, place, "is no tensor");
   const int data_type = input.type().tensor_type().elem_type();
@@ -97,8 +96,9 @@ void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
   const bool other_real = is_other_real(v.type), uint16 = data_type == ::onnx::TensorProto::UINT16;
   if ((!at_run_time(v.type) && !other_real) || uint16)  // whose constants alone are widened
     throw Error(kUnsupported, place, "has type " + type_name(data_type), "export the network in float32");
-  if (data_type == ::onnx::TensorProto::UINT64) log(place, "is read as int64: its numbers are below 2^63");
-  if (other_real && to_train()) v.type = ElementType::kFloat32;
+  if (data_type == ::onnx::TensorProto::UINT64)
+    import_.log().add(place, "is read as int64: its numbers are below 2^63");
+  if (other_real && options_.train) v.type = ElementType::kFloat32;
   auto operand = std::make_shared<Operand>();
   operand->name = v.name = input.name();
   operand->type = other_real ? ElementType::kFloat32 : v.type;
@@ -109,11 +109,11 @@ void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
   if (last) v.dims = channels_last_dims(v.dims);
   const ValueId id = graph_.add(std::move(v));
   graph_.inputs.push_back({input.name(), id, ""});
-  (last ? operand->channels_last : operand->plain) = as_real(id);
+  (last ? operand->channels_last : operand->plain) = as_real(import_, id);
   if (!scope.operands.emplace(input.name(), std::move(operand)).second) throw Error(kBadInput, place, "is given twice");
 }
 
-void Import::read_initializers(Scope& scope, const ::onnx::GraphProto& graph) {
+void read_initializers(Scope& scope, const ::onnx::GraphProto& graph) {
   for (const auto& tensor : graph.initializer())
     if (!scope.initializers.emplace(tensor.name(), &tensor).second)
       throw Error(kBadInput, tensor.name(), "is two initializers");
@@ -121,7 +121,9 @@ void Import::read_initializers(Scope& scope, const ::onnx::GraphProto& graph) {
     scope.initializers.emplace(tensor.values().name(), nullptr);  // refused where it is read
 }
 
-void Import::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {
+void DeclaredValues::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {
+  for (const auto& value : graph.value_info()) declared_.emplace(value.name(), &value);
+  for (const auto& output : graph.output()) declared_.emplace(output.name(), &output);
   read_initializers(scope, graph);
   read_open_axes(graph);
   for (const auto& input : graph.input()) {
@@ -129,7 +131,7 @@ void Import::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {
     try {
       read_input(scope, input);
     } catch (const Error& error) {
-      note_refusal(error);
+      import_.log().note_refusal(error);
       scope.operands.emplace(input.name(), stand_in(input, true));
     }
   }

@@ -54,6 +54,7 @@ std::span<const OperatorImporter> microsoft_lstm_importers();      // ops/dynami
 std::span<const OperatorImporter> microsoft_block_importers();     // ops/block.cc: MatMulNBits
 std::span<const OperatorImporter> microsoft_fused_importers();     // ops/fused.cc
 std::span<const OperatorImporter> microsoft_quantize_importers();  // ops/quantize.cc
+std::span<const OperatorImporter> microsoft_head_importers();      // ops/heads.cc: attention
 // Of the domain ai.onnx.ml:
 std::span<const OperatorImporter> ml_importers();       // ml/features.cc: features and labels
 std::span<const OperatorImporter> ml_svm_importers();   // ml/svm.cc: linear models, support vectors
@@ -62,6 +63,10 @@ std::span<const OperatorImporter> ml_tree_importers();  // ml/tree_ensembles.cc
 std::span<const OperatorImporter> preview_importers();  // ops/flex_attention.cc
 // Of the domain ai.onnx.preview.training:
 std::span<const OperatorImporter> training_importers();  // ops/training.cc: Momentum, Adam, Adagrad
+// ops/put.cc: scatters that put numbers at places of run time.
+void put_in_cache_at_run_time(Import& import, const Source& source);  // TensorScatter
+void put_elements_at_run_time(Import& import, const Source& source);  // ScatterElements without a sum
+void put_rows_at_run_time(Import& import, const Source& source);      // ScatterND without a sum
 // ops/sequence.cc: refuses other operators on sequences.
 void check_sequences(const Source& source);
 // ops/volume.cc: Conv and the pools over an input of rank 5.

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "tools/importers/onnx/fold.h"
 #include "tools/importers/onnx/import.h"
@@ -78,52 +79,59 @@ std::vector<int64_t> dims_of(const std::vector<int64_t>& origin, const Moves& mo
   return std::accumulate(moves.begin(), moves.end(), origin, after);
 }
 
-}  // namespace
-
-ValueId Import::rearranged(const Operand::Form& from, const Moves& to, const Operand& origin, const std::string& name) {
+ValueId rearranged(Import& import, const Operand::Form& from, const Moves& to, const Operand& origin,
+                   const std::string& name) {
   const Moves back = inverse(origin.dims, from.moves);
   ValueId x = from.value;
   for (const Move& move : normalized(dims_of(origin.dims, from.moves), joined(back, to))) {
-    if (move.kind == Move::kTranspose) x = transposed(x, {move.to.begin(), move.to.end()}, name + "/transposed");
-    else x = reshaped(x, move.to, name + "/reshaped");
+    if (move.kind == Move::kTranspose) x = import.transposed(x, {move.to.begin(), move.to.end()}, name + "/transposed");
+    else x = import.reshaped(x, move.to, name + "/reshaped");
   }
   return x;
 }
 
+}  // namespace
+
+Parameters::Parameters(Import& import, const TorchConstants& torch, SplitParameters split)
+    : import_(import), graph_(import.graph()), torch_(torch), split_(std::move(split)), train_(import.options().train) {
+}
+
 // Integers are shapes and indices; constants of one number are factors of the arithmetic, but for slopes and for
 // PyTorch's, whose factors are literals.
-bool Import::is_trainable(const Value& v) const {
-  const bool one_counts = torch_ || (source_ != nullptr && source_->proto.op_type() == "PRelu");
+bool Parameters::is_trainable(const Value& v) const {
+  const Source* const source = import_.current().source;
+  const bool one_counts = torch_.wrote || (source != nullptr && source->proto.op_type() == "PRelu");
   return !v.fixed && v.elements() > (one_counts ? 0 : 1) && (v.stored == ElementType::kFloat32 || v.quantizer);
 }
 
 // A number of the file's arithmetic: what PyTorch's exporter says is no parameter, and what it folded or named itself.
-bool Import::is_literal(const std::string& name, const Value& constant) const {
-  if (torch_constants_.fixed.contains(name)) return true;
-  if (!torch_ || constant.elements() != 1) return false;
+bool Parameters::is_literal(const std::string& name, const Value& constant) const {
+  if (torch_.fixed.contains(name)) return true;
+  if (!torch_.wrote || constant.elements() != 1) return false;
   static const RE2 kNamedByExporter(
       "(val_\\d+|(_to_copy|scalar_tensor_default|lifted_tensor|_tensor_constant)(_?\\d+)?)");
   return (constant.dims.empty() && name.starts_with("onnx::")) ||
-         (!torch_constants_.facts && RE2::FullMatch(name, kNamedByExporter));
+         (!torch_.facts && RE2::FullMatch(name, kNamedByExporter));
 }
 
 // Whether each step that has a gradient of the constant trains it: slopes, and what PyTorch's newer exporter calls
 // parameters. In files of its older one buffers look alike: means and deviations of data are subtracted and divided by,
 // tables such as the cosines of rotary embeddings have two axes. Gains, tokens and temperatures are the others.
-bool Import::is_variable(const Value& v) const {
-  if (!options_.train || !is_trainable(v)) return false;
-  const std::string& op = source_->proto.op_type();
-  if (op == "PRelu" || !torch_ || torch_constants_.facts) return op == "PRelu" || torch_;
+bool Parameters::is_variable(const Value& v) const {
+  if (!train_ || !is_trainable(v)) return false;
+  const std::string& op = import_.current().source->proto.op_type();
+  if (op == "PRelu" || !torch_.wrote || torch_.facts) return op == "PRelu" || torch_.wrote;
   return op != "Sub" && op != "Div" && std::ranges::count_if(v.dims, [](int64_t d) { return d > 1; }) <= 1;
 }
 
-ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
+ValueId Parameters::parameter(const OperandPtr& x, const Moves& moves, Value made) {
   const OperandPtr& origin = x->origin ? x->origin : x;
   made.fixed = made.fixed || origin->constant->fixed;
-  if (!options_.train || (!is_trainable(made) && origin->roots.empty())) return graph_.add(std::move(made));
+  if (!train_ || (!is_trainable(made) && origin->roots.empty())) return graph_.add(std::move(made));
   const Moves all = normalized(origin->dims, joined(x->moves, moves));
   if (steps_make(all)) made.name = origin->name;
-  const ::onnx::NodeProto* node = &source_->proto;
+  const Source& source = *import_.current().source;
+  const ::onnx::NodeProto* node = &source.proto;
   const Operand::Form* from = nullptr;
   // another layer reads it, or an initializer that it is computed of
   bool elsewhere = computes(origin->roots, split_.shared);
@@ -135,55 +143,70 @@ ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
     if (from == nullptr && steps_make(form.moves) && steps_make(all)) from = &form;
     elsewhere = elsewhere || (origin->roots.empty() && form.node != node);
   }
-  if (from == nullptr && elsewhere && !origin->roots.empty())
-    source_->refuse(origin->name + " is computed of " + origin->roots[0]->name +
-                        ", which is read elsewhere too, and no step can compute it: "
-                        "training could not keep them equal",
-                    "give each layer weights of its own");
   if (from == nullptr && elsewhere)
-    source_->refuse(origin->name +
-                        " is read by another layer too, in a form that no step can make of this one's: training "
-                        "could not keep them equal",
-                    "give each layer weights of its own");
+    source.refuse(
+        origin->name +
+            (origin->roots.empty() ? " is read by another layer too, in a form that no step can make of this one's: "
+                                   : " is computed of " + origin->roots[0]->name +
+                                         ", which is read elsewhere too, and no step can compute it: ") +
+            "training could not keep them equal",
+        "give each layer weights of its own");
   if (origin->forms.empty()) read_.push_back(origin);
   // One number is repeated where it is read: the repetition stays a step, which adds up its gradient.
   const bool one = is_trainable(made) && made.elements() == 1;
   made.variable = is_variable(made);
   made.keeps_steps = made.keeps_steps || one || (origin->roots.empty() && split_.computed.contains(origin->name));
-  const ValueId id = from != nullptr ? rearranged(*from, all, *origin, made.name) : graph_.add(std::move(made));
+  const ValueId id =
+      from != nullptr ? rearranged(import_, *from, all, *origin, made.name) : graph_.add(std::move(made));
   origin->forms.push_back({all, id, node});
   return id;
 }
 
 // Exporters store tensors of equal numbers once. Which they took away is told by an Identity, or not at all; a trained
 // network has no two parameters of one number everywhere.
-void Import::note_equal(const Operand& x) {
+void Parameters::note_equal(const Operand& x) {
   if (x.constant->elements() < 2 || x.constant->quantizer || noted_.contains(x.name)) return;
-  const std::vector<float> numbers = nacre::tools::reals(*x.constant);
+  const std::vector<float> numbers = reals(*x.constant);
   if (std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) != numbers.end()) return;
   noted_.insert(x.name);
-  note("reads " + x.name +
-       " as another layer does, and it holds one number everywhere: it is trained as one parameter. If the exporter "
-       "merged "
-       "tensors that were only equal, train the network once before the export, or export it in training mode");
+  import_.log().note(
+      "reads " + x.name +
+      " as another layer does, and it holds one number everywhere: it is trained as one parameter. If the exporter "
+      "merged tensors that were only equal, train the network once before the export, or export it in training mode");
 }
 
-OperandPtr Import::moved(const OperandPtr& x, const Move& move, Value made) const {
+OperandPtr Parameters::moved(const OperandPtr& x, const Move& move, Value made) const {
   auto y = std::make_shared<Operand>();
   y->type = made.type;
   y->kept = x->kept;
   y->dims = made.dims;
   y->origin = x->origin ? x->origin : x;
   y->moves = joined(x->moves, {move});
-  if (x->exact && move.kind == Move::kReshape)
-    y->exact = std::make_shared<const Value>(onnx_import::reshaped(*x->exact, move.to));
+  if (x->exact && move.kind == Move::kReshape) y->exact = std::make_shared<const Value>(reshaped(*x->exact, move.to));
   if (x->exact && move.kind == Move::kTranspose)
     y->exact = std::make_shared<const Value>(permuted(*x->exact, {move.to.begin(), move.to.end()}));
   y->constant = std::make_shared<const Value>(std::move(made));
   return y;
 }
 
-std::string Import::key_of_computed(const Source& source) const {
+// Results of steps on constants alone would be folded, and trained in the place of these constants.
+void Parameters::keep_steps_of_constants(const Node& node) {
+  const auto constant_of = [&](ValueId id) {
+    if (id == kNone || import_.value(id).constant()) return id;
+    const auto found = moved_from_.find(id);
+    return found != moved_from_.end() ? found->second : kNone;
+  };
+  for (const ValueId id : node.inputs)
+    if (id != kNone && constant_of(id) == kNone) return;
+  if (node.op == Op::kTranspose || node.op == Op::kReshape) {
+    moved_from_.emplace(node.outputs[0], constant_of(node.inputs[0]));
+    return;
+  }
+  for (const ValueId id : node.inputs)
+    if (id != kNone && is_trainable(import_.value(constant_of(id)))) import_.value(constant_of(id)).keeps_steps = true;
+}
+
+std::string Parameters::key_of_computed(const Source& source) const {
   std::string key = source.proto.op_type() + " " + source.proto.domain() + " " + std::to_string(source.opset);
   bool trainable = false;
   for (const ::onnx::AttributeProto& attribute : source.proto.attribute()) {
@@ -204,45 +227,43 @@ std::string Import::key_of_computed(const Source& source) const {
 }
 
 // The gates of a recurrence that is applied twice are cut and joined twice, of one initializer.
-bool Import::reuse_computed(const std::string& key) {
+bool Parameters::reuse_computed(const std::string& key) {
   const auto found = computed_.find(key);
   if (key.empty() || found == computed_.end()) return false;
+  const Source& source = *import_.current().source;
   const std::vector<OperandPtr>& outputs = found->second.outputs;
-  for (int i = 0; i < source_->proto.output_size(); ++i)
-    if (source_->wants(i) && (size_t(i) >= outputs.size() || !outputs[size_t(i)])) return false;
+  for (int i = 0; i < source.proto.output_size(); ++i)
+    if (source.wants(i) && (size_t(i) >= outputs.size() || !outputs[size_t(i)])) return false;
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i]) give(int(i), outputs[i]);
+    if (outputs[i]) import_.give(int(i), outputs[i]);
   return true;
 }
 
-void Import::keep_computed(Scope& scope, const Source& source, const std::string& key) {
+void Parameters::keep_computed(Scope& scope, const Source& source, const std::string& key) {
   if (key.empty()) return;
   Computed computed = {source.inputs, {}};
   for (int i = 0; i < source.proto.output_size(); ++i) {
-    const OperandPtr made = source.wants(i) ? find(scope, source.proto.output(i)) : nullptr;
+    const OperandPtr made = source.wants(i) ? import_.find(scope, source.proto.output(i)) : nullptr;
     if (made && !made->constant) return;
     computed.outputs.push_back(made);
   }
   computed_.emplace(key, std::move(computed));
 }
 
-OperandPtr Import::under_new_name(const OperandPtr& x) {
-  if (!options_.train || !x->constant || !is_trainable(*x->constant)) return x;
-  const std::string& name = output_name();
+OperandPtr Parameters::under_new_name(const OperandPtr& x) {
+  if (!train_ || !x->constant || !is_trainable(*x->constant)) return x;
+  const std::string& name = import_.output_name();
   // What the network computes, a clone, is no parameter. PyTorch names it with a slash, or its node not as those of
   // merged tensors.
-  const bool merged = source_->proto.name().empty() || source_->proto.name().starts_with("Identity_");
-  if (name.starts_with("/") || (torch_ && !merged)) return x;
+  const std::string& node = import_.current().source->proto.name();
+  const bool merged = node.empty() || node.starts_with("Identity_");
+  if (name.starts_with("/") || (torch_.wrote && !merged)) return x;
   if (name.starts_with("onnx::"))
-    note("has the numbers of " + x->name +
-         " and is trained apart from it: PyTorch writes a matrix so that two layers have, and one that a layer "
-         "applied twice has. If it is one, export with do_constant_folding=False");
-  auto y = std::make_shared<Operand>();
-  y->type = x->type;
-  y->kept = x->kept;
-  y->dims = x->dims;
-  y->constant = x->constant;
-  return y;
+    import_.log().note(
+        "has the numbers of " + x->name +
+        " and is trained apart from it: PyTorch writes a matrix so that two layers have, and one that a layer "
+        "applied twice has. If it is one, export with do_constant_folding=False");
+  return std::make_shared<Operand>(Operand{.type = x->type, .kept = x->kept, .dims = x->dims, .constant = x->constant});
 }
 
 }  // namespace nacre::tools::onnx_import

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "engine/model/model.h"
+#include "tools/importers/onnx/file.h"
 #include "tools/importers/onnx/fold.h"
-#include "tools/importers/onnx/import.h"
 #include "tools/importers/onnx/tensor.h"
 
 namespace nacre::tools::onnx_import {
@@ -119,6 +119,20 @@ OperandPtr zero_point(const std::string& name, ElementType codes, const std::vec
   return constant_operand(make_constant(name + "/zero", codes, {}, zero));
 }
 
+// A later node reads codes of that name with this scale and this zero point, which is null if it is omitted.
+// The node belongs to the file's graph: DequantizeLinear and QLinear operators read codes, their scale, their zero.
+std::pair<OperandPtr, OperandPtr> scale_of_codes(Import& import, const std::string& name) {
+  for (const ::onnx::NodeProto* node : import.walk().live()) {
+    if (node->op_type() != "DequantizeLinear" && !node->op_type().starts_with("QLinear")) continue;
+    for (int i = 0; i + 1 < node->input_size(); ++i) {
+      if (node->input(i) != name) continue;
+      const bool has_zero = i + 2 < node->input_size() && !node->input(i + 2).empty();
+      return {import.find(node->input(i + 1)), has_zero ? import.find(node->input(i + 2)) : nullptr};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 bool import_on_codes(Import& import, const Source& source) {
@@ -138,30 +152,17 @@ bool import_on_codes(Import& import, const Source& source) {
 bool gather_codes(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (!x->constant || !is_code_type(x->type)) return false;
-  auto [scale, zero] = import.scale_of_codes(import.output_name());
+  auto [scale, zero] = scale_of_codes(import, import.output_name());
   if (!scale || !scale->constant || scale->constant->elements() != 1) return false;
   expand_on_reals(import, source, scale, zero ? zero : zero_point(x->name, x->type, {0}));
   return true;
-}
-
-// Inputs of DequantizeLinear and of QLinear operators: codes, their scale, their zero point.
-std::pair<OperandPtr, OperandPtr> Import::scale_of_codes(const std::string& name) {
-  for (const ::onnx::NodeProto* node : live_) {
-    if (node->op_type() != "DequantizeLinear" && !node->op_type().starts_with("QLinear")) continue;
-    for (int i = 0; i + 1 < node->input_size(); ++i) {
-      if (node->input(i) != name) continue;
-      const bool has_zero = i + 2 < node->input_size() && !node->input(i + 2).empty();
-      return {find(*scope_, node->input(i + 1)), has_zero ? find(*scope_, node->input(i + 2)) : nullptr};
-    }
-  }
-  return {};
 }
 
 ValueId codes_value(Import& import, const OperandPtr& codes) {
   if (!codes->codes() || codes->quantized->real->constant) return kNone;
   const OperandPtr& real = codes->quantized->real;
   const ValueId id = import.plain(real);
-  if (import.is_input(id)) return kNone;
+  if (is_input(import.graph(), id)) return kNone;
   if (!import.value(id).quantizer && real->uses == 1) {
     import.value(id).quantizer = codes->quantized->quantizer;
     import.graph().rename(id, codes->name);

@@ -97,6 +97,13 @@ int Source::axis(int64_t axis, int rank) const {
   return int(axis < 0 ? axis + rank : axis);
 }
 
+// ONNX gives the reals of an operator one type; where a scale is float32 nevertheless, the data come first.
+ElementType Source::kept() const {
+  for (const OperandPtr& x : inputs)
+    if (x && x->kept != ElementType::kNone) return x->kept;
+  return ElementType::kNone;
+}
+
 void Source::refuse(const std::string& reason, const std::string& remedy) const {
   throw Error(kUnsupported, place, reason, remedy);
 }

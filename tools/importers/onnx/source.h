@@ -1,4 +1,4 @@
-// Nodes of an ONNX file and what they read and write. Private to tools/importers/onnx.
+// Nodes of an ONNX file, what they read and write, and the names around them. Private to tools/importers/onnx.
 #pragma once
 
 #include <map>
@@ -35,13 +35,13 @@ using Moves = std::vector<Move>;
 // `channels_last`, or it is `quantized` (codes that no step has needed so far), or it is `dynamic` (what only a whole
 // layer has a use for), or an earlier refusal means that nothing is known of it.
 struct Operand {
-  std::string name;
+  std::string name = {};
   ElementType type = ElementType::kFloat32;
   // Of reals whose type in the source is float16, bfloat16 or float64: that. `type` and constants are then float32;
   // the policy of a layer that reads them says what is computed.
   ElementType kept = ElementType::kNone;
-  std::vector<int64_t> dims;  // in the source's order
-  std::shared_ptr<const Value> constant;
+  std::vector<int64_t> dims = {};  // in the source's order
+  std::shared_ptr<const Value> constant = nullptr;
   std::shared_ptr<const Value> exact = nullptr;  // a float64 constant as it is, for what is computed of it at import
   ValueId plain = kNone, channels_last = kNone;
   // Of a matrix that the file has in 4 bits, with a scale and a zero point per block along an axis: these, for the
@@ -77,7 +77,7 @@ struct Operand {
     OperandPtr real;
     Quantizer quantizer;
   };
-  std::optional<Quantized> quantized;
+  std::optional<Quantized> quantized = {};
 
   // What stands between DynamicQuantizeLinear and the product of sums and scales: ops/dynamic.cc.
   struct Dynamic {
@@ -87,7 +87,7 @@ struct Operand {
     OperandPtr w_scale = nullptr;              // kScales
     const ::onnx::NodeProto* node = nullptr;   // DynamicQuantizeLinear; of kSums MatMulInteger or ConvInteger
   };
-  std::optional<Dynamic> dynamic;
+  std::optional<Dynamic> dynamic = {};
 
   std::shared_ptr<const std::vector<OperandPtr>> sequence = nullptr;  // of tensors: ops/sequence.cc
 
@@ -96,6 +96,7 @@ struct Operand {
   bool known() const {
     return constant || plain != kNone || channels_last != kNone || quantized || dynamic || sequence;
   }
+  bool prefers_channels_last() const { return channels_last != kNone && rank() > 2; }
   // Codes with one scale that no step has needed so far.
   bool codes() const { return quantized && plain == kNone && quantized->quantizer.scale.size() == 1; }
 };
@@ -128,6 +129,7 @@ class Source {
   std::optional<std::vector<int64_t>> integers_or_input(const char* key, int input) const;
   // `axis` in [-rank, rank) as an index; refuses others.
   int axis(int64_t axis, int rank) const;
+  ElementType kept() const;  // Operand::kept of its reals
   // It has a name, and a node that an output depends on reads it, or it is an output itself.
   bool wants(int output) const;
 
@@ -144,6 +146,28 @@ class Source {
  private:
   const Attributes* bound_;
   const Uses* uses_;
+};
+
+// The names of the graph, of a graph inside a node, or of one call of a function.
+struct Scope {
+  std::unordered_map<std::string, OperandPtr> operands;
+  std::unordered_map<std::string, const ::onnx::TensorProto*> initializers;
+  Source::Uses uses;
+  std::map<std::string, int> opsets;
+  Source::Attributes attributes;
+  int depth = 0;
+  Scope* outer = nullptr;  // a graph inside a node sees its names
+};
+void read_initializers(Scope& scope, const ::onnx::GraphProto& graph);  // inputs.cc
+
+// The node that is being imported.
+struct CurrentNode {
+  void enter(Scope& around, const Source& node) { scope = &around, source = &node, layer = kNone; }
+
+  Scope* scope = nullptr;
+  const Source* source = nullptr;
+  int layer = kNone;     // of its steps
+  std::string layer_op;  // of the node that is expanded
 };
 
 // An operator in terms of others, as a function of a file would say it. Node names and outputs are those of the source.

@@ -1,5 +1,5 @@
 // What an ONNX file says of itself.
-#include "tools/importers/onnx/import.h"
+#include "tools/importers/onnx/file.h"
 #include "tools/importers/onnx/tensor.h"
 #include "tools/importers/shared/network_summary.h"
 

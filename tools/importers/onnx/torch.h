@@ -22,6 +22,7 @@ struct TorchConstants {
   std::set<std::string> fixed;     // initializers that no training changes: literals and buffers
   std::vector<std::string> notes;  // facts that the file does not tell, for the user
   bool facts = false;              // the file has the exporter's metadata
+  bool wrote = false;              // PyTorch wrote the file: its literals are Constant nodes, its parameters are not
 };
 
 // Gives each parameter of the module one initializer of its own in `model`; nothing where the file has no metadata.

@@ -5,21 +5,13 @@
 // thrown away.
 #include <algorithm>
 
-#include "tools/base/unsupported.h"
-#include "tools/importers/onnx/import.h"
+#include "tools/importers/onnx/declared.h"
 #include "tools/importers/onnx/tensor.h"
 
 namespace nacre::tools::onnx_import {
+namespace {
 
-// Once, however often a loop or a call comes by. A contradiction is the file's own only before the first refusal: after
-// it, perhaps its consequence.
-void Import::note_refusal(const Error& error) {
-  if (error.code != kUnsupported && refusals_.empty()) throw error;
-  const bool added = error.code == kUnsupported && said_.insert(error.what()).second;
-  if (added) refusals_.push_back(without_file(error.what(), graph_.source));
-}
-
-OperandPtr Import::stand_in(const std::string& name, ElementType type, const std::vector<int64_t>& dims) {
+OperandPtr stand_in_of(Graph& graph, const std::string& name, ElementType type, const std::vector<int64_t>& dims) {
   auto x = std::make_shared<Operand>();
   const bool other_real = is_other_real(type);
   const bool fits = std::ranges::all_of(dims, [](int64_t dim) { return dim >= 1; });
@@ -36,12 +28,14 @@ OperandPtr Import::stand_in(const std::string& name, ElementType type, const std
   v.name = name;
   v.type = x->type;
   v.dims = dims;
-  x->plain = graph_.add(std::move(v));
+  x->plain = graph.add(std::move(v));
   return x;
 }
 
+}  // namespace
+
 // Of an axis in the graph: its number, or what the user or the batch gives to its symbol; 0: unknown.
-int64_t Import::size_of(const ::onnx::TensorShapeProto::Dimension& dim) const {
+int64_t DeclaredValues::size_of(const ::onnx::TensorShapeProto::Dimension& dim) const {
   if (dim.has_dim_value()) return std::max<int64_t>(dim.dim_value(), 0);
   if (const auto batch = symbols_.find(dim.dim_param()); batch != symbols_.end()) return batch->second;
   for (const OpenShape& input : shapes_)
@@ -53,7 +47,7 @@ int64_t Import::size_of(const ::onnx::TensorShapeProto::Dimension& dim) const {
 }
 
 // `guess`: sizes that are not known are taken to be 64, and types that are not, float32.
-OperandPtr Import::stand_in(const ::onnx::ValueInfoProto& declared, bool guess) {
+OperandPtr DeclaredValues::stand_in(const ::onnx::ValueInfoProto& declared, bool guess) {
   const auto& tensor = declared.type().tensor_type();
   if (!declared.type().has_tensor_type() || !tensor.has_shape()) return std::make_shared<Operand>();
   std::vector<int64_t> dims;
@@ -63,26 +57,20 @@ OperandPtr Import::stand_in(const ::onnx::ValueInfoProto& declared, bool guess) 
   }
   const ElementType type = element_type(tensor.elem_type());
   const bool known = at_run_time(type) || is_other_real(type);
-  return stand_in(declared.name(), known || !guess ? type : ElementType::kFloat32, dims);
+  return stand_in_of(graph_, declared.name(), known || !guess ? type : ElementType::kFloat32, dims);
 }
 
-void Import::leave_unknown(Scope& scope, const ::onnx::NodeProto& node) {
+void DeclaredValues::leave_unknown(Scope& scope, const ::onnx::NodeProto& node, bool known) {
   OperandPtr like;
-  if (!is_known(node) && node.output_size() == 1 && node.input_size() > 0)
+  if (!known && node.output_size() == 1 && node.input_size() > 0)
     if (const auto x = scope.operands.find(node.input(0)); x != scope.operands.end()) like = x->second;
   for (const std::string& output : node.output()) {
     if (output.empty() || scope.operands.contains(output)) continue;
     const auto declared = scope.depth == 0 ? declared_.find(output) : declared_.end();
     OperandPtr made = declared != declared_.end() ? stand_in(*declared->second, false) : std::make_shared<Operand>();
-    if (!made->known() && like && like->known()) made = stand_in(output, like->type, like->dims);
+    if (!made->known() && like && like->known()) made = stand_in_of(graph_, output, like->type, like->dims);
     scope.operands.emplace(output, std::move(made));
   }
-}
-
-// Of the graph of the file; of the outputs too.
-void Import::read_declared(const ::onnx::GraphProto& graph) {
-  for (const auto& value : graph.value_info()) declared_.emplace(value.name(), &value);
-  for (const auto& output : graph.output()) declared_.emplace(output.name(), &output);
 }
 
 }  // namespace nacre::tools::onnx_import

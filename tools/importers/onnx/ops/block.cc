@@ -121,8 +121,8 @@ BlockCodes read_columns(Import& import, const Source& source, const Blocks& bloc
 }
 
 void say_decoded(Import& import, int64_t bits, int64_t block) {
-  import.log("weights of " + std::to_string(bits) + " bits with one scale per " + std::to_string(block) +
-             " are decoded to float32");
+  import.log().add("weights of " + std::to_string(bits) + " bits with one scale per " + std::to_string(block) +
+                   " are decoded to float32");
 }
 
 void matmul_n_bits(Import& import, const Source& source) {
@@ -176,7 +176,7 @@ void gather_blocks(Import& import, const Source& source) {
   if (type != ElementType::kUint8 && type != ElementType::kInt4 && type != ElementType::kUint4)
     source.malformed("its table is of another type than uint8, int4 and uint4");
   if (block < 16 || block > (int64_t{1} << 30)) source.malformed("block_size is out of range");
-  import.spend_elements(source.constant(0, "its table"));
+  spend_elements(import, source.constant(0, "its table"));
   import.spend(uint64_t(source.constant(0, "its table").elements()) * 16);
   BlockCodes w = {{}, {}, 0, block, reals(source.constant(2, "its scales")), {}};
   w.codes = read_packed(source, 0, bits, w.dims);
@@ -222,18 +222,18 @@ void dequantize_blocks(Import& import, const Source& source, const Value& codes,
   const ElementType stored = source.operand(0)->type;
   const BlockCodes blocks = {codes.dims, reals(codes), axis, block, scales, zeros};
   const OperandPtr made = blocks.operand(codes.name, stored == ElementType::kUint4 ? 8.0f : 0.0f);
-  import.log("codes with one scale per " + std::to_string(block) + " elements are decoded to float32");
+  import.log().add("codes with one scale per " + std::to_string(block) + " elements are decoded to float32");
   import.give_constant(0, *made->constant);
   const bool four_bits = stored == ElementType::kInt4 || stored == ElementType::kUint4;
-  if (four_bits && source.wants(0)) import.outer(import.output_name())->blocks = made->blocks;
+  if (four_bits && source.wants(0)) import.find(import.output_name())->blocks = made->blocks;
 }
 
 void keep_blocks(Import& import, const Node& node, const Operand& x, bool transposed) {
   const Operand::Blocks& of = *x.blocks;
   Value& w = import.value(node.inputs[1]);
   const int in_axis = transposed ? 1 : 0;
-  if (import.to_train() || import.kept_by_source() != ElementType::kNone || !w.constant() || of.axis != in_axis ||
-      x.dims.size() != 2)
+  if (import.options().train || import.current().source->kept() != ElementType::kNone || !w.constant() ||
+      of.axis != in_axis || x.dims.size() != 2)
     return;
   const int64_t out = w.dims[0], terms = w.dims[1], count = (terms + of.block - 1) / of.block;
   const auto place = [&](int64_t row, int64_t column, int64_t columns) {
@@ -252,7 +252,7 @@ void keep_blocks(Import& import, const Node& node, const Operand& x, bool transp
   made->of = w.data;
   w.source_codes = std::move(made);
   import.graph().layers[size_t(node.layer)].source_policy = "\"int4/" + std::to_string(of.block) + "_from_float32\"";
-  import.log("its codes of 4 bits stay: its policy is int4/" + std::to_string(of.block));
+  import.log().add("its codes of 4 bits stay: its policy is int4/" + std::to_string(of.block));
 }
 
 std::span<const OperatorImporter> microsoft_block_importers() { return kBlockImporters; }

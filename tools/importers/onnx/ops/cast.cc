@@ -63,7 +63,7 @@ void give_reals(Import& import, Value numbers, ElementType kept) {
 
 void cast_step(Import& import, const OperandPtr& x, ElementType type) {
   Node node = import.step(Op::kCast);
-  const bool last = import.prefers_channels_last(*x);
+  const bool last = x->prefers_channels_last();
   node.inputs = {last ? import.channels_last(x) : import.plain(x)};
   const ValueId id = import.append(std::move(node), import.output_name(), type);
   auto y = std::make_shared<Operand>();
@@ -77,14 +77,14 @@ void cast_step(Import& import, const OperandPtr& x, ElementType type) {
 void cast_to(Import& import, const Source& source, ElementType type) {
   const OperandPtr& x = source.operand(0);
   const bool real = type == ElementType::kFloat32 || is_other_real(type);
-  const ElementType kept = is_other_real(type) && !import.to_train() ? type : ElementType::kNone;
+  const ElementType kept = is_other_real(type) && !import.options().train ? type : ElementType::kNone;
   if (real && x->type == ElementType::kFloat32 && x->kept == kept) return import.give(0, x);
   if (!real && x->type == type) return import.give(0, x);
   if (cast_dynamic(import, source, real ? ElementType::kFloat32 : type)) return;
   if (type == ElementType::kNone) source.refuse("casts to a type that is not supported");
-  if (real && import.to_train()) type = ElementType::kFloat32;
+  if (real && import.options().train) type = ElementType::kFloat32;
   if (x->constant) {
-    import.spend_elements(*x->constant);
+    spend_elements(import, *x->constant);
     Value made = cast_constant(x->numbers(), type, source.integer("saturate", 1) != 0);
     return real ? give_reals(import, std::move(made), kept) : import.give_constant(0, std::move(made));
   }

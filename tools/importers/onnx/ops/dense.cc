@@ -17,7 +17,7 @@ Value dense_weights(Import& import, const Value& w, float factor) {
       !w.quantizer || std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), [](int64_t z) { return z == 0; });
   if (symmetric && factor == 1) return w;
   const Value real = decoded(w);
-  if (w.quantizer) import.log("quantized weights with a zero point or a factor are decoded to float32");
+  if (w.quantizer) import.log().add("quantized weights with a zero point or a factor are decoded to float32");
   std::vector<float> numbers = reals(real);
   for (float& number : numbers) number *= factor;
   return make_constant(w.name, ElementType::kFloat32, real.dims, numbers);
@@ -40,7 +40,7 @@ ValueId dense(Import& import, ValueId x, Weights weights, ValueId bias) {
   }
   w.name = weights.of->name;
   Node node = import.step(Op::kDense);
-  node.inputs = {x, import.parameter(weights.of, weights.moves, std::move(w)), bias};
+  node.inputs = {x, import.parameters().parameter(weights.of, weights.moves, std::move(w)), bias};
   if (weights.of->blocks && weights.whole) keep_blocks(import, node, *weights.of, weights.transposed);
   return import.append(std::move(node), import.output_name());
 }
@@ -75,7 +75,7 @@ ValueId gemm_bias(Import& import, const Source& source, int64_t columns, float b
   Moves moves = scaled_by(beta);
   moves.push_back(c->constant->elements() == columns ? Move::reshape({columns})
                                                      : Move::other("repeated to " + std::to_string(columns)));
-  return import.parameter(c, moves, make_constant(c->name, ElementType::kFloat32, {columns}, *numbers));
+  return import.parameters().parameter(c, moves, make_constant(c->name, ElementType::kFloat32, {columns}, *numbers));
 }
 
 ValueId times(Import& import, ValueId x, float factor, const std::string& name) {
@@ -126,9 +126,10 @@ void gemm(Import& import, const Source& source) {
   if (source.integer("transA", 0) != 0) x = import.transposed(x, {1, 0}, a->name + "/transposed");
   const bool has_c = source.given(2);
   const float beta = source.real("beta", 1);
-  const ValueId bias = has_c && !(import.to_train() && beta != 1) ? gemm_bias(import, source, columns, beta) : kNone;
+  const ValueId bias =
+      has_c && !(import.options().train && beta != 1) ? gemm_bias(import, source, columns, beta) : kNone;
   float alpha = source.real("alpha", 1);
-  if (import.to_train() && alpha != 1) {
+  if (import.options().train && alpha != 1) {
     x = times(import, x, alpha, source.name + "/alpha");
     alpha = 1;
   }
@@ -167,7 +168,7 @@ void matmul(Import& import, const Source& source) {
   need_float32(source, *b);
   const bool stack =
       b->constant && b->rank() > 2 && std::any_of(b->dims.begin(), b->dims.end() - 2, [](int64_t d) { return d != 1; });
-  const bool trained = import.to_train() && a->constant;
+  const bool trained = import.options().train && a->constant;
   if (!b->constant || stack || trained || b->rank() > std::max(a->rank(), 2)) return batched_matmul(import, source);
   Value w = dense_weights(import, stored_weights(source, 1), 1);
   if (w.elements() == 0 || w.dims.empty() || a->rank() == 0) source.malformed("its operands are not matrices");

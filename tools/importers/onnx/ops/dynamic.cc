@@ -25,11 +25,7 @@ constexpr char kRemedy[] =
     "quantize with quantize_dynamic and leave the file as it is, or export with QuantizeLinear and DequantizeLinear";
 
 OperandPtr part_of(Dynamic dynamic, ElementType type, std::vector<int64_t> dims) {
-  auto operand = std::make_shared<Operand>();
-  operand->type = type;
-  operand->dims = std::move(dims);
-  operand->dynamic = std::move(dynamic);
-  return operand;
+  return std::make_shared<Operand>(Operand{.type = type, .dims = std::move(dims), .dynamic = std::move(dynamic)});
 }
 
 bool is_part(const OperandPtr& x, Dynamic::Part part) { return x && x->dynamic && x->dynamic->part == part; }
@@ -241,15 +237,13 @@ constexpr OperatorImporter kMicrosoftDynamicImporters[] = {
     {"MatMulIntegerToFloat", matmul_integer_to_float},
 };
 
-}  // namespace
-
 // With low = min(0, min x) and high = max(0, max x):
 //
 //   s = (high - low) / 255, or 1 where that is 0;   z = round(saturate(-low / s));   q = saturate(round(x / s) + z)
-void Import::quantize_dynamically(const OperandPtr& x, const ::onnx::NodeProto& proto) {
-  Source source(proto, Formula::kOpset, &scope_->attributes);
+void quantize_dynamically(Import& import, const OperandPtr& x, const ::onnx::NodeProto& proto) {
+  Source source(proto, Formula::kOpset, &import.current().scope->attributes);
   source.inputs = {x};
-  Formula f(*this, source);
+  Formula f(import, source);
   const auto end = [&](const char* reduce, const char* with_zero) {
     return f(with_zero, {f(reduce, {f.input(0)}, {{"keepdims", int64_t{0}}}), f.number(0)});
   };
@@ -266,26 +260,27 @@ void Import::quantize_dynamically(const OperandPtr& x, const ::onnx::NodeProto& 
   f.run();
 }
 
-OperandPtr Import::value_of_part(const OperandPtr& part) {
+}  // namespace
+
+OperandPtr value_of_part(Import& import, const OperandPtr& part) {
+  CurrentNode& current = import.current();
   const Dynamic& dynamic = *part->dynamic;
   if (dynamic.part != Dynamic::kCodes && dynamic.part != Dynamic::kScale && dynamic.part != Dynamic::kZero)
-    source_->refuse("reads " + part->name + ", a part of a dynamically quantized layer", kRemedy);
+    current.source->refuse("reads " + part->name + ", a part of a dynamically quantized layer", kRemedy);
   ::onnx::NodeProto proto = *dynamic.node;
-  if (proto.output_size() != 3) source_->malformed("reads what has not the outputs of DynamicQuantizeLinear");
+  if (proto.output_size() != 3) current.source->malformed("reads what has not the outputs of DynamicQuantizeLinear");
   for (std::string& name : *proto.mutable_output()) name += "/value";
   const std::string name = proto.output(int(dynamic.part));
-  if (!find(*scope_, name)) {
-    const Source* const reader = source_;
-    const int layer = layer_;
-    for (const std::string& output : proto.output()) scope_->uses[output] = 1;
-    quantize_dynamically(dynamic.x, proto);
-    source_ = reader;
-    layer_ = layer;
+  if (!import.find(name)) {
+    const CurrentNode reader = current;
+    for (const std::string& output : proto.output()) current.scope->uses[output] = 1;
+    quantize_dynamically(import, dynamic.x, proto);
+    current = reader;
   }
-  return find(*scope_, name);
+  return import.find(name);
 }
 
-void Import::read_dynamic(Source& source) {
+void read_dynamic(Import& import, Source& source) {
   constexpr const char* kProducts[] = {"MatMulInteger", "ConvInteger", "MatMulIntegerToFloat"};
   const std::string& op = source.proto.op_type();
   const auto is_sums = [](const OperandPtr& x) { return is_part(x, Dynamic::kSums) || is_part(x, Dynamic::kScales); };
@@ -294,7 +289,7 @@ void Import::read_dynamic(Source& source) {
                       std::ranges::any_of(source.inputs, [](const auto& x) { return is_part(x, Dynamic::kScale); });
   if (std::ranges::count(kProducts, op) > 0 || scales || (sums && (op == "Cast" || op == "Mul"))) return;
   for (OperandPtr& x : source.inputs)
-    if (x && x->dynamic) x = value_of_part(x);
+    if (x && x->dynamic) x = value_of_part(import, x);
 }
 
 bool cast_dynamic(Import& import, const Source& source, ElementType type) {

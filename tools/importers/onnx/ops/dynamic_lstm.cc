@@ -41,7 +41,7 @@ void dynamic_quantize_lstm(Import& import, const Source& source) {
     for (const ValueId id : import.graph().nodes[i].inputs)
       if (id != kNone && import.value(id).constant() && import.value(id).dims.size() > 1)
         import.graph().values[size_t(id)].source_type = ElementType::kInt8;
-  import.log("its weights are codes; x and h are not rounded to 8 bits");
+  import.log().add("its weights are codes; x and h are not rounded to 8 bits");
 }
 
 constexpr OperatorImporter kImporters[] = {{"DynamicQuantizeLSTM", dynamic_quantize_lstm}};

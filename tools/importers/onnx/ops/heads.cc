@@ -9,7 +9,6 @@
 
 #include "tools/base/option_id.h"
 #include "tools/importers/onnx/formula.h"
-#include "tools/importers/onnx/heads.h"
 #include "tools/importers/onnx/tensor.h"
 
 namespace nacre::tools::onnx_import {

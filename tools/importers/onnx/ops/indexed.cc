@@ -42,7 +42,7 @@ ValueId table_value(Import& import, const OperandPtr& x, int64_t entries, int64_
   if (x->rank() == 2) return import.plain(x);
   Value matrix = reshaped(decoded(*x->constant), {entries, width});
   matrix.name = x->name;
-  return import.parameter(x, {Move::reshape({entries, width})}, std::move(matrix));
+  return import.parameters().parameter(x, {Move::reshape({entries, width})}, std::move(matrix));
 }
 
 void gather_by_embedding(Import& import, const Source& source) {

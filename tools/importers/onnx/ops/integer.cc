@@ -23,11 +23,8 @@ OperandPtr step_of_two(Import& import, const Source& source, Node node, const Op
   const std::optional<std::vector<int64_t>> dims = broadcast(a->dims, b->dims);
   if (!dims) source.malformed("its operands have shapes that cannot be combined");
   node.inputs = {import.plain(a), import.plain(b)};
-  auto y = std::make_shared<Operand>();
-  y->type = a->type;
-  y->dims = *dims;
-  y->plain = import.append(std::move(node), name, a->type);
-  return y;
+  const ValueId y = import.append(std::move(node), name, a->type);
+  return std::make_shared<Operand>(Operand{.type = a->type, .dims = *dims, .plain = y});
 }
 
 OperandPtr function_step(Import& import, const Source& source, Binary::Function function, const std::string& name) {

@@ -31,7 +31,7 @@ void concat(Import& import, const Source& source) {
   for (int i = 0; i < int(source.inputs.size()); ++i) {
     const Operand& x = *source.operand(i);
     constant &= x.constant != nullptr;
-    last |= import.prefers_channels_last(x);
+    last |= x.prefers_channels_last();
     if (x.rank() != rank || x.type != first->type) source.malformed("its operands have several ranks or types");
   }
   if (source.inputs.size() == 1) return import.give(0, first);
@@ -82,7 +82,7 @@ void give_slice(Import& import, const Source& source, int index, const OperandPt
   }
   if (std::ranges::count(part.size, 0) > 0)  // no value, but a Concat with others is one
     return import.give_constant(index, make_constant("", x->type, part.size, std::vector<int64_t>()));
-  const bool last = import.prefers_channels_last(*x);
+  const bool last = x->prefers_channels_last();
   Part ours = {in_layout(part.begin, last), in_layout(part.size, last), in_layout(part.step, last)};
   for (size_t i = 0; i < ours.size.size(); ++i)
     if (ours.size[i] == 1) ours.step[i] = 1;  // of one element any step will do
@@ -299,7 +299,7 @@ void pad(Import& import, const Source& source) {
     pads.before[i] = std::max<int64_t>(0, pads.before[i]);
     pads.after[i] = std::max<int64_t>(0, pads.after[i]);
   }
-  const bool last = import.prefers_channels_last(*x);
+  const bool last = x->prefers_channels_last();
   const Part ours = {in_layout(part.begin, last), in_layout(part.size, last), in_layout(part.step, last)};
   const std::vector<int64_t> before = in_layout(pads.before, last), after = in_layout(pads.after, last);
   ValueId y =

@@ -135,15 +135,12 @@ constexpr OperatorImporter kNormImporters[] = {
 //
 //   y = scale (x - m) / sqrt(v + epsilon) + bias
 //   mean' = momentum mean + (1 - momentum) m     variance' = momentum variance + (1 - momentum) v
-// The fact that compile.h prints in any case.
-void Import::note_batch_statistics() {
-  graph_.log.push_back("training mode: " + source_->name +
-                       " (BatchNormalization) normalises by the statistics of the batch that it runs on, as its file "
-                       "says: export the network after model.eval() for running statistics");
-}
-
 void normalize_by_batch(Import& import, const Source& source) {
-  import.note_batch_statistics();
+  // compile.h prints this line in any case.
+  import.graph().log.push_back(
+      "training mode: " + source.name +
+      " (BatchNormalization) normalises by the statistics of the batch that it runs on, as its file "
+      "says: export the network after model.eval() for running statistics");
   const OperandPtr& x = source.operand(0);
   if (x->rank() < 2) source.malformed("its input has no channels");
   Formula f(import, source);

@@ -11,7 +11,6 @@
 
 #include "tools/importers/onnx/formula.h"
 #include "tools/importers/onnx/operators.h"
-#include "tools/importers/onnx/put.h"
 #include "tools/importers/onnx/tensor.h"
 
 namespace nacre::tools::onnx_import {
@@ -56,7 +55,7 @@ struct Indices {
 Indices indices_of(Import& import, const Source& source, int input) {
   const Value& value = source.constant(input, "its indices");
   if (!is_integer(value.stored) || value.quantizer) source.malformed("its indices are no integers");
-  import.spend_elements(value);
+  spend_elements(import, value);
   return {value.dims, integers(value)};
 }
 

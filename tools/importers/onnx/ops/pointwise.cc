@@ -18,11 +18,11 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // ---- One operand
 
 ValueId any_layout(Import& import, const OperandPtr& x) {
-  return import.prefers_channels_last(*x) ? import.channels_last(x) : import.plain(x);
+  return x->prefers_channels_last() ? import.channels_last(x) : import.plain(x);
 }
 
 void give_like(Import& import, const OperandPtr& x, ValueId y) {
-  if (import.prefers_channels_last(*x)) import.give_channels_last(0, y);
+  if (x->prefers_channels_last()) import.give_channels_last(0, y);
   else import.give_plain(0, y);
 }
 
@@ -39,7 +39,7 @@ template <Unary::Function kFunction>
 void function(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (x->constant) {
-    import.spend_elements(*x->constant);
+    spend_elements(import, *x->constant);
     if (std::optional<Value> y = pointwise(source.proto.op_type(), *x->constant))
       return import.give_constant(0, std::move(*y));
   }
@@ -129,7 +129,7 @@ void hard_sigmoid(Import& import, const Source& source) {
 
 OperandPtr of_dims(Import& import, const OperandPtr& x, const std::vector<int64_t>& dims) {
   auto wide = std::make_shared<Operand>(*x);
-  if (x->constant) *wide = *import.moved(x, Move::reshape(dims), reshaped(*x->constant, dims));
+  if (x->constant) *wide = *import.parameters().moved(x, Move::reshape(dims), reshaped(*x->constant, dims));
   else wide->plain = import.reshaped(import.plain(x), dims, x->name + "/rank");
   wide->name = x->name;
   wide->uses = x->uses;
@@ -160,8 +160,8 @@ OperandPtr binary_step(Import& import, const Source& source, Node node, OperandP
   const std::optional<std::vector<int64_t>> dims = broadcast(a->dims, b->dims);
   if (!dims) source.malformed("its operands have shapes that cannot be combined");
   const int rank = int(dims->size());
-  const bool last = (import.prefers_channels_last(*a) && a->rank() == rank) ||
-                    (import.prefers_channels_last(*b) && b->rank() == rank);
+  const bool last =
+      (a->prefers_channels_last() && a->rank() == rank) || (b->prefers_channels_last() && b->rank() == rank);
   // One number needs no axes.
   const auto scalar = [](const OperandPtr& x) { return x->constant && x->constant->elements() == 1 && x->rank() == 1; };
   if (last && !scalar(a)) a = of_rank(import, a, rank);
@@ -220,12 +220,12 @@ bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
   if (import.value(value).quantizer || b->rank() > x->rank() || of_bias < 0 || b->constant->elements() != channels ||
       b->dims[size_t(of_bias)] != channels)
     return false;
-  import.log("is the bias of " + producer.name);
+  import.log().add("is the bias of " + producer.name);
   Node with_bias = std::move(nodes.back());  // behind the steps that the bias may take
   nodes.pop_back();
   Value row = make_constant(b->name, ElementType::kFloat32, {channels}, reals(*b->constant));
   with_bias.inputs[2] =
-      b->rank() == 1 ? import.plain(b) : import.parameter(b, {Move::reshape({channels})}, std::move(row));
+      b->rank() == 1 ? import.plain(b) : import.parameters().parameter(b, {Move::reshape({channels})}, std::move(row));
   nodes.push_back(std::move(with_bias));
   x->name = import.output_name();
   import.graph().rename(value, x->name);
@@ -264,14 +264,14 @@ void div(Import& import, const Source& source) {
     number = 1 / number;
     normal &= std::isnormal(number);
   }
-  normal &= b->constant == nullptr || !import.is_variable(*b->constant);
-  const bool stays = import.keeps_division() || import.kept_by_source() != ElementType::kNone;
+  normal &= b->constant == nullptr || !import.parameters().is_variable(*b->constant);
+  const bool stays = import.options().keep_division || source.kept() != ElementType::kNone;
   if (!normal || (!exact && stays))
     return import.give(0,
                        binary_step(import, source, function_of_two(import, Binary::kDiv), a, b, import.output_name()));
-  if (!exact) import.log("division by a constant is multiplication by its reciprocal");
+  if (!exact) import.log().add("division by a constant is multiplication by its reciprocal");
   const OperandPtr reciprocal =
-      import.computed(b, make_constant(b->name + "/reciprocal", ElementType::kFloat32, b->dims, numbers));
+      import.parameters().computed(b, make_constant(b->name + "/reciprocal", ElementType::kFloat32, b->dims, numbers));
   import.give(0, binary_step(import, source, import.step(Op::kMul), a, reciprocal, import.output_name()));
 }
 
@@ -334,7 +334,7 @@ void prelu(Import& import, const Source& source) {
   OperandPtr slope = source.operand(1);
   need_float32(source, *x);
   need_float32(source, *slope);
-  if (slope->constant && slope->constant->elements() > 0 && !import.is_variable(*slope->constant)) {
+  if (slope->constant && slope->constant->elements() > 0 && !import.parameters().is_variable(*slope->constant)) {
     const std::vector<float> slopes = reals(*slope->constant);
     if (std::all_of(slopes.begin(), slopes.end(), [&](float s) { return s == slopes[0]; }))
       return give_like(import, x, leaky(import, any_layout(import, x), slopes[0]));
@@ -344,7 +344,7 @@ void prelu(Import& import, const Source& source) {
     dims.insert(dims.end(), size_t(x->rank() - 2), 1);
     slope = of_dims(import, slope, dims);
   }
-  const bool last = import.prefers_channels_last(*x);
+  const bool last = x->prefers_channels_last();
   const auto half = [&](float low, float high, const char* suffix) {
     auto y = std::make_shared<Operand>();
     y->dims = x->dims;

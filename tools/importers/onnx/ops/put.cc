@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "tools/importers/onnx/formula.h"
-#include "tools/importers/onnx/put.h"
 #include "tools/importers/onnx/tensor.h"
 
 namespace nacre::tools::onnx_import {

@@ -58,7 +58,7 @@ void quantize_linear(Import& import, const Source& source) {
   if (has_scale_of_run_time(source)) return quantize_at_run_time(import, source, codes);
   const Quantizer quantizer = read_quantizer(source, x->dims, codes);
   if (x->constant) {
-    import.spend_elements(*x->constant);
+    spend_elements(import, *x->constant);
     return import.give_constant(0, quantized(*x->constant, quantizer));
   }
   auto y = std::make_shared<Operand>();
@@ -97,14 +97,14 @@ void dequantize_constant(Import& import, const Source& source, const Value& stor
 
 // The value of `real` with the quantizer: on itself if nobody reads it unrounded, else on a copy.
 void give_quantized(Import& import, const OperandPtr& real, const Quantizer& quantizer) {
-  const bool last = import.prefers_channels_last(*real);
+  const bool last = real->prefers_channels_last();
   ValueId id = last ? import.channels_last(real) : import.plain(real);
   Value& value = import.value(id);
   if (value.quantizer && same(*value.quantizer, quantizer)) {
     ++real->uses;  // give() takes away the use by this node, which read the codes
     return import.give(0, real);
   }
-  if (!value.quantizer && !import.is_input(id) && real->uses == 1 &&
+  if (!value.quantizer && !is_input(import.graph(), id) && real->uses == 1 &&
       (last ? real->plain : real->channels_last) == kNone) {
     value.quantizer = quantizer;
     return import.give(0, real);
@@ -125,7 +125,7 @@ void open_input(Import& import, const OperandPtr& x, const Operand& scale, const
     return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
   };
   const std::vector<Node>& nodes = import.graph().nodes;
-  if (id == kNone || !import.is_input(id) || std::any_of(nodes.begin(), nodes.end(), reads)) return;
+  if (id == kNone || !is_input(import.graph(), id) || std::any_of(nodes.begin(), nodes.end(), reads)) return;
   import.value(id).type = ElementType::kFloat32;
   import.value(id).quantizer = quantizer;
   auto real = std::make_shared<Operand>(*x);

@@ -21,12 +21,24 @@ using Ints = Formula::Ints;
 
 bool is_real(const Source& source) { return source.operand(0)->type == ElementType::kFloat32; }
 
+// How many runs there were: int32 [1] of the stream region.
+ValueId count_of_runs(Import& import) {
+  ValueId& count = import.draws().runs;
+  if (count != kNone) return count;
+  Value runs;
+  runs.name = "random/run";
+  runs.type = ElementType::kInt32;
+  runs.dims = {1};
+  runs.region = Region::kStream;
+  return count = import.graph().add(std::move(runs));
+}
+
 // RandomUniformLike of [0, 1): what the others are made of.
 void draw(Import& import, const Source& source) {
   Node node = import.step(Op::kRandom);
-  node.inputs = {import.plain(source.operand(0)), import.count_of_runs()};
+  node.inputs = {import.plain(source.operand(0)), count_of_runs(import)};
   set_integer(node, "seed", std::bit_cast<int32_t>(source.real("seed", 0)));
-  set_integer(node, "layer", import.next_draw());
+  set_integer(node, "layer", import.draws().steps++);
   import.give_plain(0, import.append(std::move(node), import.output_name()));
 }
 
@@ -119,45 +131,39 @@ constexpr OperatorImporter kRandomImporters[] = {
 
 }  // namespace
 
-ValueId Import::count_of_runs() {
-  if (runs_ != kNone) return runs_;
-  Value runs;
-  runs.name = "random/run";
-  runs.type = ElementType::kInt32;
-  runs.dims = {1};
-  runs.region = Region::kStream;
-  return runs_ = graph_.add(std::move(runs));
-}
-
-void Import::count_runs() {
-  if (runs_ == kNone) return;
+void count_runs(Import& import) {
+  Graph& graph = import.graph();
+  const ValueId runs = import.draws().runs;
+  if (runs == kNone) return;
   const auto whole = [&](const char* name) {
     Value v;
     v.name = name;
     v.type = ElementType::kInt32;
     v.dims = {1};
-    return graph_.add(std::move(v));
+    return graph.add(std::move(v));
   };
-  const ValueId one = graph_.constant("random/one", {1}, std::vector<int32_t>{1});
+  const ValueId one = graph.constant("random/one", {1}, std::vector<int32_t>{1});
   const ValueId next = whole("random/next"), left = whole("random/stored");
-  graph_.nodes.push_back(make_step(Op::kAdd, Node(), "random/add", {runs_, one}, {next}));
-  graph_.nodes.push_back(make_step(Op::kStore, Node(), "random/store", {next, runs_}, {left}));
+  graph.nodes.push_back(make_step(Op::kAdd, Node(), "random/add", {runs, one}, {next}));
+  graph.nodes.push_back(make_step(Op::kStore, Node(), "random/store", {next, runs}, {left}));
 }
 
-void Import::judge_draws() {
-  for (const Node& draw : graph_.nodes) {
+void judge_draws(Import& import) {
+  Graph& graph = import.graph();
+  for (const Node& draw : graph.nodes) {
     if (draw.op != Op::kRandom) continue;
-    const auto fixed = [&](ValueId id) { return id != kNone && value(id).constant(); };
-    const bool drops = std::ranges::any_of(graph_.nodes, [&](const Node& node) {
+    const auto fixed = [&](ValueId id) { return id != kNone && import.value(id).constant(); };
+    const bool drops = std::ranges::any_of(graph.nodes, [&](const Node& node) {
       return node.op == Op::kCompare && std::ranges::find(node.inputs, draw.outputs[0]) != node.inputs.end() &&
              std::ranges::any_of(node.inputs, fixed);
     });
     if (drops)
-      note_refusal(Error(kUnsupported, draw.name + " (RandomUniformLike)",
-                         "is the mask of a dropout in several operators: how the network infers without it, the file "
-                         "does not say",
-                         "export it for inference, or with dropout in one operator (torch: nn.Dropout)"));
-    else graph_.log.push_back("training: " + draw.name + ": draws random numbers in inference too, as the file says");
+      import.log().note_refusal(
+          Error(kUnsupported, draw.name + " (RandomUniformLike)",
+                "is the mask of a dropout in several operators: how the network infers without it, the file "
+                "does not say",
+                "export it for inference, or with dropout in one operator (torch: nn.Dropout)"));
+    else graph.log.push_back("training: " + draw.name + ": draws random numbers in inference too, as the file says");
   }
 }
 

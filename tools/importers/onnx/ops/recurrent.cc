@@ -143,8 +143,9 @@ class Recurrent {
   ValueId stored(int input, int d, const char* part, std::vector<int64_t> dims, const std::vector<float>& numbers) {
     const bool reset_after = source_.integer("linear_before_reset", 0) != 0;
     const std::string how = fmt::format("{} gates, direction {}, reset after {}{}", cell_.gates, d, reset_after, part);
-    return import_.parameter(source_.operand(input), {Move::other(how)},
-                             make_constant(named(input, d) + part, ElementType::kFloat32, std::move(dims), numbers));
+    return import_.parameters().parameter(
+        source_.operand(input), {Move::other(how)},
+        make_constant(named(input, d) + part, ElementType::kFloat32, std::move(dims), numbers));
   }
 
   std::string named(int input, int d) const {
@@ -229,8 +230,8 @@ class Recurrent {
 
   // A network that has two biases trains both, each by the gradient of their sum; of others the second is zeros.
   bool trains_two_biases(const std::vector<float>& second) const {
-    return import_.to_train() &&
-           (import_.of_torch() || std::ranges::any_of(second, [](float number) { return number != 0; }));
+    return import_.options().train &&
+           (import_.parameters().of_torch() || std::ranges::any_of(second, [](float number) { return number != 0; }));
   }
 
   ValueId projection(ValueId x, int d, bool inside, const std::string& name) {

@@ -37,7 +37,7 @@ void softmax(Import& import, const Source& source) {
   const auto split = x->dims.begin() + std::min(axis, rank);
   const int64_t columns = std::accumulate(split, x->dims.end(), int64_t{1}, std::multiplies<>());
   const bool one_axis = !matrix || (axis < rank && x->dims[size_t(axis)] == columns);
-  if (one_axis && import.prefers_channels_last(*x)) {
+  if (one_axis && x->prefers_channels_last()) {
     const int last = channels_last_axis(axis, rank);
     return import.give_channels_last(0, softmax_step<kOp>(import, import.channels_last(x), last, import.output_name()));
   }
@@ -52,7 +52,7 @@ void softmax(Import& import, const Source& source) {
 // Whether a BatchNormalization in training_mode is one step, whose statistics the training itself keeps. Statistics
 // that the network reads or gives out are computed by steps.
 bool trains_by_batch(const Import& import, const Source& source) {
-  return import.to_train() && !source.wants(1) && !source.wants(2);
+  return import.options().train && !source.wants(1) && !source.wants(2);
 }
 
 // y = scale (x - mean) / sqrt(variance + epsilon) + bias over axis 1, with running statistics.
@@ -67,7 +67,7 @@ void batch_normalization(Import& import, const Source& source) {
   for (int i = 1; i < 5; ++i)
     if (source.wants(i)) source.refuse("its statistics outputs are used", "export for inference");
   if (training)
-    import.note(
+    import.log().note(
         fmt::format("runs by its batch in training and by running statistics in inference; the file keeps {:g} "
                     "of these in each step: {batch_norm_momentum} says how much this training keeps",
                     source.real("momentum", 0.9f), fmt::arg("batch_norm_momentum", option("batch-norm-momentum"))));
@@ -122,7 +122,7 @@ void reduce(Import& import, const Source& source, Node node, const Functions& fu
   if (!axes) return import.give(0, x);
   const bool keep = source.integer("keepdims", 1) != 0;
   // Over all spatial axes without keeping them, channels_last gives [n, c], which has one layout.
-  const bool last = import.prefers_channels_last(*x);
+  const bool last = x->prefers_channels_last();
   const auto spatial = std::count_if(axes->begin(), axes->end(), [](int64_t axis) { return axis > 1; });
   const bool all_spatial = spatial == rank - 2 && int(axes->size()) == spatial;
   const bool in_place = last && (keep || all_spatial);
@@ -263,9 +263,9 @@ ValueId norm_parameter(Import& import, const Source& source, int input, const st
     if (wide.elements() != width) source.malformed("its scale or bias does not fit its input");
     wide.name = given->name;
     const bool repeated = given->constant->elements() != width;
-    return import.parameter(given,
-                            {repeated ? Move::other("repeated to " + std::to_string(width)) : Move::reshape({width})},
-                            std::move(wide));
+    return import.parameters().parameter(
+        given, {repeated ? Move::other("repeated to " + std::to_string(width)) : Move::reshape({width})},
+        std::move(wide));
   }
   if (given->dims != dims) source.refuse("a scale or bias of another shape than its normalized axes");
   return import.reshaped(import.plain(given), {width}, given->name + "/row");

@@ -236,7 +236,7 @@ void grid_sample(Import& import, const Source& source) {
     add_column(axes, spatial,
                [&](int64_t pixel, double weight) { matrix[size_t((n * in + pixel) * out + column)] += float(weight); });
   }
-  import.log("its stored grid is a matrix of " + std::to_string(in) + " x " + std::to_string(out));
+  import.log().add("its stored grid is a matrix of " + std::to_string(in) + " x " + std::to_string(out));
   const Term rows = f.reshape(image, {x->dims[0], x->dims[1], in});
   Ints dims = {x->dims[0], x->dims[1]};
   dims.insert(dims.end(), given.dims.begin() + 1, given.dims.end() - 1);

@@ -61,7 +61,7 @@ void flatten(Import& import, const Source& source) {
 
 // channels_last stays so where only spatial axes of size 1 come or go: [n, c, w] <-> [n, c, 1, w].
 bool reshape_spatial(Import& import, const OperandPtr& x, const std::vector<int64_t>& dims) {
-  if (x->constant || x->plain != kNone || !import.prefers_channels_last(*x) || dims.size() < 2) return false;
+  if (x->constant || x->plain != kNone || !x->prefers_channels_last() || dims.size() < 2) return false;
   if (dims[0] != x->dims[0] || dims[1] != x->dims[1]) return false;
   const ValueId last = import.channels_last(x);
   import.give_channels_last(0, import.reshaped(last, channels_last_dims(dims), import.output_name()));
@@ -129,7 +129,9 @@ void transpose(Import& import, const Source& source) {
   import.give_plain(0, import.transposed(import.plain(x), perm, import.output_name()));
 }
 
-void identity(Import& import, const Source& source) { import.give(0, import.under_new_name(source.operand(0))); }
+void identity(Import& import, const Source& source) {
+  import.give(0, import.parameters().under_new_name(source.operand(0)));
+}
 
 // In training: a step that differentiate gives random numbers, and that an inference program leaves out.
 void training_dropout(Import& import, const Source& source, float ratio) {
@@ -139,7 +141,7 @@ void training_dropout(Import& import, const Source& source, float ratio) {
   if (source.wants(1)) source.refuse("training_mode is set, and its mask is used");
   Node node = import.step(Op::kDropout);
   set_real(node, "rate", ratio);
-  const bool last = import.prefers_channels_last(*x);
+  const bool last = x->prefers_channels_last();
   node.inputs = {last ? import.channels_last(x) : import.plain(x)};
   const ValueId y = import.append(std::move(node), import.output_name());
   last ? import.give_channels_last(0, y) : import.give_plain(0, y);

@@ -105,7 +105,7 @@ ValueId constant_weights(Import& import, const OperandPtr& of, const Value& w, c
       transposed_weights(with_plain_codes(w), conv,
                          {.group = conv.c * conv.k * taps, .k = taps, .h = conv.w.kernel, .w = 1, .c = conv.k * taps});
   made.name = of->name;
-  return import.parameter(of, {Move::other("transposed convolution")}, std::move(made));
+  return import.parameters().parameter(of, {Move::other("transposed convolution")}, std::move(made));
 }
 
 ValueId trained_weights(Import& import, const Source& source, const OperandPtr& of, const TransposedConv& conv) {
@@ -122,7 +122,7 @@ ValueId trained_weights(Import& import, const Source& source, const OperandPtr& 
 ValueId constant_bias(Import& import, const Source& source, const TransposedConv& conv) {
   Value made = transposed_bias(source.constant(2, "its bias"), conv);
   made.name = source.operand(2)->name;
-  return import.parameter(source.operand(2), {Move::other("transposed convolution")}, std::move(made));
+  return import.parameters().parameter(source.operand(2), {Move::other("transposed convolution")}, std::move(made));
 }
 
 // x with stride - 1 zeros between its elements along `i`, and what a kernel of stride 1 needs at both ends.
@@ -190,9 +190,9 @@ void conv_transpose(Import& import, const Source& source) {
   const std::vector<int64_t> d = import.value(last).dims;
   Node node = import.step(Op::kConv2d);
   node.inputs = {x->rank() == 4 ? last : import.reshaped(last, {d[0], 1, d[1], d[2]}, x->name + "/2d"), kNone, kNone};
-  node.inputs[1] = import.to_train() ? trained_weights(import, source, source.operand(1), conv)
-                                     : constant_weights(import, source.operand(1), w, conv);
-  if (source.given(2) && !import.to_train()) node.inputs[2] = constant_bias(import, source, conv);
+  node.inputs[1] = import.options().train ? trained_weights(import, source, source.operand(1), conv)
+                                          : constant_weights(import, source.operand(1), w, conv);
+  if (source.given(2) && !import.options().train) node.inputs[2] = constant_bias(import, source, conv);
   const auto append = [&](Node made, const std::string& suffix, ValueId) {
     Node step = import.step(made.op);
     step.words = std::move(made.words);
@@ -200,7 +200,7 @@ void conv_transpose(Import& import, const Source& source) {
     return import.append(std::move(step), import.output_name() + suffix);
   };
   ValueId y = append_transposed_conv(import.graph(), conv, std::move(node), kNone, append);
-  if (source.given(2) && import.to_train()) {
+  if (source.given(2) && import.options().train) {
     Node add = import.step(Op::kAdd);
     add.inputs = {y, import.plain(source.operand(2))};
     y = import.append(std::move(add), import.output_name());

@@ -27,7 +27,7 @@ void check_steps(const Source& source, int64_t steps) {
 class SimpleRecurrence {
  public:
   SimpleRecurrence(Import& import, const Source& source)
-      : source_(source), f_(import, source), trains_(import.to_train()) {}
+      : source_(source), f_(import, source), trains_(import.options().train) {}
 
   void run() {
     read();

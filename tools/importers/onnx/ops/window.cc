@@ -151,14 +151,14 @@ ValueId conv_weights(Import& import, const OperandPtr& of, const Value& w, bool 
   }
   y.name = of->name;
   const Moves moves = {Move::reshape(four.dims), Move::transpose(perm), Move::reshape(y.dims)};
-  return import.parameter(of, moves, std::move(y));
+  return import.parameters().parameter(of, moves, std::move(y));
 }
 
 // The engine's integer kernels take symmetric weights. Others are decoded: the layer then computes in float32.
 Value symmetric(Import& import, const Value& w) {
   const auto zero = [](int64_t z) { return z == 0; };
   if (!w.quantizer || std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), zero)) return w;
-  import.log("weights with a zero point other than 0 are decoded to float32");
+  import.log().add("weights with a zero point other than 0 are decoded to float32");
   return decoded(w);
 }
 

@@ -1,0 +1,52 @@
+// The file of an ONNX network and the walk over its nodes. Private to tools/importers/onnx.
+//
+//   file.cc     opsets, functions, outputs, nodes
+//   control.cc  If, Loop and Scan, known at import
+#pragma once
+
+#include "tools/importers/onnx/declared.h"
+
+namespace nacre::tools::onnx_import {
+
+// The file as a message; refuses what is none, and one without a graph.
+void parse_model(std::span<const uint8_t> bytes, const std::string& name, ::onnx::ModelProto& model);
+
+class FileWalk {
+ public:
+  FileWalk(const std::string& name, const ImportOptions& options, const TorchConstants& torch, SplitParameters split,
+           const Budget& budget);
+
+  Graph run(const ::onnx::ModelProto& model);
+  SplitParameters split_parameters() { return import_.parameters().split(); }
+
+  const NodeList& live() const { return live_; }  // the nodes of the file's graph that outputs depend on
+  DeclaredValues& declared() { return declared_; }
+  void read_node(Scope& scope, const ::onnx::NodeProto& node);
+  void run_body(Scope& scope, Scope& inner, const Source& call, const ::onnx::FunctionProto& function,
+                const std::vector<OperandPtr>& inputs);
+  // Asks for the nodes of a function or graph that is imported once more: those that call each other grow fast.
+  void spend_nodes(int64_t count);
+
+ private:
+  void read_opsets(Scope& scope, const google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& imports);
+  void read_functions(const ::onnx::ModelProto& model);
+  bool is_known(const ::onnx::NodeProto& node) const;
+  void read_supported(Scope& scope, const ::onnx::NodeProto& node);
+  void call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function);
+  void write_output(Scope& scope, const ::onnx::ValueInfoProto& output);
+
+  Import import_;
+  Graph& graph_;
+  CurrentNode& current_;
+  ImportLog& log_;
+  const ImportOptions& options_;
+  DeclaredValues declared_;
+  std::map<std::pair<std::string, std::string>, const ::onnx::FunctionProto*> functions_;
+  NodeList live_;
+  int64_t nodes_ = 0;  // of functions and of graphs in nodes, imported so far
+};
+
+// control.cc: true, if the node is an If, Loop or Scan, and is imported.
+bool run_control_flow(Import& import, Scope& scope, const Source& source);
+
+}  // namespace nacre::tools::onnx_import

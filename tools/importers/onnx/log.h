@@ -1,0 +1,36 @@
+// The log of an ONNX import: refusals, and facts that no step tells (log.cc). Private to tools/importers/onnx.
+#pragma once
+
+#include <set>
+
+#include "tools/base/error.h"
+#include "tools/importers/onnx/order.h"
+#include "tools/importers/onnx/source.h"
+
+namespace nacre::tools::onnx_import {
+
+class Import;
+
+class ImportLog {
+ public:
+  ImportLog(Import& import, Graph& graph) : import_(import), graph_(graph) {}
+
+  void add(const std::string& what);  // of the current node
+  void add(const std::string& place, const std::string& what);
+  void note(const std::string& what);  // of a graph that is to be trained, for the user in any case
+  // `steps`, `lines`: how many there were before the node.
+  void add_node(Scope& scope, const Source& source, size_t steps, size_t lines);
+  void add_order(const Nodes& nodes, const NodeList& order, const NodeList& live);
+  void add_unread(const Scope& scope);
+
+  void note_refusal(const Error& error);
+  std::vector<std::string>& refusals() { return refusals_; }
+
+ private:
+  Import& import_;
+  Graph& graph_;
+  std::vector<std::string> refusals_;
+  std::set<std::string> said_, logged_;  // refusals and lines of the log
+};
+
+}  // namespace nacre::tools::onnx_import
