@@ -18,14 +18,14 @@ namespace entries {
 
 using reference::Bf16, reference::F16, reference::F32, reference::F64, reference::I16, reference::I32, reference::I64,
     reference::I8, reference::U8;
-#include "engine/kernels/reference_matmul.inc"
-#include "engine/kernels/reference_pointwise.inc"
+#include "engine/kernels/reference/matmul.inc"
+#include "engine/kernels/reference/pointwise.inc"
 
 constexpr reference::OpEntry kListed[] = {
 #undef NACRE_ENTRY
 #define NACRE_ENTRY(name, op, ...) {Op::op, {#name, &name}},
-#include "engine/kernels/reference_matmul.inc"
-#include "engine/kernels/reference_pointwise.inc"
+#include "engine/kernels/reference/matmul.inc"
+#include "engine/kernels/reference/pointwise.inc"
 };
 constexpr auto kList = reference::sorted(kListed);
 constexpr KernelSet kKernels = {"isa_test", kList.entries};

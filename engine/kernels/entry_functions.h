@@ -11,14 +11,12 @@
 
 namespace nacre::reference::functions {
 #define NACRE_ENTRY(name, ...) Code name(const Args& args);
-#include "engine/kernels/reference.inc"
-#define NACRE_ENTRY(name, ...) Code name(const Args& args);
-#include "engine/kernels/training.inc"
+#include "engine/kernels/reference/all.inc"
+#include "engine/kernels/training/all.inc"
 }  // namespace nacre::reference::functions
 
 namespace nacre::reference::ready {
-#define NACRE_ENTRY(name, ...) Code name(const Args& args);
-#include "engine/kernels/reference.inc"
-#define NACRE_ENTRY(name, ...) Code name(const Args& args);
-#include "engine/kernels/training.inc"
+#include "engine/kernels/reference/all.inc"
+#include "engine/kernels/training/all.inc"
+#undef NACRE_ENTRY
 }  // namespace nacre::reference::ready

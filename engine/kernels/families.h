@@ -3,9 +3,10 @@
 //   NACRE_ENTRY(name, op, rounding, in_place, struct, shape rule, method)
 //
 // in_place: bit i = y may be written over input i. The method comes last because it may contain commas. Whoever
-// includes an .inc says before what an entry is: reference.h declares it, define_entries.h defines it,
-// reference_list.cc lists it.
+// includes an .inc says before what an entry is, and undefines NACRE_ENTRY behind it: reference.h declares it,
+// define_entries.h defines it, reference/list.cc lists it.
 //
+//   NACRE_FORM(Dense, W8F32, Dense, method)         kDenseW8F32 of Op::kDense: without rounding, the rule Dense::shapes
 //   NACRE_FLOATS(Sigmoid, 1, Activation, sigmoid)   kSigmoidF32, kSigmoidF16, kSigmoidBf16, kSigmoidF64 of Op::kSigmoid
 //                                                   by Activation::sigmoid<T>, with the rule Activation::shapes
 //   NACRE_FLOATS_AS(name, op, in_place, struct, shape rule, method)      the same under a name or a rule of its own
@@ -17,6 +18,8 @@
 //
 // F32, F16, Bf16, F64, I8, U8, I16, I32, U32, I64 are the end of a name and a type at once: define_entries.h.
 #pragma once
+
+#define NACRE_FORM(op, form, type, ...) NACRE_ENTRY(k##op##form, k##op, kNone, 0, type, type::shapes, __VA_ARGS__)
 
 #define NACRE_TYPED(name, op, in_place, type, rule, method, T) \
   NACRE_ENTRY(k##name##T, k##op, kNone, in_place, type, rule, method<T>)
@@ -43,9 +46,9 @@
 #define NACRE_INT16(op, in_place, type, method) \
   NACRE_ENTRY(k##op##I16Double, k##op, kDouble, in_place, type, type::shapes, method<Rounding::kDouble, I16>)
 
-#define NACRE_INDEXED_BY(op, T)                                           \
-  NACRE_ENTRY(k##op##T, k##op, kNone, 0, op, op::shapes, forward<T, I32>) \
-  NACRE_ENTRY(k##op##T##I64, k##op, kNone, 0, op, op::shapes, forward<T, I64>)
+#define NACRE_INDEXED_BY(op, T)          \
+  NACRE_FORM(op, T, op, forward<T, I32>) \
+  NACRE_FORM(op, T##I64, op, forward<T, I64>)
 
 #define NACRE_INDEXED(op) \
   NACRE_INDEXED_BY(op, F32) NACRE_INDEXED_BY(op, F16) NACRE_INDEXED_BY(op, Bf16) NACRE_INDEXED_BY(op, F64)

@@ -10,7 +10,8 @@
 namespace nacre::reference {
 
 #define NACRE_ENTRY(name, ...) extern const KernelEntry name;
-#include "engine/kernels/reference.inc"
+#include "engine/kernels/reference/all.inc"
+#undef NACRE_ENTRY
 
 struct NamedEntry {
   const char* name;

@@ -4,6 +4,7 @@
 //   constexpr OpEntry kListed[] = {
 //   #define NACRE_ENTRY(name, op, ...) {Op::op, {#name, &name}},
 //   #include ...
+//   #undef NACRE_ENTRY
 //   };
 //   constexpr auto kList = sorted(kListed);   // kList.named, kList.entries
 #pragma once

@@ -8,7 +8,8 @@
 namespace nacre::reference {
 
 #define NACRE_ENTRY(name, ...) extern const KernelEntry name;
-#include "engine/kernels/training.inc"
+#include "engine/kernels/training/all.inc"
+#undef NACRE_ENTRY
 
 const KernelSet& training_kernels();
 std::span<const NamedEntry> training_list();

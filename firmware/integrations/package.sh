@@ -17,9 +17,9 @@ for part in base kernels numeric ops run; do
   mkdir -p "$folder/src/engine/$part"
   cp $part/*.h "$folder/src/engine/$part"
 done
-mkdir -p "$folder/src/engine/kernels/fast"
+mkdir -p "$folder/src/engine/kernels/fast" "$folder/src/engine/kernels/reference" "$folder/src/engine/kernels/training"
 cp kernels/fast/entry.h "$folder/src/engine/kernels/fast"
-cp kernels/*.inc "$folder/src/engine/kernels"
+for list in reference training; do cp kernels/$list/*.inc "$folder/src/engine/kernels/$list"; done
 cp nacre_c.h nacre_c_training.h "$folder/src/engine"
 sed -n "/^infer_entry_sources = /,/^)/p; /^static_sources = /,/^)/p" meson.build | sed -n "s/^ *'\(.*\)\.cc',/\1/p" |
   while read -r source; do cp "$source.cc" "$folder/src/engine/$source.cpp"; done

@@ -50,7 +50,7 @@ class ColumnWriter {
 // Sums of kRows rows, which stay in registers.
 template <int kRows>
 struct Sums {
-  int32_t of[kRows];
+  int32_t of[size_t(kRows)];
 
   [[gnu::always_inline]] void add_four_terms(uint32_t weights, const Quad*& column) {
     const Pair even = even_codes(weights), odd = odd_codes(weights);

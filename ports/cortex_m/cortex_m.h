@@ -16,6 +16,7 @@ namespace nacre::cortex_m {
 
 #define NACRE_ENTRY(name, ...) extern const KernelEntry name;
 #include "ports/cortex_m/kernels.inc"
+#undef NACRE_ENTRY
 
 const KernelSet& kernels();
 std::span<const reference::NamedEntry> list();  // in the order of kernels().entries

@@ -13,6 +13,6 @@ namespace nacre::cortex_m::functions {
 }  // namespace nacre::cortex_m::functions
 
 namespace nacre::cortex_m::ready {
-#define NACRE_ENTRY(name, ...) Code name(const Args& args);
 #include "ports/cortex_m/kernels.inc"
+#undef NACRE_ENTRY
 }  // namespace nacre::cortex_m::ready

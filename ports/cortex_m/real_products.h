@@ -62,7 +62,7 @@ struct RealConvolution : Conv2d {
 
   template <int kFilters>
   void window_sums(const float* x, const float* w, Optional<const float> b, float* y, const Pixel& pixel, int k) const {
-    float sum[kFilters] = {};
+    float sum[size_t(kFilters)] = {};
     each_run(pixel, k, [&](int xi, int wi, int length) { add<1, kFilters>(x + xi, 0, w + wi, length, &sum); });
     for (int i = 0; i < kFilters; ++i) y[i] = epilogue.real<float>(sum[i], b, k + i);
   }
@@ -71,7 +71,7 @@ struct RealConvolution : Conv2d {
     each_block<2>(0, batch * window.h.out * window.w.out, [&](int pixel, auto pixels) {
       each_filter([&](int k, auto filters) {
         constexpr int kPixels = pixels.value, kFilters = filters.value;
-        float sum[kPixels][kFilters] = {};
+        float sum[size_t(kPixels)][size_t(kFilters)] = {};
         add<kPixels, kFilters>(x + pixel * in_c + k / group_out * group_in, in_c, w + k * group_in, group_in, sum);
         for (int p = 0; p < kPixels; ++p)
           for (int i = 0; i < kFilters; ++i) y[(pixel + p) * out_c + k + i] = epilogue.real<float>(sum[p][i], b, k + i);
@@ -81,14 +81,14 @@ struct RealConvolution : Conv2d {
 
   // sum_pi += x_{p stride + c} w_{i w_channel + c} for c below `length`, one c after the other.
   template <int kPixels, int kFilters>
-  void add(const float* x, int stride, const float* w, int length, float (*sum)[kFilters]) const {
-    float s[kPixels * kFilters];
-    const float *from[kPixels], *filter[kFilters];
+  void add(const float* x, int stride, const float* w, int length, float (*sum)[size_t(kFilters)]) const {
+    float s[size_t(kPixels * kFilters)];
+    const float *from[size_t(kPixels)], *filter[size_t(kFilters)];
     unrolled<kPixels>([&](auto p) { from[p] = x + p * stride; });
     unrolled<kFilters>([&](auto i) { filter[i] = w + i * w_channel; });
     unrolled<kPixels * kFilters>([&](auto i) { s[i] = sum[i / kFilters][i % kFilters]; });
     for (int c = 0; c < length; ++c) {
-      float v[kPixels], f[kFilters];
+      float v[size_t(kPixels)], f[size_t(kFilters)];
       unrolled<kPixels>([&](auto p) { v[p] = *from[p]++; });
       unrolled<kFilters>([&](auto i) { f[i] = *filter[i]++; });
       unrolled<kPixels * kFilters>([&](auto i) { s[i] += v[i / kFilters] * f[i % kFilters]; });
@@ -120,7 +120,7 @@ struct RealGradientX : Conv2dGradientX {
   // sum_c += dy_k w_kc over the filters of a group, one after the other.
   template <int kChannels>
   void add(const float* dy, const float* w, float* sum) const {
-    float s[kChannels];
+    float s[size_t(kChannels)];
     unrolled<kChannels>([&](auto c) { s[c] = sum[c]; });
     for (int k = 0; k < group_out; ++k, w += w_channel) {
       const float d = *dy++;
@@ -152,7 +152,7 @@ struct RealGradientW : Conv2dGradientW {
   // dw_kc += sum of dy_k x_c over the pixels of y whose tap (i, j) is inside x, in order.
   template <int kFilters, int kChannels>
   void add(const float* dy, const float* x, int i, int j, float* dw) const {
-    float sum[kFilters * kChannels];
+    float sum[size_t(kFilters * kChannels)];
     unrolled<kFilters * kChannels>([&](auto e) { sum[e] = dw[e / kChannels * w_channel + e % kChannels]; });
     const WindowAxis &rows = window.h, &columns = window.w;
     for (int n = 0; n < batch; ++n)
@@ -164,7 +164,7 @@ struct RealGradientW : Conv2dGradientW {
           const int q = columns.position(o, j);
           if (!columns.inside(q)) continue;
           const float* const from = x + ((n * rows.in + p) * columns.in + q) * in_c;
-          float v[kChannels];
+          float v[size_t(kChannels)];
           unrolled<kChannels>([&](auto c) { v[c] = from[c]; });
           unrolled<kFilters>([&](auto k) {
             const float s = d[k];

@@ -10,6 +10,7 @@ using reference::OpEntry;
 constexpr OpEntry kListed[] = {
 #define NACRE_ENTRY(name, op, ...) {Op::op, {#name, &name}},
 #include "ports/cortex_m/kernels.inc"
+#undef NACRE_ENTRY
 };
 constexpr auto kList = reference::sorted(kListed);
 constexpr KernelSet kKernels = {"cortex_m", kList.entries};

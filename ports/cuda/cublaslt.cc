@@ -18,11 +18,7 @@ struct Loaded {
       if (library == nullptr) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
     whole = true;
-#define NACRE_CUBLASLT_FUNCTION(name, symbol, arguments)                                \
-  functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #symbol)); \
-  whole &= functions.name != nullptr;
-    NACRE_CUBLASLT_FUNCTIONS(NACRE_CUBLASLT_FUNCTION)
-#undef NACRE_CUBLASLT_FUNCTION
+    NACRE_CUBLASLT_FUNCTIONS(NACRE_LIBRARY_LOAD)
   }
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "ports/cuda/driver.h"
+#include "ports/cuda/library.h"
 
 namespace nacre::cuda {
 
@@ -70,30 +71,31 @@ enum : LtEnum {                                              // cublasLtMatmulPr
 };
 enum : LtEnum { kLtReduceNone = 0, kLtReduceComputeType = 2 };  // cublasLtReductionScheme_t
 
-// name in `CublasLt`, symbol of the library, arguments
-#define NACRE_CUBLASLT_FUNCTIONS(F)                                                                                  \
-  F(create, cublasLtCreate, (LtHandle * handle))                                                                     \
-  F(destroy, cublasLtDestroy, (LtHandle handle))                                                                     \
-  F(product_init, cublasLtMatmulDescInit_internal, (LtProduct * product, size_t size, LtEnum compute, LtEnum scale)) \
-  F(product_set, cublasLtMatmulDescSetAttribute, (LtProduct * product, LtEnum name, const void* value, size_t size)) \
-  F(matrix_init, cublasLtMatrixLayoutInit_internal,                                                                  \
-    (LtMatrix * matrix, size_t size, LtEnum type, uint64_t rows, uint64_t columns, int64_t step))                    \
-  F(matrix_set, cublasLtMatrixLayoutSetAttribute, (LtMatrix * matrix, LtEnum name, const void* value, size_t size))  \
-  F(preference_init, cublasLtMatmulPreferenceInit_internal, (LtPreference * preference, size_t size))                \
-  F(preference_set, cublasLtMatmulPreferenceSetAttribute,                                                            \
-    (LtPreference * preference, LtEnum name, const void* value, size_t size))                                        \
-  F(choose, cublasLtMatmulAlgoGetHeuristic,                                                                          \
-    (LtHandle handle, LtProduct * product, LtMatrix * a, LtMatrix * b, LtMatrix * c, LtMatrix * d,                   \
-     LtPreference * preference, int most, LtChoice* choices, int* found))                                            \
-  F(multiply, cublasLtMatmul,                                                                                        \
-    (LtHandle handle, LtProduct * product, const void* alpha, const void* a, LtMatrix* a_is, const void* b,          \
-     LtMatrix* b_is, const void* beta, const void* c, LtMatrix* c_is, void* d, LtMatrix* d_is,                       \
+// The list of library.h.
+#define NACRE_CUBLASLT_FUNCTIONS(F)                                                                             \
+  F(create, cublasLtCreate, LtStatus, (LtHandle * handle))                                                      \
+  F(destroy, cublasLtDestroy, LtStatus, (LtHandle handle))                                                      \
+  F(product_init, cublasLtMatmulDescInit_internal, LtStatus,                                                    \
+    (LtProduct * product, size_t size, LtEnum compute, LtEnum scale))                                           \
+  F(product_set, cublasLtMatmulDescSetAttribute, LtStatus,                                                      \
+    (LtProduct * product, LtEnum name, const void* value, size_t size))                                         \
+  F(matrix_init, cublasLtMatrixLayoutInit_internal, LtStatus,                                                   \
+    (LtMatrix * matrix, size_t size, LtEnum type, uint64_t rows, uint64_t columns, int64_t step))               \
+  F(matrix_set, cublasLtMatrixLayoutSetAttribute, LtStatus,                                                     \
+    (LtMatrix * matrix, LtEnum name, const void* value, size_t size))                                           \
+  F(preference_init, cublasLtMatmulPreferenceInit_internal, LtStatus, (LtPreference * preference, size_t size)) \
+  F(preference_set, cublasLtMatmulPreferenceSetAttribute, LtStatus,                                             \
+    (LtPreference * preference, LtEnum name, const void* value, size_t size))                                   \
+  F(choose, cublasLtMatmulAlgoGetHeuristic, LtStatus,                                                           \
+    (LtHandle handle, LtProduct * product, LtMatrix * a, LtMatrix * b, LtMatrix * c, LtMatrix * d,              \
+     LtPreference * preference, int most, LtChoice* choices, int* found))                                       \
+  F(multiply, cublasLtMatmul, LtStatus,                                                                         \
+    (LtHandle handle, LtProduct * product, const void* alpha, const void* a, LtMatrix* a_is, const void* b,     \
+     LtMatrix* b_is, const void* beta, const void* c, LtMatrix* c_is, void* d, LtMatrix* d_is,                  \
      const LtAlgorithm* algorithm, void* workspace, size_t workspace_bytes, Stream stream))
 
 struct CublasLt {
-#define NACRE_CUBLASLT_FUNCTION(name, symbol, arguments) LtStatus(*name) arguments;
-  NACRE_CUBLASLT_FUNCTIONS(NACRE_CUBLASLT_FUNCTION)
-#undef NACRE_CUBLASLT_FUNCTION
+  NACRE_CUBLASLT_FUNCTIONS(NACRE_LIBRARY_MEMBER)
 };
 
 // The library of this machine; null where there is none, or where it lacks one of the functions.

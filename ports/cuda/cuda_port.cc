@@ -44,7 +44,7 @@ bool Device::open(const Driver* driver, std::span<const void* const> modules, in
                   version % 1000 / 10);
     return false;
   }
-#define NACRE_CUDA_FUNCTION(name, symbol, arguments) \
+#define NACRE_CUDA_FUNCTION(name, symbol, ...) \
   if (driver->name == nullptr) return refuse("the NVIDIA driver lacks " #symbol "; update it");
   NACRE_CUDA_FUNCTIONS(NACRE_CUDA_FUNCTION)
 #undef NACRE_CUDA_FUNCTION

@@ -12,29 +12,25 @@ namespace {
 
 constexpr const char* kNames[] = {
 #define NACRE_ENTRY(name, ...) #name,
-#include "engine/kernels/reference.inc"
-#define NACRE_ENTRY(name, ...) #name,
-#include "engine/kernels/training.inc"
+#include "engine/kernels/reference/all.inc"
+#include "engine/kernels/training/all.inc"
 };
 constexpr size_t kEntries = std::size(kNames);
 constexpr const char* kAroundProducts[] = {
-#define NACRE_ENTRY(name, ...) #name,
 #include "ports/cuda/product_kernels.inc"
 };
 
 constexpr const char* kOfSums[] = {
-#define NACRE_ENTRY(name, ...) #name,
 #include "ports/cuda/sum_kernels.inc"
 };
 
 constexpr std::string_view kMany[] = {
-#define NACRE_ENTRY(name, ...) #name,
 #include "ports/cuda/many_entries.inc"
 };
 
 constexpr const char* kTurned[] = {
-#define NACRE_ENTRY(name, ...) #name,
 #include "ports/cuda/turned_kernels.inc"
+#undef NACRE_ENTRY
 };
 
 bool fits(const Words& words, const Operands& operands) {

@@ -6,17 +6,15 @@ namespace nacre::cuda {
 namespace {
 
 struct Loaded {
-  Driver driver = {};
+  Driver functions = {};
+  bool whole = true;
   bool here = false;  // what says its version
 
   Loaded() {
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
-#define NACRE_CUDA_FUNCTION(name, symbol, arguments) \
-  driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library, #symbol));
-    NACRE_CUDA_FUNCTIONS(NACRE_CUDA_FUNCTION)
-#undef NACRE_CUDA_FUNCTION
-    here = driver.init != nullptr && driver.driver_version != nullptr;
+    NACRE_CUDA_FUNCTIONS(NACRE_LIBRARY_LOAD)
+    here = functions.init != nullptr && functions.driver_version != nullptr;
   }
 };
 
@@ -24,7 +22,7 @@ struct Loaded {
 
 const Driver* load_driver() {
   static const Loaded loaded;
-  return loaded.here ? &loaded.driver : nullptr;
+  return loaded.here ? &loaded.functions : nullptr;
 }
 
 }  // namespace nacre::cuda

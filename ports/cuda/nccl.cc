@@ -13,11 +13,7 @@ struct LoadedNccl {
     void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
     whole = true;
-#define NACRE_NCCL_FUNCTION(name, symbol, result, arguments)                            \
-  functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #symbol)); \
-  whole &= functions.name != nullptr;
-    NACRE_NCCL_FUNCTIONS(NACRE_NCCL_FUNCTION)
-#undef NACRE_NCCL_FUNCTION
+    NACRE_NCCL_FUNCTIONS(NACRE_LIBRARY_LOAD)
   }
 };
 

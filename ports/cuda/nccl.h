@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "ports/cuda/driver.h"
+#include "ports/cuda/library.h"
 
 namespace nacre::cuda {
 
@@ -17,7 +18,7 @@ struct NcclId {  // ncclUniqueId
 inline constexpr NcclResult kNcclSuccess = 0;
 inline constexpr unsigned kNcclBytes = 1;  // ncclUint8, of ncclDataType_t
 
-// name in `Nccl`, symbol of the library, arguments
+// The list of library.h.
 #define NACRE_NCCL_FUNCTIONS(F)                                                                                     \
   F(version, ncclGetVersion, NcclResult, (int* version))                                                            \
   F(unique_id, ncclGetUniqueId, NcclResult, (NcclId * id))                                                          \
@@ -31,9 +32,7 @@ inline constexpr unsigned kNcclBytes = 1;  // ncclUint8, of ncclDataType_t
   F(text, ncclGetErrorString, const char*, (NcclResult result))
 
 struct Nccl {
-#define NACRE_NCCL_FUNCTION(name, symbol, result, arguments) result(*name) arguments;
-  NACRE_NCCL_FUNCTIONS(NACRE_NCCL_FUNCTION)
-#undef NACRE_NCCL_FUNCTION
+  NACRE_NCCL_FUNCTIONS(NACRE_LIBRARY_MEMBER)
 };
 
 // The library of this machine, libnccl.so.2; null where there is none, or where it lacks one of the functions.

@@ -36,3 +36,7 @@ constexpr bool same_signature() {
 }
 
 }  // namespace nacre::cuda
+
+// For the lists of library.h, where `Library` is the struct.
+#define NACRE_LIBRARY_DECLARED(name, symbol, ...) \
+  static_assert(same_signature<decltype(Library::name), decltype(&::symbol)>(), #symbol);

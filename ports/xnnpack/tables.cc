@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <span>
@@ -150,33 +151,47 @@ constexpr KernelEntry entry_of(Op op, Rounding rounding, uint8_t in_place) {
   return made;
 }
 
-// name, op, rounding, in_place, form, the op's struct and its method
-#define NACRE_XNNPACK_ENTRIES(X)                                                                                    \
-  X(kDenseF32, kDense, kNone, 0, RealProduct<Dense>, Dense, forward<float>)                                         \
-  X(kDenseI8FloatEven, kDense, kFloatEven, 0, CodeProduct<Dense>, Dense, forward_int8<Rounding::kFloatEven>)        \
-  X(kConv2dF32, kConv2d, kNone, 0, RealProduct<Conv2d>, Conv2d, forward<float>)                                     \
-  X(kConv2dI8FloatEven, kConv2d, kFloatEven, 0, CodeProduct<Conv2d>, Conv2d, forward_int8<Rounding::kFloatEven>)    \
-  X(kDepthwiseConv2dF32, kDepthwiseConv2d, kNone, 0, RealProduct<DepthwiseConv2d>, DepthwiseConv2d, forward<float>) \
-  X(kDepthwiseConv2dI8FloatEven, kDepthwiseConv2d, kFloatEven, 0, CodeProduct<DepthwiseConv2d>, DepthwiseConv2d,    \
-    forward_int8<Rounding::kFloatEven>)                                                                             \
-  X(kAveragePoolF32, kAveragePool, kNone, 0, AveragePool, Pool, average<float>)                                     \
-  X(kMaxPoolF32, kMaxPool, kNone, 0, MaxPool<float>, Pool, max<float>)                                              \
-  X(kMaxPoolI8, kMaxPool, kNone, 0, MaxPool<int8_t>, Pool, max_int8)                                                \
-  X(kAddF32, kAdd, kNone, 3, AddForm, Sum, add<float>)                                                              \
-  X(kSubF32, kSub, kNone, 3, SubForm, Sum, sub<float>)                                                              \
-  X(kMulF32, kMul, kNone, 3, MulForm, Product, forward<float>)                                                      \
-  X(kClampF32, kClamp, kNone, 1, ClampForm, Clip, forward<float>)                                                   \
-  X(kSigmoidF32, kSigmoid, kNone, 1, SigmoidForm, Activation, sigmoid<float>)                                       \
-  X(kHardSwishF32, kHardSwish, kNone, 1, HardSwishForm, Activation, hard_swish<float>)
+struct Line {
+  const char* name;
+  KernelEntry entry;
+};
+template <class Form, class O, auto Method>
+constexpr Line line(const char* name, Op op, uint8_t in_place = 0, Rounding rounding = Rounding::kNone) {
+  return {name, entry_of<Form, O, Method>(op, rounding, in_place)};
+}
+template <class O>
+constexpr Line codes(const char* name, Op op) {
+  return line<CodeProduct<O>, O, &O::template forward_int8<Rounding::kFloatEven>>(name, op, 0, Rounding::kFloatEven);
+}
+template <class O>
+constexpr Line reals(const char* name, Op op) {
+  return line<RealProduct<O>, O, &O::template forward<float>>(name, op);
+}
 
-#define NACRE_DEFINE(name, op, rounding, in_place, form, type, ...) \
-  constexpr KernelEntry name = entry_of<form, type, &type::__VA_ARGS__>(Op::op, Rounding::rounding, in_place);
-NACRE_XNNPACK_ENTRIES(NACRE_DEFINE)
+constexpr Line kLines[] = {
+    reals<Dense>("kDenseF32", Op::kDense),
+    codes<Dense>("kDenseI8FloatEven", Op::kDense),
+    reals<Conv2d>("kConv2dF32", Op::kConv2d),
+    codes<Conv2d>("kConv2dI8FloatEven", Op::kConv2d),
+    reals<DepthwiseConv2d>("kDepthwiseConv2dF32", Op::kDepthwiseConv2d),
+    codes<DepthwiseConv2d>("kDepthwiseConv2dI8FloatEven", Op::kDepthwiseConv2d),
+    line<AveragePool, Pool, &Pool::average<float>>("kAveragePoolF32", Op::kAveragePool),
+    line<MaxPool<float>, Pool, &Pool::max<float>>("kMaxPoolF32", Op::kMaxPool),
+    line<MaxPool<int8_t>, Pool, &Pool::max_int8>("kMaxPoolI8", Op::kMaxPool),
+    line<AddForm, Sum, &Sum::add<float>>("kAddF32", Op::kAdd, 3),
+    line<SubForm, Sum, &Sum::sub<float>>("kSubF32", Op::kSub, 3),
+    line<MulForm, Product, &Product::forward<float>>("kMulF32", Op::kMul, 3),
+    line<ClampForm, Clip, &Clip::forward<float>>("kClampF32", Op::kClamp, 1),
+    line<SigmoidForm, Activation, &Activation::sigmoid<float>>("kSigmoidF32", Op::kSigmoid, 1),
+    line<HardSwishForm, Activation, &Activation::hard_swish<float>>("kHardSwishF32", Op::kHardSwish, 1),
+};
 
-constexpr reference::OpEntry kListed[] = {
-#define NACRE_LIST(name, op, ...) {Op::op, {#name, &name}},
-    NACRE_XNNPACK_ENTRIES(NACRE_LIST)};
-constexpr auto kList = reference::sorted(kListed);
+constexpr auto sorted_lines() {
+  reference::OpEntry listed[std::size(kLines)] = {};
+  for (size_t i = 0; i < std::size(kLines); ++i) listed[i] = {kLines[i].entry.op, {kLines[i].name, &kLines[i].entry}};
+  return reference::sorted(listed);
+}
+constexpr auto kList = sorted_lines();
 constexpr KernelSet kSet = {"xnnpack", kList.entries};
 constexpr Port kPort = {.name = kSet.name,
                         .set = &kSet,

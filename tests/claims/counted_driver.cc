@@ -11,7 +11,7 @@ CountedDriver* current = nullptr;
 
 uint64_t DriverCalls::all() const {
   uint64_t sum = 0;
-#define NACRE_CUDA_FUNCTION(name, symbol, arguments) sum += name;
+#define NACRE_CUDA_FUNCTION(name, symbol, ...) sum += name;
   NACRE_CUDA_FUNCTIONS(NACRE_CUDA_FUNCTION)
 #undef NACRE_CUDA_FUNCTION
   return sum;
@@ -19,7 +19,7 @@ uint64_t DriverCalls::all() const {
 
 DriverCalls DriverCalls::operator-(const DriverCalls& before) const {
   DriverCalls since = *this;
-#define NACRE_CUDA_FUNCTION(name, symbol, arguments) since.name -= before.name;
+#define NACRE_CUDA_FUNCTION(name, symbol, ...) since.name -= before.name;
   NACRE_CUDA_FUNCTIONS(NACRE_CUDA_FUNCTION)
 #undef NACRE_CUDA_FUNCTION
   return since;
@@ -27,10 +27,10 @@ DriverCalls DriverCalls::operator-(const DriverCalls& before) const {
 
 struct CountedDriver::Functions {
   static void fill(cuda::Driver* counted) {
-#define NACRE_CUDA_FUNCTION(name, symbol, arguments) \
-  counted->name = [](auto... values) {               \
-    ++current->calls_.name;                          \
-    return current->driver_.name(values...);         \
+#define NACRE_CUDA_FUNCTION(name, symbol, ...) \
+  counted->name = [](auto... values) {         \
+    ++current->calls_.name;                    \
+    return current->driver_.name(values...);   \
   };
     NACRE_CUDA_FUNCTIONS(NACRE_CUDA_FUNCTION)
 #undef NACRE_CUDA_FUNCTION

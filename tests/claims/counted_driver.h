@@ -10,7 +10,7 @@
 namespace nacre::test {
 
 struct DriverCalls {
-#define NACRE_CUDA_FUNCTION(name, symbol, arguments) uint64_t name = 0;
+#define NACRE_CUDA_FUNCTION(name, symbol, ...) uint64_t name = 0;
   NACRE_CUDA_FUNCTIONS(NACRE_CUDA_FUNCTION)
 #undef NACRE_CUDA_FUNCTION
 

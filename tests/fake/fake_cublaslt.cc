@@ -284,7 +284,7 @@ struct LtFunctions {
 FakeCublasLt::FakeCublasLt(const FakeDriver& driver) : driver_(driver) {
   if (current != nullptr) std::abort();
   current = this;
-#define NACRE_CUBLASLT_FUNCTION(name, symbol, arguments)                                 \
+#define NACRE_CUBLASLT_FUNCTION(name, symbol, ...)                                       \
   library_.name = [](auto... values) {                                                   \
     LtStatus status = 0;                                                                 \
     return LtFunctions::enter(#symbol, &status) ? LtFunctions::name(values...) : status; \

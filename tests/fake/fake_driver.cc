@@ -253,7 +253,7 @@ FakeDriver::FakeDriver(const DriverOptions& options) : options_(options) {
   void* const mapped = mmap(nullptr, options_.memory, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) std::abort();
   memory_ = static_cast<std::byte*>(mapped);
-#define NACRE_CUDA_FUNCTION(name, symbol, arguments)                                             \
+#define NACRE_CUDA_FUNCTION(name, symbol, ...)                                                   \
   driver_.name = [](auto... values) {                                                            \
     Result result;                                                                               \
     return DriverFunctions::enter(#symbol, &result) ? DriverFunctions::name(values...) : result; \

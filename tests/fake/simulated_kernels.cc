@@ -13,14 +13,10 @@
 namespace nacre::reference {
 
 #define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
-#include "engine/kernels/reference.inc"
-#define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
-#include "engine/kernels/training.inc"
-#define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
+#include "engine/kernels/reference/all.inc"
+#include "engine/kernels/training/all.inc"
 #include "ports/cuda/product_kernels.inc"
-#define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
 #include "ports/cuda/sum_kernels.inc"
-#define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
 #include "ports/cuda/turned_kernels.inc"
 
 }  // namespace nacre::reference
@@ -37,21 +33,20 @@ struct NamedKernel {
 };
 
 constexpr NamedKernel kKernels[] = {
+#undef NACRE_ENTRY
 #define NACRE_ENTRY(name, ...) {"nacre_" #name, &reference::simulated_##name},
-#include "engine/kernels/reference.inc"
-#define NACRE_ENTRY(name, ...) {"nacre_" #name, &reference::simulated_##name},
-#include "engine/kernels/training.inc"
-#define NACRE_ENTRY(name, ...) {"nacre_" #name, &reference::simulated_##name},
+#include "engine/kernels/reference/all.inc"
+#include "engine/kernels/training/all.inc"
 #include "ports/cuda/product_kernels.inc"
-#define NACRE_ENTRY(name, ...) {"nacre_" #name, &reference::simulated_##name},
 #include "ports/cuda/sum_kernels.inc"
 };
 
 constexpr NamedKernel kOfMany[] = {
+#undef NACRE_ENTRY
 #define NACRE_ENTRY(name, ...) {"nacre_" #name "Many", &reference::simulated_##name},
 #include "ports/cuda/many_entries.inc"
-#define NACRE_ENTRY(name, ...) {"nacre_" #name "Many", &reference::simulated_##name},
 #include "ports/cuda/turned_kernels.inc"
+#undef NACRE_ENTRY
 };
 
 }  // namespace

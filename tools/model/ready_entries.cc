@@ -2,7 +2,7 @@
 
 #include <new>
 
-// In this order: the last of the engine ends with what an entry is there.
+// In this order: the last one ends with what an entry is there.
 #include "engine/kernels/entry_functions.h"
 #include "ports/cortex_m/entry_functions.h"
 //
@@ -36,9 +36,9 @@ namespace nacre::reference {
 namespace {
 constexpr tools::ReadyEntry kEntries[] = {
 #define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) NACRE_ROW("reference", "", name, type, __VA_ARGS__),
-#include "engine/kernels/reference.inc"
-#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) NACRE_ROW("reference", "", name, type, __VA_ARGS__),
-#include "engine/kernels/training.inc"
+#include "engine/kernels/reference/all.inc"
+#include "engine/kernels/training/all.inc"
+#undef NACRE_ENTRY
 };
 }  // namespace
 }  // namespace nacre::reference
@@ -49,6 +49,7 @@ constexpr tools::ReadyEntry kEntries[] = {
 #define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) \
   NACRE_ROW("cortex_m", "cortex_m::", name, type, __VA_ARGS__),
 #include "ports/cortex_m/kernels.inc"
+#undef NACRE_ENTRY
 };
 }  // namespace
 }  // namespace nacre::cortex_m

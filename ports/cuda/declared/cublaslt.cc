@@ -8,10 +8,8 @@
 namespace nacre::cuda {
 namespace {
 
-#define NACRE_CUBLASLT_FUNCTION(name, symbol, arguments) \
-  static_assert(same_signature<decltype(CublasLt::name), decltype(&::symbol)>(), #symbol);
-NACRE_CUBLASLT_FUNCTIONS(NACRE_CUBLASLT_FUNCTION)
-#undef NACRE_CUBLASLT_FUNCTION
+using Library = CublasLt;
+NACRE_CUBLASLT_FUNCTIONS(NACRE_LIBRARY_DECLARED)
 
 static_assert(sizeof(LtProduct) == sizeof(cublasLtMatmulDescOpaque_t) &&
               sizeof(LtMatrix) == sizeof(cublasLtMatrixLayoutOpaque_t) &&

@@ -7,10 +7,8 @@
 namespace nacre::cuda {
 namespace {
 
-#define NACRE_CUDA_FUNCTION(name, symbol, arguments) \
-  static_assert(same_signature<decltype(Driver::name), decltype(&::symbol)>(), #symbol);
-NACRE_CUDA_FUNCTIONS(NACRE_CUDA_FUNCTION)
-#undef NACRE_CUDA_FUNCTION
+using Library = Driver;
+NACRE_CUDA_FUNCTIONS(NACRE_LIBRARY_DECLARED)
 
 constexpr bool same(int ours, int theirs) { return ours == theirs; }
 static_assert(same(kSuccess, CUDA_SUCCESS) && same(kOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY) &&

@@ -19,10 +19,8 @@ struct Signature<const char* (*)(A...)> {
 
 namespace {
 
-#define NACRE_NCCL_FUNCTION(name, symbol, result, arguments) \
-  static_assert(same_signature<decltype(Nccl::name), decltype(&::symbol)>(), #symbol);
-NACRE_NCCL_FUNCTIONS(NACRE_NCCL_FUNCTION)
-#undef NACRE_NCCL_FUNCTION
+using Library = Nccl;
+NACRE_NCCL_FUNCTIONS(NACRE_LIBRARY_DECLARED)
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId) && sizeof(NcclId::internal) == NCCL_UNIQUE_ID_BYTES);
 static_assert(kNcclSuccess == NcclResult(ncclSuccess) && kNcclBytes == unsigned(ncclUint8));

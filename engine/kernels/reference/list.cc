@@ -6,7 +6,8 @@ namespace {
 
 constexpr OpEntry kListed[] = {
 #define NACRE_ENTRY(name, op, ...) {Op::op, {#name, &name}},
-#include "engine/kernels/reference.inc"
+#include "engine/kernels/reference/all.inc"
+#undef NACRE_ENTRY
 };
 constexpr auto kList = sorted(kListed);
 constexpr KernelSet kKernels = {"reference", kList.entries};

@@ -5,5 +5,5 @@
 #include "engine/ops/integer_update.h"
 
 namespace nacre::reference {
-#include "engine/kernels/training_integers.inc"
+#include "engine/kernels/training/integers.inc"
 }  // namespace nacre::reference

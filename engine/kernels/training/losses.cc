@@ -3,5 +3,5 @@
 #include "engine/ops/loss_elementwise.h"
 
 namespace nacre::reference {
-#include "engine/kernels/training_losses.inc"
+#include "engine/kernels/training/losses.inc"
 }  // namespace nacre::reference

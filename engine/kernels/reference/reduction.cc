@@ -11,5 +11,5 @@
 #include "engine/ops/tree_ensemble.h"
 
 namespace nacre::reference {
-#include "engine/kernels/reference_reduction.inc"
+#include "engine/kernels/reference/reduction.inc"
 }  // namespace nacre::reference

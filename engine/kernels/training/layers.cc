@@ -8,5 +8,5 @@
 #include "engine/ops/layer_norm.h"
 
 namespace nacre::reference {
-#include "engine/kernels/training_layers.inc"
+#include "engine/kernels/training/layers.inc"
 }  // namespace nacre::reference

@@ -2,5 +2,5 @@
 #include "engine/ops/quantize.h"
 
 namespace nacre::reference {
-#include "engine/kernels/reference_format.inc"
+#include "engine/kernels/reference/format.inc"
 }  // namespace nacre::reference

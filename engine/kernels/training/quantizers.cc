@@ -4,5 +4,5 @@
 #include "engine/ops/move.h"
 
 namespace nacre::reference {
-#include "engine/kernels/training_quantizers.inc"
+#include "engine/kernels/training/quantizers.inc"
 }  // namespace nacre::reference

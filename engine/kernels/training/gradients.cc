@@ -18,5 +18,5 @@
 #include "engine/ops/unary.h"
 
 namespace nacre::reference {
-#include "engine/kernels/training_gradients.inc"
+#include "engine/kernels/training/gradients.inc"
 }  // namespace nacre::reference

@@ -8,5 +8,5 @@
 #include "engine/ops/unary.h"
 
 namespace nacre::reference {
-#include "engine/kernels/reference_pointwise.inc"
+#include "engine/kernels/reference/pointwise.inc"
 }  // namespace nacre::reference

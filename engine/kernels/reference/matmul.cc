@@ -4,5 +4,5 @@
 #include "engine/ops/dense.h"
 
 namespace nacre::reference {
-#include "engine/kernels/reference_matmul.inc"
+#include "engine/kernels/reference/matmul.inc"
 }  // namespace nacre::reference

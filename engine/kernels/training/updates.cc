@@ -4,5 +4,5 @@
 #include "engine/ops/optimize_onnx.h"
 
 namespace nacre::reference {
-#include "engine/kernels/training_updates.inc"
+#include "engine/kernels/training/updates.inc"
 }  // namespace nacre::reference

@@ -7,7 +7,8 @@ namespace {
 
 constexpr OpEntry kListed[] = {
 #define NACRE_ENTRY(name, op, ...) {Op::op, {#name, &name}},
-#include "engine/kernels/training.inc"
+#include "engine/kernels/training/all.inc"
+#undef NACRE_ENTRY
 };
 constexpr auto kList = sorted(kListed);
 constexpr KernelSet kKernels = {"training", kList.entries};

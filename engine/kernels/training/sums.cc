@@ -2,5 +2,5 @@
 #include "engine/ops/gradient.h"
 
 namespace nacre::reference {
-#include "engine/kernels/training_sums.inc"
+#include "engine/kernels/training/sums.inc"
 }  // namespace nacre::reference
