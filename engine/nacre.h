@@ -1,4 +1,4 @@
-// Nacre: runs neural networks in the caller's memory. The one header that a C++ application includes.
+// Nacre: runs neural networks in the caller's memory. The one header that a C++ application includes: <nacre/nacre.h>.
 //
 //   Model     a checked view of a model file's bytes             engine/model/model.h
 //   Program   one program of it, bound to kernels and memory     engine/run/program.h
@@ -11,7 +11,7 @@
 #pragma once
 
 #if !defined(_MSVC_LANG) && __cplusplus < 202002L || defined(_MSVC_LANG) && _MSVC_LANG < 202002L
-#error "Nacre is C++20: compile with -std=c++20 or later (C programs include engine/nacre_c.h)"
+#error "Nacre is C++20: compile with -std=c++20 or later (C programs include nacre/nacre_c.h)"
 #endif
 
 #include "engine/base/status.h"

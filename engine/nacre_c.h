@@ -1,4 +1,5 @@
-/* Nacre for C. The same library as nacre.h: open a model's bytes, ask how much memory it needs, bind, run.
+/* Nacre for C: <nacre/nacre_c.h>. The same library as nacre.h: open a model's bytes, ask how much memory it needs,
+ * bind, run.
  *
  *   nacre_model model; nacre_program program; nacre_sizes sizes = {sizeof sizes};
  *   if (nacre_model_open(&model, bytes, size).code) ...

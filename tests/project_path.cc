@@ -18,4 +18,6 @@ std::string shared_path(const std::string& path) {
   return from_environment("NACRE_SHARED", project_path("../shared")) + "/" + path;
 }
 
+std::string include_options() { return "-I" + project_path("") + " -I" + project_path("include"); }
+
 }  // namespace nacre::tools

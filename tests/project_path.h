@@ -8,5 +8,6 @@ namespace nacre::tools {
 
 std::string project_path(const std::string& path);  // of a file of the project
 std::string shared_path(const std::string& path);   // of shared data
+std::string include_options();  // of a compiler that is to find <nacre/...> and what these headers include
 
 }  // namespace nacre::tools

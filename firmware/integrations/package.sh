@@ -5,23 +5,29 @@ set -eu
 folder=${1:?package.sh FOLDER}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 version=$(sed -n "s/^project(.*version: '\([0-9.]*\)'.*/\1/p" "$root/meson.build")
-mkdir -p "$folder/src/engine" "$folder/src/ports/cortex_m" "$folder/zephyr"
+nacre=$folder/src/nacre
+mkdir -p "$nacre/engine" "$nacre/ports/cortex_m" "$folder/zephyr"
 for file in library.properties library.json idf_component.yml CMakeLists.txt zephyr/module.yml zephyr/Kconfig zephyr/CMakeLists.txt; do
   sed "s/@version@/$version/" "$root/firmware/integrations/library/$file" >"$folder/$file"
 done
 echo '#pragma once
-#include "engine/run/static_program.h"' >"$folder/src/Nacre.h"
+#include <nacre/static_program.h>' >"$folder/src/Nacre.h"
+for header in cortex_m cortex_m_functions kernels nacre_c nacre_c_training self_test static_program static_tables; do
+  cp "$root/include/nacre/$header.h" "$nacre"
+done
 
 cd "$root/engine"
 for part in base kernels numeric ops run; do
-  mkdir -p "$folder/src/engine/$part"
-  cp $part/*.h "$folder/src/engine/$part"
+  mkdir -p "$nacre/engine/$part"
+  cp $part/*.h "$nacre/engine/$part"
 done
-mkdir -p "$folder/src/engine/kernels/fast" "$folder/src/engine/kernels/reference" "$folder/src/engine/kernels/training"
-cp kernels/fast/entry.h "$folder/src/engine/kernels/fast"
-for list in reference training; do cp kernels/$list/*.inc "$folder/src/engine/kernels/$list"; done
-cp nacre_c.h nacre_c_training.h "$folder/src/engine"
+mkdir -p "$nacre/engine/kernels/fast" "$nacre/engine/kernels/reference" "$nacre/engine/kernels/training"
+cp kernels/fast/entry.h "$nacre/engine/kernels/fast"
+for list in reference training; do cp kernels/$list/*.inc "$nacre/engine/kernels/$list"; done
+cp nacre_c.h nacre_c_training.h "$nacre/engine"
 sed -n "/^infer_entry_sources = /,/^)/p; /^static_sources = /,/^)/p" meson.build | sed -n "s/^ *'\(.*\)\.cc',/\1/p" |
-  while read -r source; do cp "$source.cc" "$folder/src/engine/$source.cpp"; done
-cp "$root"/ports/cortex_m/*.h "$root"/ports/cortex_m/*.inc "$folder/src/ports/cortex_m"
-cp "$root/ports/cortex_m/kernels.cc" "$folder/src/ports/cortex_m/kernels.cpp"
+  while read -r source; do cp "$source.cc" "$nacre/engine/$source.cpp"; done
+cp "$root"/ports/cortex_m/*.h "$root"/ports/cortex_m/*.inc "$nacre/ports/cortex_m"
+cp "$root/ports/cortex_m/kernels.cc" "$nacre/ports/cortex_m/kernels.cpp"
+# Includes begin with nacre/, so that no other library's header is taken for one of these (include/install_headers.py).
+find "$nacre" -type f -exec sed -i 's,#include "\(engine\|ports\)/,#include "nacre/\1/,' {} +

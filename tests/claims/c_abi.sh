@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Claim c_abi: what is installed is enough. Programs of C11, C17 and C++20 compile against the installed headers alone with gcc and
 # clang and no warning, by pkg-config and by CMake, and give the tool's results; what the C API tells of five networks is what their
-# TFLite files say; each header of C++ compiles by itself. (That a program of the last released header runs with this library, and
-# what NULL does, is in tests/run.)
+# TFLite files say; each header of C++ compiles by itself, also where another project has headers of its own as engine/ and
+# ports/; the names of before are found. (That a program of the last released header runs with this library, and what NULL does, is in
+# tests/run.)
 #
 # Needs a build with all its targets (NACRE_BUILD, else build/test), cmake, pkg-config, and NACRE_SHARED for the networks.
 set -euo pipefail
@@ -50,24 +51,41 @@ for pair in "${pairs[@]}"; do
   done
   for standard in c++20 c++23; do
     "$cxx" -std=$standard "${flags[@]}" learn.cc -o "learn-$cxx-$standard" $(config --cflags --libs nacre-files nacre) || fail "learn.cc, $cxx, $standard"
-    "$cxx" -std=$standard "${flags[@]}" -x c++ -c - -o /dev/null $(config --cflags nacre) <<<'#include <engine/nacre_c.h>' || fail "nacre_c.h as $standard, $cxx"
+    "$cxx" -std=$standard "${flags[@]}" -x c++ -c - -o /dev/null $(config --cflags nacre) <<<'#include <nacre/nacre_c.h>' || fail "nacre_c.h as $standard, $cxx"
     programs=$((programs + 2))
   done
-  if "$cxx" -std=c++17 -c -x c++ - -o /dev/null $(config --cflags nacre) <<<'#include <engine/nacre.h>' 2>old.txt; then fail "C++17 is taken"; fi
+  if "$cxx" -std=c++17 -c -x c++ - -o /dev/null $(config --cflags nacre) <<<'#include <nacre/nacre.h>' 2>old.txt; then fail "C++17 is taken"; fi
   grep -q 'Nacre is C++20' old.txt || fail "C++17 is not told what is wrong, $cxx"
 done
 
 # From C with MPI, as its wrapper of the compiler links it.
-if [ -f "$prefix/include/nacre/ports/mpi/nacre_mpi.h" ]; then
+if [ -f "$prefix/include/nacre/mpi_c.h" ]; then
   mpicc -std=c11 "${flags[@]}" "$root/tests/mpi_user.c" -o mpi_user $(config --cflags --libs nacre-mpi nacre) || fail "mpi_user.c, mpicc"
   programs=$((programs + 1))
 fi
 
 # All headers of C++ in one translation unit, in both orders; those of Cortex-M's kernels are for that processor alone.
-(cd "$prefix/include/nacre" && find . -name '*.h' | sed 's|^\./||' | grep -vE '^ports/cortex_m/[^c]|^ports/cortex_m/(channel|columns)' | sort) >headers.txt
+(cd "$prefix/include" && find nacre -name '*.h' | grep -vE '^nacre/(compat/|cortex_m_functions.h|ports/cortex_m/([^c]|channel|columns))' | sort) >headers.txt
+public=$(cd "$root" && ls include/nacre)
+for header in engine/nacre.h engine/run/places.h engine/model/model_slots.h ports/x86/x86.h; do
+  g++ -std=c++20 -fsyntax-only -x c++ $(config --cflags nacre) - <<<"#include <$header>" 2>all.log || { grep -m 3 error all.log; fail "$header, as before"; }
+done
+gcc -std=c99 -fsyntax-only -x c $(config --cflags nacre) - <<<'#include <ports/x86/x86_c.h>' 2>all.log || { grep -m 3 error all.log; fail "ports/x86/x86_c.h, as before"; }
+compat=$(cd "$prefix/include/nacre/compat" && find . -name '*.h' | wc -l)
+[ "$compat" -ge 100 ] || fail "$compat headers have the names of before"
+# Another project's, which comes first.
+while read -r header; do
+  mkdir -p "others/$(dirname "$header")"
+  echo '#error "another project'"'"'s header"' >"others/$header"
+done < <(cd "$root" && find engine ports -name '*.h' -o -name '*.inc')
+for header in $public; do
+  [ -f "$prefix/include/nacre/$header" ] || { echo "nacre/$header is not installed: its library is not in this build"; continue; }
+  [ "$header" != mpi.h ] || continue
+  g++ -std=c++20 -fsyntax-only -x c++ -Iothers -isystem "$prefix/include" - <<<"#include <nacre/$header>" >all.log 2>&1 || { grep -m 3 error all.log; fail "nacre/$header beside another project's"; }
+done
 headers=$(wc -l <headers.txt)
 mpi=()  # headers of the MPI port include mpi.h
-! grep -q '^ports/mpi/' headers.txt || read -r -a mpi <<<"$(pkg-config --cflags ompi | sed 's/-I/-isystem /g')"
+! grep -q '^nacre/mpi.h' headers.txt || read -r -a mpi <<<"$(pkg-config --cflags ompi | sed 's/-I/-isystem /g')"
 for pair in "${pairs[@]}"; do
   for order in sort 'sort -r'; do
     $order headers.txt | sed 's/.*/#include <&>/' >all.cc

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Claim headers_alone: each installed header compiles by itself without a warning of those that other projects turn on.
-# Those of C compile as C99 and as C++17, all others as C++20. (Those of Cortex-M's kernels are for that processor
-# alone.) So does the C++ that `nacre firmware` writes.
+# Claim headers_alone: each header of include/nacre, and each that it includes, compiles by itself without a warning of
+# those that other projects turn on. Headers of C compile as C99 and as C++17, all others as C++20. (Kernels of Cortex-M
+# are for that processor alone.) So does the C++ that `nacre firmware` writes.
 #
 #   tests/claims/headers_alone.sh            with the libraries and the tool of a build (NACRE_BUILD, else build/test)
 set -uo pipefail
@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 meson install -C "$build" --no-rebuild --destdir "$work/root" --quiet --tags devel >"$work/install.log" 2>&1 ||
   { tail "$work/install.log"; echo "CLAIM headers_alone NOT SHOWN: meson install"; exit 1; }
-include=$(dirname "$(dirname "$(find "$work/root" -path '*engine/nacre.h')")")
+include=$(dirname "$(dirname "$(find "$work/root" -path '*include/nacre/nacre.h')")")
 warnings=(-Wall -Wextra -pedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-align=strict -Wundef)
 
 # alone COMPILER STANDARD HEADER [FLAG...]: prints a line for each warning.
@@ -24,12 +24,18 @@ alone() {
     sed -n "s|^$include/||; /\(warning\|error\):/p"
 }
 mpi=()  # headers of the MPI port include mpi.h
-[ ! -d "$include/ports/mpi" ] || read -r -a mpi <<<"$(pkg-config --cflags ompi | sed 's/-I/-isystem /g')"
+[ ! -f "$include/nacre/mpi.h" ] || read -r -a mpi <<<"$(pkg-config --cflags ompi | sed 's/-I/-isystem /g')"
+# is_of_c HEADER: its own text, or that of the header that it forwards to.
+is_of_c() {
+  local text=$include/$1
+  grep -q '^extern "C"' "$text" || text=$include/$(sed -n 's/^#include "\(.*\)"/\1/p' "$text" | head -n 1)
+  [ -f "$text" ] && grep -q '^extern "C"' "$text" && ! grep -q '^namespace' "$text"
+}
 headers=0 compilations=0
 {
   while read -r header; do
     headers=$((headers + 1))
-    if grep -q '^extern "C"' "$include/$header" && ! grep -q '^namespace' "$include/$header"; then
+    if is_of_c "$header"; then
       alone gcc c99 "$header"
       alone g++ c++17 "$header" -Wold-style-cast
       compilations=$((compilations + 2))
@@ -37,7 +43,7 @@ headers=0 compilations=0
       alone g++ c++20 "$header" -Wold-style-cast
       compilations=$((compilations + 1))
     fi
-  done < <(cd "$include" && find . -name '*.h' | sed 's|^\./||' | grep -vE '^ports/cortex_m/(([^c].*)|(channel|columns).*)$' | sort)
+  done < <(cd "$include" && find nacre -name '*.h' | grep -vE '^nacre/(compat/.*|ports/cortex_m/(([^c].*)|(channel|columns).*))$' | sort)
   "$tool" convert tools/samples/digits.onnx --policy int8/weights_from_float32 -o "$work/m.nacre" >/dev/null 2>"$work/said" || cat "$work/said"
   mkdir "$work/made"
   "$tool" firmware "$work/m.nacre" --target host -o "$work/made" >/dev/null 2>"$work/said" || { echo "error: nacre firmware"; cat "$work/said"; }

@@ -52,7 +52,7 @@ TEST_F(firmware_command, the_sources_compile_for_their_machine_and_no_other) {
   convert();
   ASSERT_EQ(run_tool({"firmware", model_, "-o", sources_, "--target", "host"}).exit_code, 0);
   const std::string cpp = " -std=c++20",
-                    flags = " -fsyntax-only -Wall -Wextra -Werror -Wshadow -Wconversion -I" + project_path("") + " ";
+                    flags = " -fsyntax-only -Wall -Wextra -Werror -Wshadow -Wconversion " + include_options() + " ";
   const auto compile = [&](const std::string& compiler, const std::string& file) {
     return std::system((compiler + flags + sources_ + "/" + file + " 2>" + (directory_ / "errors")).c_str());
   };
@@ -83,13 +83,13 @@ TEST_F(firmware_command, int8_of_a_model_for_m4_runs_by_the_fast_kernels) {
   EXPECT_FALSE(has(small, "cortex_m"));
   const std::string fast = sources_for("arm/m4");
   EXPECT_TRUE(has(fast, "nacre::cortex_m::ready::kConv2dI8Double, "));
-  EXPECT_TRUE(has(fast, "#include \"ports/cortex_m/entry_functions.h\"\n"));
+  EXPECT_TRUE(has(fast, "#include <nacre/cortex_m_functions.h>\n"));
   EXPECT_FALSE(has(fast, "nacre::reference::ready::kConv2dI8Double, "));
   EXPECT_TRUE(has(run_tool({"kernels", model_}).out, "&nacre::cortex_m::kConv2dI8Double,"));
   EXPECT_EQ(Json::parse(run_tool({"run", model_, "--seed", "3", "--json"}).out)["outputs"], reference["outputs"]);
   if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0) return;
-  const std::string command = "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only -Wall -Werror -I" +
-                              project_path("") + " " + sources_ + "/model.cc";
+  const std::string command = "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only -Wall -Werror " +
+                              include_options() + " " + sources_ + "/model.cc";
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
@@ -110,7 +110,7 @@ TEST_F(firmware_command, ops_that_can_be_ready_have_one_size_on_every_machine) {
   const std::string source = directory_ / "sizes.cc";
   write_bytes(source, {text.begin(), text.end()});
   const std::string command =
-      "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only -I" + project_path("") + " " + source;
+      "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only " + include_options() + " " + source;
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
@@ -132,9 +132,8 @@ TEST_F(firmware_command, of_a_model_that_trains_all_programs_compile) {
     if (std::system(("command -v " + compiler.substr(0, compiler.find(' ')) + " >/dev/null").c_str()) != 0) continue;
     for (const char* file : {"digits.cc", "digits_weights.cc", "digits_test.cc"}) {
       if (compiler[0] == 'c' && std::string(file) == "digits.cc") continue;  // its tables are for 32 bits
-      const std::string command = compiler +
-                                  " -std=c++20 -fsyntax-only -Wall -Wextra -Werror -Wshadow -Wconversion -I" +
-                                  project_path("") + " " + sources_ + "/" + file;
+      const std::string command = compiler + " -std=c++20 -fsyntax-only -Wall -Wextra -Werror -Wshadow -Wconversion " +
+                                  include_options() + " " + sources_ + "/" + file;
       EXPECT_EQ(std::system(command.c_str()), 0) << command;
     }
   }

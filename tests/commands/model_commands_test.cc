@@ -69,8 +69,8 @@ TEST_F(model_commands, size_of_m4_counts_12_bytes_a_step_and_8_an_operand) {
 TEST_F(model_commands, size_of_the_objects_on_m4_is_what_its_compiler_says) {
   if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0)
     GTEST_SKIP() << "asks the compiler of Cortex-M: arm-none-eabi-g++ is not installed";
-  const std::string command = "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only -x c++ -I" +
-                              project_path("") + " " + project_path("tools/model/machines.h");
+  const std::string command = "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only -x c++ " +
+                              include_options() + " " + project_path("tools/model/machines.h");
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
@@ -138,7 +138,7 @@ TEST_F(model_commands, kernels_header_compiles_as_c_and_as_cpp) {
   const auto compile = [&](const std::string& compiler, const std::string& name, const std::string& text) {
     write_bytes(directory_ / name, {text.begin(), text.end()});
     return std::system(
-        (compiler + " -fsyntax-only -Wall -Wextra -Werror -I" + project_path("") + " " + (directory_ / name)).c_str());
+        (compiler + " -fsyntax-only -Wall -Wextra -Werror " + include_options() + " " + (directory_ / name)).c_str());
   };
   const std::string c = "#include \"model_kernels.h\"\nconst void* use(void) { return &model_kernels; }\n";
   const std::string cpp =

@@ -31,7 +31,7 @@ std::string make(const std::string& name) {
 
 {0}_folder := $(dir $(lastword $(MAKEFILE_LIST)))
 {0}_objects := {0}.o {0}_weights.o {0}_test.o
-CPPFLAGS += -I$(NACRE)/include/nacre -I$({0}_folder)
+CPPFLAGS += -I$(NACRE)/include -I$({0}_folder)
 
 $({0}_objects): %.o: $({0}_folder)%.cc $({0}_folder){0}.h
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -std=c++20 -fno-exceptions -fno-rtti -c $< -o $@

@@ -80,15 +80,15 @@ std::string header(const StaticSource& s) {
 #define NACRE_STATIC_{0}_H
 
 #ifdef __cplusplus
-#include "engine/{1}.h"
+#include <nacre/{1}.h>
 extern "C" {{
 #else
-#include "engine/nacre_c.h"
+#include <nacre/nacre_c.h>
 #endif
 
 extern const struct nacre_static_program {0}_program;
 )",
-                      s.name, trains ? "train/static_trainer" : "run/static_program");
+                      s.name, trains ? "static_trainer" : "static_program");
   if (trains) text += fmt::format("extern const struct nacre_static_training {}_training;\n", s.name);
   text += "\n" + numbers_of(s, "INPUT", infer.inputs) + numbers_of(s, "OUTPUT", infer.outputs);
   text += fmt::format(
@@ -139,7 +139,7 @@ std::string golden_array(const StaticSource& s, const char* name, std::vector<ui
 
 std::string test(const StaticSource& s) {
   return top(s, "The self-test") +
-         fmt::format("#include \"engine/run/self_test.h\"\n\n#include \"{}.h\"\n\nnamespace {{\n\n", s.name) +
+         fmt::format("#include <nacre/self_test.h>\n\n#include \"{}.h\"\n\nnamespace {{\n\n", s.name) +
          golden_array(s, "kGoldenInputs", &GoldenPair::inputs) +
          golden_array(s, "kGoldenOutputs", &GoldenPair::outputs) +
          fmt::format(R"(

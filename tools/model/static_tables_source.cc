@@ -140,7 +140,7 @@ std::string unchanged(const StaticTables& t, const std::vector<uint32_t>& words)
 std::string port_includes(const StaticTables& t) {
   for (const auto& [entry, program] : t.programs)
     for (const StaticTables::BoundStep& call : program.calls)
-      if (call.function.starts_with("cortex_m::")) return "#include \"ports/cortex_m/entry_functions.h\"\n";
+      if (call.function.starts_with("cortex_m::")) return "#include <nacre/cortex_m_functions.h>\n";
   return "";
 }
 
@@ -230,8 +230,8 @@ constinit const nacre::StaticTraining {}_training = {{
 std::string static_tables_source(const StaticSource& s) {
   const StaticTables& t = s.tables;
   std::string text = top(s, "The tables");
-  text += fmt::format("#include \"{}.h\"\n\n#include \"engine/kernels/entry_functions.h\"\n", s.name) +
-          "#include \"engine/ops/all.h\"\n" + port_includes(t) + "\n" + assertions(s);
+  text += fmt::format("#include \"{}.h\"\n\n#include <nacre/static_tables.h>\n", s.name);
+  text += port_includes(t) + "\n" + assertions(s);
   text += fmt::format("extern \"C\" const uint8_t {0}_weights[{1}];  // {0}_weights.cc\n\nnamespace {{\n\n", s.name,
                       t.weights.bytes().size());
   text += fmt::format("constexpr const uint8_t* weights = {}_weights;\n", s.name);

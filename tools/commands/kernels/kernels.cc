@@ -76,7 +76,7 @@ constexpr const char* kTop =
 
 )";
 constexpr const char* kDeclaration = R"(#ifdef __cplusplus
-#include "engine/kernels/kernel.h"
+#include <nacre/kernels.h>
 extern "C" {
 #endif
 extern const struct nacre_kernels model_kernels;
@@ -85,14 +85,13 @@ extern const struct nacre_kernels model_kernels;
 #endif
 
 #if defined(__cplusplus) && defined(NACRE_DEFINE_MODEL_KERNELS)
-#include "engine/kernels/training.h"
 )";
 
 std::string header_text(const LoadedModel& model, const std::vector<NamedEntry>& entries) {
   std::string hash;
   for (const uint8_t byte : model.model().header().hash) hash += fmt::format("{:02x}", byte);
   std::string text = fmt::format(kTop, fmt::arg("hash", hash)) + kDeclaration;
-  if (is_for_cortex_m(model)) text += "#include \"ports/cortex_m/cortex_m.h\"\n";
+  if (is_for_cortex_m(model)) text += "#include <nacre/cortex_m.h>\n";
   text += "\n";
   if (entries.empty()) {
     text += "constinit const nacre_kernels model_kernels = {\"model\", {}};\n";

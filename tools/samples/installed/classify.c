@@ -4,8 +4,8 @@
  *   ./classify model.nacre sample.bin [sample]
  *
  * sample.bin holds samples one after the other, in the bytes that input 0 has; `sample` counts from 0. */
-#include <engine/nacre_c.h>
 #include <inttypes.h>
+#include <nacre/nacre_c.h>
 #include <stdio.h>
 #include <stdlib.h>
 

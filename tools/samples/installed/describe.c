@@ -1,8 +1,8 @@
 /* Prints what is in a model: programs, inputs, outputs, metadata, and for each step how long it took.
  *
  *   cc describe.c -o describe $(pkg-config --cflags --libs nacre) && ./describe model.nacre [--steps] */
-#include <engine/nacre_c.h>
 #include <inttypes.h>
+#include <nacre/nacre_c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

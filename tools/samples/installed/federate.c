@@ -8,8 +8,8 @@
  * rows one after the other, in the bytes of inputs 0 and 1. A refused update changes nothing, and nothing is written.
  * Needs POSIX for stat, and a little-endian machine, as model files do. */
 #define _POSIX_C_SOURCE 200809L
-#include <engine/nacre_c.h>
 #include <inttypes.h>
+#include <nacre/nacre_c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 //   ./learn train.nacre samples.bin labels.bin directory steps
 //
 // samples.bin and labels.bin: micro-batches one after the other, in the bytes of inputs 0 and 1.
-#include <engine/nacre.h>
-#include <engine/numeric/schedule.h>
-#include <ports/files/checkpoint_files.h>
+#include <nacre/files.h>
+#include <nacre/nacre.h>
+#include <nacre/schedule.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -5,19 +5,19 @@
  *   ./speed model.nacre [threads [runs]]
  */
 #define _POSIX_C_SOURCE 200112L
-#include <engine/nacre_c.h>
 #include <math.h>
-#include <ports/threads/threads_c.h>
+#include <nacre/nacre_c.h>
+#include <nacre/threads_c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #ifdef __aarch64__
-#include <ports/arm/arm_c.h>
+#include <nacre/arm_c.h>
 #define BEST nacre_arm_best()
 #define KERNELS nacre_arm_kernels
 #else
-#include <ports/x86/x86_c.h>
+#include <nacre/x86_c.h>
 #define BEST nacre_x86_best()
 #define KERNELS nacre_x86_kernels
 #endif

@@ -1,0 +1,4 @@
+/* The learning rate of each step. */
+#pragma once
+
+#include "engine/numeric/schedule.h"

@@ -1,0 +1,4 @@
+/* Runs what `nacre firmware` writes. */
+#pragma once
+
+#include "engine/run/static_program.h"

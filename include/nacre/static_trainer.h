@@ -1,0 +1,4 @@
+/* Trains what `nacre firmware` writes. */
+#pragma once
+
+#include "engine/train/static_trainer.h"

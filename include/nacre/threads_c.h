@@ -1,0 +1,4 @@
+/* Threads that share steps, for C. */
+#pragma once
+
+#include "ports/threads/threads_c.h"
