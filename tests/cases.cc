@@ -6,77 +6,12 @@
 #include <limits>
 
 #include "tests/cases_parts.h"
+#include "tests/op_rows.h"
 #include "tools/passes/policy/curve_points.h"
 #include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
 namespace {
-
-struct Row {
-  Op op;
-  CaseMaker make;
-  unsigned traits;  // that its cases must show
-};
-
-constexpr unsigned kWindowTraits = kDilationTrait | kAsymmetricTrait;
-constexpr Row kRows[] = {
-    {Op::kDense, &dense_case, kRankTrait},
-    {Op::kConv2d, &conv2d_case, kWindowTraits | kGroupsTrait},
-    {Op::kDepthwiseConv2d, &depthwise_conv2d_case, kWindowTraits | kMultiplierTrait},
-    {Op::kAveragePool, &pool_case, kWindowTraits},
-    {Op::kMaxPool, &pool_case, kWindowTraits},
-    {Op::kResize, &resize_case, 0},
-    {Op::kAdd, &elementwise_case, kRankTrait | kBroadcastTrait},
-    {Op::kSub, &elementwise_case, kRankTrait | kBroadcastTrait},
-    {Op::kMul, &elementwise_case, kRankTrait | kBroadcastTrait},
-    {Op::kBinary, &binary_function_case, kRankTrait | kBroadcastTrait},
-    {Op::kCompare, &compare_case, kRankTrait | kBroadcastTrait},
-    {Op::kSelect, &select_case, kRankTrait | kBroadcastTrait},
-    {Op::kClamp, &clamp_case, kRankTrait},
-    {Op::kLeakyRelu, &activation_case, kRankTrait},
-    {Op::kSigmoid, &activation_case, kRankTrait},
-    {Op::kTanh, &activation_case, kRankTrait},
-    {Op::kHardSwish, &activation_case, kRankTrait},
-    {Op::kLookup, &lookup_case, kRankTrait},
-    {Op::kSoftmax, &softmax_case, kRankTrait},
-    {Op::kBatchNorm, &batch_norm_case, kRankTrait},
-    {Op::kMean, &mean_case, kRankTrait},
-    {Op::kReduce, &reduce_case, kRankTrait},
-    {Op::kArgMax, &arg_max_case, kRankTrait},
-    {Op::kLogSoftmax, &softmax_case, kRankTrait},
-    {Op::kReshape, &reshape_case, kRankTrait},
-    {Op::kTranspose, &transpose_case, kRankTrait},
-    {Op::kConcat, &concat_case, kRankTrait},
-    {Op::kPad, &pad_case, kRankTrait | kAsymmetricTrait},
-    {Op::kSlice, &slice_case, kRankTrait},
-    {Op::kCopy, &unary_case, kRankTrait},
-    {Op::kPack, &pack_case, kRankTrait},
-    {Op::kStore, &store_case, kRankTrait},
-    {Op::kQuantize, &quantize_case, kRankTrait},
-    {Op::kDequantize, &quantize_case, kRankTrait},
-    {Op::kRequantize, &requantize_case, kRankTrait},
-    {Op::kCast, &cast_case, kRankTrait},
-    {Op::kDynamicQuantize, &dynamic_quantize_case, kRankTrait},
-    {Op::kGelu, &gelu_case, kRankTrait},
-    {Op::kSilu, &activation_case, kRankTrait},
-    {Op::kUnary, &unary_function_case, kRankTrait},
-    {Op::kRandom, &uniform_case, kRankTrait},
-    {Op::kLayerNorm, &layer_norm_case, kRankTrait},
-    {Op::kEmbedding, &embedding_case, kRankTrait},
-    {Op::kBatchedMatmul, &batched_matmul_case, kRankTrait | kBroadcastTrait},
-    {Op::kLstm, &lstm_case, 0},
-    {Op::kGru, &gru_case, 0},
-    {Op::kStreamLstm, &stream_lstm_case, 0},
-    {Op::kSvdf, &svdf_case, 0},
-    {Op::kTreeEnsemble, &tree_ensemble_case, kRankTrait},
-    {Op::kNonMaxSuppression, &non_max_suppression_case, 0},
-    {Op::kSignal, &signal_case, 0},
-};
-
-const Row* find_row(Op op) {
-  const auto* found = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& row) { return row.op == op; });
-  return found == std::end(kRows) ? nullptr : found;
-}
 
 void fill_pairs(const Input& input, Random& random, Array& array) {
   for (int row = 0; row < input.dims[0]; ++row) {
@@ -113,12 +48,27 @@ void fill_trees(const Input& input, Random& random, Array& array) {
 
 }  // namespace
 
-CaseMaker find_case_maker(Op op) { return find_row(op) == nullptr ? nullptr : find_row(op)->make; }
-unsigned expected_traits(Op op) { return find_row(op) == nullptr ? 0 : find_row(op)->traits; }
+const OpRow* find_op_row(Op op) {
+  for (const auto rows : {rows_of_products(), rows_of_elements(), rows_of_reductions(), rows_of_moves(),
+                          rows_of_layers(), rows_of_training()})
+    for (const OpRow& row : rows)
+      if (row.op == op) return &row;
+  return nullptr;
+}
+
+const OpRow* find_gradient_row(Op op) {
+  const OpRow* const row = find_op_row(op);
+  return row == nullptr || row->gradient == nullptr ? nullptr : row;
+}
+
+CaseMaker find_case_maker(Op op) {
+  const OpRow* const row = find_op_row(op);
+  return row == nullptr ? nullptr : row->make;
+}
 
 Case random_case(const KernelEntry& entry, Random& random) {
   Case made;
-  find_row(entry.op)->make(entry, random, made);
+  find_op_row(entry.op)->make(entry, random, made);
   return made;
 }
 

@@ -1,4 +1,4 @@
-// Random cases of every op: attributes, input shapes and value ranges, from a seed. One row per op in cases.cc.
+// Random cases of every op: attributes, input shapes and value ranges, from a seed. op_rows.h has a row for each op.
 #pragma once
 
 #include <string>
@@ -41,9 +41,6 @@ struct Case {
 // Null where no row generates cases of the op.
 using CaseMaker = void (*)(const KernelEntry& entry, Random& random, Case& made);
 CaseMaker find_case_maker(Op op);
-
-// Traits that cases of the op must show.
-unsigned expected_traits(Op op);
 
 Case random_case(const KernelEntry& entry, Random& random);
 std::vector<Array> random_inputs(const Case& made, Random& random);

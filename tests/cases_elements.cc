@@ -6,10 +6,10 @@
 #include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 #include "tests/cases_parts.h"
+#include "tests/op_rows.h"
 #include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
-
 namespace {
 
 // Two inputs of dims that are broadcast.
@@ -28,8 +28,6 @@ void add_pair(const KernelEntry& entry, Random& random, Case& made) {
   if (rank != 4) made.traits |= kRankTrait;
   made.inputs = {input_of(entry.operands[0].element, a), input_of(entry.operands[1].element, b)};
 }
-
-}  // namespace
 
 void elementwise_case(const KernelEntry& entry, Random& random, Case& made) {
   add_pair(entry, random, made);
@@ -75,6 +73,49 @@ void select_case(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs.push_back(input_of(ElementType::kBool, c));
 }
 
+Index broadcast_all(const std::vector<Array>& in) {
+  Index dims;
+  for (const Array& x : in) {
+    dims.insert(dims.begin(), x.dims.size() > dims.size() ? x.dims.size() - dims.size() : 0, 1);
+    for (size_t i = 1; i <= x.dims.size(); ++i)
+      dims[dims.size() - i] = std::max(dims[dims.size() - i], x.dims[x.dims.size() - i]);
+  }
+  return dims;
+}
+
+// By the sign of the difference, which is exact.
+std::vector<Expected> comparison(const Problem& p) {
+  return {expect(broadcast_all(p.in), [&](const Index& index) -> Result {
+    const Real d = Real(p.in[0].real(broadcast_offset(p.in[0].dims, index))) -
+                   Real(p.in[1].real(broadcast_offset(p.in[1].dims, index)));
+    const bool less = d < 0, equal = d == 0;
+    const bool results[] = {false, equal, !equal, less, less || equal, !less && !equal, !less};
+    return {double(results[p.word(0)]), 0};
+  })};
+}
+
+std::vector<Expected> choice(const Problem& p) {
+  return {expect(broadcast_all(p.in), [&](const Index& index) -> Result {
+    const bool c = p.in[2].integer(broadcast_offset(p.in[2].dims, index)) != 0;
+    const Array& from = p.in[c ? 0 : 1];
+    return {from.real(broadcast_offset(from.dims, index)), 0};
+  })};
+}
+
+// a and b as those of binary; one condition for all, for each column or for each element.
+void select(Random& random, GradientCase& made) {
+  draw(Op::kMul, 0, random, made);
+  made.words.clear();
+  std::vector<int32_t> dims;
+  const Array &a = made.inputs[0], &b = made.inputs[1];
+  const Array& wide = a.elements() >= b.elements() ? a : b;
+  if (pick(random, 0, 2) > 0) dims = wide.dims;
+  if (pick(random, 0, 1) > 0 && !dims.empty()) dims.erase(dims.begin(), dims.end() - 1);
+  Array c = make_array(ElementType::kBool, dims);
+  for (int64_t i = 0; i < c.elements(); ++i) c.set(i, pick(random, 0, 1));
+  made.inputs.push_back(c);
+}
+
 void clamp_case(const KernelEntry& entry, Random& random, Case& made) {
   unary_case(entry, random, made);
   add_clamp(entry, random, made);
@@ -115,6 +156,85 @@ void uniform_case(const KernelEntry& entry, Random& random, Case& made) {
 void lookup_case(const KernelEntry& entry, Random& random, Case& made) {
   unary_case(entry, random, made);
   made.inputs.push_back(is_int16(entry) ? input_of(ElementType::kInt16, {513}) : input_of(ElementType::kInt8, {256}));
+}
+
+}  // namespace
+
+std::span<const OpRow> rows_of_elements() {
+  static constexpr OpRow kRows[] = {
+      {.op = Op::kAdd,
+       .make = &elementwise_case,
+       .traits = kRankTrait | kBroadcastTrait,
+       .oracle = &elementwise,
+       .gradient = &drawn<Op::kAdd, 0>},
+      {.op = Op::kSub,
+       .make = &elementwise_case,
+       .traits = kRankTrait | kBroadcastTrait,
+       .oracle = &elementwise,
+       .gradient = &drawn<Op::kSub, 0>},
+      {.op = Op::kMul,
+       .make = &elementwise_case,
+       .traits = kRankTrait | kBroadcastTrait,
+       .oracle = &elementwise,
+       .gradient = &drawn<Op::kMul, 0>},
+      {.op = Op::kBinary,
+       .make = &binary_function_case,
+       .traits = kRankTrait | kBroadcastTrait,
+       .oracle = &binary,
+       .forms = kRealForms,
+       .gradient = &binary_function},
+      {.op = Op::kCompare,
+       .make = &compare_case,
+       .traits = kRankTrait | kBroadcastTrait,
+       .oracle = &comparison,
+       .forms = kOther},
+      {.op = Op::kSelect,
+       .make = &select_case,
+       .traits = kRankTrait | kBroadcastTrait,
+       .oracle = &choice,
+       .forms = kRealForms,
+       .gradient = &select},
+      {.op = Op::kClamp, .make = &clamp_case, .traits = kRankTrait, .oracle = &clamp, .gradient = &clamp},
+      {.op = Op::kLeakyRelu,
+       .make = &activation_case,
+       .traits = kRankTrait,
+       .oracle = &activation,
+       .forms = kRealForms,
+       .gradient = &leaky_relu},
+      {.op = Op::kSigmoid,
+       .make = &activation_case,
+       .traits = kRankTrait,
+       .oracle = &activation,
+       .forms = kRealForms,
+       .gradient = &drawn<Op::kSigmoid>},
+      {.op = Op::kTanh,
+       .make = &activation_case,
+       .traits = kRankTrait,
+       .oracle = &activation,
+       .forms = kRealForms,
+       .gradient = &drawn<Op::kTanh>},
+      {.op = Op::kHardSwish,
+       .make = &activation_case,
+       .traits = kRankTrait,
+       .oracle = &activation,
+       .forms = kRealForms,
+       .gradient = &hard_swish},
+      {.op = Op::kSilu,
+       .make = &activation_case,
+       .traits = kRankTrait,
+       .oracle = &gated,
+       .forms = kRealForms,
+       .gradient = &drawn<Op::kSilu>},
+      {.op = Op::kUnary,
+       .make = &unary_function_case,
+       .traits = kRankTrait,
+       .oracle = &unary,
+       .forms = kRealForms,
+       .gradient = &unary_function},
+      {.op = Op::kRandom, .make = &uniform_case, .traits = kRankTrait, .oracle = &uniform, .forms = kRealForms},
+      {.op = Op::kLookup, .make = &lookup_case, .traits = kRankTrait, .oracle = &lookup, .forms = kInt8},
+  };
+  return kRows;
 }
 
 }  // namespace nacre::test

@@ -1,5 +1,5 @@
-// Random cases of every op with a gradient: one row per op. Where cases.cc has cases of the op they are drawn there,
-// without a fused clamp, and their values moved to the grid and away from kinks.
+// Random cases of ops with a gradient. An op whose row has cases takes those, without a fused clamp; their values are
+// moved to the grid and away from kinks.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -8,8 +8,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/unary.h"
-#include "tests/cases.h"
-#include "tests/gradient_check.h"
+#include "tests/op_rows.h"
 
 namespace nacre::test {
 namespace {
@@ -58,21 +57,6 @@ const KernelEntry& double_entry(Op op) {
   throw std::out_of_range("no float64 kernel");
 }
 
-// A case of cases.cc; `clamp` is the first word of a fused clamp to be left out, or -1.
-void draw(Op op, int clamp, Random& random, GradientCase& made) {
-  const Case drawn = random_case(double_entry(op), random);
-  made.words = drawn.words;
-  for (int i = clamp; clamp >= 0 && i < clamp + 3; ++i) made.words[size_t(i)] = 0;
-  made.inputs = random_inputs(drawn, random);
-  for (Array& input : made.inputs)
-    for (int64_t i = 0; input.present() && i < input.elements(); ++i)
-      input.set(i, std::round(input.real(i) / kGrid) * kGrid);
-}
-template <Op kOp, int kClamp = -1>
-void drawn(Random& random, GradientCase& made) {
-  draw(kOp, kClamp, random, made);
-}
-
 // The values of x differ by more than what x is moved by.
 void keep_apart(Random& random, Array& x) {
   std::vector<int> order(size_t(x.elements()));
@@ -81,110 +65,12 @@ void keep_apart(Random& random, Array& x) {
   for (size_t i = 0; i < order.size(); ++i) x.set(int64_t(i), order[i] * 2 * kClear);
 }
 
-void max_pool(Random& random, GradientCase& made) {
-  draw(Op::kMaxPool, 11, random, made);
-  keep_apart(random, made.inputs[0]);
-}
-
-void reduce(Random& random, GradientCase& made) {
-  draw(Op::kReduce, -1, random, made);
-  if (made.words[0] == Reduce::kMax || made.words[0] == Reduce::kMin) keep_apart(random, made.inputs[0]);
-}
-
-void clamp(Random& random, GradientCase& made) {
-  draw(Op::kClamp, -1, random, made);
-  if (made.words[0] == 0) return;
-  for (int i = 1; i <= 2; ++i) {  // bounds that every float type has
-    const double bound = std::bit_cast<float>(made.words[size_t(i)]);
-    if (std::isfinite(bound)) made.words[size_t(i)] = std::bit_cast<uint32_t>(float(std::round(bound * 16) / 16));
-  }
-  avoid(random, made.inputs[0], {std::bit_cast<float>(made.words[1]), std::bit_cast<float>(made.words[2])}, -4, 4);
-}
-void leaky_relu(Random& random, GradientCase& made) {
-  draw(Op::kLeakyRelu, -1, random, made);
-  avoid(random, made.inputs[0], {0}, -10, 10);
-}
-void hard_swish(Random& random, GradientCase& made) {
-  draw(Op::kHardSwish, -1, random, made);
-  avoid(random, made.inputs[0], {-3, 3}, -10, 10);
-}
-
-void unary_function(Random& random, GradientCase& made) {
-  draw(Op::kUnary, -1, random, made);
-  std::vector<double> kinks;
-  const uint32_t function = made.words[0];
-  const bool steps = function == Unary::kFloor || function == Unary::kCeil || function == Unary::kRound;
-  for (double kink = -11; steps && kink <= 11; kink += 0.5) kinks.push_back(kink);
-  for (const uint32_t bent : {Unary::kAbs, Unary::kSign, Unary::kElu, Unary::kSelu, Unary::kSoftsign})
-    if (function == bent) kinks.push_back(0);
-  avoid(random, made.inputs[0], kinks, -10, 10);
-}
-
-// Apart from kinks: no a is a b, no quotient near an integer.
-void binary_function(Random& random, GradientCase& made) {
-  draw(Op::kBinary, -1, random, made);
-  const uint32_t function = made.words[0];
-  Array &a = made.inputs[0], &b = made.inputs[1];
-  const auto set_each = [&](Array& array, auto f) {
-    for (int64_t i = 0; i < array.elements(); ++i) array.set(i, f(array.real(i)));
-  };
-  if (function == Binary::kMaximum || function == Binary::kMinimum) {
-    set_each(a, [](double v) { return std::round(v * 8) / 8; });
-    set_each(b, [](double v) { return std::round(v * 8) / 8 + 1.0 / 16; });
-  } else if (function == Binary::kFloorDiv) {
-    set_each(a, [](double v) { return std::floor(v) + 0.5; });
-    set_each(b, [](double) { return 1; });
-  }
-}
-
-// a and b as those of binary; one condition for all, for each column or for each element.
-void select(Random& random, GradientCase& made) {
-  draw(Op::kMul, 0, random, made);
-  made.words.clear();
-  std::vector<int32_t> dims;
-  const Array &a = made.inputs[0], &b = made.inputs[1];
-  const Array& wide = a.elements() >= b.elements() ? a : b;
-  if (pick(random, 0, 2) > 0) dims = wide.dims;
-  if (pick(random, 0, 1) > 0 && !dims.empty()) dims.erase(dims.begin(), dims.end() - 1);
-  Array c = make_array(ElementType::kBool, dims);
-  for (int64_t i = 0; i < c.elements(); ++i) c.set(i, pick(random, 0, 1));
-  made.inputs.push_back(c);
-}
-
-// A large epsilon bounds 1 / sqrt(variance + epsilon), and with it the derivatives that the difference leaves out.
-void layer_norm(Random& random, GradientCase& made) {
-  draw(Op::kLayerNorm, -1, random, made);
-  made.words = {std::bit_cast<uint32_t>(0.125f)};
-}
-
-void embedding(Random& random, GradientCase& made) {
-  const int entries = pick(random, 1, 9), negative = pick(random, 0, 1);
-  Array ids = make_array(ElementType::kInt32, {pick(random, 1, 4), pick(random, 1, 4)});
-  for (int64_t i = 0; i < ids.elements(); ++i) ids.set(i, pick(random, negative != 0 ? -entries : 0, entries - 1));
-  made.words = {uint32_t(negative)};
-  made.inputs = {random_array(random, {entries, vectors(random, 7)}), ids};
-}
-
 // The table of one axis: what each output reads first, in order.
 Array resize_table(Random& random, int out, int last) {
   std::vector<int> places;
   for (int i = 0; i < out; ++i) places.push_back(pick(random, 0, last));
   std::sort(places.begin(), places.end());
   return array_of<int>(ElementType::kInt32, {out}, places);
-}
-
-void resize(Random& random, GradientCase& made) {
-  int in[2], out[2], taps[2];
-  for (int axis = 0; axis < 2; ++axis) {
-    in[axis] = pick(random, 1, 6);
-    out[axis] = pick(random, 1, 7);
-    taps[axis] = pick(random, 0, std::min(in[axis], 3));  // 0: no weights
-  }
-  made.inputs = {random_array(random, {pick(random, 1, 2), in[0], in[1], vectors(random, 5)})};
-  for (int axis = 0; axis < 2; ++axis)
-    made.inputs.push_back(resize_table(random, out[axis], in[axis] - std::max(taps[axis], 1)));
-  for (int axis = 0; axis < 2; ++axis)
-    made.inputs.push_back(taps[axis] == 0 ? Array{} : random_array(random, {out[axis], taps[axis]}, -1, 1));
 }
 
 void dropout(Random& random, GradientCase& made) {
@@ -303,61 +189,119 @@ void fake_float8(Random& random, GradientCase& made) {
 }
 std::vector<Array> straight_through(const GradientCase& made) { return {made.inputs[0]}; }
 
-constexpr GradientRow kRows[] = {
-    {Op::kDense, &drawn<Op::kDense, 0>},
-    {Op::kConv2d, &drawn<Op::kConv2d, 8>},
-    {Op::kDepthwiseConv2d, &drawn<Op::kDepthwiseConv2d, 8>},
-    {Op::kAveragePool, &drawn<Op::kAveragePool, 11>},
-    {Op::kMaxPool, &max_pool},
-    {Op::kResize, &resize},
-    {Op::kAdd, &drawn<Op::kAdd, 0>},
-    {Op::kSub, &drawn<Op::kSub, 0>},
-    {Op::kMul, &drawn<Op::kMul, 0>},
-    {Op::kBinary, &binary_function},
-    {Op::kSelect, &select},
-    {Op::kClamp, &clamp},
-    {Op::kLeakyRelu, &leaky_relu},
-    {Op::kSigmoid, &drawn<Op::kSigmoid>},
-    {Op::kTanh, &drawn<Op::kTanh>},
-    {Op::kHardSwish, &hard_swish},
-    {Op::kSoftmax, &drawn<Op::kSoftmax>},
-    {Op::kBatchNorm, &drawn<Op::kBatchNorm>},
-    {Op::kMean, &drawn<Op::kMean>},
-    {Op::kReduce, &reduce},
-    {Op::kLogSoftmax, &drawn<Op::kLogSoftmax>},
-    {Op::kGelu, &drawn<Op::kGelu>},
-    {Op::kSilu, &drawn<Op::kSilu>},
-    {Op::kUnary, &unary_function},
-    {Op::kLayerNorm, &layer_norm},
-    {Op::kDropout, &dropout},
-    {Op::kEmbedding, &embedding},
-    {Op::kBatchedMatmul, &drawn<Op::kBatchedMatmul>, nullptr, 1 << 0 | 1 << 9},
-    {Op::kLstm, &drawn<Op::kLstm>, nullptr, 1 << 3},  // dc0 does not depend on c0
-    {Op::kGru, &drawn<Op::kGru>},
-    {Op::kBatchNormTraining, &batch_norm_training},
-    {Op::kReshape, &drawn<Op::kReshape>},
-    {Op::kTranspose, &drawn<Op::kTranspose>},
-    {Op::kConcat, &drawn<Op::kConcat>},
-    {Op::kPad, &drawn<Op::kPad>},
-    {Op::kSlice, &drawn<Op::kSlice>},
-    {Op::kCopy, &drawn<Op::kCopy>},
-    {Op::kSoftmaxCrossEntropy, &softmax_cross_entropy},
-    {Op::kDenseCrossEntropy, &dense_cross_entropy},
-    {Op::kSigmoidCrossEntropy, &smooth_loss},
-    {Op::kSquaredError, &smooth_loss},
-    {Op::kAbsoluteError, &absolute_error},
-    {Op::kHuber, &huber},
-    {Op::kFakeQuantize, &fake_quantize, &straight_through_range},
-    {Op::kFakeFloat8, &fake_float8, &straight_through},
-    {Op::kFakeFloat8Gradient, &fake_float8},
-};
-
 }  // namespace
 
-const GradientRow* find_gradient_row(Op op) {
-  const auto* found =
-      std::find_if(std::begin(kRows), std::end(kRows), [&](const GradientRow& row) { return row.op == op; });
-  return found == std::end(kRows) ? nullptr : found;
+void draw(Op op, int clamp, Random& random, GradientCase& made) {
+  const Case drawn = random_case(double_entry(op), random);
+  made.words = drawn.words;
+  for (int i = clamp; clamp >= 0 && i < clamp + 3; ++i) made.words[size_t(i)] = 0;
+  made.inputs = random_inputs(drawn, random);
+  for (Array& input : made.inputs)
+    for (int64_t i = 0; input.present() && i < input.elements(); ++i)
+      input.set(i, std::round(input.real(i) / kGrid) * kGrid);
+}
+
+void max_pool(Random& random, GradientCase& made) {
+  draw(Op::kMaxPool, 11, random, made);
+  keep_apart(random, made.inputs[0]);
+}
+
+void reduce(Random& random, GradientCase& made) {
+  draw(Op::kReduce, -1, random, made);
+  if (made.words[0] == Reduce::kMax || made.words[0] == Reduce::kMin) keep_apart(random, made.inputs[0]);
+}
+
+void clamp(Random& random, GradientCase& made) {
+  draw(Op::kClamp, -1, random, made);
+  if (made.words[0] == 0) return;
+  for (int i = 1; i <= 2; ++i) {  // bounds that every float type has
+    const double bound = std::bit_cast<float>(made.words[size_t(i)]);
+    if (std::isfinite(bound)) made.words[size_t(i)] = std::bit_cast<uint32_t>(float(std::round(bound * 16) / 16));
+  }
+  avoid(random, made.inputs[0], {std::bit_cast<float>(made.words[1]), std::bit_cast<float>(made.words[2])}, -4, 4);
+}
+
+void leaky_relu(Random& random, GradientCase& made) {
+  draw(Op::kLeakyRelu, -1, random, made);
+  avoid(random, made.inputs[0], {0}, -10, 10);
+}
+
+void hard_swish(Random& random, GradientCase& made) {
+  draw(Op::kHardSwish, -1, random, made);
+  avoid(random, made.inputs[0], {-3, 3}, -10, 10);
+}
+
+void unary_function(Random& random, GradientCase& made) {
+  draw(Op::kUnary, -1, random, made);
+  std::vector<double> kinks;
+  const uint32_t function = made.words[0];
+  const bool steps = function == Unary::kFloor || function == Unary::kCeil || function == Unary::kRound;
+  for (double kink = -11; steps && kink <= 11; kink += 0.5) kinks.push_back(kink);
+  for (const uint32_t bent : {Unary::kAbs, Unary::kSign, Unary::kElu, Unary::kSelu, Unary::kSoftsign})
+    if (function == bent) kinks.push_back(0);
+  avoid(random, made.inputs[0], kinks, -10, 10);
+}
+
+// Apart from kinks: no a is a b, no quotient near an integer.
+void binary_function(Random& random, GradientCase& made) {
+  draw(Op::kBinary, -1, random, made);
+  const uint32_t function = made.words[0];
+  Array &a = made.inputs[0], &b = made.inputs[1];
+  const auto set_each = [&](Array& array, auto f) {
+    for (int64_t i = 0; i < array.elements(); ++i) array.set(i, f(array.real(i)));
+  };
+  if (function == Binary::kMaximum || function == Binary::kMinimum) {
+    set_each(a, [](double v) { return std::round(v * 8) / 8; });
+    set_each(b, [](double v) { return std::round(v * 8) / 8 + 1.0 / 16; });
+  } else if (function == Binary::kFloorDiv) {
+    set_each(a, [](double v) { return std::floor(v) + 0.5; });
+    set_each(b, [](double) { return 1; });
+  }
+}
+
+// A large epsilon bounds 1 / sqrt(variance + epsilon), and with it the derivatives that the difference leaves out.
+void layer_norm(Random& random, GradientCase& made) {
+  draw(Op::kLayerNorm, -1, random, made);
+  made.words = {std::bit_cast<uint32_t>(0.125f)};
+}
+
+void embedding(Random& random, GradientCase& made) {
+  const int entries = pick(random, 1, 9), negative = pick(random, 0, 1);
+  Array ids = make_array(ElementType::kInt32, {pick(random, 1, 4), pick(random, 1, 4)});
+  for (int64_t i = 0; i < ids.elements(); ++i) ids.set(i, pick(random, negative != 0 ? -entries : 0, entries - 1));
+  made.words = {uint32_t(negative)};
+  made.inputs = {random_array(random, {entries, vectors(random, 7)}), ids};
+}
+
+void resize(Random& random, GradientCase& made) {
+  int in[2], out[2], taps[2];
+  for (int axis = 0; axis < 2; ++axis) {
+    in[axis] = pick(random, 1, 6);
+    out[axis] = pick(random, 1, 7);
+    taps[axis] = pick(random, 0, std::min(in[axis], 3));  // 0: no weights
+  }
+  made.inputs = {random_array(random, {pick(random, 1, 2), in[0], in[1], vectors(random, 5)})};
+  for (int axis = 0; axis < 2; ++axis)
+    made.inputs.push_back(resize_table(random, out[axis], in[axis] - std::max(taps[axis], 1)));
+  for (int axis = 0; axis < 2; ++axis)
+    made.inputs.push_back(taps[axis] == 0 ? Array{} : random_array(random, {out[axis], taps[axis]}, -1, 1));
+}
+
+std::span<const OpRow> rows_of_training() {
+  static constexpr OpRow kRows[] = {
+      {.op = Op::kDropout, .gradient = &dropout},
+      {.op = Op::kBatchNormTraining, .gradient = &batch_norm_training},
+      {.op = Op::kSoftmaxCrossEntropy, .gradient = &softmax_cross_entropy},
+      {.op = Op::kDenseCrossEntropy, .gradient = &dense_cross_entropy},
+      {.op = Op::kSigmoidCrossEntropy, .gradient = &smooth_loss},
+      {.op = Op::kSquaredError, .gradient = &smooth_loss},
+      {.op = Op::kAbsoluteError, .gradient = &absolute_error},
+      {.op = Op::kHuber, .gradient = &huber},
+      {.op = Op::kFakeQuantize, .gradient = &fake_quantize, .surrogate = &straight_through_range},
+      {.op = Op::kFakeFloat8, .gradient = &fake_float8, .surrogate = &straight_through},
+      {.op = Op::kFakeFloat8Gradient, .gradient = &fake_float8},
+  };
+  return kRows;
 }
 
 }  // namespace nacre::test

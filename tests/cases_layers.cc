@@ -4,11 +4,11 @@
 
 #include "engine/ops/signal.h"
 #include "tests/cases_random.h"
+#include "tests/op_rows.h"
 #include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
 namespace {
-
 Input input(const KernelEntry& entry, int slot, std::vector<int32_t> dims, double most) {
   return {.element = entry.operands[slot].element, .dims = std::move(dims), .low = -most, .high = most};
 }
@@ -16,8 +16,6 @@ Input input(const KernelEntry& entry, int slot, std::vector<int32_t> dims, doubl
 void absent_or(Random& random, Case& made, Input given) {
   made.inputs.push_back(chance(random, 40) ? Input() : std::move(given));
 }
-
-}  // namespace
 
 void gelu_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, kMaxRank);
@@ -148,8 +146,6 @@ void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made) {
       {.element = ElementType::kInt32, .dims = {1, 2}, .low = unit, .high = 256 * unit, .fill = Input::kPairs});
 }
 
-namespace {
-
 void recurrent_case(const KernelEntry& entry, Random& random, Case& made, int gates, int states) {
   const int batch = pick(random, 1, random.lanes > 0 ? 6 : 3), time = pick(random, 1, 5), width = channels(random, 6);
   made.inputs = {input(entry, 0, {batch, time, gates * width}, 2),
@@ -159,16 +155,12 @@ void recurrent_case(const KernelEntry& entry, Random& random, Case& made, int ga
   for (int i = 0; i < states; ++i) made.inputs.push_back(given ? input(entry, 3 + i, {batch, width}, 1) : Input());
 }
 
-}  // namespace
-
 void lstm_case(const KernelEntry& entry, Random& random, Case& made) { recurrent_case(entry, random, made, 4, 2); }
 
 void gru_case(const KernelEntry& entry, Random& random, Case& made) {
   recurrent_case(entry, random, made, 3, 1);
   made.words = {uint32_t(pick(random, 0, 1))};
 }
-
-namespace {
 
 void add_pair(Random& random, Case& made, double low, double high) {
   const FixedPoint pair = tools::quantize_multiplier(std::exp2(between(random, std::log2(low), std::log2(high))));
@@ -190,8 +182,6 @@ void integer_lstm_case(const KernelEntry& entry, Random& random, Case& made) {
   if (entry.operand_count > 6)
     made.inputs.push_back({.element = ElementType::kInt32, .dims = {256}, .fill = Input::kCurve});
 }
-
-}  // namespace
 
 void stream_lstm_case(const KernelEntry& entry, Random& random, Case& made) {
   if (entry.operands[0].element == ElementType::kInt16) return integer_lstm_case(entry, random, made);
@@ -218,6 +208,58 @@ void svdf_case(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs = {input(entry, 0, {batch, filters}, most), input(entry, 1, {filters, memory}, most)};
   absent_or(random, made, input(entry, 2, {filters / rank}, codes ? 9000 : 4));
   made.inputs.push_back(input(entry, 3, {batch, filters, memory}, most));
+}
+
+}  // namespace
+
+std::span<const OpRow> rows_of_layers() {
+  static constexpr OpRow kRows[] = {
+      {.op = Op::kResize, .make = &resize_case, .oracle = &resize, .gradient = &resize},
+      {.op = Op::kGelu,
+       .make = &gelu_case,
+       .traits = kRankTrait,
+       .oracle = &gated,
+       .forms = kRealForms,
+       .gradient = &drawn<Op::kGelu>},
+      {.op = Op::kLayerNorm,
+       .make = &layer_norm_case,
+       .traits = kRankTrait,
+       .oracle = &layer_norm,
+       .forms = kRealForms,
+       .gradient = &layer_norm},
+      {.op = Op::kEmbedding,
+       .make = &embedding_case,
+       .traits = kRankTrait,
+       .oracle = &embedding,
+       .forms = kRealForms,
+       .gradient = &embedding},
+      {.op = Op::kBatchedMatmul,
+       .make = &batched_matmul_case,
+       .traits = kRankTrait | kBroadcastTrait,
+       .oracle = &batched_matmul,
+       .gradient = &drawn<Op::kBatchedMatmul>,
+       .shape_only = 1 << 0 | 1 << 9},
+      {.op = Op::kLstm,
+       .make = &lstm_case,
+       .oracle = &lstm,
+       .forms = kRealForms,
+       .gradient = &drawn<Op::kLstm>,
+       .shape_only = 1 << 3},
+      {.op = Op::kGru, .make = &gru_case, .oracle = &gru, .forms = kRealForms, .gradient = &drawn<Op::kGru>},
+      {.op = Op::kStreamLstm, .make = &stream_lstm_case, .oracle = &stream_lstm, .forms = kRealForms | kOther},
+      {.op = Op::kSvdf, .make = &svdf_case, .oracle = &svdf, .forms = kAllForms},
+      {.op = Op::kTreeEnsemble,
+       .make = &tree_ensemble_case,
+       .traits = kRankTrait,
+       .oracle = &tree_ensemble,
+       .forms = kFloat32 | kFloat64},
+      {.op = Op::kNonMaxSuppression,
+       .make = &non_max_suppression_case,
+       .oracle = &non_max_suppression,
+       .forms = kOther},
+      {.op = Op::kSignal, .make = &signal_case, .oracle = &signal, .forms = 0},
+  };
+  return kRows;
 }
 
 }  // namespace nacre::test

@@ -3,8 +3,10 @@
 
 #include "engine/ops/move.h"
 #include "tests/cases_parts.h"
+#include "tests/op_rows.h"
 
 namespace nacre::test {
+namespace {
 
 void reshape_case(const KernelEntry& entry, Random& random, Case& made) {
   unary_case(entry, random, made);
@@ -126,6 +128,55 @@ void dynamic_quantize_case(const KernelEntry& entry, Random& random, Case& made)
   if (chance(random, 20)) made.inputs[0].low = 0;
   if (chance(random, 10)) made.inputs[0].low = made.inputs[0].high = 0;
   if (chance(random, 10)) made.inputs[0].low *= 1e-7, made.inputs[0].high *= 1e-7;  // as small as abs-max's epsilon
+}
+
+}  // namespace
+
+std::span<const OpRow> rows_of_moves() {
+  static constexpr OpRow kRows[] = {
+      {.op = Op::kReshape,
+       .make = &reshape_case,
+       .traits = kRankTrait,
+       .oracle = &reshape,
+       .gradient = &drawn<Op::kReshape>},
+      {.op = Op::kTranspose,
+       .make = &transpose_case,
+       .traits = kRankTrait,
+       .oracle = &transpose,
+       .gradient = &drawn<Op::kTranspose>},
+      {.op = Op::kConcat,
+       .make = &concat_case,
+       .traits = kRankTrait,
+       .oracle = &concat,
+       .gradient = &drawn<Op::kConcat>},
+      {.op = Op::kPad,
+       .make = &pad_case,
+       .traits = kRankTrait | kAsymmetricTrait,
+       .oracle = &pad,
+       .gradient = &drawn<Op::kPad>},
+      {.op = Op::kSlice, .make = &slice_case, .traits = kRankTrait, .oracle = &slice, .gradient = &drawn<Op::kSlice>},
+      {.op = Op::kCopy, .make = &unary_case, .traits = kRankTrait, .oracle = &reshape, .gradient = &drawn<Op::kCopy>},
+      {.op = Op::kPack, .make = &pack_case, .traits = kRankTrait, .oracle = &reshape},
+      {.op = Op::kStore, .make = &store_case, .traits = kRankTrait, .oracle = &reshape},
+      {.op = Op::kQuantize, .make = &quantize_case, .traits = kRankTrait, .oracle = &quantize, .forms = kInt8 | kOther},
+      {.op = Op::kDequantize,
+       .make = &quantize_case,
+       .traits = kRankTrait,
+       .oracle = &quantize,
+       .forms = kInt8 | kOther},
+      {.op = Op::kRequantize,
+       .make = &requantize_case,
+       .traits = kRankTrait,
+       .oracle = &requantize,
+       .forms = kInt8 | kOther},
+      {.op = Op::kCast, .make = &cast_case, .traits = kRankTrait, .oracle = &cast, .forms = kOther},
+      {.op = Op::kDynamicQuantize,
+       .make = &dynamic_quantize_case,
+       .traits = kRankTrait,
+       .oracle = &dynamic_quantize,
+       .forms = kOther},
+  };
+  return kRows;
 }
 
 }  // namespace nacre::test

@@ -1,4 +1,4 @@
-// What several makers of cases are made of: types of an entry, inputs, words of a clamp; and the makers.
+// Parts of several makers of cases: types of an entry, inputs, words of a clamp.
 #pragma once
 
 #include <cmath>
@@ -74,42 +74,5 @@ inline void unary_case(const KernelEntry& entry, Random& random, Case& made) {
   if (rank > 0 && random.lanes > 0) dims.back() = channels(random, 4);
   made.inputs = {input_of(entry.operands[0].element, dims)};
 }
-
-// cases_products.cc
-void dense_case(const KernelEntry& entry, Random& random, Case& made);
-void conv2d_case(const KernelEntry& entry, Random& random, Case& made);
-void depthwise_conv2d_case(const KernelEntry& entry, Random& random, Case& made);
-void pool_case(const KernelEntry& entry, Random& random, Case& made);
-
-// cases_elements.cc
-void elementwise_case(const KernelEntry& entry, Random& random, Case& made);
-void binary_function_case(const KernelEntry& entry, Random& random, Case& made);
-void compare_case(const KernelEntry& entry, Random& random, Case& made);
-void select_case(const KernelEntry& entry, Random& random, Case& made);
-void clamp_case(const KernelEntry& entry, Random& random, Case& made);
-void activation_case(const KernelEntry& entry, Random& random, Case& made);
-void unary_function_case(const KernelEntry& entry, Random& random, Case& made);
-void uniform_case(const KernelEntry& entry, Random& random, Case& made);
-void lookup_case(const KernelEntry& entry, Random& random, Case& made);
-
-// cases_reductions.cc
-void softmax_case(const KernelEntry& entry, Random& random, Case& made);
-void batch_norm_case(const KernelEntry& entry, Random& random, Case& made);
-void mean_case(const KernelEntry& entry, Random& random, Case& made);
-void reduce_case(const KernelEntry& entry, Random& random, Case& made);
-void arg_max_case(const KernelEntry& entry, Random& random, Case& made);
-
-// cases_moves.cc
-void reshape_case(const KernelEntry& entry, Random& random, Case& made);
-void transpose_case(const KernelEntry& entry, Random& random, Case& made);
-void concat_case(const KernelEntry& entry, Random& random, Case& made);
-void pad_case(const KernelEntry& entry, Random& random, Case& made);
-void slice_case(const KernelEntry& entry, Random& random, Case& made);
-void quantize_case(const KernelEntry& entry, Random& random, Case& made);
-void pack_case(const KernelEntry& entry, Random& random, Case& made);
-void store_case(const KernelEntry& entry, Random& random, Case& made);
-void requantize_case(const KernelEntry& entry, Random& random, Case& made);
-void cast_case(const KernelEntry& entry, Random& random, Case& made);
-void dynamic_quantize_case(const KernelEntry& entry, Random& random, Case& made);
 
 }  // namespace nacre::test

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "tests/cases_parts.h"
+#include "tests/op_rows.h"
 
 namespace nacre::test {
-
 namespace {
 
 // A function, of which the words are those of a clamp; add_residual comes next.
@@ -82,8 +82,6 @@ void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Ca
   if (inputs > 5) scales(5, {1}, 0.0005, 0.5);
 }
 
-}  // namespace
-
 void dense_case(const KernelEntry& entry, Random& random, Case& made) {
   const bool many = random.lanes > 0 && chance(random, 6);  // so that fast kernels cut rows and columns
   const int rank = many ? 2 : pick(random, 1, kMaxRank);
@@ -105,8 +103,6 @@ void dense_case(const KernelEntry& entry, Random& random, Case& made) {
   add_epilogue(entry, random, sums, made);
   if (rank != 2) made.traits |= kRankTrait;
 }
-
-namespace {
 
 struct Axis {
   int in, kernel, stride, dilation, before, after;
@@ -146,8 +142,6 @@ void make_usual(Random& random, Axis& h, Axis& w) {
              .before = pick(random, 0, 2),
              .after = pick(random, 0, 2)};
 }
-
-}  // namespace
 
 void conv(const KernelEntry& entry, Random& random, Case& made, bool depthwise) {
   Axis h = random_axis(random, 4), w = random_axis(random, 4);
@@ -194,6 +188,42 @@ void pool_case(const KernelEntry& entry, Random& random, Case& made) {
   made.words.insert(made.words.end(), {uint32_t(h.kernel - 1), uint32_t(w.kernel - 1), uint32_t(count_pads)});
   add_clamp(entry, random, made);
   made.inputs = {input_of(entry.operands[0].element, {pick(random, 1, 2), h.in, w.in, channels(random, 5)})};
+}
+
+}  // namespace
+
+std::span<const OpRow> rows_of_products() {
+  static constexpr OpRow kRows[] = {
+      {.op = Op::kDense,
+       .make = &dense_case,
+       .traits = kRankTrait,
+       .oracle = &dense,
+       .forms = kAllForms,
+       .gradient = &drawn<Op::kDense, 0>},
+      {.op = Op::kConv2d,
+       .make = &conv2d_case,
+       .traits = kDilationTrait | kAsymmetricTrait | kGroupsTrait,
+       .oracle = &conv,
+       .forms = kAllForms,
+       .gradient = &drawn<Op::kConv2d, 8>},
+      {.op = Op::kDepthwiseConv2d,
+       .make = &depthwise_conv2d_case,
+       .traits = kDilationTrait | kAsymmetricTrait | kMultiplierTrait,
+       .oracle = &conv,
+       .forms = kAllForms,
+       .gradient = &drawn<Op::kDepthwiseConv2d, 8>},
+      {.op = Op::kAveragePool,
+       .make = &pool_case,
+       .traits = kDilationTrait | kAsymmetricTrait,
+       .oracle = &pool,
+       .gradient = &drawn<Op::kAveragePool, 11>},
+      {.op = Op::kMaxPool,
+       .make = &pool_case,
+       .traits = kDilationTrait | kAsymmetricTrait,
+       .oracle = &pool,
+       .gradient = &max_pool},
+  };
+  return kRows;
 }
 
 }  // namespace nacre::test

@@ -30,18 +30,4 @@ inline int channels(Random& random, int most) {
   return around[pick(random, 0, int(std::size(around)) - 1)];
 }
 
-// cases_layers.cc
-void gelu_case(const KernelEntry& entry, Random& random, Case& made);
-void layer_norm_case(const KernelEntry& entry, Random& random, Case& made);
-void embedding_case(const KernelEntry& entry, Random& random, Case& made);
-void resize_case(const KernelEntry& entry, Random& random, Case& made);
-void signal_case(const KernelEntry& entry, Random& random, Case& made);
-void tree_ensemble_case(const KernelEntry& entry, Random& random, Case& made);
-void non_max_suppression_case(const KernelEntry& entry, Random& random, Case& made);
-void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made);
-void lstm_case(const KernelEntry& entry, Random& random, Case& made);
-void stream_lstm_case(const KernelEntry& entry, Random& random, Case& made);
-void svdf_case(const KernelEntry& entry, Random& random, Case& made);
-void gru_case(const KernelEntry& entry, Random& random, Case& made);
-
 }  // namespace nacre::test

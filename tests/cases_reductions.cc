@@ -3,9 +3,11 @@
 
 #include "engine/ops/reduce_axes.h"
 #include "tests/cases_parts.h"
+#include "tests/op_rows.h"
 #include "tools/passes/policy/quantize_multiplier.h"
 
 namespace nacre::test {
+namespace {
 
 void softmax_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, kMaxRank);
@@ -39,8 +41,6 @@ void batch_norm_case(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs[4].low = 0.01;
 }
 
-namespace {
-
 // With random.lanes, neighbouring axes are mostly reduced together, and one of the axes has `channels`.
 std::vector<int32_t> reduced_dims(Random& random, int rank, int most, uint32_t& axes) {
   std::vector<int32_t> dims = random_dims(random, rank, most);
@@ -52,8 +52,6 @@ std::vector<int32_t> reduced_dims(Random& random, int rank, int most, uint32_t& 
   }
   return dims;
 }
-
-}  // namespace
 
 void mean_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, kMaxRank);
@@ -88,6 +86,39 @@ void arg_max_case(const KernelEntry& entry, Random& random, Case& made) {
                 uint32_t(pick(random, 0, 1))};
   made.inputs = {input_of(entry.operands[0].element, dims)};
   if (chance(random, 50)) made.inputs[0].low = 1, made.inputs[0].high = 1.01;
+}
+
+}  // namespace
+
+std::span<const OpRow> rows_of_reductions() {
+  static constexpr OpRow kRows[] = {
+      {.op = Op::kSoftmax,
+       .make = &softmax_case,
+       .traits = kRankTrait,
+       .oracle = &softmax,
+       .gradient = &drawn<Op::kSoftmax>},
+      {.op = Op::kLogSoftmax,
+       .make = &softmax_case,
+       .traits = kRankTrait,
+       .oracle = &log_softmax,
+       .forms = kRealForms,
+       .gradient = &drawn<Op::kLogSoftmax>},
+      {.op = Op::kBatchNorm,
+       .make = &batch_norm_case,
+       .traits = kRankTrait,
+       .oracle = &batch_norm,
+       .forms = kRealForms,
+       .gradient = &drawn<Op::kBatchNorm>},
+      {.op = Op::kMean, .make = &mean_case, .traits = kRankTrait, .oracle = &mean, .gradient = &drawn<Op::kMean>},
+      {.op = Op::kReduce,
+       .make = &reduce_case,
+       .traits = kRankTrait,
+       .oracle = &reduce,
+       .forms = kRealForms,
+       .gradient = &reduce},
+      {.op = Op::kArgMax, .make = &arg_max_case, .traits = kRankTrait, .oracle = &arg_max, .forms = kOther},
+  };
+  return kRows;
 }
 
 }  // namespace nacre::test

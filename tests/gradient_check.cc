@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/kernels/training.h"
+#include "tests/op_rows.h"
 
 namespace nacre::test {
 namespace {
@@ -155,7 +156,7 @@ const KernelEntry* find_kernel(Op op, Rounding rounding, const std::vector<Array
   return nullptr;
 }
 
-Linearized linearize(const GradientRow& row, const GradientCase& made, Random& random) {
+Linearized linearize(const OpRow& row, const GradientCase& made, Random& random) {
   Linearized step;
   step.row = &row;
   step.rule = find_rule(row.op);

@@ -25,17 +25,7 @@ struct GradientCase {
   Rounding rounding = Rounding::kNone;
 };
 
-// An op's row in cases_gradients.cc.
-struct GradientRow {
-  Op op;
-  void (*make)(Random& random, GradientCase& made);
-  // The outputs of a function to differentiate instead of the kernel, for ops whose gradient is by definition another's
-  // (straight through a quantizer).
-  std::vector<Array> (*surrogate)(const GradientCase& made) = nullptr;
-  // Bit r + 8 n: of read r of row n of the table only the shape matters, no value.
-  uint64_t shape_only = 0;
-};
-const GradientRow* find_gradient_row(Op op);
+struct OpRow;  // op_rows.h
 
 // The first entry, of the reference kernels or those of training, whose inputs have the types of the arrays, with at
 // least `outputs`.
@@ -43,7 +33,7 @@ const KernelEntry* find_kernel(Op op, Rounding rounding, const std::vector<Array
 
 // A case that was run forward, and what its gradients are made of.
 struct Linearized {
-  const GradientRow* row = nullptr;
+  const OpRow* row = nullptr;
   const OpRule* rule = nullptr;
   const KernelEntry* entry = nullptr;
   GradientCase made;
@@ -52,7 +42,7 @@ struct Linearized {
   Array seed;             // float32 [1]
   std::string why;        // not empty: the step did not run, or is not pure
 };
-Linearized linearize(const GradientRow& row, const GradientCase& made, Random& random);
+Linearized linearize(const OpRow& row, const GradientCase& made, Random& random);
 
 // A row of the table and the input in question. Of a variadic op every input is the first of the table.
 struct Target {

@@ -1,9 +1,8 @@
-#include <map>
+#include <stdexcept>
 
-#include "tests/oracle_problem.h"
+#include "tests/op_rows.h"
 
 namespace nacre::test {
-namespace {
 
 std::vector<Expected> elementwise(const Problem& p) {
   Index a = p.in[0].dims, b = p.in[1].dims, dims;
@@ -40,6 +39,8 @@ std::vector<Expected> clamp(const Problem& p) {
   })};
 }
 
+namespace {
+
 // sigmoid and tanh of int16: between two points t_i and t_i+1 of the table, which are 2^bits units of z apart.
 int64_t curve_code(const Problem& p, int64_t x) {
   const bool is_tanh = p.entry.op == Op::kTanh;
@@ -54,6 +55,8 @@ int64_t curve_code(const Problem& p, int64_t x) {
   const Real scaled_y = signed_y * 32768;
   return int64_t(z >= 0 ? std::floor(scaled_y + Real(0.5)) : std::ceil(scaled_y - Real(0.5)));
 }
+
+}  // namespace
 
 std::vector<Expected> activation(const Problem& p) {
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
@@ -74,6 +77,8 @@ std::vector<Expected> activation(const Problem& p) {
   })};
 }
 
+namespace {
+
 // All elements of x that share every index but that of `axis`.
 std::vector<double> along(const Array& x, Index index, size_t axis) {
   std::vector<double> values;
@@ -88,6 +93,8 @@ int64_t on_line(const Problem& p, int64_t first, int64_t code) {
   return a + int64_t(std::floor(Real((b - a) * rest) / 128 + Real(0.5)));
 }
 
+}  // namespace
+
 std::vector<Expected> lookup(const Problem& p) {
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
     const int64_t code = p.in[0].integer(offset(p.in[0].dims, index));
@@ -95,6 +102,8 @@ std::vector<Expected> lookup(const Problem& p) {
     return {p.in[1].real(code + 128), 0};
   })};
 }
+
+namespace {
 
 int64_t table_softmax_code(const Problem& p, const std::vector<double>& x, size_t i) {
   const auto peak = int64_t(*std::max_element(x.begin(), x.end()));
@@ -110,6 +119,8 @@ int64_t table_softmax_code(const Problem& p, const std::vector<double>& x, size_
   const Real code = std::floor(std::ldexp(Real(term(x[i]) * reciprocal), -bits) + Real(0.5));
   return std::clamp<int64_t>(int64_t(code), 0, 32767);
 }
+
+}  // namespace
 
 std::vector<Expected> softmax(const Problem& p) {
   const auto axis = size_t(p.word(0));
@@ -174,66 +185,11 @@ std::vector<Expected> mean(const Problem& p) {
   })};
 }
 
-using Oracle = std::vector<Expected> (*)(const Problem& problem);
-const std::map<Op, Oracle> kOracles = {
-    {Op::kDense, &dense},
-    {Op::kConv2d, &conv},
-    {Op::kDepthwiseConv2d, &conv},
-    {Op::kAveragePool, &pool},
-    {Op::kMaxPool, &pool},
-    {Op::kResize, &resize},
-    {Op::kAdd, &elementwise},
-    {Op::kSub, &elementwise},
-    {Op::kMul, &elementwise},
-    {Op::kClamp, &clamp},
-    {Op::kLeakyRelu, &activation},
-    {Op::kSigmoid, &activation},
-    {Op::kTanh, &activation},
-    {Op::kHardSwish, &activation},
-    {Op::kLookup, &lookup},
-    {Op::kSoftmax, &softmax},
-    {Op::kBatchNorm, &batch_norm},
-    {Op::kMean, &mean},
-    {Op::kReshape, &reshape},
-    {Op::kTranspose, &transpose},
-    {Op::kConcat, &concat},
-    {Op::kPad, &pad},
-    {Op::kSlice, &slice},
-    {Op::kCopy, &reshape},
-    {Op::kStore, &reshape},
-    {Op::kPack, &reshape},  // into the row-major layout; into others: ops/pack_test.cc
-    {Op::kQuantize, &quantize},
-    {Op::kDequantize, &quantize},
-    {Op::kRequantize, &requantize},
-    {Op::kCast, &cast},
-    {Op::kDynamicQuantize, &dynamic_quantize},
-    {Op::kGelu, &gated},
-    {Op::kSilu, &gated},
-    {Op::kUnary, &unary},
-    {Op::kBinary, &binary},
-    {Op::kCompare, &comparison},
-    {Op::kSelect, &choice},
-    {Op::kReduce, &reduce},
-    {Op::kArgMax, &arg_max},
-    {Op::kLogSoftmax, &log_softmax},
-    {Op::kLayerNorm, &layer_norm},
-    {Op::kEmbedding, &embedding},
-    {Op::kBatchedMatmul, &batched_matmul},
-    {Op::kLstm, &lstm},
-    {Op::kGru, &gru},
-    {Op::kStreamLstm, &stream_lstm},
-    {Op::kSvdf, &svdf},
-    {Op::kTreeEnsemble, &tree_ensemble},
-    {Op::kNonMaxSuppression, &non_max_suppression},
-    {Op::kSignal, &signal},
-    {Op::kRandom, &uniform},
-};
-
-}  // namespace
-
 std::vector<Expected> oracle(const KernelEntry& entry, const std::vector<uint32_t>& words,
                              const std::vector<Array>& inputs) {
-  return kOracles.at(entry.op)({entry, words, inputs});
+  const OpRow* const row = find_op_row(entry.op);
+  if (row == nullptr || row->oracle == nullptr) throw std::out_of_range("an op without an oracle");
+  return row->oracle({entry, words, inputs});
 }
 
 }  // namespace nacre::test

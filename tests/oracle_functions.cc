@@ -2,7 +2,6 @@
 #include "engine/numeric/philox.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
-#include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 #include "tests/oracle_problem.h"
 
@@ -200,39 +199,6 @@ std::vector<Expected> log_softmax(const Problem& p) {
     for (int j = 0; j < width; ++j) sum += std::exp(at(j) - peak), furthest = std::max(furthest, peak - at(j));
     const Real difference = at(index[axis]) - peak, y = difference - std::log(sum);
     return stored(p, y, p.epsilon() * (furthest + width + 2 + std::log(sum) + std::abs(difference) + std::abs(y)));
-  })};
-}
-
-namespace {
-
-Index broadcast_all(const std::vector<Array>& in) {
-  Index dims;
-  for (const Array& x : in) {
-    dims.insert(dims.begin(), x.dims.size() > dims.size() ? x.dims.size() - dims.size() : 0, 1);
-    for (size_t i = 1; i <= x.dims.size(); ++i)
-      dims[dims.size() - i] = std::max(dims[dims.size() - i], x.dims[x.dims.size() - i]);
-  }
-  return dims;
-}
-
-}  // namespace
-
-// By the sign of the difference, which is exact.
-std::vector<Expected> comparison(const Problem& p) {
-  return {expect(broadcast_all(p.in), [&](const Index& index) -> Result {
-    const Real d = Real(p.in[0].real(broadcast_offset(p.in[0].dims, index))) -
-                   Real(p.in[1].real(broadcast_offset(p.in[1].dims, index)));
-    const bool less = d < 0, equal = d == 0;
-    const bool results[] = {false, equal, !equal, less, less || equal, !less && !equal, !less};
-    return {double(results[p.word(0)]), 0};
-  })};
-}
-
-std::vector<Expected> choice(const Problem& p) {
-  return {expect(broadcast_all(p.in), [&](const Index& index) -> Result {
-    const bool c = p.in[2].integer(broadcast_offset(p.in[2].dims, index)) != 0;
-    const Array& from = p.in[c ? 0 : 1];
-    return {from.real(broadcast_offset(from.dims, index)), 0};
   })};
 }
 

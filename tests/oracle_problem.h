@@ -99,37 +99,4 @@ inline int64_t scaled(const Problem& p, int slot, int64_t row, int64_t x) {
                         p.in[size_t(slot)].integer(2 * row + 1));
 }
 
-std::vector<Expected> dense(const Problem& p);
-std::vector<Expected> conv(const Problem& p);
-std::vector<Expected> pool(const Problem& p);
-std::vector<Expected> resize(const Problem& p);
-std::vector<Expected> reshape(const Problem& p);
-std::vector<Expected> transpose(const Problem& p);
-std::vector<Expected> concat(const Problem& p);
-std::vector<Expected> pad(const Problem& p);
-std::vector<Expected> slice(const Problem& p);
-std::vector<Expected> quantize(const Problem& p);
-std::vector<Expected> requantize(const Problem& p);
-std::vector<Expected> cast(const Problem& p);
-std::vector<Expected> dynamic_quantize(const Problem& p);
-std::vector<Expected> gated(const Problem& p);
-std::vector<Expected> layer_norm(const Problem& p);
-std::vector<Expected> embedding(const Problem& p);
-std::vector<Expected> signal(const Problem& p);
-std::vector<Expected> tree_ensemble(const Problem& p);
-std::vector<Expected> non_max_suppression(const Problem& p);
-std::vector<Expected> batched_matmul(const Problem& p);
-std::vector<Expected> lstm(const Problem& p);
-std::vector<Expected> gru(const Problem& p);
-std::vector<Expected> stream_lstm(const Problem& p);
-std::vector<Expected> svdf(const Problem& p);
-std::vector<Expected> uniform(const Problem& p);
-std::vector<Expected> unary(const Problem& p);
-std::vector<Expected> binary(const Problem& p);
-std::vector<Expected> comparison(const Problem& p);
-std::vector<Expected> choice(const Problem& p);
-std::vector<Expected> reduce(const Problem& p);
-std::vector<Expected> arg_max(const Problem& p);
-std::vector<Expected> log_softmax(const Problem& p);
-
 }  // namespace nacre::test

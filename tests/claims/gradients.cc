@@ -11,6 +11,7 @@
 
 #include "tests/claims/claims.h"
 #include "tests/gradient_check.h"
+#include "tests/op_rows.h"
 
 namespace nacre::test {
 namespace {
@@ -73,7 +74,7 @@ std::string name_of(Op op) {
 }
 
 // The mutations of a row: one element of the gradient, one term, each operand whose values matter.
-std::vector<Mutation> mutations(const GradientRow& row, const Gradient& gradient, size_t index) {
+std::vector<Mutation> mutations(const OpRow& row, const Gradient& gradient, size_t index) {
   std::vector<Mutation> all = {{Mutation::kElement}, {Mutation::kTerm}};
   for (int read = 0; read < int(gradient.reads.size()); ++read)
     if ((row.shape_only >> (read + 8 * int(index)) & 1) == 0) all.push_back({Mutation::kReversed, read});
@@ -93,7 +94,7 @@ bool noticed(const std::vector<Check>& checks, Mutation mutation, Random& random
   return false;
 }
 
-void try_mutations(const OpRule& rule, const GradientRow& row, size_t index, const std::string& name,
+void try_mutations(const OpRule& rule, const OpRow& row, size_t index, const std::string& name,
                    const std::vector<Check>& checks, Random& random, Report& report) {
   for (const Mutation& mutation : mutations(row, rule.gradients[index], index)) {
     bool possible = false;
@@ -109,14 +110,14 @@ void try_mutations(const OpRule& rule, const GradientRow& row, size_t index, con
 
 void try_op(const OpRule& rule, int cases, uint64_t seed, Report& report) {
   if (std::ranges::all_of(rule.gradients, [](const Gradient& row) { return row.of.empty(); })) return;  // of nothing
-  const GradientRow* row = find_gradient_row(rule.op);
+  const OpRow* row = find_gradient_row(rule.op);
   if (row == nullptr) return report.fail(std::string(rule.name) + ": no row in cases_gradients.cc");
   ++report.ops;
   std::map<std::pair<size_t, uint8_t>, std::vector<Check>> checks;  // by row and the table's input
   for (int i = 0; i < cases; ++i) {
     Random random(seed + uint64_t(i) * 1000003 + uint64_t(rule.op));
     GradientCase made;
-    row->make(random, made);
+    row->gradient(random, made);
     const auto step = std::make_shared<const Linearized>(linearize(*row, made, random));
     if (!step->why.empty())
       return report.fail(std::string(rule.name) + ", case " + std::to_string(i) + ": " + step->why);

@@ -10,6 +10,7 @@
 #include "tests/claims/kernels_correct_bounds.h"
 #include "tests/claims/kernels_correct_quantizers.h"
 #include "tests/gradient_check.h"
+#include "tests/op_rows.h"
 #include "tests/oracle_rounding.h"
 #include "tests/random_conv.h"
 
@@ -138,7 +139,7 @@ Array array_with(ElementType type, const Array& from, F value) {
 // What makes the rows of the gradients' tests: steps forward.
 void forward(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   GradientCase step;
-  find_gradient_row(entry.op)->make(random, step);
+  find_gradient_row(entry.op)->gradient(random, step);
   made.words = step.words;
   for (size_t i = 0; i < step.inputs.size(); ++i)
     made.inputs.push_back(array_with(entry.operands[i].element, step.inputs[i], [](double v) { return v; }));
@@ -274,15 +275,14 @@ bool makes(const OpRule& rule, Op by) {
 }
 
 bool gradient_case(const KernelEntry& entry, Random& random, ReferenceCase& made) {
-  std::vector<const GradientRow*> rows;
+  std::vector<const OpRow*> rows;
   for (const OpRule* rule : all_rules())
-    if (const GradientRow* row = find_gradient_row(rule->op); row != nullptr && makes(*rule, entry.op))
-      rows.push_back(row);
+    if (const OpRow* row = find_gradient_row(rule->op); row != nullptr && makes(*rule, entry.op)) rows.push_back(row);
   if (rows.empty()) return false;
   for (int tries = 0; tries < 100; ++tries) {
-    const GradientRow& row = *rows[size_t(pick(random, 0, int(rows.size()) - 1))];
+    const OpRow& row = *rows[size_t(pick(random, 0, int(rows.size()) - 1))];
     GradientCase forward;
-    row.make(random, forward);
+    row.gradient(random, forward);
     const Linearized linear = linearize(row, forward, random);
     if (!linear.why.empty()) continue;
     for (const Target& target : targets(linear)) {

@@ -7,6 +7,7 @@
 //
 //   op_table [cases per kernel] [seed]
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -18,15 +19,13 @@
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"
 #include "engine/ops/op.h"
-#include "tests/cases.h"
 #include "tests/claims/claims.h"
-#include "tests/oracle.h"
+#include "tests/op_rows.h"
 #include "tests/sanitized.h"
 
 namespace nacre::test {
 namespace {
 
-enum Form { kFloat32, kFloat16, kBfloat16, kFloat64, kInt8, kOther, kFormCount };
 constexpr const char* kFormNames[] = {"float32", "float16", "bfloat16", "float64", "int8", "other"};
 
 struct Cell {
@@ -64,49 +63,6 @@ Form form_of(const KernelEntry& entry) {
     case ElementType::kBfloat16: return kBfloat16;
     case ElementType::kFloat64: return kFloat64;
     default: return kOther;
-  }
-}
-
-// Forms that an op does not have by design: its int8 form is a lookup table, or it exists for one number format
-// only.
-bool has_form(Op op, Form form) {
-  const bool real = form < kInt8;
-  switch (op) {
-    case Op::kDense:
-    case Op::kConv2d:
-    case Op::kDepthwiseConv2d: return true;
-    case Op::kLeakyRelu:
-    case Op::kSigmoid:
-    case Op::kTanh:
-    case Op::kHardSwish:
-    case Op::kBatchNorm:
-    case Op::kGelu:
-    case Op::kSilu:
-    case Op::kUnary:
-    case Op::kRandom:
-    case Op::kReduce:
-    case Op::kSelect:
-    case Op::kLogSoftmax:
-    case Op::kBinary:
-    case Op::kLayerNorm:
-    case Op::kEmbedding:
-    case Op::kLstm:
-    case Op::kGru: return real;
-    case Op::kBatchedMatmul: return real || form == kInt8;
-    case Op::kStreamLstm: return form != kInt8;
-    case Op::kSvdf: return true;
-    case Op::kSignal: return false;
-    case Op::kTreeEnsemble: return form == kFloat32 || form == kFloat64;
-    case Op::kLookup: return form == kInt8;
-    case Op::kRequantize:
-    case Op::kQuantize:
-    case Op::kDequantize: return !real;
-    case Op::kArgMax:
-    case Op::kNonMaxSuppression:
-    case Op::kCompare:
-    case Op::kCast:
-    case Op::kDynamicQuantize: return form == kOther;
-    default: return form != kOther;
   }
 }
 
@@ -148,7 +104,8 @@ std::string try_case(const KernelEntry& entry, const Case& made, Random& random,
 
 void try_entry(const reference::NamedEntry& named, int cases, uint64_t seed, Report& report) {
   const KernelEntry& entry = *named.entry;
-  if (find_case_maker(entry.op) == nullptr) return report.fail(std::string(named.name) + ": no row in cases.cc");
+  if (find_case_maker(entry.op) == nullptr)
+    return report.fail(std::string(named.name) + ": no family of op_rows.h has the op");
   Cell& cell = report.cells[{entry.op, form_of(entry)}];
   for (int i = 0; i < cases; ++i) {
     Random random(seed + uint64_t(i));
@@ -173,20 +130,23 @@ bool inferred(const OpRule& rule) {
 }
 
 void print_row(const OpRule& rule, Form form, Report& report) {
+  const OpRow* const row = find_op_row(rule.op);
+  if (row == nullptr) return report.fail(std::string(rule.name) + ": no family of op_rows.h has the op");
+  const char* const name = kFormNames[std::countr_zero(unsigned(form))];
   const auto found = report.cells.find({rule.op, form});
   if (found == report.cells.end()) {
-    if (has_form(rule.op, form)) report.fail(std::string(rule.name) + " has no kernel in " + kFormNames[form]);
+    if ((row->forms & form) != 0) report.fail(std::string(rule.name) + " has no kernel in " + name);
     return;
   }
   const Cell& cell = found->second;
-  std::printf("%-18s %-8s %7d", rule.name, kFormNames[form], cell.cases);
+  std::printf("%-18s %-8s %7d", rule.name, name, cell.cases);
   for (int t = 0; t < kTraitCount; ++t) {
-    const bool expected = (expected_traits(rule.op) >> t & 1) != 0;
+    const bool expected = (row->traits >> t & 1) != 0;
     if (!expected && cell.by_trait[t] == 0) std::printf(" %9s", "-");
     else if (1 << t == kRankTrait) std::printf(" %5d/%zur", cell.by_trait[t], cell.ranks.size());
     else std::printf(" %9d", cell.by_trait[t]);
     if (expected && cell.by_trait[t] == 0)
-      report.fail(std::string(rule.name) + " " + kFormNames[form] + ": no case with " + kTraitNames[t]);
+      report.fail(std::string(rule.name) + " " + name + ": no case with " + kTraitNames[t]);
   }
   std::printf("\n");
 }
@@ -201,7 +161,7 @@ int claim(int cases, uint64_t seed) {
   for (const OpRule* rule : all_rules()) {
     if (!inferred(*rule)) continue;
     ++ops;
-    for (int form = 0; form < kFormCount; ++form) print_row(*rule, Form(form), report);
+    for (unsigned form = 1; form < kAllForms; form *= 2) print_row(*rule, Form(form), report);
   }
   std::printf("worst float error: %.2f of its tolerance\n", report.worst);
   if (report.failures > 0) {

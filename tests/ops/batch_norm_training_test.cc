@@ -5,6 +5,7 @@
 
 #include "engine/kernels/training.h"
 #include "tests/gradient_check.h"
+#include "tests/op_rows.h"
 #include "tests/ops/gradient_precision.h"
 #include "tests/short_names.h"
 
@@ -24,7 +25,7 @@ TEST(batch_norm_training, of_smaller_floats_is_within_its_rounding) {
     for (int seed = 0; seed < 40; ++seed) {
       Random random{uint64_t(seed)};
       GradientCase made;
-      find_gradient_row(Op::kBatchNormTraining)->make(random, made);
+      find_gradient_row(Op::kBatchNormTraining)->gradient(random, made);
       if (made.inputs[0].elements() == made.inputs[1].elements()) continue;  // one row: y is the bias
       std::vector<Array> small;
       for (size_t i = 0; i < made.inputs.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "engine/kernels/training.h"
 #include "engine/ops/binary.h"
 #include "tests/gradient_check.h"
+#include "tests/op_rows.h"
 #include "tests/ops/gradient_precision.h"
 #include "tests/oracle_problem.h"
 #include "tests/short_names.h"
@@ -194,12 +195,12 @@ const KernelEntry* entry_of(Op op, ElementType element) {
 // f(step, target) for every gradient step of `cases` random cases of every op.
 void each_gradient(int cases, const std::function<void(const GradientStep&)>& f) {
   for (const OpRule* rule : all_rules()) {
-    const GradientRow* row = rule->gradients.empty() ? nullptr : find_gradient_row(rule->op);
+    const OpRow* row = rule->gradients.empty() ? nullptr : find_gradient_row(rule->op);
     if (row == nullptr) continue;  // the claim asks for it
     for (int i = 0; i < cases; ++i) {
       Random random(uint64_t(i) * 977 + uint64_t(rule->op));
       GradientCase made;
-      row->make(random, made);
+      row->gradient(random, made);
       const Linearized step = linearize(*row, made, random);
       ASSERT_EQ(step.why, "") << rule->name;
       for (const Target& target : targets(step)) {

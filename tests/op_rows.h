@@ -1,0 +1,98 @@
+// Everything that tests know of an op, in one row: cases, oracle, number formats and gradient. A row stands in the file
+// of its family, beside what it names, so that a new op of a family changes that file alone.
+#pragma once
+
+#include <span>
+
+#include "tests/cases.h"
+#include "tests/gradient_check.h"
+#include "tests/oracle_problem.h"
+
+namespace nacre::test {
+
+// Number formats of kernels: all operands of one float type, all of int8, or another mixture.
+enum Form : unsigned { kFloat32 = 1, kFloat16 = 2, kBfloat16 = 4, kFloat64 = 8, kInt8 = 16, kOther = 32 };
+inline constexpr unsigned kRealForms = kFloat32 | kFloat16 | kBfloat16 | kFloat64;
+inline constexpr unsigned kAllForms = kRealForms | kInt8 | kOther;
+
+struct OpRow {
+  Op op;
+  CaseMaker make = nullptr;  // null: training alone has the op
+  unsigned traits = 0;       // its cases must show them
+  std::vector<Expected> (*oracle)(const Problem& problem) = nullptr;
+  unsigned forms = kRealForms | kInt8;  // there must be a kernel in each
+  // A step whose gradient is to be checked; null: it has none.
+  void (*gradient)(Random& random, GradientCase& made) = nullptr;
+  // The outputs of a function to differentiate in place of the kernel: a gradient passes straight through a quantizer.
+  std::vector<Array> (*surrogate)(const GradientCase& made) = nullptr;
+  // Bit r + 8 n: the shape alone matters of read r of row n of the op's gradients, no value.
+  uint64_t shape_only = 0;
+};
+
+std::span<const OpRow> rows_of_products();
+std::span<const OpRow> rows_of_elements();
+std::span<const OpRow> rows_of_reductions();
+std::span<const OpRow> rows_of_moves();
+std::span<const OpRow> rows_of_layers();
+std::span<const OpRow> rows_of_training();
+const OpRow* find_op_row(Op op);        // null: no family has the op
+const OpRow* find_gradient_row(Op op);  // null: there is no case of its gradient
+
+// Oracles that stand in oracle*.cc.
+std::vector<Expected> dense(const Problem& p);
+std::vector<Expected> conv(const Problem& p);
+std::vector<Expected> pool(const Problem& p);
+std::vector<Expected> resize(const Problem& p);
+std::vector<Expected> reshape(const Problem& p);
+std::vector<Expected> transpose(const Problem& p);
+std::vector<Expected> concat(const Problem& p);
+std::vector<Expected> pad(const Problem& p);
+std::vector<Expected> slice(const Problem& p);
+std::vector<Expected> quantize(const Problem& p);
+std::vector<Expected> requantize(const Problem& p);
+std::vector<Expected> cast(const Problem& p);
+std::vector<Expected> dynamic_quantize(const Problem& p);
+std::vector<Expected> gated(const Problem& p);
+std::vector<Expected> layer_norm(const Problem& p);
+std::vector<Expected> embedding(const Problem& p);
+std::vector<Expected> signal(const Problem& p);
+std::vector<Expected> tree_ensemble(const Problem& p);
+std::vector<Expected> non_max_suppression(const Problem& p);
+std::vector<Expected> batched_matmul(const Problem& p);
+std::vector<Expected> lstm(const Problem& p);
+std::vector<Expected> gru(const Problem& p);
+std::vector<Expected> stream_lstm(const Problem& p);
+std::vector<Expected> svdf(const Problem& p);
+std::vector<Expected> uniform(const Problem& p);
+std::vector<Expected> unary(const Problem& p);
+std::vector<Expected> binary(const Problem& p);
+std::vector<Expected> reduce(const Problem& p);
+std::vector<Expected> arg_max(const Problem& p);
+std::vector<Expected> log_softmax(const Problem& p);
+std::vector<Expected> elementwise(const Problem& p);
+std::vector<Expected> clamp(const Problem& p);
+std::vector<Expected> activation(const Problem& p);
+std::vector<Expected> lookup(const Problem& p);
+std::vector<Expected> softmax(const Problem& p);
+std::vector<Expected> batch_norm(const Problem& p);
+std::vector<Expected> mean(const Problem& p);
+
+// Cases of gradients that stand in cases_gradients.cc. draw() takes a case of the op's row; `clamp` is the first word
+// of a fused clamp to be left out, or -1.
+void draw(Op op, int clamp, Random& random, GradientCase& made);
+template <Op kOp, int kClamp = -1>
+void drawn(Random& random, GradientCase& made) {
+  draw(kOp, kClamp, random, made);
+}
+void max_pool(Random& random, GradientCase& made);
+void reduce(Random& random, GradientCase& made);
+void clamp(Random& random, GradientCase& made);
+void leaky_relu(Random& random, GradientCase& made);
+void hard_swish(Random& random, GradientCase& made);
+void unary_function(Random& random, GradientCase& made);
+void binary_function(Random& random, GradientCase& made);
+void layer_norm(Random& random, GradientCase& made);
+void embedding(Random& random, GradientCase& made);
+void resize(Random& random, GradientCase& made);
+
+}  // namespace nacre::test
