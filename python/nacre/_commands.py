@@ -6,6 +6,7 @@ import difflib
 import functools
 import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -36,6 +37,38 @@ def options_of(command: str) -> dict[str, dict[str, Any]]:
 def keyword_of(option: str) -> str:
     keyword = option.replace("-", "_")
     return keyword + "_" if keyword in ("except", "lambda") else keyword
+
+
+_SPELLED = re.compile(
+    r"(?<![\w/-])--(?P<name>[a-z][a-z0-9-]*)(?: (?P<value>'[^']*'|(?:[^\s,;:()]|,(?=\S))+))?(?P<after>.?)",
+    re.DOTALL,
+)
+# An option is to be typed behind such a verb, with other options between or not, and behind another option's value.
+_ASKED = re.compile(r"(?:\b(?:add|write|give|take|give it:) (?:[^.;:\n]* (?:or|and) )?|--[a-z-]+ (?!and |or )\S+ )$")
+
+
+def in_keywords(command: str, sentence: str) -> str:
+    """A sentence of the command line in keywords: "add --labels FILE" as "add labels=FILE".
+
+    Options of another command ("nacre convert --train", "convert it with --target host") stay as they are.
+    """
+    others = "|".join(name for name in ("convert", "export", "tune") if name != command)
+    typed = [match.span() for match in re.finditer(rf"\b(?:nacre [a-z]+|{others}) [^,;:\n]*", sentence)]
+
+    def keyword(match: re.Match[str]) -> str:
+        name = keyword_of(match["name"])
+        option = options_of(command).get(name)
+        if option is None or any(begin <= match.start() < end for begin, end in typed):
+            return match[0]
+        before, value = sentence[: match.start()], match["value"]
+        asked = _ASKED.search(before) is not None
+        if not option["value"]:
+            name += "=True" if asked else ""
+        elif value and (asked or not before or not re.fullmatch(r"[a-z]+", value)):
+            return f"{name}={value}{match['after']}"
+        return name + (f" {value}" if value else "") + match["after"]
+
+    return _SPELLED.sub(keyword, sentence)
 
 
 def help_of(command: str, without: Sequence[str] = ()) -> str:
@@ -76,12 +109,12 @@ def run(
     try:
         printed, notes = _native.run([os.fsencode(word) for word in words], progress or bar, epoch)
     except Error as error:
-        raise error.replaced(folder.without(str(error))) from None
+        raise error.replaced(folder.without(in_keywords(command, str(error)))) from None
     finally:
         if bar:
             bar.clear()
     for note in notes:
-        warn(folder.without(note))
+        warn(folder.without(in_keywords(command, note)))
     return folder.without(printed)
 
 

@@ -2,12 +2,14 @@
 
 import os
 import pathlib
+import re
 import signal
 
 import numpy as np
 import pytest
 
 import nacre
+from nacre import _commands
 
 
 class Calling:
@@ -145,3 +147,57 @@ def test_an_input_may_be_called_file(tmp_path):
     )
     assert len(ends) == 2, "np.False_ ends a training as False does"
     assert tuned is not None
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"range_method": "percentile"}, r"^range_method: is about ranges, .*\n    add calibrate=DATA$"),
+        ({"loss_scale": "none=3", "train": "softmax_cross_entropy"}, "^loss_scale: none takes no scale"),
+        ({"seed": 1}, "^seed: .*add train=LOSS"),
+        ({"train_codes": True, "lora": 4, "train": "softmax_cross_entropy"}, "cannot go with lora"),
+        ({"hop": 4}, "add front_end=FILE"),
+        ({"moments": "bfloat16"}, "^moments: .*add train=LOSS"),
+    ],
+)
+def test_a_refusal_names_options_as_python_writes_them(digits, options, said):
+    with pytest.raises(nacre.Error, match=re.compile(said, re.DOTALL)) as caught:
+        nacre.convert(digits, **options)
+    assert "--" not in str(caught.value)
+
+
+def test_other_commands_refuse_in_keywords(training_model, images, labels):
+    for call, said in (
+        (lambda: nacre.tune(training_model, images, labels, cast_samples=True, least=-1, early_stop=2), "^least: "),
+        (lambda: nacre.tune(training_model, images, labels, cast_samples=True, keep="best"), "add validate=FRACTION"),
+        (lambda: nacre.tune(training_model, images, labels, cast_samples=True, least=0.1), "add early_stop=N"),
+    ):
+        with pytest.raises(nacre.Error, match=said) as caught:
+            call()
+        assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "command, spelled, written",
+    [
+        ("report", "add --labels FILE, or a second model", "add labels=FILE, or a second model"),
+        ("report", "add --profile, or --data FILE", "add profile=True, or data=FILE"),
+        ("report", "--profile: is about runs", "profile: is about runs"),
+        ("run", "leave it out, or convert --state", "leave it out, or convert --state"),
+        ("report", "a model of nacre convert --data", "a model of nacre convert --data"),
+        ("report", "/tmp/--data: cannot be opened", "/tmp/--data: cannot be opened"),
+        ("report", "the --data that was given", "the data that was given"),
+        ("report", "--policies 'a b': is none", "policies='a b': is none"),
+        ("report", "a--data or --no-such", "a--data or --no-such"),
+        ("size", "write nacre convert NETWORK --train LOSS -o MODEL", "write nacre convert NETWORK --train LOSS -o MODEL"),
+        ("export", "leave it out, or --keras and --onnx", "leave it out, or keras and onnx"),
+        ("run", "convert the network with --target host", "convert the network with --target host"),
+        ("tune", "nacre export T.nacre --network N --checkpoint run", "nacre export T.nacre --network N --checkpoint run"),
+        ("convert", "give it: --optimizer adamw,weight_decay=0.01", "give it: optimizer=adamw,weight_decay=0.01"),
+        ("tune", "with --lr 0.1 --schedule cosine", "with lr=0.1 schedule=cosine"),
+        ("tune", "leave it out, or --no-shuffle", "leave it out, or no_shuffle"),
+        ("tune", "add --keep best", "add keep=best"),
+    ],
+)
+def test_sentences_in_keywords(command, spelled, written):
+    assert _commands.in_keywords(command, spelled) == written
