@@ -9,6 +9,7 @@
 #   folders     none of the product holds over 45 sources, but engine/ops, which has a file for each op
 #   macros      engine/kernels and ports define at most 60
 #   ops         outside engine/ops no file but those listed tells ops apart by cases
+#   classes     none declares over 30 methods but those that tests/class_methods.py lists with a reason
 #   objects     of a build, where NACRE_BUILD names one: what is compiled with an instruction set of its own defines no
 #               weak symbol that another object may define too (engine/base/isa.h)
 set -euo pipefail
@@ -112,6 +113,10 @@ hits=$(grep -rlE --include='*.h' --include='*.cc' 'case Op::k' engine firmware p
 [ -z "$hits" ] || fail "cases of ops outside engine/ops and tools/graph/op_facts.cc:
 $hits"
 
+# ---- Classes ----
+
+classes=$(python3 tests/class_methods.py) || fail "$classes"
+
 # ---- Objects ----
 
 # weak_symbols OBJECT ISA: those that may be merged with another object's and do not carry the name of the instruction set.
@@ -136,7 +141,7 @@ if [ "$failures" -gt 0 ]; then
   echo "CLAIM architecture NOT SHOWN: $failures rules are broken"
   exit 1
 fi
-facts="$counted files, includes point one way in engine, tools and tests, 0 lines over $columns columns, 0 files over $rows lines but tables, 0 folders over $sources_of_folder sources, $defined macros in kernels and ports"
+facts="$counted files, includes point one way in engine, tools and tests, 0 lines over $columns columns, 0 files over $rows lines but tables, 0 folders over $sources_of_folder sources, $defined macros in kernels and ports, $classes"
 if [ "$objects" -eq 0 ]; then
   echo "CLAIM architecture partly shown: $facts; no build whose objects could be looked at (NACRE_BUILD)"
   exit 77
