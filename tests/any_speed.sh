@@ -5,8 +5,8 @@
 #   tests/any_speed.sh BUILD          every program of tests/run.sh; NACRE_TEST_FILTER as there
 #   tests/any_speed.sh BUILD --read   only those that can see the clock: they read or wait for it, or start a program that may
 #
-# libfaketime tells programs the time, and makes sleep and poll wait by it. Processor time, and the limits of `timeout`, which end what
-# hangs, stay those of the machine. Closes with  CLAIM any_speed ...; logs are in BUILD/any-speed.
+# libfaketime tells programs the time, and makes sleep and poll wait by it. Processor time stays that of the machine; no limit ends a
+# test that hangs. Closes with  CLAIM any_speed ...; logs are in BUILD/any-speed.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
@@ -21,7 +21,7 @@ objects_of() {
   local headers
   case $3 in
     */unit_tests) find "$3.p" -name "$1_*.o" -o -name "*.._$1_*.o" ;;  # of a file, or of the unit that holds several
-    */claims)
+    */claim_tests)
       headers=$(headers_of "$root/tests/claims/$2.cc")
       headers=$({ echo "$headers"; for each in $headers; do headers_of "$root/${each//\"/}"; done; } | sed '/^$/d' | sort -u | paste -sd '|')
       { echo "$root/tests/claims/$2.cc"; [ -z "$headers" ] || grep -lE "$headers" "$root"/tests/claims/*.cc; } | sort -u |
@@ -38,29 +38,35 @@ sees_clock() {
   esac
 }
 
-programs=$build/tests/programs.txt
+# FOLDER NAME PROGRAM of each test.
+programs() {
+  meson introspect --tests "$build" | python3 -c '
+import json, sys
+for test in json.load(sys.stdin):
+    print(*test["name"].split("/"), test["cmd"][0])'
+}
+names=$build/any-speed/names.txt
+mkdir -p "$build/any-speed"
+programs | while read -r folder name program; do
+  if [ "${2-}" != --read ] || sees_clock "$folder" "$name" "$program"; then echo "$folder/$name"; fi
+done | grep -vx 'measured/any_speed' >"$names"
 if [ "${2-}" = --read ]; then
   unset NACRE_TEST_FILTER  # which chose this program
-  mkdir -p "$build/any-speed"
-  programs=$build/any-speed/programs.txt
-  while read -r folder name command; do
-    if sees_clock "$folder" "$name" "${command%% *}"; then echo "$folder $name $command"; fi
-  done <"$build/tests/programs.txt" | grep -v ' any_speed ' >"$programs"
-  cut -d ' ' -f 1,2 "$programs" | tr ' ' / | paste -sd ' ' | sed 's/^/can see the clock: /'
+  paste -sd ' ' "$names" | sed 's/^/can see the clock: /'
 fi
-[ -s "$programs" ] || fail "no program of the list"
+[ -s "$names" ] || fail "no program of the list"
 
 # A folder of the suites whose objects are not found would be left out in silence.
-while read -r folder name command; do
-  [ -n "$(objects_of "$folder" "$name" "${command%% *}" 2>/dev/null)" ] || [[ ${command%% *} == *.sh ]] || fail "no objects of $folder/$name"
-done <"$build/tests/programs.txt"
+while read -r folder name program; do
+  [ -n "$(objects_of "$folder" "$name" "$program" 2>/dev/null)" ] || [[ $program == *.sh ]] || fail "no objects of $folder/$name"
+done < <(programs)
 
 summary=
 for rate in 20 0.05; do
   echo "== the clock $rate times as fast"
   out=$build/any-speed/x$rate.txt
   mkdir -p "$build/any-speed/x$rate"
-  NACRE_ANY_SPEED=$rate NO_FAKE_STAT=1 NACRE_TEST_PROGRAMS=$programs NACRE_TEST_LOGS=$build/any-speed/x$rate \
+  NACRE_ANY_SPEED=$rate NO_FAKE_STAT=1 NACRE_TEST_SECONDS=0 NACRE_TEST_NAMES=$names NACRE_TEST_LOGS=$build/any-speed/x$rate \
     faketime -f "+0 x$rate" "$root/tests/run.sh" "$build" 2>&1 | tee "$out"
   passed=${PIPESTATUS[0]}
   [ "$passed" -eq 0 ] || fail "with the clock $rate times as fast $(tail -n 1 "$out")"

@@ -4,7 +4,7 @@
 #   in_this_run FOLDER/NAME || ...    false: this run leaves the test out, and build/left_out.txt holds its name
 #   third_of_commit                   prints 0, 1 or 2, by the hash of the commit that is checked out
 #
-# NACRE_THIRD: the third of class full that this run has; empty: all. NACRE_LONG=1: class long too.
+# NACRE_THIRD: the third of class full that this run has; empty: all of it, or with NACRE_FULL=0 nothing. NACRE_LONG=1: class long too.
 classes_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 third_of_commit() { echo $((16#$(git -C "$classes_root" rev-parse HEAD | cut -c 1-8) % 3)); }
@@ -16,7 +16,12 @@ in_this_run() {
   echo "$1" >>"$classes_root/build/asked.txt"
   case $class in
     ci) return 0 ;;
-    full) [ -n "${NACRE_THIRD-}" ] && [ "$NACRE_THIRD" != "$third" ] || return 0 ;;
+    full)
+      case ${NACRE_THIRD-} in
+        "$third") return 0 ;;
+        '') [ "${NACRE_FULL:-1}" = 0 ] || return 0 ;;
+      esac
+      ;;
     long) [ "${NACRE_LONG:-0}" != 1 ] || return 0 ;;
   esac
   echo "$1" >>"$classes_root/build/left_out.txt"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs the README's two commands, tools/demo.sh and tools/test.sh, in a fresh clone on a clean system.
 #
-#   tests/fresh_clone.sh [--no-root] [--quick | --ci] [--loaded]
+#   tests/fresh_clone.sh [--no-root] [--full | --ci] [--loaded]
 #
-#   --quick    test.sh --quick
+#   --full     test.sh --full
 #   --ci       .ci/run instead of test.sh, with ../shared (NACRE_SHARED) beside the clone
 #   --loaded   with a busy loop a processor beside them
 #
@@ -156,10 +156,10 @@ option= tests=tools/test.sh shared= loaded=
 for argument in "$@"; do
   case $argument in
     --no-root) option=--no-root ;;
-    --quick) tests="tools/test.sh --quick" ;;
+    --full) tests="tools/test.sh --full" ;;
     --loaded) loaded=1 ;;
     --ci) tests=.ci/run shared=$(cd "${NACRE_SHARED:-$root/../shared}" && pwd) ;;
-    *) echo "usage: tests/fresh_clone.sh [--no-root] [--quick | --ci] [--loaded]" >&2; exit 2 ;;
+    *) echo "usage: tests/fresh_clone.sh [--no-root] [--full | --ci] [--loaded]" >&2; exit 2 ;;
   esac
 done
 suite=$(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME-}")

@@ -6,18 +6,21 @@ cd "$(dirname "$0")/.."
 . tools/packages.sh
 need_packages build tools
 
+# In the folder that tools/test.sh builds too, with its options: each takes what the other compiled.
 build=build/demo
 log=$build/build.log
 mkdir -p "$build"
 echo "building (the log is in $log)"
-if ! { [ -f "$build/build.ninja" ] || meson setup "$build" --buildtype=release -Dx86_tiers=native; } >"$log" 2>&1 ||
-   ! ninja -C "$build" >>"$log" 2>&1; then
+programs=(nacre digits policy_table shift_digits)
+if ! { [ -f build/test/build.ninja ] || meson setup build/test -Dbuildtype=release -Dx86_tiers=native; } >"$log" 2>&1 ||
+   ! ninja -C build/test "${programs[@]/#/tools/}" >>"$log" 2>&1; then
   tail -n 30 "$log" >&2
   echo "demo: the build failed; the whole log is in $log" >&2
   exit 1
 fi
 
-nacre=$build/tools/nacre
+tools=build/test/tools
+nacre=$tools/nacre
 samples=tools/samples
 model=$build/digits.nacre
 show() { printf '\n$ nacre %s\n' "$*"; "$nacre" "$@"; }
@@ -26,18 +29,18 @@ show convert "$samples/digits.onnx" -o "$model"
 show inspect "$model"
 show size "$model" --target arm/m4
 printf '\n'
-"$build/tools/digits" "$model" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy"
+"$tools/digits" "$model" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy"
 
 printf '\nWhat each policy costs on the 450 test images:\n'
-"$build/tools/policy_table" "$samples/digits.onnx" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy"
+"$tools/policy_table" "$samples/digits.onnx" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy"
 show convert "$samples/digits.onnx" -o "$build/digits_int8.nacre" --policy int8_from_float32
 show report "$model" "$build/digits_int8.nacre" --data "$samples/digits_images.npy" --labels "$samples/digits_labels.npy" --indices "$samples/digits_test.npy" --cast-inputs -o "$build/digits.html"
 
 # ---- Fine-tuning: the same digits, inverted, of which the network knows little ----
 
 inverted=$build/inverted
-"$build/tools/shift_digits" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy" inverted "$inverted"
-"$build/tools/shift_digits" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy" none "$build/usual"
+"$tools/shift_digits" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy" inverted "$inverted"
+"$tools/shift_digits" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy" none "$build/usual"
 policies=(float32 mixed_bfloat16 mixed_float16 float8_from_float32 int8/static_from_float32)
 number() { sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" | head -n 1; }
 right() {  # of a model on a folder of test images

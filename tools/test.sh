@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Builds and runs every test that needs no Python, on a fresh Debian or Ubuntu machine: installs what is missing first.
+# Builds Nacre and runs its tests, on a fresh Debian or Ubuntu machine: installs what is missing first.
 #
-#   tools/test.sh [--peers] [--long] [--quick] [--third K]
+#   tools/test.sh [--full] [--peers] [--long] [--third K]
 #
+#   --full    also tests that take minutes (class full of tests/classes.txt), sanitizers, fuzzers, the firmware and other
+#             processors
 #   --peers   also the comparisons with systems from PyPI (numpy, ml_dtypes, onnx, onnxruntime), the Python package, and
 #             the pages in Chromium
-#   --long    also the whole sweeps, which take hours
-#   --quick   only the plain build: no sanitizers, fuzzers, firmware or emulated processors
+#   --long    all that --full runs, and the whole sweeps, which take hours
 #   --third K of the tests that tests/classes.txt splits into thirds only 0, 1 or 2, or by the commit's hash: commit. A test whose
 #             content did not change since it passed gives its stored result (NACRE_STORED, a folder outside of the tree)
 #
@@ -17,12 +18,12 @@ cd "$(dirname "$0")/.."
 
 . tests/classes.sh
 
-peers=false long=false quick=false third=
+peers=false long=false full=false third=
 while [ $# -gt 0 ]; do
   case $1 in
     --peers) peers=true ;;
-    --long) long=true ;;
-    --quick) quick=true ;;
+    --full) full=true ;;
+    --long) full=true long=true ;;
     --third) third=${2-} && shift ;;
     --help | -h) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "test.sh: $1: unknown; --help says what there is" >&2; exit 2 ;;
@@ -38,21 +39,27 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time
 mkdir -p build
 rm -f build/asked.txt build/left_out.txt
 groups=(build tools tests mpi)
-$quick || groups+=(firmware arm fuzz)
+! $full || groups+=(firmware arm fuzz)
 ! $peers || groups+=(peers browser)
 need_packages "${groups[@]}"
-export NACRE_LONG=$($long && echo 1 || echo 0)
+export NACRE_FULL=$($full && echo 1 || echo 0) NACRE_LONG=$($long && echo 1 || echo 0)
 ! $long || export NACRE_TEST_SECONDS=${NACRE_TEST_SECONDS:-21600}
 if [ -d "${NACRE_SHARED-../shared}" ]; then NACRE_SHARED=$(cd "${NACRE_SHARED-../shared}" && pwd); else NACRE_SHARED=; fi
 export NACRE_SHARED
 [ -n "$NACRE_SHARED" ] || echo "no ../shared: tests that need trained networks are skipped" >&2
 
+# configured FOLDER [MESON OPTION...]: the demo, or a run with other options, may have made the folder before.
+configured() {
+  local asked=$1/asked_options.txt
+  [ ! -f "$1/build.ninja" ] || [ "$(cat "$asked" 2>/dev/null)" != "${*:2}" ] || return 0
+  meson setup $([ ! -f "$1/build.ninja" ] || echo --reconfigure) "$@" && echo "${*:2}" >"$asked"
+}
 # build NAME [MESON OPTION...]: build/NAME, with a log that is shown when it fails.
 build() {
   local name=$1 log=build/$1.log started=$SECONDS
   shift
   mkdir -p build
-  if { [ -f "build/$name/build.ninja" ] || meson setup "build/$name" "$@"; } >"$log" 2>&1 && ninja -C "build/$name" >>"$log" 2>&1; then
+  if configured "build/$name" "$@" >"$log" 2>&1 && ninja -C "build/$name" >>"$log" 2>&1; then
     echo "built build/$name in $((SECONDS - started)) s"
   else
     grep -nE 'error|FAILED' "$log" | head -n 20 >&2
@@ -110,7 +117,7 @@ beside() {
 trap 'for group in "${started_beside[@]}"; do kill -- "-$group" 2>/dev/null || true; done' EXIT
 # part STAGE COMMAND...: the command, where this run has the stage.
 part() { ! in_this_run "stage/$1" || "${@:2}"; }
-firmware_sources=(engine ports schema meson.build meson_options.txt tests tools/samples build/test/tools/nacre)
+firmware_sources=(engine ports firmware include schema meson.build meson_options.txt tests tools/samples build/test/tools/nacre)
 
 started=$SECONDS
 # Python's environments are made beside the build: they wait for the network.
@@ -118,12 +125,13 @@ environments() { bash tools/peers.sh && bash tools/peers.sh tests/python/require
 ! $peers || beside environments >build/environments.out 2>build/environments.log
 # Which tiers of fast kernels this run has: the best one of this machine, all that it can run, or with --long all.
 tiers=native
-! in_this_run stage/runnable_tiers || tiers=runnable
+! { $full && in_this_run stage/runnable_tiers; } || tiers=runnable
 ! $long || tiers=all
 # The third that has the sanitizers runs all suites but that of the commands, which starts hundreds of programs, with them alone.
 suites=all
-[ -z "$third" ] || ! in_this_run stage/sanitizers || suites=commands
-build test --buildtype=release -Dtests=true -Dbench=true -Dwerror=true -Dx86_tiers=$tiers -Dsuites=$suites
+! $full || [ -z "$third" ] || ! in_this_run stage/sanitizers || suites=commands
+# Warnings are errors where every change is judged; another compiler may have more of them.
+build test -Dbuildtype=release -Dtests=true -Dbench=true -Dwerror=$full -Dx86_tiers=$tiers -Dsuites=$suites
 run "plain build" tests/run.sh build/test
 # Another call of tools/peers.sh waits for one that is at work.
 if $peers; then
@@ -135,11 +143,11 @@ fi
 sanitizers() {
   # With clang, because the fuzz targets need it: they share this build's libraries. Without benchmarks, whose times would
   # mean nothing, without optimisation but of the engine, and without the tiers, which are never sanitized. With --long all claims.
-  CC=clang-19 CXX=clang++-19 build asan --buildtype=plain -Doptimization=0 -Dtests=true -Dfuzz=true -Dx86_tiers= -Db_sanitize=address,undefined -Db_lundef=false \
-    -Dcpp_args=-fsanitize=fuzzer-no-link -Dcpp_link_args=-fuse-ld=lld $($long || echo -Dclaims=engine -Dsuites=without_commands)
+  CC=clang-19 CXX=clang++-19 build asan -Dbuildtype=plain -Doptimization=0 -Dtests=true -Dfuzz=true -Dx86_tiers= -Db_sanitize=address,undefined -Db_lundef=false \
+    -Dcpp_args=-fsanitize=fuzzer-no-link -Dcpp_link_args=-fuse-ld=lld $($long && echo -Dclaims=all -Dsuites=all || echo -Dclaims=engine -Dsuites=without_commands)
   run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 NACRE_TEST_SECONDS="${NACRE_TEST_SECONDS:-7200}" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan
 }
-if ! $quick; then
+if $full; then
   part sanitizers sanitizers
   # An emulated processor has one thread: what is emulated goes beside the images.
   part other_tiers beside aside "other tiers" tests/stored.sh other_tiers engine ports schema meson.build meson_options.txt tests/other_tiers.sh -- tests/other_tiers.sh build/test
@@ -154,11 +162,13 @@ wait || true
 ! $peers || show_aside "peers"
 
 if [ -n "$third" ]; then
-  printf '\nthird %s of the tests that run by turns; left out until another commit or tools/test.sh: %s\n' "$third" \
+  printf '\nthird %s of the tests that run by turns; left out until another commit or tools/test.sh --full: %s\n' "$third" \
     "$(sort -u build/left_out.txt 2>/dev/null | paste -sd ' ')"
+elif ! $full; then
+  printf '\nleft out, tools/test.sh --full runs them: %s\n' "$(sort -u build/left_out.txt 2>/dev/null | paste -sd ' ')"
 fi
 # A row of tests/classes.txt that nobody asks for is of a test that was renamed or went.
-if $peers && ! $quick && [ -z "$third" ]; then
+if $peers && $full && [ -z "$third" ]; then
   for name in $(awk '!/^#/ {print $3}' tests/classes.txt); do
     grep -qxF "$name" build/asked.txt || { echo "tests/classes.txt: no test is called $name" >&2; total_failed=$((total_failed + 1)); }
   done

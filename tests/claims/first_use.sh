@@ -21,8 +21,8 @@ cd "$work/nacre"
 passed_over='^$'
 if ! $whole; then
   build=$(realpath "${NACRE_BUILD:-$root/build/test}")
-  mkdir -p build/demo
-  ln -s "$build/tools" build/demo/tools
+  mkdir -p build/test
+  ln -s "$build/tools" build/test/tools
   meson install -C "$build" --no-rebuild --quiet --tags devel --destdir "$work/root" >"$work/install.log" 2>&1 || { tail -n 5 "$work/install.log"; fail "meson install"; }
   prefix=$work/root$(sed -n 's/^prefix=//p' "$(find "$work/root" -name nacre.pc)")
   mv "$prefix" build/prefix
@@ -81,7 +81,7 @@ int main() {
   for (const float score : scores) std::printf("%.9g\n", double(score));
 }
 END
-export PATH="$PWD/build/demo/tools:$PATH"
+export PATH="$PWD/build/test/tools:$PATH"
 nacre convert tools/samples/digits.onnx -o plain.nacre >/dev/null
 python3 -c '
 import struct, sys

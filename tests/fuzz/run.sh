@@ -2,7 +2,7 @@
 # Runs the libFuzzer targets of a build side by side, each over its kept corpus: tests/fuzz/run.sh BUILD [TARGET ...]
 # (tools/test.sh makes such a build: clang, sanitizers, -Dfuzz=true, -Dcpp_args=-fsanitize=fuzzer-no-link.)
 #
-#   NACRE_FUZZ_SECONDS   wall time of each (90: on two processors 45 s for each of four)
+#   NACRE_FUZZ_SECONDS   wall time of each (40), in which the kept corpus is replayed first
 #
 # A finding stops its target; the input is left in build/fuzz/findings. New inputs go to build/fuzz/corpus, never into the tree.
 # Closes with  N passed, N failed, N skipped.
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || { echo "usage: tests/fuzz/run.sh BUILD [TARGET ...]" >&2; exit 2; }
 programs=$1/tests work=build/fuzz
 shift
-seconds=${NACRE_FUZZ_SECONDS:-90}
+seconds=${NACRE_FUZZ_SECONDS:-40}
 targets=("$@")
 [ $# -gt 0 ] || targets=(open tflite onnx keras)
 
