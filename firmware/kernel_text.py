@@ -3,8 +3,9 @@
 library's objects, its function and all that it calls, as a linker with --gc-sections keeps them.
 
   kernel_text.py [FOLDER] > tools/evaluate/kernel_text.inc
+  kernel_text.py --check TARGET FOLDER      compares one column of the file with the library that FOLDER is a build of
 
-builds the library in FOLDER (build/kernel_text) for each target at -Os first, some ten minutes. Sections are of
+The first builds the library in FOLDER (build/kernel_text) for each target at -Os, some ten minutes. Sections are of
 functions and of constants; those of libm and libgcc too. Of RISC-V, whose linker makes code shorter, they are as long
 as where all of the library is linked. Of a kernel that has a ready form (engine/kernels/ready.h) that is the one which
 static programs link.
@@ -181,7 +182,35 @@ def ranges(numbers):
     return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
+def column(target):
+    """What the file says of one target: kernel -> bytes."""
+    with open(HERE + "/../tools/evaluate/kernel_text.inc") as file:
+        parts_text, kernels_text = file.read().split("kKernels[] = {", 1)
+    t = TARGETS.index(target)
+    row = r"\{((?:\d+, ){%d}\d+)\}" % (len(TARGETS) - 1)
+    parts = [int(numbers.split(", ")[t]) for numbers in re.findall(row, parts_text.split("kParts", 1)[1])]
+    bytes_of = {}
+    for name, own, lists in re.findall(r'\{"([\w:]+)", ' + row + r',((?:\s*"[^"]*")*)\}', kernels_text):
+        bytes_of[name] = int(own.split(", ")[t])
+        for first, last in re.findall(r"(\d+)(?:-(\d+))?", "".join(re.findall(r'"([^"]*)"', lists))):
+            bytes_of[name] += sum(parts[int(first) : int(last or first) + 1])
+    return bytes_of
+
+
+def check(target, folder):
+    """Whether no row of a target has other bytes than the library now"""
+    said_bytes, (kernels, sizes) = column(target), target_kernels(target, folder)
+    now = {name: sum(sizes[key] for key in keys) for name, keys in kernels.items()}
+    differ = sorted(name for name in now.keys() | said_bytes.keys() if now.get(name) != said_bytes.get(name))
+    for name in differ[:20]:
+        print(f"{name}: {said_bytes.get(name, 'no')} bytes in kernel_text.inc, {now.get(name, 'no')} in the library")
+    print(f"{len(now)} kernels for {target}, {len(differ)} with other bytes than in tools/evaluate/kernel_text.inc")
+    return 1 if differ else 0
+
+
 def main():
+    if sys.argv[1:2] == ["--check"]:
+        return check(*sys.argv[2:])
     folder = sys.argv[1] if len(sys.argv) > 1 else "build/kernel_text"
     own = collections.defaultdict(lambda: [0] * len(TARGETS))  # kernel -> bytes that it alone links
     shared = collections.defaultdict(lambda: [0] * len(TARGETS))  # kernels that all link them -> bytes
@@ -221,6 +250,7 @@ def main():
                 left = '"' + left[cut:]
             print(head + "".join("\n     " + line for line in lines + [left]))
     print("};")
+    return 0
 
 
-main()
+sys.exit(main())

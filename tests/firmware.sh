@@ -11,6 +11,7 @@
 #   targets                 the same on Cortex-M0+ to M55 and RISC-V: tests/claims/targets.sh
 #   cortex_m_instructions   the int8 networks by the kernels of ports/cortex_m: tests/claims/cortex_m_instructions.sh
 #   patched_image           a network run patch by patch, less memory: tests/claims/patched_image.sh
+#   kernel_text             what `nacre size` says of flash: tests/claims/kernel_text.sh
 #   firmware_gates          none of these images has grown by more than 1%: tests/claims/firmware_gates.sh
 #   micro_speech_stream     words of a stream of audio, front end and network as one: tests/claims/micro_speech_stream.sh
 #   integrations            what it writes, in projects of C, make, CMake and Meson: tests/claims/integrations.sh
@@ -399,6 +400,7 @@ image "$work/kws_ref_model.nacre" -Dsentences=false -Doptimization=s
 if in_this_run firmware/policies_in_the_image; then policies_in_the_image; fi
 if in_this_run firmware/fine_tuning; then fine_tuning; fi
 show_beside
+script kernel_text
 script integrations
 script firmware_gates
 
