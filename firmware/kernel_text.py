@@ -198,7 +198,7 @@ def column(target):
 
 
 def check(target, folder):
-    """Whether no row of a target has other bytes than the library now"""
+    """Whether no row of a target has other bytes than the library now; prints those that have."""
     said_bytes, (kernels, sizes) = column(target), target_kernels(target, folder)
     now = {name: sum(sizes[key] for key in keys) for name, keys in kernels.items()}
     differ = sorted(name for name in now.keys() | said_bytes.keys() if now.get(name) != said_bytes.get(name))

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ports/mpi/nacre_mpi.h"
+#include <nacre/mpi_c.h>
 
 enum { kMicroBatches = 4 };
 

@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 folder=build/m4_cortex_m
-[ -f $folder/build.ninja ] || meson setup $folder --cross-file firmware/toolchains/m4.ini --cross-file firmware/toolchains/m4.ini --buildtype=minsize \
+[ -f $folder/build.ninja ] || meson setup $folder --cross-file firmware/toolchains/m4.ini --buildtype=minsize \
   -Dtools=false -Dfirmware=true -Dwerror=true -Dsentences=false -Dfirmware_libm=true >build/kernel_text.log 2>&1 ||
   { tail -n 20 build/kernel_text.log; echo "CLAIM kernel_text NOT SHOWN: meson setup"; exit 1; }
 said=$(python3 firmware/kernel_text.py --check m4 $folder 2>build/kernel_text.log) || {

@@ -10,6 +10,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/option_id.h"
 #include "tools/base/print.h"
 #include "tools/base/table.h"
 #include "tools/calibration/quantize_static.h"
@@ -330,7 +331,7 @@ void write_training(const ConvertOptions& options, const CompileOptions& compili
   require_arena_limit(made, training);
   require_batch_norm(made, training);
   if (training.seed != TrainingOptions().seed && !draws(made, training))
-    throw Error(kUsage, "--seed", "draws dropout and adapters, and there are none", "remove it");
+    throw Error(kUsage, "--seed", "draws dropout and adapters, and there are none", "remove " + option("seed"));
   for (const Graph* program : {&made.infer, &made.gradients, &made.update, &made.derive}) {
     if (program->nodes.empty()) continue;
     for (const std::string& line : program->log)

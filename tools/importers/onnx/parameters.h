@@ -34,7 +34,7 @@ class Parameters {
   void keep_steps_of_constants(const Node& node);
 
   OperandPtr computed(const OperandPtr& x, Value made);  // a constant that an importer computes of the constant x
-  // Nodes that compute the same of the same constants have equal keys; others have an empty key.
+  // Equal for two nodes with one operator, one set of attributes and the same constants; empty for other nodes.
   std::string key_of_computed(const Source& source) const;
   bool reuse_computed(const std::string& key);
   void keep_computed(Scope& scope, const Source& source, const std::string& key);
