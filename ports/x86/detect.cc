@@ -97,7 +97,7 @@ bool runs_here(Tier tier) {
 bool by_name(Tier tier) { return tier == Tier::kAmx || (tier == Tier::kAvx512Bf16 && has_slow_pairs()); }
 
 Tier best() {
-  Tier tier = Tier::kPortable;
+  Tier tier = Tier::kCount;
   for (uint32_t i = 0; i < uint32_t(Tier::kCount); ++i)
     if (runs_here(Tier(i)) && !by_name(Tier(i))) tier = Tier(i);
   return tier;

@@ -30,7 +30,8 @@ bool runs_here(Tier tier);    // by CPUID and XGETBV, of those that are compiled
 int lanes(Tier tier);         // numbers in a vector
 bool by_name(Tier tier);      // taken only where asked for: kAmx, whose tiles cost each thread 8 KiB of state, and
                               // kAvx512Bf16 on Intel's processors, whose vdpbf16ps has a quarter of the rate of fma
-Tier best();                  // the highest that runs here and is not by_name
+Tier best();                  // the highest that runs here and is not by_name; kCount where none does: a library that
+                              // was built with -Dx86_tiers=native lacks kPortable
 
 const KernelSet& kernels(Tier tier);
 const Port& port(Tier tier);                             // "x86/avx2"

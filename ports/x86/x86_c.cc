@@ -8,7 +8,10 @@ using nacre::x86::Tier;
 
 extern "C" {
 
-const char* nacre_x86_best(void) { return nacre::x86::name(nacre::x86::best()); }
+const char* nacre_x86_best(void) {
+  const Tier best = nacre::x86::best();
+  return best == Tier::kCount ? nullptr : nacre::x86::name(best);
+}
 
 const nacre_kernels* nacre_x86_kernels(const char* tier) {
   if (tier == nullptr) return nullptr;

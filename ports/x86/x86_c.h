@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 /* The fastest tier of this processor and of the library: "portable", "avx2", .... On other machines "portable",
- * which may be slower than theirs. */
+ * which may be slower than theirs. NULL: the library was built for other processors alone. */
 const char* nacre_x86_best(void);
 /* The kernels of a tier; NULL: no such tier, or this processor or the library does not have it. Nothing to free. */
 const nacre_kernels* nacre_x86_kernels(const char* tier);

@@ -13,6 +13,7 @@
 #include "tools/base/json.h"
 #include "tools/evaluate/metrics.h"
 #include "tools/files/npy.h"
+#include "tools/model/kernel_choice.h"
 
 namespace nacre::tools {
 namespace {
@@ -186,7 +187,7 @@ TEST_F(eval, names_the_kernels_that_run_picks) {
   const auto of_run = [&](const std::string& kernels) {
     return Json::parse(run_tool({"run", model_, "--seed", "1", "--json", "--kernels", kernels}).out)["kernels"];
   };
-  for (const char* kernels : {"auto", "portable", "reference"}) {
+  for (const std::string& kernels : {std::string("auto"), best_set(), std::string("reference")}) {
     const Json row = json({model_}, {"--indices", indices_, "--kernels", kernels})["models"][0];
     EXPECT_EQ(row["kernels"], of_run(kernels)) << kernels;
     EXPECT_EQ(row["threads"], 1);

@@ -11,6 +11,7 @@
 #include "tests/run_tool.h"
 #include "tools/base/format.h"
 #include "tools/files/npy.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/model/writer.h"
 #include "tools/passes/passes.h"
 #include "tools/report/html.h"
@@ -115,11 +116,11 @@ TEST_F(report, refuses_policies_that_make_no_sense) {
 TEST_F(report, names_the_kernels_that_judged_and_timed) {
   const std::string html = page({a_}, [&] {
     std::vector<std::string> options = set_;
-    options.insert(options.end(), {"--kernels", "portable", "--profile"});
+    options.insert(options.end(), {"--kernels", best_set(), "--profile"});
     return options;
   }());
-  EXPECT_TRUE(has(html, "judged with kernels portable."));
-  EXPECT_TRUE(has(html, "us a run with kernels portable"));
+  EXPECT_TRUE(has(html, "judged with kernels " + best_set() + "."));
+  EXPECT_TRUE(has(html, "us a run with kernels " + best_set()));
 }
 
 TEST_F(report, never_calibrates_on_the_samples_that_judge_without_saying_so) {

@@ -128,7 +128,7 @@ TEST_F(several_targets, tune_trains_with_the_programs_of_the_target) {
     const ToolRun run =
         run_tool({"tune", model, "--data", project_path("tools/samples/digits_images.npy"), "--labels",
                   project_path("tools/samples/digits_labels.npy"), "--cast-samples", "--epochs", "1", "--kernels",
-                  "portable", "--target", target, "--json", "-o", directory_ / "tuned.nacre"});
+                  "reference", "--target", target, "--json", "-o", directory_ / "tuned.nacre"});
     ASSERT_EQ(run.exit_code, 0) << run.err;
     losses.push_back(Json::parse(run.out)["epochs"].dump());
     EXPECT_EQ(targets_of(LoadedModel(directory_ / "tuned.nacre")), std::vector<std::string>{target});

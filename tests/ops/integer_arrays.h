@@ -7,10 +7,9 @@
 
 #include "tests/cases_random.h"
 #include "tests/one_step.h"
+#include "tests/short_names.h"
 
 namespace nacre::test::integer_arrays {
-
-inline constexpr ElementType kI8 = ElementType::kInt8, kI32 = ElementType::kInt32, kU32 = ElementType::kUint32;
 
 inline Array codes(Random& random, std::vector<int32_t> dims, int low, int high) {
   Array made = make_array(kI8, std::move(dims));

@@ -38,7 +38,7 @@ TEST(c_api_ports, kernels_are_those_of_the_tiers_that_run_here) {
     here += kernels != nullptr ? 1 : 0;
   }
   EXPECT_GT(here, 0);
-  EXPECT_EQ(std::string(nacre_x86_best()), x86::name(x86::best()));
+  EXPECT_EQ(nacre_x86_best() == nullptr, x86::best() == x86::Tier::kCount);
   EXPECT_EQ(nacre_arm_best() == nullptr, arm::best() == arm::Tier::kCount);
   for (const char* none : {static_cast<const char*>(nullptr), "", "avx3", "AVX2"}) {
     EXPECT_EQ(nacre_x86_kernels(none), nullptr);

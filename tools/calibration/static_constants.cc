@@ -63,10 +63,10 @@ void store(Graph& graph, Node& node, size_t slot, const std::vector<T>& codes, c
 // quantization_utils.cc):  scale_wk >= 2 |b_k| / (scale_x (2^31 - 1)).  It happens where a channel's weights are
 // nearly 0.
 void make_room_for_bias(Quantizer& w, float x_scale, std::span<const float> bias) {
-  constexpr double kMost = 2147483647.0;
+  constexpr double kMostCode = 2147483647.0;
   for (size_t k = 0; k < bias.size(); ++k) {
     float& scale = w.scale[k % w.scale.size()];
-    const double least = 2 * std::abs(double(bias[k])) / (double(x_scale) * kMost);
+    const double least = 2 * std::abs(double(bias[k])) / (double(x_scale) * kMostCode);
     if (double(scale) < least) scale = float(least);
   }
 }

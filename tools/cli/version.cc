@@ -33,7 +33,7 @@ std::string sets_text() {
   for (const std::string& set : kernel_sets_listed())
     if (!is_emulated(target_of_set(set)))
       (kernels_of_set(set).empty() || !set_runs_here(set) ? others : here).push_back(set);
-  std::string text = fmt::format("{} (auto: {})", fmt::join(here, ", "), name_of_port(port_named("auto")));
+  std::string text = fmt::format("{} (auto: {})", fmt::join(here, ", "), best_set());
   if (!others.empty()) text += fmt::format("; not here: {}", fmt::join(others, ", "));
   return text;
 }

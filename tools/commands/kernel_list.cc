@@ -30,7 +30,7 @@ std::string operands_text(const KernelEntry& entry) {
 }
 
 void list_sets(bool json) {
-  const std::string best = name_of_port(port_named("auto"));
+  const std::string best = best_set();
   Table table({{"set"}, {"kernels", Align::kRight}, {"runs here"}, {""}});
   Json sets = Json::array();
   for (const std::string& set : kernel_sets_listed()) {

@@ -39,12 +39,14 @@ const VectorTier* tier_of_target(std::string_view target) {
     if (target == tier.port->name) return &tier;
   return nullptr;
 }
-const VectorTier& best_tier() {
+// Null where none of this build runs here.
+const VectorTier* best_tier() {
   const VectorTier* best = nullptr;
   for (const VectorTier& tier : tiers())
     if (tier.runs_here && !tier.by_name) best = &tier;
-  return *best;  // the portable one runs everywhere
+  return best;
 }
+constexpr const char* kNotHere = "this processor or this build of nacre does not have its instructions";
 
 }  // namespace
 
@@ -101,6 +103,8 @@ bool set_runs_here(const std::string& set) {
   return tier != nullptr ? tier->runs_here : set != "xnnpack" || xnnpack_port() != nullptr;
 }
 
+std::string best_set() { return name_of_port(port_named("auto")); }
+
 const Port* xnnpack_port() {
 #ifdef NACRE_XNNPACK
   return xnnpack::port();
@@ -110,7 +114,6 @@ const Port* xnnpack_port() {
 }
 
 const Port* port_named(const std::string& choice) {
-  if (choice == "reference") return nullptr;
   if (choice == kTf32)
     throw Error(kUsage, option("kernels", "tf32"),
                 "it is about products of float32 on a GPU, and the program is for the host",
@@ -120,12 +123,14 @@ const Port* port_named(const std::string& choice) {
     throw Error(kUnsupported, option("kernels", "xnnpack"), "the library does not run on this processor",
                 "leave it out");
   }
-  const VectorTier* const tier = choice == "auto" ? &best_tier() : tier_named(choice);
+  const VectorTier* const best = best_tier();
+  if (choice == "reference" || (choice == "auto" && best == nullptr)) return nullptr;
+  const VectorTier* const tier = choice == "auto" ? best : tier_named(choice);
   if (tier == nullptr)
     throw Error(kUsage, option("kernels", choice), "is no set of kernels", "nacre kernels lists them");
   if (!tier->runs_here)
-    throw Error(kUnsupported, option("kernels", choice), "this processor does not have its instructions",
-                fmt::format("leave it out: {} is the fastest here", best_tier().name));
+    throw Error(kUnsupported, option("kernels", choice), kNotHere,
+                fmt::format("leave it out: {} is the fastest here", best != nullptr ? best->name : "the reference"));
   return tier->port;
 }
 
@@ -143,7 +148,7 @@ const Port* port_for(const std::string& choice, const std::string& target) {
     throw Error(kUsage, option("kernels", choice), "the program is compiled for " + target,
                 "leave it out, or convert the network with " + option("target", "host"));
   if (!tier->runs_here)
-    throw Error(kUnsupported, "a program for " + target, "this processor does not have its instructions",
+    throw Error(kUnsupported, "a program for " + target, kNotHere,
                 "run it on another machine, or convert the network with " + option("target", "host"));
   return tier->port;
 }

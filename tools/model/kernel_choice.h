@@ -24,6 +24,7 @@ struct ListedKernel {
 };
 std::vector<ListedKernel> kernels_of_set(const std::string& set);
 bool set_runs_here(const std::string& set);
+std::string best_set();  // that auto picks
 
 // The port of a choice; null: the reference kernels alone. Throws where this machine cannot run it.
 const Port* port_named(const std::string& choice);

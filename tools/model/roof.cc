@@ -174,21 +174,21 @@ void read_block(const char* from, size_t bytes) {
 #endif
 
 // Bytes at the start of a line of a cache.
-struct Block {
-  explicit Block(size_t bytes) : memory(bytes + 64, 1) {}
+struct TouchedMemory {
+  explicit TouchedMemory(size_t bytes) : memory(bytes + 64, 1) {}
   char* data() { return memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64; }
   std::vector<char> memory;
 };
 
 double measured_read(size_t bytes) {
-  Block block(bytes);
+  TouchedMemory block(bytes);
   return double(bytes) * rate([&](uint64_t rounds) {
            for (uint64_t i = 0; i < rounds; ++i) read_block(block.data(), bytes);
          });
 }
 
 double measured_copy(size_t bytes) {
-  Block from(bytes / 2), to(bytes / 2);
+  TouchedMemory from(bytes / 2), to(bytes / 2);
   return double(bytes) * rate([&](uint64_t rounds) {
            for (uint64_t i = 0; i < rounds; ++i) {
              std::memcpy(to.data(), from.data(), bytes / 2);
@@ -251,7 +251,7 @@ double least_seconds(x86::Tier tier, const StepWork& work) {
 x86::Tier tier_of_kernel(const std::string& kernel) {
   for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i)
     if (kernel.starts_with(std::string(x86::name(x86::Tier(i))) + "/")) return x86::Tier(i);
-  return x86::best();
+  return x86::best() == x86::Tier::kCount ? x86::Tier::kPortable : x86::best();
 }
 
 void print_roofs() {

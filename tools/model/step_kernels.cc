@@ -39,7 +39,7 @@ bool names_kernels(const std::string& target) {
 std::string kernels_for(const LoadedModel& model, uint32_t program, const std::string& target) {
   const std::string own = set_of_target(model.program_names(program).target), set = set_of_target(target);
   if (!target_of_set(own).empty()) return own;
-  if (is_host(set)) return name_of_port(port_named("auto"));
+  if (is_host(set)) return best_set();
   if (!names_kernels(target))
     throw Error(kUsage, option("target", target), "names no set of kernels", "nacre kernels lists them");
   return set;

@@ -36,12 +36,6 @@ std::vector<std::string> class_names() {
   return names;
 }
 
-void check_keys(const Json& object, const std::vector<std::string>& allowed, const Place& place) {
-  for (const auto& [key, value] : object.items())
-    if (std::ranges::find(allowed, key) == allowed.end())
-      place.of(key).refuse("UnknownField", "is not expected here", "allowed are " + listed(allowed, allowed.size()));
-}
-
 struct Object {
   std::string class_name;
   Json config;

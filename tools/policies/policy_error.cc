@@ -16,4 +16,10 @@ Place Place::of(const std::string& key) const {
 
 Place Place::of(size_t index) const { return {text + "[" + std::to_string(index) + "]", code}; }
 
+void check_keys(const Json& object, const std::vector<std::string>& allowed, const Place& place) {
+  for (const auto& [key, value] : object.items())
+    if (std::ranges::find(allowed, key) == allowed.end())
+      place.of(key).refuse("UnknownField", "is not expected here", "allowed are " + listed(allowed, allowed.size()));
+}
+
 }  // namespace nacre::tools

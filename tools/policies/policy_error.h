@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/base/error.h"
+#include "tools/base/json.h"
 
 namespace nacre::tools {
 
@@ -26,5 +28,8 @@ struct Place {
   Place of(const std::string& key) const;  // "$.layers" -> "$.layers.fc1"
   Place of(size_t index) const;            // "$.only" -> "$.only[0]"
 };
+
+// Throws UnknownField for a key that is not among those `allowed`.
+void check_keys(const Json& object, const std::vector<std::string>& allowed, const Place& place);
 
 }  // namespace nacre::tools

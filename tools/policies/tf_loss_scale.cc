@@ -17,12 +17,6 @@ constexpr const char* kExpected = "null, \"auto\", \"dynamic\", a number of at l
 constexpr double kInitial = 32768, kMultiplier = 2;
 constexpr int64_t kPeriod = 2000;
 
-void check_keys(const Json& object, const std::vector<std::string>& allowed, const Place& place) {
-  for (const auto& [key, value] : object.items())
-    if (std::ranges::find(allowed, key) == allowed.end())
-      place.of(key).refuse("UnknownField", "is not expected here", "allowed are " + listed(allowed, allowed.size()));
-}
-
 double number(const Json& config, const char* key, double otherwise, double above, const Place& place) {
   if (!config.contains(key)) return otherwise;
   const Json& value = config.at(key);

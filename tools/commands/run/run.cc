@@ -35,9 +35,11 @@ struct Output {
   std::string file;  // as written; "": not
 };
 
+using Clock = std::chrono::steady_clock;
+
 constexpr uint32_t kLeastProfiled = 20;  // runs, so that a median says something
 
-struct Times {  // of single runs, microseconds
+struct RunTimes {  // of single runs, microseconds
   double median_us, p99_us;
 };
 
@@ -91,7 +93,6 @@ void keep_outputs(const Program& program, const ProgramView& view, uint32_t rows
 // begins with the first run and again after each `of_stream` runs.
 std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, const RunOptions& options,
                             std::vector<Output>& outputs) {
-  using Clock = std::chrono::steady_clock;
   const Program& program = bound.program();
   Progress progress("run", inputs.runs * options.repeat);
   std::vector<double> times;
@@ -124,7 +125,7 @@ void refuse_timing(const LoadedModel& model, uint32_t program) {
 }
 
 // The p99 is the smallest time that at least 99 of 100 runs do not exceed.
-Times summarise(std::vector<double> times) {
+RunTimes summarise(std::vector<double> times) {
   std::ranges::sort(times);
   const size_t n = times.size();
   const auto p99 = size_t(std::ceil(0.99 * double(n))) - 1;
@@ -193,7 +194,7 @@ void print_text(const RunOptions& options, const std::vector<Output>& outputs, c
   if (top) print(top_text(bound.loaded(), *top));
   if (!options.all_tensors.empty()) print(fmt::format("all tensors -> {}\n", escaped(options.all_tensors)));
   if (times.empty()) return;
-  const Times t = summarise(times);
+  const RunTimes t = summarise(times);
   print(fmt::format("{}, {}: median {:.1f} us, p99 {:.1f} us per run{}; kernels {}\n", counted(inputs.rows(), "sample"),
                     counted(times.size(), "run"), t.median_us, t.p99_us,
                     inputs.batch > 1 ? fmt::format(" of {} rows", inputs.batch) : "", ran_by(bound).text()));

@@ -41,9 +41,9 @@ std::vector<int> searched_layers(const Graph& graph) {
 }
 
 // The network under any choice: compiled, run on the set, scored.
-class Bench {
+class SearchBench {
  public:
-  Bench(const SearchOptions& options, Graph graph, LabelledSet set)
+  SearchBench(const SearchOptions& options, Graph graph, LabelledSet set)
       : options_(options), graph_(std::move(graph)), set_(std::move(set)), layers_(searched_layers(graph_)) {
     for (const std::string& text : options.policies) policies_.push_back(parse_policy(text, {"--policies", kUsage}));
     if (layers_.empty())
@@ -190,7 +190,7 @@ std::string limits_text(const SearchOptions& options) {
   return text;
 }
 
-void print_text(const SearchOptions& options, const Bench& bench, const SearchResult& result,
+void print_text(const SearchOptions& options, const SearchBench& bench, const SearchResult& result,
                 const SearchWords& words) {
   print(fmt::format("{}: {} under {} policies, {}; {} compiled and run, kernels {}\n", options.network,
                     counted(words.layers.size(), "layer"), words.policies.size(), counted(words.samples, "sample"),
@@ -213,8 +213,8 @@ void print_text(const SearchOptions& options, const Bench& bench, const SearchRe
 void search(const SearchOptions& options) {
   check_options(options);
   port_for(options.running.kernels, "host");  // before networks are compiled
-  Bench bench(options, load_network(options.network, {.shapes = options.shapes, .ignored = options.ignored}),
-              read_set(options.set));
+  SearchBench bench(options, load_network(options.network, {.shapes = options.shapes, .ignored = options.ignored}),
+                    read_set(options.set));
   const SearchProblem problem = {.layers = bench.layer_names().size(),
                                  .policies = options.policies.size(),
                                  .limits = limits_of(options),

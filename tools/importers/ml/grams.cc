@@ -49,7 +49,7 @@ class Grams {
 
  private:
   void read() {
-    constexpr int64_t kMostTurns = 256;  // of lengths and distances, which are written out
+    constexpr int64_t kMostSpan = 256;  // of lengths and distances, which are written out
     const OperandPtr& x = source_.operand(0);
     if (!is_whole(x->type) || x->rank() < 1 || x->rank() > 2)
       source_.refuse("counts other things than rows of int32 or int64 tokens");
@@ -63,7 +63,7 @@ class Grams {
     pool_ = source_.integers("pool_int64s");
     indices_ = source_.integers("ngram_indexes");
     if (shortest_ < 1 || longest_ < shortest_ || skips_ < 0) source_.malformed("its lengths are out of range");
-    if (longest_ > kMostTurns || skips_ >= kMostTurns || longest_ * (skips_ + 1) > kMostTurns)
+    if (longest_ > kMostSpan || skips_ >= kMostSpan || longest_ * (skips_ + 1) > kMostSpan)
       source_.refuse("has more than 256 lengths times distances");
     for (size_t i = 0; i < starts_.size(); ++i) {
       const int64_t end = i + 1 < starts_.size() ? starts_[i + 1] : int64_t(pool_.size());

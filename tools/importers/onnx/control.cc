@@ -21,12 +21,6 @@ namespace {
 constexpr int64_t kMostTurns = 256;
 constexpr int kMaxDepth = 24;  // of graphs in graphs; more than a file that can be parsed has
 
-const ::onnx::GraphProto& graph_of(const Source& source, const char* key) {
-  const ::onnx::AttributeProto* attribute = source.find(key);
-  if (attribute == nullptr || !attribute->has_g()) source.malformed("has no " + std::string(key));
-  return attribute->g();
-}
-
 bool constant_bool(const Source& source, const OperandPtr& x, const char* what) {
   if (!x->constant)
     source.refuse(std::string(what) + ": computed at run time (" + x->name + ")",
@@ -64,7 +58,7 @@ class ControlFlow {
 
   void run_if() {
     const bool taken = constant_bool(source_, source_.operand(0), "its condition");
-    const auto& branch = graph_of(source_, taken ? "then_branch" : "else_branch");
+    const auto& branch = source_.graph(taken ? "then_branch" : "else_branch");
     import_.log().add(source_.place,
                       std::string("is its ") + (taken ? "then" : "else") + "_branch: its condition is constant");
     const std::vector<OperandPtr> results = run_graph(branch, {}, [&](int i) { return source_.wants(i); });
@@ -76,7 +70,7 @@ class ControlFlow {
   }
 
   void run_loop() {
-    const auto& graph = graph_of(source_, "body");
+    const auto& graph = source_.graph("body");
     const int64_t most = source_.given(0) ? constant_count(source_, 0, "its number of turns") : kMostTurns + 1;
     bool going = !source_.given(1) || constant_bool(source_, source_.operand(1), "its condition");
     std::vector<OperandPtr> carried;
@@ -101,7 +95,7 @@ class ControlFlow {
   }
 
   void run_scan() {
-    const auto& graph = graph_of(source_, "body");
+    const auto& graph = source_.graph("body");
     const auto scanned = size_t(std::clamp<int64_t>(source_.integer("num_scan_inputs", 0), 0, 1 << 16));
     if (source_.opset < 9) source_.refuse("is of opset 8, with a batch and lengths", "export with opset 9 or later");
     if (scanned == 0 || scanned > source_.inputs.size() || graph.input_size() != int(source_.inputs.size()) ||

@@ -26,6 +26,12 @@ bool Source::wants(int output) const {
   return found != uses_->end() && found->second > 0;
 }
 
+const ::onnx::GraphProto& Source::graph(const char* key) const {
+  const ::onnx::AttributeProto* attribute = find(key);
+  if (attribute == nullptr || !attribute->has_g()) malformed(std::string("has no ") + key);
+  return attribute->g();
+}
+
 const ::onnx::AttributeProto* Source::find(const char* key) const {
   for (const ::onnx::AttributeProto& attribute : proto.attribute()) {
     if (attribute.name() != key) continue;

@@ -117,6 +117,7 @@ class Source {
   float real(const char* key, float otherwise) const;
   std::string text(const char* key, const std::string& otherwise) const;
   std::vector<int64_t> integers(const char* key, std::vector<int64_t> otherwise = {}) const;
+  const ::onnx::GraphProto& graph(const char* key) const;
   const ::onnx::AttributeProto* find(const char* key) const;
 
   // Operands. `given` is false for an optional input that is omitted.

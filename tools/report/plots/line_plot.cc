@@ -12,9 +12,6 @@
 namespace nacre::tools {
 namespace {
 
-constexpr double kWidth = 860, kHeight = 320, kLeft = 70, kRight = 150, kTop = 16, kBottom = 46;
-constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
-
 struct Range {
   double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
 
@@ -39,9 +36,12 @@ struct Range {
   }
 };
 
-class Plotter {
+class LinePlotter {
+  static constexpr double kWidth = 860, kHeight = 320, kLeft = 70, kRight = 150, kTop = 16, kBottom = 46;
+  static constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
+
  public:
-  explicit Plotter(const LinePlot& plot) : plot_(plot), svg_(kWidth, kHeight, "", {plot.label, "img"}) {
+  explicit LinePlotter(const LinePlot& plot) : plot_(plot), svg_(kWidth, kHeight, "", {plot.label, "img"}) {
     for (const Curve& curve : plot.curves)
       for (const auto& [x, y] : curve.points)
         if (std::isfinite(y)) x_.include(x), y_.include(y);
@@ -142,8 +142,8 @@ double mark_step(double range, int most) {
   return 10 * power;
 }
 
-std::string line_plot(const LinePlot& plot) { return Plotter(plot).draw(); }
+std::string line_plot(const LinePlot& plot) { return LinePlotter(plot).draw(); }
 
-std::vector<LineReadout> line_readouts(const LinePlot& plot) { return Plotter(plot).readouts(); }
+std::vector<LineReadout> line_readouts(const LinePlot& plot) { return LinePlotter(plot).readouts(); }
 
 }  // namespace nacre::tools

@@ -13,18 +13,18 @@
 namespace nacre::tools {
 namespace {
 
-constexpr double kWidth = 460, kHeight = 330, kLeft = 62, kRight = 18, kTop = 30, kBottom = 46, kFont = 12;
-constexpr double kMostName = 170, kPoint = 5;
-
 bool is_drawn(const ScatterPoint& p) { return std::isfinite(p.x) && std::isfinite(p.y); }
 
 bool overlap(const Rectangle& a, const Rectangle& b) {
   return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
 
-class Plotter {
+class ScatterPlotter {
+  static constexpr double kWidth = 460, kHeight = 330, kLeft = 62, kRight = 18, kTop = 30, kBottom = 46, kFont = 12;
+  static constexpr double kMostName = 170, kPoint = 5;
+
  public:
-  explicit Plotter(const ScatterPlot& plot)
+  explicit ScatterPlotter(const ScatterPlot& plot)
       : plot_(plot), front_(pareto_points(plot)), svg_(kWidth, kHeight, "", {plot.label, "img"}) {
     double low = std::numeric_limits<double>::infinity(), high = -low;
     for (const ScatterPoint& p : plot.points) {
@@ -143,6 +143,6 @@ std::vector<bool> pareto_points(const ScatterPlot& plot) {
   return front;
 }
 
-std::string scatter_plot(const ScatterPlot& plot) { return Plotter(plot).draw(); }
+std::string scatter_plot(const ScatterPlot& plot) { return ScatterPlotter(plot).draw(); }
 
 }  // namespace nacre::tools

@@ -11,12 +11,6 @@ namespace {
 
 using Ints = Formula::Ints;
 
-const ::onnx::GraphProto& graph_of(const Source& source, const char* key) {
-  const ::onnx::AttributeProto* attribute = source.find(key);
-  if (attribute == nullptr || !attribute->has_g()) source.malformed(std::string("has no graph ") + key);
-  return attribute->g();
-}
-
 // y = prob_mod(softmax(score_mod(scale q k^T))) v of heads [B, H, L, D]; head h of q reads head h / (H / G) of
 // k and v [B, G, S, D].
 void flex_attention(Import& import, const Source& source) {
@@ -36,7 +30,7 @@ void flex_attention(Import& import, const Source& source) {
   };
   const auto modified = [&](const char* key, const Term& x) {
     if (!source.has(key)) return x;
-    const std::vector<Term> made = f.graph(graph_of(source, key), {x});
+    const std::vector<Term> made = f.graph(source.graph(key), {x});
     if (made.size() != 1) source.malformed("its graph has another number of outputs than 1");
     return made[0];
   };
