@@ -101,19 +101,19 @@ std::string first_difference(const test::Execution& found, const test::Reference
   return wrong.empty() ? first_difference(found.updated, expected.updated) : wrong;
 }
 
-// What the oracle has no formulas of is expected as the claim kernels_correct does.
+// Makes a case. Results that the oracle has no formulas of are expected as claim kernels_correct does.
 test::ReferenceCase make_case(const KernelEntry& entry, test::Random& random) {
   if (test::has_reference_case(entry.op)) return test::reference_case(entry, random);
   const test::Case made = test::random_case(entry, random);
   return {made.words, test::random_inputs(made, random), {}, {}};
 }
 
-// The case with the most work; none where the kernel accepts none.
-// Of the first input, or of the output where there is none.
+// Shape of the first input, or of the output where there is none.
 std::string shape_of(const test::ReferenceCase& made, const test::Execution& execution) {
   return fmt::format("{}", fmt::join((made.inputs.empty() ? execution.outputs : made.inputs)[0].dims, "x"));
 }
 
+// Prepares the case with the most work; none where the kernel accepts none.
 Prepared prepare(const KernelEntry& entry) {
   Prepared best;
   test::Random random(kSeed);

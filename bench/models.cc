@@ -61,7 +61,7 @@ struct Ready {
   std::string checked;  // against what
 };
 
-// As `nacre convert` does.
+// Converts the network with the passes of `nacre convert`.
 std::unique_ptr<tools::LoadedModel> convert(const fs::path& network) {
   tools::Graph graph = tools::import_network(network.string());
   tools::simplify(graph);

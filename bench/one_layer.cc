@@ -159,7 +159,7 @@ OneLayer::OneLayer(const Shape& shape, const std::string& policy, Rounding round
   const Calibration calibration = calibrated(graph);
   options.calibration = &calibration;
   options.rounding = rounding;
-  // Of 16 bits the form between layers is wanted, whose result has 16 bits too: the cast behind it stays a step.
+  // For 16 bits the kernel between layers is timed, whose result has 16 bits too: the cast after it stays a step.
   options.fuse = policy.find("_from_") != std::string::npos;
   model_ = std::make_unique<LoadedModel>(compile(graph, options).bytes, shape.op, "");
   const ProgramView view = model_->model().program(0);

@@ -1,5 +1,5 @@
-// What every benchmark program prints: where it ran, and one line per benchmark with the median of
-// at least 11 repetitions.
+// The report that every benchmark program prints: where it ran, and one line per benchmark with the
+// median of at least 11 repetitions.
 //
 //   infer/int8/reference/kws               11 x  25.31 ms   cv 0.4 %   0.105 GMAC/s
 //

@@ -51,7 +51,7 @@ struct Ready {
   uint64_t multiply_accumulates = 0;
 };
 
-// As `nacre convert --train` does.
+// Converts the network as `nacre convert --train` does.
 std::unique_ptr<tools::LoadedModel> convert(const fs::path& network, tools::Loss loss, const char* policy) {
   tools::ImportOptions importing;
   importing.batch = kBatch;

@@ -1,4 +1,4 @@
-// What the C API's sources share: how results become C's structs.
+// Helpers that the C API's sources share: they turn results into C's structs.
 #pragma once
 
 #include <cstddef>
@@ -60,15 +60,15 @@ constexpr Status arguments(Holds... holds) {
   return all ? Status{} : Status{Code::kArgument, Table::kNone, index};
 }
 
-// As much as the caller's struct, of this or an earlier version, has room for; its size stays. Of all structs that
-// start so.
+// Copies as many members as the caller's struct, of this or an earlier version, has room for; its size stays. Serves
+// all structs that begin with `size`.
 template <class T>
 void give(T from, T* to) {
   from.size = to->size;
   std::memcpy(to, &from, to->size < sizeof from ? to->size : sizeof from);
 }
 
-// What measure(machine, &sizes) says, and what it says without packed weights.
+// Sizes that measure(machine, &sizes) gives: with packed weights, and without them.
 struct CSizes {
   Sizes sizes, unpacked;
 };

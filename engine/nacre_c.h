@@ -17,7 +17,7 @@
  * is NULL where that is not said to be allowed, and a struct whose `size` was not set, are refused (NACRE_ARGUMENT);
  * functions that give a pointer or a number then give NULL or 0.
  *
- * What must be written before every run: all inputs but those whose nacre_tensor_info.survives is 1, which stay as they
+ * Inputs must be written before every run, but for those whose nacre_tensor_info.survives is 1: these stay as they
  * were written until they are written again. Outputs can be read until the next run. */
 #ifndef NACRE_C_H
 #define NACRE_C_H
@@ -168,7 +168,7 @@ typedef struct {
   uint32_t reserved;
 } nacre_step_info;
 
-/* By name: of the first program that infers. NACRE_NO_NAME: there is none. */
+/* Finds a tensor by name in the first program that infers. NACRE_NO_NAME: there is none. */
 nacre_status nacre_model_input(const nacre_model* model, const char* name, nacre_tensor_info* info);
 nacre_status nacre_model_output(const nacre_model* model, const char* name, nacre_tensor_info* info);
 nacre_status nacre_model_input_at(const nacre_model* model, uint32_t program, uint32_t index, nacre_tensor_info* info);
@@ -202,7 +202,7 @@ nacre_status nacre_program_run(const nacre_program* program);
 nacre_status nacre_program_run_rows(const nacre_program* program,
                                     uint32_t rows); /* the first rows of the compiled batch */
 
-/* With several sets of kernels, the first that takes a step runs it, and with the caller's threads. */
+/* The caller's threads. With several sets of kernels, the first set that takes a step runs it, on these threads. */
 typedef struct {
   void* context;
   int count;

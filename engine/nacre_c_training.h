@@ -62,7 +62,7 @@ nacre_status nacre_trainer_measure(const nacre_model* model, const char* target,
 /* `memory` at a multiple of 16, of sizes.total bytes; with fewer, at least sizes.unpacked, no weights are packed. */
 nacre_status nacre_trainer_bind(nacre_trainer* trainer, const nacre_model* model, const char* target,
                                 const nacre_kernels* const* kernels, size_t count, void* memory, size_t size);
-/* With the caller's threads; `workers` may be NULL. */
+/* nacre_trainer_measure and _bind with the caller's threads; `workers` may be NULL. */
 nacre_status nacre_trainer_measure_with(const nacre_model* model, const char* target,
                                         const nacre_kernels* const* kernels, size_t count, const nacre_workers* workers,
                                         nacre_sizes* sizes);
@@ -94,7 +94,7 @@ typedef struct {
   uint32_t reserved;
   uint64_t float32_first, float32_bytes; /* of the block: gradients of parameters alone, where they are float32 */
 } nacre_gradient_run;
-/* How many there are. */
+/* Writes run `index` and returns how many runs there are. */
 uint32_t nacre_gradient_run_at(const nacre_model* model, uint32_t index, nacre_gradient_run* run);
 float nacre_trainer_loss_scale(const nacre_model* model,
                                const nacre_trainer* trainer);                      /* of the next step's gradients */
@@ -102,7 +102,7 @@ void nacre_model_hash(const nacre_model* model, uint8_t hash[16]);              
 nacre_status nacre_trainer_begin_at(nacre_trainer* trainer, uint32_t micro_batch); /* forgets what was accumulated */
 nacre_status nacre_gradients_join(const nacre_model* model, void* into, const void* from, size_t size);
 nacre_status nacre_trainer_merged(nacre_trainer* trainer, uint32_t micro_batches);
-/* The same on one machine, to the byte: each micro-batch is summed from zero and then added. `keep`: as many bytes. */
+/* Sums on one machine to the same bytes: each micro-batch from zero, then added. `keep`: as many bytes as the block. */
 nacre_status nacre_trainer_accumulate_apart(nacre_trainer* trainer, void* keep, size_t size, uint32_t rows);
 /* NULL and 0 before start, and where a device does not give it back. */
 void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size);
@@ -182,7 +182,7 @@ nacre_status nacre_model_slots_finish(nacre_model_slots* slots);
  * model file: nacre_checkpoint_look, _confirm and _revert are the same, and either form loads what the other saved. */
 typedef struct nacre_static_training nacre_static_training;
 
-/* Where `trainer` was made before, what it had accumulated is forgotten: nacre_static_trainer_start comes next. */
+/* A `trainer` that was made before forgets what it had accumulated: nacre_static_trainer_start comes next. */
 void nacre_static_trainer_make(nacre_static_trainer* trainer, const nacre_static_training* training);
 uint8_t nacre_static_trainer_start(nacre_static_trainer* trainer);
 uint8_t nacre_static_trainer_restored(nacre_static_trainer* trainer);

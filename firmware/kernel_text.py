@@ -68,7 +68,7 @@ class Library:
             elif m := re.match(r"Relocation section '\.rela?(\S+)'", line):
                 at = numbers.get(m[1])
             elif m := re.match(r"[0-9a-f]{8}\s+[0-9a-f]{8} (R_\w+)\s+[0-9a-f]{8}\s+(\S+)", line):
-                # What PCREL_LO12 names is the place of the instruction that it completes.
+                # PCREL_LO12 names the place of the instruction that it completes.
                 if at is not None and "PCREL_LO12" not in m[1]:
                     pending.append((at, m[2]))
             elif m := re.match(r"\s*\d+: (\w+)\s+\w+\s+(\w+)\s+(\w+)\s+\w+\s+(\d+) (\S+)", line):

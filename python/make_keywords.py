@@ -8,7 +8,7 @@ import json
 import sys
 
 COMMANDS = ("convert", "inspect", "compare", "eval", "search", "tune", "export", "report", "firmware")
-# What the functions give themselves, or have an argument for.
+# Options that the functions give themselves, or have an argument for.
 OWN = {"json", "output"}
 OF_DATA = {"data", "labels"}
 HEAD = '''"""Keyword arguments of the package's functions: the options of the commands. Made by python/make_keywords.py."""

@@ -42,7 +42,7 @@ network() {
   for seed in $(seq "$inputs"); do
     rm -rf "$work/dump"
     "$nacre" run "$work/${name}_host.nacre" --kernels reference --seed "$seed" --all-tensors "$work/dump" --output "$work/dump/out" >/dev/null
-    # Behind the header of an .npy file: 10 bytes and those that bytes 8 and 9 count.
+    # npy_data skips the header of an .npy file: 10 bytes, and as many more as bytes 8 and 9 count.
     npy_data "$work"/dump/input_*.npy >"$work/${name}_$seed.in"
     npy_data "$work"/dump/out/*.npy >"$work/${name}_$seed.want"
   done

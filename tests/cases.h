@@ -9,7 +9,7 @@
 
 namespace nacre::test {
 
-// What makes a case worth counting: the columns of the op table.
+// Traits that make a case worth counting: the columns of the op table.
 enum Trait : unsigned {
   kGroupsTrait = 1,      // groups > 1
   kDilationTrait = 2,    // dilation > 1
@@ -25,8 +25,8 @@ struct Input {
   enum Fill { kUniform, kPairs, kSumPairs, kExtremes, kTrees, kCurve };
   ElementType element = ElementType::kNone;  // kNone: absent
   std::vector<int32_t> dims;
-  // Of the values; of the real multipliers for pairs, drawn evenly by logarithm (kSumPairs: of row y; rows a
-  // and b are those of scales that differ by less than 16). kExtremes: some are no scales of a network, or no numbers.
+  // Ends of the values. Pairs: ends of the real multipliers, drawn evenly by logarithm (kSumPairs: only row y; rows
+  // a and b have scales less than 16 times apart). kExtremes: some values are no scales of a network, or no numbers.
   // kTrees: nodes of tree_ensemble over `low` features and `high` entries of leaves. kCurve: points of sigmoid.
   double low = -1, high = 1;
   Fill fill = kUniform;

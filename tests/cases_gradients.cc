@@ -168,8 +168,8 @@ void fake_quantize(Random& random, GradientCase& made) {
   made.words = {0, 0, 0};
   made.inputs = {x, range ? array_of<double>(kF32, {2}, {low, high}) : Array(), Array()};
 }
-// What its gradient is that of: x, cut at the ends of the range; x / step: the chain rule's factor, step, times
-// step^-2.
+// Function whose gradient fake_quantize gives: x, cut at the ends of the range; or x / step, whose slope is the chain
+// rule's factor, step, times step^-2.
 std::vector<Array> straight_through_range(const GradientCase& made) {
   Array y = made.inputs[0];
   const Array &range = made.inputs[1], &step = made.inputs[2];

@@ -59,7 +59,7 @@ void embedding_case(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs[1].high = entries - 1;
 }
 
-// Of half of the cases some features are thresholds, infinite or no numbers.
+// In half of the cases some features equal thresholds, are infinite or are no numbers.
 void tree_ensemble_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, 4), nodes = pick(random, 1, 12), targets = pick(random, 1, 4);
   const int trees = pick(random, 1, 20), entries = pick(random, 1, 9);
@@ -89,7 +89,7 @@ void non_max_suppression_case(const KernelEntry& entry, Random& random, Case& ma
   if (!soft && chance(random, 50)) made.inputs[1].fill = Input::kExtremes;
 }
 
-// Of filter banks one channel; ops/signal_test.cc has more.
+// Filter banks have one channel here; ops/signal_test.cc has more.
 void signal_case(const KernelEntry& entry, Random& random, Case& made) {
   using F = Signal;
   const auto function = uint32_t(pick(random, F::kHeadroom, F::kLog));

@@ -17,7 +17,7 @@ std::vector<int32_t> random_dims(Random& random, int rank) {
   return dims;
 }
 
-// What follows logits and targets: the sums of a loss, or the seed of its gradient.
+// Adds the inputs after logits and targets: the sums of a loss, or the seed of its gradient.
 void add_rest(const KernelEntry& entry, Case& made) {
   for (int i = 2; i < int(entry.operand_count); ++i)
     if ((entry.operands[i].role & 3) != uint8_t(Role::kOut))

@@ -44,8 +44,8 @@ void add_groups(const KernelEntry& entry, Random& random, const Sums& sums, Case
   made.inputs.push_back({.element = ElementType::kInt8, .dims = dims, .low = -8, .high = 7});
 }
 
-// What follows x and w, by the entry's form (engine/ops/epilogue.h); the last words are {form, block}. Sums of the
-// fused form are small: its functions bend near 0.
+// Adds the inputs after x and w, by the entry's form (engine/ops/epilogue.h); the last words are {form, block}. The
+// fused form gets small sums: its functions bend near 0.
 void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Case& made) {
   const auto type = [&](int slot) { return entry.operands[slot].element; };
   const auto scales = [&](int slot, std::vector<int32_t> dims, double low, double high) {
@@ -131,7 +131,7 @@ void add_window(const Axis& h, const Axis& w, Case& made) {
   if (h.before != h.after || w.before != w.after) made.traits |= kAsymmetricTrait;
 }
 
-// What most networks have: fast kernels have forms of their own for it.
+// Makes both axes as most networks have them: fast kernels have forms of their own for such axes.
 void make_usual(Random& random, Axis& h, Axis& w) {
   const int stride = pick(random, 1, 2);
   for (Axis* axis : {&h, &w})

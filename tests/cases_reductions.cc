@@ -24,7 +24,7 @@ void softmax_case(const KernelEntry& entry, Random& random, Case& made) {
     made.words.insert(made.words.end(), {uint32_t(units.multiplier), uint32_t(units.shift)});
     return made.inputs.push_back({.element = ElementType::kInt32, .dims = {2, 513}, .low = 8000, .high = 32767});
   }
-  // As micro/kernels/softmax_common.cc makes them of beta = 1 and a scale in [1/1000, 1/2].
+  // Words as micro/kernels/softmax_common.cc computes them for beta = 1 and a scale in [1/1024, 1/2].
   const FixedPoint scale = tools::quantize_multiplier(std::exp2(between(random, -10, -1)) * (1 << 26));
   made.words.insert(made.words.end(), {uint32_t(scale.multiplier), uint32_t(scale.shift),
                                        uint32_t(-int(std::floor(std::ldexp(31.0 * (1 << 26), -int(scale.shift)))))});

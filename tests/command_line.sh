@@ -11,7 +11,7 @@ cd "$work" || exit 1
 # ---- Standard streams ----
 "$tool" convert "$samples/digits.onnx" -o file.nacre >/dev/null || fail "convert"
 "$tool" convert - -o - <"$samples/digits.onnx" >piped.nacre 2>said || { cat said; fail "convert - -o -"; }
-# Of the same bytes but for the name of the network's file in its metadata.
+# Both models have the same bytes but for the name of the network's file in their metadata.
 [ "$("$tool" run file.nacre --seed 1 --json | grep -vE '"model"|_us"')" = "$("$tool" run - --seed 1 --json <piped.nacre | grep -vE '"model"|_us"')" ] ||
   fail "a model through pipes gives other outputs"
 [ -s said ] || fail "what convert -o - says is nowhere"

@@ -1,5 +1,5 @@
-// What the claim mpi_equal trains: a transformer block with dropout as training models, and rows for it and for images
-// of 32 x 32 x 3, whose classes can be learned.
+// Models and data for the claim mpi_equal: a transformer block with dropout as training models, and rows for it and
+// for images of 32 x 32 x 3, whose classes can be learned.
 //
 //   distributed_models FOLDER SEQUENCES IMAGES SCALE POLICY..    so many rows of each
 //

@@ -23,7 +23,7 @@ struct Codes {
   double scale, zero;
 };
 
-// Of the input of a model on int8.
+// Returns the codes of the input of the int8 model, or nothing if no model is named.
 std::optional<Codes> codes_of(const char* model) {
   if (model == nullptr) return {};
   const nacre::tools::LoadedModel loaded(model);

@@ -76,7 +76,7 @@ script() {
 counted() {
   case $2 in 0) passed=$((passed + 1)) ;; 77) skipped=$((skipped + 1)) ;; *) failed=$((failed + 1)); echo "$1.sh ended with code $2" ;; esac
 }
-# Those that build images of their own run one after the other beside what follows: an emulated processor has one thread.
+# These claims build their own images and run one by one beside what follows: an emulated processor has one thread.
 beside=(static_image targets cortex_m_instructions patched_image firmware_power_cuts quantized_training micro_speech_stream)
 for name in "${beside[@]}"; do rm -f "$work/$name.log" "$work/$name.status"; done
 set -m  # a group of its own, which Ctrl-C ends as a whole
@@ -138,10 +138,10 @@ memory=139264 flash_bytes=131072  # RAM and flash for training
 # the end is that of the run that nobody stopped. The PC runs the same loop with the reference kernels: the codes that frozen int8 layers
 # give are equal for every sample, the counters too; sets `result` and `row`.
 #
-# Of the float numbers the image's expf and the PC's differ, each by 1 ulp, and nothing else: no operation is contracted. A probability
-# is e_k / S, S a sum of at most 12 such: with the roundings of both it differs by less than 8 * 2^-23 of itself, and so does by that
-# part of lr x (or lr x w, before the last layer) a step's change of a parameter. lr x / (1 - momentum) < 1 here: 2^-20 of the
-# largest number a step.
+# Float numbers differ by expf alone, the image's and the PC's each by 1 ulp: no operation is contracted. A probability
+# is e_k / S, S a sum of at most 12 e_k: with the roundings of both it differs by less than 8 * 2^-23 of itself. So a
+# step's change of a parameter differs by less than that part of lr x (of lr x w before the last layer).
+# lr x / (1 - momentum) < 1 here: a step adds a difference of at most 2^-20 of the largest number.
 fine_tunes() {
   local dir=$1 model=$2 elf=build/m4/firmware/finetune.elf stop status difference numbers most
   result=ok stops=0
@@ -248,7 +248,7 @@ fine_tunes_keywords() {
   build/test/tests/finetune_samples "$work/kws_ref_model.nacre" 1 32 48 "$dir/data" "$dir/test" | sed 's/^/  /'
   fine_tunes "$dir" "$model" 10000 2 4 3
   static_twin "$dir" "$model" 10000 2 4 3
-  # What an M4 may have: 128 KiB.
+  # An M4 may have 128 KiB for arena and state.
   [ "$(($(number arena "$dir/run.txt") + $(number state "$dir/run.txt")))" -le 131072 ] || result=failed
 }
 
@@ -387,7 +387,7 @@ matches_host() {
   claim firmware_matches_host "$verdict" "$equal of 10 outputs equal to the bit; text+rodata without the model, -Os: $small bytes (goal 12000), \
 $sentences with sentences (goal 15500), $whole with link-time optimisation (stack $(number stack "$work/lto.txt")), -O2: $fast; stack $stack (goal 1100); instructions a run: $instructions_os at -Os, \
 $(number instructions_run "$work/fast.txt") at -O2; $floats float instructions, $divisions division helpers; $words of 5 files with a number beyond 32 bits refused"
-  # What is not reached is said so: firmware_gates keeps what is.
+  # The claim says `partly shown` while a goal is not reached; firmware_gates keeps the sizes that are reached.
   dynamic='partly shown'
   if [ "$small" -le 12500 ] && [ "$sentences" -le 15500 ]; then dynamic=shown; fi
   if [ "$verdict" = ok ] && [ "$stack" -le 1072 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) dynamic='NOT SHOWN'; fi

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     return text == nullptr ? other : std::atoi(text);
   };
   static const void* const modules[] = {nacre::fake::FakeDriver::module()};
-  // Of the process: the tool ends by exit where ranks fail, behind which the driver is still asked to give back.
+  // The driver is never deleted: if ranks fail, the tool ends by exit, and the driver is still asked to give back.
   static auto* const driver = new nacre::fake::FakeDriver({.devices = number("NACRE_SIMULATED_GPUS", 1)});
   nacre::tools::use_gpu(&driver->driver(), modules);
   const int fails = number("NACRE_SIMULATED_NCCL", -1);

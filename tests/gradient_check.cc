@@ -22,7 +22,7 @@ std::vector<Array> values(const Linearized& step, const GradientCase& made) {
   return run.outputs.empty() ? std::vector<Array>{run.updated.at(0)} : run.outputs;
 }
 
-// What every value is multiplied by in f, by output.
+// Returns the factor of value i of an output in f.
 double weight(const Linearized& step, size_t output, int64_t i) {
   if (step.outputs.empty()) return step.seed.real(0);
   return step.dy[output].present() ? step.dy[output].real(i) : 0;

@@ -52,7 +52,7 @@ struct Target {
 std::vector<Target> targets(const Linearized& step);
 bool has_target(const OpRule& rule, int input);
 
-// What is done wrong on purpose, to see that it is noticed.
+// An error made on purpose, to see that it is noticed.
 struct Mutation {
   enum Kind {
     kNone,

@@ -6,7 +6,7 @@
 
 namespace nacre::test {
 
-// Where an operand lies in its pages: its first byte, or its last one, beside the page that nobody may touch.
+// The end of an operand that lies beside the page that nobody may touch: its first byte, or its last one.
 enum class Beside { kFront, kBack };
 
 // Code::kNoKernel where the entry does not accept the step. `in_place`: the input whose bytes output 0 takes, or -1.

@@ -16,7 +16,7 @@
 
 namespace {
 
-// Where the number starts in the file.
+// Returns the first byte of the number `what` in the file.
 const void* place_of(const nacre::schema::Model& root, const std::string& what) {
   const auto* tensor = reinterpret_cast<const std::byte*>(root.tensors()->Data());
   const auto* segment = reinterpret_cast<const std::byte*>(root.segments()->Data());

@@ -1,5 +1,5 @@
-// What every page must be: well-formed, whatever the names in it are, and closed: it fetches nothing and runs its own
-// script alone.
+// Checks of every page: it must be well-formed, whatever the names in it are, and closed: it fetches nothing and runs
+// only its own script.
 #pragma once
 
 #include <set>

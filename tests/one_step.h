@@ -42,7 +42,7 @@ struct Execution {
 };
 Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<Array>& inputs);
 
-// The same with the output over input `slot`: what in_place promises.
+// Executes the step with its output over input `slot`: in_place promises that this works.
 Execution execute_in_place(const KernelEntry& entry, const std::vector<uint32_t>& words,
                            const std::vector<Array>& inputs, int slot);
 

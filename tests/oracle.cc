@@ -86,7 +86,7 @@ std::vector<double> along(const Array& x, Index index, size_t axis) {
   return values;
 }
 
-// Of a table of 513 points over all codes of int16, 128 apart: the line through two of them, to the nearest, half up.
+// Code on the line through two of the table's 513 points, 128 int16 codes apart; rounded to nearest, half up.
 int64_t on_line(const Problem& p, int64_t first, int64_t code) {
   const int64_t place = std::clamp<int64_t>(code, -32768, 32767) + 32768, i = first + place / 128, rest = place % 128;
   const int64_t a = p.in[1].integer(i), b = p.in[1].integer(i + 1);

@@ -1,4 +1,4 @@
-// What every op should give, computed in another way than engine/ops does: float64 with a bound on the error of
+// Expected results of every op, computed in another way than engine/ops does: float64 with a bound on the error of
 // float32, or exact integers. Windows are materialised (padded input, dilated kernel), everything else gathers
 // by multi-index.
 #pragma once

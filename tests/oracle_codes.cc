@@ -115,8 +115,8 @@ std::vector<Expected> cast(const Problem& p) {
   })};
 }
 
-// Of TFLite's, codes may differ by one where the quotient lies within the error of float32 from a half: |x / step| is
-// at most 255, and step, its inverse and the product are each within half an epsilon.
+// TFLite's codes may differ by one where the quotient lies within the error of float32 from a half: |x / step| is at
+// most 255, and step, its inverse and the product are each within half an epsilon.
 std::vector<Expected> dynamic_quantize(const Problem& p) {
   if (p.entry.operands[1].element == ElementType::kFloat8E4M3) return current_scaling(p);
   if (p.entry.operand_count == 3) return abs_max(p);

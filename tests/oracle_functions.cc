@@ -8,7 +8,7 @@
 namespace nacre::test {
 namespace {
 
-// Of an integer for every real number: to the bit.
+// Returns whether the function is exact for every real number: its results must then be equal to the bit.
 bool is_exact(int function) {
   constexpr int kExact[] = {Unary::kAbs, Unary::kNeg, Unary::kFloor, Unary::kCeil, Unary::kRound, Unary::kSign};
   return std::find(std::begin(kExact), std::end(kExact), function) != std::end(kExact);
@@ -38,7 +38,7 @@ Real function_of(int function, Real x, Real alpha, Real gamma) {
   }
 }
 
-// Of whole numbers |a|, |b| <= 40, by arithmetic on reals and, of bits, on one bit after the other.
+// Results for whole numbers |a|, |b| <= 40: by arithmetic on reals, or bit by bit for functions of bits.
 int64_t function_of_whole(int function, int64_t a, int64_t b, int bits) {
   const auto of_bits = [&](auto f) {
     int64_t y = 0;

@@ -99,7 +99,7 @@ std::vector<Expected> tree_ensemble(const Problem& p) {
 
 namespace {
 
-// What two boxes of (y, x, y, x) cover both, of what they cover together.
+// Returns the area that two boxes (y, x, y, x) share, divided by the area of their union.
 Real shared_part(const Problem& p, int64_t i, int64_t j) {
   Real both = 1, of_i = 1, of_j = 1;
   for (int64_t axis = 0; axis < 2; ++axis) {
@@ -111,8 +111,8 @@ Real shared_part(const Problem& p, int64_t i, int64_t j) {
   return of_i > 0 && of_j > 0 ? both / (of_i + of_j - both) : 0;
 }
 
-// What box j of a list, whose first box is `from`, has left of its score beside those that are selected: -infinity
-// where it has left.
+// Returns the score that box j of a list keeps beside the selected boxes, or -infinity if it drops out. `from` is the
+// list's first box.
 Real left_of(const Problem& p, Real score, int64_t from, int64_t j, const std::vector<int64_t>& selected) {
   const Real none = -std::numeric_limits<Real>::infinity(), sigma = p.real_word(3), least = p.real_word(2);
   const auto counts = [&] { return p.word(5) != 0 ? score >= least : score > least; };
@@ -218,7 +218,7 @@ class Recurrence {
   Bounded state(int slot, int n, int j) const {
     return p_.has(slot) ? exact(p_.in[size_t(slot)], n * h + j) : Bounded();
   }
-  // As the kernel keeps it in the type of x.
+  // Adds the error of keeping `a` in the type of x, as the kernel does.
   Bounded kept(Bounded a) const {
     const auto [v, error] = stored(p_, a.v, a.error);
     return {a.v, error};
@@ -284,7 +284,7 @@ std::vector<Expected> lstm(const Problem& p) {
 
 namespace {
 
-// What the 16-bit functions of fixed_point_functions_16.h are off by, in units of 2^-15: fixed_point_test.cc.
+// Largest errors of the 16-bit functions of fixed_point_functions_16.h, in units of 2^-15: fixed_point_test.cc.
 constexpr Real kLogisticError = 7, kTanhError = 13;
 
 // One step of the integer LSTM: everything but the functions is exact.

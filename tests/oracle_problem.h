@@ -1,4 +1,4 @@
-// What the parts of the oracle share: a step as a problem, multi-indices, and results with their tolerance.
+// Types that the parts of the oracle share: a step as a problem, multi-indices, and results with their tolerance.
 #pragma once
 
 #include <algorithm>

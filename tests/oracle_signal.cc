@@ -27,7 +27,7 @@ Turned sum(std::initializer_list<Turned> list) {
 }
 Turned minus(Turned v) { return {int16_t(-v.re), int16_t(-v.im)}; }
 
-// Of x by p transforms of every p-th number; `turn`: places of w for one turn of the whole.
+// Transforms x by p transforms of every p-th number; `turn`: places of w for 1 / count of a full turn.
 Spectrum transformed(const Spectrum& x, const Array& w) {
   const size_t count = x.size();
   if (count == 1) return x;

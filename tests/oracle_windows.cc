@@ -86,7 +86,7 @@ Result each_rounded(const Problem& p, const Dot& dot, int clamp, int k) {
   return stored(p, clamped(p, clamp, value), error);  // a bound need not be a number of T
 }
 
-// Of no number 0; what is beyond all codes is not told apart.
+// Rounds to nearest, half to even. NaN gives 0; numbers beyond all codes are not told apart.
 int64_t float_even(float v) { return std::isnan(v) ? 0 : int64_t(std::nearbyint(std::clamp(v, -1e9f, 1e9f))); }
 
 // Bias, scale and clamp of dense and conv by operand types. `clamp` is the word of the clamp; zeros follow it.

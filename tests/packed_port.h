@@ -7,7 +7,7 @@
 
 namespace nacre::test {
 
-// Of the weights of its entries: dense and conv2d in float32 and float16, both in int8, dense_gradient_x in float32.
+// Layouts of its entries' weights: dense and conv2d in float32, float16 and int8; dense_gradient_x in float32.
 inline constexpr Layout kDenseLayout = layout_of(3), kDenseInt8Layout = layout_of(4, 2), kConvLayout = layout_of(4),
                         kConvInt8Layout = layout_of(3, 3, kWholeTiles), kGradientLayout = kTransposed;
 

@@ -1,5 +1,5 @@
-// Where the tests find their files: those of the project (NACRE_ROOT in the environment, else where this was built) and
-// the shared data (NACRE_SHARED, else beside the project), which may not be there.
+// Paths of the tests' files: files of the project (NACRE_ROOT in the environment, else the folder of this build) and
+// shared data (NACRE_SHARED, else beside the project), which may not be there.
 #pragma once
 
 #include <string>

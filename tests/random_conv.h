@@ -7,7 +7,7 @@
 
 namespace nacre::test {
 
-// Of an axis: in, out, kernel, and the words of stride, dilation and both pads, such that y has at least one position.
+// One axis: in, out, kernel, and the words of stride, dilation and both pads, such that y has at least one position.
 struct RandomAxis {
   int in, out, kernel;
   uint32_t stride, dilation, before, after;

@@ -1,4 +1,4 @@
-// What a function that must refuse its input says.
+// Runs a function that must refuse its input, and returns its sentence.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@ namespace nacre::test {
 
 inline bool sanitized() { return std::getenv("NACRE_SANITIZED") != nullptr; }
 
-// Of n generated cases: all, or with sanitizers one in eight.
+// Counts the generated cases to run: all n, or with sanitizers one in eight.
 inline int generated(int n) { return sanitized() ? (n + 7) / 8 : n; }
 
 }  // namespace nacre::test

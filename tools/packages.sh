@@ -7,7 +7,7 @@
 # stderr, so that a caller may print a result on stdout. NACRE_PACKAGES=have skips the check: for systems without
 # apt-get, and where the tools were installed in another way.
 
-# What one group holds. A group names what it adds: tools alone do not build without build.
+# Prints the packages of one group. A group names only what it adds: tools alone do not build without build.
 packages_of() {
   case $1 in
     # git and ca-certificates: a container's base image has neither.

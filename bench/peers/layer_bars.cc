@@ -13,7 +13,7 @@ using Which = std::function<bool(const Row&)>;
 
 constexpr double kFirstLevel = 40 << 10;  // bytes: what lies in L1
 
-// Of the rows that a bar is about: all of them reach it; says which is the least.
+// Checks that all rows that `which` names reach the bar; names the row with the least value.
 Bar each(const std::vector<Row>& rows, const std::string& what, const Which& which, double least,
          const std::function<double(const Row&)>& value) {
   const Row* worst = nullptr;

@@ -1,5 +1,5 @@
-// What claims gemm_roof and convolution_peers ask of the rows of layer_peers. A bar on a speed is met when the upper
-// quartile reaches it.
+// Bars that claims gemm_roof and convolution_peers set for the rows of layer_peers. A bar on a speed is met when the
+// upper quartile reaches it.
 #pragma once
 
 #include <string>

@@ -10,8 +10,8 @@
 
 namespace nacre::bench {
 
-// What every library computes: y = x * w + bias in a type, of numbers that are given in float32. int8 codes are
-// symmetric: x and y have one scale each, w one for each output channel, or one where the library knows no more.
+// The problem that every library solves: y = x * w + bias in a type, from numbers in float32. int8 codes are
+// symmetric: x and y have one scale each; w has one per output channel, or one where the library knows no more.
 struct LayerProblem {
   const Shape& shape;
   std::string type;  // "float32", "bfloat16", "int8"
@@ -38,7 +38,7 @@ std::vector<float> channel_scales(const LayerProblem& problem);            // of
 std::vector<int8_t> codes(const std::vector<float>& values, float scale);  // rounded, within [-127, 127]
 std::vector<int8_t> weight_codes(const LayerProblem& problem, const std::vector<float>& scales);  // in w's own order
 
-// Of a library: one or several ways, none where it does not know the type.
+// Lists the ways in which a library computes the problem: one or several, none where it does not know the type.
 std::vector<PeerLayer> onednn_layers(const LayerProblem& problem);
 std::string onednn_instructions();  // that it may use: "0x3ff", bits of dnnl_cpu_isa_t, and what AMX is of them
 std::vector<PeerLayer> xnnpack_layers(const LayerProblem& problem);

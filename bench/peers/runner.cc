@@ -102,7 +102,7 @@ Options parse(std::span<char* const> arguments) {
   return options;
 }
 
-// As `nacre convert` does it; a converted model as it is.
+// Converts a network as `nacre convert` does; opens a converted model as it is.
 std::unique_ptr<tools::LoadedModel> load(const Options& options) {
   const std::string& path = options.model;
   std::vector<uint8_t> head(tools::kHeadBytes);

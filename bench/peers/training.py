@@ -36,7 +36,7 @@ PEERS = ("torch", "torch-compiled", "jax")
 PAIR_KERNELS = ("avx512_bf16", "amx")  # that multiply pairs of bfloat16; others compute in float32
 RATE = 0.01
 STEPS = 5  # whose losses are compared
-# Of bfloat16 every product has a relative error of 2^-9, and engines keep other tensors in it: only gross errors show.
+# A product in bfloat16 has a relative error of 2^-9, and engines keep different tensors in it: only gross errors show.
 LIMITS = {"float32": 1e-3, "mixed_bfloat16": 0.05}
 
 

@@ -72,7 +72,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// Of this process at its most; getrusage would give that of the process that started it, where that was larger.
+// Peak memory of this process. getrusage gives the peak of the process that started it, where that was larger.
 uint64_t most_bytes() {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)

@@ -1,4 +1,4 @@
-// What every protocol asks of a Storage first. Private to checkpoint.cc and model_slots.cc.
+// Checks of a Storage that every protocol makes first. Private to checkpoint.cc and model_slots.cc.
 #pragma once
 
 #include "engine/base/status.h"

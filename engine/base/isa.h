@@ -3,8 +3,8 @@
 // one that other files have too: of two inline functions of one name the linker keeps either, and an old processor may
 // get the one that it cannot run. tests/architecture.sh looks for such names.
 //
-// What ports and engine share (tensor.h, status.h, op.h, kernel.h, rounding.h) lies in nacre itself: it has to be one
-// type. Its small functions are marked NACRE_SHARED, which leaves no copy of them in such files.
+// Types that ports and engine share (tensor.h, status.h, op.h, kernel.h, rounding.h) lie in nacre itself: each has to
+// be one type. Their small functions are marked NACRE_SHARED, which leaves no copy of them in such files.
 #pragma once
 
 #ifdef __CUDACC__

@@ -32,7 +32,7 @@ namespace nacre::inline NACRE_ISA {
 
 enum LayoutBits : uint8_t { kAllRows = 7, kGroupShift = 3, kWholeTiles = 64, kOfChannels = 128 };
 
-// Of panels of 2^panel rows (kAllRows: all of them) and groups of 2^group columns.
+// Layout of panels of 2^panel rows (kAllRows: all of them) and groups of 2^group columns.
 constexpr Layout layout_of(unsigned panel, unsigned group = 0, unsigned more = 0) {
   return Layout((panel & 7) | (group & 7) << kGroupShift | (more & (kWholeTiles | kOfChannels)));
 }
@@ -62,7 +62,7 @@ struct StoredMatrices {
   }
 };
 
-// Whether tensors of this type are stored in other layouts: real numbers and 8-bit codes, of whole bytes each.
+// Returns whether tensors of this type have other layouts: real numbers and 8-bit codes do, of whole bytes each.
 constexpr bool has_layouts(ElementType element) {
   constexpr auto bit = [](ElementType type) { return 1u << uint8_t(type); };
   constexpr uint32_t kTypes = bit(ElementType::kFloat32) | bit(ElementType::kFloat16) | bit(ElementType::kBfloat16) |

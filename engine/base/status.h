@@ -116,7 +116,7 @@ enum class Code : uint8_t {
   kOperandMissing,   // an operand that the op needs is absent
 
   // Memory given to bind (Table::kMemory; index = Region, or 16 + bank).
-  // The same of the memory of a port: Table::kPort, index = place.
+  // The memory of a port has these codes too: Table::kPort, index = place.
   kMemorySize,       // fewer bytes than needed: `needed`, `given`
   kMemoryAlignment,  // base address not a multiple of the required alignment: `needed`, `given` mod
   kMemoryOverlap,    // a block overlaps another one or the model's bytes
@@ -150,7 +150,7 @@ enum class Code : uint8_t {
 
   kLayout,  // a tensor in a layout that it may not have (Table::kTensor)
 
-  // Of C's functions (nacre_c.h; index = position of the argument, from 0) and of questions by name (Table::kNone).
+  // C's functions (nacre_c.h; index = position of the argument, from 0), and questions by name (Table::kNone).
   kArgument,  // a pointer is NULL, or a struct's `size` is less than 8
   kNoName,    // nothing has this name or index
   kCodeCount
@@ -185,7 +185,7 @@ struct [[nodiscard]] Status {
   NACRE_SHARED constexpr bool ok() const { return code == Code::kOk; }
 };
 
-// What is wrong and what was expected, one sentence; "" where sentences are compiled away.
+// Returns one sentence, what is wrong and what was expected; "" where sentences are compiled away.
 const char* sentence(Code code);
 const char* table_name(Table table);
 

@@ -7,16 +7,16 @@
 
 namespace nacre {
 
-// What the caller knows about a flash, a file, or anything else that keeps bytes (train/checkpoint.h,
-// model/model_slots.h). Every function returns whether it succeeded; what it left behind where it did not is the
-// business of who asked.
+// Functions, supplied by the caller, over a flash, a file, or anything else that keeps bytes (train/checkpoint.h,
+// model/model_slots.h). Each returns whether it succeeded; the protocol that calls it deals with the bytes that a
+// failed call left behind.
 struct Storage {
   void* context = nullptr;
   uint32_t program_bytes = 1;  // programmed at once, and once only between two erases: a power of two, at most 256
   uint32_t erase_bytes = 1;    // erased at once: a power of two, at least program_bytes
   uint64_t bytes = 0;          // of the storage; each slot has half, rounded down to erase_bytes
-  // What a loss of power left half programmed or erased may read as anything, but should not fail (a flash with error
-  // correction: give any bytes): save is refused while one slot cannot be read and the other holds no checkpoint.
+  // Bytes that a loss of power left half programmed or erased may read as anything, but reading should not fail (with
+  // error correction: give any bytes). save is refused while one slot is unreadable and the other has no checkpoint.
   bool (*read)(void* context, uint64_t offset, std::span<std::byte> to) = nullptr;
   // Offset and size are multiples of program_bytes, the bytes are erased. Any number of granules.
   bool (*program)(void* context, uint64_t offset, std::span<const std::byte> from) = nullptr;

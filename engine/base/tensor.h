@@ -57,7 +57,7 @@ NACRE_SHARED constexpr uint64_t storage_bytes(ElementType type, uint64_t element
   return (elements * element_bits(type) + 7) / 8;
 }
 
-// In which order the elements are stored: engine/base/layout.h. kAny stands for all of them in a kernel's types; no
+// Order in which the elements are stored: engine/base/layout.h. kAny stands for all of them in a kernel's types; no
 // tensor has it.
 enum class Layout : uint8_t { kRowMajor = 0, kAny = 255 };
 

@@ -18,7 +18,7 @@ namespace nacre {
 struct Args;
 using Kernel = Code (*)(const Args& args);
 
-// What bind stores per step, in the caller's memory: 12 + 8 bytes per operand on a 32-bit machine. Operands follow.
+// Record that bind stores per step in the caller's memory: 12 + 8 bytes per operand at 32 bits. Operands follow.
 struct Call {
   Kernel run;
   const StepRecord* step;
@@ -40,7 +40,7 @@ struct Workers {
   uint64_t least_work = 200'000;
 };
 
-// From one worker's scratch to the next one's: whole lines of a cache.
+// Returns the distance from one worker's scratch to the next one's: whole lines of a cache.
 NACRE_SHARED constexpr size_t scratch_stride(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct Args {
@@ -52,7 +52,7 @@ struct Args {
   void* context = nullptr;       // of the port whose kernel this is
   int phase = 0;                 // of a kernel that a device launches several times (ops/parts.h); 0: all of it
 
-  // Of worker w: as much, and no two workers write one line of a cache.
+  // Returns the scratch of worker w: each has as many bytes, and no two workers write one line of a cache.
   NACRE_SHARED std::span<std::byte> scratch_of(int worker) const {
     return {scratch.data() + size_t(worker) * scratch_stride(scratch.size()), scratch.size()};
   }
@@ -68,7 +68,7 @@ struct OperandType {
   Layout layout = Layout::kRowMajor;
 };
 
-// What a kernel makes before its first run, at bind, and keeps: a library's handle. What can be a tensor is none of it.
+// Data that a kernel makes at bind and keeps: a library's handle. Nothing in it can be a tensor.
 struct Preparation {
   size_t (*bytes)(const Words& words, const Operands& operands);
   Code (*prepare)(const Args& args);               // fills call.prepared: `bytes` on the host, at a multiple of 16
@@ -113,19 +113,19 @@ struct Port {
   void* context;                  // first argument of what follows, and Args::context of its kernels
   Code (*begin)(void* context);   // before the steps of a segment and what is copied for them
   Code (*finish)(void* context);  // behind them: when it returns they are done, and so are all copies
-  // Between the host's memory and the port's, or within it. When it returns, or in a segment when `finish` does, the
-  // bytes can be read where they were copied to.
+  // Copies between the host's memory and the port's, or within it. When it returns, or in a segment when `finish`
+  // does, the bytes can be read where they were copied to.
   Code (*copy)(void* context, CopyDirection direction, void* to, const void* from, size_t bytes);
   Code (*fill)(void* context, void* to, std::byte value, size_t bytes);  // in the port's memory
   uint32_t alignment = kAlignment;  // of the memory that its kernels see: a power of two from 16 to 4,096
   // that its kernels may read behind a block: at most 4,096; on the host not behind weights
   uint32_t tail_bytes = 0;
-  // Whether its kernels look at the guard of their step, the operand behind the others. Else the host does, and asks
+  // True: its kernels look at the guard of their step, the operand behind the others. Else the host does, and asks
   // `copy` for the word in the middle of a segment.
   bool reads_guards = false;
-  // Both, or null. Between hold and release the port may put off all that its segments are asked for, copies to the
-  // host too, and then runs it at once. release: the first failure; `drop`: nothing of it is to run. `ran`: whether all
-  // of it was run to its end, a kernel that failed included; else none of it was.
+  // Both are there or both null. Between hold and release the port may put off all that its segments are asked for,
+  // copies to the host too, and then runs it at once. release returns the first failure; `drop`: nothing is to run.
+  // `ran`: whether all of it was run to its end, a kernel that failed included; else none of it was.
   Code (*hold)(void* context) = nullptr;
   Code (*release)(void* context, bool drop, bool* ran) = nullptr;
 };

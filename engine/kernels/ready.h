@@ -40,7 +40,7 @@ struct Ready<O, Method> {
     else return Code::kNoKernel;
   }
 
-  // What Adapter::run does; both share the code of the method.
+  // Does the work of Adapter::run; both share the code of the method.
   static Code run_of_words(const Args& args) {
     if constexpr (kPossible) return apply(O::from(args.words, args.operands()), args);
     else return Adapter<O, Method>::run(args);

@@ -24,7 +24,7 @@ struct SortedList {  // without a constructor: compilers then keep it among the 
   const KernelEntry* entries[kCount];
 };
 
-// By insertion: a list is nearly sorted, family by family.
+// Sorts by insertion: a list is nearly sorted, family by family.
 template <size_t kCount>
 constexpr SortedList<kCount> sorted(const OpEntry (&listed)[kCount]) {
   SortedList<kCount> list = {};

@@ -1,4 +1,4 @@
-// What is in a model, for C (nacre_c.h). Apart from c_api.cc: an image that asks nothing links none of it.
+// Contents of a model, for C (nacre_c.h). Apart from c_api.cc: an image that asks nothing links none of it.
 #include "engine/c_api.h"
 #include "engine/model/tensor_info.h"
 

@@ -138,8 +138,8 @@ Status Model::find(Entry entry, std::span<const char> target, bool any, uint32_t
 
 namespace {
 
-// Whether a float of this type stored at `data` is NaN: its bits without the sign are beyond those of infinity. Types
-// that have none, and the 8-bit ones whose codes the policies define, hold numbers. Infinity may stand in a mask.
+// Returns whether a float of this type at `data` is NaN: its bits without the sign are beyond those of infinity. Types
+// without NaN, and the 8-bit ones whose codes the policies define, hold numbers. Infinity may stand in a mask.
 bool is_nan(ElementType type, const std::byte* data) {
   const auto beyond = [&](auto bits, auto infinity) {
     std::memcpy(&bits, data, sizeof bits);
@@ -178,7 +178,7 @@ Status Model::check_quantizers() const {
   return {};
 }
 
-// In a step that rounds in fixed point, what it reads as int32 [.., 2] from weights are pairs {multiplier, shift}.
+// Operands that a step rounding in fixed point reads as int32 [.., 2] from weights are pairs {multiplier, shift}.
 Status Model::check_multipliers() const {
   for (const StepRecord& step : steps_) {
     if (step.rounding != Rounding::kDouble && step.rounding != Rounding::kSingle) continue;

@@ -66,14 +66,14 @@ static_assert(sizeof(SegmentRecord) == 24);
 // Positive, normal, finite, from the bits of a float: biased exponent in [1, 254], sign 0.
 constexpr bool is_scale(uint32_t bits) { return bits >= 0x00800000 && bits < 0x7F800000; }
 
-// Whether `zero` is one of the codes; types that have none beside it have 0.
+// Returns whether `zero` is one of the codes. In types without a choice of zero points only 0 is.
 bool is_zero_point(ElementType codes, int32_t zero);
 
 enum class Entry : uint8_t { kInfer = 0, kGradients = 1, kUpdate = 2, kDerive = 3, kCount };
 
 inline constexpr uint32_t kMaxLayers = 1u << 16;
 
-// What the caller will not exceed, whatever a file says.
+// Bounds that the caller will not exceed, whatever a file says.
 struct Limits {
   uint64_t file_bytes = uint64_t{1} << 40;
   uint32_t tensors = 16384;  // checking a plan takes time in tensors^2
@@ -111,9 +111,9 @@ class Model {
   bool opened() const { return root_ != nullptr; }
   const FileHeader& header() const { return *static_cast<const FileHeader*>(static_cast<const void*>(bytes_.data())); }
   std::span<const std::byte> bytes() const { return bytes_; }
-  // How often open and attach have changed where this model's bytes are.
+  // Counts how often open and attach have changed where this model's bytes are.
   uint16_t changes() const { return changes_; }
-  // Whether a block has a byte in common with the file or with an attached segment.
+  // Returns whether a block has a byte in common with the file or with an attached segment.
   bool shares_bytes(std::span<const std::byte> block) const;
 
   std::span<const TensorRecord> tensors() const { return tensors_; }
@@ -130,8 +130,8 @@ class Model {
   // The program of this kind for the target that `program` is compiled for.
   Status find_beside(uint32_t program, Entry entry, uint32_t* index) const;
 
-  // What a caller asks about inputs, outputs and any other tensor (model/tensor_info.h): kNoName where there is none.
-  // By name: of the first program that infers.
+  // Facts about inputs, outputs and any other tensor (model/tensor_info.h): kNoName where there is none. Names are
+  // looked up in the first program that infers.
   Status input(uint32_t program, uint32_t index, TensorInfo* info) const;
   Status output(uint32_t program, uint32_t index, TensorInfo* info) const;
   Status input(const char* name, TensorInfo* info) const;

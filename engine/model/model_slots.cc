@@ -32,7 +32,7 @@ uint64_t ModelSlots::slot_bytes() const {
 
 Status ModelSlots::check() const { return check_storage(storage_, Table::kFile); }
 
-// Whether the slot has a header, of a file that lies in it.
+// Returns whether the slot has a header, of a file that lies in it.
 bool ModelSlots::header(uint32_t slot, Header* h, bool* failed) const {
   if (slot_bytes() < kHeaderBytes) return false;
   if (!storage_.read(storage_.context, base(slot), {reinterpret_cast<std::byte*>(h), sizeof *h})) {
@@ -96,7 +96,7 @@ Status ModelSlots::begin(uint32_t keep, uint64_t bytes) {
   return {};
 }
 
-// What is pending, up to a whole granule with ones: what a flash has there already.
+// Programs the pending bytes, filled up to a whole granule with ones, which a flash has there already.
 bool ModelSlots::program_pending() {
   if (fill_ == 0) return true;
   const uint32_t end = (fill_ + storage_.program_bytes - 1) & ~(storage_.program_bytes - 1);

@@ -15,7 +15,7 @@
 
 namespace nacre {
 
-// What stands in one slot of a vtable.
+// Rule for the content of one slot of a vtable.
 struct SlotRule {
   enum Kind : uint8_t { kInline, kVector, kString, kStrings, kTables };
   Kind kind;
@@ -28,7 +28,7 @@ class Structure {
   explicit Structure(std::span<const std::byte> buffer)
       : data_(buffer.data()), size_(uint32_t(buffer.size())), credits_(uint32_t(buffer.size()) / 4) {}
 
-  // What the first check that failed says.
+  // Returns the code of the first check that failed.
   Code why() const { return why_; }
 
   // Position of the root table.
@@ -68,7 +68,7 @@ class Structure {
   uint32_t u32(uint32_t at) const { return load<uint32_t>(at); }
   uint32_t u16(uint32_t at) const { return load<uint16_t>(at); }
 
-  // Where the offset at `at` leads; the end of the buffer, where nothing lies inside, if it leads out or nowhere.
+  // Returns where the offset at `at` leads; the buffer's end, where nothing lies inside, if it leads out or nowhere.
   uint32_t follow(uint32_t at) const {
     const uint32_t offset = u32(at);
     return offset != 0 && offset <= size_ - at ? at + offset : size_;

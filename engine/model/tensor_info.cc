@@ -1,4 +1,4 @@
-// What callers ask of tensors and texts of a model. Apart from model.cc: an image that asks nothing links none of it.
+// Facts about tensors and texts of a model, for callers. Apart from model.cc: an image that asks nothing links none.
 #include "engine/model/tensor_info.h"
 
 #include <cstring>

@@ -19,15 +19,15 @@ struct TensorInfo {
   const TensorRecord* record = nullptr;
   uint32_t program = kNoIndex, index = kNoIndex;  // of an input or output
   uint32_t tensor = kNoIndex;                     // its id
-  // What codes mean: one scale for all, or one for each index of `axis`. `scale` is 0 where there is no quantizer,
+  // Meaning of codes: one scale for all, or one for each index of `axis`. `scale` is 0 where there is no quantizer,
   // where there is one for each, and where training changes it.
   float scale = 0;
   int32_t zero = 0;
   std::span<const float> scales;
   std::span<const int32_t> zeros;  // empty: all `zero`
   uint32_t axis = 0;
-  // Of an input: no step writes where it lies, so that what was written before a run stands there behind it too. Any
-  // other input is written anew before every run.
+  // True for an input that no step overwrites: the bytes that were written before a run stand there behind it too.
+  // Any other input is written anew before every run.
   bool survives = false;
 
   ElementType element() const { return record->element; }

@@ -62,7 +62,7 @@ static_assert(std::size(kLayerSlots) == slot_of(schema::Layer::VT_POLICY) + 1);
 static_assert(std::size(kPairSlots) == slot_of(schema::KeyValue::VT_VALUE) + 1);
 static_assert(std::size(kGoldenSlots) == slot_of(schema::Golden::VT_TOLERANCE) + 1);
 
-// What a byte of a policy may be at most.
+// Largest value that a byte of a policy may have.
 struct PolicyRule {
   uint8_t at, largest;
 };
@@ -84,7 +84,7 @@ constexpr PolicyRule kPolicyRules[] = {NACRE_ENUMERATION(variable, ElementType),
                                        {offsetof(Policy, activation_order), 1}};
 #undef NACRE_ENUMERATION
 
-// How many elements each vector of the root may have: enough for any network that has been seen, small enough that no
+// Limit of the elements of each vector of the root: enough for any network that has been seen, small enough that no
 // sum below overflows.
 struct CountRule {
   Table table;         // kNone: no vector of records

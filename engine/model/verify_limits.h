@@ -10,10 +10,10 @@ namespace nacre {
 
 // Enough for any network that has been seen, small enough that no sum of the verifier overflows.
 inline constexpr int32_t kMaxDim = 1 << 28;
-// Of a region, a bank, a segment or a tensor, and where one starts: the sum of all is far from 2^64, of two below 2^32.
+// Most bytes of a region, bank, segment or tensor, and its last start: all together are far from 2^64, two below 2^32.
 inline constexpr uint64_t kMaxFileBytes = sizeof(size_t) == 4 ? uint64_t{INT32_MAX} : uint64_t{1} << 48;
 
-// Whether sums with it do not overflow. One of 64 bits is bounded by what is asked next.
+// Returns whether sums with `bytes` do not overflow. A number of 64 bits is bounded by the next check.
 constexpr bool computable(uint64_t) { return true; }
 constexpr bool computable(const LowWord& bytes) { return bytes.high == 0 && bytes.low <= INT32_MAX; }
 

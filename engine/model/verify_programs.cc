@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint8_t bit(Region region) { return uint8_t(1u << unsigned(region)); }
 
-// Where a program of each kind may write. "infer and gradients never write state; only update does."
+// Regions that a program of each kind may write. "infer and gradients never write state; only update does."
 constexpr uint8_t kOutRegions[] = {bit(Region::kArena), bit(Region::kArena), bit(Region::kArena),
                                    uint8_t(bit(Region::kArena) | bit(Region::kDerived))};
 constexpr uint8_t kUpdateRegions[] = {bit(Region::kStream),
@@ -184,7 +184,7 @@ bool Verifier::step(const ProgramView& p, uint32_t index) {
   return true;
 }
 
-// Whether a tensor exists and is global or this program's. Records of later programs are not even checked yet.
+// Returns whether a tensor exists and is global or this program's. Later programs' records are not even checked yet.
 bool Verifier::sees(const ProgramView& p, uint32_t id) const {
   return id < root_->programs()->Get(0)->first_tensor() ||
          (id >= p.first_tensor && id - p.first_tensor < p.tensor_count);
@@ -219,7 +219,7 @@ bool Verifier::operand(const ProgramView& p, uint32_t index, uint32_t position) 
 
 // ---- Values: who writes which bytes of the arena, and when. Every index is known to be in range. ----
 
-// Whether the first step of an arena tensor writes it, and does so before step `end`.
+// Returns whether the first step of an arena tensor writes it, and does so before step `end`.
 bool Verifier::writes(const ProgramView& p, uint32_t id, uint32_t end) {
   const uint32_t first = view_.tensors_[id].first_step;
   if (first >= end) return false;

@@ -65,7 +65,7 @@ constexpr Float8E4M3 nvfp4_block_scale(float block_amax, float tensor_scale) {
   return Float8E4M3::saturated(block_amax * (tensor_scale * kReciprocal));
 }
 
-// What x is multiplied by: 1 / (s_b (1 / S)), at most the largest float32.
+// Returns the factor of x: 1 / (s_b (1 / S)), at most the largest float32.
 constexpr float nvfp4_multiplier(Float8E4M3 block_scale, float tensor_scale) {
   const float multiplier = 1 / (float(block_scale) * (1 / tensor_scale));
   return multiplier < kLargest ? multiplier : kLargest;

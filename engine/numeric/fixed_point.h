@@ -57,7 +57,7 @@ NACRE_ONE_COPY constexpr int32_t multiply(int32_t x, FixedPoint scale) {
   }
 }
 
-// The same for a wide accumulator (16x8: int16 activations, int8 weights), |x| < 2^47.  NUMERICS.md eq. 23. The
+// x * M for a wide accumulator (16x8: int16 activations, int8 weights), |x| < 2^47.  NUMERICS.md eq. 23. The
 // multiplier is cut to 16 bits first, so this is not `single` on a longer x; beyond int32 the result wraps.
 constexpr int32_t multiply_wide(int64_t x, FixedPoint scale) {
   const int64_t m = scale.multiplier < 0x7FFF0000 ? (int64_t{scale.multiplier} + 0x8000) >> 16 : 0x7FFF;
@@ -87,7 +87,7 @@ constexpr int32_t round_half_even(T x) {
   return whole;
 }
 
-// The same, half away from zero (std::round).
+// round(x) to the nearest integer, half away from zero (std::round), saturating to int32; NaN gives 0.
 template <class T>  // float or double
 constexpr int32_t round_half_away(T x) {
   if (!(x > T(-2147483648.0))) return x == x ? INT32_MIN : 0;

@@ -26,7 +26,7 @@ constexpr int32_t shift_left(int32_t raw, int exponent) {
   return raw > limit ? INT16_MAX : raw < -limit ? INT16_MIN : raw * (1 << exponent);
 }
 
-// Of a number that gemmlowp gives with 31 bits.
+// Rounds a constant that gemmlowp gives with 31 bits to 15.
 constexpr int32_t constant(int32_t raw_of_32_bits) { return rounding_shift_right(raw_of_32_bits, 16); }
 
 // exp(x), x in [-1/4, 0), Q0.  Taylor about -1/8, with t = x + 1/8:  e^(-1/8) (1 + t + t^2/2 + t^3/6 + t^4/24).

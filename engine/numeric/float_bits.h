@@ -14,7 +14,7 @@ struct ScaledInteger {
   int32_t mantissa, exponent;
 };
 
-// Of float32 bits: a number that is not negative and finite. 0 otherwise, and of -0.
+// Takes float32 bits of a finite number that is not negative. Gives 0 for others, and for -0.
 constexpr ScaledInteger scaled_of_float(uint32_t bits) {
   if (bits >= 0x7F800000u || bits == 0) return {0, 0};
   const int field = int(bits >> 23);
@@ -23,7 +23,7 @@ constexpr ScaledInteger scaled_of_float(uint32_t bits) {
   return {int32_t(m << zeros >> 1), (field == 0 ? 1 : field) - 118 - zeros};
 }
 
-// Of n below 2^31 exact; of more without its last bit.
+// Exact for n below 2^31; a larger n loses its last bit.
 constexpr ScaledInteger scaled_of_integer(uint32_t n) {
   if (n == 0) return {0, 0};
   const int zeros = int(std::countl_zero(n));

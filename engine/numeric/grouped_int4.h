@@ -2,7 +2,7 @@
 //
 //   x ~ (q - zero) scale,   -8 <= q, zero <= 7
 //
-// With `bits` other than 4 codes and zero points are in [-2^(bits - 1), 2^(bits - 1) - 1]; 2 <= bits <= 8.
+// Codes and zero points of another width `bits` are in [-2^(bits - 1), 2^(bits - 1) - 1]; 2 <= bits <= 8.
 //
 // Float32; numpy's path of Keras (`to_numpy`), which is the one that quantizes kernels.
 #pragma once

@@ -33,7 +33,7 @@ struct Gradients {  // of one step: what they hold that is not finite
   constexpr bool finite() const { return !infinite && !nan; }
 };
 
-// From the maximum of their magnitude bits, in which NaN hides infinity.
+// Makes both flags of the maximum of the gradients' magnitude bits, in which NaN hides infinity.
 constexpr Gradients gradients_of(uint32_t amax_bits) { return {amax_bits == kInfinityBits, amax_bits > kInfinityBits}; }
 
 struct LossScaleState {   // 0 at first where not said otherwise

@@ -24,12 +24,12 @@ enum class UpdateOrder : uint8_t { kTransformerEngine = 0, kKeras = 1, kCount };
 enum class AmaxRule : uint8_t { kMax = 0, kMostRecent = 1, kCount };
 // real = code * step, or code = real * reciprocal
 enum class ScaleForm : uint8_t { kStep = 0, kReciprocal = 1, kCount };
-// Which range a group of int4 codes has: grouped_int4.h
+// Range of a group of int4 codes: grouped_int4.h
 enum class GroupRange : uint8_t { kWithZero = 0, kKeras = 1, kCount };
-// Where a layer of several operations rounds to its compute type: after the last, or after each (matmul, bias,
-// activation; of float8 the division by a scale and the product with it too), as Keras does.
+// Point at which a layer of several operations rounds to its compute type: after the last, or after each (matmul,
+// bias, activation; of float8 the division by a scale and the product with it too), as Keras does.
 enum class OperationRounding : uint8_t { kLast = 0, kEach = 1, kCount };
-// How the codes of weights are chosen: nearest to the weights, or by what they do to the outputs of samples.
+// Choice of the codes of weights: nearest to the weights, or by their effect on the outputs of samples.
 enum class WeightFit : uint8_t { kNearest = 0, kGptq = 1, kAwq = 2, kCount };
 enum class LossScale : uint8_t { kNone = 0, kFixed = 1, kDynamic = 2, kCount };
 

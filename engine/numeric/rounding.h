@@ -1,4 +1,4 @@
-// How a result is rounded to its integer type: a field of the step; the kernel is chosen by it.
+// Rounding of a result to its integer type: a field of the step; the kernel is chosen by it.
 #pragma once
 
 #include <cstdint>

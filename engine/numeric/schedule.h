@@ -3,7 +3,7 @@
 //   const Schedule schedule = {.kind = ScheduleKind::kCosine, .rate = 0.1f, .steps = 1000, .warmup_steps = 50};
 //   rate = schedule.at(step);                  // step = updates applied so far
 //
-// With W = warmup_steps, w = warmup_start, r = rate, T = steps, e = end, and s = step - W counted from the end of the
+// Let W = warmup_steps, w = warmup_start, r = rate, T = steps, e = end, and s = step - W, counted from the end of the
 // warm-up:
 //
 //   warm-up    step < W: r (w + (1 - w) step / W)                Keras' CosineDecay(initial_learning_rate = w r,

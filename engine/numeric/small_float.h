@@ -123,8 +123,8 @@ using Float8E5M2Fnuz = SmallFloat<uint8_t, 5, 2, 16, Special::kFnuz>;
 using Float4E2M1 = SmallFloat<uint8_t, 2, 1, 1, Special::kFinite>;  // one code per byte here; two per byte when stored
 
 // 2^(code - 127), code 255 is NaN: the shared scale of a block (OCP Microscaling Formats 1.0, 5.4.1). No zero, no sign.
-// From float to the nearest power of two, ties upward; what E8M0 has not (0, negative values, infinity) is NaN. In
-// (2^-127, 2^-126) everything goes up, as in ml_dtypes, although up to 1.5 2^-127 code 0 is nearer.
+// Floats are rounded to the nearest power of two, ties upward; 0, negative values and infinity, which it has not, are
+// NaN. In (2^-127, 2^-126) everything goes up, as in ml_dtypes, although up to 1.5 2^-127 code 0 is nearer.
 struct Float8E8M0 {
   uint8_t bits;
 

@@ -1,4 +1,4 @@
-// What a micro-batch gives to its training step, joined to what those before it gave: NUMERICS.md (57).
+// Joins a micro-batch's part of its training step to the parts of those before it: NUMERICS.md (57).
 //
 //   for (const SumRun& run : runs) join(run, into, from);
 //
@@ -55,7 +55,7 @@ inline void join(SumKind kind, std::byte* into, const std::byte* from, size_t by
   }
 }
 
-// Of bytes first .. first + bytes of the step block, which `into` and `from` point at, those of a run.
+// Joins the bytes of a run among bytes first .. first + bytes of the step block, which `into` and `from` point at.
 inline void join(const SumRun& run, uint64_t first, uint64_t bytes, std::byte* into, const std::byte* from) {
   const uint64_t begin = run.first < first ? first : run.first;
   const uint64_t run_end = run.first + run.bytes, end = run_end < first + bytes ? run_end : first + bytes;

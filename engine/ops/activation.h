@@ -143,7 +143,7 @@ struct ActivationGradient {
     return {operands[0].elements(), words};
   }
 
-  // Between the bounds as T has them: what the forward step gave, where it clamped. NaN passes.
+  // Passes dy where y is between the bounds as T has them: a forward step that clamped gave these. NaN passes.
   template <class T>
   constexpr void clamp(const T* dy, const T* y, T* dx) const {
     using A = typename Element<T>::Accumulator;

@@ -188,7 +188,7 @@ inline constexpr const OpRule* kAllRules[] = {
     &kObserveRangeRule,
     &kFakeFloat8Rule,
     &kFakeFloat8GradientRule,
-    // Of integers alone.
+    // Rules of integers alone.
     &kRoundCodesRule,
     &kInt8CrossEntropyRule,
     &kDenseInt8GradientWRule,

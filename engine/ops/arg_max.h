@@ -1,4 +1,4 @@
-// Where the largest or the smallest element along one axis stands.
+// Index of the largest or the smallest element along one axis.
 //
 //   y_oi = the first j (with last = 1 the last) at which x_oji is max_j x_oji, or with minimum = 1 min_j x_oji
 //

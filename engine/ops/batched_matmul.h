@@ -4,7 +4,7 @@
 //
 //   y = a' b',  a' and b' being a and b or their transposes; leading dims are broadcast as in numpy
 //
-// Of codes, with one pair requant [1, 2] and, of int16, zero points 0:
+// Products of codes have one pair requant [1, 2] and, of int16, zero points 0:
 //
 //   int8   y_ij = clamp(zero_y + requant(sum_p (a'_ip - zero_a) (b'_pj - zero_b)))       NUMERICS.md eq. 1
 //   int16  y_ij = clamp(requant(sum_p a'_ip b'_pj)), the sum in int64                    NUMERICS.md eq. 23

@@ -12,8 +12,8 @@
 // R_a = the axes along which a was repeated. The gradients of pow, maximum and minimum are TensorFlow's
 // (python/ops/math_grad.py: _PowGrad, _MaximumMinimumGrad). A NaN in a or b is y's; pow(1, b) and pow(a, 0) are 1.
 //
-// Of int32 and int64 the same modulo 2^bits, without gradients. div is rounded towards 0, and div and floor_div by 0
-// are 0; pow of b < 0 is 1 / a^|b| rounded towards 0, and 0 for a = 0. They have five functions more:
+// int32 and int64 have them modulo 2^bits, without gradients. div rounds towards 0; div and floor_div by 0 are 0; pow
+// of b < 0 is 1 / a^|b| rounded towards 0, and 0 for a = 0. They have five functions more:
 //
 //   7 and, 8 or, 9 xor     of each bit
 //   10 shift_left          a 2^b, 0 for b outside [0, bits)

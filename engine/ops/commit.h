@@ -1,4 +1,4 @@
-// What a training step commits beside the parameters, and whether it commits at all.
+// Steps that decide whether a training step commits, and that commit its values beside the parameters.
 //
 //   verdict             whether the sums of the step may be applied, and the factor of its gradients
 //   update_statistics   running means and variances of batch norm
@@ -164,7 +164,7 @@ struct Verdict {
       sum = next;
     }
   };
-  // Of the squares of one block, scaled.
+  // Sums the squares of one block, scaled.
   template <class A>
   constexpr Sum<A> squares(const A* gradients, int block, A scale) const {
     const A* const of = gradients + block * kBlock;

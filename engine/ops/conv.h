@@ -20,7 +20,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// What conv2d and depthwise_conv2d share: sizes, the loop over outputs, and the epilogues.
+// Common part of conv2d and depthwise_conv2d: sizes, the loop over outputs, and the epilogues.
 struct Conv2d {
   int batch, in_c, out_c, group_in, group_out;  // depthwise: one input channel a group, `multiplier` outputs
   int w_channel, w_column;  // strides in w: of an output channel, of a tap within a row of the window
@@ -279,8 +279,8 @@ struct Conv2d {
     return sum;
   }
 
-  // The same of (x - zero) w. Unsigned sums wrap where those of an untrusted model would overflow; a valid one's do
-  // not.
+  // The sum of products (x - zero) w of output k at `pixel`. Unsigned sums wrap where those of an untrusted model would
+  // overflow; a valid model's do not.
   constexpr int32_t dot(const int8_t* x, const int8_t* w, int zero, const Pixel& pixel, int k) const {
     uint32_t sum = 0;
     each_run(pixel, k, [&](int xi, int wi, int length) {

@@ -8,10 +8,10 @@
 //   depthwise_conv2d  the same with w_ijk, and c = k / multiplier
 //   bias              db_k += sum_{n,h,v} dy_nhvk (bias_gradient)
 //
-// With a stride over 1 the size of y does not determine that of x: gradient_x has it in the words {in_h, in_w, in_c},
-// so that x need not stay in memory.
+// The size of y does not determine that of x if a stride is over 1: gradient_x has it in the words
+// {in_h, in_w, in_c}, so that x need not stay in memory.
 //
-// Where training multiplies float8 codes, x and w E4M3 and dy E5M2, with steps t_x, t_w and t_dy (ops/dense.h):
+// Training that multiplies float8 codes, x and w E4M3 and dy E5M2, has steps t_x, t_w and t_dy (ops/dense.h):
 //
 //   conv2d_gradient_x         dx_npqc = (t_dy t_w) (the sum of products of codes)
 //   conv2d_float8_gradient_w  dw_kijc += (t_dy t_x) (the sum of products of codes)
@@ -23,7 +23,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// What the gradient steps share: attributes, and their shape rules.
+// Common part of the gradient steps: attributes, and their shape rules.
 struct ConvGradient : Conv2d {
   enum XWord { kInH = kBlock + 1, kInW, kInC };
 
@@ -46,7 +46,7 @@ struct ConvGradient : Conv2d {
     return Code::kOk;
   }
 
-  // Whether y is what conv2d, or depthwise_conv2d, makes of x and w.
+  // Checks that y has the shape that conv2d, or depthwise_conv2d, makes of x and w.
   static constexpr Code check_conv(const Words& words, Shape x, Shape w, Shape y) {
     NACRE_TRY_CODE(real_form(words));
     if (x.rank != 4 || w.rank != 4 || y.rank != 4) return Code::kShapeRank;

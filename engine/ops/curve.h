@@ -8,7 +8,7 @@
 //   tanh      r = 2^8 t_i + (|z| mod 2^8) (t_i+1 - t_i),  i = |z| >> 8:   2^24 sigmoid(2 |x|)
 //             y = (r - 2^23 + 2^7) >> 8 for z >= 0, else (2^23 - r + 2^7 - 1) >> 8
 //
-// From i = 255 on r is that of 1, less 2^-15 or 2^-16. y has scale 2^-15 and zero point 0.
+// For i >= 255 r is that of 1, less 2^-15 or 2^-16. y has scale 2^-15 and zero point 0.
 #pragma once
 
 #include "engine/base/isa.h"

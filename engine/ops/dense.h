@@ -13,7 +13,7 @@
 //
 //   dx_ri = sum_k dy_rk w_ki      dw_ki += sum_r dy_rk x_ri      db_k += sum_r dy_rk (bias_gradient)
 //
-// Where training multiplies float8 codes, x and w E4M3 and dy E5M2, with steps t_x, t_w and t_dy [1]:
+// Training that multiplies float8 codes, x and w E4M3 and dy E5M2, has steps t_x, t_w and t_dy [1]:
 //
 //   y = (t_x t_w) x w^T + b and dx = (t_dy t_w) dy w, both dense, the second of the transpose of w
 //   dw_ki += (t_dy t_x) sum_r dy_rk x_ri (dense_float8_gradient_w)

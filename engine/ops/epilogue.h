@@ -15,7 +15,7 @@
 //   float8            scale [1 | out], x_scale     clamp(s (t_n c_k) + b_k): NUMERICS.md section 9
 //   float8 quantized  the same, and y_scale        saturated(clamp(s (t_n c_k) + b_k) / u), u = y_scale
 //
-// Where scales are of the type T of bias and y, a 16-bit one, every operation rounds to T (NUMERICS.md section 14):
+// Every operation rounds to T, the 16-bit type of bias and y, if scales are of T too (NUMERICS.md section 14):
 //
 //   weight-only       clamp(T(T(T(s) c_k) + b_k)), or with T(T(s) / c_k)
 //   grouped           clamp(T(T(s) + b_k)), weights T(c_kg (q - z_kg))
@@ -65,7 +65,7 @@ struct Epilogue {
     return clamp.code(wrapping_add(Requant<kRounding>::apply(sum, scale, scale_index(k)), y_zero));
   }
 
-  // Of int8 operands, in int16 codes with zero point 0: what loops over time take.
+  // Makes int16 codes with zero point 0 of the sums of int8 operands, for loops over time.
   constexpr int16_t int8_to_int16(int32_t sum, Optional<const int32_t> b, const int32_t* scale, int k) const {
     if (b) sum = wrapping_add(sum, b[k]);
     const int32_t v = Requant<Rounding::kDouble>::apply(sum, scale, scale_index(k));
@@ -100,7 +100,7 @@ struct Epilogue {
     }
   }
 
-  // Of grouped weights and of float8 codes, whose scales are in the sum.
+  // Finishes sums of grouped weights and of float8 codes, whose scales are in the sum.
   template <class T, class S, class A>
   constexpr T scaled_in_sum(A sum, Optional<const T> b, int k) const {
     if constexpr (kRoundsEach<S>) return each<T>(Rounded<T>(T{sum}), b, k);

@@ -19,7 +19,7 @@ namespace nacre::inline NACRE_ISA {
 struct FusedEpilogue {
   Clamp clamp;
 
-  // Of output channel k, element i of y.
+  // Finishes the sum of output channel k, element i of y.
   template <class T, class A>
   constexpr T real(A sum, Optional<const T> b, int k, Optional<const T> residual, int i) const {
     A v = b ? sum + A(b[k]) : sum;

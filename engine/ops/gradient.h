@@ -1,4 +1,4 @@
-// What gradient steps share: sums over broadcast axes, and sums over steps.
+// Gradient steps that many ops share: sums over broadcast axes, and sums over steps.
 //
 //   dy [n ..]   the gradient of a broadcast y, of rank n
 //   x [m ..]    aligned with y at the last axis, m <= n; a dim of 1, or one that is absent, was repeated

@@ -5,7 +5,7 @@
 //   if (!in_order()) return;        what follows carries something from one iteration to the next: one thread does it
 //   raise(at, v)                    *at = max(*at, v), whichever thread comes first
 //
-// Where an iteration is long, a sum over many numbers, it is a team's: threads side by side that wait for each other.
+// A long iteration, a sum over many numbers, is a team's: threads side by side that wait for each other.
 //
 //   for (int i : teams(n))          as independent(n); all threads of a team run the same iterations
 //   for (int j : of_team(n))        inside of such an iteration: this thread's share
@@ -154,7 +154,7 @@ constexpr void each_independent(int rows, int columns, F f) {
   }
 }
 
-// The same, each element a team's: f(i, j).
+// f(i, j) for every element of such a matrix, each element a team's.
 template <class F>
 constexpr void each_team(int rows, int columns, F f) {
   for (int at : teams(rows * columns)) f(at / columns, at % columns);

@@ -112,7 +112,7 @@ struct ErrorCodes {
 
   constexpr bool flows(int8_t x) const { return x > low && x < high; }
 
-  // Of `count` elements one after another.
+  // Stores `count` elements, one after another.
   constexpr void store(const uint32_t* sum, int count, const int8_t* x, int8_t* dx, uint32_t* amax) const {
     uint32_t most = 0;
     for (int i = 0; i < count; ++i) {

@@ -29,7 +29,7 @@ constexpr T code_of_master(int32_t master, int bits) {
   else return code;
 }
 
-// Where the elements of a channel are: first(k), and `step` from each to the next.
+// Elements of a channel: first(k), and `step` from each to the next.
 struct ChannelElements {
   int channels, inner, step;
 

@@ -1,6 +1,6 @@
-// What a step of integer training (policy int8/full) commits, NUMERICS.md section 16. A master is int32: the code of a
-// parameter 2^bits, and what is not yet a whole code. No step has a float instruction: a learning rate is read, and a
-// report written, by the bits of float32.
+// Steps that commit integer training (policy int8/full), NUMERICS.md section 16. A master is int32: the code of a
+// parameter times 2^bits, and the part that is not yet a whole code. No step has a float instruction: a learning
+// rate is read, and a report written, by the bits of float32.
 //
 //   round_codes          code = clip(round(master / 2^bits)): int8 to -127 .. 127, int32 as it is
 //   verdict_codes        of sums G int32 [n], a loss, a count N of samples and a rate:

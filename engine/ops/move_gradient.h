@@ -65,7 +65,7 @@ struct PadGradient {
     return words[Pad::kMode] == Pad::kReflect && i < last && last - i <= after(axis);
   }
 
-  // How many indices of y along `axis` copy index i of x, and which.
+  // count(): how many indices of y along `axis` copy index i of x. position(): the one with number `use`.
   constexpr int count(int axis, int i) const {
     int uses = 1 + int{mirrored_before(axis, i)} + int{mirrored_after(axis, i)};
     if (words[Pad::kMode] == Pad::kEdge) uses += (i == 0 ? before(axis) : 0) + (i == x[axis] - 1 ? after(axis) : 0);

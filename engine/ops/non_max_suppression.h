@@ -9,7 +9,7 @@
 //
 //   o = |i j| / (|i| + |j| - |i j|),  |.| an area, i j what both cover; 0 where one of them has no area
 //
-// With sigma > 0 those that stay lose score (N. Bodla et al., "Soft-NMS", ICCV 2017, equation 2):
+// Boxes that stay lose score if sigma > 0 (N. Bodla et al., "Soft-NMS", ICCV 2017, equation 2):
 //
 //   s_j <- s_j exp(-o^2 / (2 sigma))
 //

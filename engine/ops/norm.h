@@ -80,7 +80,7 @@ struct BatchNorm {
     return Code::kOk;
   }
 
-  // Whether operand 1, x, has the dims of operand 0, dy.
+  // Checks that operand 1, x, has the dims of operand 0, dy.
   static constexpr Code check_x(const Operands& operands) {
     const Shape y = operands[0], x = operands[1];
     if (x.rank != y.rank) return Code::kShapeRank;

@@ -1,8 +1,8 @@
-// What an op is: an id, attributes as 32-bit words, a shape rule, and, for the tools, a description.
+// An op is an id, attributes as 32-bit words, a shape rule, and, for the tools, a description.
 //
 // The op's own file (dense.h, conv.h, ...) holds all of it: formula, loops, attributes, shape rule. Attributes are a
-// counted run of words in the model; a missing trailing word reads as 0, so an op can grow. What naturally starts at 1
-// (stride, dilation, groups, kernel size) is stored less 1.
+// counted run of words in the model; a missing trailing word reads as 0, so an op can grow. Attributes that naturally
+// start at 1 (stride, dilation, groups, kernel size) are stored less 1.
 #pragma once
 
 #include <bit>
@@ -239,7 +239,7 @@ struct Attribute {
   int count = 1;  // consecutive words
 };
 
-// Where an operand of a gradient step comes from.
+// Source of an operand of a gradient step.
 struct GradientRead {
   enum Source : uint8_t {
     kForwardInput,   // input `index` of the step that is differentiated
@@ -278,7 +278,7 @@ struct Gradient {
   int (*words)(const Words& words, const Operands& operands, int input, uint32_t* made) = nullptr;
 };
 
-// How the threads of a device share an op (engine/ops/parts.h), of its operands' shapes.
+// Division of an op among the threads of a device (engine/ops/parts.h), by its operands' shapes.
 struct DeviceThreads {
   int phases = 1;                                        // launches, one behind the other
   int64_t (*parts)(const Operands& operands) = nullptr;  // numbers that the phases give to each other

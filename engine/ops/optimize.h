@@ -38,7 +38,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// What all have in common: words 0 and 1, and the gradient that the formulas call g.
+// Common part of all optimizers: words 0 and 1, and the gradient that the formulas call g.
 struct Optimizer {
   int elements;
   float clip_value, weight_decay;
@@ -78,7 +78,7 @@ struct Optimizer {
     return real_within(words, i, 0, kLargestAttribute) && words.real(i) > 0;
   }
 
-  // What rmsprop and adagrad divide by.
+  // Returns the divisor of rmsprop and adagrad.
   template <class A>
   static constexpr A divisor(A square, A epsilon, bool in_root) {
     return in_root ? std::sqrt(square + epsilon) : std::sqrt(square) + epsilon;
@@ -186,7 +186,7 @@ struct Adam : Optimizer {  // and adamw
   constexpr A root(uint32_t step) const {
     return std::sqrt(A(correction(beta2, step)));
   }
-  // What is added to sqrt(v) / root: sqrt(v) + epsilon = root (sqrt(v) / root + epsilon / root).
+  // Returns the number added to sqrt(v) / root: sqrt(v) + epsilon = root (sqrt(v) / root + epsilon / root).
   template <class A>
   constexpr A least(A root) const {
     return epsilon_before ? A(epsilon) / root : A(epsilon);

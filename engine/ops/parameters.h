@@ -125,14 +125,14 @@ constexpr std::array<Attribute, kFirst + kMore> joined(const std::array<Attribut
 
 inline constexpr Attribute kClampAttributes[] = {{"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}};
 
-// What the rules of many ops call is not inlined: code size counts on a microcontroller.
+// Functions that the rules of many ops call are not inlined: code size counts on a microcontroller.
 [[gnu::noinline]] constexpr Dims dims_of(Shape shape) {
   Dims dims = {.rank = shape.rank};
   for (int i = 0; i < shape.rank; ++i) dims.size[i] = shape[i];
   return dims;
 }
 
-// Of float32 bits: an exponent of all ones is infinity or NaN.
+// An exponent of all ones in the bits of a float32 is infinity or NaN.
 constexpr bool is_finite(uint32_t bits) { return (bits & 0x7F800000u) != 0x7F800000u; }
 
 // The real attribute i lies within [low, high]; NaN does not.
@@ -182,7 +182,7 @@ constexpr Code check_clamp(const Words& words, int first, ElementType element) {
   return (element == ElementType::kInt8 ? is_code(zero) : zero == 0) ? Code::kOk : Code::kAttributeZero;
 }
 
-// Whether operand `slot` is [a], or [a, b] where b is not 0.
+// Returns whether operand `slot` is [a], or [a, b] where b is not 0.
 [[gnu::noinline]] constexpr bool is(const Operands& operands, int slot, int a, int b = 0) {
   const Shape shape = operands[slot];
   return shape.rank == (b == 0 ? 1 : 2) && shape[0] == a && (b == 0 || shape[1] == b);

@@ -124,7 +124,7 @@ struct Pool {
             .clamp = Clamp::from(words, kClamp)};
   }
 
-  // Whether a later tap becomes the maximum.
+  // Returns whether a later tap becomes the maximum.
   template <class A>
   static constexpr bool replaces(A later, A peak) {
     return later > peak || later != later;
@@ -167,9 +167,9 @@ struct Pool {
   }
 };
 
-// What the gradients share: `window` is that of the forward step, from x to y.
+// Common part of the gradients: `window` is that of the forward step, from x to y.
 struct PoolGradient : Pool {
-  // Whether y is the shape that the pool makes of x.
+  // Checks that y has the shape that the pool makes of x.
   static constexpr Code check(const Words& words, const Operands& x, Shape y) {
     if (words[kClamp] != 0) return Code::kAttribute;
     if (y.rank != 4) return Code::kShapeRank;
@@ -290,7 +290,7 @@ struct MaxPoolGradient : PoolGradient {
   static constexpr const char* kOutputs[] = {"dx"};
 
  private:
-  // Whether the value at (p, q) is the maximum of the window.
+  // Returns whether the value at (p, q) is the maximum of the window.
   template <class T, class A>
   constexpr bool is_maximum(const T* x, A value, const Use& at, int c) const {
     const WindowAxis::Taps rows = window.h.taps(at.h), columns = window.w.taps(at.v);

@@ -1,4 +1,4 @@
-// Between real numbers and codes: real = scale (code - zero), per tensor or per index of `axis`.
+// Conversion between real numbers and codes: real = scale (code - zero), per tensor or per index of `axis`.
 //
 //   quantize          q = saturate(round(x / scale) + zero)           round: half away from zero, or half to even
 //                     q = saturated(x / scale)                        float8, half to even; with x and scale of a

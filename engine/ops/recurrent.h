@@ -1,4 +1,4 @@
-// What lstm and gru share: sizes, products with the recurrent weights, and walks over steps.
+// Common part of lstm and gru: sizes, products with the recurrent weights, and walks over steps.
 #pragma once
 
 #include <cmath>
@@ -24,7 +24,7 @@ struct Sequence {
   constexpr void each_step(const T* y, const T* h0, F f) const {
     for (int n = 0; n < batch; ++n) each_step_of(n, y, h0, f);
   }
-  // The same, f(n, step, y_{t-1}): samples n are independent of each other.
+  // f(n, step, y_{t-1}) for every step: samples n are independent of each other.
   template <class T, class F>
   constexpr void each_step_apart(const T* y, const T* h0, F f) const {
     for (int n : independent(batch)) each_step_of(n, y, h0, [&](int step, const T* before) { f(n, step, before); });
@@ -73,7 +73,7 @@ constexpr Code check_sequence(const Operands& operands, int x_slot, int w_slot, 
   return w[0] == rows && x[2] == rows ? Code::kOk : Code::kShapeWeights;
 }
 
-// Whether y is [batch, time, width] of the sequence x.
+// Returns whether y is [batch, time, width] of the sequence x.
 constexpr bool is_sequence(Shape y, Shape x, int width) {
   return y.rank == 3 && y[0] == x[0] && y[1] == x[1] && y[2] == width;
 }

@@ -287,8 +287,8 @@ struct Signal {
     store(y, k + 3 * m, difference(less, turned));
   }
 
-  // Of the spectrum z of (x_2k, x_2k+1) that of x: e = (z_k + conj(z_c-k)) / 2, o = -i e^(-2 pi i k / size) (z_k -
-  // conj(z_c-k)) / 2, and y_k = (e + o) / 2, y_c-k = conj(e - o) / 2, c = size / 2.
+  // Makes the spectrum of x of that of (x_2k, x_2k+1), z: e = (z_k + conj(z_c-k)) / 2,
+  // o = -i e^(-2 pi i k / size) (z_k - conj(z_c-k)) / 2, and y_k = (e + o) / 2, y_c-k = conj(e - o) / 2, c = size / 2.
   static constexpr void separate(const int32_t* w, int32_t* y, int count) {
     const Pair zero = over(load(y, 0), 2);
     store(y, 0, {int16_t(zero.re + zero.im), 0});

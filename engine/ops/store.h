@@ -1,4 +1,4 @@
-// What the next run reads: s is a tensor of the stream region, which steps of this run read before.
+// Stores a value for the next run: s is a tensor of the stream region, which steps of this run read before.
 //
 //   x, s, y [..] of one shape   s = x, y = x
 //

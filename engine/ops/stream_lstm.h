@@ -126,8 +126,8 @@ struct StreamLstm {
     const int32_t* bias;  // or null
   };
 
-  // What gates and products are made with: logistic of Q3, tanh of Qn to Q0, p 2^-bits, all of 16 bits; x and the
-  // recurrent product, which LiteRT adds before it saturates.
+  // Functions of gates and products: logistic of Q3, tanh of Qn to Q0, p 2^-bits, all of 16 bits; the sum of x and
+  // the recurrent product, which LiteRT adds before it saturates.
   struct Computed {
     constexpr int32_t logistic(int32_t a) const { return fixed16::logistic(a); }
     constexpr int32_t tanh(int32_t v, int n) const { return fixed16::tanh(v, n); }

@@ -104,7 +104,7 @@ struct TreeEnsemble {
     T *y, *aside;
   };
 
-  // From a root to the first entry of the leaf that it leads to.
+  // Walks from a root to the first entry of the leaf that it leads to.
   template <class T>
   constexpr Code walk(const T* x, const int32_t* node, const T* threshold, int& next) const {
     int before = -1;

@@ -74,7 +74,7 @@ struct Walk {
     each_independent(1, [&](const int32_t* offset, int, int e) { f(offset, e); });
   }
 
-  // The same with `more` elements at each index: f(offsets, j, e), e = (number of the index) more + j.
+  // f(offsets, j, e) for every index and j < more, independent of each other; e = (the index's number) more + j.
   template <class F>
   constexpr void each_independent(int more, F f) const {
     if constexpr (kThreads) {

@@ -1,4 +1,4 @@
-// Which kernels a bound program runs, and of which copies. A file of its own: a firmware that does not ask links none.
+// Kernels that a bound program runs, and packed copies that they read. Apart: a firmware that does not ask links none.
 #include "engine/run/find_entry.h"
 #include "engine/run/placed_call.h"
 #include "engine/run/program.h"
@@ -21,7 +21,7 @@ Kernel Program::kernel(uint32_t step) const {
   return call == nullptr ? nullptr : call->run;
 }
 
-// Of a place the entry tells, because its port may have copied all weights to its own memory.
+// The entry tells it for a place, because its port may have copied all weights to its own memory.
 uint32_t Program::packed_operands(uint32_t step) const {
   const Call* const call = call_of(step);
   uint32_t bits = 0;

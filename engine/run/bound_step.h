@@ -1,6 +1,6 @@
-// How one step is bound: what its kernel asks for, and the call that stands in the caller's memory with its operands
-// behind it. Program does this for every step of a program; constant folding, tests and benchmarks do it for one alone
-// (tools/graph/bound_step.h).
+// Binding of one step: the needs of its kernel, and the call that stands in the caller's memory with its operands
+// behind it. Program does this for every step of a program; constant folding, tests and benchmarks do it for one
+// alone (tools/graph/bound_step.h).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ constexpr uint64_t call_bytes(uint32_t tensors, uint32_t pointer_bytes = sizeof(
   return pointer_bytes * (3 + 2 * uint64_t{tensors});
 }
 
-// Of one worker.
+// Returns the bytes of scratch that one worker needs.
 inline uint64_t scratch_bytes(const KernelEntry& entry, const Words& words, const Operands& operands) {
   return entry.scratch_bytes == nullptr ? 0 : entry.scratch_bytes(words, operands);
 }

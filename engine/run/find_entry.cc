@@ -8,7 +8,7 @@
 namespace nacre {
 namespace {
 
-// How far a step fits an entry, from not at all to wholly.
+// Degree to which a step fits an entry, from not at all to wholly.
 enum Fit : uint8_t { kOtherOp, kOtherCount, kAbsentOperand, kOtherRole, kOtherType, kFits };
 
 // `ids`: of the operands, with their roles; null: a node's, whose roles are those of its rule.

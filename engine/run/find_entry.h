@@ -1,5 +1,5 @@
-// Which kernel takes a step: types, roles, shapes, attributes, and operands that share bytes. For bind and for those
-// who ask the same of one step.
+// Finds the kernel that takes a step by types, roles, shapes, attributes, and operands that share bytes. Bind uses
+// it, and so does code that asks the same of one step.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct LoadedStep {
   }
 };
 
-// Where a tensor lies: its block (Block, program.h) and the offset in it. Aliases lie in their target. Not for weights.
+// Position of a tensor: block (Block, program.h) and offset in it. Aliases lie in their target. Not for weights.
 struct Location {
   uint32_t block;
   size_t offset;
@@ -56,11 +56,11 @@ Location locate(const Model& model, uint32_t tensor);
 // The first entry that takes the step; else why the first whose types fit does not, or why none fits.
 Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
 
-// The same where weights can be packed for the entry when the program is bound.
+// Like find_entry, but it also takes an entry for which weights can be packed when the program is bound.
 Code find_packing_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
 
-// The same questions about a node that is compiled, which has no roles and no places: operands without data, as many as
-// the entry has, absent ones without a record. types_fit asks nothing about words and shapes.
+// Both answer for a node that is compiled, which has no roles and no places: operands without data, as many as the
+// entry has, absent ones without a record. types_fit asks nothing about words and shapes.
 bool types_fit(const KernelEntry& entry, Rounding rounding, const Operands& operands);
 bool takes(const KernelEntry& entry, Rounding rounding, const Words& words, const Operands& operands);
 
@@ -68,7 +68,7 @@ inline bool has_layout(const TensorRecord& r, const OperandType& type) {
   return r.layout == type.layout || type.layout == Layout::kAny;
 }
 
-// Whether a row-major tensor that the kernel wants in another layout can be copied into it.
+// Returns whether a row-major tensor can be copied into another layout that the kernel wants.
 inline bool can_pack(const TensorRecord& r, const OperandType& type) {
   return r.layout == Layout::kRowMajor && type.layout != Layout::kRowMajor && type.layout != Layout::kAny &&
          r.rank >= 2 && has_layouts(r.element) && stored_elements(type.layout, {r.rank, r.dims, 0}) <= INT32_MAX;

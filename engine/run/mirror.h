@@ -35,7 +35,7 @@ enum class MirrorState : uint8_t {
   kAhead,    // the mirror is newer
 };
 
-// Whether the place may read its mirror.
+// Returns whether the place may read its mirror.
 constexpr bool is_readable(MirrorState s) { return s == MirrorState::kCurrent || s == MirrorState::kAhead; }
 
 constexpr MirrorState host_wrote(bool zeros) { return zeros ? MirrorState::kZeros : MirrorState::kOlder; }
@@ -52,7 +52,7 @@ constexpr MirrorState undone(MirrorState before, bool learned) {
   return learned && before == MirrorState::kCurrent ? MirrorState::kOlder : before;
 }
 
-// Whether the second block is a copy of the state's mirror.
+// State of the second block as a copy of the state's mirror.
 enum class StateCopy : uint8_t { kNone, kUnderway, kWhole };
 
 constexpr StateCopy copy_began() { return StateCopy::kUnderway; }

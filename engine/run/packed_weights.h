@@ -26,7 +26,7 @@ struct PackedWeights {
   uint64_t table = 0;  // offset of the entries in the block
   uint64_t end = 0;    // bytes of the block with all of it
 
-  // Whether a kernel of the set reads another layout than row-major.
+  // Returns whether a kernel of the set reads another layout than row-major.
   static bool reads_layouts(const KernelSet& set) {
     for (const KernelEntry* entry : set.entries)
       for (uint32_t i = 0; i < entry->operand_count; ++i)

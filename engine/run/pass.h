@@ -1,8 +1,8 @@
-// How a program is measured and bound, written once for the host alone (program.cc) and for places (places.cc).
-// Included by these two.
+// Measures and binds a program, written once for the host alone (program.cc) and for places (places.cc). Included by
+// these two.
 //
-// What differs are Rules: where a step's kernel is looked for, what stands before its call, and whether kernels share
-// their work among threads. Those of the host do nothing else, so that a firmware without ports links nothing of them.
+// Rules say where a step's kernel is looked for, what stands before its call, and whether kernels share their work
+// among threads. The host's Rules do nothing else, so that a firmware without ports links nothing of the others.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace nacre {
 
-// Whether the step holds for every number of rows that a run may have, and aliases keep them (program.cc).
+// Returns whether the step holds for every number of rows that a run may have, and aliases keep them (program.cc).
 bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint32_t batch);
 bool keeps_rows(const Model& model, const TensorRecord& r);
 

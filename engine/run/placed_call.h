@@ -1,5 +1,5 @@
-// What Places keeps before each call of a program that it binds, and what binding and running ask of tensors. Private
-// to places.cc and places_run.cc.
+// Record that Places keeps before each call of a program that it binds, and the questions of binding and running
+// about tensors. Private to places.cc and places_run.cc.
 #pragma once
 
 #include <type_traits>

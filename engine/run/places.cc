@@ -201,7 +201,7 @@ void Places::count(const LoadedStep& step, const KernelEntry& entry) {
   }
 }
 
-// Of the step at hand: the blocks that its place shares, and those that it uses of other places'.
+// Notes the blocks of the step at hand that its place shares, and the shared blocks of other places that it uses.
 void Places::tell_shared(const LoadedStep& step) {
   for (uint32_t i = 0; i < step.tensor_count(); ++i) {
     const uint32_t id = step.tensor_id(i);
@@ -291,7 +291,7 @@ Code Places::write(Args args, const LoadedStep& step, const KernelEntry& entry, 
   return Code::kOk;
 }
 
-// From the host's memory to the port's, where its weights go now.
+// Copies the weights of a step from the host's memory to the port's, and points the call at the port's memory.
 Code Places::relocate(const LoadedStep& step, const KernelEntry& entry, Call* call) {
   Place& place = places_[current_];
   const Port& to = *port_at(current_);
@@ -363,7 +363,7 @@ Status Places::share(Places& self, Sharing phase) {
   return {};
 }
 
-// Of the programs of a Trainer, all of them measured: whether the state is nowhere but there and on the host.
+// Returns whether a Trainer's state is only on this place and on the host. All its programs are measured before.
 bool Places::keeps_state(uint32_t place) const {
   const Place& p = places_[place];
   return p.keeps && apart(place) && (p.shared & ~p.foreign & kStateBit) != 0;

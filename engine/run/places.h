@@ -22,11 +22,11 @@
 // block kDerived. All programs for one target have the same copies there: those that share the block are bound with the
 // same ports and kernels.
 //
-// What a place that keeps its memory (`keep`) is given once stays there. The programs of a Trainer then have one mirror
-// there of each block of kState, kDerived and kStepSums. It is copied in as a whole, after bind and when the host wrote
-// the block, and what a program writes there stays: of the step's sums only counters are copied out. The host's state
-// and sums are then older, until Trainer::state() or sums() has them copied home. A block that a step of another place
-// uses is copied as without `keep`.
+// A place that keeps its memory (`keep`) keeps the content of a block that it was given. The programs of a
+// Trainer then have one mirror there of each block of kState, kDerived and kStepSums. It is copied in as a whole,
+// after bind and when the host wrote the block; bytes that a program writes stay there: of the step's sums only
+// counters are copied out. The host's state and sums are then older, until Trainer::state() or sums() has them copied
+// home. A block that a step of another place uses is copied as without `keep`.
 //
 // Programs whose steps all run on such a place, on a port that holds (Port::hold), are one run where Trainer::step asks
 // for it: what they copy to the host comes at its end.
@@ -58,8 +58,8 @@ class Places {
   Places(const Places&) = delete;
   Places& operator=(const Places&) = delete;
 
-  // As Program::measure and bind. `memory`: of `sizes`, each block at a multiple of alignment(). kPort: what is wrong
-  // with a port.
+  // Program::measure and bind over places. `memory`: of `sizes`, each block at a multiple of alignment(). kPort: what
+  // is wrong with a port.
   Status measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
                  const Machine& machine = {}) {
     return functions_->measure(*this, model, program, kernels, sizes, machine);
@@ -69,8 +69,8 @@ class Places {
     return functions_->bind(*this, bound, model, program, kernels, memory, workers);
   }
 
-  // Of every block on the host: 16, or more where a port on its memory asks for it. Known once measure has looked at
-  // the ports.
+  // Returns the alignment of every block on the host: 16, or more where a port on its memory asks for it. Known once
+  // measure has looked at the ports.
   uint32_t alignment() const { return alignment_; }
 
   // Bytes that measure found for a place, of the program or of all programs of the trainer that was measured; 0 on the
@@ -82,8 +82,8 @@ class Places {
   // that shares the host's.
   Status give(uint32_t place, std::span<std::byte> memory);
 
-  // Before anything is measured: nothing but the programs bound here writes the memory that the place is given. Its
-  // port copies within its memory (kWithinPort).
+  // Call it before anything is measured: nothing but the programs bound here writes the memory that the place is
+  // given. Its port copies within its memory (kWithinPort).
   void keep(uint32_t place) {
     if (place < kMaxPlaces) places_[place].keeps = true;
   }
@@ -100,12 +100,12 @@ class Places {
     uint64_t needed = 0;  // told by bytes()
     std::span<std::byte> memory;
     size_t taken = 0;  // by programs that are bound
-    // Of the program at hand:
+    // The program at hand:
     std::byte* part = nullptr;
     uint64_t scratch = 0;  // the largest need of a step
     uint64_t weights = 0;  // so far
     uint16_t blocks = 0;   // that a step uses: bit per block from kState on
-    // Of the programs of a Trainer, where the place keeps its memory; bits as in `blocks`:
+    // The programs of a Trainer, where the place keeps its memory; bits as in `blocks`:
     bool keeps = false;
     uint16_t shared = 0;                // blocks with one mirror for all
     uint16_t foreign = 0;               // blocks that a step of another place uses: these mirrors are not kept
@@ -153,7 +153,7 @@ class Places {
   static void take_back(Places& self);
   static const PlaceFunctions kFunctions;
 
-  // How a program is bound (run/pass.h).
+  // Binding of a program (run/pass.h).
   struct Rules;
   Status start(const Model& model, const ProgramView& view, std::span<const KernelSet* const> kernels, bool binding);
   struct Picked;  // pick() as PackedWeights asks it
@@ -197,7 +197,7 @@ class Places {
   bool held_ = false;               // several programs run as one
   bool holder_known_ = false;       // of the trainer that is bound
   const Port* holder_ = nullptr;    // that runs a step of it as one; null: none
-  // Of the program at hand:
+  // The program at hand:
   const Model* model_ = nullptr;
   ProgramView view_;
   bool binding_ = false;

@@ -7,7 +7,7 @@
 
 namespace nacre {
 
-// Of the sums of a step, what Trainer reads: counters, of at most so many bytes.
+// Most bytes of a counter: a Trainer reads only the counters among the sums of a step.
 constexpr uint64_t kCounterBytes = 16;
 
 struct Places::Run {
@@ -48,7 +48,7 @@ struct Places::Run {
     return status.ok() && finished != Code::kOk ? failed(first, finished) : status;
   }
 
-  // Beside the steps of a program that does not write the state: it is a copy when they have finished.
+  // Copies the state beside the steps of a program that does not write it: the copy is whole when they have finished.
   Status save(uint32_t first) const {
     Places& places = *program.places_;
     if (places.places_[unsaved].copy == StateCopy::kUnderway) return {};
@@ -118,15 +118,15 @@ struct Places::Run {
     return code == Code::kOk;
   }
 
-  // Whether an operand must be there before the segment that begins with step `first`. What a step with a guard may
-  // leave as it is is there too.
+  // Returns whether an operand must be on the port before the segment that begins with step `first`. An output that a
+  // step with a guard may leave as it is must be there too.
   bool enters(Role role, const TensorRecord& r, const StepRecord& step, uint32_t first) const {
     if (role == Role::kOut) return step.guard != kNoIndex;
     const TensorRecord& root = root_of(model(), r);
     return r.region != Region::kArena || (root.flags & kInput) != 0 || root.first_step < first;
   }
 
-  // Whether an operand must be back on the host behind a segment that ends before step `end`.
+  // Returns whether an operand must be back on the host behind a segment that ends before step `end`.
   bool leaves(Role role, const TensorRecord& r, uint32_t end) const {
     if (role == Role::kIn) return false;
     const TensorRecord& root = root_of(model(), r);
@@ -155,7 +155,7 @@ uint32_t Places::newest_state() const {
   return place;
 }
 
-// To its second block, or back from there.
+// Copies the state to its second block, or back from there.
 bool Places::copy_state(uint32_t newest, bool back) {
   const Port& port = *port_at(newest);
   const Place& place = places_[newest];
@@ -187,7 +187,7 @@ Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32
     for (Place& place : self.places_) place.copy = state_wrote();
   if (status.ok()) return status;
   if (bytes != 0) std::memcpy(block, kept, bytes);
-  // What it brought may not have arrived, and what it wrote of the state is not the host's.
+  // Bytes that the run brought may not have arrived, and the state that it wrote is not the host's.
   for (uint32_t i = 0; i < kMaxPlaces; ++i) self.places_[i].undo(before[i]);
   if (writes && holder != nullptr) {
     self.lost_ = !self.copy_state(newest, true);
@@ -196,13 +196,13 @@ Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32
   return status;
 }
 
-// Where a program keeps on the host what it must not lose.
+// Returns the host's memory in which a program keeps the bytes that it must not lose.
 std::byte* Places::kept_at_home(const Program& program) const {
   const uint64_t bytes = round_up(kept_bytes(*program.model_, program.view_.entry), kAlignment);
   return reinterpret_cast<std::byte*>(placed(program.calls_)) - bytes;
 }
 
-// By way of where `update` keeps it: the host's block is never a mixture.
+// Copies the state home by way of the memory where `update` keeps it: the host's block is never a mixture.
 Status Places::bring_home(const Program& update) {
   Places& self = *update.places_;
   const uint32_t newest = self.newest_state();
@@ -307,7 +307,7 @@ Status Places::hold(Places& self, const Port& port) {
   return self.held_ ? Status{} : Status{Code::kPortFailed, Table::kPort};
 }
 
-// Where it failed the state is what it was when it was held.
+// After a failure the state is what it was when it was held.
 Status Places::release(Places& self, const Port& port, bool drop) {
   bool ran = false;
   self.held_ = false;

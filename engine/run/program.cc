@@ -30,7 +30,7 @@ struct HostRules {
 
 }  // namespace
 
-// Whether the first rows of a tensor are the first rows of what it is an alias of, and no others.
+// Returns whether a tensor's first rows are the first rows of the tensor that it is an alias of, and no others.
 bool keeps_rows(const Model& model, const TensorRecord& r) {
   if (r.alias_of == kNoIndex) return true;
   const TensorRecord& target = model.tensors()[r.alias_of];
@@ -38,8 +38,8 @@ bool keeps_rows(const Model& model, const TensorRecord& r) {
   return (r.flags & kBatched) == 0 || r.bytes == target.bytes;
 }
 
-// Whether the step holds for every number of rows that a run may have: what is made of batched tensors is batched (of
-// one row a broadcast to the whole batch would hold by accident), aliases among them too, and shapes hold for two
+// Returns whether the step holds for every number of rows that a run may have. Results of batched tensors are batched
+// (of one row a broadcast to the whole batch would hold by accident), aliases among them too, and shapes hold for two
 // numbers of rows, in which they are linear. Further outputs may be of the rows together: the mean that
 // batch_norm_training saves. So may the one of observe_range, the ends of all rows.
 bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint32_t batch) {
@@ -93,7 +93,7 @@ Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memor
   *this = Program();
 }
 
-// Of a program with steps the first call knows where its model's record of the step lies: another model has it
+// The first call of a program with steps knows where its model's record of the step lies: another model has it
 // elsewhere.
 bool Program::bound() const {
   if (calls_ == nullptr || !model_->opened() || view_.changes != model_->changes()) return false;
@@ -130,7 +130,7 @@ Status Program::run(uint32_t first, uint32_t last, uint32_t rows) const {
   if (rows == view_.batch) rows = 0;
   if (rows != 0 && fixed_step_ != 0) return {Code::kRowsUnsupported, Table::kStep, fixed_step_ - 1};
   if (places_ != nullptr) return places_->functions_->run(*this, first, last, rows);
-  // Of a step without a number of its own the words are the first of all.
+  // The words of a step without a number of its own are the first of all.
   const BoundCalls calls = {calls_, model_->words(StepRecord{}).data, scratch_, workers_};
   uint32_t at = 0;
   const Code code = calls.run(first, last, rows, &at);

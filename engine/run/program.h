@@ -39,7 +39,7 @@ struct Sizes {
   uint64_t bytes[kBlockCount] = {};
   uint64_t work = 0;  // multiply-accumulates of one run of the compiled batch
 
-  // Of one block that holds all of them, each at a multiple of `alignment`.
+  // Returns the bytes of one block that holds all of them, each at a multiple of `alignment`.
   uint64_t total(uint32_t alignment = kAlignment) const {
     uint64_t sum = 0;
     for (uint64_t b : bytes) sum += (b + alignment - 1) & ~uint64_t{alignment - 1};
@@ -104,11 +104,11 @@ class Program {
   static Status measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine = {});
 
-  // The same checks; then fills the caller's memory, which lies apart from the model's bytes. `model`, the kernel sets
-  // and `workers` must outlive the Program. After Model::attach or open it must be bound again.
+  // Makes the checks of measure, then fills the caller's memory, which lies apart from the model's bytes. `model`,
+  // the kernel sets and `workers` must outlive the Program. After Model::attach or open it must be bound again.
   Status bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr);
-  // As before bind: no input, no output, and run is refused. A program that is bound to places is unbound (or bound
+  // Undoes bind: no input, no output, and run is refused. A program that is bound to places is unbound (or bound
   // again) while its memory is there, and only one of its copies: what its kernels hold ends here.
   void unbind();
   bool bound() const;
@@ -134,7 +134,7 @@ class Program {
   // Steps [first, last) of the program, with `rows` rows (0: all).
   Status run(uint32_t first, uint32_t last, uint32_t rows) const;
 
-  // What runs a step, to look up in a table of kernels; null if there is no such step.
+  // Returns the kernel of a step, to look up in a table of kernels; null if there is no such step.
   Kernel kernel(uint32_t step) const;
   // The operands of a step that are copies which bind packed: bit i of operand i.
   uint32_t packed_operands(uint32_t step) const;

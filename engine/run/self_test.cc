@@ -14,7 +14,7 @@ void print_hash(const StaticProgram& program, void (*print)(const char* text)) {
   print(text);
 }
 
-// Behind it both pointers are at the next pair.
+// Leaves both pointers at the next pair.
 bool run_pair(const StaticProgram& program, GoldenPairs& golden) {
   start_stream(program);
   for (const std::span<std::byte> input : program.inputs) {

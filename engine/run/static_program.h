@@ -2,8 +2,8 @@
 // `nacre firmware` writes as C++; weights are one aligned array, the arena another. Nothing is verified, measured or
 // bound on the device: an image links `run` and the kernels that the calls name, and nothing else of the engine.
 //
-// Where its kernel can (kernels/ready.h), the op of a call, its sizes and attributes, is made by the compiler, of the
-// words and records that stand in the same file: these are not in the image then.
+// The op of a call, its sizes and attributes, is made by the compiler where its kernel can (kernels/ready.h). It is
+// made of the words and records that stand in the same file: these are not in the image then.
 //
 //   #include "kws.h"                                    // written by nacre firmware --name kws
 //   std::memcpy(kws_program.inputs[0].data(), ...);     // before every run
@@ -37,8 +37,8 @@ struct StaticCall {
 };
 static_assert(sizeof(StaticCall<3>) == sizeof(Call) + 3 * sizeof(Tensor));
 
-// What a call says of its step, and an operand's record: what a kernel reads, and nothing else. A step with a guard
-// finds it behind the operands.
+// Fields of a step and of an operand's record that a kernel reads, and nothing else. A step with a guard finds it
+// behind the operands.
 constexpr StepRecord static_step(uint16_t op, uint8_t rounding, uint8_t operands, uint32_t first_word, uint8_t words,
                                  bool guarded = false) {
   StepRecord step = {};
@@ -101,7 +101,7 @@ namespace nacre {
 
 using StaticProgram = ::nacre_static_program;
 
-// What survives from run to run becomes zero.
+// Sets the bytes that survive from run to run to zero.
 void start_stream(const StaticProgram& program);
 
 // CRC-32C of the hash, of every call's step, words, op and operands (place, record), of inputs, outputs, weights and

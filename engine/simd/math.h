@@ -2,8 +2,8 @@
 // results beyond float32 are infinite, results below its normal numbers lose digits gradually. The sign of a 0 is kept
 // by erf alone.
 //
-// At most so far from float64, in units of the last place of the exact result, with and without a fused multiply-add
-// (claim vector_functions, 1 of 7 of all float32 numbers):
+// The results are at most so far from float64, in units of the last place of the exact result, with and without a
+// fused multiply-add (claim vector_functions, 1 of 7 of all float32 numbers):
 //
 //   exp        1.1    e^x
 //   expm1      1.2    e^x - 1, for x <= 25; above, the value at 25

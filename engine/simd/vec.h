@@ -21,7 +21,7 @@
 //              and multiply<kSingle> of it (total: 31 - shift); but INT32_MIN times INT32_MIN is INT32_MIN
 //   scaled_twice(a, b, c, by)   (doubling_high(a, b) + c - (a < 0 ? 1 : 0)) >> by, for |a| < 2^30, b >= 0, |c| <= 2^30
 //
-// Where kHalfFloat8, for many Float8E4M3 in turn:
+// Vectors with kHalfFloat8 decode many Float8E4M3 in turn:
 //
 //   half_numbers(p, largest, first, second)   2 kLanes numbers, 2^-8 times themselves, in two vectors; NaN as what its
 //                                             bits would be, 480. `largest`, Bytes, begins as bytes() and notes NaN
@@ -36,7 +36,7 @@
 //                      kDotOffset is 128, and whoever starts the sum has subtracted 128 sum(b)
 //   Dot                kLanes sums on their way; dot_from(I), and total(Dot) in the end
 //
-// Where kRealGroup is 2, of bfloat16 in pairs too, summed in float32 (elsewhere it is 1, and they are float32 first):
+// Vectors of kRealGroup 2 take bfloat16 in pairs, summed in float32 (elsewhere it is 1, and they are float32 first):
 //
 //   pair(p), pairs(p)   two numbers of a row, and two for each of kLanes columns
 //   put_pairs(to, a, b, n)   kLanes pairs of a_i and b_i, of n; behind those, and of no b, zeros
@@ -48,22 +48,22 @@
 //   kReal                whether it multiplies bfloat16 as well
 //   prepare(rows, bytes of a run), then multiply(..) of BlockRows
 //
-// The same column by column, where activations too are four codes for each of kLanes columns:
+// Products of codes column by column, where activations too are four codes for each of kLanes columns:
 //
 //   interleave(to, a, b, c, d)   codes + kFoursOffset of four rows, [4 kLanes columns][4]; or (.., n) of n columns,
 //                                n <= kLanes
 //   fours(p), weight_fours(w)    kLanes columns of those, and of weights, int8 [kLanes][4]
 //   dot(I sum, fours, weights)   sum + (a + kFoursOffset) w over the four
 //
-// Where kPairs is not 0, in pairs of numbers of 16 bits too, of kPairs = 2 kLanes columns in no order of memory: with
-// kPairs 16, columns 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high:
+// Vectors whose kPairs is not 0 take pairs of numbers of 16 bits too, of kPairs = 2 kLanes columns in no order of
+// memory: with kPairs 16, columns 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high:
 //
 //   words(p)                     codes of kPairs columns in 16 bits
 //   pairs(a, b)                  pairs a_k, b_k, low and high
 //   dot(PairSums, pairs, w)      adds a w_0 + b w_1, of weights int16 [low, high][kLanes][2]
 //   store(p, q, a, b, range)     codes of kPairs columns of two sums each to a place of its own
 //
-// Where kPacksWords, codes of several vectors are packed by way of 16 bits: saturated, `zero` of CodeRange(zero, low,
+// Vectors with kPacksWords pack codes of several vectors by way of 16 bits: saturated, `zero` of CodeRange(zero, low,
 // high) added, saturated again and clamped.
 //
 //   round_word(F)                     as round_even where that is a number of 16 bits, or it and the same are saturated
@@ -100,7 +100,7 @@ struct Lanes {
   static constexpr int kRealRows = 4, kTallRows = kRealRows, kDotRows = 4;
   static constexpr bool kDotWide = true;  // whether tiles of codes are of two vectors; else of one
 
-  // In vectors of the compiler, which has them on every machine: of arrays it makes single numbers, or memory.
+  // Vectors of the compiler, which has them on every machine: of arrays it makes single numbers, or memory.
   struct F {
     float lane [[gnu::vector_size(4 * kCount)]];
   };
@@ -208,7 +208,7 @@ struct Lanes {
   static I shift_right(I a, int by) { return {a.lane >> by}; }
 
   static F to_float(I a) { return {__builtin_convertvector(a.lane, decltype(F::lane))}; }
-  // Within 2^22 by an addition that rounds: its bits are those of 1.5 2^23 and the whole number.
+  // Rounds within 2^22 by an addition that rounds: its bits are those of 1.5 2^23 and the whole number.
   static I round_even(F a) {
     const float magic = 0x1.8p23f;
     if (!any(not_less(abs(a), set(0x1p22f))))

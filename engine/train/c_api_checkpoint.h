@@ -20,7 +20,7 @@ inline const nacre_storage& c_storage(void* context) { return *static_cast<const
 // A note of some bytes that are nowhere.
 inline nacre_status no_note() { return to_c({Code::kNull, Table::kCheckpoint}); }
 
-// Whether the caller set its size: the argument is refused else. Version 1 ends before `filled`.
+// Returns whether the caller set its size: the argument is refused else. Version 1 ends before `filled`.
 inline bool usable(const nacre_storage* s) { return s != nullptr && s->size >= offsetof(nacre_storage, filled); }
 
 // The caller's functions are called through its struct, which outlives the call that this is for.

@@ -21,7 +21,7 @@ static_assert(alignof(ModelSlots) <= alignof(nacre_model_slots) && std::is_trivi
 const ModelSlots& of(const nacre_model_slots* s) {
   return *static_cast<const ModelSlots*>(static_cast<const void*>(s->opaque));
 }
-// Whether they were made with a storage that has a size.
+// Returns whether they were made with a storage that has a size.
 bool made(const nacre_model_slots* s) { return s != nullptr && of(s).storage().context != nullptr; }
 ModelSlots& of(nacre_model_slots* s) { return *static_cast<ModelSlots*>(static_cast<void*>(s->opaque)); }
 

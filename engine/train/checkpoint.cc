@@ -59,7 +59,7 @@ Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   return s;
 }
 
-// Whether the payload is what the header says; where it cannot be read, the slot is `failed`.
+// Returns whether the payload is as the header says; where it cannot be read, the slot is `failed`.
 bool Checkpoint::whole(Slot& slot) const {
   const Header& h = slot.header;
   uint32_t crc = crc32c(bytes_of(h.generation));
@@ -67,8 +67,8 @@ bool Checkpoint::whole(Slot& slot) const {
          crc == h.payload_crc;
 }
 
-// Whether the table is that of the header's layout: rows in the order of their offsets, each behind the one before, all
-// in the state. So what match() reads is never more than the state. Out of line, as put is.
+// Returns whether the table is that of the header's layout: rows in the order of their offsets, each behind the one
+// before, all in the state. So match() never reads more than the state. Out of line, as put is.
 [[gnu::noinline]] bool Checkpoint::table(Slot& slot, uint32_t* crc) const {
   constexpr uint64_t kAtOnce = kBufferBytes / sizeof(StateRow);
   StateRow rows[kAtOnce];
@@ -99,7 +99,7 @@ bool Checkpoint::whole(Slot& slot) const {
   return true;
 }
 
-// Both slots as they are. Refuses where there is no checkpoint, and says why.
+// Finds both slots as they are. Refuses where there is no checkpoint, and says why.
 Status Checkpoint::find(Slots* slots) const {
   NACRE_TRY(check());
   Slot* const s = slots->slot;

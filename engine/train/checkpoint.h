@@ -70,13 +70,13 @@ class Checkpoint {
     return load(table_of(model), state, report, note);
   }
 
-  // The same of a static program's state (train/static_trainer.h).
+  // measure, save and load for the state of a static program (train/static_trainer.h).
   static Status measure(const StateTable& table, const Storage& storage, uint32_t note_bytes, uint64_t* bytes);
   Status save(const StateTable& table, std::span<const std::byte> state, const Info& info);
   Status load(const StateTable& table, std::span<std::byte> state, Report* report = nullptr,
               std::span<std::byte> note = {});
 
-  // Which checkpoint load() would take, without a model: what compares it with one is 0.
+  // Reports which checkpoint load() would take, without a model: fields that compare it with one are 0.
   Status look(Report* report);
 
   // The newest checkpoint counts from now on. Nothing happens if it does already. kConfirmTorn: a confirm was cut off
@@ -94,7 +94,7 @@ class Checkpoint {
   struct Found;
   class Writer;
 
-  // Of no model: none. Both are refused by what takes a table.
+  // Returns an empty table if no model is opened: functions that take a table refuse it.
   static StateTable table_of(const Model& model) { return model.opened() ? state_table(model) : StateTable(); }
   Status check() const;
   Slot slot(uint32_t index) const;

@@ -21,7 +21,7 @@ namespace nacre {
 struct NorFlash {
   const std::byte* begin;  // of a sector
   uint32_t bytes;          // whole sectors, at least two
-  // What is programmed at once, with its error correction: a power of two, at most 256; the sector, which is erased.
+  // Bytes programmed at once, with their error correction: a power of two, at most 256; bytes of a sector, to erase.
   uint32_t program_bytes, erase_bytes;
   // Return whether the flash took it. `granule` has program_bytes, at a multiple of 8, in RAM.
   bool (*program)(uintptr_t address, const void* granule);

@@ -10,7 +10,7 @@
 
 namespace nacre {
 
-// On machines with pointers of 4 and 8 bytes.
+// Sizes on machines with pointers of 4 and 8 bytes.
 inline constexpr uint32_t kModel32 = 64, kProgram32 = 124, kTrainer32 = 552;
 inline constexpr uint32_t kModel64 = 120, kProgram64 = 224, kTrainer64 = 984;
 

@@ -31,7 +31,7 @@ bool row_of(const void* context, uint32_t id, StateRow* row) {
   return true;
 }
 
-// Whether a program other than `update` reads a tensor of the state, or a part of it.
+// Returns whether a program other than `update` reads a tensor of the state, or a part of it.
 bool read_by_others(const Model& model, uint32_t id) {
   for (uint32_t p = 0; p < model.program_count(); ++p) {
     const ProgramView view = model.program(p);

@@ -35,7 +35,7 @@ struct StateTable {
   uint64_t bytes;       // of the state block
   uint32_t count;       // of indices below, in the order of offsets
   const void* context;
-  // What stands at an index: false where it is no tensor of the state.
+  // Writes the row at an index: false where it is no tensor of the state.
   bool (*row)(const void* context, uint32_t index, StateRow* row);
   uint8_t (*use)(const void* context, uint32_t index);  // StateUse, of one that is
 };

@@ -68,11 +68,11 @@ Code StaticTrainer::commit(float learning_rate, Report* report) {
   discard();
   if (run != Code::kOk) return run;
   if (report != nullptr) *report = told;
-  // Where each parameter has a verdict of its own, some may have been applied.
+  // Some parameters may have been applied if each has a verdict of its own.
   return told.applied || immediate() ? derive() : Code::kOk;
 }
 
-// What the outputs of `update` say: whether it was applied, amax, and the report.
+// Reports the outputs of `update`: whether it was applied, amax, and the report.
 void StaticTrainer::tell(Report* report) {
   const auto& outputs = training_->update->outputs;
   const auto number = [&](size_t i) { return report_number(outputs[2].data(), i, training_->wide); };

@@ -23,7 +23,7 @@
 
 namespace nacre {
 
-// What a part of the state begins with; the rest begins with zeros.
+// Initial bytes of a part of the state; the rest begins with zeros.
 struct StaticInitial {
   uint32_t offset, bytes;  // in the state block
   const void* data;
@@ -64,8 +64,8 @@ class StaticTrainer {
   // The state was written from outside (Checkpoint::load): derives what depends on it.
   Code restored();
 
-  // Of a micro-batch of the compiled size: data, then labels; write all of them before every accumulate. They share
-  // bytes with what a commit uses.
+  // Inputs of a micro-batch of the compiled size: data, then labels; write all of them before every accumulate. They
+  // share bytes with memory that a commit uses.
   uint32_t input_count() const { return uint32_t(feeding().inputs.size()) - (immediate() ? 1 : 0); }
   std::span<std::byte> input(uint32_t i) const {
     return i < input_count() ? feeding().inputs[i] : std::span<std::byte>();
@@ -108,8 +108,8 @@ class StaticTrainer {
   bool started_ = false;
 };
 
-// As self_test of a program (run/self_test.h), of the constants of all; pairs are of `infer` before anything is
-// learned. It leaves the state so: before a trainer starts or loads.
+// Tests as self_test of a program does (run/self_test.h), over the constants of all; pairs are of `infer` before
+// anything is learned. It leaves the state so: call it before a trainer starts or loads.
 int self_test(const StaticTraining& training, GoldenPairs golden, void (*print)(const char* text));
 
 }  // namespace nacre

@@ -26,7 +26,7 @@ void each_sum(const Model& model, F f) {
     if (r.region == Region::kStep && r.alias_of == kNoIndex) f(SumRun{r.offset, r.bytes, kind_of(r.element)});
 }
 
-// What the verdict reads there: gradients, loss, samples, loss scale. Null: another tensor, or no verdict of floats.
+// Returns the verdict's operand: gradients, loss, samples, loss scale. Null: another tensor, or no verdict of floats.
 const TensorRecord* judged(const Model& model, uint32_t operand, Region region) {
   for (const StepRecord& step : model.steps()) {
     if (step.op != Op::kVerdict || step.operand_count <= operand) continue;

@@ -25,11 +25,11 @@ namespace nacre {
 // model.tensors().size().
 uint32_t sum_runs(const Model& model, std::span<SumRun> runs, uint32_t from = 0);
 
-// Of them the part that holds the gradients of parameters and nothing else, where those are float32; else empty. What a
-// transport may send in fewer bits.
+// Returns the run that holds the gradients of parameters and nothing else, where those are float32; else empty. A
+// transport may send this run in fewer bits.
 SumRun gradient_run(const Model& model);
 
-// What the gradients of the next step are multiplied by, read from the state; 1 where they are integers.
+// Returns the factor of the next step's gradients, read from the state; 1 where they are integers.
 float loss_scale(const Model& model, std::span<const std::byte> state);
 
 // into = into + from, of a whole step block each. kMemorySize: one is smaller than the step block.

@@ -74,7 +74,7 @@ struct Trainer::Parts {
   return {};
 }
 
-// Which program of the model is which; kNoIndex where it has none. Only `update` must be there; all are of its target.
+// Finds the programs of the model; kNoIndex where it has none. Only `update` must be there; all are of its target.
 Status Trainer::find(const Model& model, const char* target, uint32_t (&index)[kPrograms]) {
   if (!model.opened()) return {Code::kNotBound, Table::kFile};
   uint32_t update;
@@ -202,7 +202,7 @@ Status Trainer::start() {
   return begin();
 }
 
-// What a place learned since is the state, where nobody asked for it to be written.
+// A place's newer state counts if nobody called state() to write it: it is brought home first.
 Status Trainer::restored() {
   if (!update().bound()) return refuse(Code::kNotBound, Entry::kUpdate);
   NACRE_TRY(bring_home());
@@ -255,7 +255,7 @@ Status Trainer::commit(float learning_rate, Report* report) {
   discard();
   NACRE_TRY(read);
   tell(&told, report);
-  // Where each parameter has a verdict of its own, some may have been applied.
+  // Some parameters may have been applied if each has a verdict of its own.
   return told.applied || immediate() ? derive() : Status{};
 }
 

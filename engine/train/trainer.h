@@ -51,8 +51,8 @@ class Trainer {
   // The state was written from outside (Checkpoint::load): derives what depends on it.
   Status restored();
 
-  // Of a micro-batch: data, then labels; write all of them before every accumulate. They share bytes with what a commit
-  // uses.
+  // Inputs of a micro-batch: data, then labels; write all of them before every accumulate. They share bytes with the
+  // memory that a commit uses.
   uint32_t input_count() const { return feeding().input_count() - (immediate() ? 1 : 0); }
   std::span<std::byte> input(uint32_t i) const {
     return i < input_count() ? feeding().input(i) : std::span<std::byte>();
@@ -89,8 +89,8 @@ class Trainer {
   // give it back: then call discard(), what was accumulated is lost.
   std::span<std::byte> sums() const;
   uint32_t micro_batches() const { return accumulated_; }  // that are in it
-  // The same where a place of this port keeps it, in the port's memory: what ports exchange among themselves. Empty as
-  // sums(), and where no such place keeps it.
+  // The step block where a place of this port keeps it, in the port's memory: ports exchange it among themselves.
+  // Empty as sums(), and where no such place keeps it.
   std::span<std::byte> sums_at(const Port& port) const;
   // Forgets what was accumulated; what accumulate takes next is micro-batch `index` of its step, from 0, and draws that
   // one's random numbers. kOneMicroBatch: immediate(), and index is not 0.
@@ -99,7 +99,7 @@ class Trainer {
   // or there is no sums().
   Status merged(uint32_t micro_batches);
   Status merged_at(const Port& port, uint32_t micro_batches);  // the same: sums_at(port) was written
-  // As accumulate, but the micro-batch is summed from zero, and then added as one (NUMERICS.md (57)): the bytes of
+  // Like accumulate, but the micro-batch is summed from zero, and then added as one (NUMERICS.md (57)): the bytes of
   // machines that take one each. `keep`: as many bytes as sums(); kMemorySize: fewer, and nothing happened.
   Status accumulate_apart(std::span<std::byte> keep, uint32_t rows = 0);
 
@@ -112,7 +112,7 @@ class Trainer {
   // home from there: ask anew before it is read or written. Empty before start, once bind is undone, and where the
   // place does not give it back: what stands there is nobody's to save.
   std::span<std::byte> state() const { return ready() && bring_home().ok() ? state_ : std::span<std::byte>(); }
-  // Whether each commit takes one micro-batch (--update immediate).
+  // Returns whether each commit takes one micro-batch (--update immediate).
   bool immediate() const { return update().bound() && !has(Entry::kGradients); }
 
  private:

@@ -25,7 +25,7 @@ namespace nacre::firmware {
 
 constexpr uint32_t kTooManyTicks = UINT32_MAX;
 
-// Of a tick, and in fourths because AN547 has 32 MHz.
+// Nanoseconds of a tick, in fourths because AN547 has 32 MHz.
 #ifdef __riscv
 constexpr uint32_t kFourthsOfNanosecond = 4;
 #elif defined(NACRE_TICK_FOURTHS)
@@ -40,7 +40,7 @@ void start_ticks();
 // Since start_ticks(), or kTooManyTicks after 2^24 (RISC-V: 2^32). One start serves any number of readings.
 uint32_t read_ticks();
 
-// Of SysTick `ticks` are below 2^24, and the product fits 32 bits. kTooManyTicks stays as it is.
+// SysTick counts fewer than 2^24 `ticks`, so the product fits 32 bits. kTooManyTicks stays as it is.
 constexpr uint32_t instructions(uint32_t ticks, int icount_shift = 0) {
   if (ticks == kTooManyTicks) return ticks;
   return kFourthsOfNanosecond == 4 ? ticks >> icount_shift : ticks * kFourthsOfNanosecond >> (2 + icount_shift);

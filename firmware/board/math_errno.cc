@@ -1,5 +1,5 @@
-// What newlib's libm needs of a libc: where a range error is noted. Float networks call expf and tanhf; libc's own
-// errno lies in .data with the rest of its state. Integer networks link neither this nor libm.
+// Newlib's libm needs one thing of a libc: the place of a range error. Float networks call expf and tanhf;
+// libc's own errno lies in .data with the rest of its state. Integer networks link neither this nor libm.
 extern "C" int* __errno() {
   static int error;  // .bss
   return &error;

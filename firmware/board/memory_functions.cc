@@ -90,7 +90,7 @@ size_t strlen(const char* text) {
   return length;
 }
 
-// What clang calls in their place, by Arm's run-time ABI (RTABI32, 4.3.4): the count comes before the value.
+// Clang calls these functions instead, by Arm's run-time ABI (RTABI32, 4.3.4): the count comes before the value.
 #if defined(__clang__) && defined(__arm__)
 #define NACRE_OF_ALIGNMENT(ALIGNMENT)                                                                          \
   void __aeabi_memcpy##ALIGNMENT(uint8_t* to, const uint8_t* from, size_t count) { copy_up(to, from, count); } \

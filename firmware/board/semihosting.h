@@ -1,4 +1,4 @@
-// What the host does for an image under QEMU or a debugger: text, exit status, arguments, files.
+// Services of the host for an image under QEMU or a debugger: text, exit status, arguments, files.
 // Arm, "Semihosting for AArch32 and AArch64", defines the operations; RISC-V has the same.
 //
 // An image defines app_main(); startup.cc calls it and passes its value to exit(). Without a host

@@ -1,5 +1,5 @@
-// What the start-up files share: startup_arm.cc and startup_riscv.cc hold a machine's reset and faults, startup.cc what
-// comes between reset and app_main().
+// Names that the start-up files share: startup_arm.cc and startup_riscv.cc hold a machine's reset and faults;
+// startup.cc holds the code between reset and app_main().
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ inline float rate_of_millionths(uint32_t n) {
   return std::bit_cast<float>(float_of_scaled(divided(scaled_of_integer(n), 1000000)));
 }
 
-// What a learner has: Trainer's start, restored, input_count, input, accumulate, commit and state; of a checkpoint
-// table(); and of the network that it trains
+// A learner has Trainer's start, restored, input_count, input, accumulate, commit and state; a checkpoint's table();
+// and these functions of the network that it trains:
 //
 //   std::span<std::byte> sample()            where a sample goes
 //   Status infer(uint32_t* frozen_crc)       the CRC-32C goes on over what frozen layers gave for it

@@ -1,5 +1,5 @@
-// What the images that run under a host say and exchange with it: numbers by name, refusals, whole files. In a header,
-// so that an image pays for what it uses of it, inlined, and no more.
+// Exchange of an image with its host: numbers by name, refusals, whole files. It is a header, so that an image pays
+// only for the functions that it uses, inlined.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +64,7 @@ inline bool write_file(const char* path, std::span<const std::byte> bytes) {
   return semihosting::close(file) && whole;
 }
 
-// Of an open file, from byte `offset`; false where it ends before.
+// Reads `bytes` of an open file from byte `offset` on; false where the file ends before.
 inline bool read_at(int file, uint64_t offset, std::span<std::byte> bytes) {
   return semihosting::seek(file, uint32_t(offset)) && read_all(file, bytes);
 }

@@ -1,4 +1,4 @@
-// What an image that fine-tunes reads and writes on the host: data, test samples, and an emulated flash.
+// Files of the host that an image reads and writes as it fine-tunes: data, test samples, and an emulated flash.
 #pragma once
 
 #include "engine/nacre.h"

@@ -19,7 +19,7 @@ struct StaticLearner : StaticTrainer {
 
   // Rows of the compiled batch, each with a label of int32.
   size_t rows() const { return input(input_count() - 1).size() / sizeof(int32_t); }
-  // Of that batch the first row; the others are what they were.
+  // The first row of that batch; the other rows stay as they were.
   std::span<std::byte> sample() const { return model_program.inputs[0].first(model_program.inputs[0].size() / rows()); }
   Status infer(uint32_t*) const { return status_of(model_program.run()); }
   std::span<const std::byte> scores() const {

@@ -25,7 +25,7 @@ struct HearingRule {
   int threshold, first_word;
 };
 
-// Of a run every `ms` milliseconds over a window of a second: means over half a second, a word once in 1.5 seconds.
+// The rule for a run every `ms` milliseconds over a window of a second: means of half a second, one word in 1.5 s.
 constexpr HearingRule hearing_rule(int ms) {
   return {
       .lead = (1000 + ms - 1) / ms, .window = 500 / ms, .suppression = 1500 / ms, .threshold = 200, .first_word = 2};

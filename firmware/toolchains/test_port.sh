@@ -67,7 +67,7 @@ claim() {
   failures=$((failures + 1))
 }
 
-# What a fault says: of an instruction that there is not; of a stack that has outgrown its place.
+# Texts of two faults: an instruction that there is not; a stack that has outgrown its place.
 case $target in
   rv32*) undefined_instruction='mcause 0x00000002.* pc 0x800' below_ram='mcause 0x00000007, address 0x804f' ;;
   m33 | m55) undefined_instruction='CFSR 0x00010000.* pc 0x1000' below_ram='CFSR 0x00100000' ;;  # STKOF

@@ -1,4 +1,4 @@
-// Which tiers the processor has, by the bits that Linux gives every program.
+// Finds the tiers that the processor has, by the bits that Linux gives every program.
 #include "ports/arm/arm.h"
 
 #if defined(__aarch64__) || defined(__arm__)

@@ -32,8 +32,8 @@ class MatrixBlocks {
   // For blocks of `rows` rows.
   void prepare(int rows, int) { rows_ = rows; }
 
-  // Of `count` blocks, whose rows begin at from[i], and `vectors` panels of w, `panel` numbers apart, with
-  // count vectors <= 4: block i and panel v to sums + 4 (i vectors + v), rows `step` numbers apart.
+  // Multiplies `count` blocks, whose rows begin at from[i], and `vectors` panels of w, `panel` numbers apart, with
+  // count vectors <= 4. Block i and panel v go to sums + 4 (i vectors + v), rows `step` numbers apart.
   template <class X, class W, class Sum>
   void multiply(const X* const (&from)[kAtOnce], int count, const BlockRows& rows, const W* w, ptrdiff_t panel,
                 int vectors, const Sum* start, Sum* sums, int step) const {

@@ -126,7 +126,7 @@ struct Neon {
     const F n = nearest(a);
     return vsubq_f32(n, vbslq_f32(vcltq_f32(a, n), set(1.0f), set(0.0f)));
   }
-  // What is added to a number below 2^23 rounds it to a whole one.
+  // Adding 2^23 to a smaller number, and taking it away again, rounds the number to a whole one.
   static F nearest(F a) {
     const M sign = vdupq_n_u32(0x80000000u);
     const F magic = vbslq_f32(sign, a, set(0x1p23f)), n = vsubq_f32(vaddq_f32(a, magic), magic);
@@ -226,8 +226,8 @@ struct Neon {
 #ifdef __ARM_FEATURE_MATMUL_INT8
   using Blocks = MatrixBlocks;
 
-  // Of one row alone and of gradients of weights: with BFMLALB and BFMLALT, of the even and of the odd numbers, which
-  // round as a float32 multiply-add.
+  // For one row alone and for gradients of weights. BFMLALB and BFMLALT take the even and the odd numbers, and round
+  // as a float32 multiply-add.
   static constexpr int kRealGroup = 2;
   static bfloat16x8_t pair(const Bfloat16* p) {
     int32_t pair;

@@ -1,4 +1,4 @@
-// From the int32 sums of one output channel to its codes: NUMERICS.md eq. 1 and 2, double rounding, to the bit.
+// Makes codes of the int32 sums of one output channel: NUMERICS.md eq. 1 and 2, double rounding, to the bit.
 //
 //   code = clamp(zero_y + round(round(s m / 2^31) / 2^n)),   the pair {m, -n} of the channel's multiplier
 //
@@ -8,7 +8,7 @@
 //   v = (u + (u >> 31) + 2^(n-1) + zero_y 2^n) >> n           half away from zero; the zero point rides along
 //
 // 2 s saturates (QADD). Where it does, |s| >= 2^30, |u| is at least 2^29 either way and v beyond all codes, so both
-// end at the same bound. Of other pairs the reference's own function computes.
+// end at the same bound. The reference's own function computes other pairs.
 #pragma once
 
 #include "engine/ops/epilogue.h"
@@ -32,14 +32,14 @@ struct ChannelCodes {
   }
 
   bool quick() const { return right != 0; }
-  // Before the clamp. Of a quick channel.
+  // Returns the code before the clamp, of a quick channel.
   int32_t operator()(int32_t sum) const {
     const int32_t u = high_product(doubled(sum), multiplier);
     return (u + (u >> 31) + add) >> right;
   }
 };
 
-// Whether the clamp keeps every code of int8.
+// Returns whether the clamp keeps every code of int8.
 inline bool keeps_all(const Clamp& clamp) {
   return clamp.kind == Clamp::kNone || (int32_t(clamp.low) <= -128 && int32_t(clamp.high) >= 127);
 }

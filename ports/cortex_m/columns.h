@@ -1,8 +1,8 @@
-// Products of int8 weights with columns: what the sums of some rows of a matrix read, made once for all outputs.
+// Products of int8 weights with columns: the numbers that some rows of a matrix sum over, made once for all outputs.
 //
 //   s_pk = b_k + sum_i (x_pi - zero_x) w_ki,   p of up to kSharedRows rows, i of `terms`, k of the output's channels
 //
-// How a column stands in scratch is the instruction set's: columns_pairs.h, columns_helium.h. Both have
+// The instruction set decides how a column stands in scratch: columns_pairs.h, columns_helium.h. Both have
 //
 //   ColumnWriter(columns, p, rows, terms, zero)   writes column p of `rows` that stand in one block
 //   multiply(product, rows, part, y, scratch)     all outputs; four_rows() and one_row() those of a block
@@ -24,7 +24,7 @@ inline void widen(const int8_t* x, int count, int zero, Quad* to) {
   if (count > 0) *to = widened(load_some(x, count, int8_t(zero)), less);
 }
 
-// What a product's sums become codes of y by.
+// Weights, scales and epilogue that make codes of y of a product's sums.
 struct ColumnProduct {
   const int8_t* w;  // [channels, terms]
   const int32_t* b;
@@ -37,7 +37,7 @@ struct ColumnProduct {
     const ChannelCodes codes = ChannelCodes::of(epilogue, scale, k);
     return all && codes.quick() ? int8_t(saturated_code(codes(sum))) : other_code(codes, k, sum);
   }
-  // Of channels that are not quick, and of clamps.
+  // Stores the sums of channels that are not quick, and of clamps.
   [[gnu::noinline]] void store_others(const int32_t (&sums)[kSharedRows], int k, int8_t* y, int step) const {
     const ChannelCodes codes = ChannelCodes::of(epilogue, scale, k);
     for (const int32_t sum : sums) *y = other_code(codes, k, sum), y += step;

@@ -107,7 +107,7 @@ struct FoldedBiases {
   }
 };
 
-// Of four registers: g++ 12 goes by way of the stack.
+// Makes a vector of four registers: g++ 12 goes by way of the stack.
 [[gnu::always_inline]] inline int32x4_t vector_of(int32_t s0, int32_t s1, int32_t s2, int32_t s3) {
   int32x4_t sums;
   asm("vmov %q[sums][2], %q[sums][0], %[s0], %[s2]\n"
@@ -192,7 +192,7 @@ inline void one_row(const ColumnProduct& product, const int8_t* x, int first, in
   }
 }
 
-// As many channels at a time as there is space for b' of. The last block takes up rows of the one before it.
+// Takes as many channels at a time as there is space for b' of. The last block takes up rows of the one before it.
 // rows.codes() are rows that are columns as they lie, or nullptr: rows.write_next(columns, p, count) writes one after
 // the other.
 template <class Rows>

@@ -5,8 +5,8 @@
 //
 //   [terms / 4, rounded up][rows]   terms past the last are 0
 //
-// With 4 rows a word of weights, loaded and widened by 3 instructions, makes 16 products in 8 more; their quads are
-// 2 LDM. The zero point is subtracted by the instruction that widens.
+// A word of weights, loaded and widened by 3 instructions, makes 16 products with 4 rows in 8 more; the quads of the
+// rows are 2 LDM. The zero point is subtracted by the instruction that widens.
 #pragma once
 
 #include "ports/cortex_m/columns.h"
@@ -84,7 +84,7 @@ struct Sums {
   }
 };
 
-// Of y the next row is `step` further. Channels [first, end).
+// Makes channels [first, end) of four rows; in y the next row is `step` further.
 inline void four_rows(const ColumnProduct& product, const Quad* columns, int first, int end, int8_t* y, int step) {
   const int terms = product.terms;
   const Epilogue& epilogue = product.epilogue;

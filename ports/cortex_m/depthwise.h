@@ -90,7 +90,7 @@ struct Depthwise : DepthwiseConv2d {
       }
     }
 
-    // What outputs of row h read, and where their rows lie.
+    // Reads the rows of x for the outputs of row h, and notes where these rows lie.
     void read_rows(const int8_t* x, int h) {
       const WindowAxis& axis = op.window.h;
       const int size = span(axis), first = axis.position(h, 0);
@@ -98,7 +98,7 @@ struct Depthwise : DepthwiseConv2d {
       for (; next < first + size; ++next) read_row(x, next, ring() + slot(next) * op.columns());
       for (int i = 0; i < axis.kernel; ++i) rows()[i] = uint32_t(slot(axis.position(h, i)) * op.columns());
     }
-    // Of row r, which may be above x.
+    // Returns the slot of row r, which may be above x.
     int slot(int r) const { return int(uint32_t(r + op.window.h.before) % uint32_t(span(op.window.h))); }
 
     static Quad* pad(int positions, Quad* to) {

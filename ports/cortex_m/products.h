@@ -39,7 +39,7 @@ struct Convolution : Conv2d {
     int n, h, v;  // of an output
   };
 
-  // What outputs read: the rows of a matrix [pixels, terms].
+  // Rows that outputs read, as a matrix [pixels, terms].
   struct Pixels {
     const Convolution& op;
     const int8_t* x;  // from the first channel of the group on
@@ -54,7 +54,7 @@ struct Convolution : Conv2d {
       const int width = op.window.w.out, height = op.window.h.out;
       at = {row / (width * height), row / width % height, row % width};
     }
-    // Where rows are pixels of x, one behind the other.
+    // Returns x if rows are its pixels, one behind the other; else nullptr.
     const int8_t* codes() const { return op.is_matrix() ? x : nullptr; }
     int stride() const { return op.in_c; }
   };
@@ -103,7 +103,7 @@ struct Convolution : Conv2d {
     column.add(codes, terms());
   }
 
-  // Of few codes: memcpy's and memset's calls would take longer.
+  // Copies few codes: calls of memcpy and memset would take longer.
   static int8_t* copy(const int8_t* from, int count, int8_t* to) {
     for (; count >= 4; count -= 4, from += 4, to += 4) std::memcpy(to, from, 4);
     for (; count > 0; --count) *to++ = *from++;

@@ -15,7 +15,7 @@
 
 namespace nacre::cortex_m {
 
-// Whether each output reads the input at its own place alone.
+// Returns whether each output reads only the input at its own position.
 constexpr bool is_point(const Window& window) {
   const auto axis = [](const WindowAxis& a) {
     return a.kernel == 1 && a.stride == 1 && a.before == 0 && a.in == a.out;

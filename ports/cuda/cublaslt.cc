@@ -12,7 +12,7 @@ struct Loaded {
   bool whole = false;
 
   Loaded() {
-    // Where the loader looks, then where the toolkit's packages put it.
+    // Looks where the loader does, then where the toolkit's packages put it.
     void* library = nullptr;
     for (const char* path : {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"})
       if (library == nullptr) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

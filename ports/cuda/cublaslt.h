@@ -100,7 +100,7 @@ struct CublasLt {
 
 // The library of this machine; null where there is none, or where it lacks one of the functions.
 const CublasLt* load_cublaslt();
-// The same for this driver: null without one, and the library, which is half a gigabyte, is not loaded.
+// Loads it for this driver: null without one, and the library, which is half a gigabyte, is not loaded.
 inline const CublasLt* load_cublaslt(const Driver* driver) { return driver != nullptr ? load_cublaslt() : nullptr; }
 
 }  // namespace nacre::cuda

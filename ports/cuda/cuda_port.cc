@@ -251,7 +251,7 @@ Code Device::flush() {
 
 // ---- Several segments as one ----
 
-// Not while steps are timed one by one.
+// Fails in a segment, and while steps are timed one by one.
 Code Device::hold() {
   if (in_segment_ || timing_ == Timing::kSteps || !succeeded(driver_->set_context(context_), "cuCtxSetCurrent"))
     return Code::kPortFailed;
@@ -274,7 +274,7 @@ Code Device::release(bool drop, bool* ran) {
   return read_times() ? failure : Code::kPortFailed;
 }
 
-// What comes from the host is taken now; what goes there waits for all to have run.
+// Copies from the host are taken now; copies to the host wait for all to have run.
 Code Device::hold_copy(CopyDirection direction, void* to, const void* from, size_t bytes) {
   Command command = {.kind = Command::kCopyWithin,
                      .to = static_cast<std::byte*>(to),
@@ -295,7 +295,7 @@ Code Device::hold_copy(CopyDirection direction, void* to, const void* from, size
   return Code::kOk;
 }
 
-// The same sequence of sizes gets the same pieces, so that a graph that was recorded fits. Null: there is no memory.
+// Equal sequences of sizes get the same pieces, so that a graph that was recorded fits. Null: there is no memory.
 std::byte* Device::pinned_piece(size_t bytes) {
   constexpr size_t kBlockBytes = size_t{1} << 20;
   while (pinned_block_ < pinned_.size() && pinned_[pinned_block_].bytes - pinned_taken_ < bytes)

@@ -5,8 +5,8 @@
 //   const Port* const ports[] = {nullptr, &device.port()};
 //   Places places(ports);  ...  places.give(1, device.allocate(places.bytes(1)));
 //
-// What a segment is asked to run is put off until its outputs are copied: then all its kernels are one CUDA graph, made
-// by the first run of these steps with this number of rows and launched by every later one. Guards are read on the
+// Commands of a segment are put off until its outputs are copied: then all its kernels are one CUDA graph, made by
+// the first run of these steps with this number of rows and launched by every later one. Guards are read on the
 // device. Products of matrices are made by cuBLASLt (product_step.h), where the caller has it; the rest, and all
 // without it, by kernels of this port. A kernel that fails (an index outside of a table) tells it in a word of the
 // host's memory, which `finish` reads.
@@ -76,17 +76,17 @@ class Device {
   static size_t kernel_count();               // of the entries, and of those around products
   static const char* name_of(Kernel kernel);  // "kDenseF32"; null: it is no kernel of the port
 
-  // Of an open device.
+  // The port of an open device.
   const Port& port() const { return port_; }
   // Bytes of the device's memory, for Places::give; empty where there are not as many.
   std::span<std::byte> allocate(size_t bytes);
   void release(std::span<std::byte> memory);  // that allocate gave
 
-  // What the last failure was, in one sentence; "" if there was none.
+  // Returns the last failure in one sentence; "" if there was none.
   const char* sentence() const { return sentence_; }
   const char* name() const { return name_; }
   bool has_products() const { return products_.is_open(); }  // cuBLASLt is in use
-  // Whether the library may multiply float32 as TF32 (product.h), in runs from now on; not unless it is asked for.
+  // Lets the library multiply float32 as TF32 (product.h), or not, in runs from now on; not unless it is asked for.
   void multiply_as_tf32(bool allowed);
   int architecture() const { return architecture_; }  // 90 of an H200; 0 where none is open
   const Counts& counts() const { return counts_; }
@@ -100,9 +100,9 @@ class Device {
   bool put_join(SumKind kind, void* into, const void* from, uint64_t count);
   bool wait();  // until all of it is done
 
-  // From the next segment on. kNone gives the events back. No times of before remain.
+  // Measures from the next segment on. kNone gives the events back. No times of before remain.
   void time(Timing timing);
-  // Of every segment that finished since time(), in the order in which they ran.
+  // Times of every segment that finished since time(), in the order in which they ran.
   std::span<const Time> times() const { return times_; }
 
  private:

@@ -1,4 +1,4 @@
-// What a Device has one of, whatever it is open on: the port's entries, and the kernels that put their steps off.
+// Tables that exist once for all Devices: the port's entries, and the kernels that put their steps off.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ struct Device::Tables {
   std::vector<const DeviceThreads*> threads;  // of their ops
   std::vector<const KernelEntry*> list;
   KernelSet set;
-  // The same, with the scratch of products.
+  // Copies of the entries, with the scratch of products.
   std::vector<KernelEntry> with_products;
   std::vector<const KernelEntry*> list_with_products;
   KernelSet set_with_products;

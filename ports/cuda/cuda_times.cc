@@ -21,7 +21,7 @@ bool Device::mark(bool ends, const char* kernel) {
   return true;
 }
 
-// Of a segment that is done.
+// Reads the times of a segment that is done.
 bool Device::read_times() {
   for (size_t i = 1; i < marks_.size(); ++i) {
     float milliseconds = 0;

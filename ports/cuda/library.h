@@ -7,7 +7,7 @@
 
 #define NACRE_LIBRARY_MEMBER(name, symbol, result, arguments) result(*name) arguments;
 
-// In a function with the dlopened `library`, the struct `functions` and `whole`: false where one is missing.
+// Used in a function with the dlopened `library`, the struct `functions` and `whole`: false where one is missing.
 #define NACRE_LIBRARY_LOAD(name, symbol, result, arguments)                             \
   functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #symbol)); \
   whole &= functions.name != nullptr;

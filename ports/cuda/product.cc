@@ -48,8 +48,8 @@ constexpr Factor kOne = {1, 1, 1}, kNone = {0, 0, 0};
 
 }  // namespace
 
-// Of int8: sizes and steps in whole words of 4. Of float8: both operands contiguous along k, in pieces of 16 bytes, and
-// so are the columns of D. Of what has 16 bits any size will do; a step that is no multiple of 16 bytes takes longer.
+// int8: sizes and steps are whole words of 4. float8: both operands are contiguous along k, in pieces of 16 bytes, and
+// so are D's columns. Types of 16 bits take any size; a step that is no multiple of 16 bytes takes longer.
 bool Product::fits() const {
   if (m < 1 || n < 1 || k < 1 || !aligned(a.at) || !aligned(b.at) || !aligned(d.at)) return false;
   if (bias != nullptr && !aligned(bias)) return false;

@@ -36,7 +36,7 @@ struct Product {
   const void* bias;               // [m] of D's type, added to the sums; or null
   const void *a_scale, *b_scale;  // of float8; or null
 
-  // What the library asks of addresses, sizes and steps; where it does not hold, it is not asked.
+  // Returns whether addresses, sizes and steps are as the library demands; where not, it is not asked.
   bool fits() const;
   uint64_t work() const { return uint64_t(m) * uint64_t(n) * uint64_t(k) * uint64_t(batch); }
 };

@@ -1,4 +1,4 @@
-// How a Device puts a product and the kernels around it into the stream.
+// Puts a product and the kernels around it into a Device's stream.
 #include <cstring>
 
 #include "ports/cuda/cuda_port.h"
@@ -55,7 +55,7 @@ void read_turned(std::span<const TurnedCodes> turned, CopyOfRows* copy, Product:
 
 }  // namespace
 
-// What launch_product will look for: in the middle of a capture a driver must not have to load a kernel.
+// Finds the kernels that launch_product will need: in the middle of a capture a driver must not have to load one.
 bool Device::find_product_kernels(const KernelEntry& entry, const char* name, const StepHead& image) {
   ProductStep step;
   if (!product_of(entry, image, image.rows, &step)) return true;

@@ -19,7 +19,7 @@ bool single_pixels(const Conv2d& op) {
   return single(op.window.h) && single(op.window.w);
 }
 
-// Of float8 the library multiplies by the scales itself where x and w have one each; it adds a bias of 16 bits alone.
+// Products of float8 are scaled by the library where x and w have one scale each; it adds a bias of 16 bits alone.
 void plan_scales(const KernelEntry& entry, const Operands& operands, uint32_t clamp, Plan* plan) {
   const bool one_each = operands[3].elements() == 1 && operands[4].elements() == 1;
   const bool adds = !operands.has(2) || (entry.operands[2].element != ElementType::kFloat32 && !plan->grouped);
@@ -29,14 +29,14 @@ void plan_scales(const KernelEntry& entry, const Operands& operands, uint32_t cl
   if (operands.has(2)) plan->bias = 2;
 }
 
-// Whether the library adds a bias to the sums: not one of groups or of float64. For sizes that Tensor Cores do not take
-// it rounds sums to 16 bits before it adds a bias of 16 bits (seen on an H100).
+// Returns whether the library adds a bias to the sums: not to those of groups or of float64. For sizes that Tensor
+// Cores do not take it rounds sums to 16 bits before it adds a bias of 16 bits (seen on an H100).
 bool adds_bias(LtType type, int groups, const Plan& plan) {
   const bool halves = type == kLtF16 || type == kLtBf16;
   return groups == 1 && type != kLtF64 && (!halves || (plan.terms % 8 == 0 && plan.columns % 8 == 0));
 }
 
-// Of y = epilogue(x W^T): without a clamp, a function or a residual the library adds the bias and writes y itself.
+// Plans y = epilogue(x W^T): without a clamp, a function or a residual the library adds the bias and writes y itself.
 bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& operands, Plan* plan) {
   const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
   LtType type = kLtF32, other = kLtF32, made = kLtF32;

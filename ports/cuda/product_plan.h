@@ -1,5 +1,5 @@
-// Which matrices a step multiplies (product_step.h): what of it product_step.cc lays out in the step's scratch. Private
-// to the two.
+// Plan of the matrices that a step multiplies (product_step.h): product_step.cc lays them out in the step's scratch.
+// Private to the two.
 #pragma once
 
 #include "engine/kernels/kernel.h"

@@ -19,7 +19,7 @@ struct Laid {
   int count, rows, columns, whole_rows, whole_columns;
   int64_t stride, step;
 
-  // What the copy is of, which has the whole sizes, or as rows the matrices of a batch.
+  // Returns the copy of these matrices with the whole sizes, or with the matrices of a batch as rows.
   CopyOfRows copy(LtType type, bool turned = false) const {
     CopyOfRows made = {nullptr, nullptr, bytes_of(type), rows, columns, whole_rows, whole_columns, turned};
     if (turned) made.rows *= count, made.to_rows *= count;
@@ -188,7 +188,7 @@ bool product_of(const KernelEntry& entry, const StepHead& image, int rows, Produ
     return Product::Matrix{data, own, f.transposed, laid.step, laid.stride};
   };
   const auto data_of = [&](int operand) { return operand < 0 ? nullptr : of.tensor[operand].data; };
-  // In columns Y^T = R'^T L'^T, and what lies in rows is its transpose already.
+  // The product is Y^T = R'^T L'^T in columns; a matrix in rows is its transpose in columns already.
   Product& product = made->product;
   product = {.m = plan.whole_columns,
              .n = plan.rows,
@@ -208,7 +208,7 @@ bool product_of(const KernelEntry& entry, const StepHead& image, int rows, Produ
   void* const y = of.tensor[operands.count - 1].data;
   product.d = {plan.sums ? made->sums_at : y, plan.result, false, result.step, result.stride};
   if (pieces.result == 0) return true;
-  // From where the library puts it: what copy() says, the other way round.
+  // The copy from where the library puts the result: copy() the other way round.
   const CopyOfRows padding = result.copy(plan.result);
   std::byte* const at_result = piece(pieces.result);
   product.d.at = at_result;

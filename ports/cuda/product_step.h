@@ -1,4 +1,4 @@
-// Which steps are products that cuBLASLt makes (product.h), and with which kernels around them (product_kernels.h).
+// Steps that are products of cuBLASLt (product.h), and the kernels around them (product_kernels.h).
 //
 //   dense, conv2d                    y = epilogue(x W^T), a convolution of its windows in columns where they are not x
 //   dense_gradient_x                 dx = dy W

@@ -1,4 +1,4 @@
-// How a Device makes a graph of the steps that it put off, and launches it.
+// Makes a graph of the steps that a Device put off, and launches it.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -33,7 +33,7 @@ uint64_t strips_of(const TurnedCodes& codes) {
 
 }  // namespace
 
-// As the graph that was recorded when these steps ran first.
+// Launches the graph that was recorded when these steps ran first.
 bool Device::launch_graph() {
   const auto same = [&](const Recording& recording) { return recording.commands == commands_; };
   const auto found = std::ranges::find_if(recordings_, same);
@@ -60,7 +60,7 @@ bool Device::launch_steps() {
 
 size_t Device::image_bytes(const Command& command) { return tables().list[command.entry]->preparation->bytes({}, {}); }
 
-// What a graph is made of: which steps one launch runs, and what of the device's memory it needs besides.
+// Parts of a graph: the steps that one launch runs, and the device's memory that the graph needs besides.
 struct Device::Grouping {
   struct Launch {
     std::vector<size_t> steps;   // numbers of commands
@@ -75,7 +75,7 @@ struct Device::Grouping {
 
 // ---- Which steps run together ----
 
-// Of a copy. The host's end is its own.
+// Device ranges that a copy reads and writes. Host memory is not tracked: only one command touches it.
 std::vector<Touched> Device::touched_by(const Command& copy) {
   std::vector<Touched> made;
   if (copy.kind != Command::kCopyOut) made.push_back({copy.to, copy.to + copy.bytes, true});
@@ -221,7 +221,7 @@ bool Device::capture(const Grouping& grouping, Graph* graph, Recording* made) {
   return succeeded(driver_->end_capture(stream_, graph), "cuStreamEndCapture") && launched;
 }
 
-// As many rows of blocks as steps, each as long as the longest needs.
+// Launches as many rows of blocks as steps, each as long as the longest needs.
 template <class Launch>
 bool Device::launch_many(const Grouping& grouping, const Launch& of, DevicePointer memory) {
   uint32_t blocks = 1;
@@ -251,7 +251,7 @@ bool Device::launch_copy(const Command& copy) {
   }
 }
 
-// As a product, or where it is none by the kernel of its entry.
+// Launches a step as a product, or where it is none by the kernel of its entry.
 bool Device::launch(const Command& command, size_t index, std::span<const TurnedCodes> turned, uint64_t* products) {
   if (command.kind != Command::kStep) return launch_copy(command);
   alignas(StepImage<kMostOperands>) std::byte bytes[sizeof(StepImage<kMostOperands>)];

@@ -1,5 +1,5 @@
-// Whether a function as the port declares it is that of NVIDIA's header: the files of declared/ ask.
-// The headers have enums where the port has integers of their size, and other names for structs that are passed by
+// Compares a function as the port declares it with that of NVIDIA's header: the files of declared/ ask. The
+// headers have enums where the port has integers of their size, and other names for structs that are passed by
 // address.
 #pragma once
 

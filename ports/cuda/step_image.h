@@ -1,5 +1,5 @@
-// What a kernel of the device knows of a step: an image, by value among the launch's parameters, because the model's
-// records are in the host's memory. Compiled for the host, the device and the tests' simulated device.
+// Image of a step: all that a kernel of the device knows of it. It is one of the launch's parameters, by value, because
+// the model's records are in the host's memory. Compiled for the host, the device and the tests' simulated device.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace nacre::cuda {
 
-// Of a step on the device: with these an image fits a launch's 4 KiB. A step with more stays on the host.
+// Most words and operands of a step on the device: an image then fits a launch's 4 KiB. Other steps stay on the host.
 inline constexpr int kMostWords = 40, kMostOperands = 24;
 // The grid of a launch: blocks of so many threads.
 inline constexpr uint32_t kBlockThreads = 128, kMostBlocks = 2048;

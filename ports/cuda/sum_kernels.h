@@ -1,4 +1,4 @@
-// What micro-batches of several GPUs gave, joined on one of them: numeric/step_sum.h, element by element.
+// Joins the sums of several GPUs' micro-batches on one of them: numeric/step_sum.h, element by element.
 #pragma once
 
 #include "engine/base/isa.h"

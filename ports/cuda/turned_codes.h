@@ -1,4 +1,4 @@
-// Which float8 codes later steps read turned: the step that quantizes then writes both, in one pass (turned_kernels.h).
+// Finds float8 codes that later steps read turned: the step that quantizes writes both at once (turned_kernels.h).
 //
 //   q = fake_float8(x, ..)   p = transpose(q)        the first step writes p too, and the second is none
 //   e = fake_float8(dy, ..)  dw += product(e, q)     both factors are needed turned (product_step.h): memory that lives
@@ -37,7 +37,7 @@ struct TurnedCodes {
 // At most one for each step that quantizes. `has_products`: cuBLASLt is there.
 std::vector<TurnedCodes> turned_codes(std::span<const RecordedStep> steps, bool has_products);
 
-// Whether the copy that a product makes of codes is just what stands for `codes` already.
+// Returns whether the copy that a product makes of codes is just the one that stands for `codes` already.
 bool is_copy_of(const TurnedCodes& codes, const CopyOfRows& copy);
 
 }  // namespace nacre::cuda

@@ -91,7 +91,7 @@ bool CheckpointFiles::lock(int file, Use use) {
   return flock(file, (use == Use::kSave ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0;
 }
 
-// Without content: a full disk has room for it.
+// The mark has no content: a full disk has room for it.
 bool CheckpointFiles::mark_unsaved() {
   const int file = openat(directory_, kUnsaved, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   const bool written = file >= 0 && fsync(file) == 0 && fsync(directory_) == 0;
@@ -114,7 +114,7 @@ bool CheckpointFiles::begin_anew() {
   return there() && (unsaved_ || mark_unsaved()) && void_slots();
 }
 
-// With a whole checkpoint in a slot, and not before.
+// Called with a whole checkpoint in a slot, and not before.
 bool CheckpointFiles::count_from_now() {
   if (unlinkat(directory_, kUnsaved, 0) != 0 && errno != ENOENT) return refuse_errno(mark_, "cannot be removed: ", "");
   if (fsync(directory_) != 0) return refuse_errno(mark_, "cannot be synced: ", "");
@@ -122,7 +122,7 @@ bool CheckpointFiles::count_from_now() {
   return true;
 }
 
-// Without waiting: opening a pipe would, until somebody writes to it.
+// It opens without waiting: opening a pipe would wait until somebody writes to it.
 bool CheckpointFiles::open_slot(int slot, Use use) {
   const char* const path = paths_[slot].c_str();
   struct stat now;
@@ -229,7 +229,7 @@ bool CheckpointFiles::program(uint64_t offset, std::span<const std::byte> from) 
   heads_ = heads_ || offset == 0;
   const off_t end = lseek(files_[slot], 0, SEEK_END);
   if (end < 0) return fail(slot, "cannot be written");
-  // What is skipped (the header, until it comes last) is erased, and no hole of zeros.
+  // Skipped bytes (the header, until it comes last) are erased, and no hole of zeros.
   const std::vector<std::byte> gap(uint64_t(end) < offset ? offset - uint64_t(end) : 0, std::byte{0xFF});
   return write_at(slot, uint64_t(end), gap) && write_at(slot, offset, from);
 }

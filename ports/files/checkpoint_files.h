@@ -48,7 +48,7 @@ class CheckpointFiles {
   // Nothing that is there counts any more. False: problem() says why, and everything counts as before.
   bool begin_anew();
 
-  // Whether the slots are still the files of their names; false: problem() says so.
+  // Returns whether the slots are still the files of their names; false: problem() says so.
   bool there();
 
   const Problem& problem() const { return problem_; }  // the last one

@@ -21,7 +21,7 @@ typedef struct nacre_checkpoint_files nacre_checkpoint_files;
  * refused, and `why`, of why_size bytes, says it in a sentence; it may be NULL. Allocates. */
 nacre_checkpoint_files* nacre_checkpoint_files_open(const char* directory, int save, const nacre_model* model,
                                                     nacre_storage* storage, char* why, size_t why_size);
-/* What failed last in a call on the storage, "" where nothing did. */
+/* The last failure of a call on the storage, "" where nothing failed. */
 const char* nacre_checkpoint_files_problem(const nacre_checkpoint_files* files);
 void nacre_checkpoint_files_close(nacre_checkpoint_files* files); /* NULL: nothing happens */
 

@@ -44,7 +44,7 @@ std::string hex(const uint8_t* bytes, size_t count) {
 
 constexpr const char* kNull = "an argument is NULL";
 
-// What must be the same for the sums and the states to be.
+// Lists the facts that must be the same on all ranks for the sums and the states to be.
 std::string lines_of(const nacre_model* model, nacre_trainer* trainer, const nacre_mpi_options& options) {
   if (model == nullptr || trainer == nullptr) return kNull;
   uint8_t hash[16];

@@ -26,7 +26,7 @@ DeviceExchange::~DeviceExchange() {
   if (!memory_.empty()) device_.release(memory_);
 }
 
-// What the first rank that failed said; the turn of all ranks.
+// Returns the sentence of the first rank that failed; the turn of all ranks.
 std::string DeviceExchange::first_problem() {
   Turn mine = {.what = kOpen, .failed = problem_.empty() ? 0 : 1};
   mine.say(problem_);

@@ -34,12 +34,12 @@ class DeviceExchange {
   // Collective, before anything else. What a rank could not do, the same sentence on all of them; "": all did.
   std::string open();
 
-  // As Exchange's, of blocks in the device's memory.
+  // Do as Exchange's functions, with blocks in the device's memory.
   const std::vector<Turn>& add(std::span<const std::byte> mine, Turn turn = {});
   bool finish(std::span<std::byte> all);
 
-  // What NCCL or the device refused in the middle of an exchange; "" where nothing was. Other ranks may wait for what
-  // this one did not send: end them (MPI_Abort).
+  // Returns why NCCL or the device refused in the middle of an exchange; "" where neither did. Other ranks may wait
+  // for bytes that this one did not send: end them (MPI_Abort).
   const std::string& problem() const { return problem_; }
   uint64_t sent_bytes() const { return sent_; }
 

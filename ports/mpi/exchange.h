@@ -43,8 +43,8 @@ class Exchange {
   bool finish(std::span<std::byte> all);
   void discard() { given_ = false; }
 
-  // Of a coding: the loss scale that the gradients of the next step are in, before its first round; and behind commit
-  // whether the step was applied. What a refused step left behind is forgotten with it.
+  // For a coding. begin_step, before the first round: the loss scale of the next step's gradients. end_step, after
+  // commit: whether the step was applied; errors that a refused step left behind are forgotten with it.
   void begin_step(float loss_scale);
   void end_step(bool applied);
   // Bytes that this rank has sent to others.

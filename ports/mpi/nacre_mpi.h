@@ -37,18 +37,18 @@ typedef struct {
 /* Never NULL, but where there is no memory. `model` and `trainer`: bound and started. `options` may be NULL. */
 nacre_mpi* nacre_mpi_open(int communicator, const nacre_model* model, nacre_trainer* trainer,
                           const nacre_mpi_options* options);
-/* What went wrong, on this rank or another, or that `ranks` is NULL; NULL: nothing did. Then nothing more is
- * exchanged. */
+/* Says why nothing more is exchanged: a failure on this rank or another, or that `ranks` is NULL. NULL: nothing
+ * failed. */
 const char* nacre_mpi_problem(const nacre_mpi* ranks);
 uint32_t nacre_mpi_rank(const nacre_mpi* ranks);
 uint32_t nacre_mpi_count(const nacre_mpi* ranks);
 
 /* 1: done. 0: nacre_mpi_problem says why not. `trainer` NULL: this rank has no micro-batch in this round. */
 int nacre_mpi_add(nacre_mpi* ranks, nacre_trainer* trainer);
-/* In place of nacre_mpi_add: this rank cannot go on, and all others hear why. NULL: only that. */
+/* Takes the place of nacre_mpi_add: this rank cannot go on, and all others hear why. `why` NULL: only that. */
 int nacre_mpi_fail(nacre_mpi* ranks, const char* why);
 int nacre_mpi_finish(nacre_mpi* ranks, nacre_trainer* trainer, uint32_t micro_batches);
-/* Behind commit; with coding 0 it does nothing. */
+/* Called after commit; with coding 0 it does nothing. */
 void nacre_mpi_end_step(nacre_mpi* ranks, const nacre_model* model, const nacre_trainer* trainer,
                         const nacre_report* report);
 uint64_t nacre_mpi_sent_bytes(const nacre_mpi* ranks);

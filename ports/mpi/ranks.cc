@@ -12,8 +12,8 @@ namespace {
 constexpr int kTurnTag = 1;
 constexpr uint32_t kSameLines = 0xFFFF0001;
 
-// Between looks at a message: at first none, as most come at once, then short sleeps, behind which the scheduler puts a
-// process in front. One that only lets others go first waits for whole time slices on a busy machine.
+// Pause between looks at a message: none at first, as most come at once, then short sleeps, after which the scheduler
+// favours a process. A pause that only lets others go first waits for whole time slices on a busy machine.
 class Pause {
  public:
   void operator()() {
@@ -76,7 +76,7 @@ void Ranks::wait_all(std::span<MPI_Request> requests, std::span<const int> peers
   }
 }
 
-// Between rank 0 and the others, in the order in which they come: to `bytes(r)` of rank r, or from there.
+// Sends between rank 0 and the others, in the order in which they come: to `bytes(r)` of rank r, or from there.
 template <class F>
 void Ranks::to_first(size_t size, F bytes, bool back) {
   std::vector<MPI_Request> requests;

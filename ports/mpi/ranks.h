@@ -54,7 +54,7 @@ class Ranks {
     late_ = std::move(late);
   }
 
-  // What all ranks say, by rank. Where they are at different places (`what`), each is told as failed.
+  // Returns the turns of all ranks, by rank. Where they are at different points (`what`), each is told as failed.
   std::vector<Turn> turn(const Turn& mine);
 
   // Bytes of rank 0, to all. `bytes` has the same size on all ranks.

@@ -1,4 +1,4 @@
-// How a thread sleeps until a word changes, and how long a thread has been at something. Linux: the futex of the word;
+// Sleep of a thread until a word changes, and the time that it has been at something. Linux: the futex of the word;
 // elsewhere std::atomic's own wait, which may spin first.
 #pragma once
 
@@ -50,14 +50,14 @@ inline void pause() {
 #endif
 }
 
-// Between two steps of the pool's protocol. A test that is compiled with NACRE_DELAYS lets threads come late there.
+// Stands between two steps of the pool's protocol: a test compiled with NACRE_DELAYS lets threads come late there.
 #ifdef NACRE_DELAYS
 void delay();
 #else
 inline void delay() {}
 #endif
 
-// Whether `ready` became true within `ns`: the clock is read once in 32 looks.
+// Returns whether `ready` became true within `ns`: the clock is read once in 32 looks.
 template <class Ready>
 bool spin(int64_t ns, const Ready& ready) {
   if (ready()) return true;

@@ -187,7 +187,7 @@ class ThreadPool::Crew {
     }
     return resting_ = now < rest_until_ || now - quiet_ < kQuiet;
   }
-  // Whether the system took the processor from this thread since it looked before; of another thread it is not known.
+  // Returns whether the system took the processor from this thread since it looked before; false for another thread.
   bool look_at_switches() {
     const pthread_t self = pthread_self();
     const bool same = pthread_equal(self, looker_) != 0;
@@ -195,7 +195,7 @@ class ThreadPool::Crew {
     looker_ = self, switches_ = switches_of_thread();
     return same && switches_ != before;
   }
-  // How often the system took the processor from this thread, where it tells.
+  // Counts how often the system took the processor from this thread, where it tells.
   static long switches_of_thread() {
 #if defined(__linux__) && defined(RUSAGE_THREAD)
     rusage usage;
@@ -208,7 +208,7 @@ class ThreadPool::Crew {
   void rouse_for(int tiles) {
     for (int i = 0; i < count_ && tiles > 0; ++i) tiles -= rouse(hands_[i]) ? 1 : 0;
   }
-  // Whether this changed the state.
+  // Returns whether this changed the state.
   bool rouse(Hand& hand) {
     uint32_t asleep = kAsleep;
     if (hand.state.load() != kAsleep) return false;
@@ -266,7 +266,7 @@ class ThreadPool::Crew {
   pthread_t looker_ = {};
   bool resting_ = false, long_burst_ = false;
   alignas(64) Step step_ = {};
-  // On one line of a cache with the step: a thread that looks for work has all that it needs.
+  // These words share a line of the cache with the step: a thread that looks for work has all that it needs.
   static constexpr int kNear = 8;
   Word posted_ = 0;
   Word near_[kNear] = {};

@@ -32,8 +32,8 @@ typedef struct {
    * then runs alone for a while, which grows up to this. 0: never [64,000] */
   uint32_t most_rest_us;
 } nacre_thread_settings;
-/* The same with settings. NULL, and members behind `size`: the numbers in brackets. `started`, where not NULL: how many
- * threads there are, or where NULL is returned, how many could be started. */
+/* Opens a pool with settings. NULL, and members behind `size`: the numbers in brackets. `started`, where not NULL: how
+ * many threads there are, or where NULL is returned, how many could be started. */
 nacre_thread_pool* nacre_thread_pool_open_with(int threads, const nacre_thread_settings* settings, int* started);
 int nacre_thread_pool_count(const nacre_thread_pool* pool); /* threads; 0 of NULL */
 /* Valid while the pool is; NULL, which means one thread, where it has one or is NULL. */

@@ -1,7 +1,7 @@
 // One family of fast kernels, compiled for one tier. meson.build names them: NACRE_FAMILY and NACRE_RUN, its run.h;
 // NACRE_ISA and NACRE_VECTORS, the vectors of the tier.
 #include NACRE_VECTORS
-// After the vectors.
+// NACRE_RUN needs the vectors before it.
 #include NACRE_RUN
 #include "engine/kernels/fast/lines.h"
 

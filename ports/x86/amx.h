@@ -23,7 +23,7 @@ class AmxBlocks {
  public:
   static constexpr int kMostRows = 16, kAtOnce = 4;  // rows of a block; blocks of sums
   static constexpr bool kReal = true;                // of bfloat16 too
-  // Whether so many rows with runs of so many bytes are worth the way to the tiles.
+  // Returns whether so many rows with runs of so many bytes are worth the way to the tiles.
   static bool takes(int count, int length) { return count * length >= kLeastBytes; }
 
   AmxBlocks() = default;
@@ -55,8 +55,8 @@ class AmxBlocks {
     __asm__ volatile("ldtilecfg %0" : : "m"(config));
   }
 
-  // Of `count` blocks, whose rows begin at from[i], and `vectors` panels of w, `panel` numbers apart, with
-  // count vectors <= 4: block i and panel v to sums + 16 (i vectors + v), rows `step` numbers apart.
+  // Multiplies `count` blocks, whose rows begin at from[i], and `vectors` panels of w, `panel` numbers apart, with
+  // count vectors <= 4. Block i and panel v go to sums + 16 (i vectors + v), rows `step` numbers apart.
   template <class X, class W, class Sum>
   void multiply(const X* const (&from)[kAtOnce], int count, const BlockRows& rows, const W* w, ptrdiff_t panel,
                 int vectors, const Sum* start, Sum* sums, int step) {

@@ -28,7 +28,7 @@ struct Avx2Words {
    private:
     static int8_t code(int32_t c) { return int8_t(c < -128 ? -128 : c > 127 ? 127 : c); }
   };
-  // What is below all integers becomes the least one.
+  // Numbers below all integers become the least one.
   static I round_word(__m256 a) { return _mm256_cvtps_epi32(_mm256_min_ps(a, _mm256_set1_ps(0x1p30f))); }
   static void store(int8_t* p, ptrdiff_t step, I a, I b, I c, I d, const CodeRange& range) {
     const I codes = range.codes(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
@@ -41,7 +41,7 @@ struct Avx2Words {
     put(p + 2 * step, _mm256_extracti128_si256(rows, 1), step);
   }
 
-  // By way of float16, whose exponent is 8 more and one bit longer.
+  // Numbers are made by way of float16, whose exponent is 8 more and one bit longer.
   static constexpr bool kHalfFloat8 = true;
   using Bytes = __m128i;
   static Bytes bytes() { return _mm_setzero_si128(); }

@@ -1,4 +1,4 @@
-// Which tiers the processor and the operating system have.
+// Finds the tiers that the processor and the operating system have.
 #include "ports/x86/x86.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ uint32_t find_tiers() { return 1u << uint32_t(Tier::kPortable); }
 
 #endif
 
-// Those that are compiled: ports/vector/meson.build.
+// Returns the tiers that are compiled: ports/vector/meson.build.
 uint32_t compiled_tiers() {
   uint32_t tiers = 0;
   for (uint32_t i = 0; i < uint32_t(Tier::kCount); ++i)

@@ -36,7 +36,7 @@ struct Avx2 : Avx2Words {
   static I load_integers(const int8_t* p, int n = kLanes) { return _mm256_cvtepi8_epi32(bytes(p, n)); }
 
   static void store(float* p, F v) { _mm256_storeu_ps(p, v); }
-  // Without masks: on AMD's processors before Zen 4 a masked store is of some 40 steps, and 12 cycles.
+  // Stores without masks: on AMD's processors before Zen 4 a masked store is of some 40 steps, and 12 cycles.
   [[gnu::always_inline]] static void store(float* p, F v, int n) {
     if (n == kLanes) store(p, v);
     else store_part(p, v, n);
@@ -281,7 +281,7 @@ struct Avx2 : Avx2Words {
     return sum;
   }
 
-  // In 16 bits too: of each column codes 0 and 2 are a pair, and codes 1 and 3.
+  // Fours are multiplied in 16 bits too: of each column codes 0 and 2 are a pair, and codes 1 and 3.
   struct Fours {
     I even, odd;
   };
@@ -320,7 +320,7 @@ struct Avx2 : Avx2Words {
     }
   }
 
-  // At most 8 bytes. A call of memcpy would take longer than a row of few channels.
+  // Reads at most 8 bytes. A call of memcpy would take longer than a row of few channels.
   static uint64_t few(const void* from, int bytes) {
     const auto* const p = static_cast<const char*>(from);
     uint64_t v = 0;

@@ -304,7 +304,7 @@ struct Avx512 {
     return sum;
   }
 
-  // In 16 bits too: of each column codes 0 and 2 are a pair, and codes 1 and 3.
+  // Fours are multiplied in 16 bits too: of each column codes 0 and 2 are a pair, and codes 1 and 3.
   struct Fours {
     I even, odd;
   };

@@ -26,7 +26,7 @@ enum class Tier : uint8_t {
 
 const char* name(Tier tier);  // "portable", "avx2", ...
 bool runs_here(Tier tier);    // by CPUID and XGETBV, of those that are compiled; on other machines kPortable alone.
-                              // Of kAmx Linux is asked first for the state of the tiles, for the whole process
+                              // Linux is asked first for the state of kAmx's tiles, for the whole process
 int lanes(Tier tier);         // numbers in a vector
 bool by_name(Tier tier);      // taken only where asked for: kAmx, whose tiles cost each thread 8 KiB of state, and
                               // kAvx512Bf16 on Intel's processors, whose vdpbf16ps has a quarter of the rate of fma

@@ -6,7 +6,7 @@
 //                                                     setup(operator, [workspace], pointers)
 //   2024-10   functions of one element, and of two, have one name for all (NACRE_XNNPACK_ELEMENTWISE)
 //
-// Which of these a header has is told by what can be called: a name in a generic lambda is looked up when it is called,
+// The header's version is told by what can be called: a name in a generic lambda is looked up when it is called,
 // among the functions of its arguments' types, so that it need not exist. Built and run: 2022-02 and 2024-11.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace nacre::xnnpack {
 // clang-format off
 #define NACRE_XNN(name) [](auto... v) requires requires { name(v...); } { return name(v...); }
 
-// The same of a function that had another name before.
+// The function of that name, or of the name that it had before.
 #define NACRE_XNN_RENAMED(name, before)                                        \
   [](auto... v)                                                                \
     requires(requires { name(v...); } || requires { before(v...); })           \

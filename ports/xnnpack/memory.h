@@ -35,7 +35,7 @@ class Allocating {
   Allocating& operator=(const Allocating&) = delete;
 };
 
-// Whether XNNPACK runs here and allocates from arenas. Initializes it at the first call.
+// Returns whether XNNPACK runs here and allocates from arenas. Initializes it at the first call.
 bool is_usable();
 
 }  // namespace nacre::xnnpack

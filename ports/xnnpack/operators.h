@@ -1,4 +1,4 @@
-// What XNNPACK takes, op by op. A form is a struct of four functions, static all:
+// Operators that XNNPACK takes, op by op. A form is a struct of four functions, static all:
 //
 //   accepts(words, operands)               whether XNNPACK has such an operator; without data, as KernelEntry::accepts
 //   exact(words, operands)                 the same of what the constants hold

@@ -16,7 +16,7 @@
 namespace nacre::xnnpack {
 namespace {
 
-// What stands in call.prepared; the operator's blocks are behind it.
+// Content of call.prepared; the operator's blocks are behind it.
 struct Prepared {
   xnn_operator_t op = nullptr;  // null: the reference runs the step
   int rows = 0;                 // as it was placed

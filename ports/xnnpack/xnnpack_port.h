@@ -3,7 +3,7 @@
 //   const Port* const ports[] = {xnnpack::port()};   // null where XNNPACK cannot be used
 //   Places places(ports);                            // engine/run/places.h; the reference kernels stay behind
 //
-// What it takes: dense, conv2d and depthwise_conv2d in float32, and in int8 with Rounding::kFloatEven (one scale, or
+// XNNPACK takes dense, conv2d and depthwise_conv2d in float32, and in int8 with Rounding::kFloatEven (one scale, or
 // one per channel), where weights, bias and scale are constants; average_pool, add, sub, mul, clamp, sigmoid and
 // hard_swish in float32; max_pool in float32 and int8. The batch may be lowered. Fused activations and residuals stay
 // with the reference: a network that is converted with --no-fuse has none.

@@ -45,7 +45,7 @@ class PythonCaller : public tools::Caller {
     return goes_on && !raised_;
   }
 
-  // As keyword_of in _commands.py.
+  // Names the keyword of an option as keyword_of in _commands.py does.
   std::string option(std::string_view id, std::string_view value) const override {
     std::string text(id);
     std::ranges::replace(text, '-', '_');
@@ -63,7 +63,7 @@ class PythonCaller : public tools::Caller {
     return raised_.has_value();
   }
 
-  // What interrupted the command, raised again.
+  // Raises the exception that interrupted the command again.
   void raise() {
     if (raised_) throw *raised_;
   }

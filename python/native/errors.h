@@ -1,4 +1,4 @@
-// What the tools throw, as the package's own exception.
+// Translates the errors that the tools throw into the package's own exception.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -19,7 +19,7 @@ using Array = nanobind::ndarray<nanobind::numpy>;
 // uint16 and uint8 codes; elements of less than a byte are a row of bytes.
 Array array_over(std::span<const std::byte> bytes, const TensorRecord& record, nanobind::handle owner);
 
-// The same memory as unsigned integers: of types that DLPack has and NumPy lacks, such as bfloat16.
+// Views the memory of `array` as unsigned integers, for types that DLPack has and NumPy lacks, such as bfloat16.
 Array codes_of(const nanobind::ndarray<nanobind::ro, nanobind::device::cpu, nanobind::c_contig>& array);
 
 // {"name", "shape", "dtype", "rows": whether axis 0 counts rows, "scale", "zero_point"}; both null without a quantizer.

@@ -79,7 +79,7 @@ void join(const TrainerHandle& self, const Block& into, const OtherBlock& other)
                          std::as_bytes(std::span(other.data(), other.size()))));
 }
 
-// Of the bytes of the step block that begin at `first`.
+// Joins the bytes of the step block that begin at `first`.
 void join_part(TrainerHandle& self, const Block& into, const OtherBlock& other, uint64_t first) {
   const uint64_t block = self.trainer().sums().size(), bytes = into.size();
   if (other.size() != bytes || bytes > block || first > block - bytes || first % 8 != 0)

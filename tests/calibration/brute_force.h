@@ -19,7 +19,7 @@ Range brute_percentile(const std::vector<std::vector<float>>& samples, double pe
 Range brute_mse(const std::vector<std::vector<float>>& samples);
 Range brute_entropy(const std::vector<std::vector<float>>& samples);
 
-// What the collectors and methods of tools/calibration make of the samples.
+// Returns the range that the collectors and methods of tools/calibration find for the samples.
 Range found_range(RangeMethod method, const std::vector<std::vector<float>>& samples);
 
 struct MethodResult {

@@ -61,7 +61,7 @@ struct Tally {
 
 using Fill = std::function<void(uint32_t input, std::span<std::byte> bytes)>;
 
-// What the C API binds, as README's program of C does.
+// Handles and memory that the C API binds, as README's program of C does.
 struct OfC {
   AlignedBytes file, memory;
   nacre_model model;

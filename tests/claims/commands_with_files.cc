@@ -43,7 +43,7 @@ NpyArray numbers(const std::vector<int32_t>& values) {
   return array;
 }
 
-// What a command writes into the folder that this option names; "": the option names a file.
+// Name of the file that a command writes into the folder of this option; "": the option names a file.
 std::string written_name(const std::string& command, const std::string& output) {
   if (command == "run") return output == "--output" ? "probabilities.npy" : "input_pixels.npy";
   if (command == "firmware") return "model.h";

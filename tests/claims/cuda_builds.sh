@@ -65,7 +65,7 @@ done
 [ "$most" -le 64 ] || not_shown "a kernel spills $most bytes"
 count=$(tr -cd , <<<"$spilling" | wc -c)
 
-# Where there is no driver: one sentence and the code of what is missing.
+# cuda_device without a driver says one sentence and ends with the code of a missing thing.
 status=0
 sentence=$("$build"/ports/cuda/cuda_device | tail -n 1) || status=$?
 case "$status $sentence" in

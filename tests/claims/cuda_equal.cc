@@ -27,7 +27,7 @@ double least_unit(const KernelEntry& entry) {
   return layer && (x == ElementType::kFloat16 || x == ElementType::kBfloat16) ? unit_of(x) : 0;
 }
 
-// Of what cuBLASLt multiplies: how far its sums may be off.
+// Bounds the error of the sums of a step that cuBLASLt multiplies; 0 for other steps.
 double product_bound(const KernelEntry& entry, const Step& step, const Execution& host) {
   std::vector<Array> arrays = step.inputs;
   arrays.insert(arrays.end(), host.outputs.begin(), host.outputs.end());
@@ -42,7 +42,7 @@ double product_bound(const KernelEntry& entry, const Step& step, const Execution
   return (plan.terms / 8 + 2) * 0x1p-22 * plan.terms * factors;
 }
 
-// As execute(), with every operand in the device's memory.
+// Executes a step as execute() does, with every operand in the device's memory.
 Execution execute_on(const Port& port, std::span<std::byte> memory, const KernelEntry& entry, const Step& step,
                      const Execution& host) {
   std::vector<Array> arrays = step.inputs;

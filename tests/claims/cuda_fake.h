@@ -1,4 +1,4 @@
-// What the parts of claim cuda_fake count.
+// Counts of the parts of claim cuda_fake.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ struct GoalRow {
   Reached reached = Reached::kNotThere;
 };
 
-// What the checks of the same run said: the lines of claims cuda_equal and cuda_trains; "": they did not run.
+// Lines that claims cuda_equal and cuda_trains printed in the same run; "": the claim did not run.
 struct CheckedClaims {
   std::string equal, trains;
 };

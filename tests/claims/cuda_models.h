@@ -1,4 +1,4 @@
-// What the claims about a GPU run on it: models, steps of training and single steps, through the CUDA port.
+// Models, steps of training and single steps that the claims about a GPU run on it, through the CUDA port.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Where a model's time goes on a GPU: its kernels by the time that they take together, from the device's clock. It
+// Profile of a model on a GPU: its kernels by the time that each takes in all its steps, from the device's clock. It
 // shows nothing, so it is no claim: bench/cuda.sh profile.
 //
 //   cuda_profile [simulated] MODEL...

@@ -159,7 +159,7 @@ bool same_but_reals(const KernelEntry& a, const KernelEntry& b) {
   return std::equal(a.operands, a.operands + a.operand_count, b.operands, b.operands + b.operand_count, same);
 }
 
-// Where only cases of training are there, which have no float64: those of the float32 entry of the op.
+// Makes a random step. Cases of training have no float64: such an entry takes the case of the op's float32 entry.
 Step random_step(const KernelEntry& entry, std::span<const reference::NamedEntry> all, Random& random) {
   if (find_case_maker(entry.op) != nullptr) {
     const Case made = random_case(entry, random);

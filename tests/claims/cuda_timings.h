@@ -1,5 +1,5 @@
-// What claim cuda_speed times on a GPU: whole runs and training steps of model files, single kernels, copies on the
-// device; and what a run asks of the driver. Beside them what a peer can time.
+// Work that claim cuda_speed times on a GPU: whole runs and training steps of model files, single kernels, copies on
+// the device; and the calls of a run to the driver. A peer's own times stand beside them.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace nacre::test {
 
-// What one contender of time_in_turns does.
+// Work of one contender of time_in_turns.
 struct Work {
   double bytes = 0;  // that it reads and writes at least; 0: not counted
   double flop = 0;
   size_t scratch = 0;  // bytes beside its operands
 };
 
-// Of one run of a model, after the first.
+// Calls and memory of one run of a model, after the first.
 struct HostWork {
   std::string model;
   bool training = false;

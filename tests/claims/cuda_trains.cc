@@ -94,8 +94,8 @@ void train(Tally& tally, cuda::Device& device, const std::string& path, const Ho
               path.c_str(), kSteps, double(host.loss), double(found.loss), double(host.spread));
   tally.that(std::abs(found.loss - host.loss) <= std::max(0.01f * std::abs(host.loss), 2 * host.spread) + 1e-6f,
              path + ": the loss is near the host's");
-  // Where the host refuses a step with an infinity (float8 codes hold none: their step is applied), all of the state
-  // but the loss scale and its counters is what it was.
+  // A step with an infinity that the host refuses leaves the state as it was, but for the loss scale and its
+  // counters. Float8 codes hold no infinity: their step is applied.
   const std::vector<std::byte> before(gpu.trainer.state().begin(), gpu.trainer.state().end());
   if (!tally.that(train_step(gpu, 0, true, &found), path + ": takes a step with an infinity")) return;
   size_t changed = 0;

@@ -234,7 +234,7 @@ class Trial {
     std::filesystem::remove(out());
   }
 
-  // Of seeded inputs, after `runs` runs of the same program.
+  // Outputs for seeded inputs, after `runs` runs of the same program.
   std::vector<uint8_t> outputs(int runs) const {
     const LoadedModel model(out());
     const BoundProgram bound(model, model.infer_program());

@@ -56,7 +56,7 @@ struct Guarded {
   }
 };
 
-// What the caller gives beside scratch-like memory: state, stream and derived hold values that a run reads.
+// Clears the caller's blocks whose values a run reads: state, stream, derived, step sums. Others are like scratch.
 void clear_values(const Memory& memory) {
   for (const uint32_t block : {kState, kStream, kDerived, kStepSums})
     std::fill(memory.block[block].begin(), memory.block[block].end(), std::byte{0});

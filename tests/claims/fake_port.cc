@@ -147,7 +147,7 @@ void break_steps(Tally& tally, const std::string& name, TrainingSteps& t, FakePo
   uint32_t derive = 0;
   const bool derives = t.model.find(Entry::kDerive, nullptr, &derive).ok();
   inject(tally, name, port, [&] {
-    // What is accumulated does not count as the commit's calls.
+    // The fault waits while samples are accumulated: only calls of the commit count.
     const Fault fault = port.pending();
     const uint64_t nth = port.pending_nth();
     port.fail(Fault::kNone, 0);

@@ -68,7 +68,7 @@ while [ "$done" -lt "$cuts" ]; do
     *) tail -n 3 "$work/run.txt"; fail "a machine ended with $status" ;;
   esac
 done
-# What the last cut left goes to its end as well.
+# The training that the last cut left goes to its end as well.
 trains "$work/state_cut" POWER_CUT_COUNT="$work/calls" || fail "the last run"
 cmp -s "$work/state" "$work/state_cut" || fail "the last state is another"
 [ "$inside" -gt $((cuts / 4)) ] && [ "$ends" -gt 0 ] || fail "$inside of $runs starts found a newer checkpoint, $ends machines came to the end"

@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 verdict=shown failures=
 fail() { verdict='NOT SHOWN'; failures+="[$1] "; }
 
-# Of what is committed; of a checkout without its history, of its files.
+# Clones the committed files; a checkout without its history gives its files.
 git clone -q "$root" "$work/nacre" 2>/dev/null || { mkdir "$work/nacre"; tar -C "$root" --exclude=./build --exclude=./.git -cf - . | tar -C "$work/nacre" -xf -; }
 cd "$work/nacre"
 passed_over='^$'

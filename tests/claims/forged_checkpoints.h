@@ -1,4 +1,4 @@
-// What the parts of the claim forged_checkpoints share: files to work on, limits, and what was found.
+// Files, limits and findings that the parts of the claim forged_checkpoints share.
 #pragma once
 
 #include <string>

@@ -42,7 +42,7 @@ inline float float_of(const json& value) { return float(real_of(value)); }
 uint32_t bits_of(const json& hex);
 std::vector<float> floats_of(const json& list);
 
-// The same number: NaN is NaN, -0 is not 0.
+// Tells whether a and b are the same number: NaN is NaN, -0 is not 0.
 bool same(double a, double b);
 
 }  // namespace nacre::test

@@ -58,7 +58,7 @@ until_read() {
   while kill -0 "$1" 2>/dev/null && { read -r name count <"/proc/$1/io"; } 2>/dev/null && [ "$name" = rchar: ] && [ "$count" -lt "$2" ]; do :; done
 }
 
-# What a process reads before any input: its libraries. This one waits for standard input then.
+# Bytes that a process reads before any input are those of its libraries. This process then waits for standard input.
 mkfifo gate
 "$tool" inspect - <gate >printed.txt 2>&1 &
 waiting=$!

@@ -35,7 +35,7 @@ constexpr Source kSources[] = {{"AD", "ad01_fp32.tflite", -80, 20},
                                {"VWW", "vww_96_float.tflite", 0, 1},
                                {"str_ww", "str_ww_ref_model.tflite", 0, 0.94f}};
 constexpr const char* kTypes[] = {"float32", "int8/static_from_float32", "bfloat16", "float8_from_float32"};
-// Of a file of codes, whose activations calibration does not observe.
+// The float8 policy of a file of codes: calibration does not observe its activations.
 constexpr const char* kFloat8OfCodes = "float8/current_from_float32";
 
 // Products of float8 without a fast kernel are slow beyond any bound, and listed: reference_steps.txt.

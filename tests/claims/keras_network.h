@@ -13,7 +13,7 @@ namespace nacre::tools {
 // x -> dense (-> relu) -> y, one layer named "dense".
 Graph dense_network(const KerasLayer& layer, bool relu);
 
-// As the converter does it, up to the plan: that is the executor's.
+// Applies the options as the converter does, but for the plan, which the executor makes.
 void apply(const CompileOptions& options, Graph& graph);
 
 // Floats of any type; float32 is wide enough for all but float64.

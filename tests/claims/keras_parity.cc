@@ -116,8 +116,8 @@ RoundingTotal compare_roundings(const Json& table) {
   return total;
 }
 
-// What is not Keras's arithmetic differs: rounding after the last operation, the other range of groups, the scales of
-// float8 in float32.
+// True if numbers differ under each arithmetic that is not Keras's: rounding after the last operation, the other
+// range of groups, the scales of float8 in float32.
 bool roundings_are_seen(const Json& table, std::string& report) {
   const std::pair<const char*, const char*> others[] = {
       {"mixed_bfloat16", "mixed_bfloat16"},

@@ -27,7 +27,7 @@ struct Int8Parity {
   }
 };
 
-// What an int8 layer must not get away with: a change that the comparison has to see.
+// A change of an int8 layer that the comparison has to see.
 struct Int8Change {
   float kernel = 1, x = 1;  // factors of one element
 };

@@ -13,7 +13,7 @@
 namespace nacre::tools {
 namespace {
 
-// What the engine made of one layer. Floats as float32; those of bfloat16 convert exactly.
+// Numbers that the engine made of one layer. Floats are float32; bfloat16 converts to it exactly.
 struct Run {
   std::vector<int8_t> kernel, x;  // kernel as [out, in]
   std::vector<float> kernel_scale, x_scale, y;

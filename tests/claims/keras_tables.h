@@ -1,4 +1,4 @@
-// What claim keras_parity reads: the tables of tests/peers/keras_numbers.py, and the inputs that their seeds stand for.
+// Data of claim keras_parity: the tables of tests/peers/keras_numbers.py, and the inputs that their seeds stand for.
 #pragma once
 
 #include <cstdint>

@@ -301,7 +301,7 @@ const std::map<Op, Formula> kFormulas = {
     {Op::kGruGradient, &gru_gradient_bounds},
 };
 
-// As it is stored in the type of `like`.
+// Expected numbers of `list`, stored in the type of `like`.
 Expected stored_as(const Array& like, const List& list) {
   Expected expected = {like.dims, {}, {}};
   const Format format = format_of(like.element);

@@ -1,5 +1,5 @@
-// What gradients of functions and of rows, and losses, should give: their formulas in long double, each number with a
-// bound on the error of float32, carried through every operation to first order.
+// Expected results of gradients of functions and of rows, and of losses: their formulas in long double, each number
+// with a bound on the error of float32, carried through every operation to first order.
 #pragma once
 
 #include "tests/oracle.h"

@@ -10,7 +10,7 @@ struct Loop {
   int batch, time, h;
 
   Bounded in(int slot, int64_t i) const { return {p.in[size_t(slot)].real(i), 0}; }
-  // As it is kept in the type of operand 0.
+  // The number as it is kept in the type of operand 0.
   Bounded kept(Bounded b) const {
     const ElementType type = p.in[0].element;
     return type == ElementType::kFloat32 ? b : Bounded{b.v, b.error + quantum(type, std::abs(b.v) + b.error) / 2};

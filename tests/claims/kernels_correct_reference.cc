@@ -21,7 +21,7 @@ constexpr bool is_real(ElementType type) {
   return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16;
 }
 
-// What is promised.
+// Promise of a kernel about its results.
 enum Promise {
   kExact,   // the bits of the reference kernel
   kSums,    // sums of products in another order: n terms are within (n + 2) epsilon of the sum of their magnitudes
@@ -81,7 +81,7 @@ void float8_gradient_w(const KernelEntry& entry, Random& random, ReferenceCase& 
   made.inputs[0].dims = {rows, out}, made.inputs[1].dims = {rows, in}, made.inputs[4].dims = {out, in};
 }
 
-// Of dims, in the order of the operands: codes of dy and of w or x, two steps, and what is updated.
+// Makes inputs of these dims, in the operands' order: codes of dy and of w or x, two steps, the updated operand.
 void float8_conv(const KernelEntry& entry, const std::vector<std::vector<int32_t>>& dims, Random& random,
                  ReferenceCase& made) {
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -136,7 +136,7 @@ Array array_with(ElementType type, const Array& from, F value) {
   return array;
 }
 
-// What makes the rows of the gradients' tests: steps forward.
+// Makes a step forward by the row of the gradients' tests that the op has.
 void forward(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   GradientCase step;
   find_gradient_row(entry.op)->gradient(random, step);

@@ -1,7 +1,7 @@
-// What kernels_correct expects of the kernels of training, of which the oracle has no formulas: the float64 kernel of
-// the same op on the same numbers, with a bound on the error of float32; or, where kernels promise the same operations
-// in the same order, the reference kernel of the same types, to the bit. That the float64 kernels are right is shown by
-// other tests: gradients against differences, optimizers against their formulas.
+// Results that kernels_correct expects of the kernels of training, of which the oracle has no formulas: the float64
+// kernel's of the same op on the same numbers, within a bound on the error of float32. Kernels that promise the same
+// operations in the same order must equal the reference kernel of the same types to the bit. Other tests show that
+// the float64 kernels are right: gradients against differences, optimizers against their formulas.
 #pragma once
 
 #include <string>

@@ -47,8 +47,8 @@ Json read_json(const fs::path& path) {
   return Json::parse(text);
 }
 
-// As convert() does, up to the plan. Tensors of operators without fuse, which leaves out the result of a matmul whose
-// residual it melts; claim fusion_changes_nothing compares the two.
+// Converts a network as convert() does, up to the plan. Tensors of operators are compared without fuse, which
+// drops the result of a matmul whose residual it melts; claim fusion_changes_nothing compares the two.
 enum class Tensors { kOfOperators, kOutputs };
 Graph convert(const fs::path& network, Tensors wanted) {
   Graph graph = import_network(network.string());

@@ -23,7 +23,7 @@ command -v mpirun >/dev/null || { echo "no mpirun (tools/packages.sh mpi): mpi_e
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "CLAIM mpi_equal NOT SHOWN: $*"; exit 1; }
-# Of Open MPI: root, more ranks than cores, and processes of one machine without a network.
+# Options of Open MPI: run as root, more ranks than cores, processes of one machine without a network.
 ranks=(mpirun --oversubscribe --mca btl self,vader)
 [ "$(id -u)" != 0 ] || ranks+=(--allow-run-as-root)
 "${ranks[@]}" -n 1 "$NACRE_TOOL" tune nothing --mpi --data nothing >"$work/try.txt" 2>&1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What can be seen of NVIDIA's NCCL without a GPU: that ports/cuda/nccl.h declares what its header declares (declared/nccl.cc), and that the
-# library has these functions and tells its version. It brings NCCL from PyPI (200 MB), so no other test runs it: nccl_declared.txt is its
-# output. Needs g++ and CUDA's headers (NACRE_CUDA, else /usr/local/cuda).
+# Checks NVIDIA's NCCL without a GPU: ports/cuda/nccl.h declares the same as its header (declared/nccl.cc); the library
+# has these functions and tells its version. It brings NCCL from PyPI (200 MB), so no other test runs it; its output is
+# in nccl_declared.txt. It needs g++ and CUDA's headers (NACRE_CUDA, else /usr/local/cuda).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

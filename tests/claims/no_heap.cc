@@ -131,7 +131,7 @@ bool infer(std::span<const std::byte> file) {
   return true;
 }
 
-// The same through C.
+// Opens, measures, binds and runs program 0 through C.
 bool infer_c(std::span<const std::byte> file) {
   nacre_model model;
   nacre_program program;

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kParameters = 8 << 20, kObserved = 16 << 10;
 
-// Of the fastest set that runs here, else of the reference.
+// Finds the entry in the fastest set that runs here, else in the reference.
 const KernelEntry& entry_named(const std::string& name, std::string& set) {
   for (const bool fast : {true, false})
     for (const auto& list : {x86::list(x86::best()), reference::training_list()})

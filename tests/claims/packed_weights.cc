@@ -214,7 +214,7 @@ void train(Tally& tally, const std::string& name, const std::string& path, const
   }
 }
 
-// What else is made of a training file for the port: its network as it is deployed, row-major again, and a plan with
+// Uses a training file for the port in two more ways: its network as it is deployed, row-major again, and a plan with
 // repeated steps, which counts the work of the port's kernels.
 void use_elsewhere(Tally& tally, const std::string& name, const std::string& path) {
   const tools::Graph graph = tools::load_network(path, {.batch = 8, .io_nhwc = false}, tools::kSimplifyToTrain);

@@ -1,5 +1,5 @@
-// What the rows of claim policy_sources are made of: a capability in its source's own words, and the test of it; and
-// what the tests convert, run and train.
+// Rows of claim policy_sources: a capability in its source's own words, and the test of it; and the networks that
+// the tests convert, run and train.
 #pragma once
 
 #include <map>
@@ -81,8 +81,8 @@ class Made {
                 const tools::Calibration* calibration = nullptr);
 
   Policy policy(const std::string& layer) const;
-  // Of the operands x and w and of the output of the layer's step, "float16 float16 float16"; without w where it has
-  // none. What converts is not it.
+  // Types of operands x and w and of the output of the layer's step: "float16 float16 float16"; no w where the step
+  // has none. Conversions are not the layer's step.
   std::string types(const std::string& layer) const;
   std::string type(const std::string& tensor) const;
   std::string weights(const std::string& layer) const;  // the name of the operand w of the layer's step
@@ -101,7 +101,7 @@ class Made {
   std::map<std::string, uint32_t> ids_;
 };
 
-// What conversion says when it refuses: its label, and the sentence. "" where it does not.
+// Label and sentence of a conversion that refuses; "" where it does not refuse.
 struct Said {
   std::string label, sentence;
 };

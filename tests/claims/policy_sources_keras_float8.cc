@@ -165,7 +165,7 @@ void length_of(Checks& c, const std::string& length, double expected) {
     c.same(double(training.run().numbers(name).size()), expected, name);
 }
 
-// Of softmax cross-entropy the gradients of a row sum to 0. E5M2 has two bits of fraction, so its roundings do not.
+// Softmax cross-entropy has gradients that sum to 0 in a row. E5M2 has two bits of fraction: its roundings do not.
 void bias_before_gradient(Checks& c) {
   Training training({.policy = "float8/4_from_float32"}, scaled("none", "nacre"));
   const std::vector<double> before = training.run().numbers("b2");
@@ -190,7 +190,7 @@ void scaled_gradients(Checks& c) {
   c.same(large.run().numbers(inputs).at(0), one.run().numbers(inputs).at(0), "that of inputs does not know of it");
 }
 
-// Of two micro-batches of one step the largest magnitude counts.
+// The history keeps the largest magnitude of two micro-batches of one step.
 void accumulates(Checks& c) {
   Training training(first_layer(4));
   const std::string history = only(c, training.state("/x/amax_history"), "the history of inputs");

@@ -71,7 +71,7 @@ PolicyRequest request_of(const Wish& wish) {
 
 namespace {
 
-// As an importer leaves a network: every layer says what it was in its file.
+// Leaves a network as an importer does: every layer says what it was in its file.
 Graph imported(Graph network) {
   for (const Node& node : network.nodes)
     if (node.layer != kNone && network.layers[size_t(node.layer)].source_op.empty())

@@ -97,7 +97,7 @@ struct HeaderFirst {
   }
   static HeaderFirst& of(void* context) { return *static_cast<HeaderFirst*>(context); }
 
-  // As if what waits were programmed.
+  // Reads as if the waiting bytes were programmed.
   bool read(uint64_t at, std::span<std::byte> to) {
     if (!flash->read(at, to)) return false;
     for (const auto& [start, bytes] : waiting)
@@ -254,7 +254,7 @@ class Cuts {
     }
   }
 
-  // What is loaded; one of `allowed`, or wrong. Null there: nothing is found.
+  // Returns the one of `allowed` that is loaded; else counts a wrong one. Null in `allowed`: nothing is found.
   const Bytes* judge(Flash& f, std::initializer_list<const Bytes*> allowed) {
     const std::optional<Bytes> seen = load(f);
     sum.disagreed += seen != read_format(f.bytes(), f.slot_bytes(), false);

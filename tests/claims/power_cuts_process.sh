@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Claim, second half of power_cuts: a training whose process is killed with SIGKILL at 20 places, drawn by lot from all its writes,
 # syncs, cuts to length and renames, each time started again with the same command, writes the same bytes as one that is left alone.
-# Where it ends before its 20 kills, its files are compared and it begins anew.
+# A training that ends before its 20 kills begins anew after its files are compared.
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "some thirty trainings: too long in a sanitized build"; exit 77; }
 samples=$NACRE_ROOT/tools/samples

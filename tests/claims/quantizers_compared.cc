@@ -1,11 +1,11 @@
 // Claim: what the quantizers of weights cost, beside one another: codes nearest to the weights per channel and in
 // groups, GPTQ and AWQ, which are fitted to samples; int8 of weights, and of activations too.
 //
-// Of each layer: the error of its outputs, relative, on the inputs that the float network gives it for the calibration
-// samples. It is computed by the float kernels from the weights that the compiled program's codes, scales, zero points
-// and factors stand for, not from the products that the fits look at. Of the output: of whole programs, on calibration
-// samples and on others. Of the sample network also how many of the test images are recognized. The encoder's weights,
-// and the inputs of all networks but the sample, are from a seed.
+// Each layer has a relative error of its outputs, on the inputs that the float network gives it for the calibration
+// samples. The float kernels compute it from the weights that the compiled program's codes, scales, zero points and
+// factors stand for, not from the products that the fits look at. Whole programs have the error of the output, on
+// calibration samples and on others; the sample network also counts test images that it recognizes. A seed makes the
+// encoder's weights, and the inputs of all networks but the sample.
 //
 // Shown where in every layer the codes of GPTQ, and of AWQ, are at most as wrong as the nearest ones of the same
 // groups.

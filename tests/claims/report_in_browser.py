@@ -266,7 +266,7 @@ def shrink(folder):
         image.save(path, optimize=True)
 
 
-# What is done to a page, and what must be said of it.
+# Changes that break a page, and the words that must name the fault.
 def without_policy(html):
     start = html.index("<meta http-equiv")
     return html[:start] + html[html.index(">", start) + 1:]

@@ -126,8 +126,8 @@ class ResNet8 {
   int64_t channels_ = 0;
 };
 
-// Of ResNet-8: how many nodes, and their paint with its step. The importer adds a transpose to NHWC after the image and
-// a reshape back to NCHW, of 1x1 pixels, before the flatten.
+// Nodes expected of ResNet-8: their number, and their paint with its step. The importer adds a transpose to NHWC
+// after the image and a reshape back to NCHW, of 1x1 pixels, before the flatten.
 struct Expected {
   const char* op;
   int count;

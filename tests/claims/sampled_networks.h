@@ -21,7 +21,7 @@ struct Sampled {
 
 // The digits, calibrated on images that the network was trained with; `images` are the others.
 Sampled sampled_digits();
-// Of the shared data, with inputs from a seed, uniform; empty where it is missing.
+// A network of the shared data, with uniform inputs from a seed; empty where it is missing.
 std::optional<Sampled> sampled_shared(const std::string& name, const std::string& file, float low, float high);
 Sampled sampled_encoder();  // encoder_network.h
 

@@ -22,7 +22,7 @@ namespace {
 
 using namespace nacre::tools;
 
-// What an import comes to: the graph and what training is told, or the refusal.
+// Result of an import: the graph and the settings that training is given, or the refusal.
 struct Outcome {
   bool refused = false;
   std::string text;
@@ -74,7 +74,7 @@ Json& layer_in(Json& model, const std::string& name) {
 
 class Count {
  public:
-  // What came of an argument; `matters`: whether Keras computes something else by it, null where that is not known.
+  // Judges the effect of an argument. `matters`: whether Keras computes something else by it; null: not known.
   void judge(const std::string& what, const Json& matters, const Outcome& before, const Outcome& after,
              const std::string& class_name, const std::string& key) {
     ++cases_;

@@ -163,7 +163,7 @@ std::vector<T> turned(std::vector<T> items, int first, int batch) {
   return items;
 }
 
-// What is accumulated of `rows` samples from each of `firsts` on.
+// Returns the sums of `rows` samples from each of `firsts` on, accumulated in turn.
 std::optional<Sums> accumulated(TrainingRun& run, const PeerNetwork& network, const std::vector<int>& firsts,
                                 int rows) {
   const PeerBatch batch = peer_batch(network, 0);

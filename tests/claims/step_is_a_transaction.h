@@ -1,4 +1,4 @@
-// What the parts of the claim step_is_a_transaction share: counts, and networks compiled to train.
+// Counts and networks compiled to train, which the parts of the claim step_is_a_transaction share.
 #pragma once
 
 #include <cstdint>

@@ -78,10 +78,10 @@ prepare() {
 # The machine that runs the images of target $1; its name among nacre's targets.
 machine_of() { cat firmware/toolchains/m4.ini "firmware/toolchains/${1%-*}.ini" | sed -n "s/^machine = '\(.*\)'/\1/p" | tail -n 1; }
 nacre_target() { case $1 in rv32*) echo "riscv/${1%-*}" ;; *) echo "arm/${1%-*}" ;; esac; }
-# What rows of firmware_gates.txt call it: static_files_clang of m4-clang.
+# Name of target $1 in rows of firmware_gates.txt: static_files_clang of m4-clang.
 form_of() { case $1 in *-*) echo "static_files_${1#*-}" ;; *) echo static_files ;; esac; }
 
-# Of an image of target $1, without weights.
+# Bytes of code of the image of target $1, without weights.
 code_bytes() {
   local size=arm-none-eabi-size
   case $1 in rv32*) size=riscv64-unknown-elf-size ;; esac

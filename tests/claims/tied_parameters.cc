@@ -166,7 +166,7 @@ Difference train(const Problem& problem, const std::string& file) {
   return found;
 }
 
-// Of a graph that was imported to be run.
+// Trains a graph that was imported to be run: its other parameters must move the losses apart.
 bool other_parameters_are_seen(const Problem& problem, const std::string& file) {
   TrainingRun run(compiled(problem, file, false));
   return losses_apart(run, problem) > kBound;

@@ -88,7 +88,7 @@ Result train(std::span<const std::byte> file, std::byte before) {
     if (trainer.infer().run(0, trainer.infer().view().step_count, 0).ok())
       for (const std::byte b : trainer.infer().output(0)) sum += uint64_t(b);
     if (step != kSteps / 2) continue;
-    // As a second process would: another state, then the saved one.
+    // A second process would do the same: another state first, then the saved one.
     if (!checkpoint.save(model, trainer.state()).ok() || !trainer.start().ok()) return result;
     if (!checkpoint.load(model, trainer.state()).ok() || !trainer.restored().ok()) return result;
   }

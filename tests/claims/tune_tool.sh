@@ -41,7 +41,7 @@ half=$(($(cat "$work/calls") / 2)) || fail "no call was counted that changes a c
 [ "$(wc -l <"$work/whole/log.csv")" -eq 5 ] || fail "the log has not 5 lines"
 "$NACRE_TOOL" check "$work/whole/tuned.nacre" >/dev/null || fail "nacre check refuses the tuned model"
 
-# What is written is what nacre convert makes of the network: one row at a time, as many bytes. The accuracy that is printed is the file's.
+# The written model is as nacre convert makes it: one row at a time, as many bytes. The printed accuracy is the file's.
 like=0
 number() { sed -n "s/^.*\"$1\": \([0-9.]*\).*/\1/p" | head -n 1; }
 for policy in float32 int8/static_from_float32; do

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kMostWorkers = 3, kRuns = 3;
 
-// Of float32, whose layers are long enough to be shared.
+// Networks of float32, whose layers are long enough to be shared.
 constexpr Network kFloat[] = {{"IC float32", "models/mlperf_tiny/pretrainedResnet.tflite", false, 0},
                               {"VWW float32", "models/mlperf_tiny/vww_96_float.tflite", false, 0}};
 

@@ -1,4 +1,4 @@
-// What the tests of nacre convert share: the network that they convert, and a look into what is printed.
+// The network that the tests of nacre convert share; tests/run_tool.h runs the tool and looks into its output.
 #pragma once
 
 #include <string>

@@ -149,7 +149,7 @@ TEST(convert, says_what_is_not_trained) {
     EXPECT_EQ(Json::parse(json.out)["not_trained"].size(), 5u);
   }
 
-  // What the user freezes is no part of it; nor is there a line of a network whose constants all train.
+  // The line leaves out constants that the user freezes. A network whose constants all train has no such line.
   EXPECT_FALSE(has(converted({"--lora", "1"}), "not trained"));
   EXPECT_FALSE(has(converted({"--train-layers", "d[0-9]_node"}), "not trained"));
   EXPECT_TRUE(has(converted({"--train-layers", "d[0-9]_node|m2_node"}), "\n  not trained: g2 (mul)\n"));

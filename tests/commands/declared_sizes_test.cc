@@ -1,4 +1,4 @@
-// What a few bytes declare is not made: memory of the tool stays within its budget, and the refusal is one sentence.
+// Sizes that a few bytes declare are not allocated: the tool keeps its memory budget and refuses in one sentence.
 #include <gtest/gtest.h>
 #include <zip.h>
 

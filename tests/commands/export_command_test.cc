@@ -45,7 +45,7 @@ TEST(export_command, an_onnx_file_comes_back_as_the_network_that_was_tuned) {
   EXPECT_EQ(compared, 1u);
 }
 
-// What the file was compiled with is what tune trains with, and the file that comes back holds what it learned.
+// tune trains with the settings that the file was compiled with; the file that it writes holds the learned numbers.
 TEST(export_command, a_keras_file_is_tuned_as_it_was_compiled_and_comes_back) {
   const TemporaryDirectory folder;
   const std::string config = R"({"class_name": "Sequential", "compile_config": {"loss": "mse", "optimizer":

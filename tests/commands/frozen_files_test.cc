@@ -45,7 +45,7 @@ class FrozenFile {
     line.insert(line.end(), more.begin(), more.end());
     return line;
   }
-  // Of the archive of this name, by the paths of its variables.
+  // Returns the variables of the archive `path`, by their own paths.
   static std::map<std::string, Hdf5Dataset> variables(const std::string& path) {
     return read_hdf5(keras::read_archive(read_bytes(path), path).weights, path, {}).datasets;
   }

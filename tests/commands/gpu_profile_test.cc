@@ -115,7 +115,7 @@ TEST_F(gpu_profile, a_step_that_the_host_runs_has_the_hosts_time) {
   EXPECT_FALSE(report["steps"][on_host].contains("clock"));
 }
 
-// As processes of one machine choose theirs: each its own, and beyond the last from the first on.
+// Processes of one machine choose so: process n takes GPU n, and beyond the last GPU the first follows again.
 TEST(gpu_choice, is_the_one_that_was_made) {
   fake::FakeDriver three({.devices = 3});
   for (const uint32_t number : {2u, 1u, 5u, 3u, 0u}) {

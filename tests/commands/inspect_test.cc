@@ -231,7 +231,7 @@ TEST(policy_name, layers_of_quantized_files_have_names_too) {
   EXPECT_EQ(policy_name(codes), "int8/static");
   EXPECT_EQ(policy_name({.variable = kInt8, .compute = kInt8, .quantization = Quantization::kInt8Dynamic}),
             "int8 (dynamic)");
-  // What no policy has together is still shown.
+  // Records that no policy can have still get a name.
   EXPECT_NE(policy_name({.quantization = Quantization(200)}), "");
   EXPECT_NE(policy_name({.variable = ElementType(99)}), "");
 }

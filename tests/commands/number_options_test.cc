@@ -22,7 +22,7 @@ Strings lines_of(const std::string& text) {
   return lines;
 }
 
-// Of every line that the pattern matches, what its first group is.
+// Returns the first group of the pattern for every line that matches it.
 Strings matches(const std::string& text, const std::string& pattern) {
   const std::regex expression(pattern);
   Strings found;

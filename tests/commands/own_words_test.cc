@@ -1,4 +1,4 @@
-// What libraries refuse is said in the tool's words: CLI11's, RE2's, nlohmann's, libzip's and protobuf's own stay
+// Refusals by libraries are said in the tool's words: the messages of CLI11, RE2, nlohmann, libzip and protobuf stay
 // inside.
 #include <gtest/gtest.h>
 

@@ -41,7 +41,7 @@ TEST(seeded_indices, are_rows_of_the_smallest_table_they_reach) {
   }
 }
 
-// As recommenders do: one table, of which each column of the ids has rows of its own.
+// Recommenders do this: one table, in which each column of the ids has rows of its own.
 TEST(seeded_indices, to_which_others_are_added_are_0) {
   OnnxBuilder b;
   b.input("ids", {1, 3}, {}, ::onnx::TensorProto::INT64);

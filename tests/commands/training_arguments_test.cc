@@ -115,8 +115,8 @@ TEST(training_arguments, a_dynamic_loss_scale_has_the_fields_of_its_rule) {
     expect_refusal("--loss-scale", [&, t = text, r = rule](auto& a) { a.loss_scale = t, a.loss_scale_rule = r; });
 }
 
-// What a policy names is the scale, --loss-scale goes before it and says so; a float16 layer whose policy names none
-// has a dynamic one.
+// A policy names the loss scale; --loss-scale takes its place and says so. A float16 layer whose policy names none
+// gets a dynamic scale.
 TEST(training_arguments, a_loss_scale_is_that_of_the_policies) {
   const auto scale = [](const PolicyLossScale& policies, const std::string& text = "auto") {
     return parse_training(with([&](auto& a) { a.loss_scale = text; }), policies).loss_scale;
@@ -182,7 +182,7 @@ TEST(training_arguments, ranges_that_are_trained_or_stay_have_no_running_mean) {
   EXPECT_EQ(training_text(asked), "--train softmax_cross_entropy --range-momentum 0.5 --freeze-ranges 10");
 }
 
-// What is not as usual, and nothing else; it decides whether a checkpoint is of this training.
+// The text names only the options that are not as usual; it decides whether a checkpoint is of this training.
 TEST(training_arguments, are_written_as_they_are_typed) {
   EXPECT_EQ(training_text(with([](auto&) {})), "--train softmax_cross_entropy");
   EXPECT_EQ(training_text(with([](auto& a) {

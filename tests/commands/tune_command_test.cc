@@ -91,7 +91,7 @@ TEST(tune_command, restarts_where_there_is_no_checkpoint_too) {
   }
 }
 
-// What a model makes of zeros and of ones, by the program that it infers with.
+// Returns the outputs of the model's inference program for zeros, then for ones.
 std::vector<uint8_t> outputs_of(const std::string& path) {
   const LoadedModel model(path);
   const BoundProgram bound(model, model.infer_program());
@@ -136,7 +136,7 @@ TEST(tune_command, refuses_a_link_to_where_nothing_can_be_written_before_it_trai
   EXPECT_EQ(run.out, "");
 }
 
-// What was learned lies beside a model that cannot be written, and the same command goes on with it.
+// If the model cannot be written, a checkpoint of what was learned lies beside it; the same command goes on there.
 TEST(tune_command, whose_model_cannot_be_written_keeps_what_was_learned) {
   const TemporaryDirectory directory;
   const std::string model = directory / "tuned.nacre", rescue = model + ".checkpoint";

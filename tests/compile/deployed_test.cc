@@ -1,5 +1,5 @@
-// What is deployed after training: as large as what nacre convert makes of the same network, and it computes what was
-// trained.
+// Models deployed after training are as large as the models that nacre convert makes of the same network, and they
+// compute what was trained.
 #include "tools/compile/deployed.h"
 
 #include <gtest/gtest.h>
@@ -69,8 +69,8 @@ float largest_difference(const std::vector<float>& a, const std::vector<float>& 
   return apart;
 }
 
-// Of one row, batch norms folded, whatever batch was trained: byte for byte as large as the converter's own model of
-// the network.
+// The deployed model takes one row and has folded batch norms, whatever batch was trained. Its size is, to the byte,
+// the size of the converter's own model of the network.
 TEST(deployed, is_as_large_as_what_convert_makes) {
   for (const char* policy : {"", "float32", "mixed_bfloat16", "int8/static_from_float32", "int8/weights_from_float32",
                              "float8/8_from_float32"})
@@ -134,7 +134,7 @@ Graph with_dropout(int batch) {
   return graph;
 }
 
-// What is deployed has no dropout, and takes the ranges and scales that training found behind it. Reals: as above.
+// A deployed model has no dropout but keeps the ranges and scales that training found behind it. Reals: as above.
 TEST(deployed, dropout_is_left_out_and_what_was_found_behind_it_stays) {
   for (const char* policy : {"", "mixed_bfloat16", "int8/static_from_float32", "int8_from_float32",
                              "float8/8_from_float32", "int8/weights_from_float32"}) {

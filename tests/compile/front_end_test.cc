@@ -16,8 +16,8 @@
 namespace nacre::tools {
 namespace {
 
-// Of a frame x [1, 4] and n, the sum of the features of the frame before, at first 0: f = (x_0 + x_3 + n, x_1 - x_2).
-// n is what the first of them was.
+// Computes the features f = (x_0 + x_3 + n, x_1 - x_2) of a frame x [1, 4].
+// n is the first feature of the frame before, and 0 at first.
 Graph two_features() {
   return parse(R"(graph "front" batch=1
 value %x float32 [1, 4]

@@ -25,7 +25,7 @@ int activation16(TfliteBuilder& b, const std::string& name, const std::vector<in
                    .signature = {}});
 }
 
-// What QuantizeMultiplier makes of a real multiplier: m 2^(shift - 31).
+// A real multiplier as QuantizeMultiplier keeps it: m 2^(shift - 31).
 struct Multiplier {
   int shift = 0;
   int64_t m;
@@ -36,12 +36,12 @@ struct Multiplier {
 int64_t floor_shift(int64_t v, int bits) { return v >= 0 ? v >> bits : -((-v + (int64_t{1} << bits) - 1) >> bits); }
 int16_t saturated16(int64_t v) { return int16_t(std::clamp<int64_t>(v, -32768, 32767)); }
 
-// Of a sum of 64 bits: the multiplier is cut to 16.
+// Scales a sum of 64 bits: the multiplier is cut to 16 bits.
 int16_t wide(int64_t sum, const Multiplier& real) {
   const int64_t cut = std::min<int64_t>((real.m + (1 << 15)) >> 16, 32767);
   return saturated16(floor_shift(sum * cut + (int64_t{1} << (14 - real.shift)), 15 - real.shift));
 }
-// Of one of 32: rounded twice, first ties upwards, then away from 0. shift <= 0.
+// Scales a sum of 32 bits. It is rounded twice: first ties upwards, then ties away from 0. shift <= 0.
 int16_t twice(int64_t sum, const Multiplier& real) {
   const int64_t high = floor_shift(sum * real.m + (int64_t{1} << 30), 31);
   const int64_t half = real.shift == 0 ? 0 : int64_t{1} << (-real.shift - 1);

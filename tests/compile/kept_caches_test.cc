@@ -205,7 +205,7 @@ TEST(kept_caches, groups_of_queries_token_by_token) { expect_as_at_once({Cached:
 
 TEST(kept_caches, groups_of_queries_four_tokens_by_four) { expect_as_at_once({Cached::kGroups, 4, kTokens}, kTokens); }
 
-// Of 9 rows the past has 8: each layer sees the last 9 tokens.
+// The past holds 8 rows and the new token is the ninth: each layer sees the last 9 tokens.
 TEST(kept_caches, a_past_that_is_full_slides) { expect_as_at_once({Cached::kGrowing, 1, 8}, 9); }
 
 TEST(kept_caches, a_cache_of_fixed_rows_that_is_full_is_refused) {

@@ -19,7 +19,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-// The same numbers on every machine, in (-1, 1).
+// Draws numbers in (-1, 1), the same on every machine.
 std::vector<float> drawn(size_t count, uint32_t seed) {
   std::vector<float> x(count);
   for (float& v : x) v = float((seed = seed * 1664525u + 1013904223u) >> 8) * 0x1p-23f - 1;
@@ -42,7 +42,7 @@ std::vector<int8_t> codes_of(const std::vector<float>& numbers) {
   return codes;
 }
 
-// What is left of weights in codes.
+// Returns the reals that the weights' codes stand for.
 Weights in_codes(Weights weights) {
   for (std::vector<float>* numbers : {&weights.w, &weights.r})
     for (float& v : *numbers) v = kCodeScale * float(std::lround(double(v) * 127));

@@ -155,7 +155,7 @@ TEST(training, an_immediate_update_needs_no_block_of_gradients) {
   }
 }
 
-// Of one micro-batch a gradient is its sum: the same numbers to the bit, statistics of the norm among them.
+// A gradient of one micro-batch is its sum: both ways give the same numbers to the bit, the norm's statistics too.
 TEST(training, float64_updates_at_once_are_those_in_steps) {
   for (const Optimizer kind :
        {Optimizer::kSgd, Optimizer::kNesterov, Optimizer::kAdamW, Optimizer::kRmsprop, Optimizer::kAdagrad})
@@ -217,7 +217,7 @@ TEST(training, activations_are_computed_again_to_save_memory) {
   EXPECT_EQ(count(again.gradients, Op::kBatchNormTraining), 1);
 }
 
-// What is refused names the least; that is then reached.
+// The refusal names the least arena that was found; a limit of that size is met.
 TEST(training, an_arena_limit_out_of_reach_is_refused) {
   if (test::sanitized()) GTEST_SKIP() << "every order is tried: the plain build's";
   TrainingOptions options;

@@ -1,5 +1,5 @@
-// What training learned stands in the network's own file: each number where its parameter is stored, in the file's
-// type, every other byte as it was. The layouts that the oracles undo are those of Keras and ONNX.
+// write_back puts learned numbers into the network's own file: each where its parameter is stored, in the file's
+// type, every other byte as it was. The oracles undo the layouts of Keras and ONNX.
 #include "tools/compile/write_back.h"
 
 #include <gtest/gtest.h>

@@ -110,7 +110,7 @@ class CodeTrainer {
   LoadedTrainer trainer_;
 };
 
-// What a model's program is, but for the bytes of its constants; and these.
+// A model's program apart from the bytes of its constants; and these bytes, by name.
 struct Anatomy {
   std::vector<std::string> steps;
   std::map<std::string, std::vector<uint8_t>> constants;

@@ -1,5 +1,5 @@
-// What the source freezes does not train, whichever way parameters are chosen; a norm without scale and bias learns its
-// statistics alone; what the source calls a variable trains in whichever step reads it.
+// Layers that the source freezes do not train, whichever way parameters are chosen; a norm without scale and bias
+// learns only its statistics; a constant that the source calls a variable trains in whichever step reads it.
 #include <gtest/gtest.h>
 
 #include <set>

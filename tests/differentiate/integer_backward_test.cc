@@ -208,7 +208,7 @@ TEST(integer_training, a_step_is_a_transaction) {
   EXPECT_NE(state(), before);
 }
 
-// What is frozen behind a layer that trains passes the error on.
+// A frozen layer behind a layer that trains passes the error on.
 TEST(integer_training, chooses_layers) {
   TrainingOptions last = integers(), first = integers();
   last.train.last_layers = 1;

@@ -143,7 +143,7 @@ TEST(recurrent_batch, trains_with_fewer_rows_than_it_was_compiled_for) {
   }
 }
 
-// What reaches the loss by the cells alone has no gradient here: left out in silence, the others would be wrong.
+// The cells as an output have no gradient here: if their part were left out in silence, the gradients would be wrong.
 TEST(recurrent_batch, a_loss_that_looks_at_the_cells_is_refused) {
   OnnxBuilder b;
   b.input("x", {kTime, 1, kIn});

@@ -82,7 +82,7 @@ OnnxBuilder norms() {
   return b;
 }
 
-// As a tool leaves it that takes away what an exporter left of the names.
+// A tool that merges equal constants leaves such a norm: one constant is scale and variance, one is bias and mean.
 TEST(shared_parameters, statistics_are_no_parameters) {
   OnnxBuilder b = norms();
   norm(b, "x", "y", {"ones", "zeros", "zeros", "ones"});

@@ -43,7 +43,7 @@ struct ShareSubject {
 };
 constexpr ShareSubject kShareSubjects[] = {{"dense", &test::perceptron, 6}, {"conv", &test::convolutional, 72}};
 
-// What a write_codes step writes, as numbers of the state: by channel.
+// Codes that a write_codes step writes, by channel, read from the state.
 struct Written {
   std::string name;
   int count = 0;
@@ -99,7 +99,7 @@ TEST(train_share, of_one_is_training_without_it) {
         << subject.name;
 }
 
-// Where the share of every layer is all of its channels, the steps that write them give the codes that derive gives.
+// If the share of every layer is all of its channels, the steps that write codes give the codes that derive gives.
 TEST(train_share, of_all_channels_gives_the_same_codes) {
   for (const ShareSubject& subject : kShareSubjects) {
     CodeTrainer all(compile_training(subject.make(kRows), sharing(0.9999), in_whole_integers())),
@@ -150,7 +150,7 @@ class Watched {
   std::vector<Written> before_;
 };
 
-// What waits is written by steps that move no master.
+// Channels that wait are written by later steps, even by steps that move no master.
 TEST(train_share, writes_few_channels_in_a_step_and_all_in_some) {
   for (const ShareSubject& subject : kShareSubjects) {
     CodeTrainer trainer(compile_training(subject.make(kRows), sharing(0.25), in_whole_integers()));

@@ -177,9 +177,9 @@ TEST(trained_codes, of_named_layers) {
   }
   EXPECT_EQ(std::ranges::count(made.gradients.nodes, Op::kConv2dGradientX, &Node::op), 0);
 
-  // What is differentiated simulates what is deployed. Before fc both compute the same codes; fc's sums are exact there
-  // and within (terms + 1) 2^-24 here, its multiplier within 2^-31: only where a sum falls between two codes one of
-  // them may round otherwise.
+  // The differentiated program simulates the deployed one. Before fc both compute the same codes. fc's sums are exact
+  // when deployed and within (terms + 1) 2^-24 in the simulation, its multiplier within 2^-31: the two may round
+  // differently only where a sum falls between two codes.
   CodeTrainer head(made);
   int apart = 0, answers = 0;
   const double step = codes_of(head.model(), "fc:0/int8").scale;

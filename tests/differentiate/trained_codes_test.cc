@@ -47,8 +47,8 @@ TEST(trained_codes, inference_is_the_deployed_network_at_first) {
   }
 }
 
-// The same steps, offsets, sizes and constants, but for codes of weights and biases; and it computes what training's
-// own inference does.
+// Only the codes of weights and biases change: steps, offsets, sizes and other constants stay. The exported network
+// computes what training's own inference does.
 TEST(trained_codes, learns_and_exports_the_same_network_with_other_codes) {
   for (const Subject& subject : kSubjects) {
     const Graph graph = subject.make(kRows);

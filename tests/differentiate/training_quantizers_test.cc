@@ -239,8 +239,8 @@ TEST(training_quantizers, float8_state_is_the_formulas) {
   }
 }
 
-// What training simulated is what the exported integer network computes: y differs by what its bias codes and
-// requantization round, at most 2 of its 255 steps.
+// The exported integer network computes what training simulated: y differs by the roundings of its bias codes and its
+// requantization, at most 2 of its 255 steps.
 void check_export(Graph graph, const char* policy, float steps_apart, int width) {
   TrainingOptions options;
   options.optimizer.kind = Optimizer::kMomentum;
@@ -274,9 +274,9 @@ void check_export(Graph graph, const char* policy, float steps_apart, int width)
 
 TEST(training_quantizers, exports_what_was_trained) {
   check_export(convolutional(16), "int8/static", 2.01f, 72);
-  // The same products in another order: sums of at most 36 terms in float32, outputs up to 16. 36 2^-24 16 = 4e-5.
+  // Only the order of the sums differs: at most 36 products in float32, outputs up to 16. 36 2^-24 16 = 4e-5.
   for (const char* policy : {"int8/weights", "int4", "int8"}) check_export(convolutional(16), policy, 4e-5f, 72);
-  // Of float8 where no batch norm is folded: that changes which weights are rounded.
+  // float8 needs a network without batch norms: folding one changes which weights are rounded.
   check_export(perceptron(16), "float8/current", 4e-5f, 6);
 }
 

@@ -17,7 +17,7 @@ std::vector<double> doubles(std::span<const uint8_t> bytes) {
   return {items.begin(), items.end()};
 }
 
-// Of two tensors that share a name the first counts: a tensor and a constant of another program.
+// Keeps tensors of state and step. If two share a name (a tensor, a constant of another program), the first counts.
 bool is_kept(const TensorRecord& record) { return record.region == Region::kState || record.region == Region::kStep; }
 
 }  // namespace

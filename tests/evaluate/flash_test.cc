@@ -1,4 +1,4 @@
-// What `nacre size` says of flash. Images are compared with it by tests/claims/static_image.sh.
+// Sizes of flash that `nacre size` states. tests/claims/static_image.sh compares images with them.
 #include "tools/evaluate/flash.h"
 
 #include <gtest/gtest.h>

@@ -19,7 +19,7 @@ using cuda::LtType;
 
 FakeCublasLt* current = nullptr;
 
-// What is in the opaque descriptors.
+// Contents of the opaque descriptors.
 struct ProductFields {
   LtEnum compute, scale;
   int32_t transposed[2];

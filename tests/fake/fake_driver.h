@@ -49,7 +49,7 @@ struct DriverOptions {
   size_t memory = size_t{1} << 28;
 };
 
-// What a driver's handle of a function stands for.
+// The function that a driver's handle stands for.
 struct LoadedFunction {
   const cuda::SimulatedKernel* kernel;
   bool many;  // its images lie in the device's memory, one for each row of blocks
@@ -73,10 +73,10 @@ class FakeDriver {
   uint64_t all_calls() const;
   uint64_t broken() const { return broken_; }    // what no caller may do
   uint64_t threads() const { return threads_; }  // that ran
-  // Of copies from and to the host.
+  // Bytes of copies: in from the host, out to the host.
   uint64_t bytes_in() const { return bytes_in_; }
   uint64_t bytes_out() const { return bytes_out_; }
-  // What is given and not freed: allocations, graphs, modules, streams, contexts, events.
+  // Counts objects that are given and not freed: allocations, graphs, modules, streams, contexts, events.
   uint64_t held() const { return held_; }
   int opened() const { return opened_; }  // the number of the device whose context was asked for last; -1: none
 

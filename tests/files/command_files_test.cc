@@ -74,7 +74,7 @@ TEST_F(command_files, outputs_that_are_not_there_yet_are_told_by_their_place) {
   EXPECT_FALSE(refused(directory_ / "new", directory_ / "new/inside"));
 }
 
-// What standard output leads to while this lives.
+// Leads standard output to a file while this lives.
 class StandardOutput {
  public:
   explicit StandardOutput(const std::string& path) : before_(dup(STDOUT_FILENO)) {

@@ -151,7 +151,7 @@ TEST_F(file_storage, a_refused_second_process_leaves_the_slots_of_the_first) {
   EXPECT_TRUE(std::filesystem::exists(directory_ / "slot0.checkpoint"));
 }
 
-// As from a medium that cannot be written: the directory stays as it is, to its names and times.
+// Reading works on a medium that cannot be written: the directory stays as it is, to its names and times.
 TEST_F(file_storage, reads_without_making_or_writing_anything) {
   EXPECT_THROW(FileStorage(directory_, FileStorage::Use::kRead), Error) << "there is none";
   EXPECT_FALSE(std::filesystem::exists(directory_));

@@ -86,7 +86,7 @@ class Mutator {
     }
   }
 
-  // What libFuzzer knows: insert, erase, splice, cross over. The FlatBuffer keeps its share of the file.
+  // Applies libFuzzer's own mutations: insert, erase, splice, cross over. Half of the time flatbuffer_bytes follows.
   void whole() {
     const size_t before = size_;
     size_ = sizeof(FileHeader) +

@@ -4,7 +4,7 @@
 #   tests/fuzz/importers.sh BUILD [SECONDS]     of each (300); a build as tests/fuzz/run.sh takes it
 #
 # Seeds are the kept corpora and, of the folder NACRE_SHARED or ../shared, the models of ONNX's own tests, with weights to pull at.
-# What it printed is results/fuzz_importers.txt.
+# results/fuzz_importers.txt holds what it printed.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || { echo "usage: tests/fuzz/importers.sh BUILD [SECONDS]" >&2; exit 2; }

@@ -55,7 +55,7 @@ TEST_F(hostile_networks, names_that_lead_out_of_an_archive_are_refused) {
   }
 }
 
-// Behind every signature of a record of `name` the bytes at `offset` become `size`.
+// Writes `size` over the uncompressed size in each of the two records of `name`.
 void claim_size(std::vector<uint8_t>& bytes, const std::string& name, uint32_t size) {
   constexpr struct {
     const char* signature;

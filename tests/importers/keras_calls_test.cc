@@ -187,7 +187,7 @@ double seconds_of_layers(int count) {
   return double(std::clock() - begun) / CLOCKS_PER_SEC;
 }
 
-// As in time_test.cc: 16 times the layers take less than 64 times as long.
+// 16 times the layers take less than 64 times as long, as in time_test.cc.
 TEST(import_keras, calls_in_any_order_take_time_in_proportion) {
   const int less = nacre::test::generated(200);
   const double best = std::min({seconds_of_layers(less), seconds_of_layers(less), seconds_of_layers(less)});

@@ -1,5 +1,5 @@
-// What a Keras file freezes, and which constants of a recurrence are its own: whatever else a recurrence reads is no
-// parameter.
+// Variables that a Keras file freezes, and constants of a recurrence that are its own: anything else that it
+// reads is no parameter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ std::string with_base(const std::string& model, const std::string& dense, const 
 
 constexpr char kFrozen[] = R"(, "trainable": false)", kTrains[] = R"(, "trainable": true)";
 
-// As Keras 3 asks: the variables have the flag of their own layer.
+// Variables have the flag of their own layer, as Keras 3 asks.
 TEST(keras_frozen, a_layers_own_flag_decides) {
   const Strings dense = {"base/a/bias", "base/a/kernel"},
                 norm = {"base/n/beta", "base/n/gamma", "base/n/moving_mean", "base/n/moving_variance"};

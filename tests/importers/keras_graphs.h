@@ -1,4 +1,4 @@
-// What the tests of Keras files ask of a graph.
+// Helpers by which the tests of Keras files look at a graph.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a Keras file says of its training: loss and optimizer in nacre tune's words, and the optimizer's state with the
+// Training that a Keras file describes: loss and optimizer in nacre tune's words, and the optimizer's state with the
 // parameter that it belongs to, in that parameter's order, whichever way the version of Keras names it.
 #include <gtest/gtest.h>
 

@@ -19,7 +19,7 @@ Dims index_of(int64_t place, const Dims& dims) {
   for (size_t i = dims.size(); i-- > 0;) index[i] = place % dims[i], place /= dims[i];
   return index;
 }
-// Where an index is in an array of `dims`, whose axes of one index stand for any.
+// Position of an index in an array of `dims`; an axis of length 1 stands for any index.
 int64_t place_of(const Dims& index, const Dims& dims) {
   int64_t place = 0;
   const size_t missing = index.size() - dims.size();

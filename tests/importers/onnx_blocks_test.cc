@@ -8,7 +8,7 @@
 namespace nacre::tools {
 namespace {
 
-// As nacre convert makes it of the file's own policies.
+// Compiles the graph as nacre convert does, by the file's own policies.
 Graph compiled_blocks(const OnnxBuilder& b) {
   Graph graph = imported(b);
   simplify(graph);

@@ -233,7 +233,7 @@ TEST(onnx_files, external_data_are_read_beside_the_model) {
   EXPECT_EQ(reals(run.values[size_t(graph.outputs[0].value)]), (std::vector<float>{9, 11}));
 }
 
-// The same tensor as the value of a Constant.
+// A model whose Constant has the tensor of with_external() as its value.
 OnnxBuilder with_external_constant(const std::string& location) {
   OnnxBuilder b;
   b.input("x", {2});

@@ -1,5 +1,5 @@
-// What a file computes of constants and of fixed shapes is computed at import, in its own types. Random graphs of it,
-// against onnxruntime: tests/peers/folded_networks.py.
+// The importer computes operators on constants and on fixed shapes, in the file's types.
+// tests/peers/folded_networks.py compares random graphs of them with onnxruntime.
 #include <gtest/gtest.h>
 
 #include <cmath>

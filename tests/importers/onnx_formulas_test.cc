@@ -78,7 +78,7 @@ TEST(onnx_formulas, equations_that_do_not_fit_are_bad_input) {
   }
 }
 
-// Of graphs in attributes, numbers of 16 bits are float32 as those of the file are.
+// Numbers of 16 bits are float32 in graphs in attributes, as in the file's own graph.
 TEST(onnx_formulas, graphs_have_numbers_of_the_types_of_their_file) {
   OnnxBuilder b(24);
   ::onnx::OperatorSetIdProto& import = *b.model().add_opset_import();

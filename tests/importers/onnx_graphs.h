@@ -1,4 +1,4 @@
-// What the tests of the ONNX importer ask of a graph.
+// Helpers by which the tests of the ONNX importer look at a graph.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ inline std::vector<float> computed(const OnnxBuilder& builder, const std::vector
   return reals(run.values[size_t(graph.outputs[0].value)]);
 }
 
-// As nacre convert makes it: every value in the type it is stored in.
+// The graph that nacre convert makes: every value has the type it is stored in.
 inline Graph converted(const OnnxBuilder& builder) {
   Graph graph = imported(builder);
   simplify(graph);

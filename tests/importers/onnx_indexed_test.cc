@@ -14,7 +14,7 @@ using Numbers = std::vector<float>;
 // The output of a graph whose one input are indices.
 Value of_ids(const OnnxBuilder& b, const Ids& ids) { return run_converted<int64_t>(b, ids); }
 
-// As above, of two inputs: numbers x, and indices.
+// The output of a graph of two inputs: numbers x, and indices.
 Numbers of_both(const OnnxBuilder& b, const Numbers& x, const Ids& ids) {
   const Graph graph = converted(b);
   return reals(output(run_graph(graph, {bytes_of(x), bytes_of(ids)})));
@@ -97,7 +97,7 @@ TEST(onnx_indexed, elements_are_added_along_any_axis) {
   }
 }
 
-// Of x [3, 2] rows 2 and 0 are updated, or elements of them; what no index names stays, be it infinite.
+// Rows 2 and 0 of x [3, 2], or elements of them, are updated; a number that no index names stays, be it infinite.
 TEST(onnx_indexed, updates_go_to_places_of_run_time) {
   const float infinite = std::numeric_limits<float>::infinity();
   const Numbers x = {1, 60, infinite, 4, 5, 6};

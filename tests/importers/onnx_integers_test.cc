@@ -173,7 +173,7 @@ TEST(onnx_integers, pools_say_where_their_maxima_stand) {
   }
 }
 
-// What was the maximum of a window goes back to where it stood, and what was none is 0.
+// The maximum of a window goes back to where it stood; every other number is 0.
 TEST(onnx_integers, pools_are_undone) {
   OnnxBuilder b;
   b.input("x", {1, 1, 4, 4});

@@ -168,7 +168,7 @@ TEST(onnx_recurrent, gru_is_that_of_the_operators_page) {
     }
 }
 
-// As PyTorch exports batch_first: the transposes around the recurrence cancel.
+// PyTorch exports batch_first with transposes around the recurrence, which cancel.
 TEST(onnx_recurrent, batch_first_networks_have_no_transposes) {
   OnnxBuilder b;
   b.input("x", {0, 4, 3}, {"N", "", ""});

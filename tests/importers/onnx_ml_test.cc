@@ -120,7 +120,7 @@ TEST(onnx_ml, support_vectors_vote) {
   EXPECT_EQ(integers(run_converted<float>(b, {1, -1, -0.1f})), (std::vector<int64_t>{3, 9, 5}));
 }
 
-// Of a kernel of degree 5 one score, sum_v c_v (x v / 2 + 1)^5; 2.5 is no whole degree.
+// A kernel of degree 5 gives one score, sum_v c_v (x v / 2 + 1)^5; 2.5 is no whole degree.
 TEST(onnx_ml, a_polynomial_of_a_whole_degree_is_products) {
   for (const float degree : {5.0f, 2.5f}) {
     OnnxBuilder b = learned({3, 1});

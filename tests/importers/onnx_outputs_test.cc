@@ -7,7 +7,7 @@
 namespace nacre::tools {
 namespace {
 
-// As PyTorch exports an LSTM: all outputs have names.
+// Builds a recurrence as PyTorch exports an LSTM: all outputs have names.
 OnnxBuilder named_outputs(const char* op, const std::vector<std::string>& wanted) {
   OnnxBuilder b;
   const int gates = op == std::string("LSTM") ? 4 : 3;

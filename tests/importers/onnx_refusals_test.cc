@@ -151,7 +151,7 @@ TEST(onnx_refusals, sizes_of_inputs_are_no_memory_for_constants) {
                  "ScatterElements");
 }
 
-// What multiplies or counts the numbers of attributes does so within bounds.
+// The importer multiplies and counts the numbers of attributes within bounds.
 TEST(onnx_refusals, attributes_that_are_far_are_bad_input) {
   constexpr int64_t kFar = INT64_MAX;
   const OnnxBuilder windows = lone_node(
@@ -237,7 +237,7 @@ TEST(onnx_refusals, scales_of_input_channels_are_taken_into_the_weights) {
   EXPECT_EQ(reals(operand(graph, first(graph, Op::kConv2d), 1)), (std::vector<float>{1, 30, 2, 40}));
 }
 
-// What lies outside is a number of its own, which need not have a code.
+// The value outside the image is a number of its own, which need not have a code.
 TEST(onnx_refusals, a_resize_with_an_extrapolation_is_not_done_on_codes) {
   OnnxBuilder b;
   b.input("x", {1, 1, 2, 2});

@@ -14,7 +14,7 @@ class Draws {
   explicit Draws(uint32_t seed) : random_(seed) {}
 
   int whole(int low, int high) { return low + int(random_() % uint32_t(high - low + 1)); }
-  // Of 1/64, so that sums of places are exact.
+  // Draws multiples of 1/64, so that sums of places are exact.
   std::vector<float> some(int64_t count, int low, int high) {
     std::vector<float> made(static_cast<size_t>(count));
     for (float& v : made) v = float(whole(64 * low, 64 * high)) / 64;
@@ -51,7 +51,7 @@ struct Roi {
   bool half, most;
 };
 
-// As onnxruntime's roialign.cc writes it.
+// RoiAlign as onnxruntime's roialign.cc writes it.
 std::vector<double> roi_align(const Roi& a, const std::vector<float>& x, const std::vector<float>& rois,
                               const std::vector<int64_t>& images) {
   std::vector<double> y;

@@ -33,7 +33,7 @@ void declare(OnnxBuilder& b, const std::string& name, const Dims& dims) {
     value.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(dim);
 }
 
-// What is refused for what its operands are made of: whoever looks at it knows x.
+// Adds a node that is refused because DynamicQuantizeLinear does not give x: the refusal shows that x is known.
 void multiply_as_integers(OnnxBuilder& b, const std::string& x, const std::string& y) {
   b.node("MatMulInteger", {x, x}, {y});
 }

@@ -54,7 +54,7 @@ class TfliteBuilder {
   void custom(const std::string& name, const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs,
               const std::vector<uint8_t>& options = {});
 
-  // What `build` adds is a graph of its own, with these ends; the index by which operators call it.
+  // Adds operators of `build` as a graph of its own, with these ends; returns the index for operators that call it.
   struct Ends {
     std::vector<int32_t> inputs, outputs;
   };

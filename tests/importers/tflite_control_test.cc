@@ -122,7 +122,7 @@ TEST(import_tflite_control, steps_grow_with_the_turns_not_their_square) {
   for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], float(i / 2 + 1)) << i;
 }
 
-// The same by TensorFlow's own lists, which the converter leaves where the batch is open; `item`: who is set.
+// A recurrence by TensorFlow's own lists, which its converter leaves where the batch is open. `set`: items set.
 std::vector<uint8_t> list_recurrence(int n, int set) {
   TfliteBuilder b;
   const auto list = [&](const char* name) {

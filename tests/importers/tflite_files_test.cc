@@ -145,7 +145,7 @@ TEST(import_tflite_files, operators_without_output_are_reported_with_the_others)
                "    operator 2 (HASHTABLE_IMPORT): an operator that the engine does not have");
 }
 
-// What follows is looked at with the codes that the file declares, and an input as if it were supported.
+// Operators behind an unsupported one are judged by the codes that the file declares; an input, as if supported.
 TEST(import_tflite_files, codes_behind_what_is_not_supported_are_those_of_the_file) {
   TfliteBuilder b;
   const int x =

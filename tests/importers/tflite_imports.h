@@ -1,4 +1,4 @@
-// What the tests of import_tflite share: importing with check(), looking at the result, one-operator files.
+// Helpers that the tests of import_tflite share: import with check(), a look at the result, one-operator files.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -71,7 +71,7 @@ TEST(litert_numbers, the_largest_and_their_places) {
   refusal(far.finish({z}, {of_z, at}), kBadInput);
 }
 
-// Of 1, 2, 3, 4 the transform is 10, -2 + 2i, -2.
+// The transform of 1, 2, 3, 4 is 10, -2 + 2i, -2.
 TEST(litert_numbers, magnitudes_of_a_transform) {
   TfliteBuilder b;
   const int x = b.activation("x", {1, 1, 4}), length = b.int32s("length", {2}, {1, 4}), y = b.activation("y", {1, 3});

@@ -1,5 +1,5 @@
-// What LiteRT and TensorFlow Lite Micro do not read of a file is not judged: their own example person_detect has biases
-// whose quantized_dimension lies outside their rank.
+// The importer does not judge fields that LiteRT and TensorFlow Lite Micro do not read: their own example
+// person_detect has biases whose quantized_dimension lies outside their rank.
 #include <gtest/gtest.h>
 
 #include "tests/importers/tflite_builder.h"

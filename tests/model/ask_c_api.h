@@ -1,5 +1,5 @@
-// What the C API tells of a model, asked for to its last byte: names, shapes, scales, labels, metadata, steps, sums and
-// parameters, by index and by name. Of hostile bytes that open took, nothing lies outside of them (ASan sees reads).
+// Asks the C API for all that it tells of a model: names, shapes, scales, labels, metadata, steps, sums, parameters,
+// by index and by name, each to its last byte. No answer lies outside hostile bytes that open took (ASan sees reads).
 #pragma once
 
 #include <cstddef>

@@ -177,12 +177,12 @@ Draft per_channel();    // a quantizer with one scale per channel; conv with as 
 Draft reshaped();       // a reshape as a step
 Draft casts();          // quantize, requantize, dequantize, dynamic quantize with hybrid dense
 
-// Of cases_training.cc: softmax regression of 4 features into 3 classes, programs for "host".
+// Drafts of cases_training.cc: softmax regression of 4 features into 3 classes, programs for "host".
 // infer, gradients, update, derive; tensor 2: w, 3: b, 4: velocity, 5: steps, 6: scale, 7: counters
 Draft training();
 Draft training_immediate();  // the same without gradients: update does all
 
-// Of cases_forms.cc: what policies make.
+// Drafts of cases_forms.cc: models as policies make them.
 Draft network_f16();  // conv2d, depthwise, both pools, batch_norm, mean, dense, softmax
 Draft network_bf16();
 Draft network_f64();

@@ -17,7 +17,7 @@ namespace nacre::test {
 enum class Stage : uint8_t { kOpen, kMeasure, kBind, kWeights };
 inline constexpr const char* kStageNames[] = {"open", "measure", "bind", "check_weights"};
 
-// What must be seen. `index` of the record in its table.
+// The refusal that must be seen. `index`: of the record in its table.
 struct Refusal {
   Code code;
   Table table;

@@ -11,7 +11,7 @@ using SchemaProgram = schema::Program;
 
 const Model* root_of(Buffer& file) { return schema::GetModel(file.data() + sizeof(FileHeader)); }
 
-// Where the inline value of a present field stands: a scalar, a struct, or the offset that leads to a vector or string.
+// Returns the address of a present field's inline value: a scalar, a struct, or the offset of a vector or string.
 std::byte* field_of(const void* table, uint16_t slot) {
   const std::span<std::byte> entry = vtable_entry(table, slot);
   uint16_t offset = 0;

@@ -49,7 +49,7 @@ class Rows {
  public:
   Rows(Facts& facts, Draft (*base)(), uint32_t step) : f_(facts), base_(base), step_(step) {}
 
-  // What measure says of the step, where one attribute word, or the dims, type or identity of one operand are others.
+  // Each function adds a fact: measure refuses the step with other words, or an operand with other dims, type or id.
   void word(int number, const char* text, uint32_t k, uint32_t value, Code code) {
     add(number, text, code, [step = step_, k, value](Draft& d) { set_word(d, step, k, value); });
   }

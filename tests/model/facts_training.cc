@@ -1,4 +1,4 @@
-// What a training model can say that is not so.
+// False facts that a training model can state.
 #include <bit>
 #include <limits>
 

@@ -82,7 +82,7 @@ struct TrainingSteps {
     write_inputs(step);
     return trainer.accumulate();
   }
-  // Of one micro-batch.
+  // Takes a step of one micro-batch.
   Status whole_step(int step, Trainer::Report* report) {
     write_inputs(step);
     return trainer.step(kRate, report);

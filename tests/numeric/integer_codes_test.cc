@@ -120,7 +120,7 @@ TEST(multiply_wide, is_the_rounded_product_with_a_16_bit_multiplier) {
       for (const int32_t shift : {INT32_MIN, -64, -32, -1, 0, 15, 16, 64, INT32_MAX}) multiply_wide(x, {m, shift});
 }
 
-// The same with the whole multiplier, rounded once.
+// multiply_wide_single takes the whole multiplier and rounds once; tested as multiply_wide is.
 TEST(multiply_wide_single, is_the_rounded_product) {
   std::mt19937_64 random(8);
   for (int i = 0; i < 300000; ++i) {

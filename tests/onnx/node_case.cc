@@ -65,7 +65,7 @@ void read_data(const std::string& directory, const ::onnx::GraphProto& like, ::o
   test.folded = test.inputs.empty();
 }
 
-// Of 16 bits a result may be the neighbour of the expected one.
+// A result of 16 bits may be the neighbour of the expected one.
 double relative_tolerance(ElementType type) {
   if (type == ElementType::kBfloat16) return 0x1p-7;
   return type == ElementType::kFloat16 ? 0x1p-9 : 1e-3;

@@ -47,7 +47,7 @@ Graph converted(const NodeCase& test) {
   return graph;
 }
 
-// What they expect is one draw of many: their types and shapes are compared.
+// Tests whose expected numbers are one draw of many: only types and shapes are compared.
 bool draws(const NodeCase& test) {
   static const std::set<std::string> kRandom = {"Bernoulli",        "Multinomial",   "RandomNormal",
                                                 "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
@@ -68,7 +68,7 @@ Outcome compare(const NodeCase& test, const Graph& graph, const std::map<std::st
   return {test.folded ? Outcome::kFolded : Outcome::kPassed, ""};
 }
 
-// What is folded stands in the model file, which refuses NaN.
+// Outputs that are folded stand in the model file, which refuses NaN.
 bool stores_nan(const NodeCase& test) {
   const auto is_nan = [](float number) { return std::isnan(number); };
   return test.folded && std::any_of(test.outputs.begin(), test.outputs.end(), [&](const Value& y) {

@@ -1,4 +1,4 @@
-// What a step commits: the verdict over everything that may be wrong with a gradient, and running numbers.
+// Results that a step commits: the verdict over everything that may be wrong with a gradient, and running numbers.
 #include "engine/ops/commit.h"
 
 #include <gtest/gtest.h>

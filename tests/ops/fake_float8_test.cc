@@ -175,8 +175,8 @@ TEST(fake_float8_gradient, gives_x_and_touches_nothing_else) {
   EXPECT_EQ(amax, 7u);
 }
 
-// What differentiate makes of the pair: E4M3 forward passes dy as it is, the one behind quantizes it, with its own
-// format.
+// Gradients that differentiate makes of the pair: E4M3 forward passes dy as it is; the op behind it quantizes dy,
+// with its own format.
 TEST(fake_float8, gradient_rows) {
   ASSERT_EQ(kFakeFloat8Rule.gradients.size(), 1u);
   EXPECT_EQ(kFakeFloat8Rule.gradients[0].by, Op::kNone);

@@ -89,7 +89,7 @@ TEST(fake_quantize_gradient, at_the_ends) {
   EXPECT_EQ(sum, (std::vector<float>{4, 8}));
 }
 
-// Where no range cuts, moving the ends moves y by what their gradients say: y(x beyond the end) = the end.
+// Moving the ends moves y by their gradients while every x stays beyond them: y(x beyond the end) = the end.
 TEST(fake_quantize_gradient, of_the_range_is_the_slope_of_the_ends) {
   const std::vector<double> x = {5, 6, -7};
   std::vector<float> range = {-1, 1}, wider = {-1.5f, 2};

@@ -23,7 +23,7 @@ Array some_reals(ElementType type, std::vector<int32_t> dims, Random& random) {
   return array;
 }
 
-// Of the codes' own kernels, and the amax of the values'.
+// Kernels of codes give the codes of quantize, and the amax of the kernels of values.
 TEST(float8_codes, are_those_of_quantize_and_stand_for_what_fake_float8_makes) {
   using namespace reference;
   const struct {

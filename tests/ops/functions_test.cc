@@ -98,7 +98,7 @@ TEST(binary, refuses_what_is_no_function) {
     EXPECT_EQ(execute(reference::kBinaryF32, {function}, {x, x}).code, Code::kAttribute) << function;
 }
 
-// Where a division or a shift by itself is undefined in C++.
+// Expects the results of edge cases, among them those where a plain division or shift is undefined in C++.
 template <class T>
 void expect_whole_ends(const KernelEntry& entry) {
   constexpr T kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max(), kBits = 8 * sizeof(T);
@@ -134,7 +134,7 @@ TEST(binary, of_whole_numbers_has_a_result_for_all_of_them) {
     EXPECT_EQ(execute(reference::kBinaryI32, {function}, {x, x}).code, Code::kAttribute) << function;
 }
 
-// What central differences cannot see: equal operands, a base of 0 and below, an exponent of 0.
+// Kinks that central differences cannot see: equal operands, a base of 0 and below, an exponent of 0.
 TEST(binary, has_the_gradients_of_tensorflow_at_its_kinks) {
   const auto gradient = [](uint32_t function, uint32_t input, double a, double b) {
     const auto one = [](double v) { return array_of<double>(ElementType::kFloat64, {1}, {v}); };
@@ -158,7 +158,7 @@ TEST(reduce, refuses_what_is_no_function_or_axis) {
   EXPECT_EQ(execute(reference::kReduceF32, {Reduce::kSum, 1, 2}, {x}).code, Code::kAttribute);
 }
 
-// What central differences cannot see: equal extremes share dy, and a product with zeros.
+// Cases that central differences cannot see: equal extremes, which share dy, and a product with zeros.
 TEST(reduce, has_the_gradients_of_tensorflow_at_its_kinks) {
   const auto gradient = [](uint32_t function, const std::vector<double>& values) {
     const std::vector<int32_t> dims = {int32_t(values.size())};

@@ -91,7 +91,7 @@ TEST(gradients, refuse_shapes_that_do_not_belong_together) {
   EXPECT_EQ(refusal(kBatchNormTrainingF32, {0, 1}, {{2, 3}, {3}, {3}, {3}, {3}, {2}}), Code::kShapeInput);
 }
 
-// Of equal values the first of the window takes all.
+// The first of equal values in a window takes all of dy.
 TEST(gradients, first_maximum_takes_all) {
   std::vector<uint32_t> words(14);
   words[9] = 1;  // a kernel of 1 x 2, stride 1

@@ -1,4 +1,4 @@
-// What rounding to an element type costs, and arrays rounded to it.
+// Cost of rounding to an element type, and arrays rounded to it.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ std::vector<double> values(const Array& array) {
 }
 Array result(const Execution& run) { return run.outputs.empty() ? run.updated.at(0) : run.outputs[0]; }
 
-// Of a step that is linear in each operand: the step itself on magnitudes. sum_to without its sign.
+// Result of a step that is linear in each operand, on their magnitudes; sum_to runs without its sign.
 std::vector<double> linear(const GradientStep& step) {
   GradientStep absolute = step;
   for (Array& operand : absolute.operands)
@@ -103,7 +103,7 @@ std::vector<double> norm_x(const GradientStep& step) {
   }
   return all;
 }
-// The same elements of |dy|.
+// Result of the step for |dy|, which goes to the same elements as dy.
 std::vector<double> max_pool(const GradientStep& step) {
   std::vector<Array> operands = step.operands;
   for (int64_t i = 0; i < operands[0].elements(); ++i) operands[0].set(i, std::abs(operands[0].real(i)));

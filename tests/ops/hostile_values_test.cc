@@ -101,7 +101,7 @@ TEST(kernels, take_any_bits_as_values) {
     }
 }
 
-// Of steps with one to three changes some are still steps: they run, the rest is refused by the shape rule.
+// Some steps with one to three changes are still steps and run; the shape rule refuses the rest.
 TEST(kernels, take_what_their_shape_rules_accept) {
   uint64_t ran = 0, refused = 0;
   for (const reference::NamedEntry& named : reference::list())

@@ -132,7 +132,7 @@ TEST(nan, reaches_all_that_its_element_has_a_part_in) {
   EXPECT_GT(reached, 10000);
 }
 
-// Of a window of 1 x 4: where dy goes, by which of its taps are NaN.
+// NaN taps of a window of 1 x 4 decide where dy goes: all 16 choices of them are tried.
 TEST(nan, takes_the_gradient_of_its_window) {
   const std::vector<uint32_t> words = {0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0};
   for (const ElementType type : kFloats)

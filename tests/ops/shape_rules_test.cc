@@ -1,4 +1,4 @@
-// What shape rules refuse of forms, blocks and scales, and that no step fits two entries of the reference kernels.
+// Shape rules refuse wrong forms, blocks and scales; and no step fits two entries of the reference kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -199,7 +199,7 @@ TEST(conv2d, groups_follow_the_filter_not_the_window) {
   EXPECT_EQ(y[0].real(1), 1 * (1 + 2) + 10 * (3 + 4) + 100 * (5 + 6));
 }
 
-// What fuse() may melt: one step gives the bits of two.
+// Pairs of steps that fuse() may melt: one step gives the bits of two.
 TEST(fused_conversions, give_the_bits_of_the_steps_alone) {
   struct Fusion {
     const KernelEntry *fused, *step, *conversion;

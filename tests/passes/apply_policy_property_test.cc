@@ -99,7 +99,7 @@ void random_clamp(Maker& m, Node& node) {
   if (m.integer(0, 2) > 0) set_clamp(node, 0, m.integer(0, 1) == 0 ? INFINITY : 6);
 }
 
-// The same network in real numbers: activations without quantizers, constants decoded.
+// Returns the network in real numbers: activations without quantizers, constants decoded.
 Graph real_network(Graph graph) {
   for (Value& v : graph.values)
     if (!v.constant()) v.quantizer.reset();

@@ -102,7 +102,7 @@ TEST(fuse_epilogue, of_two_matmuls_the_later_carries_the_sum) {
   expect_apart(kTwoMatmuls + kOutY, kFirst +
                                         "%g = dense(%x, %u) clamp=1 high=6 name=\"other\"\n"
                                         "%y = add(%h, %g) name=\"sum\"\n");
-  // What another step makes after the matmul is not there either.
+  // A value that another step makes after the matmul is not there either.
   expect_apart(kTwoMatmuls + kOutY, kFirst + "%g = tanh(%r) name=\"late\"\n%y = add(%h, %g) name=\"sum\"\n");
   EXPECT_EQ(melted(kTwoMatmuls + kOutY + "%g = tanh(%r) name=\"early\"\n" + kFirst + "%y = add(%h, %g) name=\"sum\"\n"),
             "%g = tanh(%r)\n%y = dense(%x, %w, %b, %g)\n");

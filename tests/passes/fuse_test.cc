@@ -100,7 +100,7 @@ output "y" %y
             "%r = dense(%x, %w) name=\"fc\"\n%y = cast(%r) name=\"up\"\n");
 }
 
-// Of codes: nothing in the operands says that the step alone rounds to float16.
+// The operands are codes: nothing in them says that the step alone rounds to float16.
 TEST(fuse, a_cast_of_what_is_made_of_float8_stays) {
   const std::string nodes = "%h = dense(%x, %w, none, %s, %t) name=\"fc\"\n%y = cast(%h) name=\"up\"\n";
   EXPECT_EQ(fused(R"(graph "t" batch=1

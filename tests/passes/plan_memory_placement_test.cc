@@ -1,4 +1,4 @@
-// Where plan_memory places blocks: against all placements of a few, and first fit.
+// Places that plan_memory gives to blocks, against all placements of a few blocks, and against first fit.
 #include <gtest/gtest.h>
 
 #include <algorithm>

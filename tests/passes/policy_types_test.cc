@@ -137,7 +137,7 @@ TEST(apply_policy_types, codes_that_saturate_at_0_leave_a_clamp_behind) {
   EXPECT_EQ(steps(resolved(saturating(-127)), StepText::kWithoutNames).find("clamp"), std::string::npos);
 }
 
-// What applying `policy` to the layer of the weights answers, where w[5] is `last`; "" if it is taken.
+// Returns the refusal of `policy` for the layer of the weights if w[5] is `last`; "" if it is taken.
 std::string refusal(const std::string& policy, const std::string& last) {
   std::string text = network(policy, kFloat32, kFloat32);
   text.replace(text.find("-6.003"), 6, last);

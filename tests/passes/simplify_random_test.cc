@@ -161,7 +161,7 @@ class Generator {
     return pick(3) == 0 ? node(op, {k, x}) : node(op, {x, k});
   }
 
-  // As squeeze-and-excitation: the mean over space, a convolution, and a product that broadcasts.
+  // Squeeze-and-excitation: the mean over space, a convolution, and a product that broadcasts.
   ValueId gate(ValueId x) {
     const auto power_of_two = [](int64_t n) { return (n & (n - 1)) == 0; };
     if (!power_of_two(dims(x)[2] * dims(x)[3])) return conv(x);
@@ -203,7 +203,7 @@ class Generator {
     return finish(std::move(n));
   }
 
-  // What may end a network; here also what is not exact.
+  // Adds a step that may end a network; only here may it be a function that is not exact.
   void output() {
     ValueId y = any();
     const int64_t rest = g_.values[size_t(y)].elements();

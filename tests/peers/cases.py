@@ -120,7 +120,7 @@ with tempfile.TemporaryDirectory() as work:
     rounded = np.ravel(list(outputs(f'{work}/round.nacre', **{given['name']: x}).values())[0])
     case('round_by_adding', 'as the source', np.array_equal(rounded, np.rint(rounded)), str(rounded))
 
-    # What is named and not done: with bytes.
+    # A conversion names what it does not do, with the bytes: these layers stay in float32.
     subprocess.run([sys.executable, files / 'mk_dqlstm.py'], cwd=work, capture_output=True, check=False)
     for network in pathlib.Path(work).glob('lstm_dynamic*.onnx'):
         done = Run('convert', network, '-o', f'{work}/lstm.nacre')

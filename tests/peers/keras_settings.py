@@ -113,7 +113,7 @@ VALUES_OF = {
     ("Conv1D", "kernel_size"): [2], ("Muon", "nesterov"): [False], ("Muon", "momentum"): [0.5], ("Dice", "axis"): [0], ("Tversky", "axis"): [0],
     ("CosineSimilarity", "axis"): [0], ("Adam", "epsilon"): [0.1, 1e-3], ("ConvLSTM1D", "dilation_rate"): [2],
 }
-# What a class cannot be made without, and the shapes that it reads: {class: (arguments, shapes, type)}.
+# Arguments that a class cannot be made without, and the shapes that it reads: {class: (arguments, shapes, type)}.
 SHAPES = {"1D": SEQUENCE, "2D": IMAGE, "3D": VOLUME}
 RECURRENT = dict.fromkeys(("LSTM", "GRU", "SimpleRNN"), ({"units": 3}, [SEQUENCE], "float32"))
 PICTURES = {

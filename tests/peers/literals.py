@@ -276,8 +276,8 @@ FORMS = {
     "legacy": {"dynamo": False},
     "training": {"dynamo": False, "training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False},
 }
-# What the file does not tell, and the words that say so: a buffer of a legacy file is an initializer like any parameter; a
-# matrix that was transposed at the export may be one with another, or only equal.
+# Facts that the file does not tell, and the words that say so: a buffer of a legacy file is an initializer like any
+# parameter; a matrix that was transposed at the export may be one with another, or only equal.
 UNTOLD = {
     ("Buffers", "legacy"): "mean", ("Buffers", "training"): "mean", ("Tied", "legacy"): "do_constant_folding=False",
     ("Norms", "legacy"): "PyTorch computed these at the export", ("LayerScale", "legacy"): "PyTorch computed these at the export",

@@ -131,7 +131,7 @@ def transposed_convolution(n):
         return
     k, kernel, strides = n.whole(1, 3), [n.whole(1, 4) for _ in range(space)], [n.whole(1, 3) for _ in range(space)]
     attributes = {"group": groups, "strides": strides}
-    # Of a kernel smaller than its stride onnxruntime makes less than in * stride, what the standard asks of SAME.
+    # onnxruntime gives less than in * stride, which the standard asks of SAME, for a kernel smaller than its stride.
     if n.random.random() < 0.3 and all(k >= s for k, s in zip(kernel, strides)):
         attributes["auto_pad"] = n.choose("SAME_UPPER", "SAME_LOWER", "VALID")
     else:
@@ -301,7 +301,7 @@ OPERATORS = (
     lambda n: n.add(n.choose("Min", "Max"), n.x, n.real([0.3])),
     lambda n: n.add(n.choose("Softmax", "LogSoftmax"), axis=n.whole(1, len(n.dims) - 1)),
     lambda n: n.add("MatMul", n.x, n.reals(n.dims[-1], n.whole(1, 5))),
-    # Of numbers that are all alike it divides their rounding by epsilon: that stays small.
+    # LayerNormalization divides the rounding of numbers that are all alike by epsilon: 0.1 keeps the quotient small.
     lambda n: n.add("LayerNormalization", n.x, n.reals(n.dims[-1]), n.reals(n.dims[-1]), epsilon=0.1),
     lambda n: n.add("Flatten", axis=1),
     lambda n: over_axes(n, "Unsqueeze", [n.whole(1, len(n.dims))], 13),

@@ -282,7 +282,7 @@ NETWORKS = [
 ]
 
 
-# Where the file computes a parameter's operand, it goes by what computes it.
+# A parameter whose operand the file computes goes by the name of the computed value.
 NAMES = {"lstm.weight_ih_l0": "/lstm/Unsqueeze_3_output_0", "lstm.weight_hh_l0": "/lstm/Unsqueeze_4_output_0"}
 
 

@@ -244,7 +244,7 @@ TEST(policy_request, a_rewrite_contradicts_every_base_policy) {
         << r.text;
   }
   EXPECT_NO_THROW(check_against_rewrite(request({.set = {"relu=mixed_float16"}}), "--rewrite mixed_float16"));
-  // What a rewrite painted stays, except where a rule names the layer.
+  // Layers keep the policy that a rewrite gave them, except where a rule names the layer.
   Graph graph = network();
   graph.layers[0].asked = graph.layers[4].asked = true;
   graph.layers[0].policy = graph.layers[4].policy = parse_policy("mixed_float16").policy;
@@ -313,7 +313,7 @@ TEST(policy_request, what_a_policy_file_has_wrong_is_named_with_its_path) {
   }
 }
 
-// What does not end is ended by the time limit of tests/run.sh, and fails.
+// A request that does not end is ended by the time limit of tests/run.sh, and fails.
 TEST(policy_request, hostile_rules_end_in_bounded_time) {
   Graph graph;
   for (int i = 0; i < 5000; ++i)
@@ -376,7 +376,7 @@ TEST(policy_loss_scale, is_what_the_policies_name) {
   }
 }
 
-// What --emit-policy writes names a scale where the policy did, and no other.
+// The file that --emit-policy writes names a scale where the policy did, and no other.
 TEST(policy_loss_scale, is_the_same_after_emit_policy) {
   for (const char* policy : {"mixed_float16", "mixed_float16;loss_scale=none", "mixed_float16;loss_scale=128",
                              "float16", "float16;loss_scale=none", "float32", "int8/weights_from_float16"}) {

@@ -1,4 +1,4 @@
-// What the policy language says when it refuses.
+// Refusals of the policy language: catches one and gives its label, text and code.
 #pragma once
 
 #include <string>

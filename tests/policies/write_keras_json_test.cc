@@ -63,7 +63,7 @@ TEST(write_keras_json, one_policy_of_all_layers_is_no_map) {
   EXPECT_EQ(written({"a"}, Json::object())["config"]["name"], Json("float32"));
 }
 
-// What Keras's layers do in any case is not said in its policies.
+// Keras's policies do not state what its layers do in any case.
 TEST(write_keras_json, rounding_and_groups_that_are_keras_s_own_need_no_words) {
   EXPECT_EQ(written({"a"}, "mixed_bfloat16;rounding=each")["config"]["name"], Json("mixed_bfloat16"));
   EXPECT_EQ(written({"a"}, "int4/32_from_float32;group_range=keras")["config"]["mode"], Json("int4/32"));

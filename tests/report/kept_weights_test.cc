@@ -1,4 +1,4 @@
-// What a policy names and does not do, in bytes.
+// Reports, with bytes, on weights that a policy names and leaves as they are, and on weights that become wider.
 #include <gtest/gtest.h>
 
 #include "tools/compile/compile.h"

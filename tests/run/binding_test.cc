@@ -56,7 +56,7 @@ Draft two_tanh(bool in_place) {
   return d;
 }
 
-// What measure and bind say with one kernel set per entry, in this order; and the outputs of a run.
+// Statuses of measure and bind with one kernel set per entry, in this order; and the outputs of a run.
 struct Outcome {
   Status measured, bound;
   Sizes sizes;

@@ -1,5 +1,5 @@
-// Of every function of the C API, every pointer that may not be NULL and every struct whose size may not be left out: a
-// refusal that names the argument, and nothing happens.
+// Every function of the C API refuses NULL for each pointer that may not be NULL, and a struct without its size where
+// that may not be left out: the refusal names the argument, and nothing happens.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

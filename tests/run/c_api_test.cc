@@ -70,7 +70,7 @@ TEST(c_api, memory_that_is_nowhere_or_over_the_model_is_refused) {
   EXPECT_EQ(std::memcmp(file.data(), before.bytes().data(), file.size()), 0);
 }
 
-// What the program was bound to is gone, whether the second open of its model's handle succeeds or not.
+// The program's binding is gone after a second open of its model's handle, whether that succeeds or not.
 TEST(c_api, another_open_of_a_handle_undoes_what_is_bound_to_it) {
   const Buffer file = pack(dense_int8()), other = pack(casts());
   const size_t sizes_of_second[] = {other.size(), 100};

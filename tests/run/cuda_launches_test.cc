@@ -31,7 +31,7 @@ TEST(cuda_launches, steps_of_one_kernel_that_do_not_meet_are_one_launch) {
 }
 
 TEST(cuda_launches, a_step_does_not_pass_what_it_meets) {
-  // What it reads is written in between; what it writes is read, or written, in between; or by one of the launch.
+  // Its input is written in between; its output is read or written in between; or the launch writes its input.
   EXPECT_EQ(groups_of(std::vector{launch_step(1, {0}, {1}), launch_step(2, {0}, {4}), launch_step(1, {4}, {5})}),
             (Launches{{0}, {1}, {2}}));
   EXPECT_EQ(groups_of(std::vector{launch_step(1, {0}, {1}), launch_step(2, {5}, {4}), launch_step(1, {3}, {5})}),
@@ -72,7 +72,7 @@ TEST(cuda_launches, random_steps_make_what_they_make_in_their_order) {
     size_t count = 0;
     for (const std::vector<size_t>& group : groups_of(steps)) {
       joined += group.size() - 1, count += group.size();
-      // Those of a launch run in any order.
+      // Steps of a launch run in any order, here backwards.
       for (size_t k = group.size(); k-- > 0;) run_launch_step(steps, group[k], &grouped);
     }
     EXPECT_EQ(count, steps.size());

@@ -49,7 +49,7 @@ TEST(find_entry, entries_of_one_op_keep_their_order) {
   EXPECT_EQ(dense[1], &reference::kDenseF16);
 }
 
-// What bind compares with a step, without what finding the op's first entry takes: at most log2(n) + 1 looks.
+// Entries that bind compares with a step, without the at most log2(n) + 1 looks that find the op's first entry.
 TEST(find_entry, a_step_is_compared_with_few_entries) {
   size_t compared = 0, all = 0, steps = 0;
   for (const ModelCase& c : cases()) {

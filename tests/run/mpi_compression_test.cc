@@ -41,8 +41,8 @@ float largest(const std::vector<float>& x) {
   return most;
 }
 
-// Of a run the largest magnitude is exactly 448 steps, and E4M3 has 4 bits: half a unit in its last place is 2^-4 of a
-// normal number, and below 2^-6 steps 2^-10 steps.
+// The largest magnitude of a run is exactly 448 steps, and E4M3 has 4 bits: half a unit in its last place is 2^-4 of
+// a normal number; below 2^-6 steps it is 2^-10 steps.
 double bound(Coding coding, float v, float most) {
   if (coding == Coding::kBfloat16) return std::fabs(double(v)) * 0x1p-8;
   return std::max(std::fabs(double(v)) * 0x1p-4 * (1 + 0x1p-20), double(most) / 448 * 0x1p-10);

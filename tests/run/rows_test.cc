@@ -60,7 +60,7 @@ Draft written_through_a_batched_view() {
   return c.two_steps(view, h, y);
 }
 
-// Of the 12 numbers of h [4, 3] those from the seventh on, as [4, 1].
+// Views the 12 numbers of h [4, 3] from the seventh on, as [4, 1].
 Draft batched_part() {
   Chain c;
   const uint32_t h = c.d.arena(kF32, {kBatch, kWidth}, 0, 1, 48, kNoIndex, kBatched),

@@ -1,4 +1,4 @@
-// What Model tells of its tensors: by index and by name, whether an input survives a run, texts and labels.
+// Facts that Model tells of its tensors: by index and by name, whether an input survives a run, texts and labels.
 #include "engine/model/tensor_info.h"
 
 #include <gtest/gtest.h>

@@ -118,7 +118,7 @@ TEST(weight_packing, weights_that_are_attached_are_packed_when_it_is_bound_again
   EXPECT_NE(found, before);
 }
 
-// What trains is read as it lies; what is frozen is packed where the block has room.
+// Weights that train are read as they lie; frozen weights are packed where the block has room.
 TEST(weight_packing, a_trainer_learns_the_same_bytes_with_and_without_it) {
   const Buffer file = pack(training());
   TrainingSteps plain, packed, small;

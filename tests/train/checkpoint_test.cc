@@ -56,7 +56,7 @@ TEST(checkpoint, generations_wrap) {
   Flash flash(1, 256, bytes_for(m.model, 1, 256));
   Checkpoint checkpoint(flash.storage());
   ASSERT_TRUE(checkpoint.save(m.model, m.state(1).bytes()).ok());
-  // As if it were the last before the wrap: the payload's CRC starts with the generation.
+  // Makes it the last generation before the wrap: the payload's CRC starts with the generation.
   const uint32_t last = 0xFFFFFFFF;
   const auto bytes = std::as_bytes(flash.bytes());
   const uint32_t rows = 4, state_bytes = uint32_t(m.model.region_bytes(Region::kState));
@@ -101,7 +101,7 @@ TEST(checkpoint, another_optimizer_takes_what_was_learned) {
 }
 
 TEST(checkpoint, an_optimizers_own_are_taken_together_or_not_at_all) {
-  // The same optimizer with a moment in another type: the step count alone does not fit.
+  // The optimizer's moment has another type here: its step count fits, but is not taken alone.
   const Opened narrow(learner(5, "adam", ElementType::kBfloat16)), wide(learner(5, "adam"));
   Flash flash(4, 256, bytes_for(wide.model, 4, 256));
   Checkpoint checkpoint(flash.storage());
@@ -112,7 +112,7 @@ TEST(checkpoint, an_optimizers_own_are_taken_together_or_not_at_all) {
   EXPECT_EQ(report.taken, 2u);
   EXPECT_EQ(report.kept, 2u);
   EXPECT_TRUE(all_are(wide.of(state, 3), 1)) << "a count without its moments";
-  // Where all of them are there, they are taken: only the order of the block differs.
+  // All of the optimizer's tensors are there and are taken: only the offsets in the block differ.
   Draft shifted = learner(5, "adam");
   shifted.region_bytes[0] += 64;
   for (uint32_t id = 0; id < 4; ++id) shifted.tensors[id].offset += 64;

@@ -23,7 +23,7 @@ Status step_apart(Trainer& trainer, const std::vector<Batch>& batches) {
   return trainer.commit(0.25f, nullptr);
 }
 
-// The same as several devices do it: they have one state, so that one takes the micro-batch of each in turn.
+// Takes that step as several devices do: they have one state, so one device takes the micro-batch of each in turn.
 void step_together(TrainedOnDevice& device, const std::vector<Batch>& batches) {
   Trainer& trainer = device.trainer;
   std::vector<std::byte> all;
@@ -84,7 +84,7 @@ TEST(device_sums, are_copied_home_when_they_are_asked_for) {
   EXPECT_EQ(copy_of(gpu.trainer.sums()), zeros) << "a commit ends them";
 }
 
-// As ports exchange them among themselves: the host sees a copy of the counter alone.
+// Ports exchange sums among themselves; of these, merged_at copies only the counter to the host.
 TEST(device_sums, that_were_written_there_are_what_is_committed) {
   Training host;
   TrainedOnDevice gpu(true);
@@ -176,7 +176,7 @@ TEST(device_sums, that_do_not_come_home_are_nobodys) {
   gpu.driver.fail("", 0);
   gpu.trainer.discard();
   EXPECT_EQ(gpu.state(), before);
-  // Where each micro-batch is taken apart, at each of the copies.
+  // Takes a micro-batch apart and lets each of its copies fail in turn.
   int faults = 0;
   for (uint64_t nth = 0; nth < 8; ++nth) {
     std::vector<std::byte> keep(gpu.trainer.sums().size());

@@ -108,7 +108,7 @@ TEST(device_training, what_is_learned_stays_on_the_device_until_it_is_asked_for)
   EXPECT_LE(bytes[true] + 2 * kParameters, bytes[false]);  // parameters and velocities
 }
 
-// As above, of a state that the host has not: it is copied back on the device, and derived anew where `derive` failed.
+// Steps fail as above, but the host lacks the state: the device copies it back, and derives anew if `derive` failed.
 TEST(device_training, a_step_that_fails_leaves_what_only_the_device_has) {
   int faults = 0;
   for (const char* symbol : {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuGraphLaunch",

@@ -39,7 +39,7 @@ class ForgedSlot {
   uint64_t records() const { return get(40, 4); }
   size_t row(size_t index) const { return table() + kRow * index; }
 
-  // Of a granule of 1 byte, and otherwise as the header says where that is a granule.
+  // Offset of the table: parts are whole granules if the header names a valid granule, else granules are 1 byte.
   size_t table() const { return whole(kHeader) + whole(kMark); }
 
   // The layout that the header and the table now have: FNV-1a of state_bytes and all rows.

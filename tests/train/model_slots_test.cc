@@ -83,7 +83,7 @@ TEST(model_slots, a_cut_anywhere_leaves_the_old_file_or_the_new_one) {
       if (done) ASSERT_TRUE(holds(flash, found, second)) << program << " " << budget;
       else ASSERT_TRUE(holds(flash, found, first) || holds(flash, found, second)) << program << " " << budget;
       old_ones += holds(flash, found, first);
-      // What was cut off is done once more.
+      // The update that was cut off is done once more.
       if (holds(flash, found, first)) {
         ASSERT_TRUE(update(again, found.slot, second).ok()) << program << " " << budget;
         ASSERT_TRUE(again.find(&found).ok());

@@ -12,7 +12,7 @@ namespace {
 
 using namespace opened_model;
 
-// What functions without a context act on.
+// The chip that functions without a context act on.
 struct Chip {
   Flash* flash;
   uint32_t program_bytes;

@@ -1,4 +1,4 @@
-// What a Trainer refuses, what undoes its bind, and what a refused step leaves.
+// Steps and bindings that a Trainer refuses, calls that undo its bind, and the state that a refused step leaves.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -15,7 +15,7 @@
 namespace nacre::test {
 namespace {
 
-// The same training in float64, from the formulas: softmax cross-entropy, momentum 0.5 on w, plain descent on b.
+// Trains in float64, from the formulas: softmax cross-entropy, momentum 0.5 on w, plain descent on b.
 struct Oracle {
   double w[kClasses][kFeatures], b[kClasses] = {}, velocity[kClasses][kFeatures] = {};
   double loss = 0, norm = 0;
@@ -124,7 +124,7 @@ TEST(trainer, gradients_and_inference_never_write_state) {
   EXPECT_EQ(t.get<std::byte>(kCopyOfW), copy);
   Trainer::Report report;
   ASSERT_TRUE(t.trainer.commit(0.25f, &report).ok());
-  // The same without inference in between.
+  // Another trainer takes the same steps without inference in between.
   Training other;
   std::mt19937 again(3);
   other.step(random_batch(again));

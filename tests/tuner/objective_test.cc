@@ -1,4 +1,4 @@
-// What a training is judged by: the loss and the answers of rows, against formulas in float64.
+// Objective judges a training by the loss and the answers of rows: tested against formulas in float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>

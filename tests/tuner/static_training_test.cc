@@ -1,4 +1,4 @@
-// What `nacre firmware --train` writes trains as Trainer does, to the byte, and their checkpoints are one.
+// Tables that `nacre firmware --train` writes train as Trainer does, to the byte; each loads the other's checkpoints.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ struct TwoTrainers {
     EXPECT_EQ(fixed.start(), Code::kOk);
   }
 
-  // The same data for both: random numbers, and labels of three classes.
+  // Feeds both trainers the same data: random numbers, and labels of three classes.
   void feed(uint64_t seed) {
     ASSERT_EQ(fixed.input_count(), 2u);
     ASSERT_EQ(fixed.input(0).size(), model.input(0).size());
@@ -148,7 +148,7 @@ TEST(static_training, checkpoints_are_those_of_the_model_file) {
   EXPECT_TRUE(other.same_state());
 }
 
-// Of another network, what has the same name, type and size is taken.
+// A checkpoint of another network gives the tensors that have the same name, type and size.
 TEST(static_training, a_checkpoint_of_another_layout_gives_what_matches) {
   TwoTrainers sgd(static_cases()[0]), adam(StaticCase{"adam", test::perceptron, static_options(Optimizer::kAdam)});
   for (uint64_t step = 0; step < 3; ++step) sgd.step(step);

@@ -18,8 +18,8 @@ std::string fallbacks_text(const std::vector<std::string>& lines);
 
 std::string quantizer_text(float scale, int32_t zero);  // "real = 0.5 * (code + 128)"
 
-// As a file's name: letters, digits, '.', '-' and '_' stay, everything else becomes '_'; at most 100 characters, no dot
-// in front.
+// Makes a file's name of `name`: letters, digits, '.', '-' and '_' stay, everything else becomes '_'; at most 100
+// characters, no dot in front.
 std::string file_name_of(const std::string& name);
 
 }  // namespace nacre::tools

@@ -81,7 +81,7 @@ class Json {
   static Json array(std::initializer_list<Json> list = {});
   static Json object(std::initializer_list<Json> list = {});
 
-  // What a parser meets: it may throw. `key`: of kKey.
+  // Events that a parser reports to its listener, which may throw. `key`: the key of a kKey event, else unused.
   enum class Event : uint8_t { kObjectStart, kObjectEnd, kKey, kOther };
   using Listener = std::function<void(int depth, Event event, const std::string& key)>;
   static Json parse(std::string_view text, const Listener& listener = nullptr);  // throws JsonError

@@ -1,4 +1,4 @@
-// What was probably meant: names close to a wrong one, for the remedies of errors.
+// Names close to a wrong one, for the remedies of errors: one of them was probably meant.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// What commands write to standard output and, of warnings, to standard error; or to their caller (caller.h). main()
-// flushes it and reports a failure. What is printed may hold names of files: foreign_text.h says how they are shown.
+// Output of commands to standard output, their warnings to standard error; or both to their caller (caller.h). main()
+// flushes standard output and reports a failure. Texts may hold names of files: foreign_text.h says how they are shown.
 #pragma once
 
 #include <string>

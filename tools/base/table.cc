@@ -44,7 +44,7 @@ std::string shorten(const std::string& text, size_t most) {
 
 namespace {
 
-// What every one of these texts begins with, and ends with, in bytes; the two share none.
+// Counts the bytes that all these texts share at their beginning and at their end; the two do not overlap.
 std::pair<size_t, size_t> common_ends(const std::vector<std::string>& texts, const std::vector<size_t>& some) {
   const std::string& first = texts[some[0]];
   size_t front = first.size(), shortest = first.size();

@@ -42,7 +42,7 @@ std::string shorten(const std::string& text, size_t most);
 // All of them so, and what differed still does, as far as `most` has room for what differs.
 std::vector<std::string> shorten_apart(const std::vector<std::string>& texts, size_t most);
 
-// Of the terminal that standard output is; else without end: into a file and a pipe names go whole.
+// Returns the columns of the terminal on standard output; a file or a pipe has no limit, so names go whole.
 size_t terminal_width();
 
 }  // namespace nacre::tools

@@ -20,7 +20,7 @@ struct Unsupported : Error {
 void report_problems(const std::string& file, const std::vector<std::string>& problems, const std::string& among = "",
                      const std::string& indent = "    ");
 
-// What an Error says of this file, without its name.
+// Returns the text of an Error about `file` without the file's name in front.
 std::string without_file(const std::string& what, const std::string& file);
 
 }  // namespace nacre::tools

@@ -18,7 +18,7 @@
 namespace nacre::tools {
 namespace {
 
-// Of one value.
+// Statistics of one value.
 struct Collected {
   RangeMethod method = RangeMethod::kMinMax;
   std::vector<Range> samples;
@@ -41,7 +41,7 @@ void check_options(const CalibrationOptions& options) {
     throw Error(kUsage, option("range-decay"), fmt::format("{} is not in [0, 1)", options.decay));
 }
 
-// Of the finite elements; 0 where there is none.
+// Range of the finite elements; [0, 0] where there is none.
 Range finite_range_of(std::span<const float> x) {
   Range range = {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
   for (const float v : x)
@@ -163,7 +163,7 @@ class Calibrator {
                 "no range holds that: look at the sample, and at this layer's weights");
   }
 
-  // What patterns are matched with.
+  // Returns the name that patterns of range rules are matched with: the layer's, or the input's.
   std::string matched_name(const FloatNetwork::Tap& tap) const {
     if (tap.layer != kNone) return graph_.layers[size_t(tap.layer)].name;
     for (const Binding& b : graph_.inputs)

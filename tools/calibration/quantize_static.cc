@@ -42,7 +42,7 @@ class StaticPass {
     remove_dead_values(graph_, {});
   }
 
-  // What run() would give a quantizer. Changes the graph as run() does.
+  // Returns the values that run() would give a quantizer. Changes the graph as run() does.
   StaticValues values() {
     StaticValues result;
     if (!plan_.any()) return result;
@@ -94,7 +94,7 @@ class StaticPass {
  private:
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
 
-  // Where a value is read or written by both sides, the int8 side gets a value of its own and a copy stands between.
+  // Cuts each value that int8 and real nodes share: the int8 side gets a value of its own, and a copy stands between.
   void cut_borders() {
     std::vector<ValueId> twins(graph_.values.size(), kNone);
     for (size_t id = 0; id < twins.size(); ++id)
@@ -167,7 +167,7 @@ class StaticPass {
   bool takes_codes(ValueId id) const { return is_activation(graph_, id) && !is_bare(id); }
   bool is_bare(ValueId id) const { return origins_.count(id) == 0 && plan_.bare(id); }
 
-  // What the source or the op says.
+  // Fixes the quantizers that the source or the op gives.
   void fix_given(StaticGroups& groups) {
     for (size_t id = 0; id < graph_.values.size(); ++id)
       if (!value(ValueId(id)).constant() && value(ValueId(id)).quantizer)

@@ -31,7 +31,7 @@ struct StaticOptions {
   // Scales of dense weights per output, as TensorFlow Lite's converter makes them today; false: one per tensor, its
   // _experimental_disable_per_channel_quantization_for_dense_layers, as the MLPerf Tiny files are.
   bool dense_per_channel = true;
-  // Where a range is missing: what the command that is run can do about it.
+  // Remedy where a range is missing: how the user of this command can supply it.
   std::string range_remedy =
       "give samples with " + option("calibrate", "FILE") + ", or a policy with dynamic scales, int8_from_float32";
 };
@@ -41,8 +41,8 @@ struct NoRange : Error {
   using Error::Error;
 };
 
-// What a policy takes from calibration: int8/static ranges; float8 the largest magnitude of each sample and a fit of
-// weights the moments of its inputs, which no range method changes.
+// Statistics that a policy takes from calibration. int8/static reads ranges, and float8 the largest magnitude of each
+// sample. A fit of weights reads the moments of its inputs, which no range method changes.
 bool reads_ranges(const Policy& policy);
 bool reads_amaxes(const Policy& policy);
 bool reads_moments(const Policy& policy);

@@ -26,7 +26,7 @@ std::vector<int8_t> symmetric_codes(std::span<const float> w, const std::vector<
 // round(x / scale) + zero, half away from zero, saturated to [-128, 127]; one scale.
 std::vector<int8_t> asymmetric_codes(std::span<const float> x, const Quantizer& quantizer);
 
-// Of a tensor of `dims`, the index along `axis` of element i is i / inner % dims[axis].
+// Elements behind `axis` in a tensor of `dims`: element i has the index i / inner % dims[axis] along `axis`.
 int64_t inner_elements(const std::vector<int64_t>& dims, int axis);
 
 }  // namespace nacre::tools

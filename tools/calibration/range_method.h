@@ -1,7 +1,7 @@
 // The real range [low, high] that int8 codes will cover, found from the values that a tensor took on calibration
 // samples. Five methods, one file each: range_<method>.cc holds its formula and where it comes from.
 //
-// What a method needs was collected by statistics.h: the ends of every sample, a histogram, or the tails.
+// statistics.h collects the data that each method needs: the ends of every sample, a histogram, or the tails.
 #pragma once
 
 #include <span>
@@ -24,7 +24,7 @@ Range percentile_range(const Tails& tails);
 Range mse_range(const Histogram& histogram);
 Range entropy_range(const Histogram& histogram, Range observed);
 
-// What a user wrote: "mse", and "PATTERN=METHOD". `place` is the option, for the error.
+// Parses a user's text: "mse", and "PATTERN=METHOD". `place` is the option, for the error.
 RangeMethod parse_range_method(const std::string& text, const std::string& place);
 std::pair<std::string, RangeMethod> parse_range_rule(const std::string& text, const std::string& place);
 

@@ -37,7 +37,7 @@ struct Samples {
 
 Samples read_samples(const Graph& graph, const std::string& path, const SampleOptions& options = {});
 
-// The same from arrays in the order of graph.inputs; `place` of each names it in errors.
+// Makes samples from arrays in the order of graph.inputs; `place` of each names it in errors.
 Samples make_samples(const Graph& graph, std::vector<NpyArray> arrays, const SampleOptions& options = {});
 
 // Dims of one sample of an input: without axis 0 where that counts rows.

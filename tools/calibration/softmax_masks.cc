@@ -24,7 +24,7 @@ bool moves(const Node& node) {
          node.op == Op::kClamp;
 }
 
-// Of a constant: its finite elements; where there is none, 0.
+// Range of the finite elements of a constant; [0, 0] where there is none.
 Range finite_range(const Value& constant) {
   Range range = {kInfinity, -kInfinity};
   for (const float v : reals(constant))
@@ -221,7 +221,7 @@ bool SoftmaxMasks::masked(Walk& walk, ValueId id, Use use, float low, int left) 
   return true;
 }
 
-// Of what is subtracted.
+// Whether the subtrahend `id` holds a mask: a softmax cannot use its numbers above `high`.
 bool SoftmaxMasks::masked_above(Walk& walk, ValueId id, Use use, float high) const {
   const Value& value = graph_.values[size_t(id)];
   const Range range = finite(walk, id);
@@ -236,7 +236,7 @@ bool SoftmaxMasks::masked_above(Walk& walk, ValueId id, Use use, float high) con
   return true;
 }
 
-// What something else reads needs all of its numbers.
+// Whether an output or a node outside `uses` reads the value: it then needs all of its numbers.
 bool SoftmaxMasks::read_elsewhere(ValueId id, const std::set<Use>& uses) const {
   return std::ranges::count(graph_.outputs, id, &Binding::value) > 0 ||
          !std::ranges::all_of(readers_[size_t(id)], [&](const Use& use) { return uses.contains(use); });

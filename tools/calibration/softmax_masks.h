@@ -47,7 +47,7 @@ class SoftmaxMasks {
 
   // The rows of a softmax's input, of one sample; nothing where `id` is none.
   void add_rows(ValueId id, std::span<const float> x);
-  // Where a softmax's input begins is known, from training: instead of rows.
+  // Sets where the numbers of a softmax's input begin, known from training; replaces add_rows().
   void set_lowest(ValueId id, float low) { lowest_[id] = low; }
   bool is_scores(ValueId id) const { return softmax_of_.contains(id); }
 

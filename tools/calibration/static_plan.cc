@@ -71,7 +71,7 @@ bool StaticPlan::wanted(const Node& node) const {
   return node.op != Op::kCopy || (!quantized(node.inputs[0]) && !quantized(node.outputs[0]));
 }
 
-// What moves codes and belongs to no layer stays among them.
+// Whether a node that moves codes and belongs to no layer gets only codes: it then stays among the int8 nodes.
 bool StaticPlan::follows_codes(const Node& node) const {
   if (node.layer != kNone || facts_of(node.op).calibrated != StaticForm::kSame) return false;
   return std::ranges::all_of(node.inputs, [&](ValueId id) {
@@ -93,7 +93,7 @@ std::string StaticPlan::refusal(const Node& node) const {
   return integer_refusal(graph_, node);
 }
 
-// As fuse() does before types are chosen.
+// Whether fuse() will melt this clamp into the op before it: the plan asks before types are chosen.
 bool StaticPlan::melts(const Node& clamp) const {
   if (clamp.op != Op::kClamp) return false;
   const ValueId x = clamp.inputs[0];

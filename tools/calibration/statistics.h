@@ -1,4 +1,4 @@
-// What calibration keeps of the values of one tensor, in memory that does not grow with the data but for the tails.
+// Statistics that calibration keeps of one tensor's values. Their memory does not grow with the data but for the tails.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ class Histogram {
 class Tails {
  public:
   Tails() = default;
-  // Of `count` values, those outside the middle `percentile` percent.
+  // Keeps the values outside the middle `percentile` percent of `count` values.
   Tails(double percentile, uint64_t count);
 
   void add(std::span<const float> x);

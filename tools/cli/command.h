@@ -28,7 +28,7 @@ using FilesOfValue = std::vector<std::string> (*)(const std::string& value);
 std::vector<std::string> one_file(const std::string& value);           // itself, a file or a folder
 std::vector<std::string> file_after_equals(const std::string& value);  // "NAME=FILE", or "FILE"
 
-// What is said of an option that cannot act, and what to do about it.
+// Error for an option that cannot act: the fact, and the remedy.
 struct Idle {
   std::string fact, remedy;
 };
@@ -78,7 +78,7 @@ class Command : public CLI::App {
 
 Command& add_command(CLI::App& app, const std::string& name, const std::string& description);
 
-// As a user knows it: "--svg", "MODEL".
+// An option's name as a user knows it: "--svg", "MODEL".
 std::string name_of(const CLI::Option& option);
 
 }  // namespace nacre::tools

@@ -41,7 +41,7 @@ std::vector<std::string> all_spellings(const CLI::App& command) {
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
-// What stands in single quotes of a shell.
+// Quotes a text for a shell with single quotes.
 std::string shell_quoted(std::string_view text) {
   std::string made = "'";
   for (const char c : text) made += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -97,7 +97,7 @@ std::string bash(const CLI::App& app) {
 
 // ---- zsh ----
 
-// Of _arguments: [ ] : \ stand for themselves behind a backslash.
+// Escapes a text for zsh's _arguments: [ ] : \ stand for themselves behind a backslash.
 std::string zsh_text(std::string_view text) {
   std::string made;
   for (const char c : text) made += std::string_view("[]:\\").find(c) == std::string_view::npos ? "" : "\\", made += c;

@@ -1,4 +1,4 @@
-// What an option of CLI11 takes as its value, read from its name for it: "auto|reference", "FILE", "NAME=FILE".
+// Kind of value that an option of CLI11 takes, read from its type name: "auto|reference", "FILE", "NAME=FILE".
 #pragma once
 
 #include <CLI/CLI.hpp>

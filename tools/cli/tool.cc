@@ -30,7 +30,7 @@ constexpr const char* kExitCodes =
     "A standard stream that is closed counts as the null device.\n"
     "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.";
 
-// What is neither a command nor an option, with the nearest that is.
+// Error for a word that is neither a command nor an option, with the nearest one that is.
 std::string words_of_extra(const CLI::App& app, const std::string& extra) {
   std::vector<std::string> names;
   const std::vector<CLI::App*> used = app.get_subcommands();
@@ -48,8 +48,8 @@ std::string words_of_extra(const CLI::App& app, const std::string& extra) {
   return extra + ": " + what + (near.empty() ? "" : "; did you mean " + near + "?");
 }
 
-// What CLI11 found, in this tool's words. Its own start with the option ("--batch: ..."), or end with it (": --batch =
-// x").
+// Words an error of CLI11 anew. The text of CLI11 begins with the option ("--batch: ..."), or ends with it (":
+// --batch = x").
 std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
   const std::string said = error.what();
   const size_t colon = said.find(": ");
@@ -94,7 +94,7 @@ Json option_json(const Command& command, const CLI::Option& option) {
           {"writes", names_files(command.outputs(), &option)}};
 }
 
-// What was printed may still be in a buffer: a full disk shows here.
+// Flushes printed text that may still be in a buffer: a full disk shows here.
 int flush_output() {
   const int error = flush_printed();
   if (error == 0) return kSuccess;

@@ -15,7 +15,7 @@ namespace {
 
 const std::vector<std::string> kPoliciesOfNetwork = {"--policy", "--set", "--policy-file", "--only", "--except"};
 
-// Of nacre convert: what the rewrite does, without its explanation.
+// Rewrite options of nacre convert, without --explain.
 const OptionTable<RewriteArguments>& rewrite_of_network() {
   static const OptionTable<RewriteArguments> table = [] {
     std::vector<std::string> names = names_of(rewrite_options());

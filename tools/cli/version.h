@@ -1,4 +1,4 @@
-// What `nacre --version` says: the version, how it was built, and what runs here.
+// Text of `nacre --version`: the version, how it was built, and what runs here.
 #pragma once
 
 #include <string>

@@ -24,8 +24,8 @@ struct GoldenResult {
   bool ok() const { return difference.within(tolerance); }
 };
 
-// What is checked of a model: its weights, that every program binds, its golden pairs. Throws the first refusal, and
-// where pairs differ returns them.
+// Checks a model: its weights, that every program binds or can be measured, its golden pairs. Throws the first
+// refusal; else returns the result of every golden pair.
 std::vector<GoldenResult> check_loaded(const LoadedModel& model);
 void require_golden(const LoadedModel& model, const std::vector<GoldenResult>& results);
 

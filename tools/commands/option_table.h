@@ -68,7 +68,7 @@ struct Choices {
   std::vector<std::string> words;
 };
 
-// Where the value goes. A list takes one value each time that the option is given.
+// Destination of an option's value. A list takes one value each time that the option is given.
 using OptionField =
     std::variant<Flag, Whole, Choice, Choices, std::string*, std::vector<std::string>*, float*, double*>;
 
@@ -107,7 +107,7 @@ struct OptionRow {
 template <class Arguments>
 using OptionTable = std::vector<OptionRow<Arguments>>;
 
-// What the field holds, a text per value; nothing for a flag that is not given and a word that none was chosen for.
+// Texts of the field's values; none for a flag that is not given and for a choice without a word chosen.
 std::vector<std::string> values_of(const OptionField& field);
 
 template <class Arguments>

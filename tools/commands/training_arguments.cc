@@ -71,7 +71,7 @@ Named split(const std::string& option, const std::string& text) {
   return named;
 }
 
-// What a field may be: the ranges of the steps that read it (engine/ops/optimize.h, loss.h).
+// A field and its permitted range, which is that of the steps that read it (engine/ops/optimize.h, loss.h).
 struct Field {
   float* value;
   float low = 0, high = 1;
@@ -152,14 +152,14 @@ OptimizerOptions parse_optimizer(const TrainingArguments& a) {
   return o;
 }
 
-// As --loss-scale would say it.
+// Value of --loss-scale that says the same as the policies.
 std::string loss_scale_text(const PolicyLossScale& policies) {
   if (!policies.said) return policies.float16 ? "dynamic" : "none";
   if (policies.kind == LossScale::kFixed) return fmt::format("fixed={}", policies.value);
   return name_of(policies.kind) + policies.numbers;
 }
 
-// What a dynamic scale of each system lets its user choose: Keras has neither ends nor another factor than 2.
+// Reads the fields that each system lets its user choose: Keras has neither ends nor another factor than 2.
 void read_dynamic(const std::string& rule_name, Named named, LossScaler& rule) {
   using enum LossScaleSystem;
   if (const auto period = named.fields.find("period"); period != named.fields.end()) {
@@ -223,7 +223,7 @@ void require_decay(const OptimizerOptions& o) {
                 adam ? "give --optimizer adam,beta2=0.99" : "give --optimizer rmsprop,alpha=0.99");
 }
 
-// What would change nothing is a mistake of who asked for it.
+// Refuses options that would change nothing: they are a user's mistake.
 void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) {
   if (a.lora_rank > 0 && a.biases_only)
     throw Error(kUsage, "--train-biases", "cannot go with --lora: adapters are trained, and no bias",

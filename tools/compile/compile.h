@@ -18,14 +18,14 @@ namespace nacre::tools {
 // The log of the passes on standard error: what came of the user's rules, and what training makes of a file that can be
 // read in two ways, in any case; all of it where it is asked for.
 void print_log(std::span<const std::string> log, bool all);
-// The same for machines: {"pass": "simplify", "change": "folded bn1 (batch_norm) into conv1 (conv2d)"}, each line once.
+// The log as JSON: {"pass": "simplify", "change": "folded bn1 (batch_norm) into conv1 (conv2d)"}, each line once.
 Json log_json(const std::vector<std::string>& log);
 
 // The network's graph with real-valued ops, simplified: what calibration measures and policies are applied to.
 // `rewrite`: what is done with it as it was imported; null: nothing.
 Graph load_network(const std::string& path, const ImportOptions& importing = {},
                    const SimplifyOptions& simplifying = {}, const std::function<void(Graph&)>& rewrite = {});
-// The same as if these bytes were the file.
+// Loads the network from `bytes` as if they were the file; `path` names it.
 Graph load_network(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& importing,
                    const SimplifyOptions& simplifying, const std::function<void(Graph&)>& rewrite = {});
 

@@ -91,7 +91,7 @@ void require_place_for_all(const Graph& network, const LoadedModel& training) {
                   "name the network that the model was made of");
 }
 
-// What training found stays: it is of the same numbers, and of more samples.
+// Adds ranges measured on samples. Ranges that training found stay: they are of the same numbers and of more samples.
 void add_ranges(const Graph& graph, const RangeSamples& samples, Calibration& found) {
   if (!any_policy(graph, reads_samples)) return note(samples_not_read());
   SampleOptions sampling = samples.options;
@@ -118,7 +118,7 @@ void take_learned(Graph& graph, const LoadedModel& training, std::span<const std
 
 namespace {
 
-// What a training found of a dropout's output is of its input where inference leaves the dropout out.
+// Gives a dropout's input the range that training found for its output: inference leaves the dropout out.
 void pass_through_dropout(const Graph& graph, Calibration& found) {
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     if (node->op != Op::kDropout) continue;

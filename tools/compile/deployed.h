@@ -1,7 +1,7 @@
-// What a user deploys after training: the network of the source file with the trained parameters, through all passes of
-// the converter. Batch norms are folded, adapters are merged, policies are applied as nacre convert applies them;
-// ranges and amax histories that training found stand for calibration. What `nacre tune` and `nacre export --network`
-// write.
+// The network that a user deploys after training: the source file's, with the trained parameters, through all passes
+// of the converter. Batch norms are folded, adapters are merged, policies are applied as nacre convert applies them;
+// ranges and amax histories that training found stand for calibration. `nacre tune` and `nacre export --network`
+// write it.
 #pragma once
 
 #include <cstdint>
@@ -47,22 +47,22 @@ struct Deployed {
 Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training,
                 std::span<const std::byte> state, const RangeSamples& samples = {});
 
-// Of this the first half: the constants of `graph` become what was learned, with adapters merged into them.
+// Does the first half of deploy(): the constants of `graph` become what was learned, with adapters merged into them.
 void take_learned(Graph& graph, const LoadedModel& training, std::span<const std::byte> state, Deployed& counts);
 
 // "4 constants trained, 2 adapters merged".
 std::string deployed_text(const Deployed& deployed);
 
-// The same of the source's file, with metadata: its hash, the converter's version, and what the options add. The file
-// is read when this is made, and not again: a training makes it first, and so deploys the network that it trained.
+// Deploys the network of the source's file, with metadata: its hash, the converter's version, and what the options
+// add. The constructor reads the file once: a training makes this first, and so deploys the network that it trained.
 class Deployment {
  public:
   explicit Deployment(const DeployOptions& options);
 
   Deployed deploy(const LoadedModel& training, std::span<const std::byte> state) const;
 
-  // The same before the first step, when ranges that only training finds are not there: [-1, 1] stands for each. Throws
-  // what deploy() would throw of the network, the policies and the options after the last step.
+  // Deploys before the first step: [-1, 1] stands for each range that only training finds. Throws what deploy() would
+  // throw after the last step about the network, the policies and the options.
   Deployed deploy_untrained(const LoadedModel& training, std::span<const std::byte> state) const;
 
  private:

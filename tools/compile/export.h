@@ -1,4 +1,4 @@
-// What training learned, as a new inference model.
+// A new inference model with what training learned.
 //
 //   inference_graph   from a training model alone: its program `infer` as it is, with state and what is derived from it
 //                     as constants. Computes to the bit what Trainer::infer() does.

@@ -18,7 +18,7 @@
 
 namespace nacre::tools {
 
-// What the stages behind kSimplify are given.
+// Options of the stages behind kSimplify.
 struct CompileOptions {
   PolicyRequest policies = {};
   const Calibration* calibration = nullptr;  // of the simplified graph; null: none was measured

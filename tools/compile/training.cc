@@ -236,7 +236,7 @@ TrainingOptions counted_from(const Graph& graph, const TrainingOptions& asked) {
   return options;
 }
 
-// Of the simplified graph with its policies resolved.
+// Compiles the programs of a training from the simplified graph with its policies resolved.
 TrainingPrograms training_programs(Graph simplified, const TrainingOptions& asked, const CompileOptions& compiling) {
   const TrainingOptions training = counted_from(simplified, asked);
   if (const std::vector<int> full = run_full_as_static(simplified); !full.empty()) {

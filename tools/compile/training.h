@@ -47,7 +47,7 @@ void require_arena_limit(const TrainingModel& made, const TrainingOptions& train
 // Refuses options about batch norms where none trains.
 void require_batch_norm(const TrainingModel& made, const TrainingOptions& training);
 
-// What a training model says in its metadata of the constants that it does not train.
+// Returns the constants that a training model does not train, from its metadata.
 std::vector<std::string> not_trained_of(const LoadedModel& model);
 
 // And of the layers that its source freezes.

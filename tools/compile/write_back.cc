@@ -22,9 +22,9 @@ uint64_t largest_digit(ElementType type) {
   return type == ElementType::kBfloat16 ? 1 << 8 : type == ElementType::kFloat16 ? 1 << 11 : 1 << 24;
 }
 
-// Where every number of the graph's constants stands in the file. Importers turn, cut and join what they read; they are
-// asked what they did by reading the file again with other numbers in it, which say where they stand. Over all tensors
-// that take part the places are p = 0 .. n - 1; with R of largest_digit, in digits p = sum_k d_k R^k, 0 <= d_k < R:
+// Places in the file of all numbers of the graph's constants. Importers turn, cut and join numbers as they read them.
+// So the file is read again with other numbers in it, which tell their own places. Over all tensors that take part
+// the places are p = 0 .. n - 1; with R of largest_digit, in digits p = sum_k d_k R^k, 0 <= d_k < R:
 //
 //   probe k   1 + d_k(p) in place p          mirrored probe   R - d_0(p) in place p
 //

@@ -1,6 +1,6 @@
-// What training learned, back in the file that the network came from: numbers take the places of numbers, in the types
-// of the file, and every other byte stays; the external data of an ONNX file come into it. For whoever made the network
-// and goes on with it elsewhere.
+// Learned numbers, back in the file that the network came from. They take the places of its numbers, in the types of
+// the file, and every other byte stays; the external data of an ONNX file come into it. For users who made the
+// network and go on with it elsewhere.
 #pragma once
 
 #include <cstdint>

@@ -158,7 +158,7 @@ std::optional<std::vector<float>> numbers_of(const LoadedModel& model, std::span
   return std::nullopt;
 }
 
-// What transposes and reshapes make of a constant, as a constant.
+// Returns the constant that transposes and reshapes make of a stored constant.
 Value constant_form(Graph graph, ValueId id) {
   Value& root = graph.values[size_t(stored_values(graph)[size_t(id)])];
   set_reals(root, reals(root));
@@ -189,7 +189,7 @@ void merge(Value& w, const Adapter& adapter, const LoadedModel& model) {
   set_reals(w, sum);
 }
 
-// Those of the source that have an adapter in the training model.
+// Names of the source's layers that have an adapter in the training model.
 std::set<std::string> adapted_layers(const LoadedModel& model) {
   std::set<std::string> layers;
   for (uint32_t layer = 0; layer < model.layer_count(); ++layer) {

@@ -1,4 +1,4 @@
-// What depends on state and constants only is computed when these change, not in every run: the program `derive`.
+// The program `derive`: computes values of state and constants only when these change, not in every run.
 #pragma once
 
 #include <span>

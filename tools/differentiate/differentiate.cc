@@ -215,8 +215,8 @@ class Differentiator {
     return wanted;
   }
 
-  // Of two rows of one input, one that adds to a sum and one that makes a value, a parameter takes the first, others
-  // the second.
+  // Whether this row suits x. Of two rows for one input, one adds to a sum and one makes a value: a parameter takes
+  // the first, any other input the second.
   bool fits(const OpRule& op, const Gradient& row, ValueId x) const {
     const bool both = std::ranges::any_of(op.gradients, [&](const Gradient& other) {
       return other.adds != row.adds && std::ranges::equal(other.of, row.of);

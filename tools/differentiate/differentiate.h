@@ -31,8 +31,8 @@ struct Differentiated {
   std::vector<StatisticsOf> statistics;
 };
 
-// What else a step commits: nodes over `values` (state and step values; ids in `nodes` are indices here) that run under
-// the guard, after the running statistics. Values that the program `gradients` has are the same ones, by name.
+// Further nodes that a step commits, over `values` (state and step values; ids in `nodes` are indices here). They run
+// under the guard, after the running statistics. Values that the program `gradients` has are the same ones, by name.
 struct Commit {
   std::vector<Value> values;
   std::vector<Node> nodes;

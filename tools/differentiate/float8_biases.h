@@ -1,5 +1,5 @@
-// Of a layer in float8 the bias is added behind the product of the rounded operands, and the rounding of the gradient
-// belongs to that product: the gradient of the bias is the sum of dy as it was before. NUMERICS.md section 9; Keras
+// A layer in float8 adds its bias behind the product of the rounded operands. The rounding of the gradient belongs to
+// that product, so the gradient of the bias is the sum of the unrounded dy. NUMERICS.md section 9; Keras
 // layers/core/dense.py, _float8_call; TransformerEngine sums it in the kernel that rounds.
 #pragma once
 

@@ -125,7 +125,7 @@ class MultiplyCodes {
     return transposed_[source] = id;
   }
 
-  // Behind the step that makes the codes: a device writes both in one pass (ports/cuda/turned_codes.h).
+  // Puts a transpose behind the step that makes the codes: a device writes both at once (ports/cuda/turned_codes.h).
   void turn_early() {
     const auto maker_of = [&](ValueId id) {
       return std::ranges::find_if(graph_.nodes,

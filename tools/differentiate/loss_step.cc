@@ -29,7 +29,7 @@ constexpr Row kRows[] = {
 
 const Row& row_of(Loss loss) { return *std::ranges::find(kRows, loss, &Row::loss); }
 
-// What computes y: a network in int8 gives it as real numbers, by a copy of the codes.
+// Returns the step that computes y; skips the copy of codes by which a network in int8 gives y as real numbers.
 const Node* last_step(const Graph& graph, ValueId y) {
   const Node* last = writer_of(graph, y);
   while (last != nullptr && (last->op == Op::kCopy || last->op == Op::kDequantize))

@@ -1,4 +1,4 @@
-// What a softmax uses of scores that a mask was added to, as steps: what training observes and rounds.
+// Steps that keep the part of masked scores that a softmax uses: training observes and rounds their result.
 #pragma once
 
 #include "tools/graph/graph.h"

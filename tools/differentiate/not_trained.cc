@@ -1,4 +1,4 @@
-// What training leaves as it is: layers that the source freezes, constants that no step reads as parameters.
+// Layers and constants that training leaves as they are: the source freezes them, or no step reads them as parameters.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a training run is: which loss, which optimizer, what is trained, in which memory. Plain data; the commands fill
-// it in.
+// Options of a training run: which loss, which optimizer, what is trained, in which memory. Plain data; the commands
+// fill it in.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 namespace nacre::tools {
 namespace {
 
-// What the op computes with as a parameter; what the source calls one, wherever it has a gradient.
+// Whether the op computes with this slot as a parameter, or the slot holds a variable of the source and has a gradient.
 bool takes_parameter(const OpRule& rule, size_t slot, const Value& v) {
   if (slot < 32 && (rule.parameters >> slot & 1) != 0) return true;
   return v.variable && std::ranges::any_of(rule.gradients, [&](const Gradient& row) {

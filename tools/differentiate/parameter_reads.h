@@ -13,8 +13,8 @@ namespace nacre::tools {
 using Sources = std::vector<std::set<ValueId>>;
 Sources sources_of(const Graph& graph);
 
-// What the slots of the node that hold parameters read, by slot: of what is computed by steps all that it is computed
-// of. `stored`: stored_values().
+// Parameters that the node's slots read, by slot. For a slot whose value steps compute, all parameters that it is
+// computed of. `stored`: stored_values().
 std::multimap<size_t, ValueId> parameters_of(const Graph& graph, const Node& node, const std::vector<ValueId>& stored,
                                              const Sources& sources);
 // With those that the source freezes.

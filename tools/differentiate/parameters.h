@@ -58,7 +58,7 @@ std::string not_trained_text(const std::vector<std::string>& constants);
 // Whether a node reads what the source freezes. `stored`: stored_values().
 bool reads_frozen(const Graph& graph, const Node& node, const std::vector<ValueId>& stored);
 
-// Of the layers that have weights or statistics, those whose source trains none of them. Before make_parameters.
+// Layers whose weights and statistics the source does not train, of all that have some. Before make_parameters.
 struct FrozenLayers {
   std::vector<std::string> names;
   size_t of_layers = 0;
@@ -68,7 +68,7 @@ FrozenLayers frozen_layers(const Graph& graph);
 // "frozen by the file: 12 of 20 layers, 81 % of the weights"; "" where none is
 std::string frozen_text(const FrozenLayers& found);
 
-// Of both texts those that say something.
+// Returns the two texts, without those that are empty.
 std::vector<std::string> untrained_lines(const FrozenLayers& frozen, const std::vector<std::string>& constants);
 
 // The running statistics of batch norms whose scale or bias is trained, or that have neither, move into state as well:

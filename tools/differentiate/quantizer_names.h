@@ -1,4 +1,4 @@
-// What the files of the training's quantizers share. Private to training_quantizers.cc and trained_ranges.cc.
+// Functions that the files of the training's quantizers share. Private to training_quantizers.cc and trained_ranges.cc.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ inline std::string range_name(const std::string& value) { return value + "/range
 inline std::string scale_name(const std::string& value) { return value + "/float8_scale"; }
 inline std::string history_name(const std::string& value) { return value + "/amax_history"; }
 
-// What the source's training left for this state value; null: nothing of this size.
+// Returns the numbers that the source's training left for this state value; null: none of this size.
 inline const std::vector<float>* of_source(const Graph& graph, const std::string& name, int64_t elements) {
   if (graph.training == nullptr) return nullptr;
   const auto found = graph.training->float8.find(name);

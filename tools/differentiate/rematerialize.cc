@@ -1,5 +1,5 @@
-// What to compute again is a covering problem: every step s whose live bytes exceed the limit needs values whose gap
-// between two uses spans s. It is solved greedily: of all gaps, the one whose repetition takes most from
+// The choice of values to repeat is a covering problem: every step s whose live bytes exceed the limit needs values
+// whose gap between two uses spans s. It is solved greedily: of all gaps, the one whose repetition takes most from
 //
 //   excess = sum over steps s of max(0, live_s - limit)
 //
@@ -266,7 +266,7 @@ std::vector<Gap> gaps(const Tape& tape, const Lives& lives, uint64_t limit) {
       const int before = std::exchange(previous[size_t(p)], s);
       const Tape::Piece& piece = tape.pieces[size_t(p)];
       if (before < 0 || s == before + 1 || !piece.repeatable) continue;
-      // Where the piece ends, an output may take over its bytes: the step of its use counts too.
+      // An output may take over the bytes of a piece at the step of its last use, so that step counts too.
       double most = 0;
       for (int t = before; t < s; ++t)
         most += double(std::clamp<int64_t>(lives.live[size_t(t)] - int64_t(limit), 0, int64_t(piece.bytes)));

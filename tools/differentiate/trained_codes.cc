@@ -25,7 +25,7 @@ std::shared_ptr<const std::vector<uint8_t>> bytes_of(const std::vector<T>& x) {
   return std::make_shared<const std::vector<uint8_t>>(first, first + x.size() * sizeof(T));
 }
 
-// What moves codes and changes none of them, where its operands have one quantizer.
+// Whether the op moves codes and changes none of them, where its operands have one quantizer.
 bool moves(Op op) { return op == Op::kMaxPool || find_rule(op)->numerics == Numerics::kMove; }
 
 bool same(const Quantizer& a, const Quantizer& b) {
@@ -83,7 +83,7 @@ class TrainCodes {
            y.type == ElementType::kInt8;
   }
 
-  // What some step computes with.
+  // Finds the values that some step computes with, copies and dequantize apart.
   void find_inner(const std::vector<Node>& nodes) {
     for (const Node& node : nodes)
       if (node.op != Op::kCopy && node.op != Op::kDequantize) inner_.insert(node.inputs.begin(), node.inputs.end());
@@ -229,8 +229,8 @@ struct State {
   const LoadedModel& model;
   std::span<const std::byte> bytes;
 
-  // Of an int32 master (policy int8/full) the step that makes its codes: round_codes, or write_codes, whose codes are
-  // state.
+  // Finds the step that makes the codes of an int32 master (policy int8/full): round_codes, or write_codes, whose
+  // codes are state.
   const StepRecord* writer_of(const TensorRecord* r) const {
     const auto id = uint32_t(r - model.model().tensors().data());
     for (const StepRecord& step : model.model().steps()) {

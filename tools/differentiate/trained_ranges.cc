@@ -1,4 +1,4 @@
-// What training learned of ranges and scales, as the measurements from which a network is compiled.
+// Ranges and scales that training learned, as the measurements from which a network is compiled.
 #include <cmath>
 #include <cstring>
 #include <map>

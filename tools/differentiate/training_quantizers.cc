@@ -103,7 +103,7 @@ class AddQuantizers {
 
   // ---- int8/static activations ----
 
-  // What `node` reads for `id`.
+  // Returns the value that `node` reads in place of `id`: rounded or as it is.
   ValueId read(const Node& node, ValueId id) {
     if (id == kNone || masks_.contains(id)) return id;
     const StaticValue* v = static_of(id);

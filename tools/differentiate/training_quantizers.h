@@ -37,11 +37,11 @@ QuantizerPlan plan_quantizers(const Graph& simplified, const Calibration* calibr
 // After make_parameters, before differentiate. `trains`: of `gradients`, with what observes; else of `infer`.
 void add_quantizers(Graph& graph, const QuantizerPlan& plan, const QuantizerTraining& options, bool trains);
 
-// What `update` does for them: `graph` as add_quantizers left it for training.
+// Nodes by which `update` commits the quantizers' state. `graph`: as add_quantizers left it for training.
 Commit commit_quantizers(const Graph& graph, const QuantizerTraining& options);
 
-// What training found, as if it had been measured on data: the ranges and the amax histories of `state`, by the names
-// of the network's values. For compile() of the network with its trained parameters, under the same policies.
+// Ranges and amax histories that training found, as if they had been measured on data: from `state`, by the names of
+// the network's values. For compile() of the network with its trained parameters, under the same policies.
 // `simplified`: as it was given to compile_training, policies resolved.
 Calibration trained_calibration(const Graph& simplified, const LoadedModel& model, std::span<const std::byte> state);
 

@@ -172,14 +172,14 @@ UpdateSteps::Verdict UpdateSteps::verdict(ValueId gradients, const std::string& 
   return made;
 }
 
-// What the sums are divided by: the samples, or where they stay sums the number 1 / T, for T losses that the mean of a
-// sample is of (Keras: a mean over the last axis, a sum over all others).
+// Divisor of the sums: the number of samples. Where the loss stays a sum, 1 / T, for T losses in the mean of a sample
+// (Keras: a mean over the last axis, a sum over all others).
 ValueId UpdateSteps::count() {
   if (!options_.loss.sums) return shared(kCountName);
   return graph_.constant("sum_divisor", {1}, std::vector<float>{1 / losses_of_sample_});
 }
 
-// Of a parameter in float64 float64; else as asked, but float32 where the parameter is not float32 itself.
+// Type of the moments: float64 for a parameter in float64, as asked for one in float32, else float32.
 ElementType UpdateSteps::moment_type(ElementType parameter) const {
   if (parameter == ElementType::kFloat64) return parameter;
   return parameter == ElementType::kFloat32 ? options_.optimizer.moments : ElementType::kFloat32;

@@ -27,8 +27,8 @@ class UpdateSteps {
   // `shared`: the graph that values of a name are copied from where `graph` has none; may be `graph` itself.
   UpdateSteps(Graph& graph, const Graph& shared, const TrainingOptions& options, ElementType sums);
 
-  // Of `gradients`, a sum of the step block or one gradient. The first verdict's outputs are named apply, amax and
-  // report.
+  // Judges `gradients`: a sum of the step block, or one gradient. The first verdict's outputs are named apply, amax
+  // and report.
   Verdict verdict(ValueId gradients, const std::string& suffix = "");
   void optimize(const GradientOf& of, ValueId gradient, const Verdict& verdict);
   void statistics(const StatisticsOf& of, const Verdict& verdict);

@@ -105,7 +105,7 @@ class Runner {
   uint32_t rows_ = 0;
 };
 
-// What codes for the reference's inputs mean to a program with float inputs.
+// Meaning of codes given for the reference's inputs, by which a program with float inputs decodes them.
 std::optional<Scales> codes_of(const ProgramReport& a, uint32_t input) {
   return is_code_of_reals(a.tensor(input).element) ? a.loaded().scales(input) : std::nullopt;
 }

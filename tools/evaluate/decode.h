@@ -28,7 +28,7 @@ std::vector<double> decode(const StoredElements& elements);
 // Other integers: 0.
 uint64_t saturated(const StoredElements& elements);
 
-// What the codes of a tensor mean: its quantizer, or, of float8 without one, the scale by which its step makes them:
+// Meaning of a tensor's codes: its quantizer. For float8 without one, the scale by which its step makes the codes:
 // operand `scale` of quantize, the last input of a matmul that quantizes what it gives (ops/epilogue.h).
 std::optional<Scales> meaning_of(const ProgramReport& report, uint32_t tensor);
 

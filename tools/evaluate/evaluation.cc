@@ -111,14 +111,14 @@ std::vector<double> real_inputs(const NpyArray& array, std::optional<Scales> cod
                  .scales = is_code_of_reals(array.type) ? std::move(codes) : std::nullopt});
 }
 
-// Of the first input, if it has codes.
+// Scales of the first input, if it has codes.
 std::optional<Scales> input_codes(const LoadedModel& model, const std::string& target) {
   const ProgramView view = model.model().program(model.infer_program(target));
   if (view.inputs.empty() || !is_code_of_reals(model.model().tensors()[view.inputs[0]].element)) return std::nullopt;
   return model.scales(view.inputs[0]);
 }
 
-// As many numbers as a run of `rows` samples gives, for what can be refused before it.
+// Makes as many numbers as a run of `rows` samples gives: checks can then refuse before the run.
 ScoredSamples outputs_to_come(const LoadedModel& model, const ProgramView& view, size_t output, uint64_t rows) {
   const TensorRecord& r = model.model().tensors()[view.outputs[output]];
   size_t width = 1;

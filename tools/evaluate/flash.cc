@@ -29,7 +29,7 @@ const KernelText* find_text(std::string_view name) {
   return found != std::end(kKernels) && found->name == name ? found : nullptr;
 }
 
-// What a linker keeps of kernels for the target of a column: each part once.
+// Text that a linker keeps of kernels for the target of a column: each part once.
 class LinkedText {
  public:
   explicit LinkedText(size_t column) : column_(column) {}
@@ -62,8 +62,8 @@ class LinkedText {
   uint64_t bytes_ = 0;
 };
 
-// What StaticTables::table_bytes leaves out, of 32 bits: a nacre_static_program and the spans of its inputs and outputs
-// each, and the blocks that all share.
+// Bytes that StaticTables::table_bytes leaves out, with pointers of 32 bits: a nacre_static_program for each program,
+// the spans of its inputs and outputs, and those of the blocks and ops that all share.
 uint64_t program_bytes(const StaticTables& tables) {
   constexpr uint64_t kProgram = 80, kSpan = 8;
   uint64_t bytes = kSpan * (tables.block_bytes.size() + tables.ops.size());

@@ -1,4 +1,4 @@
-// What a static program takes of flash on a microcontroller, before anything is compiled for it: `nacre size`.
+// Flash that a static program takes on a microcontroller, before anything is compiled for it: `nacre size`.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct StaticFlash {
   uint64_t weights = 0;
 };
 
-// Of a Cortex-M or a 32-bit RISC-V, for which kernel_text.inc says the bytes of each kernel; none of another machine,
-// and where a kernel is not in that table.
+// Flash on a Cortex-M or a 32-bit RISC-V, for which kernel_text.inc says the bytes of each kernel; none for another
+// machine, and where a kernel is not in that table.
 std::optional<StaticFlash> static_flash(const StaticTables& tables, const TargetMachine& machine);
 
 // Bytes that this kernel, as static tables name it, links by itself for the target; none where kernel_text.inc has no

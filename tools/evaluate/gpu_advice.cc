@@ -89,7 +89,7 @@ class Adviser {
     else if (estimate_.trains) pad(p.m, "row", to_multiple);
   }
 
-  // What a count has to be.
+  // Requirement on a count of rows, features or terms.
   struct Count {
     int64_t multiple;
     bool power_of_two;  // below 256

@@ -1,4 +1,4 @@
-// What would help a layer on a GPU, a sentence for each piece of advice: a type that its Tensor Cores take, and counts
+// Advice that would help a layer on a GPU, a sentence for each piece: a type that its Tensor Cores take, and counts
 // that they take whole. The rules are those of cuBLASLt's products and of mixed-precision practice.
 #pragma once
 
@@ -9,13 +9,13 @@
 
 namespace nacre::tools {
 
-// Of a layer with its times: its advice, nothing where there is nothing to say, and its padded product.
+// Fills the advice of a layer whose times are known, nothing where there is nothing to say, and its padded product.
 void advise(const GpuEstimate& estimate, GpuLayer* layer);
 
-// Where the network belongs: "host: 1.1 M operations; a run of 1 row takes ..."
+// Says where the network belongs: "host: 1.1 M operations; a run of 1 row takes ..."
 std::string gpu_verdict(const GpuEstimate& estimate);
 
-// What a count of features would be padded to: to a power of two below 256, to a multiple above.
+// Padded count of features: below 256 the next power of two, at least `multiple`; above, the next multiple.
 int64_t padded_features(int64_t count, int64_t multiple);
 
 }  // namespace nacre::tools

@@ -22,7 +22,7 @@ double kernel_us(double bytes, const GpuArchitecture& gpu) { return memory_us(by
 
 double bytes_of(ElementType type) { return double(element_bits(type)) / 8; }
 
-// Of an element of the result: 16 bits of float8, the int32 sum of int8.
+// Bytes of an element of the result: 16 bits for float8, the int32 sum for int8, else those of the type.
 double result_bytes(ElementType type) {
   if (type == ElementType::kFloat8E4M3) return 2;
   return type == ElementType::kInt8 ? 4 : bytes_of(type);
@@ -59,7 +59,7 @@ std::optional<Product> product_of(const Model& model, const StepRecord& step) {
   return Product{.m = m, .n = features, .k = k, .count = rows / m};
 }
 
-// Of codes the gradient of x is a dense step of codes of gradients (engine/ops/dense.h).
+// Whether the step makes a gradient; for codes, that of x is a dense step on gradients' codes (engine/ops/dense.h).
 bool is_product_gradient(const Model& model, const StepRecord& step) {
   constexpr Op kGradients[] = {Op::kDenseGradientX,         Op::kDenseGradientW,        Op::kDenseFloat8GradientW,
                                Op::kConv2dGradientX,        Op::kConv2dGradientW,       Op::kConv2dFloat8GradientW,

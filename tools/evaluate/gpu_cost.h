@@ -20,11 +20,11 @@ struct Product {
   double operations() const { return 2.0 * double(m) * double(n) * double(k) * double(count); }
 };
 
-// Of a dense, conv2d or batched_matmul step; nothing of any other.
+// Product of a dense, conv2d or batched_matmul step; nothing for any other.
 std::optional<Product> product_of(const Model& model, const StepRecord& step);
 bool is_product_gradient(const Model& model, const StepRecord& step);  // one more product of as many operations
 
-// What an estimate is of.
+// Form of a product whose time is estimated.
 struct ProductForm {
   ElementType type = ElementType::kFloat32;  // of the operands: float32, float16, bfloat16, int8, float8_e4m3
   double weight_bits = 0;                    // stored; 0: those of the type
@@ -47,7 +47,7 @@ ElementType half_type(const GpuArchitecture& gpu);
 //   gathered           + the kernel that writes m k elements, for each pass
 double product_us(const Product& product, int passes, const ProductForm& form, const GpuArchitecture& gpu);
 
-// Of a step that is no such product: its operands are read and written once.
+// Microseconds of a step that is no such product: it reads and writes its operands once.
 double step_us(const Model& model, const StepRecord& step, const GpuArchitecture& gpu);
 
 }  // namespace nacre::tools

@@ -1,5 +1,5 @@
-// What a program would take on a GPU, by layer, and what would help it there: advice for `nacre inspect --target
-// cuda/sm90`. Estimated (gpu_cost.h), never measured, and nothing is changed by it.
+// Estimated time of a program on a GPU, by layer, and changes that would help it there: advice for `nacre inspect
+// --target cuda/sm90`. Estimated (gpu_cost.h), never measured, and nothing is changed by it.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ struct GpuEstimate {
   bool on_host() const { return host_us <= gpu_us; }
 };
 
-// Of a model that trains, a step of training: its products with their gradients, and the update.
+// Estimates a run; for a model that trains, a step of training: its products with their gradients, and the update.
 GpuEstimate estimate_gpu(const LoadedModel& model, const GpuArchitecture& gpu);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// What the GPUs that the targets "cuda/sm90" and so on name can do: numbers to estimate with. None was measured by this
+// Rates of the GPUs that the targets "cuda/sm90" and so on name: numbers to estimate with. None was measured by this
 // project.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a labelled set says about a model's outputs. Formulas stand here; NaN and infinity are counted, never ranked.
+// Metrics of a model's outputs on a labelled set. Formulas stand here; NaN and infinity are counted, never ranked.
 //
 //   topK      share of samples whose label is among the K largest outputs; of equal outputs the first is the larger
 //   accuracy  one output: share of samples with (y > 1/2) == label; more outputs: top1
@@ -75,8 +75,8 @@ double drop(const Metric& metric, double reference, double value);
 //   mean rank
 double auc(std::span<const double> scores, std::span<const int64_t> labels);
 
-// What auc ranks: of one output per sample that, of two the second; of as many as inputs the mean squared
-// reconstruction error of the sample, as MLPerf Tiny's anomaly detection does. Throws Error for other widths.
+// Scores that auc ranks. One output per sample is its score; of two the second is. As many outputs as inputs give the
+// mean squared reconstruction error, as MLPerf Tiny's anomaly detection does. Throws Error for other widths.
 std::vector<double> anomaly_scores(const ScoredSamples& samples);
 
 // Position of `label` in the outputs sorted from the largest, 0 first.

@@ -27,7 +27,7 @@ struct ReportOperand {
   uint32_t tensor = kNoIndex;  // kNoIndex: absent
 };
 
-// Where a tensor lies: of an alias, inside the tensor that it is a view of.
+// Place of a tensor; an alias lies inside the tensor that it is a view of.
 struct Location {
   uint32_t root;    // tensor id
   uint64_t offset;  // from the start of the region, bank or segment

@@ -41,7 +41,7 @@ std::string own_name(const ProgramReport& report, uint32_t tensor) {
   return name == fmt::format("tensor{}", tensor) ? "" : source_name(name);
 }
 
-// What apply_policy appends to a value's name when it stores the value in another way; beside these, names of types.
+// Whether apply_policy appends this word to a value's name when it stores the value in another way; names of types too.
 bool is_policy_suffix(std::string_view word) {
   constexpr std::string_view kSuffixes[] = {"codes", "real", "requantized", "quantized", "float8"};
   return std::ranges::find(kSuffixes, word) != std::end(kSuffixes) || find_name<ElementType>(word);
@@ -54,7 +54,7 @@ bool is_dynamic_code(const ProgramReport& report, const Made& made) {
 
 uint32_t layer_of(const ProgramReport& report, const Made& made) { return report.steps()[size_t(made.step)].layer; }
 
-// Of all tensors with one source name the one that counts, in the order in which they are complete.
+// Picks, among all tensors with one source name, the one that counts; in the order in which they are complete.
 std::vector<Made> counting(const ProgramReport& report, const std::vector<Made>& made) {
   std::map<std::string, std::pair<uint32_t, size_t>> groups;  // by source name: layer of the first, index of the last
   std::set<std::string> inputs;

@@ -30,8 +30,8 @@ struct TensorMatch {
   std::vector<Unmatched> unmatched;
 };
 
-// Of what steps make; inputs are not compared, and views of what was made neither, nor what policies add beside the
-// tensors that count. A tensor whose name was stripped has none.
+// Matches tensors that steps make. Skips inputs, views of such tensors, and tensors that policies add beside those
+// that count. A tensor whose name was stripped matches only by its layer.
 TensorMatch match_tensors(const ProgramReport& a, const ProgramReport& b);
 
 // The name of the network's value that a tensor holds: "x" of "x", "x/bfloat16", "x/codes/real".

@@ -10,8 +10,8 @@ namespace {
 
 bool is_optimizer(Op op) { return op >= Op::kSgd && op <= Op::kAdagrad; }
 
-// What an optimizer's step updates beside the parameter, and what the verdict judges: by the steps, for names may have
-// been left out.
+// Adds the bytes that an optimizer's step updates beside the parameter, and those that the verdict judges. Finds them
+// by the steps, for names may have been left out.
 void add_optimizer(const Model& model, TrainingMemory* m) {
   std::set<uint32_t> moments;
   uint32_t update = 0, program = 0;
@@ -32,7 +32,7 @@ void add_optimizer(const Model& model, TrainingMemory* m) {
   for (const uint32_t id : moments) m->moments += model.tensors()[id].bytes;
 }
 
-// What the backward pass reads of the forward pass: arena tensors that hold their value across the loss step.
+// Bytes that the backward pass reads of the forward pass: arena tensors that hold their value across the loss step.
 uint64_t activations(const Model& model, const ProgramView& view, uint32_t loss) {
   uint64_t bytes = 0;
   for (uint32_t id = view.first_tensor; id < view.first_tensor + view.tensor_count; ++id) {

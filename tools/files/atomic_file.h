@@ -54,7 +54,7 @@ void remove_temporaries_on_signals();
 // Ends the process by this signal, as if nobody handled it, without temporary files. For signal handlers too.
 void end_by_signal(int signal);
 
-// What to do where writing failed with this errno.
+// Returns the remedy for a write that failed with this errno.
 std::string remedy_of_write(int error);
 
 // Refuses a path whose directory is not there, as writing would: before work that would be lost.

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a file would be made: links are followed, also a last one that leads to nothing yet.
+// Returns the path where a file would be made: links are followed, also a last one that leads to nothing yet.
 std::string link_target(fs::path path) {
   constexpr int kMostLinks = 40;  // as Linux has it
   std::error_code error;

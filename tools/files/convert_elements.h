@@ -31,7 +31,7 @@ std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> data, ElementT
 std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to,
                                    const std::string& place, size_t first = 0);
 
-// The same of a whole array, part by part: large ones are never in memory whole. The place is the array's.
+// Each converts a whole array part by part: large ones are never in memory whole. Errors name the array's place.
 ElementBytes quantized(const NpyArray& float32, ElementType codes, float scale, int32_t zero);
 ElementBytes rounded(const NpyArray& float32, ElementType to);
 ElementBytes dequantized(const NpyArray& codes, float scale, int32_t zero);

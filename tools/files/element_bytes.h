@@ -68,7 +68,7 @@ void each_part(const ElementBytes& x, size_t element_bytes, F f) {
   }
 }
 
-// What convert(part, index of its first element) gives for every part, one after the other.
+// Joins the results of convert(part, index of its first element) for every part, in order.
 template <class F>
 ElementBytes in_parts(const ElementBytes& x, size_t element_bytes, F convert) {
   ElementBytes y;

@@ -4,7 +4,7 @@
 //   FileStorage files(directory, FileStorage::Use::kRead);  // to load from
 //   Checkpoint checkpoint(files.storage(model));
 //
-// What was made to save to, and into which nothing was saved, is removed again.
+// A directory that was made to save to, and into which nothing was saved, is removed again.
 #pragma once
 
 #include <memory>

@@ -43,8 +43,8 @@ NpyArray read_png(const std::vector<uint8_t>& bytes, const std::string& path, in
     throw Error(kBadInput, path, fmt::format("cannot be read as PNG: {}", image.message), "save it again");
   };
   if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0) refuse();
-  // Of a picture with an alpha channel the colours as they are stored, as Pillow's convert("RGB") and TensorFlow's
-  // decode_png give them: libpng would mix them with a background.
+  // A picture with an alpha channel gives its colours as they are stored, as Pillow's convert("RGB") and TensorFlow's
+  // decode_png do: libpng would mix them with a background.
   const bool alpha = (image.format & PNG_FORMAT_FLAG_ALPHA) != 0;
   image.format = (channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB) | (alpha ? PNG_FORMAT_FLAG_ALPHA : 0u);
   NpyArray made = picture(path, image.height, image.width, channels + (alpha ? 1 : 0));

@@ -3,8 +3,8 @@
 // Read: little-endian f2 f4 f8 i1 i2 i4 i8 u1 u4 b1, in C or Fortran order; the result is in C order. Anything else,
 // and anything malformed, is one Error: files come from outside. Nothing is ever cast.
 //
-// Of an array the header is read first. Whoever knows what it must be says so with a NpyCheck, before its elements are
-// read; of them no more is read than the header declares, and nothing where the file is not as long as that.
+// An array's header is read first. A NpyCheck states what the array must be, before its elements are read. No more
+// elements are read than the header declares, and none where the file is shorter than that.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ struct FreeSource {
 };
 using Source = std::unique_ptr<zip_source_t, FreeSource>;
 
-// What libzip refused, by its code.
+// Words the reason for which libzip refused an archive, by its code.
 std::string words_of(zip_error_t* error) {
   switch (zip_error_code_zip(error)) {
     case ZIP_ER_NOZIP: return "it is no zip archive";

@@ -189,7 +189,7 @@ void OutputFiles::stage() {
   }
 }
 
-// Where the files wait: the rest of the way to directory_ is there already.
+// Returns the directory where the files wait: the rest of the way to directory_ is there already.
 std::string OutputFiles::staged() const {
   return first_made_.empty() ? staging_ : staging_ + directory_.substr(first_made_.size());
 }

@@ -29,7 +29,7 @@ bool broadcasts(const Graph& graph, const Node& node) {
                      [&](ValueId x) { return fits_rows(graph, x, rank); });
 }
 
-// Of a run of rows, axis 0 stays whole.
+// Whether the slice takes all of axis 0, in order: then axis 0 stays whole.
 bool keeps_slice(const Graph& graph, const Node& node) {
   return get_integer(node, "begin") == 0 && get_integer(node, "step") == 1 &&
          get_integer(node, "size") == value(graph, node.inputs[0]).dims[0];

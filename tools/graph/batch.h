@@ -11,8 +11,8 @@ namespace nacre::tools {
 // log says why. `wanted` false: nothing is batched.
 void mark_batched(Graph& graph, bool wanted);
 
-// Where mark_batched gave up: once more. Importers mark the nodes of the file, of which simplify removes those that
-// move the batch away and back: the transposes around a recurrence of batch-first data.
+// Marks again where mark_batched gave up. Importers mark the nodes of the file; simplify removes those that move the
+// batch away and back: the transposes around a recurrence of batch-first data.
 void mark_batched_again(Graph& graph);
 
 // True if every batched input of `node` reaches its outputs with axis 0 in its place. `why` else says what happens to

@@ -11,7 +11,7 @@ struct CodeEnds {
   int32_t low, high;
 };
 
-// Of a type of at most 32 bits.
+// Least and greatest code of an integer type of at most 32 bits.
 constexpr CodeEnds code_ends(ElementType codes) {
   const int64_t count = int64_t{1} << element_bits(codes);
   const int64_t low = codes == ElementType::kUint8 || codes == ElementType::kUint4 ? 0 : -count / 2;

@@ -89,7 +89,7 @@ const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets 
 
 namespace {
 
-// What bind would take for a node: the entry, the place of its set in the list, and the node's inputs in its slots.
+// Choice of bind for a node: the entry, the place of its set in the list, and the node's inputs in its slots.
 struct Taken {
   const KernelEntry* entry = nullptr;  // null: no kernel takes the node
   size_t set = 0;

@@ -68,15 +68,15 @@ struct Value {
   bool fixed = false;
   bool frozen = false;    // variables of a layer that the source does not train, statistics too
   bool variable = false;  // constants that the source itself calls variables: parameters of whichever step reads them
-  // Of a constant: the narrower type of its numbers in the source's file, where that is no policy's doing; no part of
+  // Constants: the narrower type of their numbers in the source's file, where that is no policy's doing; no part of
   // text.
   ElementType source_type = ElementType::kNone;
   // max |x| per calibration sample, oldest first: what fills a float8 history; of weights what the source made their
   // scale of
   std::vector<float> amaxes = {};
 
-  // Of values in state, stream, derived and step: the graphs of one model that have one of this name mean the same
-  // tensor, and nodes may update it (OpRule::inputs, '&'). `initial`: state's first value, elements of `type`; null:
+  // Values in state, stream, derived and step: graphs of one model that have a value of one name mean one
+  // tensor. Nodes may update it (OpRule::inputs, '&'). `initial`: state's first value, elements of `type`; null:
   // zeros.
   std::shared_ptr<const std::vector<uint8_t>> initial = nullptr;
   Kept kept = Kept::kParameter;  // state
@@ -99,8 +99,8 @@ struct Value {
   }
 };
 
-// What calibration samples say of the inputs of a matmul, for a fit of its weights. A row is what one output's sum
-// reads: of dense a row of x, of a convolution a window, in the order of the weights' terms, 0 outside of x.
+// Moments of a matmul's inputs over calibration samples, for a fit of its weights. A row is what one output's sum
+// reads. Dense: a row of x; a convolution: a window, in the order of the weights' terms, 0 outside of x.
 struct InputMoments {
   int64_t rows = 0, terms = 0;               // n and m
   std::vector<std::vector<double>> hessian;  // per group of input channels: H = 2/n sum_rows x x^T, [m, m]
@@ -147,7 +147,7 @@ struct Bank {
 
 struct SourceTraining;  // source_training.h
 
-// What it takes to compute the first layers patch by patch.
+// Costs of computing the first layers patch by patch.
 struct PatchReport {
   std::string layer;          // the last of them
   int rows = 0, columns = 0;  // of the grid; 0: layer by layer takes fewer bytes

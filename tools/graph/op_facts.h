@@ -1,5 +1,5 @@
-// What the tools ask about an op, in one row an op. The mathematics (attributes, shapes, gradients) is in the op's own
-// file of engine/ops; a pass that needs another fact reads it here, so that a new op is known everywhere by its row.
+// Facts of ops for the tools, one row an op. The mathematics (attributes, shapes, gradients) is in the op's own file
+// of engine/ops; a pass that needs another fact reads it here, so that a new op is known everywhere by its row.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ enum class Zeros : uint8_t {
   kReduced,    // where the last axis is not reduced
 };
 
-// What static int8 quantization makes of an op whose ranges are known: tools/calibration.
+// Form that static int8 quantization gives an op whose ranges are known: tools/calibration.
 enum class StaticForm : uint8_t {
   kReal,    // no integer arithmetic
   kMatmul,  // codes of weights and bias; the output has codes of its own

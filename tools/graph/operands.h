@@ -20,7 +20,7 @@ inline constexpr int64_t kElementLimit = (int64_t{1} << 31) - 1;
 struct NodeOperands {
   NodeOperands(const Graph& graph, const Node& node, const OpRule& rule);
   NodeOperands(const Graph& graph, const Node& node);  // the node's own slots
-  // Of values whose shapes may be outside the limits: these have no axes then.
+  // Takes values whose shapes may be outside the limits: these have no axes then.
   NodeOperands(const Graph& graph, const std::vector<ValueId>& in, const std::vector<ValueId>& out);
   NodeOperands(const NodeOperands&) = delete;
   NodeOperands& operator=(const NodeOperands&) = delete;
@@ -29,7 +29,7 @@ struct NodeOperands {
   std::vector<Tensor> tensors;
   int inputs = 0;  // slots before the outputs
 
-  // What shape rules are given: the inputs alone.
+  // Operands for shape rules: the inputs alone.
   Operands input_view() const { return {tensors.data(), inputs, 0}; }
 
  private:

@@ -1,4 +1,4 @@
-// What a network's file says of how it was trained, for whoever goes on with it.
+// Training settings and state that a network's file holds, for a training that goes on with it.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct SourceTraining {
   uint32_t steps = 0;                         // that were applied
   float loss_scale = 0;                       // that it came to, after this many finite steps with it
   uint32_t steps_with_scale = 0;
-  // What the optimizer keeps, in the order of the parameter's elements: by the parameter's name, then by its own.
+  // The optimizer's state, in the order of the parameter's elements: by the parameter's name, then by its own.
   std::map<std::string, std::map<std::string, std::vector<float>>> moments = {};
   std::map<std::string, std::vector<float>> float8 = {};  // scales and amax histories, by their names in state
 };

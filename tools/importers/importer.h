@@ -29,12 +29,12 @@ struct ImportOptions {
   std::vector<std::string> unfreeze = {};
 };
 
-// What is one parameter and what are two, where `train` is set. A constant that several operators read, each as it is
-// or transposed or reshaped, is one: a layer used twice, an embedding that is the output layer too. Equal constants are
-// parameters of their own where the file has a tensor for each: in ONNX also behind an Identity, which torch's exporter
-// leaves where it merged equal initializers; in TensorFlow Lite also where they share a buffer. Without `train` nothing
-// is kept apart or tied: constants are only read. What a file computes of such constants (a slice, a sum) is computed
-// by steps where its gradient is not that of a constant of its own.
+// Rules for parameters where `train` is set. A constant that several operators read, each as it is or transposed or
+// reshaped, is one parameter: a layer used twice, an embedding that is the output layer too. Equal constants are
+// parameters of their own where the file has a tensor for each: in ONNX also behind an Identity, which torch's
+// exporter leaves where it merged equal initializers; in TensorFlow Lite also where they share a buffer. Without
+// `train` nothing is kept apart or tied: constants are only read. A result that a file computes of such constants (a
+// slice, a sum) takes steps if a constant of its own would have another gradient.
 
 // `name` is the file's path: it stands in errors, and external data are looked for beside it.
 Graph import_tflite(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});

@@ -25,8 +25,8 @@ std::vector<uint8_t> seeded_inputs(const LoadedModel& model, uint32_t program, u
 // integer type, else kFloatTolerance.
 std::vector<GoldenPair> make_golden(const LoadedModel& model, uint32_t program, uint32_t count);
 
-// Of the largest magnitude of an output. Two float32 dot products of n terms in different orders differ by up to about
-// sqrt(n) 2^-24 of their largest term: 2e-6 at n = 1000, and a few layers add theirs.
+// Tolerance as a share of an output's largest magnitude. Two float32 dot products of n terms in different orders
+// differ by up to about sqrt(n) 2^-24 of their largest term: 2e-6 at n = 1000, and a few layers add theirs.
 inline constexpr float kFloatTolerance = 1e-5f;
 
 struct Difference {

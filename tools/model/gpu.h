@@ -24,13 +24,13 @@ bool is_gpu_target(std::string_view target);
 
 // Architectures are numbers, 90 of "cuda/sm90". A GPU runs the programs for its own and for older ones.
 int architecture_of(std::string_view target);  // 0: of no GPU
-// Of the targets of a file the newest that a GPU of this architecture runs; null: none.
+// Returns the newest of a file's targets that a GPU of this architecture runs; null: none.
 const std::string* newest_gpu_target(std::span<const std::string> targets, int architecture);
 
 bool gpu_is_here();
 int gpu_architecture();  // of the GPU that is here, else 0
-// What --kernels says of programs for a GPU: "auto", or "tf32", with which float32 is multiplied as TF32. Others run
-// them on the host.
+// Words of --kernels for programs on a GPU: "auto", or "tf32", with which float32 is multiplied as TF32. Other words
+// run them on the host.
 inline constexpr const char* kTf32 = "tf32";
 bool chooses_gpu(std::string_view choice);
 // Throws where there is none, with the port's sentence, and where the one that is here is older than the target.
@@ -40,7 +40,7 @@ cuda::Device& gpu_device();
 // from the first. So every process on a machine has one of its own where there are enough.
 void choose_gpu(uint32_t number);
 bool gpu_is_own();  // whether the number that was chosen is below how many there are
-// What GPUs exchange sums with among themselves: NCCL of this machine, or what use_nccl gave; null: none.
+// Library by which GPUs exchange sums: NCCL of this machine, or the one that use_nccl gave; null: none.
 const cuda::Nccl* gpu_nccl();
 void use_nccl(const cuda::Nccl* nccl);
 // From now on the GPU is that of this driver; null: this machine's. Not while a program is bound to the one before.

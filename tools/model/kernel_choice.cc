@@ -182,7 +182,7 @@ std::string in_set(const std::string& set, const ListedKernel& listed) {
   return (set == "training" ? "reference" : set) + "/" + listed.name;
 }
 
-// Of each set, and of all under "": by what says(kernel) tells of it, the name; where several have it, the first's.
+// Kernels' names by the key that says(kernel) gives: of each set, and of all under ""; the first of several counts.
 template <class Key, class Says>
 std::map<std::string, std::map<Key, std::string>> names_by(const Says& says) {
   std::map<std::string, std::map<Key, std::string>> all;

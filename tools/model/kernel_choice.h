@@ -34,8 +34,8 @@ const Port* port_named(const std::string& choice);
 inline constexpr uint8_t kXnnpackPlace = 1;
 const Port* xnnpack_port();
 
-// What a program for a target of this name is compiled with, in the order in which bind asks: the kernels of its tier
-// for "x86/avx2" or "arm/neon", and the reference's. Whether this machine can run them is another question.
+// Kernels that a program for a target of this name is compiled with, in the order in which bind asks: those of its
+// tier for "x86/avx2" or "arm/neon", then the reference's. Whether this machine can run them is another question.
 std::vector<const KernelSet*> kernels_of_target(const std::string& target);
 
 // The choice for a program compiled for `target`: where that names a tier, "auto" is that tier, and no other fits.
@@ -43,8 +43,8 @@ const Port* port_for(const std::string& choice, const std::string& target);
 const Port* port_for_target(const std::string& target);  // null where it names no tier
 bool is_emulated(const std::string& target);             // its kernels are another machine's, here in plain C++
 bool target_runs_here(const std::string& target);        // where it names a tier or a GPU: whether they are here
-// Of the targets of a file, where none is asked for: the host, else the first that runs here, of GPUs the newest, else
-// the first. Null: there are none.
+// Picks one of a file's targets, where none is asked for: the host, else the first that runs here (of GPUs the
+// newest), else the first. Null: there are none.
 const std::string* target_for_here(std::span<const std::string> targets);
 
 // "avx512_vnni/dense_f32", of a kernel of the reference, of a tier or of XNNPACK; "" of another. A tier may have

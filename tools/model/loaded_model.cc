@@ -33,7 +33,7 @@ ExitCode exit_code_of(Code code) {
   return other_library ? kUnsupported : kBadInput;
 }
 
-// What a network or its data can bring about, however a model was made of them.
+// Whether a network or its data can cause this code, however a model was made of them.
 bool is_of_network(Code code) {
   return code == Code::kWork || code == Code::kTooLarge || code == Code::kNotFinite || code == Code::kIndex;
 }
@@ -96,7 +96,7 @@ std::vector<std::string> texts(const flatbuffers::Vector<flatbuffers::Offset<fla
 
 uint64_t memory_of_machine() { return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE)); }
 
-// Of the reference; in front of them, for a program that is compiled for a tier, those of the tier.
+// Kernel sets of the reference; for a program that is compiled for a tier, the tier's set stands in front.
 std::vector<const KernelSet*> kernel_sets(const LoadedModel& model, uint32_t program) {
   return kernels_of_target(model.program_names(program).target);
 }
@@ -137,7 +137,7 @@ LoadedModel::LoadedModel(const std::string& path) : path_(path) {
   open();
 }
 
-// Of a file whose head no model has, or that is not as long as its header says, nothing more is read.
+// Reads the rest of a model file. Stops where no model has such a head, or the file is not as long as its header says.
 void LoadedModel::read_rest(const InputFile& file) {
   const Status head = model_.open(file_.bytes());
   if (head.code != Code::kLengthOver) return;

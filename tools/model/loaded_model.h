@@ -23,7 +23,7 @@ namespace nacre::tools {
 
 class InputFile;
 
-// What the engine refused: an Error that has its Status.
+// Error for a refusal of the engine: it holds the engine's Status.
 struct Refused : Error {
   Refused(ExitCode exit_code, const std::string& place, const std::string& fact, const std::string& remedy,
           const Status& refusal)
@@ -47,7 +47,7 @@ class AlignedBytes {
   size_t size_ = 0, capacity_ = 0;
 };
 
-// As resize(); where the system refuses it an Error: "`place`: needs 1,234 bytes of memory to run, ...".
+// Calls resize(); where the system refuses, throws an Error: "`place`: needs 1,234 bytes of memory to run, ...".
 void resize_for(AlignedBytes& memory, uint64_t bytes, const std::string& place, const char* purpose);
 
 struct ProgramNames {

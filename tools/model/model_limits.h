@@ -1,7 +1,7 @@
-// What a model file may hold, as the verifier counts it. A network beyond that is refused as such, by the place, the
-// fact and the remedy, as soon as it is known: names when it is imported, steps and operands before the passes that
-// take time in steps squared, tensors when they are counted.
-#pragma once
+// Limits of a model file, as the verifier counts them. A network beyond a limit is refused as such, by the
+// place, the fact and the remedy, as soon as that is known. Names are known when the network is imported,
+// steps and operands before the passes that take time in steps squared. Tensors are known when they are
+// counted.
 
 #include "tools/graph/graph.h"
 

@@ -1,4 +1,4 @@
-// What a program costs: counts and bytes for summaries and reports.
+// Costs of a program: counts and bytes for summaries and reports.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ struct Statistics {
   std::vector<BankUse> banks;
 };
 
-// Of a dense or convolution step, 0 of any other. Every element of y is a sum of (elements of w / channels of y)
-// products:
+// Multiply-accumulates of a dense or convolution step, 0 of any other. Every element of y sums (elements of w /
+// channels of y) products:
 //   w [out, ...] or, depthwise, [kernel_h, kernel_w, out];   y [..., out]
 uint64_t multiply_accumulates(const Model& model, const StepRecord& step);
 
-// What the roof of a step is made of (tools/model/roof.h): the type that it computes in, that of its first operand; two
-// operations for a multiply-accumulate; and the bytes of all operands, each once.
+// Work of a step, which its roof is made of (tools/model/roof.h): the type that it computes in, that of its first
+// operand; two operations for a multiply-accumulate; and the bytes of all operands, each once.
 struct StepWork {
   ElementType compute;
   double operations = 0, bytes = 0;

@@ -19,11 +19,11 @@ struct ReadyEntry {
   void (*make)(void* to, const Words& words, const Operands& operands);
 };
 
-// Of the reference, those of training among them, and of Cortex-M.
+// Two lists: entries of the reference, those of training among them, and entries of Cortex-M.
 std::array<std::span<const ReadyEntry>, 2> ready_entries();
 
-// Of the entry that runs by this kernel, of those of the reference, those of training among them, and of Cortex-M;
-// null: none does.
+// Finds the entry that runs by this kernel, in both lists: the reference's, those of training among them, and
+// Cortex-M's; null: none does.
 const ReadyEntry* find_ready_entry(Kernel general);
 
 }  // namespace nacre::tools

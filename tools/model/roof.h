@@ -1,5 +1,5 @@
-// What one core of this machine does at most, measured in this process when it is first asked for: the roof that
-// kernels are compared with.
+// Roof that kernels are compared with: the most that one core of this machine does, measured in this process when it
+// is first asked for.
 //
 //   arithmetic   12 independent sums in registers, nothing read or written: the instructions that a tier has
 //   bandwidth    a loop that only loads, in vectors, as many bytes as the kernel touches, again and again: from L1, L2,

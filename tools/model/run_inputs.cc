@@ -125,8 +125,8 @@ std::vector<float> listed_numbers(const Target& target, const std::string& what)
   return numbers;
 }
 
-// What the network reads of raw numbers x: (x - mean) / std, of each channel or of all; and its codes.
-// `channels` change fastest.
+// Makes the network's input of raw numbers x: (x - mean) / std, of each channel or of all; and its codes. `channels`
+// change fastest.
 ElementBytes normalised(const Target& target, const std::string& file, std::span<const float> raw, size_t channels,
                         bool required) {
   const std::vector<float> mean = listed_numbers(target, "mean"), std = listed_numbers(target, "std");
@@ -264,7 +264,7 @@ size_t find_input(const std::vector<std::string>& names, const std::string& argu
               "inputs: " + list_inputs(names));
 }
 
-// What is given for an input: a file, or an array of a .npz that has its name.
+// A user's data for an input: a file, or an array of a .npz that has its name.
 struct Given {
   std::string file;
   std::optional<NpyArray> array;

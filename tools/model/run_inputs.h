@@ -1,5 +1,5 @@
-// What `nacre run` is given, as bytes for the program's inputs. A file of another type or shape is refused; the two
-// conversions there are must be asked for.
+// Inputs of `nacre run`, as bytes for the program's inputs. A file of another type or shape is refused; each
+// conversion must be asked for (InputOptions).
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct RunInputs {
 
 RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOptions& options);
 
-// The same from arrays that were read already, one per input of the program; `place` of each names it in errors.
-// `quantize` as in InputOptions.
+// Stacks arrays that were read already, one per input of the program; `place` of each names it in errors. `quantize`
+// as in InputOptions.
 RunInputs stack_inputs(const LoadedModel& model, uint32_t program, const std::vector<NpyArray>& arrays, bool quantize);
 
 // Whether axis 0 of this tensor counts rows, so that samples can be stacked on it.

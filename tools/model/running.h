@@ -19,7 +19,7 @@ struct Running {
 // The kernels' weights are packed where the program is bound.
 BoundProgram bind_to_run(const LoadedModel& model, uint32_t program, const Running& running = {});
 
-// What a program was bound to, for whoever reads its numbers.
+// Kernels and threads that a program was bound to, for readers of its numbers.
 struct RanBy {
   std::string kernels = "";  // "avx512_vnni", "avx2+xnnpack"
   int threads = 1;

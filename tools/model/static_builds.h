@@ -1,4 +1,4 @@
-// What builds a static program as part of somebody's project: files that `nacre firmware` writes beside its sources.
+// Build files that `nacre firmware` writes beside its sources: they make a static program part of a user's project.
 //
 //   CMakeLists.txt   add_subdirectory(DIR) gives the library NAME; find_package(nacre) comes before it
 //   NAME.mk          include DIR/NAME.mk gives $(NAME_objects); NACRE is the folder where nacre was installed

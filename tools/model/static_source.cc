@@ -39,7 +39,7 @@ std::string ports_of(const StaticSource& s, const char* what, const std::vector<
   return text;
 }
 
-// Of a micro-batch.
+// Lines that name the inputs of a micro-batch.
 std::string training_inputs(const StaticSource& s) {
   const auto found = s.tables.programs.find(Entry::kGradients);
   const bool immediate = found == s.tables.programs.end();
@@ -49,7 +49,7 @@ std::string training_inputs(const StaticSource& s) {
   return ports_of(s, "of a micro-batch, input", ports, s.model.program_names(feeding.index).inputs);
 }
 
-// What who fills inputs or reads outputs asks at compile time: KWS_INPUT_0_TYPE, _ELEMENTS, and of codes with one scale
+// Macros for code that fills inputs or reads outputs: KWS_INPUT_0_TYPE, _ELEMENTS, and for codes with one scale
 // _SCALE and _ZERO.
 std::string numbers_of(const StaticSource& s, const char* what, const std::vector<StaticTables::Port>& ports) {
   std::string name = s.name, text;
@@ -120,7 +120,7 @@ std::string weights(const StaticSource& s) {
   return text + bytes_text(bytes) + "};\n";
 }
 
-// Of integers to the bit; of float32 as close as two libms are; of other floats to the bit too.
+// Comparison of outputs: float32 as close as two libms are; integers and other floats to the bit.
 const char* comparison(const StaticSource& s) {
   const bool floats = std::ranges::all_of(s.tables.infer().outputs, [&](const StaticTables::Port& port) {
     return s.model.model().tensors()[port.tensor].element == ElementType::kFloat32;

@@ -86,7 +86,7 @@ class Maker {
         measure(model_, index, {.pointer_bytes = machine_.pointer_bytes}).bytes[kCalls];
   }
 
-  // Of a program that infers and nothing else.
+  // Refuses state and derived weights, in tables of a program that only infers.
   void refuse_state() const {
     const uint64_t* bytes = bindings_.at(Entry::kInfer).sizes.bytes;
     if (bytes[kState] != 0 || bytes[kStepSums] != 0)
@@ -255,7 +255,7 @@ class Maker {
     return index_of(tables_.steps, static_step(uint16_t(r.op), uint8_t(r.rounding), r.operand_count, first,
                                                uint8_t(count), r.guard != kNoIndex));
   }
-  // What run asks of a step whose op is ready.
+  // The step as run reads it when its op is ready: the count of operands and the guard, no words.
   uint32_t bare_step(const StepRecord& r) {
     return index_of(tables_.steps, static_step(0, 0, r.operand_count, 0, 0, r.guard != kNoIndex));
   }

@@ -29,7 +29,7 @@ struct StaticPlace {
 struct StaticInitialPart {  // of the state
   uint32_t offset, weights_offset, bytes;
 };
-// What train/static_trainer.h asks besides.
+// Further tables that train/static_trainer.h reads.
 struct StaticTrainingPart {
   std::vector<StaticInitialPart> initial;
   std::vector<StateRow> rows;
@@ -91,27 +91,27 @@ struct StaticTables {
   uint64_t scratch_bytes = 0;
   uint8_t hash[16] = {};
 
-  // Of kState, kDerived or kStepSums, of a training.
+  // Index of a training's block: kState, kDerived or kStepSums.
   uint32_t state_block(nacre::Block block) const {
     return kArenaBlock + banks + (block == kState ? 0 : block - kDerived + 1);
   }
   const BoundProgram& infer() const { return programs.at(Entry::kInfer); }
-  // What a device keeps of them in flash, without weights: calls, ops, steps; and, of calls without an op, words and
-  // records, all of them where there is one such call.
+  // Bytes of the tables in a device's flash, without weights: calls, ops, steps; and, where a call has no op, all
+  // words and records.
   uint64_t table_bytes() const;
-  // Of RAM, scratch among it.
+  // Bytes of RAM, scratch among it.
   uint64_t ram_bytes() const;
 };
 
-// Of the program that infers, as a program of the model. Throws where it is not to be had: one with state, derived
-// weights or prepared kernels.
+// Tables of the program that infers, as a program of the model. Throws where there can be none: for a program with
+// state, derived weights or prepared kernels.
 StaticTables static_tables(const LoadedModel& model, uint32_t program, const TargetMachine& machine);
 
-// Of all programs that train, and of the one that infers over their state, of the target that the first `update` is
-// compiled for [`target`, where there is one]. Throws where the model has none of these.
+// Tables of all programs that train, and of the one that infers over their state: those for `target`, where an
+// `update` is compiled for it, else for the target of the first `update`. Throws where the model has none of these.
 StaticTables static_training_tables(const LoadedModel& model, const std::string& target, const TargetMachine& machine);
 
-// The same tables with the addresses of this machine: runs here, and says their CRC.
+// Static tables bound to the addresses of this machine: they run here, and give their CRC.
 class BoundTables {
  public:
   explicit BoundTables(StaticTables& tables);

@@ -90,7 +90,7 @@ std::string memory(const StaticSource& s) {
   return text + "\n";
 }
 
-// What the constants of a program are named by: kCalls, kGradientsCalls.
+// Middle of the names of a program's constants: kCalls, kGradientsCalls.
 const char* prefix(Entry entry) {
   constexpr const char* kNames[] = {"", "Gradients", "Update", "Derive"};
   return kNames[size_t(entry)];
@@ -136,7 +136,7 @@ std::string unchanged(const StaticTables& t, const std::vector<uint32_t>& words)
                      crc);
 }
 
-// Of the kernels that are not the reference's: what declares them and their ops.
+// Includes for kernels that are not the reference's: they declare the kernels and their ops.
 std::string port_includes(const StaticTables& t) {
   for (const auto& [entry, program] : t.programs)
     for (const StaticTables::BoundStep& call : program.calls)
@@ -175,7 +175,7 @@ std::string program_text(const StaticSource& s, Entry entry) {
                      fmt::join(t.hash, ", "), program.crc);
 }
 
-// What of the state begins with weights, and what checkpoints are told of it.
+// Tables of a training: the parts of the state that begin with weights, and the rows that checkpoints are told.
 std::string training_tables(const StaticSource& s) {
   const StaticTrainingPart& t = *s.tables.training;
   std::string text;

@@ -26,7 +26,7 @@ std::string lines(const Items& items, const std::string& indent, const F& text_o
   return text + line + "\n";
 }
 
-// Of the file that was checked: what self_test prints.
+// Hash of the model file that was checked: self_test prints it.
 inline std::string hash_text(const StaticTables& tables) {
   std::string text;
   for (const uint8_t byte : tables.hash) text += fmt::format("{:02x}", byte);

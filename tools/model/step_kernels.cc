@@ -10,8 +10,8 @@
 namespace nacre::tools {
 namespace {
 
-// As Places::pick: first the set of XNNPACK (null: none) where the step names its place, then that of a tier. Where
-// there is a port at all, weights may be packed, also for the kernels behind it.
+// Picks an entry as Places::pick does: first from the set of XNNPACK (null: none) where the step names its place,
+// then from that of a tier. Where there is a port at all, weights may be packed, also for the kernels behind it.
 const KernelEntry* entry_for(const Model& model, uint32_t index, std::span<const KernelSet* const> sets,
                              const KernelSet* xnnpack) {
   LoadedStep step(model, index);

@@ -226,7 +226,7 @@ class Fuser {
   }
 
   // Whether node `index` may read the value: a constant, an input of the graph, or written whole by an earlier node.
-  // What is updated, or outlives a run, may change between two nodes.
+  // A value that is updated, or outlives a run, may change between two nodes.
   bool is_there_before(ValueId id, int index) const {
     const Value& v = graph_.values[size_t(id)];
     if (v.constant()) return true;

@@ -191,7 +191,7 @@ class PadFeatures {
     }
   }
 
-  // Of the sum, difference or product of what is padded alike, or a constant with as many channels.
+  // Pads the sum, difference or product of values padded alike, or of one and a constant with as many channels.
   bool join(Node& node) {
     const Padding *const a = padding_of(node.inputs[0]), *const b = padding_of(node.inputs[1]);
     if ((a == nullptr && b == nullptr) || node.guard != kNone) return false;

@@ -38,8 +38,8 @@ enum class IoTypes : uint8_t {
   kPolicy,  // those of the steps beside them: int8 codes, float16
 };
 struct PolicyOptions {
-  // Of int8 steps. kNone: LiteRT's arithmetic where it is not that of TensorFlow Lite Micro: kSingle in dense layers,
-  // else kDouble; sigmoid, tanh and softmax by float32 functions.
+  // Rounding of int8 steps. kNone: LiteRT's arithmetic where it is not TensorFlow Lite Micro's: kSingle in dense
+  // layers, else kDouble; sigmoid, tanh and softmax by float32 functions.
   Rounding rounding = Rounding::kDouble;
   IoTypes io_types = IoTypes::kSource;
 };
@@ -54,13 +54,13 @@ void keep_saturation(Graph& graph, const std::function<bool(const Node&)>& where
 // Cores take. Behind apply_policy; only of graphs that infer.
 void pad_features(Graph& graph);
 
-// What a program is compiled for.
+// Machine that a program is compiled for.
 struct Target {
   std::string name = "host";
   std::vector<Bank> banks = {};  // empty: one without limit
   bool keep_inputs = false;      // inputs stay valid across runs
-  // What bind will have, in the order in which it asks: the target's port, then what stays behind it. Empty: the
-  // reference kernels. They say what is fused, packed and done in place.
+  // Kernel sets in the order in which bind asks them: the target's port, then the sets that stay behind it. Empty:
+  // the reference kernels. The sets say what is fused, packed and done in place.
   std::vector<const KernelSet*> kernels = {};
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kMap = "DTypePolicyMap";
 
-// Of tf.keras. TensorFlow itself drops the loss scale of a Policy that it reads, and keeps that of a PolicyV1.
+// True for policies of tf.keras. TensorFlow drops the loss scale of a Policy that it reads, but not of a PolicyV1.
 bool of_tensorflow(const std::string& class_name) { return class_name == "Policy" || class_name == "PolicyV1"; }
 
 const char* kind(const Json& json) {
@@ -123,7 +123,7 @@ KerasPolicy read_entry(const Json& json, const Place& place, const std::string& 
 
 KerasObject read_map(const Object& object, const std::string& global);
 
-// Of a default that is a map: its own default. At most as deep as the file nests.
+// Takes the own default of a default that is a map. Recurses at most as deep as the file nests.
 void take_default(const Json& given, const Place& place, const std::string& global, KerasObject& map) {
   KerasObject inner = read_map(open_object(given, place), global);
   map.policy = inner.policy;

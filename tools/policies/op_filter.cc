@@ -11,7 +11,7 @@
 namespace nacre::tools {
 namespace {
 
-// What people call an op: names in ONNX, TFLite, Keras and Axon.
+// Names of an op in ONNX, TFLite, Keras and Axon, as people write them.
 struct Names {
   const char* op;  // of engine/ops
   std::initializer_list<const char*> names;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kRemedy = "patterns are RE2's: https://github.com/google/re2/wiki/Syntax";
 
-// What RE2 stumbled over, in words. The first entry with which the pattern goes on there counts.
+// Constructs that RE2 does not have, in words. The first entry that the pattern has where RE2 stopped counts.
 struct Construct {
   const char* start;
   const char* name;

@@ -1,5 +1,5 @@
-// What the policy language says to whoever gave a wrong policy: the place, the fact, the remedy, and a label for the
-// kind of fact, which tests and peers compare: the sentence may change, the label does not.
+// Errors of the policy language for whoever gave a wrong policy: the place, the fact, the remedy, and a label for the
+// kind of fact. Tests and peers compare the label: the sentence may change, the label does not.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct PolicyError : Error {
   std::string label;  // "CannotConvert", "NotAPair", ...
 };
 
-// Where a policy was written: "--set 'dense.*=int8'", "F.json: $.layers.fc1". Errors start with it.
+// Place where a policy was written: "--set 'dense.*=int8'", "F.json: $.layers.fc1". Errors start with it.
 struct Place {
   std::string text = "policy";
   ExitCode code = kUsage;  // kBadInput for files

@@ -42,7 +42,7 @@ class Guard {
   std::vector<std::unordered_set<std::string>> keys_;  // of the open objects
 };
 
-// Where the byte stands that JSON cannot have there: the first of which `read` bytes were read.
+// Names the byte that JSON cannot have, and its place: it is the last of the `read` bytes that were read.
 std::string place_in(const std::string& text, size_t read) {
   const size_t at = std::min(read == 0 ? 0 : read - 1, text.size());
   if (at == text.size()) return "it ends too early";

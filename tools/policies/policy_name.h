@@ -7,8 +7,8 @@
 
 namespace nacre::tools {
 
-// What people write (policies/policy_text.h) where such a policy exists: "mixed_float16", "int8/static_from_float32".
-// Records of layers that run as a quantized file says have types that no policy has: "int8/static", "int8 (dynamic)".
+// A policy's name as people write it (policies/policy_text.h): "mixed_float16", "int8/static_from_float32". Records
+// of layers that run as a quantized file says have types that no policy has: "int8/static", "int8 (dynamic)".
 std::string policy_name(const Policy& policy);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// What the user asks of the numbers of a network, from the options of the command line and a policy file:
+// The user's choice of a network's numbers, from the options of the command line and a policy file:
 //
 //   --policy POLICY            for every layer (--only OPS, --except OPS: for some, by op)
 //   --policy-file F.json       Keras's JSON of any policy class, or Nacre's own object, all keys optional:
@@ -71,8 +71,8 @@ void check_against_rewrite(const PolicyRequest& request, const std::string& rewr
 // Refuses to write a policy file without the numbers of a dynamic loss scale.
 void check_loss_scale_numbers(const PolicyRequest& request);
 
-// What --emit-policy writes, after resolve_policies and before any later pass: the default, and every layer by its
-// exact name with all fields, or "source". As --policy-file it gives the same records for the same network.
+// Policy file that --emit-policy writes, after resolve_policies and before later passes: the default, and every layer
+// by its exact name with all fields, or "source". As --policy-file it gives the same records for the same network.
 Json policy_json(const Graph& resolved, const PolicyRequest& request = {});
 
 }  // namespace nacre::tools

@@ -85,8 +85,8 @@ void report_hits(Graph& graph, const RuleSet& set, const std::vector<std::string
   }
 }
 
-// What a Keras file says of a layer is its policy, unless a rewrite has painted it. Of a DTypePolicyMap the entry of
-// this name goes before patterns, and the default stands for the rest.
+// A layer has the policy that its Keras file gives it, unless a rewrite has painted it. In a DTypePolicyMap the entry
+// of this name goes before patterns, and the default stands for the rest.
 void read_source_policy(const Graph& graph, Layer& layer) {
   if (layer.source_policy.empty() || layer.asked) return layer.source_policy.clear();
   PolicyRequest request;
@@ -120,7 +120,7 @@ void apply_rules(Graph& graph, const RuleSet& set, const std::vector<std::string
   }
 }
 
-// What --only or --except names and a pass folded into another layer has that layer's policy.
+// A layer that --only or --except names and a pass folded into another layer has the other layer's policy.
 void report_folded(Graph& graph, const PolicyRequest& request, const OpFilter& filter) {
   if (request.filter_origin.empty()) return;
   const std::vector<bool> folded = folded_layers(graph);

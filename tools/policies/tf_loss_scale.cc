@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kExpected = "null, \"auto\", \"dynamic\", a number of at least 1, or an object of TensorFlow's";
 
-// Of DynamicLossScale.__init__.
+// Defaults of DynamicLossScale.__init__.
 constexpr double kInitial = 32768, kMultiplier = 2;
 constexpr int64_t kPeriod = 2000;
 

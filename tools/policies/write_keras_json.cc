@@ -71,7 +71,7 @@ KerasPolicy in_words_of_keras(const Policy& p, bool names_loss_scale, const Plac
                  fmt::format("{} is no policy of Keras's, which has no quantization {}", text, name_of(p.quantization)),
                  write_remedy());
   Policy read = policy_of(*keras, place);
-  // What Keras's own layers do, whom their policy need not say it.
+  // Keras's own layers do these two, and their policy need not say it.
   if (p.operation_rounding == OperationRounding::kEach) read.operation_rounding = OperationRounding::kEach;
   if (p.group_range == GroupRange::kKeras) read.group_range = GroupRange::kKeras;
   for (const PolicyField& field : policy_fields())

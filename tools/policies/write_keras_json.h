@@ -20,7 +20,7 @@ namespace nacre::tools {
 // Throws PolicyError "NoKerasPolicy" naming the layer, and "SameName" where two layers would have one key.
 Json keras_policies_json(const Graph& resolved, const PolicyRequest& request = {});
 
-// As Keras serializes one policy.
+// One policy as Keras serializes it.
 Json keras_json(const KerasPolicy& policy);
 
 // For each name a regular expression that it alone matches, of all names; no key is the name of another layer.

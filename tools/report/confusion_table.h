@@ -1,4 +1,4 @@
-// What a classifier takes its samples for: a matrix, and the pairs of classes that it confuses most.
+// Confusions of a classifier: a matrix, and the pairs of classes that it confuses most.
 #pragma once
 
 #include <string>

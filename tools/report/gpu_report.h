@@ -1,4 +1,4 @@
-// What a program would take on a GPU, and advice, as text and as JSON: what `nacre inspect --target cuda/sm90` adds.
+// Estimate of a program on a GPU, and advice, as text and as JSON: `nacre inspect --target cuda/sm90` adds them.
 #pragma once
 
 #include <cstddef>

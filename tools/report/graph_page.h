@@ -18,7 +18,7 @@ struct GraphPageOptions {
   std::string kernels;  // the target whose kernels are named, "": the host's
 };
 
-// The same model gives the same page.
+// Makes the page of a model. Equal models give equal pages.
 std::string graph_page(const LoadedModel& model, const GraphPageOptions& options);
 
 }  // namespace nacre::tools

@@ -26,7 +26,7 @@ struct ReportedSet {  // labels were given
   std::string calibrated = "";  // where ranges are from; "": none was measured here
 };
 
-// The same models, set and profiles give the same page: what was not asked to be timed shows no time.
+// Makes the report. Equal models, sets and profiles give equal pages: a model that was not to be timed shows no time.
 std::string html_report(const std::vector<ReportedModel>& models, const ReportedSet& set);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// What a policy names and does not do: weights that are wider in the model than their layer's policy says, or than the
+// Weights that a policy names and leaves as they are: wider in the model than their layer's policy says, or than the
 // source's file has them. With bytes, one sentence each.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace nacre::tools {
 
-// Of layers whose policy quantizes weights: tables and matrices that stay floats, for there is no form of codes.
+// Tables and matrices that stay floats though their layer's policy quantizes weights: there is no form of codes.
 std::vector<std::string> kept_weights(const LoadedModel& model, uint32_t program);
 
 // `compiled`: after the last pass. What the file keeps in fewer bytes, in layers that no policy was asked for.

@@ -1,4 +1,4 @@
-// Of a report: how far each layer is from the reference's, and how long each takes.
+// Parts of a report: how far each layer is from the reference's, and how long each takes.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ std::string compared_name(const ProgramReport& program, const ComparedTensor& te
 // The tensors that differ, the one with the most noise first: indices into Comparison::tensors.
 std::vector<size_t> worst_first(const Comparison& comparison);
 
-// What a full bar stands for: the least of 40, 60, 80, ... dB that is no less than any finite SQNR, at most 160.
+// SQNR of a full bar: the least of 40, 60, 80, ... dB that is no less than any finite SQNR, at most 160.
 double full_bar_decibels(const Comparison& comparison);
 
 void add_errors(Html& page, const std::vector<ReportedModel>& models);

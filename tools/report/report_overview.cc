@@ -85,7 +85,7 @@ std::string kernels_words(const std::vector<RanBy>& models) {
   return fmt::format("with kernels {}, by model", fmt::join(each, ", "));
 }
 
-// What the models were judged or compared with; none: nothing was run.
+// Kernels and threads that the models were judged or compared with; none: nothing was run.
 std::vector<RanBy> ran_by(const std::vector<ReportedModel>& models, const ReportedSet& set) {
   std::vector<RanBy> all;
   if (set.evaluation != nullptr)
@@ -198,7 +198,7 @@ void add_overview(Html& page, const std::vector<ReportedModel>& models, const Re
   const bool one = models.size() == 1;
   page.open_section(one ? "The model" : "What stands out");
   if (one) add_facts(page, models.front());
-  // Of one model only what the facts do not say.
+  // A single model gets findings only where the facts do not say them.
   if (!one || set.evaluation != nullptr || !fallbacks_of(models.front().program->loaded()).empty())
     page.named_list(findings(models, set));
   if (set.evaluation != nullptr && !one) add_points(page, plots_of(models, set));

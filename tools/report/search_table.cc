@@ -12,7 +12,7 @@
 namespace nacre::tools {
 namespace {
 
-// Of a counting metric in samples, which people count in; else in units of the metric.
+// Drop of a counting metric in samples, which people count in; of any other in units of the metric.
 std::string drop_text(double drop, const SearchWords& words) {
   if (!std::isfinite(drop)) return "-";
   if (!words.metric.counts()) return fmt::format("{:.4g}", drop == 0 ? 0.0 : drop);

@@ -1,4 +1,4 @@
-// What a search found, as people and machines read it.
+// Result of a search, for people and for machines.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct SearchWords {  // names of what the result counts by index
 // The front of what was measured, smallest file first: predicted and measured; the map that is proposed is marked.
 std::string search_text(const SearchResult& result, const SearchWords& words);
 
-// What each layer alone costs under each policy: drop of the metric, and bytes saved.
+// Costs of each policy for each layer alone: drop of the metric, and bytes saved.
 std::string sensitivity_text(const SearchResult& result, const SearchWords& words);
 
 Json search_json(const SearchResult& result, const SearchWords& words);

@@ -1,4 +1,4 @@
-// What each policy costs, on a labelled set: one row per policy.
+// Costs of policies on a labelled set: one row per policy.
 //
 //   policy_table NETWORK DATA.npy LABELS.npy INDICES.npy [--kernels NAME] [--threads N] [--calibrate DATA] [POLICY ...]
 //

@@ -30,7 +30,7 @@ struct SampleSpec {  // what an input of a program takes
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> dims;          // of one row
   std::optional<Scales> scales = {};  // of an int8 input
-  // Of a network of a fixed batch: the dims of its tensor and where its rows lie in it (tools/graph/row_places.h).
+  // A network of a fixed batch: the dims of its tensor, and where its rows lie in it (tools/graph/row_places.h).
   // Empty: the rows lie one after another, along axis 0.
   std::vector<int64_t> whole = {};
   int64_t outer = 1, count = 1;
@@ -44,8 +44,8 @@ struct LabelSpec {
   std::optional<int64_t> ignored = {};  // a label that counts for nothing
 };
 
-// Where the rows of `array` lie as in the network's own tensor, puts them along axis 0. `more`: the array may have one
-// more axis at its end (one-hot labels).
+// Puts the rows of `array` along axis 0, where they lie as in the network's own tensor. `more`: the array may have
+// one more axis at its end (one-hot labels).
 void put_rows_first(const SampleSpec& spec, NpyArray& array, std::vector<std::string>& notes, bool more = false);
 
 struct DataOptions {

@@ -15,7 +15,7 @@ namespace nacre::tools {
 // number; "": none has one.
 std::string not_finite_in(const LoadedModel& model, uint32_t infer, std::span<const std::byte> state);
 
-// What to try with a training that diverged.
+// Remedy for a training that diverged.
 inline std::string diverged_remedy() {
   return "take a lower " + option("lr") + ", a warm-up or " + option("clip-norm", "1") +
          ", and data of about unit size (" + option("scale") + ")";

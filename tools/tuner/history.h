@@ -1,4 +1,4 @@
-// What a training was like, epoch by epoch: the CSV log, the rule for stopping early, the page with curves. Nothing in
+// History of a training, epoch by epoch: the CSV log, the rule for stopping early, the page with curves. Nothing in
 // it depends on the machine or the time, so a run that was resumed gives the same files as one that was not.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What dataset.h makes of labels, and the checks of single numbers.
+// Conversions of labels for dataset.h, and the checks of single numbers.
 #pragma once
 
 #include <fmt/format.h>

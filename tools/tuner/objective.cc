@@ -129,7 +129,7 @@ void Objective::find_loss() {
     throw Error(kUnsupported, model_.path(), "its training program has no loss that this tool knows");
 }
 
-// Where the model says nothing of its rows, the tensors' flags do.
+// Reads the rows and the loss's output from the metadata. Without rows there, the tensors' flags tell them.
 void Objective::find_rows() {
   for (const auto& [key, value] : model_.metadata()) {
     if (key == kLossOutputKey) output_ = value;

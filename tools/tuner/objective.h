@@ -1,5 +1,5 @@
-// What a training model is trained for, read from its loss step: what its inputs and labels are, and how good outputs
-// are.
+// Objective that a model is trained for, read from its loss step: what its inputs and labels are, and how good its
+// outputs are.
 #pragma once
 
 #include <cstdint>
@@ -50,14 +50,14 @@ class Objective {
   const Output& inferred() const { return inferred_; }
   const std::optional<Output>& trained() const { return trained_; }
 
-  // Of that output, the first `rows` rows; in float64 by the formulas of engine/ops/loss.h. The loss of
-  // probabilities of a softmax or sigmoid that the training looks through is that of their logarithms: a probability of
-  // 0 counts as 2^-149.
+  // Judges the first `rows` rows of an output; in float64 by the formulas of engine/ops/loss.h. Where the training
+  // looks through a softmax or sigmoid, the loss of its probabilities is that of their logarithms: a probability of 0
+  // counts as 2^-149.
   Judged judge(const Output& which, std::span<const std::byte> output, std::span<const uint8_t> labels,
                uint32_t rows) const {
     return judge(model_, which, output, labels, rows);
   }
-  // The same of that output of another model of this network, made for inference.
+  // Judges that output of another model of this network, made for inference.
   Judged judge(const LoadedModel& model, const Output& which, std::span<const std::byte> output,
                std::span<const uint8_t> labels, uint32_t rows) const;
   // Runs its program over rows of the data. What it was compiled for is filled up with copies of the last row where it
@@ -70,8 +70,8 @@ class Objective {
   void find_rows();
   uint32_t output_of(uint32_t program) const;  // index of the output that the loss is of
   SampleSpec spec_of(uint32_t tensor, const std::string& name, size_t data_input) const;
-  // Where a program has a tensor from, casts and reshapes looked through: what it copies, and the step that computes
-  // that; kNoIndex: none, it is an input or persists.
+  // Origin of a tensor in a program, casts and reshapes looked through: the tensor that it copies, and the step that
+  // computes that; kNoIndex: none, it is an input or persists.
   struct Origin {
     uint32_t tensor = 0, step = kNoIndex;
   };

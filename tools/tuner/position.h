@@ -1,5 +1,5 @@
-// Where a training stands: what a checkpoint holds beside the model's state, as its note, so that both are saved as
-// one.
+// Position of a training: the part of a checkpoint beside the model's state. It is the checkpoint's note, so that
+// both are saved as one.
 //
 //   note = header, epoch records, options
 //

@@ -21,7 +21,7 @@
 namespace nacre::tools {
 
 uint32_t started_processes() {
-  // Of Open MPI, of MPICH and Intel MPI, of Slurm's srun --mpi=pmix.
+  // Variables of Open MPI, of MPICH and Intel MPI, of Slurm's srun --mpi=pmix.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"})
     if (const char* const value = std::getenv(name)) return uint32_t(std::strtoul(value, nullptr, 10));
   return 0;
@@ -40,7 +40,7 @@ std::string same_remedy() {
          option("kernels", "reference") + " is the same on every machine";
 }
 
-// What failed on the ranks, in the words of the first; the same on all.
+// Throws the failure of the first rank that failed, in its words; every rank throws the same.
 [[noreturn]] void throw_told(int code, const std::string& text) { throw Told(ExitCode(code), "mpi", text); }
 
 void require_none_failed(std::span<const Turn> turns) {

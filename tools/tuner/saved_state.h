@@ -1,4 +1,4 @@
-// What a trainer has learned, in a directory of checkpoints (tools/files/file_storage.h), and back.
+// State that a trainer has learned: to a directory of checkpoints (tools/files/file_storage.h), and back.
 #pragma once
 
 #include <string>

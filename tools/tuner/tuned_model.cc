@@ -36,7 +36,7 @@ std::vector<uint8_t> outputs_of(const Program& program, std::span<const uint8_t>
 std::vector<uint8_t> tuned_model(LoadedTrainer& trainer,
                                  const std::vector<std::pair<std::string, std::string>>& metadata) {
   const LoadedModel& source = trainer.loaded();
-  // What is written, and compared to the bit, is the reference's: of the state alone, whatever kernels trained it.
+  // The reference's kernels make all that is written and compared to the bit: from the state alone, however it trained.
   std::optional<LoadedTrainer> reference;
   if (trainer.ported()) {
     reference.emplace(source, Ports{nullptr}, 1, trainer.target());

@@ -1,4 +1,4 @@
-// What a trainer has learned, as the bytes of an inference model, checked before anyone sees them.
+// Bytes of an inference model with a trainer's learned state, checked before anyone sees them.
 #pragma once
 
 #include <cstdint>

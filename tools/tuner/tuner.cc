@@ -93,7 +93,7 @@ Tuner::~Tuner() = default;
 Tuner::End Tuner::run(const Watch& watch) {
   auto saved = std::chrono::steady_clock::now();
   bool stopped = false;
-  // Of ranks one may be asked to stop: then all do, behind the step in which they hear of it.
+  // Any rank may be asked to stop: all ranks then stop behind the step in which they hear of it.
   const auto stop = [&] {
     const bool wishes = watch.interrupted && watch.interrupted();
     wishes_to_stop_ = wishes_to_stop_ || wishes;

@@ -1,8 +1,8 @@
 // A training over a data set: epochs of steps of micro-batches, validation, checkpoints. Everything that a step does is
 // Trainer's business; this is what a device's own loop would be, with files.
 //
-// What a run computes is a function of the model, the data and TuneSettings: one that was cut off anywhere and goes on
-// from its checkpoint ends with the same bytes.
+// The result of a run is a function of the model, the data and TuneSettings: a run that was cut off anywhere and goes
+// on from its checkpoint ends with the same bytes.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class LoadedTrainer {
   LoadedTrainer& operator=(const LoadedTrainer&) = delete;
 
   Trainer& trainer() { return trainer_; }
-  // Of the trainer, home from the GPU; throws where it is lost there.
+  // State of the trainer, home from the GPU; throws where it is lost there.
   std::span<std::byte> state() const;
   const LoadedModel& loaded() const { return model_; }
   const std::string& target() const { return target_; }
@@ -71,13 +71,13 @@ class LoadedTrainer {
   Trainer trainer_;
 };
 
-// As ports_for, of the programs that train for `target`.
+// Ports for the programs that train for `target`: the GPU's where both name it, else the one that `kernels` names.
 Ports training_ports(const LoadedModel& model, const std::string& kernels, const std::string& target = "");
 
 class FileStorage;
 struct SavedCheckpoint;
 
-// What a training makes of its directory of checkpoints: itself, the slots of FileStorage, and those of the best epoch.
+// Paths of a training's checkpoints: the directory, the files of FileStorage, and those of the best epoch.
 std::vector<std::string> checkpoint_files(const std::string& directory);
 
 class Tuner {
@@ -119,7 +119,7 @@ class Tuner {
   void take_kept() { exchange_kept(); }
   void take_last() { exchange_kept(); }
 
-  // As run() saves to the directory of the settings, for a training that has none: throws where that fails.
+  // Saves to `directory` as run() saves to that of the settings, for a training without one: throws where that fails.
   void save_to(const std::string& directory);
 
   const TunePosition& position() const { return position_; }

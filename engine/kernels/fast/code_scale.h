@@ -55,7 +55,7 @@ struct MovedAway {
   }
 };
 
-// What becomes of v~, and when it is certain.
+// Zero point and ends that make a code of v~, and the distance within which that code is certain.
 struct CodeBounds {
   int32_t zero, low, high;
   float limit;  // of |v~ - round(v~)|; below 0 nothing is certain

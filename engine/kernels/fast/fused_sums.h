@@ -57,8 +57,8 @@ struct FusedSums {
     }
   }
 
-  // The same of a tile, whose sums have the bias already: rows of n sums, `step` apart, and `row` apart in y. The
-  // function takes all of it at once: its results do not wait for each other, those of a few vectors would.
+  // Takes a tile, whose sums have the bias already: rows of n sums, `step` apart, and `row` apart in y. The function
+  // takes all of it at once: its results do not wait for each other; the results of a few vectors would.
   static constexpr int kMostRows = 16, kMostColumns = 64;
   [[gnu::noinline]] void tile(const float* sums, ptrdiff_t step, int rows, int n, int i, int row, T* y) const {
     if (function == nullptr) {

@@ -73,7 +73,7 @@ constexpr Lines<Form> line(EntryName name, Op op, ShapeRule shapes, int in_place
   return {{{name, op, shapes, uint8_t(in_place), rounding}}};
 }
 
-// In float32, float16 and bfloat16.
+// Lines of a form in float32, float16 and bfloat16.
 template <template <class> class Form>
 constexpr auto floats(const char* name, Op op, ShapeRule shapes, int in_place = 0) {
   return line<Form<float>>({name, "F32"}, op, shapes, in_place) +
@@ -87,7 +87,7 @@ constexpr auto floats(const char* name, Op op, ShapeRule shapes, int in_place = 
          line<Form<kLanes, Bfloat16>>({name, "Bf16"}, op, shapes, in_place);
 }
 
-// In int8, by the roundings `double` and `single`.
+// Lines of a form in int8, by the roundings `double` and `single`.
 template <template <Rounding> class Form>
 constexpr auto codes(const char* name, Op op, ShapeRule shapes, int in_place = 0) {
   return line<Form<Rounding::kDouble>>({name, "I8Double"}, op, shapes, in_place, Rounding::kDouble) +

@@ -5,10 +5,10 @@
 // A tile of c stays in the registers over all r. Columns of b that many tiles read are copied to scratch, where they
 // stand one behind the other: rows of b may lie a power of two apart, of which a cache keeps few.
 //
-// Where terms are few, reading and writing c takes the time: its tiles follow each other in a row then, so that the
+// If terms are few, reading and writing c takes the time. The tiles of c then follow each other in a row: the
 // processor fetches c ahead, and b, which is small, is read once for each row of tiles. Otherwise they follow each
-// other in a column, over which the copied columns of b stay in the nearest cache, and each tile asks for the c of the
-// next one.
+// other in a column, over which the copied columns of b stay in the nearest cache, and each tile asks for the c of
+// the next one.
 // A sum is of the same terms in the same order either way.
 #pragma once
 
@@ -23,7 +23,7 @@ struct OuterProduct {
   static constexpr int kMaxRows = V::kRealRows;
   // Fewer tiles than this read b where it lies.
   static constexpr int kLeastTiles = 3;
-  // Of b, and of c where it is beyond the cache that is a core's own: then c is passed over row by row.
+  // c is passed over row by row where b has few terms and c is large, beyond the cache that is a core's own.
   static constexpr int kFewTerms = 16, kLargeC = 64 << 10;
 
   int out, width;

@@ -1,6 +1,6 @@
-// How the workers share a kernel's work: in units whose number and results depend on the shapes alone, so that any
+// Shares a kernel's work among the workers, in units whose number and results depend on the shapes alone, so that any
 // number of workers gives the same bytes. Worker w of n does the units w, w + n, ..., or where their number is known
-// the w-th of n runs: what it reads is then mostly what it wrote in the step before, and lies in its cache.
+// the w-th of n runs: it then mostly reads numbers that it wrote in the step before, and that lie in its cache.
 #pragma once
 
 #include "engine/kernels/kernel.h"
@@ -53,7 +53,7 @@ void in_runs(const Args& args, int items, uint64_t each, const F& f) {
     if (count > 0) f(first, count, memory);
   });
 }
-// The same of single numbers, in runs that begin at multiples of 64.
+// Shares single numbers as in_runs shares items, in runs that begin at multiples of 64.
 template <class F>
 void in_runs_of_numbers(const Args& args, int numbers, uint64_t each, const F& f) {
   constexpr int kPiece = 64;

@@ -1,4 +1,4 @@
-// What every form does with its memory and its bounds.
+// Memory and bounds of every form.
 #pragma once
 
 #include <bit>
@@ -22,7 +22,7 @@ struct Pieces {
   }
 };
 
-// What bind made, or what is made now.
+// Returns the table that bind made, or makes it now.
 template <class Form>
 std::byte* table_of(const Form& form, const Args& args, Pieces& scratch) {
   if (Form::constant(args.operands())) return static_cast<std::byte*>(args.call.prepared);

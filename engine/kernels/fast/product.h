@@ -119,7 +119,7 @@ struct RealProduct {
   }
 };
 
-// Where V multiplies blocks of rows at once (V::Blocks, simd/vec.h), what it keeps from one product to the next.
+// State that V::Blocks keeps from one product to the next, where V multiplies blocks of rows at once (simd/vec.h).
 struct NoBlocks {
   static constexpr bool kReal = false;
 };

@@ -98,7 +98,7 @@ struct RealMap {
     }
   }
 
-  // Of all numbers, which the workers share. Each takes the time of kOfFunction multiply-accumulates, or of kOfBound.
+  // Applies f to all numbers, which the workers share; each takes kOfFunction multiply-accumulates, or kOfBound.
   static constexpr uint64_t kOfFunction = 32, kOfBound = 2;
   template <class V, class T>
   static void apply(Function* f, const T* x, T* y, int count, const Numbers& numbers, const Args& args,

@@ -1,5 +1,5 @@
-// What the epilogue of an int8 product reads for each output channel k, in rows of whole panels, so that a kernel loads
-// a vector of each without looking where the channels end.
+// Table that the epilogue of an int8 product reads for each output channel k, in rows of whole panels, so that a
+// kernel loads a vector of each without looking where the channels end.
 //
 //   start_k  b_k - (offset + x_zero) sum_i w_ki      the sum begins here and runs over (x_ri + offset) w_ki
 //   double   multiplier, left, right                 multiply<kDouble> of numeric/fixed_point.h: shift left, or right
@@ -8,7 +8,7 @@
 //
 // left_0 is kQuick where every channel is one for QuickCodes below, which read no left.
 //
-// Where weights, bias and scale are constants, bind makes the table once; else each run does.
+// Bind makes the table once where weights, bias and scale are constants; else each run does.
 #pragma once
 
 #include <limits>
@@ -22,7 +22,7 @@ struct RequantizeTable {
   static constexpr int kRows = kRounding == Rounding::kDouble ? 4 : kRounding == Rounding::kSingle ? 3 : 2;
   using Stored = typename Requant<kRounding>::Stored;
 
-  // Of QuickCodes: the most that a shift to the right is.
+  // kQuick marks a table for QuickCodes; kMostShift is the largest shift to the right that they take.
   static constexpr int32_t kQuick = -1, kMostShift = 22;
 
   int32_t* rows;  // [kRows][padded]
@@ -90,7 +90,7 @@ struct ChannelCodes {
         b(V::load_integers(table.row(RequantizeTable<kRounding>::kRows - 2) + k)),
         c(V::load_integers(table.row(RequantizeTable<kRounding>::kRows - 1) + k)), zero(V::set(y_zero)) {}
 
-  // Within 2^30, which is beyond all codes.
+  // Bounds v to 2^30, which is beyond all codes.
   static typename V::F bounded(typename V::F v) { return V::max(V::set(-0x1p30f), V::min(V::set(0x1p30f), v)); }
 
   I operator()(I sum) const {
@@ -106,9 +106,9 @@ struct ChannelCodes {
   static int zero_word(int y_zero) { return kRounding == Rounding::kFloatEven ? y_zero : 0; }
 };
 
-// The same of kDouble by half the instructions, where every channel has a shift to the right, n in [1, kMostShift], and
-// every sum is below 2^30. Rounding u to u / 2^n, half away from zero, is (u + 2^(n-1) - (u < 0 ? 1 : 0)) >> n, where u
-// has the sign of the sum, or is 0 or what rounds to 0; and zero 2^n can be added before the shift.
+// Gives the codes of kDouble by half the instructions. Every channel has a shift to the right, n in [1, kMostShift],
+// and every sum is below 2^30. Rounding u to u / 2^n, half away from zero, is (u + 2^(n-1) - (u < 0 ? 1 : 0)) >> n.
+// There u has the sign of the sum, or is 0 or rounds to 0; and zero 2^n can be added before the shift.
 template <class V>
 struct QuickCodes {
   using I = typename V::I;

@@ -1,10 +1,10 @@
-// Where the rows of a product (matmul/forms.h) come from, and how many are made at a time.
+// Sources of the rows of a product (matmul/forms.h), and how many rows are made at a time.
 //
-// Rows of dense, and pixels of a 1x1 convolution without stride and padding, follow each other in x. Of other windows
-// some rows of x are copied with their padding (a band), and each row of a window is read there as one run. If these
-// runs are short, or of codes and not of whole quads, windows are copied from the band one behind the other; where
-// there is no such run (dilated columns, groups) they are copied from x. Of pairs of bfloat16 the same holds, with
-// pairs for quads.
+// Rows of dense, and pixels of a 1x1 convolution without stride and padding, follow each other in x. For other
+// windows some rows of x are copied with their padding (a band), and each row of a window is read there as one run.
+// If these runs are short, or of codes and not of whole quads, windows are copied from the band one behind the other.
+// If there is no such run (dilated columns, groups) they are copied from x. Pairs of bfloat16 follow the same rules,
+// with pairs for quads.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct ProductSizes {
   RowSource source;
 };
 
-// Of numbers that stand in groups: of one, of two (pairs) or of four (quads).
+// Returns the sizes for numbers that stand in groups: of one, of two (pairs) or of four (quads).
 inline ProductSizes sizes_of(const Dense& op, int /*group*/) {
   return {op.rows, op.in, op.out, 1, RowSource::kInPlace};
 }

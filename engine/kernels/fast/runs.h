@@ -8,13 +8,13 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Where a run begins, in elements of each.
+// Beginning of a run in a, b and y, in elements of each.
 struct RunAt {
   ptrdiff_t a, b, y;
   int count;
 };
 
-// What goes along a run: of two operands that move, and where a or b stays. `context` is its own.
+// Functions along a run: of two operands that move, and of one that moves while a or b stays. `context` is their own.
 struct RunFunctions {
   using Along = void(const void* context, const RunAt& at);
   Along *both, *fixed_a, *fixed_b;

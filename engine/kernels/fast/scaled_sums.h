@@ -61,7 +61,7 @@ struct Float8Sums {
       : per_channel(epilogue.per_channel), scale(c), bias(b), low(low_of(epilogue.clamp)),
         high(high_of(epilogue.clamp)), step(y_scale) {}
 
-  // Of rows of n sums, one behind the other, for channels from k on; those of y are y_step apart, t(r) is row r's.
+  // Takes rows of n sums, one behind the other, for channels from k on; those of y are y_step apart, t(r) is row r's.
   template <class T>
   [[gnu::always_inline]] void operator()(const float* sums, int rows, int n, int k, const T& t, Float8E4M3* y,
                                          ptrdiff_t y_step) const {

@@ -22,8 +22,8 @@ struct TileRows {
   ptrdiff_t run;
 };
 
-// Where the rows of x begin. A multiple of `step` needs a register each: behind kNear rows there is a second pointer,
-// of which the compiler is not to know that it is one of these multiples.
+// Pointers to the rows of x. A multiple of `step` needs a register each: behind kNear rows there is a second pointer,
+// and the compiler is not to know that it is one of these multiples.
 template <class X, int kRows>
 struct RowPointers {
   static constexpr int kMost = 12, kNear = 8;
@@ -41,8 +41,8 @@ struct RowPointers {
   }
 };
 
-// Where the columns of w stand: vector v of term i at `at` + v panel + i step. In panels W [panel][sum of lengths]
-// [kLanes] step is kLanes; of a matrix [i][c] in rows, panel is kLanes and step a row.
+// Columns of w: vector v of term i is at `at` + v panel + i step. In panels W [panel][sum of lengths][kLanes] step is
+// kLanes; of a matrix [i][c] in rows, panel is kLanes and step a row.
 template <class W>
 struct TileColumns {
   const W* at;
@@ -55,8 +55,8 @@ template <class T>
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(at) + size_t(elements) * sizeof(T)));
 }
 
-// Of real numbers. start(r, v) is what the sums begin with. kTransposed: x stands term by term, `rows` from one to the
-// next, and in a term its rows one behind the other.
+// Tile of real numbers. start(r, v) is the vector that a sum begins with. kTransposed: x stands term by term, `rows`
+// from one to the next, and in a term its rows one behind the other.
 template <class V, int kRows, int kVectors, bool kTransposed = false, class W, class Start, class Finish>
 [[gnu::always_inline]] inline void real_tile(const float* x, const TileRows& shape, TileColumns<W> w,
                                              const Start& start, const Finish& finish) {
@@ -203,8 +203,8 @@ template <class V, int kParts, int kVectors, class W, class Finish>
   }
 }
 
-// The same of Float8E4M3 as V::half_numbers has them, in panels, for x that was of that type too, so that nothing
-// overflows or is subnormal:
+// One row with weights of Float8E4M3 as V::half_numbers has them, in panels, for x that was of that type too, so that
+// nothing overflows or is subnormal:
 //
 //   s_c = 2^8 (2^-8 start_c + sum_even i x_i (2^-8 w_ic)) + 2^8 sum_odd i x_i (2^-8 w_ic)
 //

@@ -13,7 +13,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// What stands in scratch of rows of X.
+// Numbers that stand in scratch for rows of X.
 template <class X>
 inline constexpr Numbers kNumbersOf = std::is_same_v<X, float>      ? kFloats
                                       : std::is_same_v<X, Bfloat16> ? kPairs
@@ -74,10 +74,10 @@ inline int block_starts(const Conv2d& op, const ProductSizes& s) {
   return bands ? op.batch * op.window.h.out : s.rows;
 }
 
-// How the workers share a product. Each takes a run of blocks, as many as the others: it copies its own rows alone, and
-// mostly reads those that it wrote in the step before. Each takes some columns of all blocks instead, where columns
-// outnumber rows and rows are few or weights many, or where fewer blocks than workers can begin. It then reads its part
-// of the weights alone.
+// Division of a product among the workers. Each takes a run of blocks, as many as the others: it copies its own rows
+// alone, and mostly reads rows that it wrote in the step before. Each takes some columns of all blocks instead, where
+// columns outnumber rows and rows are few or weights many, or where fewer blocks than workers can begin. It then
+// reads its part of the weights alone.
 struct Share {
   Part part;
   int out, chunk;   // columns: all, and of a unit
@@ -100,7 +100,7 @@ struct Share {
     return {part, out, panels * lanes, even < most ? even : most, part.count};
   }
 
-  // Before the first of `blocks` that the rows are cut into.
+  // Called before the first of `blocks` that the rows are cut into.
   void begin(int blocks) {
     if (workers > 1) part.all = blocks;
   }
@@ -158,7 +158,7 @@ inline X* copy_runs(X* to, const X* from, int count, int length, ptrdiff_t step)
   return to;
 }
 
-// Whether no window reaches beyond x.
+// Returns whether no window reaches beyond x.
 inline bool inside(const WindowAxis& axis) {
   return axis.before == 0 && (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation < axis.in;
 }

@@ -51,7 +51,7 @@ std::string of_roof(double least_us, double us) {
   return least_us > 0 && us > 0 ? fmt::format("{:.0f} %", 100 * least_us / us) : "";
 }
 
-// What the times are, below the tables.
+// Notes below the tables that explain the times.
 std::string notes(const Profile& profile) {
   std::string text = fmt::format("\nwhole run: median {:.2f} us of {} after {} to warm up; the first took {:.2f} us\n",
                                  profile.us, counted(profile.runs, "run"), profile.runs, profile.first_us);

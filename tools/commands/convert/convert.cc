@@ -39,7 +39,7 @@
 namespace nacre::tools {
 namespace {
 
-// What one conversion works with beside the graph.
+// State of one conversion beside the graph.
 struct Work {
   const ConvertOptions& options;
   Calibration calibration;
@@ -137,7 +137,7 @@ Job job_of(Work& work) {
   return job;
 }
 
-// Of several targets the rest of a summary is of the first.
+// Names all targets, where there are several; the rest of a summary covers only the first.
 void print_head(const ConvertOptions& options) {
   print(fmt::format("{} -> {}\n", escaped(options.network), escaped(options.model)));
   if (options.targets.size() > 1) print(fmt::format("  targets  {}\n", fmt::join(options.targets, ", ")));

@@ -76,10 +76,10 @@ PolicyOutput policy_output(const std::string& value);
 
 void convert(const ConvertOptions& options);
 
-// What changes the bytes of the model, as one would type it.
+// Returns the options that change the bytes of the model, as a user would type them.
 std::string options_text(const ConvertOptions& options);
 
-// What the model was made of, as it stands in its file: no path and no time, so that equal inputs give equal bytes.
+// Adds the origin of the model to its metadata: no path and no time, so that equal inputs give equal bytes.
 void add_metadata(Graph& graph, const ConvertOptions& options);
 
 }  // namespace nacre::tools

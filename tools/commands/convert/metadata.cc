@@ -1,4 +1,4 @@
-// What a model file says of its making, and the words of two options.
+// Metadata of a model file about its making, and the values of two options.
 #include <fmt/format.h>
 
 #include <algorithm>

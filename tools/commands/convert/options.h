@@ -16,7 +16,7 @@ const OptionTable<RewriteArguments>& rewrite_options();
 const OptionTable<CalibrationArguments>& calibration_options();
 const OptionTable<ConvertOptions>& front_end_options();
 
-// Those rows of the table, in that order.
+// Copies the named rows of the table, in the order of `names`.
 template <class Arguments>
 OptionTable<Arguments> rows_of(const OptionTable<Arguments>& table, const std::vector<std::string>& names) {
   OptionTable<Arguments> rows;

@@ -1,4 +1,4 @@
-// What nacre convert --tune found, as a table and as JSON.
+// Places that nacre convert --tune tried, as a table and as JSON.
 #pragma once
 
 #include <string>

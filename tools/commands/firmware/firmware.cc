@@ -37,7 +37,7 @@ StaticTables tables_of(const LoadedModel& model, const FirmwareOptions& options,
   return static_tables(model, program_for(model, options.target), machine);
 }
 
-// Of the program that infers, over the state that training begins with.
+// Golden pairs of the program that infers, run over the state that training begins with.
 std::vector<GoldenPair> golden_of_training(const LoadedModel& model, uint32_t program, uint32_t count) {
   const std::string target = model.program_names(program).target;
   LoadedTrainer owner(model, {port_for_target(target)}, 1, target);

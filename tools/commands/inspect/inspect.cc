@@ -22,7 +22,7 @@
 namespace nacre::tools {
 namespace {
 
-// What belongs to the file rather than to one of its programs.
+// Prints facts of the file rather than of one of its programs.
 void print_model(const LoadedModel& model) {
   print(fmt::format("file    {} bytes, of it weights {}\n", grouped(model.model().bytes().size()),
                     grouped(model.weight_bytes())));

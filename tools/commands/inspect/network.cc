@@ -23,11 +23,11 @@
 namespace nacre::tools {
 namespace {
 
-// What the conversion comes to.
+// Result of a conversion in memory.
 struct DryRun {
   std::vector<std::string> unsupported;
-  // Of a network that comes in: what was changed, its inputs and outputs, and its program for this machine in the
-  // policies that it brings.
+  // Facts of a network that converts: the log of its changes, its inputs and outputs, and statistics of its program
+  // for this machine in the network's own policies.
   std::vector<std::string> log = {};
   std::vector<NetworkTensor> inputs = {}, outputs = {};
   std::optional<Statistics> model = {};

@@ -55,7 +55,7 @@ std::vector<NamedEntry> needed_entries(const LoadedModel& model) {
   if (is_for_cortex_m(model)) add("cortex_m", cortex_m::list());
   add("reference", reference::list());
   add("reference", reference::training_list());
-  // As a KernelSet has them: by op.
+  // Sorts by op, as the entries of a KernelSet are.
   std::ranges::stable_sort(kept, {}, [](const NamedEntry& n) { return n.entry->op; });
   for (size_t i = kept.size(); i-- > 0;) {
     std::vector<NamedEntry> fewer = kept;

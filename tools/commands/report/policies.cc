@@ -35,7 +35,7 @@ CalibrationSet set_apart(const Graph& graph, const PolicyRequest& request, const
   return CalibrationSet(graph, wanted.calibrate, from, set ? *set : none);
 }
 
-// What is read of the samples is read once for every policy.
+// Calibrates once for every policy: reads all statistics that any of them needs.
 Calibration calibrate_for(const Graph& graph, const NetworkUnderPolicies& wanted, const CalibrationSet& apart) {
   CalibrationOptions options;
   options.fitted = fitted_by(graph);

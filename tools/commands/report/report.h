@@ -10,7 +10,7 @@ namespace nacre::tools {
 
 struct ReportOptions {
   std::vector<std::string> models;  // the first is the reference; or one network's file
-  // Of a network, the first is the reference.
+  // Policies that a network is compiled in; the first is the reference.
   std::vector<std::string> policies = {"float32", "bfloat16", "int8_from_float32", "int8/weights_from_float32",
                                        "int4/32_from_float32"};
   std::vector<std::string> shapes;   // of axes that a network leaves open

@@ -1,4 +1,4 @@
-// What is said of a network when it is converted, for who runs the model: names of classes, and what pixels become.
+// Descriptions given at conversion, for users of the model: names of classes, and the mean and deviation of pixels.
 #pragma once
 
 #include <string>

@@ -239,7 +239,7 @@ void require_no_input(const CommandFiles& given, const std::string& option, cons
   for (const std::string& path : files->paths()) given.require_no_input(option, path);
 }
 
-// What nothing would come of is a mistake of whoever asked for it.
+// Refuses --stream for a model without stream state: the option would do nothing.
 void require_stream(const RunOptions& options, const LoadedModel& model) {
   if (options.of_stream != 0 && model.model().region_bytes(Region::kStream) == 0)
     throw Error(kUsage, "--stream", "the model keeps nothing from run to run", "leave it out, or convert --state");
@@ -251,7 +251,7 @@ void require_codes(const RunOptions& options, const std::vector<Output>& outputs
     throw Error(kUsage, "--dequantize-outputs", "no output of the model is int8 or int16 codes", "leave it out");
 }
 
-// What makes results meaningless and is no refusal: said, and the run goes on.
+// Warns of damaged weights: results are meaningless, but the run goes on.
 void warn_of_weights(const LoadedModel& model) {
   if (const Status status = model.model().check_weights(); !status.ok())
     note(fmt::format("warning: {}: {}: {}; nacre check says more", model.path(), model.place(status),

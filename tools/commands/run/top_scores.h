@@ -27,9 +27,9 @@ struct NamedOutput {
   StoredElements elements;
 };
 
-// Of the output that has as many numbers a sample as the model names classes; where it names none, of the only output.
-// `most`: how many of each sample; none: 5 where classes are named. Throws Error where it is given and there are no
-// scores.
+// Scores of the output that has as many numbers a sample as the model names classes; without class names, of the only
+// output. `most`: how many scores of each sample; none: 5 where classes are named, else nothing. Throws Error where
+// `most` is given and there are no scores.
 std::optional<TopScores> top_scores(const LoadedModel& model, const std::vector<NamedOutput>& outputs, uint64_t samples,
                                     std::optional<uint64_t> most);
 

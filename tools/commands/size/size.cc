@@ -42,7 +42,7 @@ bool shown(const MeasuredProgram& p, uint32_t block) {
                         : block - kArena < p.view.banks.size();
 }
 
-// Of the program that infers, as `nacre firmware` writes it for the machine, where it can.
+// Flash of the program that infers, as `nacre firmware` writes it for the machine; none where it cannot.
 std::optional<StaticFlash> flash_of(const LoadedModel& model, const TargetMachine& machine) {
   for (uint32_t i = 0; i < model.model().program_count(); ++i) {
     if (model.model().program(i).entry != Entry::kInfer) continue;

@@ -1,4 +1,4 @@
-// What nacre tune says of an epoch, and of the time that is left.
+// Lines that nacre tune prints about an epoch, and about the time that is left.
 #pragma once
 
 #include <cstdint>

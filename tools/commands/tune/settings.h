@@ -1,4 +1,4 @@
-// What `nacre tune` was asked for, judged and turned into what a training is made of.
+// Options of `nacre tune`, judged and turned into the settings of a training.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace nacre::tools {
 
 inline constexpr const char* kReport = "this is a defect of the converter: report it with the network";
 
-// What the network's file says of its training where the command line says nothing: loss, optimizer, learning rate.
+// Fills options that the command line leaves out from the network's file: loss, optimizer, learning rate.
 TuneOptions with_source(const TuneOptions& o);
 
 // Before any work: an answer to a typing error should not take a minute. Throws Error.

@@ -216,7 +216,7 @@ class Session {
                      escaped(options_.output)));
   }
 
-  // What failed though the training did not, a full disk above all, must not cost what was learned.
+  // Keeps what was learned when `work` fails though the training did not: a full disk above all must not cost it.
   template <class F>
   std::invoke_result_t<F> keeping(bool (*lost_by)(const Error&), F work) {
     try {
@@ -357,7 +357,7 @@ bool run_session(const TuneOptions& options, Ranks* ranks) {
   return done;
 }
 
-// What failed on one rank is said by rank 0, and ends all.
+// Trains on several ranks: rank 0 reports a failure of any rank, and all ranks end.
 bool train_with_ranks(const TuneOptions& options) {
   std::unique_ptr<Ranks> ranks = Ranks::start();
   int code = kFailed;
@@ -389,7 +389,7 @@ void tune(const TuneOptions& options) {
                 fmt::format("was started {} times by mpirun, and each would train by itself", processes),
                 "add --mpi: they share the rows of each step");
   const bool done = options.mpi ? train_with_ranks(options) : run_session(options, nullptr);
-  // As a program that was interrupted ends: by the signal; of ranks those that had none, by that of Ctrl-C.
+  // Ends by the signal that interrupted it, as any program does; a rank that got no signal ends by that of Ctrl-C.
   if (!done) end_by_signal(Interrupt::received() == 0 ? SIGINT : Interrupt::received());
 }
 

@@ -186,7 +186,7 @@ class IntegerBackward {
         "name only layers behind it: " + option("train-last", "N") + " or " + option("train-layers", "PATTERN"));
   }
 
-  // Of all readers of the value.
+  // Adds the errors that all readers of the value give it.
   CodedError whole_error(ValueId y) {
     std::vector<CodedError>& parts = errors_.at(y);
     while (parts.size() > 1) {

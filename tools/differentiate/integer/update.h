@@ -32,7 +32,7 @@ struct PartialLayer {
   bool channels_last = false;
 };
 
-// Of a matmul that trains. `bits`: of masters behind their codes, by the name of the codes.
+// Describes a matmul that trains. `bits`: bits of its masters behind their codes, by the name of the codes.
 PartialLayer partial_layer(const Graph& graph, const Node& node, const std::map<std::string, int>& bits,
                            const TrainingOptions& options);
 
@@ -41,7 +41,7 @@ struct ErrorRange {
   std::string amax, range, of_error, of_other;
 };
 
-// What a step does. `ranges` in the order in which the program `gradients` makes their errors.
+// Parts that a step commits. `ranges` in the order in which the program `gradients` makes their errors.
 struct IntegerCommit {
   std::vector<IntegerParameter> parameters;
   std::vector<PartialLayer> partial;

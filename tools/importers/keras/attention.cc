@@ -20,7 +20,7 @@ ValueId matmul(const Call& call, ValueId a, ValueId b, bool transpose_b) {
   return call.emit(std::move(node));
 }
 
-// What of [t, s] a query sees: with `causal` what is not after it, with a window what is less than `window` away.
+// Condition [t, s], true for keys that a query sees: `causal` hides later ones, a window those `window` or more away.
 ValueId places_seen(const Call& call, int64_t t, int64_t s, bool causal, int64_t window) {
   call.spend(t * s);
   std::vector<float> seen(size_t(t * s), 0);

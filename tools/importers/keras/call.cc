@@ -311,7 +311,7 @@ ValueId Call::constant(const std::string& label, std::vector<int64_t> of, const 
 
 namespace {
 
-// What a penalty adds to the gradient of the variable of this label: none where it has none, or is left out.
+// Returns d where a penalty adds d w to the gradient of this label's variable w; none without one, or if left out.
 std::optional<float> decay_of(const Call& call, size_t i, const std::string& label) {
   static const std::map<std::string, std::string> kOthers = {
       {"recurrent_kernel", "recurrent"}, {"recurrent_bias", "bias"}, {"depthwise_kernel", "depthwise"}};

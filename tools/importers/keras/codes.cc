@@ -25,7 +25,7 @@ namespace {
 
 constexpr float kLargestE4M3 = 448;
 
-// Where variable `name` is: the file names it, or it stands at `place`.
+// Finds variable `name`: the file names it, or it stands at `place`.
 std::optional<size_t> find(const Weights& weights, const std::string& name, size_t place) {
   for (size_t i = 0; i < weights.count(); ++i) {
     std::string path = weights.path(i);
@@ -62,7 +62,7 @@ std::vector<float> scales_of(const Call& call, const std::vector<float>& scale, 
   return all;
 }
 
-// The same of what is one per group of rows and column.
+// For each of `count` codes [rows, columns] its number in `of` [groups, columns]; group[i] is the group of row i.
 std::vector<float> in_groups(const Call& call, const std::vector<float>& of, const std::vector<float>& group,
                              size_t count, size_t columns) {
   if (group.size() != count / columns || of.size() % columns != 0) call.bad("scales that do not fit its kernel");
@@ -75,7 +75,7 @@ std::vector<float> in_groups(const Call& call, const std::vector<float>& of, con
   return all;
 }
 
-// Of an embedding one per row and group of columns.
+// For each of `count` codes [rows, columns] of an embedding its number in `of` [rows, groups]; group[j]: of column j.
 std::vector<float> in_groups_of_rows(const Call& call, const std::vector<float>& of, const std::vector<float>& group,
                                      size_t count) {
   const size_t columns = group.size(), groups = columns == 0 ? 0 : of.size() * columns / std::max<size_t>(count, 1);
@@ -89,7 +89,7 @@ std::vector<float> in_groups_of_rows(const Call& call, const std::vector<float>&
   return all;
 }
 
-// Of an EinsumDense one per place of the axes that its output has too, in the output's order.
+// For each code of an EinsumDense its scale; `scale` has one per place of the axes that y has too, in the order of y.
 std::vector<float> by_equation(const Call& call, const std::vector<float>& scale, const std::vector<int64_t>& dims) {
   const std::string text = call.text("equation", "");
   const size_t comma = text.find(','), arrow = text.find("->");
@@ -143,7 +143,7 @@ void read_float8(Call& call) {
   call.importer->keep_float8(call, kernel_amax, std::move(state));
 }
 
-// Where a layer's variables are, of the rank that codes need.
+// Indices of a layer's variables that have the rank codes need.
 struct Found {
   std::optional<size_t> kernel, bias, scale, zero, groups;
 };
@@ -190,7 +190,7 @@ std::string stored_mode(const Weights& weights) {
 
 namespace {
 
-// What `made` codes, of a scale for all codes of a column, or of groups: made->numbers.
+// Decodes made.codes into made.numbers. A scale is for all codes of a column, or a group; made.scale is per code.
 void decode(const Call& call, const Found& at, bool by_row, CodedKernel& made) {
   const std::vector<float> scale = call.weights[*at.scale].reals();
   std::vector<float> w = made.codes;
@@ -278,7 +278,7 @@ void leave_codes(const Call& call) {
 
 }  // namespace
 
-// Of a matrix [out, in] with a scale per row, or per block of in; anything else becomes what it means.
+// Attaches its codes to a matrix [out, in] with a scale per row, or per block of in; other weights become reals.
 void attach_codes(const Call& call, ValueId weights, const CodedKernel& kernel, const Call::Arrange& make) {
   Value& w = call.value(weights);
   if (w.dims.size() != 2 || kernel.codes.empty()) return;

@@ -1,5 +1,5 @@
-// What a model was compiled with: each key of its loss, its optimizer and its schedule is read, has no effect, or is
-// refused by name where the file's loss, optimizer or rate is taken.
+// Settings that a model was compiled with. Each key of its loss, its optimizer and its schedule is read, or has no
+// effect; or it is refused by name where the file's loss, optimizer or rate is taken.
 //
 //   Keras                             here
 //   SGD(momentum)                     momentum, nesterov
@@ -35,7 +35,7 @@ double number(const Json& json, const char* key, double otherwise) {
 // Shortest text that gives the same float32.
 std::string text_of(double x) { return fmt::format("{}", float(x)); }
 
-// What is said of a key: `only`, beside null, false and 0, the value at which it has no effect; "" where it is read.
+// A known key of a configuration. It has no effect at null, false, 0 and `only`; its other values are refused.
 struct Key {
   const char* name;
   const char* only = nullptr;  // null: it is read, or has no effect at any value
@@ -162,7 +162,7 @@ const std::vector<OptimizerRow>& optimizers() {
   return rows;
 }
 
-// Of every optimizer. What an average of weights is made with counts only with use_ema.
+// Keys of every optimizer. The ema keys set an average of the weights and count only with use_ema.
 const std::vector<Key> kOfAllOptimizers = {{"name"},
                                            {"learning_rate"},
                                            {"lr"},

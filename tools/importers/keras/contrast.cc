@@ -1,4 +1,4 @@
-// What spreads the contrast of images: AutoContrast, ContrastLimitedAdaptiveHistogramEqualization.
+// Layers that spread the contrast of images: AutoContrast, ContrastLimitedAdaptiveHistogramEqualization.
 //
 // The second, of an image of 0 .. 255 in tiles of P pixels, per channel:
 //

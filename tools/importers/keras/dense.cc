@@ -105,7 +105,7 @@ ValueId einsum_bias(const Call& call, ValueId y, const std::string& letters, con
   return call.emit(Op::kAdd, {y, call.variable(i, "bias", "broadcast", shape)});
 }
 
-// Of a kernel that the file has packed as a matrix: sizes of its axes, of x or of the output's shape.
+// Sizes of a kernel's axes: as stored, or, if the file packs it as a matrix, sizes of x or of the output's shape.
 std::vector<int64_t> einsum_kernel(const Call& call, const Equation& e, const std::vector<int64_t>& x) {
   const std::vector<int64_t>& stored = call.weights[0].dims;
   if (stored.size() == e.w.size() && call.weights.coded() == nullptr) return stored;

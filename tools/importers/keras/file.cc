@@ -69,8 +69,8 @@ ElementType type_of(const std::string& dtype) {
 
 }  // namespace
 
-// What a layer that is not supported would have given, of the shape that its reader has in the file: so that what
-// follows is looked at too. kNone where there is none.
+// Makes a stand-in for the output of a layer that is not supported, so that the layers behind it are looked at too.
+// It has the shape that its reader has in the file; kNone where the file has none.
 ValueId Importer::stand_in(const Json& shape, const Json& dtype) {
   Value v;
   v.name = "unknown";
@@ -267,7 +267,7 @@ std::string root_text(const Hdf5File& file, const std::string& key) {
   return found == root->second.end() || found->second.size() != 1 ? "" : found->second[0];
 }
 
-// What the model was compiled with: of an .h5 file in a text of its own.
+// Returns the settings that the model was compiled with; an .h5 file has them in a text of its own.
 Json training_of(const Json& entry, const Hdf5File& file, const std::string& name) {
   if (entry.contains("compile_config")) return entry.at("compile_config");
   const std::string text = root_text(file, "training_config");

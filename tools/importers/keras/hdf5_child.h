@@ -1,5 +1,5 @@
-// What parent and child of hdf5.h say to each other: records, each a kind and its fields. Numbers are
-// little-endian, a text is its length in 32 bits and its bytes.
+// Records that the child of hdf5.h sends to its parent, each a kind and its fields. Numbers are little-endian, a text
+// is its length in 32 bits and its bytes.
 //
 //   kDataset  path, element type u8, rank u8, dims u64 each, offset u64, size u64, bytes
 //   kText     path of a group, name of the attribute, count u32, texts

@@ -1,11 +1,11 @@
-// What resizes images, by tables of the op resize, and what changes nothing at inference.
+// Layers that resize images, by tables of the op resize, and layers that change nothing at inference.
 //
 //   coordinate of output i   (i + 1/2) in / out - 1/2       nearest: floor((i + 1/2) in / out)
 //   weight of neighbour k    f(|coordinate - k| / t) over their sum, inside the image; t = in / out with antialias
 //                            where that is above 1, else 1
 //   f   bilinear 1 - d for d < 1;  bicubic Keys' with a = -1/2;  lanczos n: sinc(d) sinc(d / n) for d < n
 //
-// As jax.image.resize, which keras.ops.image.resize calls; TensorFlow's has the same numbers.
+// These are the numbers of jax.image.resize, which keras.ops.image.resize calls; TensorFlow's resize has the same.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -1,4 +1,4 @@
-// What the parts of the Keras importer share. Private to tools/importers/keras.
+// Declarations that the parts of the Keras importer share. Private to tools/importers/keras.
 //
 //   file.cc                 the file: its form, the model in it, inputs and outputs, what is not supported
 //   archive.cc              the members of a .keras archive
@@ -57,7 +57,7 @@ struct Archive {
 Archive read_archive(std::span<const uint8_t> bytes, const std::string& place);
 Json parse_config(const std::string& text, const std::string& place);  // bounded in depth
 
-// What a file holds, in each form that Keras writes.
+// Contents of a file, in each form that Keras writes.
 struct Stored {
   std::string config, version;  // of the model; of Keras, "" where the file does not say
   Hdf5File file;
@@ -75,7 +75,7 @@ struct CodedKernel {
   int64_t block = 0;  // rows that share a scale; 0: all
 };
 
-// What float8 training keeps of a layer's input, kernel and gradient.
+// Scales and amax histories that float8 training keeps of a layer's input, kernel and gradient.
 struct Float8State {
   struct Of {
     std::vector<float> scale, history;
@@ -96,12 +96,12 @@ class Weights {
   size_t count() const { return paths_.size(); }
   const Hdf5Dataset& operator[](size_t i) const;                    // refuses what is not there
   const std::string& path(size_t i) const { return paths_.at(i); }  // unique in the file
-  // Of a sublayer: by place the first of `names` that is there, by list `size` variables from `first` on.
+  // Variables of a sublayer: by place the first of `names` that is there, by list `size` variables from `first` on.
   Weights part(const std::vector<std::string>& names, size_t first, size_t size) const;
-  // The same with this kernel as variable 0 and the bias, where there is one, as variable 1.
+  // These variables with `kernel`, made of variable `at`, as variable 0, and the bias, if any, as variable 1.
   Weights with_kernel(std::shared_ptr<const CodedKernel> kernel, size_t at, std::optional<size_t> bias) const;
   const CodedKernel* coded() const { return kernel_.get(); }  // null: variable 0 is what the file has
-  // Of layers of a model, in order: {name, class}.
+  // Variables of each layer of a model; `layers`: {name, class} in order.
   std::vector<Weights> layers(const std::vector<std::pair<std::string, std::string>>& layers) const;
 
  private:
@@ -299,7 +299,7 @@ class Importer {
   void keep_momentum(ValueId statistic, float momentum) { momenta_[statistic] = momentum; }
   void keep_decay(ValueId parameter, float decay) { decays_[parameter] += decay; }
 
-  // Of a float8 layer: what its kernel's scale was made of, 0 where it is not known, and what training keeps.
+  // Amax that made the scale of a float8 layer's kernel or input (0: not known), and the state that training keeps.
   void keep_float8(const Call& call, float kernel_amax, Float8State state);
   float kernel_amax(const std::string& variable) const;
   float input_amax(const Call& call) const;

@@ -59,7 +59,7 @@ const std::set<std::string> kSequences = {"LSTM",          "GRU",        "Simple
 
 ValueId either(const Call& call, ValueId a, ValueId b) { return a == b ? a : call.select(a, a, b); }
 
-// Of sums and their kin a step counts that counts in one of the inputs, where all of them have masks.
+// Mask of a sum and its kin: a step counts if it counts in one of the inputs. kNone unless all inputs have masks.
 ValueId merged_mask(const Call& call) {
   ValueId mask = kNone;
   for (size_t i = 0; i < call.inputs.size(); ++i) {

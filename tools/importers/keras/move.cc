@@ -1,4 +1,4 @@
-// What moves, repeats or leaves elements: Reshape and its kin, paddings, croppings, dropout.
+// Layers that move, repeat or drop elements: Reshape and its kin, paddings, croppings, dropout.
 #include <algorithm>
 
 #include "tools/importers/keras/importer.h"

@@ -333,7 +333,7 @@ void Importer::convert(Call& call) {
   }
 }
 
-// What no step tells of.
+// Logs a layer that became several steps, or none: no step tells of it.
 void Importer::log_change(const Call& call, size_t steps) const {
   const auto is_read = [&](ValueId id) { return std::ranges::find(call.inputs, id) != call.inputs.end(); };
   if (steps > 1) call.note("is " + std::to_string(steps) + " steps");

@@ -56,7 +56,7 @@ Turned to_end(int rank, const std::vector<int>& axes) {
   return turned;
 }
 
-// Of configuration "axis", each once, in order.
+// Axes that "axis" of the configuration names, each once, in order.
 std::vector<int> axes_of(const Call& call, int rank) {
   std::vector<int64_t> given = call.list("axis");
   if (given.empty()) given = {-1};

@@ -1,4 +1,4 @@
-// What a layer's dtype says of its numbers. It stays in Keras's words until policies are resolved (tools/policies).
+// Reads the policy in a layer's dtype. It stays in Keras's words until policies are resolved (tools/policies).
 #include "tools/importers/keras/importer.h"
 
 namespace nacre::tools::keras {
@@ -12,7 +12,7 @@ const Json* config_of(const Json& json) {
   return json.is_object() && json.contains("config") && json.at("config").is_object() ? &json.at("config") : nullptr;
 }
 
-// Of a policy by itself: its name where it is not quantized.
+// Name of a policy: the text itself, or "name" of its config, which a quantized policy does not have.
 std::string plain_name(const Json& dtype) {
   if (dtype.is_string()) return dtype.text();
   const Json* config = config_of(dtype);

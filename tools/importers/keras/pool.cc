@@ -22,7 +22,7 @@ void convert_pool(Call& call) {
   call.outputs = {from_image(call, call.emit(std::move(node)), kSpatial)};
 }
 
-// Of a sequence with a mask the mean of the steps that count.
+// Takes the mean over the steps of a sequence that its mask counts.
 ValueId masked_mean(const Call& call, ValueId x, ValueId mask, bool keep) {
   const std::vector<int64_t> dims = call.dims(mask);
   const ValueId counts = call.reshape(mask, {dims[0], dims[1], 1});

@@ -1,5 +1,5 @@
-// What the importer does with each key of a configuration in a Keras file. A key is used, or has no effect here, or it
-// counts in training alone, or only one value of it is known; a key that no table has is refused by its name.
+// Says how the importer treats each key of a configuration in a Keras file. A key is used, or has no effect here, or
+// it counts in training alone, or only one value of it is known; a key that no table has is refused by its name.
 //
 //   for (const std::string& line : refused_settings(call)) problem(line);     before anything is made of the layer
 #pragma once
@@ -24,7 +24,7 @@ SettingUse use_of(const std::string& class_name, const std::string& key);
 
 // A line for each setting of the layer, of the layers inside it and of its call that is refused.
 std::vector<std::string> refused_settings(const Call& call);
-// The same of an input.
+// A line for each refused setting of an input.
 std::vector<std::string> refused_settings(const Importer& importer, const std::string& class_name,
                                           const std::string& path, const Json& config);
 

@@ -1,5 +1,5 @@
-// Where a Keras file stores its numbers: datasets of HDF5 that lie in one piece, in an archive behind its member's
-// header.
+// Finds the numbers that a Keras file stores: datasets of HDF5 that lie in one piece, in an archive behind the header
+// of their member.
 #include <zlib.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class Directory {
     return value;
   }
 
-  // Behind it there is a comment of at most 65,535 bytes.
+  // Finds the archive's end record; a comment of at most 65,535 bytes may follow it.
   uint64_t end_record() const {
     constexpr uint64_t kSize = 22;
     for (uint64_t comment = 0; comment <= UINT16_MAX && comment + kSize <= bytes_.size(); ++comment) {

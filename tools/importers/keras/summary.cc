@@ -1,4 +1,4 @@
-// What a Keras file says of itself.
+// Summary that a Keras file gives of itself: shared/network_summary.h.
 #include "tools/importers/keras/importer.h"
 #include "tools/importers/shared/network_summary.h"
 

@@ -1,5 +1,5 @@
-// What a Keras file says of its training: the loss and the optimizer that the model was compiled with, the optimizer's
-// state. Private to tools/importers/keras.
+// Training settings that a Keras file holds: the loss and the optimizer that the model was compiled with, the
+// optimizer's state. Private to tools/importers/keras.
 #pragma once
 
 #include <map>

@@ -15,7 +15,7 @@
 namespace nacre::tools::keras {
 namespace {
 
-// As keras/src/backend/common/backend_utils.py has it for jax, which pads on both sides what a convolution reads.
+// Follows keras/src/backend/common/backend_utils.py for jax, which pads a convolution's input on both sides.
 TransposedAxis axis_of(const Call& call, int64_t in, size_t i, const WindowSizes& s) {
   TransposedAxis axis = {.in = in, .kernel = s.kernel[i], .stride = s.stride[i], .dilation = s.dilation[i]};
   if (axis.stride < 1 || axis.dilation < 1 || axis.kernel < 1 || axis.stride > kMostWindow ||
@@ -36,7 +36,7 @@ TransposedAxis axis_of(const Call& call, int64_t in, size_t i, const WindowSizes
   return axis;
 }
 
-// Of the last two axes of x [n, d.., h, w, in], or of the one that there is.
+// Reads a transposed convolution over the last two axes of space of x [n, d.., h, w, in], or over its only one.
 TransposedConv read(const Call& call, const std::vector<int64_t>& dims, const WindowSizes& s) {
   const std::vector<int64_t>& kernel = call.weights[0].dims;
   const size_t spatial = s.kernel.size();
@@ -133,7 +133,7 @@ void convert(Call& call) {
   call.outputs = {activated(call, from_image(call, y, kSpatial))};
 }
 
-// What slice m of the kernel made, z [n, d, h' w', k], in its places of y [n, d', h' w', k].
+// Moves the product z [n, d, h' w', k] of kernel slice m to its places in y [n, d', h' w', k]; kNone: none.
 ValueId in_places(const Call& call, ValueId z, const TransposedAxis& depth, int64_t m) {
   const std::vector<int64_t> d = call.dims(z);
   int64_t length = d[1];

@@ -23,7 +23,7 @@ Pads pads_of(const Call& call, int64_t in, const WindowSizes& sizes, size_t axis
 void check_window(const Call& call, const WindowSizes& sizes);
 ValueId as_image(const Call& call, ValueId x, int spatial);  // [batch, time, c] -> [batch, 1, time, c]
 ValueId from_image(const Call& call, ValueId y, int spatial);
-// Of two axes, or of one, which is the width.
+// Sets the window of a node over two axes, or over one, which is the width.
 void set_window(const Call& call, Node& node, const std::vector<int64_t>& image, const WindowSizes& sizes);
 
 // x [batch, spatial.., in] convolved with variable `kernel` [spatial.., in / groups, out]; bias: kNone, or of `out`.
@@ -32,7 +32,7 @@ struct StoredKernel {
   const char* label = "kernel";
 };
 ValueId convolved(const Call& call, ValueId x, StoredKernel kernel, ValueId bias, const WindowSizes& sizes);
-// The same over three axes (volume.cc), and over images with weights as the graph has them.
+// Convolutions over three axes (volume.cc), and over images with weights as the graph has them.
 ValueId convolved_volume(const Call& call, ValueId x, StoredKernel kernel, ValueId bias, const WindowSizes& sizes);
 ValueId convolved_image(const Call& call, ValueId image, ValueId w, ValueId bias, const WindowSizes& sizes);
 

@@ -1,4 +1,4 @@
-// What the classifiers and regressors of ai.onnx.ml share: the rows that they read, their classes, what scores become.
+// Shared by classifiers and regressors of ai.onnx.ml: rows that they read, their classes, transforms of scores.
 // Private to tools/importers.
 #pragma once
 
@@ -34,9 +34,9 @@ void list_names(Import& import, const Source& source, const std::vector<std::str
 
 // The label of each row, int64: `index` is of the type int64.
 Term label_at(Formula& f, const Source& source, const Classes& classes, const Term& index);
-// Of the column with the largest score, of equals the first.
+// Label of the column with the largest score; among equal scores the first column counts.
 Term label_of_largest(Formula& f, const Source& source, const Classes& classes, const Term& scores);
-// Of two classes: the second where the score [rows, 1] is above `least`.
+// Label of one of two classes: the second where the score [rows, 1] is above `least`.
 Term label_above(Formula& f, const Source& source, const Classes& classes, const Term& score, float least);
 
 // Scores [rows, columns] after a post_transform: onnxruntime, core/providers/cpu/ml/ml_common.h.

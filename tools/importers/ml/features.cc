@@ -1,4 +1,4 @@
-// What ai.onnx.ml does to features and labels before and after a model, as formulas.
+// Formulas for operators of ai.onnx.ml that change features and labels before and after a model.
 //
 // Numbers are computed in float32: an integer is exact up to 2^24. Strings are in no tensor: where classes are given
 // out by name, the network gives their index (classes.h).

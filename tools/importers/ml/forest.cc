@@ -17,7 +17,7 @@ constexpr int32_t kBelow = TreeEnsemble::kBelow, kEqual = TreeEnsemble::kEqual, 
 constexpr int32_t kTurns[kModes] = {
     kBelow | kEqual, kBelow, kEqual | kAbove, kAbove, kEqual, kBelow | kAbove | kNoNumber, kEqual};
 
-// What stands behind each split comes before it: splits from the leaves up, each once. Refuses loops.
+// Orders splits from the leaves up, each once: the splits behind a split come before it. Refuses loops.
 class Order {
  public:
   Order(const Source& source, const Trees& trees) : source_(source), trees_(trees), seen_(trees.splits.size()) {

@@ -107,11 +107,11 @@ std::vector<size_t> in_turn(const std::vector<size_t>& group, size_t groups) {
   return order;
 }
 
-// What the support vectors v see of rows x, [rows, vectors]:
+// Kernel values of rows x with the support vectors v, [rows, vectors]:
 //
 //   POLY  (gamma x v + c)^degree      SIGMOID  tanh(gamma x v + c)      RBF  exp(-gamma |x - v|^2)
 //
-// The distance is that of differences: x^2 - 2 x v + v^2 loses what it is asked for, where x is near v.
+// The distance is summed from the differences: x^2 - 2 x v + v^2 loses it to rounding where x is near v.
 Term kernel(Formula& f, const Source& source, const OperandPtr& x, const std::string& type,
             const std::vector<float>& vectors) {
   const int64_t features = x->dims[1], count = int64_t(vectors.size()) / features;

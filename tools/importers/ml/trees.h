@@ -49,7 +49,7 @@ void write_arrays(const Source& source, const Trees& trees, Forest& forest);
 // `features` inputs.
 Forest read_listed_trees(Import& import, const Source& source, const std::string& of, int64_t targets,
                          int64_t features);
-// Of TreeEnsemble (opset 5).
+// Reads the trees of TreeEnsemble (opset 5).
 Forest read_trees(Import& import, const Source& source, int64_t features);
 
 // The numbers of attribute `key`, a list, or of `key`_as_tensor; empty if neither is there.

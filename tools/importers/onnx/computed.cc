@@ -58,7 +58,7 @@ std::shared_ptr<const Value> element_numbers(const OperandPtr& x) {
   return std::make_shared<const Value>(std::move(moved));
 }
 
-// What the current node gives when it reads other operands; nothing where it cannot.
+// Outputs of the current node if it reads other operands; none where it cannot.
 std::vector<OperandPtr> outputs_with(Import& import, const Source& source, const OperatorImporter* importer,
                                      std::vector<OperandPtr> inputs) {
   CurrentNode& current = import.current();

@@ -257,7 +257,7 @@ void evaluate_pad(const Evaluation& e) {
   e.give(std::move(y));
 }
 
-// What an operator goes through: the slices of x along an axis, or its elements.
+// Parts that an operator goes through: the slices of x along an axis, or its elements.
 struct Slices {
   explicit Slices(const Evaluation& e)
       : x(e.input(0)), own(e.source.has("axis") ? x.dims : Dims{int64_t(x.size())}),

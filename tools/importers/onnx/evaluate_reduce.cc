@@ -71,7 +71,7 @@ int64_t first_integer(const Reduction& row, ElementType type) {
   return row.start == -kInfinite ? limits_of(type).low : int64_t(row.start);
 }
 
-// Of integers, a square root and a logarithm are computed as reals and cut to integers.
+// Makes reals of integers: their square root and logarithm are computed in reals and cut to integers.
 Tensor as_reals(const Tensor& x) {
   Tensor y = x;
   y.reals.assign(x.integers.begin(), x.integers.end());

@@ -52,7 +52,7 @@ class Evaluation {
   std::vector<int64_t> list(int index, const char* what) const;  // an operand as a list of integers
   int64_t number(int index, const char* what) const;             // of one integer
 
-  // Of zeros; asks for its memory.
+  // Makes a tensor of zeros; asks for its memory.
   Tensor make(ElementType type, std::vector<int64_t> dims) const;
   // y_i = x_from[i]; `fill` where from[i] is -1.
   Tensor taken(const Tensor& x, std::vector<int64_t> dims, const std::vector<int64_t>& from, int64_t fill = 0) const;

@@ -35,7 +35,7 @@ class Formula {
   Term value(const OperandPtr& x) { return body_.take(x); }
   Term number(float value) { return numbers({}, {value}); }
   Term numbers(const Ints& dims, const std::vector<float>& values);
-  // Of a size that the file only declares: at(i) for element i in order, once there is memory for all of them.
+  // Constant of a size that the file only declares: at(i) makes element i, in order, once there is memory for all.
   Term computed(const Ints& dims, const std::function<float(int64_t)>& at);
   Term filled(const Ints& dims, float value);
   Term counted(const Ints& dims);  // 0, 1, 2, ..
@@ -49,7 +49,7 @@ class Formula {
                             const Attributes& attributes = {});
   std::vector<Term> several_like_node(const char* op, const std::vector<Term>& inputs, int outputs);  // its attributes
 
-  // What the outputs of a graph in an attribute are for these inputs; it may read what stands outside of it.
+  // Outputs of a graph in an attribute for these inputs; the graph may read values that stand outside of it.
   std::vector<Term> graph(const ::onnx::GraphProto& graph, const std::vector<Term>& inputs);
 
   // Operators that are used often.

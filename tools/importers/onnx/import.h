@@ -81,7 +81,7 @@ class Import {
   ValueId reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name);
   ValueId reals(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
 
-  // What output `index` of the current source node is.
+  // Name of output `index` of the current source node; the `give` functions say which operand it is.
   const std::string& output_name(int index = 0) const { return current_.source->proto.output(index); }
   void give(int index, OperandPtr operand);
   void give_plain(int index, ValueId value);
@@ -131,7 +131,7 @@ bool same(const Quantizer& a, const Quantizer& b);  // the same reals for the sa
 Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims, ElementType codes);
 // Quantizers of values after Relu and the like, onto the values before.
 void move_quantizers_back(Graph& graph);
-// What chooses or moves elements does so with codes as with reals: true, if the node is imported so.
+// Imports a node that chooses or moves elements on codes as on reals; true: it did.
 bool import_on_codes(Import& import, const Source& source);
 // A Gather from stored codes by indices of run time; true if a later node says what they stand for.
 bool gather_codes(Import& import, const Source& source);

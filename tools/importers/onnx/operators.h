@@ -47,7 +47,7 @@ std::span<const OperatorImporter> random_importers();      // ops/random.cc
 std::span<const OperatorImporter> unrolled_importers();    // ops/unrolled.cc: RNN, TopK, LinearAttention
 std::span<const OperatorImporter> sequence_importers();    // ops/sequence.cc: SequenceAt, ConcatFromSequence, ..
 std::span<const OperatorImporter> gram_importers();        // ml/grams.cc: TfIdfVectorizer
-// Of the domain com.microsoft:
+// Operators of the domain com.microsoft:
 std::span<const OperatorImporter> microsoft_qlinear_importers();   // ops/qlinear.cc
 std::span<const OperatorImporter> microsoft_dynamic_importers();   // ops/dynamic.cc
 std::span<const OperatorImporter> microsoft_lstm_importers();      // ops/dynamic_lstm.cc
@@ -55,13 +55,13 @@ std::span<const OperatorImporter> microsoft_block_importers();     // ops/block.
 std::span<const OperatorImporter> microsoft_fused_importers();     // ops/fused.cc
 std::span<const OperatorImporter> microsoft_quantize_importers();  // ops/quantize.cc
 std::span<const OperatorImporter> microsoft_head_importers();      // ops/heads.cc: attention
-// Of the domain ai.onnx.ml:
+// Operators of the domain ai.onnx.ml:
 std::span<const OperatorImporter> ml_importers();       // ml/features.cc: features and labels
 std::span<const OperatorImporter> ml_svm_importers();   // ml/svm.cc: linear models, support vectors
 std::span<const OperatorImporter> ml_tree_importers();  // ml/tree_ensembles.cc
-// Of the domain ai.onnx.preview:
+// Operators of the domain ai.onnx.preview:
 std::span<const OperatorImporter> preview_importers();  // ops/flex_attention.cc
-// Of the domain ai.onnx.preview.training:
+// Operators of the domain ai.onnx.preview.training:
 std::span<const OperatorImporter> training_importers();  // ops/training.cc: Momentum, Adam, Adagrad
 // ops/put.cc: scatters that put numbers at places of run time.
 void put_in_cache_at_run_time(Import& import, const Source& source);  // TensorScatter

@@ -9,7 +9,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// What a node reads, with what the graphs in its attributes capture from outside.
+// Visits the names that a node reads, also names that the graphs in its attributes capture from outside.
 void each_read(const ::onnx::NodeProto& node, const std::function<void(const std::string&)>& visit) {
   for (const std::string& input : node.input())
     if (!input.empty()) visit(input);
@@ -24,7 +24,7 @@ std::string place_of(const ::onnx::NodeProto& node) {
   return name + " (" + node.op_type() + ")";
 }
 
-// What a node writes that it reads itself is no edge: a name of a graph inside it may be one of its outputs.
+// Edges to readers. A node has no edge to itself through a graph inside it, which may name one of its outputs.
 struct Edges {
   std::vector<std::vector<int>> readers;
   std::vector<int> missing;  // writers of what a node reads, that have not been

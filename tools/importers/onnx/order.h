@@ -19,7 +19,7 @@ NodeList in_order(const Nodes& nodes);
 
 int64_t count_nodes(const Nodes& nodes);  // with those of the graphs inside them
 
-// Of nodes in order, those that `needed` depends on. `uses` counts who reads what.
+// Keeps the nodes, in order, that `needed` depends on. `uses` counts the readers of each name.
 NodeList live_nodes(const NodeList& nodes, std::unordered_set<std::string> needed,
                     std::unordered_map<std::string, int>& uses);
 

@@ -253,8 +253,8 @@ void Parameters::keep_computed(Scope& scope, const Source& source, const std::st
 OperandPtr Parameters::under_new_name(const OperandPtr& x) {
   if (!train_ || !x->constant || !is_trainable(*x->constant)) return x;
   const std::string& name = import_.output_name();
-  // What the network computes, a clone, is no parameter. PyTorch names it with a slash, or its node not as those of
-  // merged tensors.
+  // A clone, which the network computes, is no parameter. PyTorch names it with a slash, or names its node otherwise
+  // than nodes of merged tensors.
   const std::string& node = import_.current().source->proto.name();
   const bool merged = node.empty() || node.starts_with("Identity_");
   if (name.starts_with("/") || (torch_.wrote && !merged)) return x;

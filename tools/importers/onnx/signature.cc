@@ -11,7 +11,7 @@ namespace {
 
 bool of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
 
-// What stands in quotes behind `key`, from `at` on: moves `at` behind it. "" where there is none before `end`.
+// Text in quotes behind `key`, from `at` on: moves `at` behind it. "" where there is none before `end`.
 std::string quoted(const std::string& text, const std::string& key, size_t& at, size_t end) {
   const size_t found = text.find(key + "'", at);
   if (found == std::string::npos || found >= end) return "";

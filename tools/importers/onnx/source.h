@@ -17,8 +17,8 @@ namespace nacre::tools::onnx_import {
 struct Operand;
 using OperandPtr = std::shared_ptr<Operand>;
 
-// What an importer does to a constant before it stores it. Two constants are one parameter if the same was done to one
-// initializer.
+// A change that an importer makes to a constant before it stores it. Two constants are one parameter if the same
+// changes made both from one initializer.
 struct Move {
   enum Kind : uint8_t { kTranspose, kReshape, kOther } kind;
   std::vector<int64_t> to;  // kTranspose: the permutation; kReshape: the dims
@@ -37,15 +37,15 @@ using Moves = std::vector<Move>;
 struct Operand {
   std::string name = {};
   ElementType type = ElementType::kFloat32;
-  // Of reals whose type in the source is float16, bfloat16 or float64: that. `type` and constants are then float32;
-  // the policy of a layer that reads them says what is computed.
+  // Type of reals that are float16, bfloat16 or float64 in the source. `type` and constants are then float32; the
+  // policy of a layer that reads them says what is computed.
   ElementType kept = ElementType::kNone;
   std::vector<int64_t> dims = {};  // in the source's order
   std::shared_ptr<const Value> constant = nullptr;
   std::shared_ptr<const Value> exact = nullptr;  // a float64 constant as it is, for what is computed of it at import
   ValueId plain = kNone, channels_last = kNone;
-  // Of a matrix that the file has in 4 bits, with a scale and a zero point per block along an axis: these, for the
-  // layer that reads it as it is (ops/block.cc).
+  // Codes of a matrix that the file has in 4 bits, with a scale and a zero point per block along an axis. They are
+  // for the layer that reads the matrix as it is (ops/block.cc).
   struct Blocks {
     int axis;
     int64_t block;
@@ -53,7 +53,7 @@ struct Operand {
     std::vector<float> scale;
   };
   std::shared_ptr<const Blocks> blocks = nullptr;
-  // Of a stored list of strings: these, and `constant` counts 0, 1, 2, .. in their place.
+  // Texts of a stored list of strings; `constant` counts 0, 1, 2, .. in their place.
   std::shared_ptr<const std::vector<std::string>> names = nullptr;
   int uses = 0;  // by nodes and outputs of the source
 
@@ -67,8 +67,8 @@ struct Operand {
   OperandPtr origin = nullptr;  // null: it is an initializer, or is computed by other than moves
   Moves moves = {};
   std::vector<Form> forms = {};
-  // Of what is computed by other than moves: the initializers that it depends on, and where each of its elements comes
-  // from (int64, ::first_place and on of an initializer, -1: of none); null where numbers are computed.
+  // Initializers that this operand depends on, if other operators than moves compute it. `places`: where each element
+  // comes from (int64, ::first_place and on of an initializer, -1: of none); null where numbers are computed.
   std::vector<OperandPtr> roots = {};
   std::shared_ptr<const Value> places = nullptr;
   int64_t first_place = -1;  // of an initializer
@@ -79,7 +79,7 @@ struct Operand {
   };
   std::optional<Quantized> quantized = {};
 
-  // What stands between DynamicQuantizeLinear and the product of sums and scales: ops/dynamic.cc.
+  // Role of an operand between DynamicQuantizeLinear and the product of sums and scales: ops/dynamic.cc.
   struct Dynamic {
     enum Part : uint8_t { kCodes, kScale, kZero, kSums, kScales } part;
     OperandPtr x = nullptr;                    // what is quantized at run time

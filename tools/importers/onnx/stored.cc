@@ -1,5 +1,5 @@
-// Where an ONNX file stores its numbers: the bytes of raw_data, float_data and double_data of its tensors, found in the
-// messages as they are written (protobuf.dev/programming-guides/encoding). Field numbers: onnx.proto of v1.22.0.
+// Finds the numbers that an ONNX file stores: the bytes of raw_data, float_data and double_data of its tensors, in
+// the messages as they are written (protobuf.dev/programming-guides/encoding). Field numbers: onnx.proto of v1.22.0.
 //
 //   ModelProto 7 graph, 25 functions      GraphProto 1 node, 5 initializer      FunctionProto 7 node
 //   NodeProto 2 output, 5 attribute       AttributeProto 5 t, 6 g, 10 tensors, 11 graphs

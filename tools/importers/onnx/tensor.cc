@@ -130,7 +130,7 @@ bool is_inside(const std::filesystem::path& path, const std::filesystem::path& r
   return !inside.empty() && *inside.begin() != "..";
 }
 
-// Where the links from `path` lead, one after another, if each of them stays inside `root`; else empty.
+// File that the links from `path` lead to, one after another, if each of them stays inside `root`; else empty.
 std::filesystem::path followed_inside(std::filesystem::path path, const std::filesystem::path& root) {
   namespace fs = std::filesystem;
   constexpr int kMostLinks = 16;

@@ -15,7 +15,7 @@
 
 namespace nacre::tools::onnx_import {
 
-// Of TensorProto.DataType; kNone where there is none (string, complex, uint64, 2-bit types). uint16 is read as uint32.
+// Type of TensorProto.DataType; kNone for string, complex, uint64, 2-bit types. uint16 is read as uint32.
 ElementType element_type(int data_type);
 std::string type_name(int data_type);
 

@@ -299,7 +299,7 @@ class Separation {
     return name;
   }
 
-  // What folding computed of parameters is no parameter, but for their elements in another order.
+  // A result that folding computed of parameters is no parameter, unless it is their elements in another order.
   void check_own(const std::string& initializer, const std::string& name) {
     const Names roots = own(initializer);
     const bool trains =

@@ -1,4 +1,4 @@
-// What PyTorch's exporter says of the constants of a file that is to be trained: torch.onnx.export with dynamo=True.
+// Facts by PyTorch's exporter (torch.onnx.export with dynamo=True) about constants of a file that is to be trained.
 //
 // That exporter makes initializers of parameters, buffers and literals alike, and stores equal ones once. The metadata
 // of the file tell them apart:

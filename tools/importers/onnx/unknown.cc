@@ -1,8 +1,8 @@
-// What is not supported is noted, and the import goes on, so that what stands behind it is looked at too. What a
-// refused node would have given is a value that nothing writes, of the shape that the file declares (value_info); where
-// it declares none, the one output of an operator that is not known is taken to be like its first input, as those of
-// functions are. Else nothing is known of it, and its readers are only checked for a known operator. The graph is
-// thrown away.
+// An operator that is not supported is noted, and the import goes on, so that the nodes behind it are looked at too.
+// Each output of a refused node becomes a value that nothing writes, of the shape that the file declares
+// (value_info). Where it declares none, the one output of an operator that is not known is like its first input, as
+// outputs of functions are. Else nothing is known of it, and its readers are only checked for a known operator. The
+// graph is thrown away.
 #include <algorithm>
 
 #include "tools/importers/onnx/declared.h"
@@ -34,7 +34,7 @@ OperandPtr stand_in_of(Graph& graph, const std::string& name, ElementType type, 
 
 }  // namespace
 
-// Of an axis in the graph: its number, or what the user or the batch gives to its symbol; 0: unknown.
+// Size of an axis in the graph: its number, or what the user or the batch gives to its symbol; 0: unknown.
 int64_t DeclaredValues::size_of(const ::onnx::TensorShapeProto::Dimension& dim) const {
   if (dim.has_dim_value()) return std::max<int64_t>(dim.dim_value(), 0);
   if (const auto batch = symbols_.find(dim.dim_param()); batch != symbols_.end()) return batch->second;

@@ -152,7 +152,7 @@ class Norms {
     return false;
   }
 
-  // What the operands of a node were made of: means, differences from them, squares of means.
+  // Widens the steps that made a node's operands: means, differences from them, squares of means.
   void widen_operands(size_t i, int64_t most, int left) {
     for (const ValueId id : node(i).inputs) {
       const int from = id == kNone ? -1 : writer_[size_t(id)];
@@ -173,7 +173,7 @@ class Norms {
     });
   }
 
-  // What the root scales, and what scales the root before.
+  // Widens the steps that scale by the root, and the steps that scale the root before.
   void widen_scaled(size_t i, int64_t of_x, int left) {
     if (left == 0) return;
     for (const size_t reader : readers_[size_t(node(i).outputs[0])]) {

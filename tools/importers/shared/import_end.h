@@ -1,4 +1,4 @@
-// What importers do last.
+// Work that importers do last.
 #pragma once
 
 #include "tools/base/unsupported.h"

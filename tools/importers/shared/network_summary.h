@@ -1,5 +1,5 @@
-// What a network's file says of itself, whether or not it can be converted: who wrote it, its inputs and outputs, how
-// many of which operators, how many numbers. Nothing in it is computed.
+// Summary that a network's file gives of itself, whether or not it can be converted: who wrote it, its inputs and
+// outputs, how many of which operators, how many numbers. Nothing in it is computed.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct NetworkSummary {
   void count(uint64_t elements);  // more parameters; a file may lie about their number
 };
 
-// Of the file's bytes. Throws what the importer would of a file that cannot be read at all.
+// Summarizes the file's bytes. Throws as the importer does for a file that cannot be read at all.
 NetworkSummary summarize_network(std::span<const uint8_t> bytes, const std::string& path);
 
 NetworkSummary summarize_onnx(std::span<const uint8_t> bytes, const std::string& path);

@@ -27,7 +27,7 @@ struct ResizeTable {
   std::vector<float> weights;  // [outputs, taps]; empty: 1
 };
 
-// Of an axis of `in` elements. Taps of one output that mean the same element are added.
+// Table of an axis of `in` elements. Taps of one output that mean the same element are added.
 ResizeTable table_of(const std::vector<Taps>& outputs, int64_t in);
 ResizeTable identity_table(int64_t in);
 

@@ -1,4 +1,4 @@
-// Where a network's file stores its numbers, and how others are put in their place: the way back of what was learned.
+// Finds the numbers that a network's file stores and puts others in their place: it writes back what was learned.
 // Every other byte of the file stays as it is, but for the checksums of an archive.
 //
 //   std::vector<uint8_t> bytes = read_network(path);
@@ -36,7 +36,7 @@ void seal(std::span<uint8_t> bytes, const std::string& name);
 // An ONNX file with the data that lie beside it in it, so that there is one file to write; as it is where none do.
 std::vector<uint8_t> with_data_inside(std::span<const uint8_t> onnx, const std::string& name);
 
-// Of each format.
+// The functions above for one format each.
 std::vector<StoredNumbers> stored_numbers_of_keras_archive(std::span<const uint8_t> bytes, const std::string& name);
 std::vector<StoredNumbers> stored_numbers_of_keras_hdf5(std::span<const uint8_t> bytes, const std::string& name);
 std::vector<StoredNumbers> stored_numbers_of_onnx(std::span<const uint8_t> bytes, const std::string& name);

@@ -25,7 +25,7 @@ struct TransposedAxis {
   int64_t in = 1, kernel = 1, stride = 1, dilation = 1, before = 0, out = 1;
 
   int64_t span() const { return (kernel - 1) * dilation + 1; }
-  // Of the convolution: a stride of 1 leaves the kernel as it is, a larger one has its dilation in the taps.
+  // Taps of the convolution: a stride of 1 leaves the kernel as it is, a larger one has its dilation in the taps.
   int64_t taps() const { return stride == 1 ? kernel : (span() + stride - 1) / stride; }
   int64_t tap_dilation() const { return stride == 1 ? dilation : 1; }
   int64_t reach() const { return (taps() - 1) * tap_dilation(); }
@@ -40,7 +40,7 @@ struct TransposedConv {
   int64_t phases() const { return h.stride * w.stride; }
 };
 
-// Where the source's weights have element (group, k, row, column, c): the sum of index times stride.
+// Strides of the source's weights: element (group, k, row, column, c) stands at the sum of index times stride.
 struct WeightStrides {
   int64_t group, k, h, w, c;
 };

@@ -1,4 +1,4 @@
-// What the parts of the TensorFlow Lite importer share. Private to tools/importers/tflite.
+// Declarations that the parts of the TensorFlow Lite importer share. Private to tools/importers/tflite.
 //
 //   file.h         the file: its model, the data of its buffers, what is wrong with it
 //   tensors.h      tensors become values: types, quantizers, constants
@@ -155,7 +155,7 @@ void split_rows(Importer& importer, Operation& op, ValueId& w, Node& node);
 // pointwise.cc: `function`, a Reduce::Function, over the axes of input 1.
 void reduce_over_axes(Importer& importer, Operation& op, uint32_t function);
 
-// What is known while reading; true if the operator was one of these: lists of integers, cut and joined; integers and
+// Computes an operator while reading; true if it was one of these: lists of integers, cut and joined; integers and
 // bools that are computed of stored ones, and fillings; lists of rows in the body of a loop.
 bool fold_shape_arithmetic(Importer& importer, Operation& op);
 bool fold_integers(Importer& importer, Operation& op);
@@ -194,7 +194,7 @@ struct Cut {  // `size` indices of one axis from begin on, `step` apart
 ValueId cut_axis(Importer& importer, Operation& op, ValueId x, int axis, const Cut& cut, const std::string& suffix,
                  ValueId y = kNone);
 
-// Of a constant along `axis`: taken by stored indices.
+// Gathers from a constant along `axis`, by stored indices.
 void gather_stored(Importer& importer, Operation& op, int axis);
 
 }  // namespace nacre::tools::tflite

@@ -69,7 +69,7 @@ ValueId matmul_weights(Importer& importer, const Operation& op, ValueId x, size_
 
 namespace {
 
-// Of a layer between codes: s_x s_w, what one code of its bias is worth.
+// Quantizer of the bias of a layer between codes: one code of the bias is worth s_x s_w.
 Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x, const Value& w, ElementType stored) {
   Quantizer q{.codes = stored, .scale = {}, .zero = {}, .axis = 0};
   if (!is_coded(w)) importer.unsupported(op, "float32 weights under quantized activations");

@@ -1,5 +1,5 @@
-// What a TFLite file says of its use: how inputs are normalised, and names of classes, which lie behind the model as a
-// a zip archive. What of it cannot be read is left out: a network is converted without it too.
+// Reads the use of a TFLite file: how inputs are normalised, and names of classes, which lie behind the model as a
+// zip archive. Parts that cannot be read are left out: a network is converted without them too.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

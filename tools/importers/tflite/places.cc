@@ -43,7 +43,7 @@ ValueId table_input(Importer& importer, Operation& op, Steps& s, size_t i) {
   return s.cast(x, ElementType::kFloat32);
 }
 
-// What LiteRT leaves where nothing is put: 0, or of codes code 0.
+// Number that LiteRT leaves where nothing is put: 0, or for codes the number that code 0 stands for.
 float nothing_of(const Value& v) { return v.quantizer ? v.quantizer->scale[0] * float(-v.quantizer->zero[0]) : 0; }
 
 // A table of rows, of a stored one with one scale per row too.
@@ -111,7 +111,7 @@ void check_shape(Importer& importer, const Operation& op, const Ints& shape) {
     if (d < 1 || d > kMaxSize || (elements *= d) > kMaxSize) importer.unsupported(op, "a shape of " + dims_text(shape));
 }
 
-// Of ids [.., k] places in the flat first k axes of `dims`: [rows], a row being one index.
+// Places of ids [.., k] in the flat first k axes of `dims`: [rows], a row being one index.
 ValueId flat_places(Importer& importer, Operation& op, Steps& s, ValueId ids, const Ints& dims) {
   const Ints of_ids = s.dims(ids);
   const auto k = of_ids.empty() ? size_t{0} : size_t(of_ids.back());

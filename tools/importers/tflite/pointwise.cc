@@ -216,7 +216,7 @@ void convert_copy(Importer& importer, Operation& op) {
   importer.emit_activated(op, unary(Op::kCopy, x), Activation::NONE);
 }
 
-// Of a constant (float16 weights, mostly): float32 numbers, once.
+// Makes float32 numbers of a constant (float16 weights, mostly), once.
 void convert_dequantize(Importer& importer, Operation& op) {
   const ValueId id = importer.input(op, 0);
   if (!importer.value(id).constant()) return convert_copy(importer, op);

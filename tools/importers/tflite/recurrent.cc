@@ -214,7 +214,7 @@ void convert_bidirectional_lstm(Importer& importer, Operation& op) {
 
 enum SvdfInput { kSvdfX, kFeatures, kTimeWeights, kSvdfBias, kPast };
 
-// Of an integer layer in units of s_w s_s, which its own quantization need not say.
+// Bias of SVDF; in an integer layer its unit is s_w s_s, which its own quantization need not say.
 ValueId svdf_bias(Importer& importer, const Operation& op, ValueId s, const Value& time) {
   const ValueId id = importer.input(op, kSvdfBias);
   Value bias = importer.value(id);

@@ -6,8 +6,8 @@
 //   nearest    floor(i scale), with half_pixel_centers floor((i + 1/2) scale); with align_corners rounded half away
 //              from zero instead
 //
-// Of codes bilinear has all of it in integers, in units of 2^-10: scale = round(2^10 scale), at = i scale, with
-// half_pixel_centers + scale / 2 - 2^9.
+// On codes, bilinear computes all of this in integers, in units of 2^-10: scale = round(2^10 scale), at = i scale,
+// with half_pixel_centers + scale / 2 - 2^9.
 #include <algorithm>
 #include <cmath>
 

@@ -2,8 +2,8 @@
 //
 //   CONCATENATION(SLICE(list, 0, i), x, SLICE(list, i + 1, n - i - 1))         or DYNAMIC_UPDATE_SLICE(list, x, i)
 //
-// Of n turns of the loop each would copy all n items, and at both ends a slice is empty. In a graph that is called such
-// slices and concatenations along axis 0 are only noted, as rows of values; what reads the list joins them once.
+// Each of n turns of the loop would copy all n items, and at both ends a slice is empty. In a graph that is called
+// such slices and concatenations along axis 0 are only noted, as rows of values; a reader joins them once.
 #include <algorithm>
 
 #include "tools/importers/tflite/importer.h"

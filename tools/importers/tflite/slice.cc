@@ -45,7 +45,7 @@ void convert_slice(Importer& importer, Operation& op) {
   emit_slice(importer, op, 0, std::move(cuts), importer.output(op));
 }
 
-// What STRIDED_SLICE does to an input of shape `dims`: the cuts, and the shape after new and dropped axes.
+// Cuts that STRIDED_SLICE makes, and the shape `dims` after new and dropped axes.
 struct StridedSlice {
   std::vector<Cut> cuts;
   std::vector<int64_t> dims;

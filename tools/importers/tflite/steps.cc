@@ -101,7 +101,7 @@ ValueId Steps::concat(Ids parts, int axis) {
 }
 
 ValueId Steps::rows(ValueId table, ValueId ids) {
-  // Of a table with a scale per row, rows that were taken have none: they are the reals.
+  // Rows that were taken from a table with a scale per row have no scale: they are the reals.
   const Value& t = importer_.value(table);
   const bool by_row = t.quantizer && t.quantizer->scale.size() > 1;
   return (*this)(Op::kEmbedding, {table, ids}, {}, by_row ? t.type : ElementType::kNone);

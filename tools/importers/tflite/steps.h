@@ -34,7 +34,7 @@ class Steps {
   ElementType type(ValueId x) const { return importer_.value(x).type; }
   bool is_whole(ValueId x) const { return type(x) == ElementType::kInt32 || type(x) == ElementType::kInt64; }
 
-  // Of the type and the codes of input 0, or of `type` and without codes.
+  // Adds a step; its output has the type and the codes of input 0, or has `type` and no codes.
   ValueId operator()(Op op, Ids inputs, std::vector<Word> words = {}, ElementType type = ElementType::kNone);
   ValueId unary(Unary::Function f, ValueId x) {
     return (*this)(Op::kUnary, {x}, {{"function", int(f)}}, ElementType::kFloat32);

@@ -1,4 +1,4 @@
-// What a TensorFlow Lite file says of itself.
+// Summary that a TensorFlow Lite file gives of itself: shared/network_summary.h.
 #include <algorithm>
 
 #include "tools/importers/shared/network_summary.h"

@@ -78,8 +78,8 @@ void convert_transpose_conv(Importer& importer, Operation& op) {
   importer.emit_reshape(op, z, importer.value(z).dims, y);
 }
 
-// Of a volume: of every slice of x the k_d products that it gives to output slices, as channels of one image, and then
-// each of these to where it belongs, y_o = sum of those of slice i and tap m with i s + m - p = o.
+// A volume: each slice of x makes k_d products for output slices, as channels of one image. Each product then goes to
+// where it belongs: y_o = the sum of the products of slice i and tap m with i s + m - p = o.
 struct Volume {
   Steps::Ints x, w, y;  // [n, d, h, w, c], [k_d, k_h, k_w, k, c], [n, d, h, w, k]
 };

@@ -84,7 +84,7 @@ void convert_cumsum(Importer& importer, Operation& op) {
   importer.emit_reshape(op, y, dims, importer.output(op));
 }
 
-// Of bools as 0 and 1: the largest, or the least.
+// Reduces bools, as 0 and 1, to the largest or the least.
 template <Reduce::Function kFunction>
 void convert_bools(Importer& importer, Operation& op) {
   const ValueId x = importer.input(op, 0), y = importer.output(op);

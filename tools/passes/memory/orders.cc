@@ -11,7 +11,7 @@
 namespace nacre::tools {
 namespace {
 
-// What a node does to the memory held: `during` it runs and `after` it.
+// Bytes of memory held, `during` a node's run and `after` it.
 struct Held {
   uint64_t during, after;
 };

@@ -25,7 +25,7 @@ struct OrderProblem {
 
 using NodeOrder = std::vector<uint32_t>;
 
-// Of the nodes that are ready, always the one that leaves the least memory held, then needs the least while it runs.
+// Takes, of the ready nodes, always the one that leaves the least memory held, then needs the least while it runs.
 NodeOrder greedy_order(const OrderProblem& problem);
 
 // Post-order from the nodes that nothing follows: everything a node needs right before it; `reversed`: last input

@@ -40,7 +40,7 @@ uint64_t liveness_bound(std::span<const Block> blocks);
 // First fit: each block in turn, at the lowest offset that is free for as long as it lives.
 Placement first_fit(std::span<const Block> blocks, std::span<const uint32_t> order);
 
-// The same in the order of first steps (or, `backwards`, of last steps from the end), in O(blocks x gaps).
+// First fit in the order of first steps (or, `backwards`, of last steps from the end), in O(blocks x gaps).
 Placement sweep(std::span<const Block> blocks, bool backwards);
 
 // The best that was found within so many comparisons, about 10^9 a second. Ends early at liveness_bound(blocks).

@@ -1,4 +1,4 @@
-// What plan_memory and schedule share, and what reports, `nacre check` and the tests ask of a plan.
+// Declarations that plan_memory and schedule share, and facts of a plan for reports, `nacre check` and the tests.
 //
 // The arena holds *storages*: values that are not aliases, each with all its aliases. A storage lives from the first
 // step that writes any of it to the last that reads any; inputs of the graph live from step 0, outputs to the end. Two
@@ -49,7 +49,7 @@ struct Storage {
 std::vector<Storage> storages(const Graph& graph, std::span<const uint32_t> order, bool keep_inputs,
                               KernelSets kernels = reference_sets());
 
-// Where every storage lies.
+// Offset and bank of every storage.
 struct Plan {
   std::vector<uint64_t> offsets;
   std::vector<uint8_t> banks;

@@ -101,8 +101,8 @@ class Builder {
     }
   }
 
-  // What nodes update is read and updated in the source's order, through whichever alias: an update comes after all
-  // uses before it of a byte that it changes, and a use after the updates before it.
+  // Values that nodes update are read and updated in the source's order, through whichever alias: an update comes
+  // after all uses before it of a byte that it changes, and a use after the updates before it.
   void order_updates(uint32_t n) {
     const Node& node = graph_.nodes[n];
     const OpRule& rule = rule_of(graph_, node);

@@ -21,7 +21,7 @@ std::optional<uint64_t> whole_bytes(ElementType type, uint64_t elements) {
   return whole ? std::optional(storage_bytes(type, elements)) : std::nullopt;
 }
 
-// Where the output of a slice starts in its input, in elements, if it is a run of it.
+// Start of a slice's output in its input, in elements, if the output is a run of the input.
 std::optional<uint64_t> start_of_run(const Node& slice, const Value& x, const Value& y) {
   if (x.dims.size() != y.dims.size()) return std::nullopt;
   uint64_t start = 0, stride = 1;

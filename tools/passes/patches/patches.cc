@@ -50,7 +50,7 @@ class PatchSearch {
   }
 
  private:
-  // Of the arena and of bound steps.
+  // Bytes of the arena and of bound steps.
   uint64_t planned(const Graph& viewed) const {
     return arena_of(viewed, target_, counts_inputs(target_)) + viewed.nodes.size() * kBoundStepBytes;
   }

@@ -19,11 +19,11 @@ struct PatchRequest {
 // "auto", "3", "3x2", each with "@LAYER" behind it; throws Error(kUsage).
 PatchRequest parse_patches(const std::string& text);
 
-// Of what is chosen, at most this share of the network's multiply-accumulates is computed again.
+// Largest share of the network's multiply-accumulates that patches repeat, unless both grid and layer are given.
 inline constexpr int kMostExtraPercent = 25;
 
-// Of each step bound on 32 bits: Call is 3 pointers, an operand 2, and there are about 4. What is chosen has the fewest
-// bytes of arena and steps together.
+// Bytes of each step bound on 32 bits: Call is 3 pointers, an operand 2, and there are about 4. The chosen patches
+// have the fewest bytes of arena and steps together.
 inline constexpr uint64_t kBoundStepBytes = 44;
 
 // The graph with the steps of the region for each patch. The patches of a row are joined along columns, the rows along
@@ -39,7 +39,7 @@ uint64_t layer_bound(Graph graph);
 // The arena of a graph for which make_views has run, its steps in order, with its inputs or without.
 uint64_t arena_of(const Graph& viewed, const Target& target, bool with_inputs);
 
-// Of a planned graph, "" without patches. Inputs may lie in a bank of their own.
+// Reports of a planned graph; the summary is "" without patches. Inputs may lie in a bank of their own.
 std::string patches_summary(const Graph& graph, const Target& target);
 Json patches_json(const Graph& graph, const Target& target);
 

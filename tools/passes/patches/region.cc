@@ -90,7 +90,7 @@ bool is_input(const Graph& graph, ValueId id) {
 
 uint64_t pixel_bytes(const Value& v) { return uint64_t(v.dims[0] * v.dims[3]) * size_t(element_bits(v.type)) / 8; }
 
-// What lives at once while one patch is computed, beside borders and `out`.
+// Bytes that live at once while one patch is computed, beside borders and `out`.
 class PatchLife {
  public:
   PatchLife(const PatchRegion& region, const Graph& graph, KernelSets kernels)
@@ -131,7 +131,7 @@ class PatchLife {
   }
   uint64_t bytes(ValueId v) const { return bytes({spans_[0]->at(v), spans_[1]->at(v)}, at(graph_, v)); }
 
-  // What step k needs of its input i, where that is no run of the bytes that are there.
+  // Bytes that step k copies of its input i, where its part of the input is no run of the bytes that are there.
   uint64_t copied(size_t k, size_t i) const {
     const Node& node = graph_.nodes[region_.nodes[k]];
     const ValueId x = node.inputs[i];
@@ -153,7 +153,7 @@ class PatchLife {
   std::array<const Spans*, 2> spans_ = {};
 };
 
-// What lives at once, by step.
+// Bytes that live at once, by step.
 std::vector<uint64_t> live_bytes(const Graph& graph, bool with_inputs) {
   std::vector<int64_t> change(graph.nodes.size() + 1, 0);
   std::vector<uint32_t> order(graph.nodes.size());
@@ -167,7 +167,7 @@ std::vector<uint64_t> live_bytes(const Graph& graph, bool with_inputs) {
   return {change.begin(), change.end()};
 }
 
-// Of `count` rows or columns the first two, the middle and the last: what is between is as they are.
+// The first two of `count` rows or columns, the middle and the last: the ones between are like them.
 std::set<size_t> samples(size_t count) { return {0, std::min<size_t>(1, count - 1), count / 2, count - 1}; }
 
 }  // namespace

@@ -38,15 +38,15 @@ bool counts_inputs(const Target& target);
 // The regions of a graph, by the values that can be their `out`, in the order of the steps. `with_inputs`: in `rest`.
 std::vector<PatchRegion> patch_regions(const Graph& graph, bool with_inputs = true);
 
-// What every value of a region must have of its rows (axis 0) or columns (1) for this part of `out`. Nothing where a
-// patch would lie outside of a step's input.
+// Rows (axis 0) or columns (1) that every value of a region must have for this part of `out`. Nothing where a patch
+// would lie outside of a step's input.
 using Spans = std::map<ValueId, Span>;
 std::optional<Spans> spans_for(const PatchRegion& region, const Graph& graph, int axis, Span out);
 
 // `count` parts of [0, size), as equal as they can be.
 Span part_of(int size, int count, int i);
 
-// Of every row and column of the grid, in order. Nothing where one is not to be had.
+// Spans for every row and column of the grid, in order. Nothing where one of them is not to be had.
 struct PatchSpans {
   std::vector<Spans> rows, columns;
 };

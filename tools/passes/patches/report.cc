@@ -1,4 +1,4 @@
-// What patches bring, in bytes and multiply-accumulates.
+// Reports the effect of patches, in bytes and multiply-accumulates.
 #include <fmt/format.h>
 
 #include <algorithm>

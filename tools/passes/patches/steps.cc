@@ -21,7 +21,7 @@ bool is_image(const Value& v) {
          !scales;
 }
 
-// The same for every pixel: no rows and no columns, counted from the last axis.
+// True for a value that is the same for every pixel: no rows and no columns, counted from the last axis.
 bool is_of_no_pixel(const Value& v) {
   const size_t rank = v.dims.size();
   return (rank < 3 || v.dims[rank - 3] == 1) && (rank < 2 || v.dims[rank - 2] == 1);

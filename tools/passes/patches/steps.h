@@ -1,10 +1,10 @@
-// What a part of a step's output needs of its inputs, for steps whose outputs at a pixel read a window of the input
+// Parts of inputs that a part of a step's output needs. The step's output at a pixel reads a window of the input
 // around that pixel, and nothing else of it. Rows are axis 1 and columns axis 2 of [n, h, w, c].
 //
 //   output positions [a, b) read   [a stride - before, (b - 1) stride - before + span)
 //   span = (kernel - 1) dilation + 1
 //
-// Of these the ones inside the input are cut out of it; the others are pads of the patch's own step.
+// Positions inside the input are cut out of it; positions outside are pads of the patch's own step.
 #pragma once
 
 #include <array>
@@ -45,7 +45,7 @@ struct PatchStep {
 };
 std::optional<PatchStep> patch_step(const Graph& graph, const Node& node);
 
-// What this part of the output needs of input `i`, along rows (axis 0) or columns (1).
+// Part of input `i` that this part of the output needs, along rows (axis 0) or columns (1).
 std::optional<Halo> halo_of(const PatchStep& step, size_t i, int axis, Span output);
 
 // A step's pads for one patch.

@@ -135,7 +135,7 @@ void PolicyPass::resolve(const Node& node) {
   const IntegerForm* form = find_integer_form(node.op);
   const auto write = form == nullptr ? nullptr : type == ElementType::kInt8 ? form->write : form->write_int16;
   if (write == nullptr) return by_way_of_real(node, why);
-  // Of an op that gives out the codes it takes, another quantizer for y needs a step of its own.
+  // An op that gives out the codes it takes needs a step of its own for another quantizer of y.
   const ValueId x = node.inputs[0], y = node.outputs[0];
   if (facts_of(node.op).forms == IntegerOutput::kOwn || codes(x) == codes(y)) {
     if (!write(*this, node, why)) by_way_of_real(node, why);
@@ -172,7 +172,7 @@ void PolicyPass::by_way_of_real(Node node, const std::string& reason) {
     graph_.layers[size_t(near.layer)].policy.output = value(quantized[0].second).type;
 }
 
-// What is not supported is reported at the end, all of it. False: something was not.
+// Runs `work`. All that is not supported is reported at the end. False: something was not.
 bool PolicyPass::collect(const std::function<void()>& work) {
   try {
     work();

@@ -1,4 +1,4 @@
-// What the parts of apply_policy share. Private to tools/passes/policy.
+// Declarations that the parts of apply_policy share. Private to tools/passes/policy.
 //
 //   apply_policy.cc         the walk over the nodes: which form each takes, and what stands at the borders
 //   values.cc  conversions of values: codes of constants, quantize, dequantize, requantize, uint8 borders
@@ -26,7 +26,7 @@
 
 namespace nacre::tools {
 
-// Of one activation: real = scale * (code - zero).
+// Codes of one activation: real = scale * (code - zero).
 struct Codes {
   float scale;
   int32_t zero;
@@ -179,7 +179,7 @@ ValueId uint8_with_codes(PolicyPass& pass, const Node& reader, ValueId x, const 
 
 // matmul.cc
 bool write_integer_matmul(PolicyPass& pass, Node node, std::string& why);
-// Of a dense or conv with float activations: as its layer's policy says, else in the policy's compute type.
+// Writes a dense or conv with float activations as its layer's policy says, else in the policy's compute type.
 void write_real_matmul(PolicyPass& pass, Node node);
 // With the int8 codes that the source file brings.
 void write_hybrid(PolicyPass& pass, Node node);

@@ -229,7 +229,7 @@ class AwqSearch {
     Fit best;
     double least = 0;
     Progress progress("awq " + p_.name, kRatios + 1);
-    // Of a depthwise filter all terms have the same factor, which changes no code.
+    // All terms of a depthwise filter have the same factor, which changes no code.
     const int last = channels() == int64_t(factors_.size()) ? 0 : kRatios;
     for (int i = 0; i <= last; ++i) {
       Fit trial;

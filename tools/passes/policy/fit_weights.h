@@ -33,7 +33,7 @@ struct Fit {
   int64_t dead = 0;                     // terms that are 0 in every sample: GPTQ makes their weights 0
 };
 
-// What the codes stand for: scale (q - zero), in float32 as the engine computes it.
+// Reals that the codes stand for: scale (q - zero), in float32 as the engine computes them.
 std::vector<float> grouped_reals(const WeightCodes& codes, const WeightLayout& layout, int64_t block);
 
 double fit_error(const FitProblem& problem, const std::vector<float>& reals);

@@ -13,7 +13,7 @@
 namespace nacre::tools {
 namespace {
 
-// Of 16-bit codes 2^15 times a code stays within int32.
+// Left shift of the codes that are added: 2^15 times a 16-bit code stays within int32.
 int left_shift(Codes codes) { return codes.type == ElementType::kInt16 ? 15 : 20; }
 
 // micro/kernels/add_common.cc: inputs shifted left by n, each scaled by s_i / (2 max(s_a, s_b)), the sum by
@@ -115,7 +115,7 @@ bool write_function(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// The same of int16, LiteRT's: lines between 513 points.
+// Writes a function of int16 codes as LiteRT does: by lines between 513 points.
 bool write_points(PolicyPass& pass, Node node, std::string& why) {
   const auto function = table_function(node);
   if (function == nullptr || pass.graph().quantize_rounding != Rounding::kHalfAway) {

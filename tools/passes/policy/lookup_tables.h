@@ -19,7 +19,7 @@ LookupTable tanh(const Node& node, const Quantizer& x, const Quantizer& y);
 LookupTable hard_swish(const Node& node, const Quantizer& x, const Quantizer& y);
 LookupTable leaky_relu(const Node& node, const Quantizer& x, const Quantizer& y);  // reads `alpha`
 
-// Those of LiteRT, by function_table.
+// LiteRT's tables of sigmoid and tanh, by function_table.
 LookupTable float_sigmoid(const Node& node, const Quantizer& x, const Quantizer& y);
 LookupTable float_tanh(const Node& node, const Quantizer& x, const Quantizer& y);
 

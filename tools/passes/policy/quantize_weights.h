@@ -13,7 +13,7 @@
 
 namespace nacre::tools {
 
-// Where the weights of output channel k lie: term r of its sum is element k channel_stride + r term_stride.
+// Places of the weights of output channel k: term r of its sum is element k channel_stride + r term_stride.
 struct WeightLayout {
   int64_t channels = 0, terms = 0, channel_stride = 0, term_stride = 0;
 
@@ -43,7 +43,7 @@ WeightCodes grouped_codes(const std::vector<float>& w, const WeightLayout& layou
 
 // One step for the whole tensor; float8 E4M3 codes of w / step, saturated.
 std::vector<uint8_t> float8_codes(const std::vector<float>& w, float step);
-// The same of w * reciprocal.
+// One reciprocal of a step for the whole tensor; float8 E4M3 codes of w * reciprocal, saturated.
 std::vector<uint8_t> float8_codes_by_reciprocal(const std::vector<float>& w, float reciprocal);
 
 // The codes of w / by, or of w by, w being numbers of a 16-bit type T; `by` and the result are rounded to T first.

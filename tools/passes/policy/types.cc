@@ -166,7 +166,7 @@ void PolicyPass::emit_in(Node node, ElementType type, const KernelEntry* entry) 
     ValueId& id = node.outputs[slot];
     if (!is_float_type(value(id).type)) continue;
     const ValueId y = id;
-    // What a step saves in a wider type, as batch_norm_training its mean, stays in that.
+    // An output that a step saves in a wider type, as batch_norm_training saves its mean, keeps that type.
     const ElementType made =
         entry == nullptr ? type : entry->operands[entry->operand_count - node.outputs.size() + slot].element;
     // a cast's types are its values', not its first entry's
@@ -208,7 +208,7 @@ void PolicyPass::cast_real(const Node& node) {
   if (asked(node) && is_float_type(policy(node).output) && !is_output(graph_, y)) value(y).type = policy(node).output;
   const bool stored = value(node.inputs[0]).constant();
   const ValueId x = stored ? constant_in(node, node.inputs[0], value(y).type) : decoded(node, node.inputs[0]);
-  // Where y has all numbers of x, who reads y reads x, and casts it if need be.
+  // If the type of y has all numbers of x, the readers of y read x, and cast it if need be.
   if (!value(x).constant() && !is_output(graph_, y) && holds_all(value(y).type, value(x).type)) {
     widened_.emplace(y, x);
     return;

@@ -189,8 +189,8 @@ void PolicyPass::add_uint8_borders() {
   }
 }
 
-// What moves bytes moves codes: a moved value without a quantizer has that of its source. Bitwise the same as moving
-// real values, because dequantize is elementwise.
+// A step that moves bytes moves codes: a moved value without a quantizer has the quantizer of its source. The result
+// is bitwise the same as moving real values, because dequantize is elementwise.
 void PolicyPass::let_quantizers_travel() {
   for (const Node& node : graph_.nodes) {
     const OpRule* rule = find_rule(node.op);

@@ -214,7 +214,7 @@ class QuantizedMatmul {
     return of_source.empty() ? amax() : history_amax(of_source);
   }
 
-  // Of the history that the calibration samples leave: its maximum, or its newest entry.
+  // Amax of the history that the calibration samples leave: its maximum, or its newest entry.
   float history_amax(const std::vector<float>& amaxes) const {
     const size_t length = std::max<size_t>(policy_.amax_history_length, 1);
     const size_t first = amaxes.size() > length ? amaxes.size() - length : 0;
@@ -224,8 +224,8 @@ class QuantizedMatmul {
 
   static constexpr float kMax = float(Float8E4M3::of_bits(Float8E4M3::kMax));
 
-  // What a history whose amax this is gives: {what multiplies, the step}. By Keras's rule the step is made and divides,
-  // by TransformerEngine's the factor is made and multiplies (NUMERICS.md section 9).
+  // Makes {the factor that multiplies, the step} from the amax of a history. By Keras's rule the step is made and
+  // divides, by TransformerEngine's the factor is made and multiplies (NUMERICS.md section 9).
   std::pair<float, float> factor_and_step(float amax) const {
     if (policy_.update_order == UpdateOrder::kKeras) {
       const float step = keras_step(amax, 1, kMax, policy_.margin, true).scale;
@@ -269,8 +269,8 @@ class QuantizedMatmul {
     return emit({q, w, float8_bias(), scales("/w_scale", {w_step}), scales("/x_step", {x_step})}, type_);
   }
 
-  // The same with every operation rounded to the compute type T, as Keras: scales are cast to T, weights and what
-  // magnitudes are observed of are rounded to it first. The scales of a file stay as they are.
+  // Does as float8(), with every operation rounded to the compute type T, as Keras: scales are cast to T, weights and
+  // values whose magnitudes are observed are rounded to it first. The scales of a file stay as they are.
   template <class T>
   std::string float8_each(float x_amax) {
     const bool reciprocal = policy_.update_order != UpdateOrder::kKeras;

@@ -1,4 +1,4 @@
-// What --explain prints of the rewrite.
+// Prints the rewrite for --explain.
 #include <map>
 
 #include "tools/base/table.h"

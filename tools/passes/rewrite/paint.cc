@@ -11,7 +11,7 @@ namespace {
 enum class Direction { kForward, kBackward, kBoth };
 
 // For each unit: from which one it was reached, and the root at the start of that path; kNone if it was not reached.
-// Of a root both are the root.
+// A root was reached from itself and is its own root.
 struct Reached {
   std::vector<int> from, root;
 
@@ -68,7 +68,7 @@ std::string own_name(const Graph& graph, const Node& node) {
   return graph.values[size_t(node.outputs[0])].name;
 }
 
-// Of a node whose layer has other nodes too, with its op: several nodes of a layer have one name.
+// Names of nodes' layers, with the node's op if the layer has other nodes too: nodes of one layer share its name.
 std::vector<std::string> unit_names(const Graph& graph) {
   std::vector<int> sizes(graph.layers.size());
   for (const Node& node : graph.nodes)

@@ -49,7 +49,7 @@ bool paint_graph(const Graph& graph, const RewriteOptions& options, Painting& p)
   return true;
 }
 
-// Of what a node says about its layer: its numeric class, weakest first; what only moves or casts says least.
+// Weight of a node's say about its layer, by its numeric class: the larger is stronger. A move or a cast says least.
 int strength(const Node& node) {
   constexpr int kStrength[] = {4, 2, 3, 1};  // kMatmul, kPointwise, kReduction, kMove
   const OpRule* rule = find_rule(node.op);

@@ -42,7 +42,7 @@ struct RewriteOptions {
 
 enum class Paint : uint8_t { kUnpainted, kAllow, kDeny };
 
-// What became of one node, in the order of the graph's nodes.
+// Decision on one node; decisions are in the order of the graph's nodes.
 struct RewriteDecision {
   std::string layer, node;    // names; layer "" if the node has none
   std::string op;             // "clamp"

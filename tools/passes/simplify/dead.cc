@@ -9,8 +9,8 @@ namespace {
 
 bool is_read(const Rewriter& r, ValueId y) { return r.is_output(y) || !r.readers(y).empty(); }
 
-// What a recurrence keeps for its backward step, or for a caller that wants its last cells: without a reader it is of
-// the form that keeps nothing, whose y is the same and whose memory is a fraction.
+// True if nothing reads what a recurrence keeps for its backward step, or for a caller that wants its last cells. Its
+// form that keeps nothing has the same y and takes a fraction of the memory.
 bool keeps_in_vain(const Rewriter& r, const Node& node) {
   return (node.op == Op::kLstm || node.op == Op::kGru) && node.outputs.size() > 1 &&
          std::none_of(node.outputs.begin() + 1, node.outputs.end(), [&](ValueId y) { return is_read(r, y); });

@@ -31,7 +31,7 @@ bool is_plain(const Rewriter& r, const Node* node, Op op) {
          is_real(r.value(node->outputs[0]));
 }
 
-// Where `id` is v + number, or v times it, and only `reader` reads it: v; else kNone.
+// Returns v if `id` is v + number, or v times it, and only `reader` reads it; else kNone.
 ValueId operand_beside(Rewriter& r, ValueId id, const Node& reader, Op op, double number) {
   const Node* const step = r.writer(id);
   if (!is_plain(r, step, op) || !r.only_reader(id, reader)) return kNone;

@@ -2,7 +2,7 @@
 //
 //   w [kernel_h, kernel_w, out_c] becomes [out_c, kernel_h, kernel_w, 1]
 //
-// Of codes alone, and where the target's kernels come before those of the depthwise form: ports/cortex_m has no
+// It takes codes alone, where kernels of conv2d come before kernels of the depthwise form: ports/cortex_m has no
 // depthwise kernel of several outputs a channel, and keyword spotting begins with one (micro_speech: 8 of one).
 #include "engine/ops/conv.h"
 #include "tools/graph/operands.h"

@@ -41,8 +41,8 @@ struct JoinedAxis {
   size_t place = 0;  // among the output's axes
 };
 
-// What reshape makes of transpose(u, perm), without the axes of 1; empty if it splits an axis, or joins axes that do
-// not follow each other in u.
+// Axes that reshape makes of transpose(u, perm), without the axes of 1; empty if it splits an axis, or joins axes
+// that do not follow each other in u.
 std::vector<JoinedAxis> joined_axes(const std::vector<int64_t>& u, const Permutation& perm,
                                     const std::vector<int64_t>& y) {
   std::vector<int> from;  // axes of u longer than 1, in the order of the transpose

@@ -139,9 +139,9 @@ void order(Layers& layers) {
   for (size_t r = 0; r < layers.rows.size(); ++r) number_row(layers, r);
 }
 
-// Where a vertex would like to stand: in the middle of its neighbours. A box looks at boxes first,
-// so that what passes by does not bend a chain of boxes; where branches meet, it stands below the
-// box where they parted, so that repeated blocks stand below one another.
+// The place that a vertex aims at: the middle of its neighbours. A box looks at boxes first, so that edges that pass
+// by do not bend a chain of boxes. A box where branches meet stands below the box where they parted, so that repeated
+// blocks stand below one another.
 double wanted(const Layers& layers, int vertex, bool by_above, const std::vector<double>& x) {
   const Vertex& v = layers.vertices[size_t(vertex)];
   if (by_above && v.fork >= 0) return x[size_t(v.fork)];

@@ -1,4 +1,4 @@
-// Where the boxes of a layered drawing stand and where its edges pass: rows from top to bottom, no
+// Positions of the boxes of a layered drawing, and of the points where its edges pass: rows from top to bottom, no
 // crossing of a box.
 //
 // After Sugiyama, Tagawa and Toda 1981 (doi:10.1109/TSMC.1981.4308636): longest-path rows, dummy

@@ -47,7 +47,7 @@ std::vector<BankPicture> place_banks(const ProgramReport& report, double x) {
   return banks;
 }
 
-// Where a step writes its result over its operand, each of the two gets half of the step's band.
+// Halves of step bands: a step that writes its result over its operand gives each of the two half of its band.
 struct Shares {
   bool begin, end;
 };
@@ -108,7 +108,7 @@ void draw_bands(Svg& svg, const ProgramReport& report, const std::vector<Band>& 
   }
 }
 
-// What the panel shows, in words, and the colours of its tensors.
+// Draws the legend: the panel's contents in words, and the colours of its tensors.
 void draw_legend(Svg& svg, const ProgramReport& report, double x, double top) {
   svg.text(x, top - 44, "memory plan", "op");
   svg.text(x + 112, top - 44,

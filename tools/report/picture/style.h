@@ -17,7 +17,7 @@ inline constexpr double kBold = 1.12;  // bold text is wider than text_width say
 const char* picture_style();                    // the style sheet of pictures, which holds inside them alone
 std::string arrow_head(const std::string& id);  // the definition of the arrow head
 
-// As many characters as fit into `width` pixels, shortened in the middle.
+// Shortens a text in the middle to as many characters as fit into `width` pixels.
 std::string fit(const std::string& text, double width, double font_size);
 
 // A name of the file, whose length nothing bounds, as far as pictures and pages show it: shortened in the middle.

@@ -14,7 +14,7 @@ std::string xml_escape(std::string_view text);
 // "12.5", "3": a coordinate.
 std::string svg_number(double value);
 
-// What a screen reader says of a picture; `role` "group": of one whose parts can be chosen. `css_class`: of its root.
+// Text that a screen reader says of a picture; `role` "group": its parts can be chosen. `css_class`: of its root.
 struct SvgLabel {
   std::string_view text = {}, role = "img", css_class = {};
 };
@@ -28,10 +28,10 @@ class Svg {
   // `style` is the text of a <style> element, "": none.
   Svg(double width, double height, std::string_view style, const SvgLabel& label = {});
 
-  // What is drawn until close() belongs together and shows `title` when pointed at.
+  // Opens a group: everything drawn until close() belongs together and shows `title` when pointed at.
   void open_group(std::string_view title, std::string_view css_class = "");
   void close();
-  // The same of what leads to the section with this id; `search`: what it is found by.
+  // Opens a group that leads to the section with this id; `search`: words by which it is found.
   void open_link(std::string_view id, std::string_view title, std::string_view label, std::string_view search);
   void close_link();
 

@@ -23,9 +23,9 @@ struct WeightHistogram {
 
 WeightHistogram histogram_of(std::span<const double> values);
 
-// Of a constant, or of what the file holds for a tensor of the state: as the real numbers that its codes mean, where
-// its record or its step tells them. Nothing of other integers than codes (they are tables), of packed layouts, of one
-// element, and of more than kMostHistogramElements.
+// Histogram of a constant, or of the initial numbers in the file of a state tensor: as the real numbers that its
+// codes mean, where its record or its step tells them. Nothing for integers that are no codes (they are tables),
+// ternary codes, packed layouts, one element, and more than kMostHistogramElements.
 inline constexpr uint64_t kMostHistogramElements = uint64_t{1} << 25;
 std::optional<WeightHistogram> weight_histogram(const ProgramReport& report, uint32_t tensor);
 

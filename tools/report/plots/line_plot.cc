@@ -27,7 +27,7 @@ struct Range {
     const double half = low == 0 ? 0.5 : std::abs(low) / 2;
     return {low - half, high + half};
   }
-  // The same of shares: never below 0 or above 1, whatever stands between.
+  // A range to draw for shares: never below 0 or above 1, also where it is widened.
   Range drawn_share() const {
     if (!(low <= high)) return {0, 1};
     const double half = low == high ? 0.05 : 0;

@@ -30,7 +30,7 @@ static int refused(const char* what, nacre_status status) {
   return 1;
 }
 
-/* Of float32, or of int8 codes: real = scale * (code - zero). */
+/* Reads element i of float32 numbers, or of int8 codes: real = scale * (code - zero). */
 static float real(const nacre_tensor_info* info, const void* bytes, size_t i) {
   if (info->element == NACRE_FLOAT32) return ((const float*)bytes)[i];
   return info->scale * (float)(((const int8_t*)bytes)[i] - info->zero);

@@ -113,7 +113,7 @@ static int all_finite(const entry* e, uint64_t bytes) {
   return 1;
 }
 
-/* Of the device's own parameter of this name: type, shape, and that every value is a number. */
+/* Checks an entry against the device's parameter of its name: type, shape, and that every value is a number. */
 static int check_entry(const device* d, const entry* e) {
   nacre_tensor_info info = {.size = sizeof info};
   if (nacre_trainer_parameter(&d->model, &d->trainer, e->name, &info, NULL).code != 0)

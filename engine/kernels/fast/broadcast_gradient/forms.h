@@ -2,7 +2,7 @@
 //
 //   dx_i = sum_j f(dy_ij, ..)    the sum over the elements of y that x_i was repeated in, or of one where it was not
 //
-// Where the last axes of y are kept, vectors go along them and every sum is made in the order of the reference, to the
+// If the last axes of y are kept, vectors go along them, and every sum is made in the order of the reference, to the
 // bit. The code is in run.h.
 #pragma once
 
@@ -65,7 +65,7 @@ struct TermWalk {
   }
 };
 
-// Of SumTo and MulGradient, whose dx is the last operand.
+// Returns the walk of SumTo and MulGradient, whose dx is the last operand.
 [[gnu::cold, gnu::noinline]] inline TermWalk<2> terms_of_pair(const Operands& operands, int other) {
   const Shape y = operands[0];
   return TermWalk<2>::of(broadcast_walk(y, operands[other], y), operands[operands.count - 1], y);
@@ -104,7 +104,7 @@ struct FastSelectGradient {
   void run(const T* dy, const Bool* c, T* dx) const;
 };
 
-// Not of pow.
+// Gradient of all functions of binary.h but pow.
 template <class T>
 struct FastBinaryGradient {
   TermWalk<3> walk;
@@ -160,7 +160,7 @@ struct FastMeanGradient {
   void run(const T* dy, T* dx) const;
 };
 
-// Of sums; and of maxima and minima of [outer][count][inner]. Not of products.
+// Gradient of sums, and of maxima and minima of [outer][count][inner]. Products are not taken.
 template <class T>
 struct FastReduceGradient {
   TermWalk<1> walk;

@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/decoded/forms.h"
@@ -122,7 +122,7 @@ void few_decoded_rows(const Dense& op, const T* x, const DecodedRows& weights, i
   });
 }
 
-// What x_scale has one value for: rows of dense, samples of a convolution.
+// Counts the parts of x that have one x_scale each: rows of dense, samples of a convolution.
 inline int scaled_rows(const Dense& op) { return op.rows; }
 inline int scaled_rows(const Conv2d& op) { return op.batch; }
 

@@ -35,7 +35,7 @@ struct DepthwiseDirect {
   const T* x;          // all images
   const float* table;  // [vectors][1 + 9][kLanes], starts and weights; the last vector may overlap the one before
 
-  // As DepthwiseSumsOf::run.
+  // Makes the sums of a block, as DepthwiseSumsOf::run does.
   template <class To, class Y>
   [[gnu::noinline]] void run(const DepthwiseBlock& block, const To& to, const DepthwiseOutputs<Y>& at) const {
     if (op.window.w.stride == 1) strided<1>(block, to, at);
@@ -68,7 +68,7 @@ struct DepthwiseDirect {
       else if (inside == kAllButLast) vectors<kStride, kHeight, kColumns, kAllButLast>(made, to, outputs);
       else vectors<kStride, kHeight, kColumns, 0>(made, to, outputs);
     };
-    // Of 5 columns one is made twice: all other numbers are threes and fours.
+    // A row of 5 columns makes one of them twice; all other numbers are threes and fours.
     each_part(block.columns, ceil_div(block.columns, kMost), [&](int first, int columns) {
       if (columns == kMost) tile(std::integral_constant<int, kMost>(), first);
       else tile(std::integral_constant<int, kLeast>(), least(first, block.columns - kLeast));

@@ -45,14 +45,14 @@ struct FastDepthwise {
   }
   static constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-  // Whether a row of y reads what the one before reads but for one row of x.
+  // Returns whether a row of y reads the rows of x that the one before it reads, but for one.
   bool steps_by_one() const { return op.window.h.stride == 1 && op.window.h.dilation == 1; }
 
   static size_t source_bytes(const DepthwiseTiling& t, const WindowAxis& w) {
     return round_up(size_t(source_columns(t, w)) * size_t(t.channels));
   }
 
-  // Of real numbers: rows of x in float32, each once, in turn in as many slots as a block has rows of x.
+  // Counts the slots for rows of x in float32: as many as a block has rows of x. Each row is made once.
   static int64_t slots(const WindowAxis& h, int rows) {
     return int64_t{rows - 1} * h.stride + int64_t{h.kernel - 1} * h.dilation + 1;
   }
@@ -68,8 +68,8 @@ struct FastDepthwise {
     return DepthwiseTiling::of(op, {kLanes, kLanes, 4 * kLanes, 8, shared},
                                [&h](int rows) { return slots(h, rows) + 1; });  // one is of zeros
   }
-  // Of codes: rows of fours of codes, four rows of x each. Two rows of y that together read four rows of x share one,
-  // and there are weights for the first and weights, one code further down, for the second.
+  // Counts the rows of fours of codes, four rows of x each. Two rows of y that together read four rows of x share
+  // one: the first has weights of its own, and so has the second, one code further down.
   int fours() const { return (op.window.h.kernel + 3) / 4; }
   DepthwiseTiling code_tiling() const {
     const int shared = steps_by_one() && op.window.h.kernel <= 3 ? 2 : 1;
@@ -171,7 +171,7 @@ struct DepthwiseFloat8 : RealDepthwise<kLanes, T, Float8E4M3, false, true> {
            PerRow<const float> x_scale, T* y, const Args& args) const;
 };
 
-// The same, divided by y_scale and rounded to codes; saturated.
+// float8: y = clamp(s (t_n c_k) + b_k) / y_scale, rounded to codes and saturated
 template <int kLanes>
 struct DepthwiseFloat8Quantized : RealDepthwise<kLanes, float, Float8E4M3, false, true> {
   using Base = RealDepthwise<kLanes, float, Float8E4M3, false, true>;
@@ -281,7 +281,7 @@ struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, 
 
  private:
   static constexpr int kPairProducts = 5;
-  // Of each kPairs channels: 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high.
+  // Returns the channel of a place: of each kPairs channels 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high.
   static int pair_channel(const DepthwiseTiling& t, int place) {
     const int half = t.lanes / 2, at = place % t.lanes, high = at / half, i = at % half;
     return t.channel(place - at + i / 4 * 8 + high * 4 + i % 4);

@@ -12,7 +12,7 @@ inline int least(int a, int b) { return a < b ? a : b; }
 struct DepthwiseBlock {
   int n, h, v, k, rows, columns, channels, at;
 
-  // Before the first one; next() says whether there is one more of this part.
+  // Returns the state before the first block; next() says whether there is one more of this part.
   static DepthwiseBlock before() { return {0, 0, 0, 0, 0, 0, 0, 0}; }
   bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, Part& part) {
     const int piece = piece_of(op, t, part.count), pieces = (op.window.h.out + piece - 1) / piece;
@@ -85,7 +85,7 @@ struct DepthwiseColumns {
   int within(int q) const { return q < 0 ? 0 : q > all ? all : q; }
 };
 
-// In float32. A row of x is copied once: row i lies in slot i mod slots. Rows outside x are one row of zeros.
+// Rows in float32. A row of x is copied once: row i lies in slot i mod slots. Rows outside x are one row of zeros.
 template <class V, class T>
 struct RealDepthwiseRows {
   const DepthwiseConv2d& op;
@@ -144,8 +144,8 @@ struct RealDepthwiseRows {
   }
 };
 
-// In fours of codes, kFoursOffset added: for each row of y, or two of them, and each four rows of x that they read, one
-// row.
+// Rows in fours of codes, kFoursOffset added: one row for each row of y, or two of them, and each four rows of x that
+// they read.
 template <class V>
 struct CodeDepthwiseRows {
   const DepthwiseConv2d& op;

@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/depthwise/direct.h"
@@ -17,7 +17,7 @@ inline int32_t* put_taps(const DepthwiseTiling& t, const WindowAxis& w, Pieces& 
   return taps;
 }
 
-// What one worker does of the step of a form: while (next()) run(..) of `block`. Behind the rows, `scratch` is free.
+// One worker's part of a form's step: while (next()) run(..) of `block`. Memory of `scratch` behind the rows is free.
 template <class V, class T>
 struct RealDepthwiseStep {
   const DepthwiseConv2d& op;
@@ -62,8 +62,8 @@ struct RealDepthwiseStep {
   }
 };
 
-// The same of codes. The zero of x is one, or one for each image; sums begin at the first row of the table, or where
-// that has the sums of the weights, at -(zero + kFoursOffset) sum_ij w_ijk.
+// Zeros of x in a step of codes: one for all images, or one for each. Sums begin at the first row of the table, or,
+// where that row has the sums of the weights, at -(zero + kFoursOffset) sum_ij w_ijk.
 struct DepthwiseZeros {
   int32_t one;
   const int32_t* each;

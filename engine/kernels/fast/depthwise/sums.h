@@ -82,7 +82,7 @@ struct CodeTerms {
   };
 };
 
-// Where the numbers of a block go: y is the first one, rows are `row` apart, pixels `pixel`.
+// Destination of a block's numbers: y is the first one, rows are `row` apart, pixels `pixel`.
 template <class Y>
 struct DepthwiseOutputs {
   Y* y;

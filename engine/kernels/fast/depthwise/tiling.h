@@ -1,4 +1,4 @@
-// How a depthwise convolution is cut into blocks: forms.h says what lies in scratch.
+// Cuts a depthwise convolution into blocks; forms.h says what lies in scratch.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// What a kind of numbers asks of blocks: channels in multiples of `step`, `least` or more; so many `pixels` that
-// it pays to load weights for them, if the columns of y allow it; rows of y that are made together.
+// Demands of a kind of numbers on blocks: channels in multiples of `step`, `least` or more; so many `pixels` that it
+// pays to load weights for them, if the columns of y allow it; rows of y that are made together.
 struct DepthwiseCut {
   int lanes, step, least, pixels, shared;
 };
 
-// How a step is cut: blocks of outputs, some columns, rows and channels of y, whose rows of x fit the first cache, and
-// in them vectors of y.
+// Cut of a step: blocks of outputs, some columns, rows and channels of y, whose rows of x fit the first cache, and in
+// them vectors of y.
 struct DepthwiseTiling {
   static constexpr int64_t kBlockBytes = 20 << 10, kMostBytes = 1 << 24;
   static constexpr int kMostRows = 16;
   static constexpr int kDirectColumns = 3;  // of y, or one more, that a direct step makes together
-  // At a time, so that the rows of x that several rows of y read stay near; not less, because pixels of 1024 float32
-  // channels are a page apart: pieces of them share few sets of the first cache.
+  // Channels of a direct step at a time, so that the rows of x that several rows of y read stay near. Not less:
+  // pixels of 1024 float32 channels are a page apart, and pieces of them share few sets of the first cache.
   static constexpr int kDirectChannels = 512;
   static constexpr int kWholePixels = 192;  // of less channels whole pixels are copied: long runs of memory
 
@@ -70,8 +70,8 @@ struct DepthwiseTiling {
     t.x_step = t.flat ? whole : t.channels * w.stride;
     return t;
   }
-  // The same of a direct step, in vectors of `lanes`: rows that are made together, and where sums are for scratch as
-  // many channels as fit.
+  // Cuts a direct step, in vectors of `lanes`: into rows that are made together, and, where sums are for scratch,
+  // into as many channels as fit.
   static DepthwiseTiling direct_of(const DepthwiseConv2d& op, int lanes, bool sums) {
     DepthwiseTiling t = {};
     t.out_c = t.channels = op.out_c;
@@ -88,7 +88,7 @@ struct DepthwiseTiling {
     t.direct = true;
     return t;
   }
-  // As many channels as fit with cut.pixels of y, or the least.
+  // Returns as many channels as fit with cut.pixels of y, or the least.
   template <class RowsOf>
   static int channels_of(const DepthwiseConv2d& op, const DepthwiseCut& cut, int reach, const RowsOf& rows_of) {
     const WindowAxis &h = op.window.h, &w = op.window.w;
@@ -110,7 +110,7 @@ struct DepthwiseTiling {
     return (first < last ? first : last) + k % lanes;
   }
 
-  // Where tap j of output 0 is in a row in scratch, in numbers.
+  // Returns the offset of tap j of output 0 in a row in scratch, in numbers.
   int tap(int j, const WindowAxis& w) const { return place(j * w.dilation); }
   int place(int q) const { return (q % planes * plane + q / planes) * channels; }
 };

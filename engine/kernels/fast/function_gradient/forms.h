@@ -24,7 +24,7 @@ struct FastGateGradient {
   void run(const T* x, const T* dy, T* dx, const Args& args) const;
 };
 
-// Of all functions of unary.h but sin and cos.
+// Gradient of all functions of unary.h but sin and cos.
 template <class T>
 struct FastUnaryGradient {
   Unary op;

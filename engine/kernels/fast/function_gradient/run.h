@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction
 // set.
 #pragma once
 
@@ -27,7 +27,7 @@ struct PairMap {
     }
   }
 
-  // Of all numbers, which the workers share.
+  // Applies f to all numbers, which the workers share.
   template <class V, class T>
   static void apply(Function* f, const T* x, const T* y, T* z, int count, const Numbers& numbers, const Args& args) {
     in_runs_of_numbers(args, count, RealMap::kOfFunction, [&](int first, int n, std::span<std::byte>) {

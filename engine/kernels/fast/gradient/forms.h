@@ -34,7 +34,7 @@ constexpr int rounded_up(int n, int unit) { return (n + unit - 1) / unit * unit;
 
 // Rows of a block: gradient_x multiplies so many at a time, gradient_w sums over so many at a time.
 inline constexpr int kGradientRows = 96, kGradientTerms = 256;
-// Of windows and gathered rows, which are long: fewer, within kGathered bytes.
+// Returns the rows of a block of windows or gathered rows, which are long: fewer, within kGathered bytes.
 inline int gathered_rows(int rows, int length, int most) {
   constexpr int kGathered = 64 << 10, kLeast = 24;
   const int fit = kGathered / 4 / length / kLeast * kLeast;
@@ -42,8 +42,8 @@ inline int gathered_rows(int rows, int length, int most) {
   return rows < block ? rows : block;
 }
 
-// Of an outer product of pairs of so many rows of dy, [rows / 2][out][2] and what the last vector writes behind it, and
-// of two vectors of columns of x.
+// Returns the scratch of an outer product of pairs of so many rows of dy: [rows / 2][out][2], the numbers that the
+// last vector writes behind it, and two vectors of columns of x.
 inline ScratchBytes scratch_of_pairs(size_t rows, int out, int lanes) {
   const size_t pairs = (rows + 1) / 2;
   ScratchBytes scratch;
@@ -55,8 +55,8 @@ inline ScratchBytes scratch_of_pairs(size_t rows, int out, int lanes) {
 struct MatrixSizes {
   int rows, in, out;  // dy [rows, out], w [out, in]
 
-  // Of pairs: fewer rows are not worth the making of pairs of w. Columns of w that are multiplied by all rows of dy,
-  // before the next ones become pairs.
+  // Fewer rows than kLeastPairRows are not worth the making of pairs of w. Columns of w within kPairBytes are
+  // multiplied by all rows of dy before the next ones become pairs.
   static constexpr int kLeastPairRows = 16, kPairBytes = 128 << 10;
   bool takes_pairs() const { return rows >= kLeastPairRows; }
   int pair_terms() const { return rounded_up(out, 2); }

@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/gradient/forms.h"
@@ -69,7 +69,7 @@ void matrix_gradient_w(const MatrixSizes& s, ptrdiff_t step, const T* dy, const 
   }
 }
 
-// Of pairs of bfloat16, where they are many. The workers share the rows of dx, and those of dw.
+// Multiplies pairs of bfloat16 where they are many. The workers share the rows of dx, and those of dw.
 template <class V, int kGroup, class T>
 void any_gradient_x(const MatrixSizes& s, const T* dy, const T* w, T* dx, const Args& args) {
   const uint64_t each = uint64_t(s.in) * uint64_t(s.out);
@@ -175,7 +175,7 @@ struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
     }
   }
 
-  // The same of pairs: of rows (tap, k) and (tap, k + 1).
+  // Packs pairs in the same order: of rows (tap, k) and (tap, k + 1).
   template <class Pairs>
   void pack_pairs(const T* weights, T* to) const {
     const T* const from = weights + ptrdiff_t(group) * op.group_out * op.w_channel;
@@ -307,7 +307,7 @@ void Conv2dGradientWForm<kLanes, T, kGroup>::run(const T* dy, const T* x, Update
   });
 }
 
-// Of output channels first .. first + channels of each group.
+// Sums the gradients of output channels first .. first + channels of each group.
 template <int kLanes, class T, int kGroup>
 void Conv2dGradientWForm<kLanes, T, kGroup>::run_blocks(const T* dy, const T* x, float* dw, int first, int channels,
                                                         Pieces scratch) const {

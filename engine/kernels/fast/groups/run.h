@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/fused_sums.h"
@@ -57,7 +57,7 @@ template <class V, int kLanes>
     }
 }
 
-// Where the taps of a window lie in e: from pixel to pixel, row to row, column to column, in numbers.
+// Strides of the taps of a window in e, in numbers: from pixel to pixel, row to row, column to column.
 struct GroupTaps {
   int rows, columns, channels;
   ptrdiff_t pixel, row, column;

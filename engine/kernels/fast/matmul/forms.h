@@ -21,7 +21,7 @@ template <int kLanes>
 inline constexpr Layout kRealLayout = layout_of(std::countr_zero(unsigned(kLanes)));
 template <int kLanes>
 inline constexpr Layout kDotLayout = layout_of(std::countr_zero(unsigned(kLanes)), 2);
-// And of real products whose terms stand in groups.
+// Layout of real products whose terms stand in groups.
 template <int kLanes, int kGroup>
 inline constexpr Layout kGroupLayout =
     layout_of(std::countr_zero(unsigned(kLanes)), std::countr_zero(unsigned(kGroup)));
@@ -34,7 +34,7 @@ inline bool is_constant(const Operands& operands, int i) {
 inline constexpr int kSlack = 64;
 inline constexpr int kDecodedRows = 12;  // of x: so many pay for weights that are decoded to memory first
 
-// What stands in scratch: bytes of a number, and how many stand together.
+// Numbers that stand in scratch: the bytes of one, and how many stand together.
 struct Numbers {
   size_t size;
   int group;
@@ -76,7 +76,7 @@ struct FastMatmul {
     const int rows = fit < kLeastRows ? kLeastRows : fit > 4 * kLeastRows ? 4 * kLeastRows : fit;
     return s.rows < rows ? s.rows : rows;
   }
-  // Of rows, or bands of rows, in all groups.
+  // Counts the blocks of rows, or bands of rows, in all groups.
   static int blocks(const Dense&, const ProductSizes& s, Numbers numbers) {
     const int rows = block_rows(s, numbers);
     return (s.rows + rows - 1) / rows;
@@ -165,7 +165,7 @@ struct RealForm : FastMatmul<O, kLanes> {
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     return sums_bytes(words, operands) + (kDecodes ? Base::decoded_bytes(words, operands) : 0);
   }
-  // Of weights that are float32, or pairs, already.
+  // Returns the scratch for weights that are float32, or pairs, already.
   static size_t sums_bytes(const Words& words, const Operands& operands) {
     const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
     constexpr bool kConverted = !std::is_same_v<T, float>;
@@ -260,7 +260,7 @@ struct Float8QuantizedForm : FastMatmul<O, kLanes> {
   }
 };
 
-// Of codes, for a dot product that adds kOffset to x.
+// Base of the forms of codes, for a dot product that adds kOffset to x.
 template <class O, int kLanes, int kOffset>
 struct DotForm : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;

@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/float8_codes.h"
@@ -173,7 +173,7 @@ void RealForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const T, kGroupLayou
   }
 }
 
-// What is stored as T first has been made by the steps that a cast is fused with: y = Y(T(clamp(s))).
+// Stores y = Y(T(clamp(s))): the steps that a cast is fused with round to T before they store.
 template <class V, class T, class Y>
 inline void put_cast_sums(const float* sums, int columns, typename V::F low, typename V::F high, Y* y) {
   each_vector<V>(columns, [&](int c, auto n) {

@@ -54,7 +54,7 @@ struct PadRows {
 
   int before(int of) const { return words.integer(Pad::kBefore + of); }
   bool constant() const { return words[Pad::kMode] == Pad::kConstant; }
-  // Where index i of an axis of y, of one that has padding, lies in x; below 0 outside.
+  // Returns the index in x of index i of an axis of y that has padding; below 0 it lies outside.
   int source(int of, int i) const {
     i -= before(of);
     if (i >= 0 && i < x[of]) return i;

@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct GradientOf {
   }
 };
 
-// What rmsprop and adagrad divide by.
+// Returns the divisor of rmsprop and adagrad.
 template <class V>
 [[gnu::always_inline]] inline typename V::F divisor_of(typename V::F square, typename V::F epsilon, bool in_root) {
   return in_root ? V::sqrt(V::add(square, epsilon)) : V::add(V::sqrt(square), epsilon);

@@ -1,4 +1,4 @@
-// How the forms of forms.h run. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/gradient/run.h"

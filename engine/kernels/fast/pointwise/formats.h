@@ -1,5 +1,5 @@
-// How the forms of forms.h between number formats run, over vectors V. Included where kernels are compiled for an
-// instruction set.
+// Code that runs the forms of forms.h between number formats, over vectors V; included where kernels are compiled for
+// an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/float8_codes.h"
@@ -181,7 +181,7 @@ template <class V, Rounding kRounding, class F>
   });
 }
 
-// How the numbers of a row become codes: the scale and the zero point are the reference's of its range.
+// Makes codes of the numbers of a row: the scale and the zero point are the reference's of its range.
 struct RowQuantizer {
   bool symmetric, onnx;
   float scale, amax;

@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/pointwise/formats.h"
@@ -27,7 +27,7 @@ template <class V, class T>
   return largest_of<V>(most);
 }
 
-// Of each channel of [outer][channels][inner], as float32.
+// Writes the largest magnitude of each channel of [outer][channels][inner], as float32.
 template <class V, class T>
 [[gnu::noinline]] void channel_magnitudes(const ScaledNumbers& s, const T* x, float* to) {
   const ptrdiff_t step = ptrdiff_t(s.channels) * s.inner;

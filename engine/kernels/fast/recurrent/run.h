@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/recurrent/forms.h"
@@ -81,7 +81,7 @@ void FastLstm<T>::run(const T* x, const T* w, Optional<const T> bias, Optional<c
   });
 }
 
-// With reset_after the sums of n are w_n y_{t-1} + b_n, else those of r y_{t-1}, which is made in between.
+// The sums of n are w_n y_{t-1} + b_n with reset_after, else those of r y_{t-1}, which is made in between.
 template <class T>
 void FastGru<T>::run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y,
                      const Args& args) const {

@@ -1,4 +1,4 @@
-// How the forms of forms.h run with rows, softmax and norms, over vectors V. Included where kernels are
+// Code that runs the forms of forms.h with rows, softmax and norms, over vectors V; included where kernels are
 // compiled for an instruction set.
 #pragma once
 
@@ -114,7 +114,7 @@ void FastSoftmax<T, kLogarithm>::run(const T* x, T* y, const Args& args) const {
                    [&](const float* from, float* to) { softmax_row(from, to, extent.count, op); });
 }
 
-// Of long rows the codes of all distances are made first.
+// Rows of kDistances numbers or more get the codes of all distances first.
 [[gnu::noinline]] inline void softmax_codes(const int8_t* x, int8_t* y, int width, const int32_t* table) {
   using V = Vector;
   int peak = -128;

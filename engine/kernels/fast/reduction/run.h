@@ -1,4 +1,4 @@
-// How the forms of forms.h run with pools and sums, over vectors V. Included where kernels are compiled for an
+// Code that runs the forms of forms.h with pools and sums, over vectors V; included where kernels are compiled for an
 // instruction set.
 #pragma once
 
@@ -229,7 +229,7 @@ struct ArgMaxLanes {
   F best, at;
   bool minimum, last;
 
-  // Where v, of index i, is to be taken: NaN before all, and of equals the last where that is asked for.
+  // Takes v, of index i, if it goes before `best`: NaN before all, and of equals the last where `last` asks for it.
   [[gnu::always_inline]] void step(F v, F i) {
     const F one = V::set(1.0f), zero = V::set(0.0f);
     const typename V::M over = minimum ? V::less(v, best) : V::less(best, v);

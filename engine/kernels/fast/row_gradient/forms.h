@@ -44,7 +44,7 @@ struct FastLayerNormGradientScale {
   void run(const T* x, const T* dy, Update<float> dscale) const;
 };
 
-// With mean and variance constant: the operations of the reference in their order.
+// Batch norm's gradient with mean and variance constant: the operations of the reference in their order.
 template <class T>
 struct FastBatchNormGradientX {
   BatchNorm op;
@@ -72,7 +72,7 @@ struct FastEmbeddingGradient : EmbeddingGradient {
   Code run(const T* dy, const I* ids, Update<float> dtable) const;
 };
 
-// Of labels, int32, or of whole target distributions, of the logits' type.
+// Cross-entropy of labels, int32, or of whole target distributions, of the logits' type.
 struct FastCrossEntropy {
   CrossEntropy op;
 

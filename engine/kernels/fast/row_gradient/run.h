@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include <limits>
@@ -179,7 +179,7 @@ template <class T, class I>
 
 // ---- Losses of classes
 
-// Of one row of logits: the largest, and S = sum exp(x - peak).
+// Peak, the largest, of one row of logits, and S = sum exp(x - peak).
 template <class V>
 struct ClassRow {
   using F = typename V::F;
@@ -222,7 +222,7 @@ struct LabelShares {
   }
 };
 
-// Of targets (1 - s) t_k + s / classes.
+// Shares of targets: (1 - s) t_k + s / classes.
 template <class V, class T>
 struct TargetShares {
   using F = typename V::F;

@@ -5,8 +5,8 @@
 //                    the packed form does: of 128 rows the pack takes 7% of the time
 //   few, of dense    dot products along the rows of w, which are read once
 //
-// Where vectors multiply pairs of bfloat16 (kGroup 2), those of a row lie beside each other already, and are transposed
-// as if they were one number; of rows of an odd length there are none.
+// Vectors that multiply pairs of bfloat16 (kGroup 2) find those of a row beside each other already, and transpose
+// them as if they were one number; rows of an odd length have no such pairs.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

@@ -8,7 +8,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// What both are: their scratch is that of the packed form with sums, and the packed weights.
+// Base of both forms: their scratch is that of the packed form with sums, and the packed weights.
 template <class O, int kLanes, class T, int kGroup>
 struct RowMajorSums : FusedForm<O, kLanes, T> {
   using Base = FusedForm<O, kLanes, T>;

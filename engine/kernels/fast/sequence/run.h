@@ -1,4 +1,4 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction set.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
 #include "engine/kernels/fast/gradient/run.h"

@@ -1,5 +1,5 @@
-// How the forms of forms.h run, over vectors V. Included where kernels are compiled for an instruction
-// set. Flattened, and lambdas inlined, as in optimizer/run.h.
+// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Flattened, and lambdas inlined, as in optimizer/run.h.
 #pragma once
 
 #include "engine/kernels/fast/column_blocks.h"
@@ -23,7 +23,7 @@ template <class F>
   }
 }
 
-// What each pixel of x has from the windows that it is in: dx = term(its sums so far, pixel, window).
+// One pixel of x in one window that it is in. Over all such: dx = term(its sums so far, pixel, window).
 struct PixelInWindow {
   int p, q, h, v;  // pixel of x, output
   ptrdiff_t x, y;  // where their channels begin

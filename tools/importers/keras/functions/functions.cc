@@ -287,7 +287,7 @@ constexpr Converter kFunctionRows[] = {
 
 bool is_function(const std::string& module) { return module.starts_with("keras.src.ops") || module == "keras.ops"; }
 
-// Where a layer has the name too, by what that layer is not configured with, or always is.
+// Tells a function from a layer of its name: it has a setting that the layer never has, or lacks one it always has.
 bool is_function(const std::string& class_name, const Json& config) {
   const auto has = [&](const char* name, const char* key) {
     return class_name == name && config.is_object() && config.contains(key);

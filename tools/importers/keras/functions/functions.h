@@ -1,4 +1,4 @@
-// What functions of keras.ops are called with. Private to tools/importers/keras/functions.
+// Arguments of functions of keras.ops, and their converters. Private to tools/importers/keras/functions.
 #pragma once
 
 #include <vector>

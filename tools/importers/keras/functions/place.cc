@@ -76,7 +76,7 @@ void ops_take(Call& call) {
   call.outputs = {call.reshape(call.concat(parts, axis), dims)};
 }
 
-// Of each matrix what is on and below a diagonal, or above it; else 0.
+// Keeps the elements of each matrix on and below diagonal k, or on and above it; the others become 0.
 template <bool kLower>
 void ops_triangle(Call& call) {
   const ValueId x = call.cast(only(call));

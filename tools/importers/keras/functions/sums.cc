@@ -233,7 +233,7 @@ ValueId norm(const Call& call, ValueId x, const std::vector<int>& axes, float p,
   return call.binary(Binary::kPow, call.reduce(Reduce::kSum, powers, axes, keep), call.number(1 / p));
 }
 
-// Of vectors, or of a whole matrix as of one.
+// Takes norms of vectors; a whole matrix counts as one vector.
 void ops_norm(Call& call) {
   const ValueId x = call.cast(only(call));
   const std::vector<int> axes = axes_or_all(call, call.rank(x));

@@ -13,7 +13,7 @@ namespace {
 
 using Ints = Formula::Ints;
 
-// What is added to the score of a pair that takes no part: with it e^score is 0 beside any other.
+// Number added to the score of a pair that takes no part: e^score is then 0 beside any other.
 constexpr float kMasked = std::numeric_limits<float>::lowest();
 
 // y = softmax(cap(scale q k^T) + bias) v,  cap(s) = c tanh(s / c), of heads [B, H, L, D]; head h of the queries reads
@@ -101,7 +101,7 @@ class Attention {
     f_.give(f_.reshape(f_.transpose(y, {0, 2, 1, 3}), {batch_, length_, heads_ * value_width_}));
   }
 
-  // What is added to the scores: the mask, keys beyond the ends of the sequences, keys that come later.
+  // Terms added to the scores: the mask, keys beyond the ends of the sequences, keys that come later.
   std::vector<Term> biases() {
     std::vector<Term> all;
     if (source_.given(kMask)) all.push_back(mask());

@@ -94,7 +94,7 @@ ValueId plus(Import& import, const Source& source, ValueId y, float beta) {
   return import.append(std::move(add), import.output_name());
 }
 
-// Of two matrices that are computed.
+// Gemm of two matrices that are computed at run time.
 void gemm_at_run_time(Import& import, const Source& source) {
   const OperandPtr &a = source.operand(0), &b = source.operand(1);
   need_float32(source, *b);
@@ -139,7 +139,7 @@ void gemm(Import& import, const Source& source) {
   import.give_plain(0, y);
 }
 
-// As a matrix, or a stack of them: a vector is a row on the left and a column on the right.
+// Makes x a matrix, or a stack of them: a vector is a row on the left and a column on the right.
 ValueId matrices(Import& import, const OperandPtr& x, bool left) {
   const ValueId plain = import.plain(x);
   if (x->rank() > 1) return plain;

@@ -168,7 +168,7 @@ void write_layer(Import& import, const Source& source, const Layer& layer) {
   const std::string product = sums ? body.fresh(y + "/product") : y;
   std::vector<std::string> codes = {body.take(layer.w), body.take(layer.w_scale)};
   if (layer.w_zero) {
-    // What the zero points are beside the middle is in the correction.
+    // Every zero point is the middle code here; the correction adds the distance of the real ones from it.
     const auto count = size_t(layer.w_scale->constant->elements());
     const std::vector<int64_t> zeros(count, middle_of(layer.w->type));
     const std::vector<int64_t> dims = count == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{int64_t(count)};

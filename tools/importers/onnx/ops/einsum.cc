@@ -2,9 +2,9 @@
 //
 //   a [batch, m, k], b [batch, n, k] -> y [batch, m, n]      y_bmn = sum_k a_bmk b_bnk
 //
-// Of two operands the axes that both have and that something behind still reads are the batch, those that both have and
-// nothing reads are summed (k), the others stand in m and n. An axis that one operand alone has and nothing reads is
-// summed first; one that stands twice in an operand is its diagonal.
+// An axis that both operands have is a batch axis if anything behind still reads it, and is summed (k) if nothing
+// does; the other axes stand in m and n. An axis that one operand alone has and nothing reads is summed first; an
+// axis that stands twice in an operand is its diagonal.
 #include <algorithm>
 #include <cctype>
 #include <map>

@@ -129,7 +129,7 @@ void mean(Import& import, const Source& source) {
   f.run();
 }
 
-// Of floats, fmod = 1: y = a - b trunc(a / b), trunc q = sign q floor |q|. Exact while |a / b| is below 2^24.
+// Remainder of floats, fmod = 1: y = a - b trunc(a / b), trunc q = sign q floor |q|. Exact while |a / b| < 2^24.
 void mod(Import& import, const Source& source) {
   Formula f(import, source);
   if (source.integer("fmod", 0) == 0) source.refuse("is supported on integers that are stored, or with fmod");

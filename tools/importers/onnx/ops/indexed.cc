@@ -89,7 +89,7 @@ Term rows_at(Formula& f, const Source& source, const Term& ids, int64_t n) {
   return f("Gather", {identity_of(f, source, n), ids}, {{"axis", int64_t{0}}});
 }
 
-// What the updates of a place make, `nothing` standing for those of other places, and how x goes into it.
+// Operators that combine the updates of a place and put them into x; `nothing` stands for updates of other places.
 struct ScatterReduction {
   const char *name, *of_updates, *with_x;  // with_x null: not at all
   double nothing;
@@ -179,7 +179,7 @@ void gather_tuples_at_run_time(Import& import, const Source& source) {
   f.run();
 }
 
-// Of tuples of k numbers the row of H is the product of the rows of each: [u, n_1, 1] [u, 1, n_2] ..
+// H of tuples of k numbers: a tuple's row is the product of the rows of its numbers, [u, n_1, 1] [u, 1, n_2] ..
 void scatter_rows_at_run_time(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, &ids = source.operand(1)->dims;
   reduction_of(source);

@@ -40,7 +40,7 @@ void negative_log_likelihood(Import& import, const Source& source) {
   f.run();
 }
 
-// Of x not normalized: the logarithms of its softmax along the classes are the second output.
+// Loss of scores x that are not normalized; the second output is the logarithm of their softmax along the classes.
 void softmax_cross_entropy(Import& import, const Source& source) {
   Formula f(import, source);
   const Term logs = f("LogSoftmax", {f.input(0)}, {{"axis", int64_t{1}}});

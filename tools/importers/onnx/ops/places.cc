@@ -2,8 +2,8 @@
 //
 //   y = concat(x, updates)[places]      places: for each element of y where it stands, known at import
 //
-// Where several updates of one place are combined (reduction add, mul, min, max), one after the other: the r-th update
-// of each place in round r, and what changes nothing for the places that have none.
+// Several updates of one place are combined (reduction add, mul, min, max) one after the other: round r has the r-th
+// update of each place, and a number that changes nothing for the places that have none.
 #include <algorithm>
 #include <functional>
 #include <limits>

@@ -57,7 +57,7 @@ class Put {
     return f_("Add", {places, f_("Cast", {zero}, {{"to", type}})});
   }
 
-  // Those that count from the end, in [-n, n), too.
+  // Places in [0, n) from places in [-n, n): a place below 0 counts from the end.
   Term from_both_ends(const Term& places, int64_t n) {
     return inside(below_zero(places, f_("Add", {places, number(n)})), n);
   }

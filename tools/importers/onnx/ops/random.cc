@@ -80,7 +80,7 @@ class Drawn {
     f_.run();
   }
 
-  // Of the shape in the attribute, or that of the operand.
+  // Terms that give the result its shape: zeros of the shape in the attribute, or the operand as reals.
   Term shape_of_attribute() {
     const Ints dims = source_.integers("shape");
     if (dims.empty()) source_.malformed("has no shape");

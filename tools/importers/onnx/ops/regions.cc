@@ -211,7 +211,7 @@ class Moved {
     return room < 0 ? 0 : room / stride(axis) + 1;
   }
 
-  // Where a tap reads for an output, [n, G, K, out].
+  // Places along `axis` that each tap reads for each output, [n, G, K, out].
   Places places(const Term& moves, int axis) {
     const int64_t n = source_.operand(kX)->dims[0], width = source_.operand(kW)->dims[3],
                   columns = source_.operand(kOffset)->dims[3], step = stride(axis), before = pad(axis),

@@ -1,4 +1,4 @@
-// What reads an image at places of its own: grids that are stored, columns of windows, pools of powers, crops.
+// Operators that read an image at places of their own: stored grids, columns of windows, pools of powers, crops.
 //
 // A sampler whose grid is stored is a product with a matrix: y [n, c, out] = x [n, c, in] M, M_ij the weight of pixel i
 // in sample j.

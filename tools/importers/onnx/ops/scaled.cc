@@ -45,7 +45,7 @@ class Scaled {
     f_.run();
   }
 
-  // As real numbers that are broadcast over x.
+  // Scale or zero point `input` as real numbers that are broadcast over x.
   Term per_axis(int input) {
     const Ints &x = source_.operand(kX)->dims, &given = source_.operand(input)->dims;
     const Term numbers = f_.to_real(f_.input(input));

@@ -98,7 +98,7 @@ Value with_plain_codes(const Value& w) {
   return of_outputs && std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), zero) ? w : decoded(w);
 }
 
-// As a constant. Groups whose weights have scales per channel: axis 1 has those of one group, which all share.
+// Makes the weights a constant. Groups share their scales per channel: axis 1 has the scales of one group.
 ValueId constant_weights(Import& import, const OperandPtr& of, const Value& w, const TransposedConv& conv) {
   const int64_t taps = conv.h.kernel * conv.w.kernel;
   Value made =

@@ -1,4 +1,4 @@
-// What is written out step by step: RNN, TopK and LinearAttention have no step of their own.
+// Operators that are written out step by step: RNN, TopK and LinearAttention have no step of their own.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -90,7 +90,7 @@ class SimpleRecurrence {
     return name;
   }
 
-  // Of one direction: W or R as [in, out].
+  // W or R of one direction, as [in, out].
   Term matrix(int input, int64_t direction) {
     return f_.transpose(f_("Squeeze", {f_.slice(f_.input(input), 0, direction, direction + 1), f_.list({0})}), {1, 0});
   }
@@ -118,7 +118,7 @@ class SimpleRecurrence {
     return states;
   }
 
-  // Where it is to be trained, stored zeros are no state: their product would be a constant of its own.
+  // A network that is to be trained drops a stored state of zeros: its product would be a constant of its own.
   bool begins_with_zeros() const {
     if (!source_.given(kH0)) return true;
     if (!trains_ || !source_.operand(kH0)->constant) return false;
@@ -126,7 +126,7 @@ class SimpleRecurrence {
     return std::ranges::all_of(numbers, [](float number) { return number == 0; });
   }
 
-  // Of one direction, [batch, width].
+  // First state of one direction, [batch, width].
   Term initial(int64_t direction) {
     const int64_t axis = batch_first_ ? 1 : 0;
     return f_.reshape(f_.slice(f_.input(kH0), axis, direction, direction + 1), {batch_, width_});

@@ -20,7 +20,7 @@ void set_list(::onnx::NodeProto& node, const char* key, const IntegerList& value
   for (const int64_t v : values) attribute.add_ints(v);
 }
 
-// What a window attribute says of some of the three axes.
+// Numbers that a window attribute has for axes first .. last - 1 of the three.
 IntegerList of_axes(const Source& source, const char* key, size_t first, size_t last, int64_t otherwise) {
   const IntegerList all = source.integers(key, IntegerList(3, otherwise));
   if (all.size() != 3) source.malformed(std::string(key) + " does not fit the rank of its input");

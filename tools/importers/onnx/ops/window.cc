@@ -164,7 +164,7 @@ Value symmetric(Import& import, const Value& w) {
 
 constexpr int64_t kMostTaps = 64;  // of a window that is written out
 
-// What tap i, j of each window reads of the padded x [n, c, h, w]: [n, c, oh, ow].
+// Elements of the padded x [n, c, h, w] that tap i, j of each window reads: [n, c, oh, ow].
 Term tap_of(Formula& f, const Term& padded, const Window& window, int64_t i, int64_t j) {
   const Axis &h = window.h, &w = window.w;
   const int64_t top = i * h.dilation, left = j * w.dilation;
