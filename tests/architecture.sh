@@ -5,6 +5,7 @@
 #   engine/     nothing in it allocates, throws or looks at types at run time
 #   options     below tools/commands no message spells one
 #   lines       none is over 120 columns (.clang-format has the same limit)
+#   comments    none begins with Of, What, Where, Those or Behind, which begin no sentence
 #   files       none is over 420 lines, but for tables (`tables` below)
 #   folders     none of the product holds over 45 sources, but engine/ops, which has a file for each op
 #   macros      engine/kernels and ports define at most 60
@@ -47,6 +48,8 @@ hits=$(grep -rlE --include='*.h' --include='*.cc' 'model_generated\.h|flatbuffer
   grep -vE '^engine/(model/|train/state_table\.cc)|^tools/(model|importers)/' || true)
 [ -z "$hits" ] || fail "generated accessors are read by engine/model, the state table, tools/model and the importers alone:
 $hits"
+
+forbid 'engine tools ports include firmware tests bench' '^ *// ?(Of|What|Where|Those|Behind) ' 'a comment begins with its subject'
 
 # ---- Tools and tests: a folder sees itself and those before it in its list ----
 

@@ -1,4 +1,4 @@
-# What a version's files give: . tests/old_files/facts.sh; facts_of NACRE FOLDER
+# The facts that a version's files give: . tests/old_files/facts.sh; facts_of NACRE FOLDER
 #
 # Prints one line a fact, the same for the version that wrote the files and for every later one:
 #

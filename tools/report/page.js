@@ -1,5 +1,5 @@
 'use strict';
-// What a page does beside being read: tables sort, sections become tabs, curves tell their numbers, graphs zoom and are
+// A page does more than being read: tables sort, sections become tabs, curves tell their numbers, graphs zoom and are
 // searched. Without it everything is there, one below the other.
 (() => {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
