@@ -12,6 +12,7 @@
 // and each commit takes exactly one micro-batch.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -112,6 +113,10 @@ class Trainer {
   // home from there: ask anew before it is read or written. Empty before start, once bind is undone, and where the
   // place does not give it back: what stands there is nobody's to save.
   std::span<std::byte> state() const { return ready() && bring_home().ok() ? state_ : std::span<std::byte>(); }
+  // Whether it is bound to a model of these bytes.
+  bool trains(const Model& model) const {
+    return model_ != nullptr && std::ranges::equal(model_->header().hash, model.header().hash);
+  }
   // Returns whether each commit takes one micro-batch (--update immediate).
   bool immediate() const { return update().bound() && !has(Entry::kGradients); }
 

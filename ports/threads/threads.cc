@@ -278,6 +278,9 @@ class ThreadPool::Crew {
 
 namespace {
 
+constexpr int kMostThreads =
+    1024;  // of a pool: a larger number is a mistake, and the system would take minutes to say so
+
 int threads_of_process() {
 #if defined(__linux__)
   cpu_set_t set;
@@ -294,6 +297,7 @@ ThreadsRefused::ThreadsRefused(int some, int all)
 
 ThreadPool::ThreadPool(int threads, const ThreadSettings& settings) : workers_{} {
   if (threads == 0) threads = threads_of_process();
+  if (threads > kMostThreads) throw ThreadsRefused(kMostThreads, threads);
   // A step of 120,000 takes some 2 us with AVX2; to share one costs 0.6 us.
   workers_ = {nullptr, threads, &Crew::run, 120'000};
   if (threads < 2) return;

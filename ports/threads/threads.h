@@ -34,7 +34,8 @@ struct ThreadsRefused : std::runtime_error {
 
 class ThreadPool {
  public:
-  // 0: as many threads as this process may use. Throws ThreadsRefused or std::bad_alloc, and leaves no thread behind.
+  // 0: as many threads as this process may use; at most 1,024. Throws ThreadsRefused or std::bad_alloc, and leaves no
+  // thread behind.
   explicit ThreadPool(int threads, const ThreadSettings& settings = {});
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -187,6 +187,34 @@ TEST(c_api_arguments, of_trainers_and_storages) {
   EXPECT_EQ(nacre_model_slots_offset(nullptr), 0u);
 }
 
+TEST(c_api_arguments, of_step_sums) {
+  Opened o(training());
+  nacre_trainer trainer;
+  const nacre_kernels* const kernels[] = {nacre_reference_kernels(), nacre_training_kernels()};
+  ASSERT_EQ(nacre_trainer_bind(&trainer, &o.model, "host", kernels, 2, o.memory.data(), o.memory.size()).code, 0);
+  ASSERT_EQ(nacre_trainer_start(&trainer).code, 0);
+  size_t size = 7;
+  EXPECT_EQ(nacre_trainer_gradients(nullptr, &size), nullptr);
+  EXPECT_EQ(size, 0u);
+  void* const sums = nacre_trainer_gradients(&trainer, nullptr);
+  EXPECT_EQ(nacre_trainer_gradients(&trainer, &size), sums);
+  nacre_gradient_run run;
+  EXPECT_EQ(nacre_gradient_run_at(nullptr, 0, &run), 0u);
+  EXPECT_EQ(nacre_gradient_run_at(&o.model, 0, nullptr), 0u);
+  EXPECT_EQ(nacre_trainer_loss_scale(nullptr, &trainer), 0);
+  EXPECT_EQ(nacre_trainer_loss_scale(&o.model, nullptr), 0);
+  uint8_t hash[16] = {};
+  nacre_model_hash(nullptr, hash);
+  nacre_model_hash(&o.model, nullptr);
+  expect_argument(nacre_trainer_begin_at(nullptr, 0), 0);
+  expect_argument(nacre_trainer_accumulate_apart(nullptr, sums, size, 0), 0);
+  expect_argument(nacre_trainer_accumulate_apart(&trainer, nullptr, size, 0), 1);
+  expect_argument(nacre_trainer_merged(nullptr, 1), 0);
+  expect_argument(nacre_gradients_join(nullptr, sums, sums, size), 0);
+  expect_argument(nacre_gradients_join(&o.model, nullptr, sums, size), 1);
+  expect_argument(nacre_gradients_join(&o.model, sums, nullptr, size), 2);
+}
+
 TEST(c_api_arguments, of_static_programs) {
   EXPECT_EQ(nacre_static_run(nullptr), NACRE_ARGUMENT);
   EXPECT_EQ(nacre_static_input(nullptr, 0, nullptr), nullptr);
@@ -328,6 +356,9 @@ TEST(c_api, checkpoints_lie_in_files_of_a_directory) {
   }
   nacre_checkpoint_files* const files = nacre_checkpoint_files_open(folder, 0, &o.model, &storage, why, sizeof why);
   ASSERT_NE(files, nullptr) << why;
+  const Opened another(dense_int8());  // which the trainer does not train
+  EXPECT_EQ(Code(nacre_checkpoint_save(&another.model, &trainer, &storage, 0, nullptr, 0).code),
+            Code::kCheckpointModel);
   auto report = sized<nacre_checkpoint_report>();
   ASSERT_EQ(nacre_checkpoint_load(&o.model, &trainer, &storage, &report, nullptr, 0).code, 0);
   EXPECT_EQ(report.generation, 2u);
