@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "tests/commands/convert_digits.h"
 #include "tests/importers/onnx_builder.h"
@@ -156,6 +157,54 @@ TEST(convert, says_what_is_not_trained) {
   EXPECT_FALSE(has(converted({"--train-last", "1"}), "not trained"));
   const ToolRun digits = run_tool({"convert", kDigits, "-o", model, "--train", "softmax_cross_entropy", "--json"});
   EXPECT_EQ(Json::parse(digits.out)["not_trained"], Json::array()) << digits.err;
+}
+
+// x [N, 3, 2] -> scores of rows among themselves, a causal mask added -> softmax -> y, and a dense layer.
+std::vector<uint8_t> masked_network(float hidden) {
+  OnnxBuilder b;
+  b.input("x", {0, 3, 2}, {"N", "", ""});
+  b.floats("mask", {3, 3}, {0, hidden, hidden, 0, 0, hidden, 0, 0, 0});
+  b.floats("w", {2, 2}, {1, 0.5f, -0.5f, 1});
+  b.floats("bias", {2}, {0.25f, -0.25f});
+  b.node("Transpose", {"x"}, {"turned"}).ints("perm", {0, 2, 1});
+  b.node("MatMul", {"x", "turned"}, {"scores"});
+  b.node("Add", {"scores", "mask"}, {"masked"});
+  b.node("Softmax", {"masked"}, {"shares"});
+  b.node("MatMul", {"shares", "x"}, {"mixed"});
+  b.node("MatMul", {"mixed", "w"}, {"d"});
+  b.node("Add", {"d", "bias"}, {"y"});
+  b.output("y");
+  return b.finish();
+}
+
+TEST(convert, a_mask_that_is_added_is_no_parameter) {
+  const TemporaryDirectory directory;
+  const std::string network = directory / "masked.onnx", model = directory / "m.nacre";
+  for (const float hidden : {-std::numeric_limits<float>::infinity(), -1e4f, std::numeric_limits<float>::lowest()}) {
+    write_bytes(network, masked_network(hidden));
+    const ToolRun run = run_tool({"convert", network, "-o", model, "--train", "squared_error", "--batch", "2"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_TRUE(has(run.out, "\n  not trained: mask (add)\n")) << run.out;
+    std::filesystem::remove(model);
+  }
+}
+
+// y = h [h > 0], h = w x: the truth value has no gradient, and h has one through the product.
+TEST(convert, a_comparison_ends_the_gradient) {
+  const TemporaryDirectory directory;
+  const std::string network = directory / "gate.onnx", model = directory / "m.nacre";
+  OnnxBuilder b;
+  b.input("x", {0, 2}, {"N", ""});
+  b.floats("w", {2, 2}, {1, 0.5f, -0.5f, 1});
+  b.floats("zero", {}, {0});
+  b.node("MatMul", {"x", "w"}, {"h"});
+  b.node("Greater", {"h", "zero"}, {"above"});
+  b.node("Cast", {"above"}, {"open"}).integer("to", 1);
+  b.node("Mul", {"h", "open"}, {"y"});
+  b.output("y");
+  write_bytes(network, b.finish());
+  const ToolRun run = run_tool({"convert", network, "-o", model, "--train", "squared_error", "--batch", "2"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
 }
 
 }  // namespace

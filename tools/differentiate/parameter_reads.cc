@@ -15,13 +15,23 @@ bool takes_parameter(const OpRule& rule, size_t slot, const Value& v) {
          });
 }
 
+// Whether a constant that is added shuts positions out of a softmax: each number is zero or at most -10,000. No
+// parameter is: the sums of a layer would lose their last digits.
+bool is_mask(const Node& node, const Value& v) {
+  if (node.op != Op::kAdd || v.variable || !v.constant() || !is_float_type(v.stored)) return false;
+  const std::vector<float> numbers = reals(v);
+  return std::ranges::all_of(numbers, [](float x) { return x == 0 || x <= -1e4f; }) &&
+         std::ranges::any_of(numbers, [](float x) { return x != 0; });
+}
+
 // Constants of one number are factors of the network's arithmetic (a scale, an epsilon), no parameters, where the op
 // takes any, and where a step computes with them what the op reads.
 bool is_parameter_value(const Node& node, const Value& v, bool as_it_is) {
   const bool real = v.constant() ? (is_float_type(v.stored) || v.quantizer) && !v.fixed : v.trainable;
   const bool counts = v.elements() > 1 || v.keeps_steps || v.variable;
-  if (!as_it_is) return real && counts;
-  return real && (counts || is_matmul(node.op) || node.op == Op::kBatchNorm || node.op == Op::kLayerNorm);
+  if (!real || is_mask(node, v)) return false;
+  if (!as_it_is) return counts;
+  return counts || is_matmul(node.op) || node.op == Op::kBatchNorm || node.op == Op::kLayerNorm;
 }
 
 }  // namespace

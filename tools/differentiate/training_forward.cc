@@ -187,12 +187,17 @@ void leave_out_dropout(Graph& graph) {
 
 // The range that an observer gives out counts as a number: no gradient passes it (NUMERICS.md, 48).
 std::vector<bool> depends_on_parameters(const Graph& graph) {
+  // Truth values and places are steps of their inputs: their derivative is zero wherever it exists.
+  const auto has_gradient = [&](ValueId id) {
+    const ElementType type = graph.values[size_t(id)].type;
+    return type != ElementType::kBool && type != ElementType::kInt32 && type != ElementType::kInt64;
+  };
   std::vector<bool> depends(graph.values.size(), false);
   for (size_t id = 0; id < depends.size(); ++id) depends[id] = graph.values[id].trainable;
   for (const Node& node : graph.nodes)
     if (node.op != Op::kObserveRange &&
         std::ranges::any_of(node.inputs, [&](ValueId id) { return id != kNone && depends[size_t(id)]; }))
-      for (const ValueId id : node.outputs) depends[size_t(id)] = true;
+      for (const ValueId id : node.outputs) depends[size_t(id)] = has_gradient(id);
   return depends;
 }
 

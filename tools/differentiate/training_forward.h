@@ -23,7 +23,7 @@ TrainingForward prepare_forward(Differentiated& result, const TrainingOptions& o
 // Dropout is the identity in inference: its readers read what it does.
 void leave_out_dropout(Graph& graph);
 
-// By value: whether it depends on a parameter that is trained.
+// By value: whether a parameter that is trained changes it, and it can have a gradient.
 std::vector<bool> depends_on_parameters(const Graph& graph);
 
 }  // namespace nacre::tools
