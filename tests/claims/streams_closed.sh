@@ -108,4 +108,22 @@ hang_up $! alone.txt
 "$tool" "${train[@]}" --csv /dev/full -o out/unread.nacre 2> >(head -c 1 >/dev/null) >printed.txt
 status=$?
 [ $status -eq 5 ] && cmp -s out/whole.nacre out/unread.nacre || fail "a training whose warnings have no reader ends with $status"
+# ---- A log whose reader ends: the training goes on ----
+"$tool" "${train[@]}" -o out/piped.nacre 2>printed.txt | head -n 1 >said_line.txt
+status=${PIPESTATUS[0]}
+[ $status -eq 5 ] && cmp -s out/whole.nacre out/piped.nacre || fail "a training whose log has no reader ends with $status"
+
+# ---- Standard streams that are open on an input ----
+refused() {  # WHAT STATUS
+  [ "$2" -eq 2 ] && cmp -s "$samples/digits.onnx" out/net.onnx || fail "$1 ends with $2, or its input is overwritten"
+}
+cp in/net.onnx out/net.onnx
+"$tool" convert - -o out/net.onnx <out/net.onnx >printed.txt 2>&1
+refused "an output that is the file of standard input" $?
+"$tool" convert - -o out/piped.nacre --emit-policy out/net.onnx <out/net.onnx >printed.txt 2>&1
+refused "a side output that is the file of standard input" $?
+"$tool" convert out/net.onnx -o - >>out/net.onnx 2>printed.txt
+refused "an output at the end of its input" $?
+"$tool" inspect out/net.onnx 1<>out/net.onnx 2>printed.txt
+refused "text that is printed over its input" $?
 echo "CLAIM streams_closed shown: ${#commands[@]} commands in ${#ways[@]} ways, $runs runs: exit codes right, inputs as they were, outputs the same bytes; SIGHUP saves and goes on"

@@ -13,6 +13,7 @@ namespace {
 
 std::FILE* printed_to = nullptr;  // null: standard output
 int first_failure = 0;            // errno of writing standard output
+bool outlives_reader = false;     // a pipe whose reader has ended does not end the program
 
 void keep_failure(bool written) {
   if (!written && first_failure == 0) first_failure = errno != 0 ? errno : EIO;
@@ -24,10 +25,12 @@ void print(const std::string& text) {
   const std::string shown = visible_lines(text);
   if (Caller* const to = caller()) return to->print(shown);
   if (printed_to != nullptr) return complain(shown);
+  const HeldPipeSignal held(outlives_reader);
   errno = 0;
   keep_failure(std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size());
 }
 void print_to_standard_error() { printed_to = stderr; }
+void print_to_the_end() { outlives_reader = true; }
 
 void note(const std::string& line) {
   const std::string shown = visible_lines(line);
@@ -42,6 +45,7 @@ void complain(const std::string& text) {
 }
 
 int flush_printed() {
+  const HeldPipeSignal held(outlives_reader);
   errno = 0;
   keep_failure(std::fflush(stdout) == 0 && std::ferror(stdout) == 0);
   return first_failure;

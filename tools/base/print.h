@@ -11,6 +11,7 @@ namespace nacre::tools {
 void print(const std::string& text);
 void note(const std::string& line);       // a warning, without the end of its line
 void print_to_standard_error();           // from now on: standard output takes a file's bytes
+void print_to_the_end();                  // from now on: the end of a pipe's reader is a failed write, no signal
 std::string printable(std::string text);  // control codes, which a name of a file may hold, as '?'; lines stay lines
 void print_json(const Json& json);        // names that are no UTF-8 are mended, not refused
 

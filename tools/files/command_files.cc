@@ -59,12 +59,27 @@ void CommandFiles::add_input(const std::string& option, const std::string& path)
       throw Error(kUsage, option, fmt::format("is standard input, which {} reads", reads_standard_input_),
                   "name a file with one of them");
     reads_standard_input_ = option;
-    return;
+    struct stat found = {};
+    if (fstat(STDIN_FILENO, &found) != 0 || !S_ISREG(found.st_mode)) return;
+    inputs_.push_back({.option = option, .there = true, .device = found.st_dev, .inode = found.st_ino, .place = ""});
+    return require_no_standard_output(inputs_.back());
   }
   std::error_code error;
   if (!fs::exists(path, error)) return;
   inputs_.push_back(file_of(option, path));
+  require_no_standard_output(inputs_.back());
   for (const std::string& file : npy_files(path)) inputs_.push_back(file_of(option, file));
+}
+
+// Standard output may be open on an input, for reading and writing or at its end: printed text would overwrite it.
+void CommandFiles::require_no_standard_output(const File& input) {
+  struct stat printed = {};
+  if (fstat(STDOUT_FILENO, &printed) != 0 || !S_ISREG(printed.st_mode) || printed.st_dev != input.device ||
+      printed.st_ino != input.inode)
+    return;
+  throw Error(kUsage, "standard output",
+              fmt::format("is the file that {} names: it would be overwritten", input.option),
+              "redirect standard output to another file");
 }
 
 // There the command prints what it did. What is printed to the null device is lost in any case.
@@ -91,6 +106,7 @@ void CommandFiles::add_output(const std::string& option, const std::string& path
     print_to_standard_error();
     return;
   }
+  print_to_the_end();
   require_no_input(option, path);
   const File file = file_of(option, path);
   require_not_printed_to(file, path);

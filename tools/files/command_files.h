@@ -37,6 +37,7 @@ class CommandFiles {
     bool operator==(const File& other) const;
   };
   static File file_of(const std::string& option, const std::string& path);
+  static void require_no_standard_output(const File& input);
   static void require_not_printed_to(const File& file, const std::string& path);
   static void require_other(const File& file, const std::string& path, const std::vector<File>& files);
 
