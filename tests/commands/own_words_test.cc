@@ -60,7 +60,7 @@ TEST_F(own_words, are_all_that_reaches_a_terminal) {
       {with({"--target", "toaster"}), "'toaster' is not one of host"},
       {with({"--stop-after", "lunch"}), "'lunch' is not one of import"},
       {with({"--percentile", "many", "--calibrate", "x"}), "--percentile: its value is of another kind than it takes"},
-      {with({"--batch"}), "--batch: takes another number of values"},
+      {with({"--batch"}), "--batch: is given twice, or takes another number of values"},
       {{"check"}, "MODEL is required"},
       {with({"--set", "[a=float16"}), "missing ] of a set of characters"},
       {with({"--set", "(a=float16"}), "missing ) of a group"},

@@ -1,7 +1,9 @@
 // nacre tune, run as a program: where it keeps its checkpoints.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstring>
+#include <filesystem>
 
 #include "tests/run_tool.h"
 #include "tools/base/json.h"
@@ -189,6 +191,21 @@ TEST(tune_command, that_diverged_writes_no_model) {
     EXPECT_NE(run.err.find("take a lower --lr"), std::string::npos) << run.err;
   }
   EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(tune_command, that_is_interrupted_says_so_in_its_json) {
+  const TemporaryDirectory directory;
+  const std::string samples = project_path("tools/samples/"), output = directory / "t.nacre";
+  const ToolRun run = run_tool(
+      {"tune", samples + "digits.onnx", "--loss", "softmax_cross_entropy", "--data", samples + "digits_images.npy",
+       "--labels", samples + "digits_labels.npy", "--cast-samples", "--epochs", "100000", "--json", "-o", output},
+      {.interrupt = true});
+  EXPECT_EQ(run.signal, SIGINT) << run.err;
+  const Json told = Json::parse(run.out);
+  EXPECT_EQ(told["interrupted"], true);
+  EXPECT_EQ(told["output"].is_null(), !std::filesystem::exists(output));
+  EXPECT_EQ(told["output"].is_null(), told["steps"] == 0);
+  EXPECT_TRUE(told["checkpoint"].is_null());
 }
 
 TEST(tune_command, refuses_a_file_name_that_ends_as_a_folder_before_it_trains) {

@@ -62,7 +62,7 @@ std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
     case CLI::ExitCodes::RequiredError: return before;  // "MODEL is required"
     case CLI::ExitCodes::ConversionError:
       return behind.substr(0, behind.find(" = ")) + ": its value is of another kind than it takes";
-    case CLI::ExitCodes::ArgumentMismatch: return before + ": takes another number of values";
+    case CLI::ExitCodes::ArgumentMismatch: return before + ": is given twice, or takes another number of values";
     case CLI::ExitCodes::ValidationError: return before + ": " + behind;  // of the validators in cli.h
     default: return before + ": cannot be used so";
   }

@@ -26,7 +26,7 @@ bool is_other_float(ElementType type) {
 
 NpzArrays read_arrays(const std::string& path) {
   if (path.ends_with(".npz")) return read_npz(path);
-  if (path.ends_with(".npy")) return {{"", read_npy(path)}};
+  if (path.ends_with(".npy") || path == kStandardStream) return {{"", read_npy(path)}};
   throw Error(kUsage, path, "is neither .npz nor .npy", "give one array per input as .npz, or the only one as .npy");
 }
 
@@ -107,7 +107,9 @@ std::vector<int64_t> rows_of_mask(const std::vector<int64_t>& mask, const std::s
 
 std::vector<int64_t> read_rows(const std::string& path, int64_t rows) {
   const NpyArray array = read_npy(path, [&](const std::string&, const NpyArray& header) {
-    if (header.dims.size() != 1 || header.dims[0] == 0)
+    if (header.dims.size() == 1 && header.dims[0] == 0)
+      throw Error(kBadInput, path, "names no row", "give a .npy that holds the numbers of the rows that are meant");
+    if (header.dims.size() != 1)
       throw Error(kBadInput, path, fmt::format("holds {}, wanted a list of row numbers", dims_text(header.dims)),
                   "give a .npy of integers with one axis");
     require_integers(header);

@@ -346,7 +346,7 @@ double parse_scale(const std::string& text, const std::string& place) {
   };
   const double scale =
       number(text.substr(0, slash)) / (slash == std::string::npos ? 1 : number(text.substr(slash + 1)));
-  if (!std::isfinite(scale) || scale == 0)
+  if (!std::isnormal(float(scale)))
     throw Error(kUsage, place, fmt::format("'{}' is no number that can multiply", text),
                 "give one such as 0.5 or 1/255");
   return scale;

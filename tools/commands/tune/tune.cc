@@ -195,7 +195,27 @@ class Session {
     if (!options_.checkpoint.empty())
       tell(fmt::format("{}: what was learned is in {}, the same command goes on with it", where, options_.checkpoint));
     if (caller() != nullptr) throw Interrupted();
+    if (options_.json && first()) print_interrupted();
     flush_printed();
+  }
+
+  void print_interrupted() const {
+    const TunePosition& position = tuner_.position();
+    print_json({{"model", options_.model},
+                {"interrupted", true},
+                {"epoch", position.epoch + 1},
+                {"step", position.step},
+                {"steps", position.applied},
+                {"output", output_.written() ? Json(options_.output) : Json()},
+                {"checkpoint", options_.checkpoint.empty() ? Json() : Json(options_.checkpoint)},
+                {"warnings", warnings_},
+                {"epochs", epochs_json()}});
+  }
+
+  Json epochs_json() const {
+    Json list = Json::array();
+    for (const EpochRecord& e : tuner_.position().epochs) list.push_back(epoch_json(e));
+    return list;
   }
 
   // Without a checkpoint: the model is written of what there is, the best epoch or the steps until now. It is not
@@ -302,9 +322,6 @@ class Session {
   }
 
   void print_summary(Tuner::End end, size_t kept, double seconds) const {
-    const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
-    Json list = Json::array();
-    for (const EpochRecord& e : epochs) list.push_back(epoch_json(e));
     print_json({{"model", options_.model},
                 {"output", options_.output},
                 {"rows", split_.train.size()},
@@ -312,13 +329,13 @@ class Session {
                 {"batch", settings_.batch},
                 {"steps", tuner_.position().applied},
                 {"stopped_early", end != Tuner::End::kEpochs},
-                {"kept_epoch", epochs[kept].epoch},
+                {"kept_epoch", tuner_.position().epochs[kept].epoch},
                 {"not_trained", not_trained_of(*model_)},
                 {"frozen", frozen_json(frozen_of(*model_))},
                 {"trained", trained_json(trained_of(*model_))},
                 {"warnings", warnings_},
                 {"seconds", seconds},
-                {"epochs", list},
+                {"epochs", epochs_json()},
                 {"written", output_.json()}});
   }
 
