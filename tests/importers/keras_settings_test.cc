@@ -97,6 +97,10 @@ TEST(keras_settings, penalties_are_of_each_variable) {
   EXPECT_EQ(decays(l2, {.train = true}), (std::map<std::string, float>{{"d/kernel", 0.5f}}));
   EXPECT_TRUE(decays(l2, {.train = true, .ignored = {"L2"}}).empty());
   EXPECT_EQ(decays(class_with("L1L2", R"("l1": 0.0, "l2": 0.25)"), {.train = true}).at("d/kernel"), 0.5f);
+  const std::string frozen = l2 + R"(, "trainable": false)";  // has no gradient that a penalty could be part of
+  EXPECT_TRUE(decays(frozen, {.train = true}).empty());
+  EXPECT_TRUE(decays(frozen, {.train = true, .ignored = {"L2"}}).empty());
+  EXPECT_EQ(decays(frozen, {.train = true, .unfreeze = {"d"}}).at("d/kernel"), 0.5f);
   EXPECT_NE(
       refusal_of(setting_file(R"(, "kernel_regularizer": )" + l1), {.train = true}).find("--ignore-setting L1 goes"),
       std::string::npos);

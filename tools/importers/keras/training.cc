@@ -238,7 +238,8 @@ void Importer::finish_training() {
   saved_->judge_output(writer_of(graph_, graph_.outputs[0].value));
   SourceTraining training = saved_->finish(std::move(by_name));
   training.float8 = float8_state();
-  for (const auto& [id, decay] : decays_) training.decays[name_of(id)] = decay;
+  for (const auto& [id, decay] : decays_)
+    if (!graph_.values[size_t(id)].frozen) training.decays[name_of(id)] = decay;
   for (const auto& [id, momentum] : momenta_) training.momenta[name_of(id)] = momentum;
   graph_.training = std::make_shared<const SourceTraining>(std::move(training));
   graph_.log.insert(graph_.log.end(), saved_->notes().begin(), saved_->notes().end());
