@@ -138,6 +138,22 @@ TEST(keras_settings, losses_are_said_with_all_of_their_settings) {
   EXPECT_TRUE(behind.refused.empty()) << facts_of(behind);
 }
 
+TEST(keras_settings, a_softmax_over_another_axis_gives_no_classes_on_the_last) {
+  const auto loss = [](const char* from_logits, const std::string& axis) {
+    return setting_training(
+        class_with("SparseCategoricalCrossentropy", R"("from_logits": )" + std::string(from_logits)), R"("SGD")", "",
+        "," + class_with("Reshape", R"("name": "r", "target_shape": [1, 2])") + "," +
+            class_with("Softmax", R"("name": "p", "axis": )" + axis));
+  };
+  EXPECT_TRUE(loss("false", "-1").refused.empty());
+  EXPECT_TRUE(loss("false", "2").refused.empty());
+  const std::string said = facts_of(loss("false", "1"));
+  EXPECT_NE(said.find("its output p [1, 1, 2] has the classes on axis 1, and the cross-entropy is over the last axis"),
+            said.npos)
+      << said;
+  EXPECT_TRUE(loss("true", "1").refused.empty());  // is taken for logits, as Keras does
+}
+
 TEST(keras_settings, optimizers_are_said_or_refused_with_all_of_their_settings) {
   const auto by = [](const std::string& name, const std::string& config) {
     return setting_training(R"("mse")", class_with(name, config));

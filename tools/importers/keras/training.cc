@@ -156,16 +156,35 @@ std::vector<SavedTraining::Kept> SavedTraining::begun(const std::vector<int64_t>
   return all;
 }
 
-// Losses of classes take logits: what a softmax or a sigmoid gives is taken before it.
-void SavedTraining::judge_output(Op last) {
+namespace {
+
+const Node* writer_in(const Graph& graph, ValueId value) {
+  const auto writes = [&](const Node& node) { return std::ranges::count(node.outputs, value) > 0; };
+  const auto found = std::ranges::find_if(graph.nodes, writes);
+  return found == graph.nodes.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+// Losses of classes take logits: what a softmax over the last axis or a sigmoid gives is taken before it.
+void SavedTraining::judge_output(const Graph& graph, const Binding& output) {
   const bool softmax = said_.loss.starts_with("softmax") || said_.loss.starts_with("dense");
   if (!softmax && !said_.loss.starts_with("sigmoid")) return;
-  const bool probabilities = last == (softmax ? Op::kSoftmax : Op::kSigmoid);
+  const Node* last = writer_in(graph, output.value);
+  const std::vector<int64_t>& dims = graph.values[size_t(output.value)].dims;
+  const bool found = last != nullptr && last->op == (softmax ? Op::kSoftmax : Op::kSigmoid);
+  const int64_t axis = found && softmax ? get_integer(*last, "axis") : int64_t(dims.size()) - 1;
+  const bool other_axis = axis + 1 != int64_t(dims.size()), probabilities = found && !other_axis;
   if (probabilities != compiled_.from_logits || goes_on_without(options_, "loss.from_logits")) return;
-  compiled_.refused.push_back({RefusedSetting::Of::kLoss,
-                               fmt::format("its loss is compiled with from_logits={}, and its output is {} of a {}; {}",
-                                           compiled_.from_logits ? "True" : "False", probabilities ? "that" : "none",
-                                           softmax ? "softmax" : "sigmoid", how_to_ignore("loss.from_logits"))});
+  const std::string how = how_to_ignore("loss.from_logits");
+  compiled_.refused.push_back(
+      {RefusedSetting::Of::kLoss,
+       other_axis ? fmt::format("its output {} {} has the classes on axis {}, and the cross-entropy is over the last "
+                                "axis: end the network with a softmax over the last axis; {}",
+                                output.name, dims_text(dims), axis, how)
+                  : fmt::format("its loss is compiled with from_logits={}, and its output is {} of a {}; {}",
+                                compiled_.from_logits ? "True" : "False", probabilities ? "that" : "none",
+                                softmax ? "softmax" : "sigmoid", how)});
 }
 
 SourceTraining SavedTraining::finish(std::map<std::string, std::map<std::string, std::vector<float>>> moments) {
@@ -220,22 +239,12 @@ std::map<std::string, std::vector<float>> Importer::float8_state() const {
   return all;
 }
 
-namespace {
-
-Op writer_of(const Graph& graph, ValueId value) {
-  for (const Node& node : graph.nodes)
-    if (std::ranges::count(node.outputs, value) > 0) return node.op;
-  return Op::kNone;
-}
-
-}  // namespace
-
 void Importer::finish_training() {
   if (saved_ == nullptr) return;
   const auto name_of = [&](ValueId id) { return graph_.values[size_t(id)].name; };
   std::map<std::string, std::map<std::string, std::vector<float>>> by_name;
   for (auto& [id, moments] : moments_) by_name[name_of(id)] = std::move(moments);
-  saved_->judge_output(writer_of(graph_, graph_.outputs[0].value));
+  saved_->judge_output(graph_, graph_.outputs[0]);
   SourceTraining training = saved_->finish(std::move(by_name));
   training.float8 = float8_state();
   for (const auto& [id, decay] : decays_)

@@ -53,8 +53,8 @@ class SavedTraining {
   };
   std::vector<Kept> moments_of(const std::string& variable, const std::vector<int64_t>& dims) const;
 
-  // Whether the first output is that of a softmax, a sigmoid or of something else: kNone.
-  void judge_output(Op last);
+  // Refuses an output that is none of a softmax or a sigmoid where the loss takes it for one, and the other way round.
+  void judge_output(const Graph& graph, const Binding& output);
   // All of it, with the moments of parameters by their names.
   SourceTraining finish(std::map<std::string, std::map<std::string, std::vector<float>>> moments);
   const std::vector<std::string>& notes() const { return notes_; }
