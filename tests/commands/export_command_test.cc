@@ -81,5 +81,53 @@ TEST(export_command, a_keras_file_is_tuned_as_it_was_compiled_and_comes_back) {
   EXPECT_EQ(read_stored(file, stored[0]), (std::vector<float>{0.5f, 1}));
 }
 
+// A loss of one output trains that one; one loss of two needs the option that its refusal names.
+TEST(export_command, a_keras_file_of_two_outputs_is_tuned_by_the_one_that_its_loss_is_of) {
+  const TemporaryDirectory folder;
+  const std::string net = folder / "m.keras";
+  const auto write_net = [&](const std::string& loss) {
+    const std::string dense = R"({"class_name": "Dense", "name": "NAME", "config": {"name": "NAME", "units": 1,
+      "use_bias": false}, "inbound_nodes": [[["x", 0, 0, {}]]]})";
+    const auto named = [&](const std::string& name) {
+      std::string text = dense;
+      for (size_t at = text.find("NAME"); at != text.npos; at = text.find("NAME")) text.replace(at, 4, name);
+      return text;
+    };
+    const std::string config = R"({"class_name": "Functional", "compile_config": {"optimizer": "SGD", "loss": )" +
+                               loss + R"(}, "config": {"name": "m", "layers": [
+      {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 2], "name": "x"},
+       "inbound_nodes": []}, )" +
+                               named("a") + ", " + named("b") +
+                               R"(], "input_layers": [["x", 0, 0]], "output_layers": {"a": ["a", 0, 0],
+      "b": ["b", 0, 0]}}})";
+    write_bytes(net, keras_archive(
+                         config, {{"layers/dense/vars/0", {2, 1}, {1, 2}}, {"layers/dense_1/vars/0", {2, 1}, {3, 4}}}));
+  };
+  for (const char* name : {"x.npy", "y.npy"}) {
+    const std::vector<float> all = {1, 0, 0, 1};
+    const auto* first = reinterpret_cast<const uint8_t*>(all.data());
+    const bool data = name[0] == 'x';
+    write_npy(folder / name,
+              {ElementType::kFloat32, {2, data ? 2 : 1}, {first, first + (data ? 4 : 2) * sizeof(float)}});
+  }
+  const auto tune = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "tune", net,  "--batch",           "2", "--data", folder / "x.npy", "--labels", folder / "y.npy", "--epochs",
+        "1",    "-o", folder / "out.nacre"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_tool(words);
+  };
+  write_net(R"({"b": "mse"})");
+  const ToolRun of_b = tune({});
+  EXPECT_EQ(of_b.exit_code, 0) << of_b.err;
+  EXPECT_TRUE(has(of_b.err, "--train-output b")) << of_b.err;
+  write_net(R"("mse")");
+  const ToolRun refused = tune({});
+  EXPECT_EQ(refused.exit_code, 4) << refused.err;
+  EXPECT_TRUE(has(refused.err, "name the output to train with --train-output: a, b")) << refused.err;
+  const ToolRun named = tune({"--train-output", "a"});
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+}
+
 }  // namespace
 }  // namespace nacre::tools

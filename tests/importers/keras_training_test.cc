@@ -199,5 +199,69 @@ TEST(keras_training, an_archive_tells_by_order) {
   EXPECT_EQ(without.training->loss, "squared_error");
 }
 
+std::string refused_facts(const SourceTraining& said) {
+  std::string text;
+  for (const RefusedSetting& setting : said.refused) text += setting.fact + "\n";
+  return text;
+}
+
+// Training of a file with outputs of the layers a and b, compiled with this loss.
+SourceTraining training_of_outputs(const std::string& loss, const std::string& outputs, const std::string& output = "",
+                                   const std::string& weights = "null") {
+  const auto dense = [](const std::string& name, const std::string& more) {
+    return R"({"class_name": "Dense", "name": ")" + name + R"(", "config": {"name": ")" + name +
+           R"(", "units": 1, "use_bias": false)" + more + R"(}, "inbound_nodes": [[["x", 0, 0, {}]]]})";
+  };
+  const std::string config = R"({"class_name": "Functional", "compile_config": {"optimizer": "SGD", "loss": )" + loss +
+                             R"(, "loss_weights": )" + weights + R"(}, "config": {"name": "m", "layers": [
+    {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 2], "name": "x"},
+      "inbound_nodes": []}, )" +
+                             dense("a", "") + ", " + dense("b", R"(, "activation": "sigmoid")") +
+                             R"(], "input_layers": [["x", 0, 0]], "output_layers": )" + outputs + "}}";
+  const std::vector<uint8_t> file =
+      keras_archive(config, {{"layers/dense/vars/0", {2, 1}, {1, 2}}, {"layers/dense_1/vars/0", {2, 1}, {3, 4}}});
+  return *import_keras_archive(file, "m.keras", {.train = true, .output = output}).training;
+}
+
+TEST(keras_training, a_loss_is_of_the_output_that_its_key_or_its_place_names) {
+  const std::string list = R"([["a", 0, 0], ["b", 0, 0]])";
+  const std::string turned = R"({"second": ["a", 0, 0], "first": ["b", 0, 0]})";  // Keras sorts: b, a
+  for (const auto& [loss, outputs, output] :
+       {std::tuple(R"({"b": "mse"})", list, "b"), std::tuple(R"({"a": null, "b": "mse"})", list, "b"),
+        std::tuple(R"([null, "mse"])", list, "b"), std::tuple(R"(["mse"])", list, "a"),
+        std::tuple(R"({"second": "mse"})", turned, "a"), std::tuple(R"(["mse", null])", turned, "b"),
+        std::tuple(R"({"b": "mse"})", std::string(R"([["b", 0, 0]])"), ""),
+        std::tuple(R"("mse")", std::string(R"([["b", 0, 0]])"), "")}) {
+    const SourceTraining said = training_of_outputs(loss, outputs);
+    EXPECT_EQ(said.output, output) << loss;
+    EXPECT_EQ(said.loss, "squared_error") << loss;
+    EXPECT_EQ(refused_facts(said), "") << loss;
+  }
+  EXPECT_EQ(refused_facts(training_of_outputs(R"([null, "mse"])", list, "", "[null, 1.0]")), "");
+  const std::string cross = R"({"class_name": "BinaryCrossentropy", "config": {"from_logits": false}})";
+  EXPECT_EQ(refused_facts(training_of_outputs(R"({"b": )" + cross + "}", list)), "") << "of a sigmoid";
+  EXPECT_NE(refused_facts(training_of_outputs(R"({"a": )" + cross + "}", list)).find("loss.from_logits"),
+            std::string::npos);
+}
+
+TEST(keras_training, one_loss_of_several_outputs_is_refused_unless_one_is_named) {
+  const std::string list = R"([["a", 0, 0], ["b", 0, 0]])";
+  const std::string said = refused_facts(training_of_outputs(R"("mse")", list));
+  EXPECT_NE(said.find("is of each of its outputs"), said.npos) << said;
+  EXPECT_NE(said.find("name the output to train with --train-output: a, b"), said.npos) << said;
+  for (const char* name : {"a", "b"}) {
+    const SourceTraining of_one = training_of_outputs(R"("mse")", list, name);
+    EXPECT_EQ(refused_facts(of_one), "");
+    EXPECT_EQ(of_one.loss, "squared_error");
+  }
+  EXPECT_NE(
+      refused_facts(training_of_outputs(R"({"c": "mse"})", list)).find("is of an output c, which it does not have"),
+      std::string::npos);
+  const std::string several = refused_facts(training_of_outputs(R"(["mse", "mae"])", list));
+  EXPECT_NE(several.find("several losses"), several.npos) << several;
+  EXPECT_NE(several.find("--train-output"), several.npos) << several;
+  EXPECT_EQ(training_of_outputs(R"([null, null])", list).loss, "");
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -19,6 +19,7 @@ struct RefusedSetting {
 // In the words of nacre tune. "" and 0: the file does not say it.
 struct SourceTraining {
   std::string loss, optimizer, schedule;
+  std::string output = {};  // of several, the one that the loss is of
   float learning_rate = 0, clip_norm = 0, clip_value = 0;
   std::vector<RefusedSetting> refused = {};
   // By the names of parameters p: what penalties of the file add to the gradient, decay p.

@@ -27,6 +27,7 @@ struct ImportOptions {
   std::set<std::string>* met = nullptr;  // those of `ignored` that the file has
   // Keras: layers that the file freezes and that are to train, by patterns of their names or of models around them
   std::vector<std::string> unfreeze = {};
+  std::string output = {};  // Keras: of several outputs the one that the loss is of; "": as the file says
 };
 
 // Rules for parameters where `train` is set. A constant that several operators read, each as it is or transposed or

@@ -127,7 +127,8 @@ ImportOptions importing_of(const TuneOptions& o, int batch) {
           .shapes = o.shapes,
           .train = true,
           .ignored = o.ignored,
-          .unfreeze = o.training.unfreeze};
+          .unfreeze = o.training.unfreeze,
+          .output = o.training.output};
 }
 
 TuneOptions with_source(const TuneOptions& o) {
@@ -148,6 +149,7 @@ TuneOptions with_source(const TuneOptions& o) {
     if (takes.at(setting.of)) refused.push_back(setting.fact);
   report_problems(o.model, refused);
   if (takes_loss) a.loss = source->loss;
+  if (takes_loss && a.output.empty()) a.output = source->output;
   if (takes_optimizer && !source->optimizer.empty()) {
     a.optimizer = source->optimizer;
     if (!o.names_rate && source->learning_rate > 0) made.learning_rate = source->learning_rate;

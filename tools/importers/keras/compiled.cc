@@ -13,6 +13,7 @@
 #include <cctype>
 #include <set>
 
+#include "tools/base/option_id.h"
 #include "tools/importers/keras/settings.h"
 #include "tools/importers/keras/training.h"
 #include "tools/importers/shared/ignored_settings.h"
@@ -101,10 +102,29 @@ bool is_float32(const Json& dtype) {
   return dtype.is_null() || text.find("float32") != text.npos;
 }
 
+// Whether there is a loss for each output, by its key or its place.
+bool are_losses(const Json& json) { return json.is_array() || (json.is_object() && !json.contains("class_name")); }
+
 void Reader::loss(const Json& json) {
-  const bool many = json.is_array() || (json.is_object() && !json.contains("class_name"));
-  if (many && json.size() != 1) return refuse(Of::kLoss, "", "was compiled with several losses: give one");
-  const NamedConfig loss = named_config(many ? *json.begin() : json);
+  const Json* of_one = &json;
+  if (are_losses(json)) {
+    of_one = nullptr;
+    int place = 0;
+    bool several = false;
+    for (auto each = json.begin(); each != json.end(); ++each, ++place) {
+      if (each->is_null()) continue;  // an output without a loss
+      several = several || of_one != nullptr || are_losses(*each);
+      of_one = &*each;
+      if (json.is_object()) made_.output_key = each.key();
+      else made_.output_place = place;
+    }
+    if (several)
+      return refuse(Of::kLoss, "",
+                    "was compiled with several losses, whose sum has no form here: give one with " + option("loss") +
+                        ", and of several outputs the one that it is of with " + option("train-output"));
+  }
+  if (of_one == nullptr) return;
+  const NamedConfig loss = named_config(*of_one);
   std::string bare = lower_case(loss.name);
   std::erase(bare, '_');
   const auto found = std::ranges::find_if(losses(), [&](const LossRow& row) {
@@ -278,10 +298,10 @@ Compiled read_compiled(const Json& compiled, const ImportOptions& options) {
   Reader reader(options, made);
   if (const Json* loss = find(compiled, "loss")) reader.loss(*loss);
   if (const Json* weights = find(compiled, "loss_weights"); weights != nullptr) {
-    const bool one =
-        weights->is_number()
-            ? *weights == Json(1.0)
-            : !weights->is_string() && std::ranges::all_of(*weights, [](const Json& w) { return w == Json(1.0); });
+    const bool one = weights->is_number() ? *weights == Json(1.0)
+                                          : !weights->is_string() && std::ranges::all_of(*weights, [](const Json& w) {
+                                              return w.is_null() || w == Json(1.0);
+                                            });
     if (!one)
       reader.refuse(Of::kLoss, "loss.weights",
                     fmt::format("was compiled with loss_weights={}, which have no form here", weights->dump()));

@@ -251,7 +251,7 @@ Graph Importer::run(const Json& entry, const Weights& weights, const std::string
     graph_.nodes.push_back(std::move(node));
   }
   name_image_inputs(graph_);
-  finish_training();
+  finish_training(entry);
   graph_.metadata.emplace_back("format", "keras");
   if (!version.empty() && version.size() < 64) graph_.metadata.emplace_back("keras_version", version);
   mark_batched(graph_, open_batch_);

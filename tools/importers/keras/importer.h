@@ -369,7 +369,7 @@ class Importer {
   void require_frozen() const;    // that there are such
   std::map<std::string, std::vector<float>> float8_state() const;
   void judge_masks();
-  void finish_training();
+  void finish_training(const Json& model);
   void problem(const std::string& text);
 
   std::string name_;

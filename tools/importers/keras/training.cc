@@ -17,7 +17,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
+#include "tools/base/option_id.h"
 #include "tools/base/print.h"
 #include "tools/importers/shared/ignored_settings.h"
 
@@ -156,6 +158,36 @@ std::vector<SavedTraining::Kept> SavedTraining::begun(const std::vector<int64_t>
   return all;
 }
 
+std::optional<size_t> SavedTraining::find_output(const std::vector<Binding>& outputs,
+                                                 const std::vector<std::string>& keys) {
+  const auto place_of = [](const auto& all, const std::string& name, auto member) -> std::optional<size_t> {
+    const auto found = std::ranges::find(all, name, member);
+    return found == all.end() ? std::nullopt : std::optional(size_t(found - all.begin()));
+  };
+  if (!options_.output.empty()) return place_of(outputs, options_.output, &Binding::name);
+  if (said_.loss.empty()) return std::nullopt;
+  const std::string& key = compiled_.output_key;
+  std::optional<size_t> place;
+  if (outputs.size() == 1 && compiled_.output_place <= 0) place = 0;
+  else if (!key.empty() && keys.size() == outputs.size()) place = place_of(keys, key, std::identity());
+  else if (!key.empty()) place = place_of(outputs, key, &Binding::name);
+  else if (compiled_.output_place >= 0) place = size_t(compiled_.output_place);
+  std::string names;
+  for (const Binding& output : outputs) names += (names.empty() ? "" : ", ") + output.name;
+  const auto refused = [&](const std::string& fact) {
+    compiled_.refused.push_back({RefusedSetting::Of::kLoss, fmt::format("{}: name the output to train with {}: {}",
+                                                                        fact, option("train-output"), names)});
+    return std::nullopt;
+  };
+  if (!place && key.empty())
+    return refused("the loss that it was compiled with is of each of its outputs, and their sum has no form here");
+  if (!place || *place >= outputs.size())
+    return refused(fmt::format("the loss that it was compiled with is of an output {}, which it does not have",
+                               key.empty() ? std::to_string(compiled_.output_place) : key));
+  if (outputs.size() > 1) said_.output = outputs[*place].name;
+  return place;
+}
+
 namespace {
 
 const Node* writer_in(const Graph& graph, ValueId value) {
@@ -239,12 +271,28 @@ std::map<std::string, std::vector<float>> Importer::float8_state() const {
   return all;
 }
 
-void Importer::finish_training() {
+namespace {
+
+// Keys of outputs that are given as a dictionary, in Keras's order: sorted.
+std::vector<std::string> keys_of_outputs(const Json& model) {
+  const Json& config = model.at("config");
+  const Json outputs = config.is_object() ? config.value("output_layers", Json()) : Json();
+  std::vector<std::string> keys;
+  if (!outputs.is_object()) return keys;
+  for (const auto& [key, value] : outputs.items()) keys.push_back(key);
+  std::ranges::sort(keys);
+  return keys;
+}
+
+}  // namespace
+
+void Importer::finish_training(const Json& model) {
   if (saved_ == nullptr) return;
   const auto name_of = [&](ValueId id) { return graph_.values[size_t(id)].name; };
   std::map<std::string, std::map<std::string, std::vector<float>>> by_name;
   for (auto& [id, moments] : moments_) by_name[name_of(id)] = std::move(moments);
-  saved_->judge_output(graph_, graph_.outputs[0]);
+  if (const std::optional<size_t> of = saved_->find_output(graph_.outputs, keys_of_outputs(model)))
+    saved_->judge_output(graph_, graph_.outputs[*of]);
   SourceTraining training = saved_->finish(std::move(by_name));
   training.float8 = float8_state();
   for (const auto& [id, decay] : decays_)

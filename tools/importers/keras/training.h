@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ std::string lower_case(std::string text);
 struct Compiled {
   std::string loss, optimizer, schedule;
   float learning_rate = 0, clip_norm = 0, clip_value = 0;
+  std::string output_key;       // of the one output that the loss is of
+  int output_place = -1;        // or its place among them; neither: the loss is of each
   bool scheduled = false;       // the file's learning rate is no number
   bool from_logits = false;     // the loss takes logits; else what a softmax or a sigmoid gives
   std::vector<Moment> moments;  // none: the optimizer has no form
@@ -53,6 +56,9 @@ class SavedTraining {
   };
   std::vector<Kept> moments_of(const std::string& variable, const std::vector<int64_t>& dims) const;
 
+  // The place of the output that the loss is of, none where that is refused or not known. `keys`: of outputs that are
+  // given as a dictionary, in their order.
+  std::optional<size_t> find_output(const std::vector<Binding>& outputs, const std::vector<std::string>& keys);
   // Refuses an output that is none of a softmax or a sigmoid where the loss takes it for one, and the other way round.
   void judge_output(const Graph& graph, const Binding& output);
   // All of it, with the moments of parameters by their names.
