@@ -221,5 +221,64 @@ TEST(keras_settings, numbers_that_no_size_can_be_are_refused_with_their_place) {
   EXPECT_THROW(Json::parse("1e60").get<float>(), JsonError);
 }
 
+TEST(keras_settings, values_of_another_type_are_refused_by_their_key) {
+  const auto said_of = [](const std::vector<uint8_t>& file, const ImportOptions& options) {
+    return refused_with([&] { import_network(file, "m.keras", options); }, kBadInput);
+  };
+  for (const auto& [layer, fact] :
+       {std::pair(class_with("Dense", R"("name": "l", "units": 2, "use_bias": -1)"),
+                  "l (Dense): its use_bias (-1) is neither true nor false"),
+        std::pair(class_with("LSTM", R"("name": "l", "units": 2, "return_sequences": -1)"),
+                  "l (LSTM): its return_sequences (-1) is neither true nor false"),
+        std::pair(class_with("GroupNormalization", R"("name": "l", "groups": 1, "scale": [])"),
+                  "l (GroupNormalization): its scale ([]) is neither true nor false"),
+        std::pair(class_with("ELU", R"("name": "l", "alpha": "1")"), R"(l (ELU): its alpha ("1") is no number)"),
+        std::pair(class_with("ReLU", R"("name": "l", "trainable": 3.5)"),
+                  "l: its trainable (3.5) is neither true nor false"),
+        std::pair(class_with("ReLU", R"("name": "l", "trainable": null)"),
+                  "l: its trainable (null) is neither true nor false")}) {
+    const std::string said = said_of(setting_file("", "," + layer), {});
+    EXPECT_NE(said.find(fact), said.npos) << said;
+  }
+  const std::string penalty =
+      said_of(setting_file(R"(, "kernel_regularizer": )" + class_with("L2", R"("l2": [])")), {.train = true});
+  EXPECT_NE(penalty.find("the l2 ([]) of a regularizer is no number"), penalty.npos) << penalty;
+
+  const std::string mse = R"("mse")", sgd = R"("SGD")";
+  for (const auto& [loss, optimizer, fact] :
+       {std::tuple(mse, class_with("Adam", R"("weight_decay": [])"), "its weight_decay ([]) is no number"),
+        std::tuple(mse, class_with("Adam", R"("clipvalue": [[]])"), "its clipvalue ([[]]) is no number"),
+        std::tuple(mse, class_with("Adam", R"("clipnorm": [])"), "its clipnorm ([]) is neither a number nor a flag"),
+        std::tuple(mse, class_with("Adam", R"("learning_rate": "fast")"), R"(its learning_rate ("fast") is no number)"),
+        std::tuple(mse, class_with("SGD", R"("momentum": 0.5, "nesterov": -1)"),
+                   "its nesterov (-1) is neither true nor false"),
+        std::tuple(mse, std::string(R"({"class_name": "Adam", "config": 1e30})"), "its optimizer.config ("),
+        std::tuple(mse, std::string("3"), "its optimizer (3) is neither a name nor a class"),
+        std::tuple(std::string("3"), sgd, "its loss (3) is neither a name nor a class"),
+        std::tuple(class_with("BinaryCrossentropy", R"("from_logits": "yes")"), sgd,
+                   R"(its from_logits ("yes") is neither true nor false)")}) {
+    const std::string compiled = R"({"loss": )" + loss + R"(, "optimizer": )" + optimizer + "}";
+    const std::string said = said_of(setting_file("", "", compiled), {.train = true});
+    EXPECT_NE(said.find(fact), said.npos) << said;
+  }
+}
+
+TEST(keras_settings, null_integers_and_numbers_of_numpy_are_read) {
+  const auto optimizer = [](const std::string& config) {
+    return setting_training(R"("mse")", class_with("Adam", config)).optimizer;
+  };
+  const std::string numpy = class_with("__numpy__", R"("value": 0.5, "dtype": "float32")");
+  EXPECT_EQ(optimizer(R"("weight_decay": null, "clipvalue": null, "global_clipnorm": null, "epsilon": 1, "beta_1": )" +
+                      numpy),
+            "adam,beta1=0.5,beta2=0.999,epsilon=1,epsilon_before=1");
+  EXPECT_EQ(setting_training(R"("mse")", class_with("SGD", R"("learning_rate": )" + numpy)).learning_rate, 0.5f);
+  EXPECT_EQ(
+      setting_training(R"("mse")", class_with("SGD", R"("momentum": 0.5, "nesterov": 1, "name": "sgd")")).optimizer,
+      "nesterov,momentum=0.5");
+  const std::string layers = "," + class_with("ReLU", R"("name": "r", "trainable": 1, "max_value": 6)") + "," +
+                             class_with("Dropout", R"("name": "o", "rate": 0, "noise_shape": null)");
+  EXPECT_EQ(refusal_of(setting_file("", layers), {}), "");
+}
+
 }  // namespace
 }  // namespace nacre::tools

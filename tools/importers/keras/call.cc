@@ -58,15 +58,17 @@ int64_t Call::integer(const char* key, int64_t otherwise) const {
 float Call::real(const char* key, float otherwise) const {
   const Json* found = find(key);
   if (found == nullptr) return otherwise;
-  if (found->is_array() && found->size() == 1) return found->at(size_t(0)).get<float>();
-  if (found->is_object() && found->contains("config") && found->at("config").is_object())  // a numpy number
-    return found->at("config").at("value").get<float>();
-  return found->get<float>();
+  const std::optional<double> number =
+      number_in(found->is_array() && found->size() == 1 ? found->at(size_t(0)) : *found);
+  if (!number) bad("its " + std::string(key) + " (" + short_text(*found) + ") is no number");
+  return Json(*number).get<float>();
 }
 bool Call::flag(const char* key, bool otherwise) const {
   const Json* found = find(key);
   if (found == nullptr) return otherwise;
-  return found->is_number() ? found->get<double>() != 0 : found->get<bool>();  // numpy's booleans
+  const std::optional<bool> flag = flag_in(*found);
+  if (!flag) bad("its " + std::string(key) + " (" + short_text(*found) + ") is neither true nor false");
+  return *flag;
 }
 std::string Call::text(const char* key, const std::string& otherwise) const {
   const Json* found = find(key);

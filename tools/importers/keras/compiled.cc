@@ -28,9 +28,24 @@ const Json* find(const Json& json, const char* key) {
   return &json.at(key);
 }
 
+[[noreturn]] void wrong_type(const std::string& key, const Json& value, const char* fact) {
+  throw JsonError(fmt::format("its {} ({}) is {}", key, short_text(value), fact), 0, false);
+}
+
 double number(const Json& json, const char* key, double otherwise) {
   const Json* found = find(json, key);
-  return found != nullptr && found->is_number() ? found->get<double>() : otherwise;
+  if (found == nullptr) return otherwise;
+  const std::optional<double> number = number_in(*found);
+  if (!number) wrong_type(key, *found, "no number");
+  return *number;
+}
+
+bool flag(const Json& json, const char* key) {
+  const Json* found = find(json, key);
+  if (found == nullptr) return false;
+  const std::optional<bool> flag = flag_in(*found);
+  if (!flag) wrong_type(key, *found, "neither true nor false");
+  return *flag;
 }
 
 // Shortest text that gives the same float32.
@@ -63,6 +78,8 @@ class Reader {
       if (value.is_null()) continue;
       const auto key = std::ranges::find(known, name, [](const Key& k) { return std::string(k.name); });
       if (key != known.end() && key->only == nullptr) continue;
+      if (key != known.end() && (value.is_array() || value.is_object()) && value.empty())
+        wrong_type(name, value, "neither a number nor a flag");
       if (key != known.end() && (is_off(value) || is_value(value, key->only))) continue;
       refuse(of, prefix + name,
              fmt::format("{} is compiled with {}={}, which has no form here", owner, name, value.dump()));
@@ -124,7 +141,7 @@ void Reader::loss(const Json& json) {
                         ", and of several outputs the one that it is of with " + option("train-output"));
   }
   if (of_one == nullptr) return;
-  const NamedConfig loss = named_config(*of_one);
+  const NamedConfig loss = named_config(*of_one, "loss");
   std::string bare = lower_case(loss.name);
   std::erase(bare, '_');
   const auto found = std::ranges::find_if(losses(), [&](const LossRow& row) {
@@ -137,13 +154,13 @@ void Reader::loss(const Json& json) {
   known.insert(known.end(), found->keys.begin(), found->keys.end());
   keys(Of::kLoss, "loss.", "the loss " + loss.name, loss.config, known);
   made_.loss = found->name;
-  made_.from_logits = find(loss.config, "from_logits") != nullptr && !is_off(*find(loss.config, "from_logits"));
+  made_.from_logits = flag(loss.config, "from_logits");
   const bool smooths = std::ranges::any_of(
       found->keys, [](const Key& k) { return std::string(k.name) == "label_smoothing" && k.only == nullptr; });
   if (const double smoothing = number(loss.config, "label_smoothing", 0); smoothing != 0 && smooths)
     made_.loss += ",label_smoothing=" + text_of(smoothing);
-  if (const Json* ignored = find(loss.config, "ignore_class"); ignored != nullptr)
-    made_.loss += fmt::format(",ignore_index={}", ignored->get<int32_t>());
+  if (find(loss.config, "ignore_class") != nullptr)
+    made_.loss += fmt::format(",ignore_index={}", Json(number(loss.config, "ignore_class", 0)).get<int32_t>());
   if (made_.loss == "huber" && loss.config.contains("reduction") && find(loss.config, "delta") == nullptr)
     refuse(Of::kLoss, "loss.delta",
            "the file does not say the delta of its loss Huber, which Keras 3 leaves out: give it");
@@ -222,8 +239,7 @@ void Reader::optimizer(const std::string& name, const Json& config) {
     text = fmt::format("adagrad,epsilon={},epsilon_in_root=1", epsilon);
     made_.moments[0].begin = float(number(config, "initial_accumulator_value", 0.1));
   } else if (momentum != 0) {
-    text = fmt::format("{},momentum={}", is_off(config.value("nesterov", Json())) ? "momentum" : "nesterov",
-                       text_of(momentum));
+    text = fmt::format("{},momentum={}", flag(config, "nesterov") ? "nesterov" : "momentum", text_of(momentum));
     made_.moments = {{"velocity", {"momentum", "m"}}};
   } else {
     text = "sgd";
@@ -237,13 +253,13 @@ void Reader::optimizer(const std::string& name, const Json& config) {
   made_.clip_norm = float(number(config, "global_clipnorm", 0));
   made_.clip_value = float(number(config, "clipvalue", 0));
   const Json* rate = find(config, "learning_rate");
-  if (rate != nullptr && rate->is_object()) schedule(*rate, momentum != 0);
+  if (rate != nullptr && rate->is_object() && !number_in(*rate)) schedule(*rate, momentum != 0);
   else made_.learning_rate = float(number(config, "learning_rate", number(config, "lr", 0)));
 }
 
 void Reader::schedule(const Json& json, bool momentum) {
   made_.scheduled = true;
-  const NamedConfig found = named_config(json);
+  const NamedConfig found = named_config(json, "learning_rate");
   const auto refused = [&](const std::string& why) {
     refuse(Of::kRate, "optimizer.learning_rate",
            fmt::format("the schedule {} of its learning rate has no form here{}: give a rate and a schedule",
@@ -253,10 +269,10 @@ void Reader::schedule(const Json& json, bool momentum) {
   const Json& c = found.config;
   const double first = number(c, "initial_learning_rate", 0), steps = number(c, "decay_steps", 0);
   const bool counts = steps >= 1 && steps < 0x1p31 && steps == double(uint32_t(steps));
-  const bool cycles = !is_off(c.value("cycle", Json()));
+  const bool cycles = flag(c, "cycle");
   std::string text;
   double peak = first;
-  if (found.name == "ExponentialDecay" && !is_off(c.value("staircase", Json()))) {
+  if (found.name == "ExponentialDecay" && flag(c, "staircase")) {
     text = fmt::format("step,every={},gamma={}", steps, text_of(number(c, "decay_rate", 0)));
   } else if (found.name == "PolynomialDecay" && number(c, "power", 1) == 1 && !cycles) {
     text = fmt::format("linear,steps={},end={}", steps, text_of(number(c, "end_learning_rate", 1e-4) / first));
@@ -282,14 +298,18 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-NamedConfig named_config(const Json& json) {
+NamedConfig named_config(const Json& json, const std::string& what) {
   if (json.is_string()) return {json.text(), Json::object()};
+  if (!json.is_object()) wrong_type(what, json, "neither a name nor a class");
   const Json *const name = find(json, "class_name"), *const config = find(json, "config");
-  if (name == nullptr || !name->is_string()) return {};
+  if (name == nullptr) return {};
+  if (!name->is_string()) wrong_type(what + ".class_name", *name, "no text");
   const std::string whole = name->text();  // a subclass is "Custom>Adam"
   NamedConfig made = {whole.substr(whole.find('>') + 1), Json::object()};
-  if (config != nullptr && config->is_object()) made.config = *config;
-  if (config != nullptr && config->is_string()) made.name = config->text();  // a function
+  if (config == nullptr) return made;
+  if (config->is_object()) made.config = *config;
+  else if (config->is_string()) made.name = config->text();  // a function
+  else wrong_type(what + ".config", *config, "no configuration");
   return made;
 }
 
@@ -308,7 +328,7 @@ Compiled read_compiled(const Json& compiled, const ImportOptions& options) {
   }
   for (const char* key : {"optimizer", "optimizer_config"})
     if (const Json* optimizer = find(compiled, key)) {
-      NamedConfig found = named_config(*optimizer);
+      NamedConfig found = named_config(*optimizer, "optimizer");
       if (lower_case(found.name) == "lossscaleoptimizer") {  // around the one that steps
         std::vector<Key> known = kOfAllOptimizers;
         for (const Key& own :
@@ -318,7 +338,7 @@ Compiled read_compiled(const Json& compiled, const ImportOptions& options) {
         reader.keys(Of::kOptimizer, "optimizer.", "the optimizer LossScaleOptimizer", found.config, known);
         for (const char* inner : {"inner_optimizer", "optimizer"})
           if (const Json* of = find(found.config, inner)) {
-            found = named_config(*of);
+            found = named_config(*of, "optimizer");
             break;
           }
       }

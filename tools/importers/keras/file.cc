@@ -279,6 +279,15 @@ std::vector<std::string> skipped(const ImportOptions& options) {
   return options.train ? std::vector<std::string>() : kOptimizerGroups;
 }
 
+SavedTraining saved_training(const Json& entry, const Hdf5File& file, const std::string& name,
+                             const ImportOptions& options) {
+  try {
+    return SavedTraining(training_of(entry, file, name), file, options);
+  } catch (const JsonError& error) {
+    throw Error(kBadInput, name, std::string("its training settings: ") + error.what());
+  }
+}
+
 std::string version_of(const Json& entry) {
   const bool says = entry.is_object() && entry.contains("keras_version") && entry.at("keras_version").is_string();
   return says ? entry.at("keras_version").text() : "";
@@ -289,7 +298,7 @@ Graph run(const Stored& stored, const std::string& name, const ImportOptions& op
   if (!entry.is_object() || !entry.contains("class_name") || !entry.contains("config"))
     throw Error(kBadInput, name, "its configuration is none of a Keras model");
   Importer importer(name, options, stored.bytes);
-  if (options.train) importer.resume(SavedTraining(training_of(entry, stored.file, name), stored.file, options));
+  if (options.train) importer.resume(saved_training(entry, stored.file, name, options));
   return importer.run(entry, Weights(stored.file, name), stored.version);
 }
 

@@ -30,6 +30,11 @@ inline constexpr const char* kSizes =
     "fft_length sequence_stride sequence_length num_mel_bins num_oov_indices tile_grid_size batch_shape "
     "batch_input_shape";
 
+// Keys that hold true or false; and `scale` of normalizations.
+inline constexpr const char* kFlags =
+    "use_bias use_gate use_scale return_sequences return_state go_backwards stateful time_major zero_output_for_mask "
+    "reset_after keepdims normalize center rms_scaling mask_zero tie_weights invert";
+
 // Layers that change images in training and hand them on in inference.
 inline constexpr const char* kAugmentations =
     "AugMix CutMix Equalization MixUp RandAugment RandomBrightness RandomColorDegeneration RandomColorJitter "

@@ -84,11 +84,6 @@ const std::map<std::string, std::string>& only_in_training() {
   return made;
 }
 
-std::string short_text(const Json& value) {
-  const std::string text = value.dump();
-  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
-}
-
 // Sizes and places, whoever reads them: whole numbers, or lists of such.
 bool are_sizes(const Json& value, int depth = 0) {
   if (value.is_array() && depth < 3)
@@ -157,6 +152,12 @@ class Judge {
       throw Error(kBadInput, file_,
                   fmt::format("{} ({}): its {} ({}) is no number that a size can be", path, class_name, key,
                               short_text(value)));
+    static const std::vector<std::string> flags = words_of(kFlags);
+    const bool scales = key == "scale" && class_name.find("Normalization") != class_name.npos;
+    if ((scales || std::ranges::find(flags, key) != flags.end()) && !value.is_null() && !flag_in(value))
+      throw Error(
+          kBadInput, file_,
+          fmt::format("{} ({}): its {} ({}) is neither true nor false", path, class_name, key, short_text(value)));
     const Rule rule = rule_of(class_name, key);
     const std::string name = class_name + "." + key;
     if (rule.use == SettingUse::kUsed && key.ends_with("_regularizer")) return penalty(class_name, path, key, value);
@@ -244,18 +245,51 @@ bool is_off(const Json& value) {
   return value.is_null() || ((value.is_array() || value.is_object()) && value.empty());
 }
 
+namespace {
+
+const Json& plain(const Json& value) {
+  const bool wraps = value.is_object() && value.contains("config") && value.at("config").is_object();
+  return wraps && value.at("config").contains("value") ? value.at("config").at("value") : value;
+}
+
+}  // namespace
+
+std::optional<double> number_in(const Json& value) {
+  const Json& number = plain(value);
+  return number.is_number() ? std::optional(number.get<double>()) : std::nullopt;
+}
+
+std::optional<bool> flag_in(const Json& value) {
+  const Json& flag = plain(value);
+  if (flag.is_boolean()) return flag.get<bool>();
+  return flag.is_number() && (flag == Json(0) || flag == Json(1)) ? std::optional(flag == Json(1)) : std::nullopt;
+}
+
+std::string short_text(const Json& value) {
+  const std::string text = value.dump();
+  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
+
 std::optional<Penalty> penalty_of(const Json& regularizer) {
   if (regularizer.is_null()) return std::nullopt;
   Penalty made;
   Json config = Json::object();
+  const auto wrong = [](const std::string& what, const Json& value, const char* fact) {
+    throw JsonError(fmt::format("the {} ({}) of a regularizer is {}", what, short_text(value), fact), 0, false);
+  };
   if (regularizer.is_string()) made.class_name = regularizer.text();
   else if (regularizer.is_object() && regularizer.contains("class_name")) {
     made.class_name = regularizer.at("class_name").text();
-    if (regularizer.contains("config") && regularizer.at("config").is_object()) config = regularizer.at("config");
+    const Json given = regularizer.value("config", Json());
+    if (given.is_object()) config = given;
+    else if (!given.is_null() && !given.is_string()) wrong("config", given, "none");
   }
   const std::string& name = made.class_name;
-  const auto number = [&](const char* key, double otherwise) {
-    return config.contains(key) && !config.at(key).is_null() ? config.at(key).get<double>() : otherwise;
+  const auto number = [&](const char* key, double otherwise) -> double {
+    if (!config.contains(key) || config.at(key).is_null()) return otherwise;
+    const std::optional<double> found = number_in(config.at(key));
+    if (!found) wrong(key, config.at(key), "no number");
+    return *found;
   };
   const bool both = name == "L1L2" || name == "l1_l2" || name == "l1l2";
   if (name == "L2" || name == "l2" || name == "L2Regularizer") made.decay = float(2 * number("l2", 0.01));

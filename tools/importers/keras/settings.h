@@ -36,6 +36,12 @@ bool called_for_inference(const Call& call);  // with training=False, which coun
 // null, false, 0, or nothing in it.
 bool is_off(const Json& value);
 
+// A number, and a flag (0 and 1 too); numpy's are {"class_name": .., "config": {"value": ..}}. None of another type.
+std::optional<double> number_in(const Json& value);
+std::optional<bool> flag_in(const Json& value);
+
+std::string short_text(const Json& value);  // for messages
+
 // A penalty of a variable, in a layer's configuration. `decay`: what it adds to the gradient of w, decay w, where that
 // is its form.
 //

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tools/base/option_id.h"
-#include "tools/importers/keras/importer.h"
+#include "tools/importers/keras/settings.h"
 
 namespace nacre::tools::keras {
 namespace {
@@ -36,11 +36,15 @@ std::vector<std::vector<std::string>> stacked_cells(const Json& config) {
   return all;
 }
 
-std::optional<bool> trainable_of(const Json& config) {
+std::optional<bool> trainable_of(const Json& config, const std::string& file) {
   if (!config.is_object() || !config.contains("trainable")) return std::nullopt;
   const Json& trainable = config.at("trainable");
-  if (trainable.is_boolean()) return trainable.get<bool>();
-  return trainable.is_number() ? std::optional(trainable.get<double>() != 0) : std::nullopt;
+  const std::optional<bool> flag = flag_in(trainable);
+  if (flag) return flag;
+  const Json name = config.value("name", Json());
+  throw Error(kBadInput, file,
+              (name.is_string() ? name.text() + ": " : "") + "its trainable (" + short_text(trainable) +
+                  ") is neither true nor false");
 }
 
 // The configuration of the layer that made variables: of a wrapper that of what it wraps, of cells the i-th.
@@ -77,7 +81,7 @@ void Importer::require_patterns() const {
 // itself, around a layer that is not, freezes nothing. Setting `trainable` of either sets it of all in it. Keras 2 asks
 // what is around first. A model that is frozen as a whole trains nothing in both.
 bool Importer::file_freezes(const Json& config, bool inherited) const {
-  const std::optional<bool> trainable = trainable_of(config);
+  const std::optional<bool> trainable = trainable_of(config, name_);
   if (all_frozen_ || !trainable) return all_frozen_ || inherited;
   return !*trainable || (keras2() && inherited);
 }

@@ -25,10 +25,11 @@ struct NamedConfig {
   std::string name;
   Json config = Json::object();
 };
-NamedConfig named_config(const Json& json);
+NamedConfig named_config(const Json& json, const std::string& what);  // `what`: as a refusal calls it
 std::string lower_case(std::string text);
 
-// compiled.cc: loss and optimizer in the words of nacre tune, and what of them has no form there.
+// compiled.cc: loss and optimizer in the words of nacre tune, and what of them has no form there. A value of another
+// type than its key has throws JsonError.
 struct Compiled {
   std::string loss, optimizer, schedule;
   float learning_rate = 0, clip_norm = 0, clip_value = 0;
