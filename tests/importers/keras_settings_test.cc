@@ -233,6 +233,8 @@ TEST(keras_settings, values_of_another_type_are_refused_by_their_key) {
         std::pair(class_with("GroupNormalization", R"("name": "l", "groups": 1, "scale": [])"),
                   "l (GroupNormalization): its scale ([]) is neither true nor false"),
         std::pair(class_with("ELU", R"("name": "l", "alpha": "1")"), R"(l (ELU): its alpha ("1") is no number)"),
+        std::pair(class_with("GaussianNoise", R"("name": "l", "stddev": [])"),
+                  "l (GaussianNoise): its stddev ([]) is no number"),
         std::pair(class_with("ReLU", R"("name": "l", "trainable": 3.5)"),
                   "l: its trainable (3.5) is neither true nor false"),
         std::pair(class_with("ReLU", R"("name": "l", "trainable": null)"),

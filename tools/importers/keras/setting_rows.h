@@ -35,6 +35,9 @@ inline constexpr const char* kFlags =
     "use_bias use_gate use_scale return_sequences return_state go_backwards stateful time_major zero_output_for_mask "
     "reset_after keepdims normalize center rms_scaling mask_zero tie_weights invert";
 
+// Keys that hold a real number, where an empty list would count as none.
+inline constexpr const char* kNumbers = "rate stddev dropout recurrent_dropout";
+
 // Layers that change images in training and hand them on in inference.
 inline constexpr const char* kAugmentations =
     "AugMix CutMix Equalization MixUp RandAugment RandomBrightness RandomColorDegeneration RandomColorJitter "

@@ -158,6 +158,10 @@ class Judge {
       throw Error(
           kBadInput, file_,
           fmt::format("{} ({}): its {} ({}) is neither true nor false", path, class_name, key, short_text(value)));
+    static const std::vector<std::string> numbers = words_of(kNumbers);
+    if (std::ranges::find(numbers, key) != numbers.end() && !value.is_null() && !number_in(value))
+      throw Error(kBadInput, file_,
+                  fmt::format("{} ({}): its {} ({}) is no number", path, class_name, key, short_text(value)));
     const Rule rule = rule_of(class_name, key);
     const std::string name = class_name + "." + key;
     if (rule.use == SettingUse::kUsed && key.ends_with("_regularizer")) return penalty(class_name, path, key, value);

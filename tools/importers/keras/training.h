@@ -25,7 +25,7 @@ struct NamedConfig {
   std::string name;
   Json config = Json::object();
 };
-NamedConfig named_config(const Json& json, const std::string& what);  // `what`: as a refusal calls it
+NamedConfig named_config(const Json& json, const std::string& what);  // a refusal calls it `what`
 std::string lower_case(std::string text);
 
 // compiled.cc: loss and optimizer in the words of nacre tune, and what of them has no form there. A value of another
