@@ -186,6 +186,12 @@ std::vector<ValueId> state_of(const Call& call) {
   return state;
 }
 
+// The mask of a recurrence. Keras 3 takes the one that x carries where no other tensor is given; Keras 2 in any call.
+ValueId mask_to_run(const Call& call, const std::vector<ValueId>& initial) {
+  const bool alone = initial.empty() || call.importer->keras2();
+  return alone || call.keyword.contains("mask") ? mask_of(call, 0, "mask") : kNone;
+}
+
 // [batch, h] of each state.
 std::vector<ValueId> kept_states(const Call& call) {
   if (call.importer->options().train) call.unsupported("stateful: its state would outlive a step of training");
@@ -222,7 +228,8 @@ Sequence run_layer(const Call& call, ValueId x, Recurrence r) {
 
 void convert_rnn(Call& call) {
   ValueId x = call.input();
-  Recurrence r = {state_of(call), mask_of(call, 0, "mask"), call.flag("zero_output_for_mask", false),
+  const std::vector<ValueId> initial = state_of(call);
+  Recurrence r = {initial, mask_to_run(call, initial), call.flag("zero_output_for_mask", false),
                   call.flag("return_state", false)};
   if (call.flag("go_backwards", false)) {
     x = reversed(call, x);
@@ -251,7 +258,7 @@ void convert_bidirectional(Call& call) {
   const size_t each = call.weights.count() / 2;
   const std::vector<ValueId> initial = state_of(call);
   const auto half = std::ptrdiff_t(initial.size() / 2);
-  const ValueId mask = mask_of(call, 0, "mask");
+  const ValueId mask = mask_to_run(call, initial);
   Sequence made[2];
   bool sequences = false, states = false;
   for (size_t d = 0; d < 2; ++d) {
