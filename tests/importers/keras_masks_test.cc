@@ -82,5 +82,39 @@ TEST(keras_masks, a_recurrence_with_a_state_to_begin_with_reads_a_given_mask_alo
             (Floats{22, 25}));
 }
 
+CalledLayer heads(const std::string& name, const std::string& query, const std::string& value,
+                  const std::string& keywords = "", const std::string& config = "") {
+  return {"MultiHeadAttention", name, R"(, "num_heads": 1, "key_dim": 1, "use_bias": false)" + config,
+          tensor_of(query) + ", " + tensor_of(value), keywords};
+}
+
+// Projections by 1, and the output's by `out`.
+Variables projections(const std::string& group, float out = 1) {
+  return {{"layers/" + group + "/query_dense/vars/0", {1, 1, 1}, {1}},
+          {"layers/" + group + "/key_dense/vars/0", {1, 1, 1}, {1}},
+          {"layers/" + group + "/value_dense/vars/0", {1, 1, 1}, {1}},
+          {"layers/" + group + "/output_dense/vars/0", {1, 1, 1}, {out}}};
+}
+
+// Keras puts the mask that the query carries, or none, in its place. Layers of grouped heads read it.
+TEST(keras_masks, heads_do_not_read_a_query_mask_that_is_given) {
+  const CalledLayer less = {"Rescaling", "o", R"(, "scale": 1, "offset": -1)", tensor_of("x")},
+                    numbers = {"Reshape", "r", R"(, "target_shape": [3])", tensor_of("o")};
+  const std::string given = R"("query_mask": )" + tensor_of("r");
+  const auto run = [&](CalledLayer layer, const std::string& group, const std::string& keywords) {
+    layer.keywords = keywords;
+    return masked_run({less, numbers, kMasking, layer}, {"d"}, projections(group));
+  };
+  for (const char* query : {"x", "k"})
+    EXPECT_EQ(run(heads("d", query, "x"), "multi_head_attention", given),
+              run(heads("d", query, "x"), "multi_head_attention", ""))
+        << query;
+  CalledLayer grouped = heads("d", "x", "x");
+  grouped.class_name = "GroupedQueryAttention";
+  grouped.config = R"(, "head_dim": 1, "num_query_heads": 1, "num_key_value_heads": 1, "use_bias": false)";
+  const Floats masked = run(grouped, "grouped_query_attention", given);
+  EXPECT_NEAR(masked[0], 1, 1e-6) << "a query that sees nothing has the mean";
+}
+
 }  // namespace
 }  // namespace nacre::tools

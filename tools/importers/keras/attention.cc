@@ -70,17 +70,21 @@ Operands operands_of(const Call& call) {
   const ValueId query = named("query", at[0]), value = named("value", at[1]);
   const ValueId key = named("key", at[2] == kNone ? value : at[2]);
   if (query == kNone || value == kNone) call.bad("has no query or no value");
-  const auto masked = [&](const char* argument, ValueId tensor) {
-    if (const auto given = call.keyword.find(argument); given != call.keyword.end())
-      return as_condition(call, given->second.at(0));
-    const auto carried = call.importer->masks().find(tensor);
-    return carried == call.importer->masks().end() ? kNone : carried->second;
+  const auto carried = [&](ValueId tensor) {
+    const auto found = call.importer->masks().find(tensor);
+    return found == call.importer->masks().end() ? kNone : found->second;
   };
+  const auto masked = [&](const char* argument, ValueId tensor) {
+    const auto given = call.keyword.find(argument);
+    return given == call.keyword.end() ? carried(tensor) : as_condition(call, given->second.at(0));
+  };
+  const bool own = call.class_name == "MultiHeadAttention";  // Keras puts the query's own mask in place of query_mask
+  if (own && call.keyword.contains("query_mask")) call.note("query_mask changes nothing: Keras takes the query's own");
   const bool key_given = named("key", at[2]) != kNone;
   return {query,
           key,
           value,
-          masked("query_mask", query),
+          own ? carried(query) : masked("query_mask", query),
           key_given ? masked("key_mask", key) : kNone,
           masked("value_mask", value)};
 }
