@@ -116,5 +116,46 @@ TEST(keras_masks, heads_do_not_read_a_query_mask_that_is_given) {
   EXPECT_NEAR(masked[0], 1, 1e-6) << "a query that sees nothing has the mean";
 }
 
+// Keras deletes the masks of a query and of values in place, in the order in which it runs the calls.
+TEST(keras_masks, heads_take_the_masks_of_what_they_read) {
+  Variables variables = projections("multi_head_attention");
+  for (const KerasVariable& v : projections("multi_head_attention_1")) variables.push_back(v);
+  const Variables one = projections("multi_head_attention");
+  const Floats plain = masked_run({heads("d", "x", "x")}, {"d"}, one);
+  const Floats hidden = masked_run({kMasking, heads("d", "x", "k")}, {"d"}, one);
+  ASSERT_NE(plain, hidden);
+
+  const auto twice = [&](const std::string& value, const std::string& config = "") {
+    return masked_run({kMasking, heads("h", "x", "k", "", config), heads("d", "h", value)}, {"d"}, variables);
+  };
+  EXPECT_EQ(twice("k"), twice("x"));
+  EXPECT_NEAR(twice("k")[0], 1.8015f, 1e-4) << "Keras 3.15";
+  EXPECT_NE(twice("k", R"(, "dtype": "mixed_float16")"), twice("x", R"(, "dtype": "mixed_float16")"))
+      << "an operand that is cast keeps its mask";
+
+  // Keras runs the last of two outputs of one depth first, in whichever order the file has them.
+  const CalledLayer d = heads("d", "x", "k"), e = heads("e", "x", "k");
+  for (const std::vector<CalledLayer>& layers :
+       {std::vector<CalledLayer>{kMasking, d, e}, std::vector<CalledLayer>{kMasking, e, d}})
+    for (const std::vector<std::string>& outputs : {std::vector<std::string>{"d", "e"}, {"e", "d"}}) {
+      const std::vector<uint8_t> file = keras_archive(network_of(layers, outputs), variables);
+      const Graph graph = run_graph(import_keras_archive(file, "m.keras"), {bytes_of(Floats{1, 0, 2})});
+      EXPECT_EQ(reals(graph.values[size_t(graph.outputs[0].value)]), plain);
+      EXPECT_EQ(reals(graph.values[size_t(graph.outputs[1].value)]), hidden);
+    }
+}
+
+TEST(keras_masks, what_is_made_of_a_mask_that_was_taken_has_none) {
+  Variables variables = projections("multi_head_attention", 0);  // h is 0
+  for (const KerasVariable& v : projections("multi_head_attention_1")) variables.push_back(v);
+  const Floats plain = masked_run({heads("d", "x", "x")}, {"d"}, projections("multi_head_attention"));
+  const CalledLayer h = heads("h", "k", "k"),
+                    sum = {"Add", "s", "", "[" + tensor_of("k") + ", " + tensor_of("h") + "]"};
+  EXPECT_EQ(masked_run({kMasking, h, sum, heads("d", "x", "s")}, {"d"}, variables), plain);
+  // The mask of a layer's only tensor is a part of the model as Keras makes it.
+  EXPECT_EQ(masked_run({kMasking, h, mean_of("p", "k")}, {"p", "h"}, projections("multi_head_attention")),
+            Floats{1.5f});
+}
+
 }  // namespace
 }  // namespace nacre::tools

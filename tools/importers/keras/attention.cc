@@ -70,13 +70,9 @@ Operands operands_of(const Call& call) {
   const ValueId query = named("query", at[0]), value = named("value", at[1]);
   const ValueId key = named("key", at[2] == kNone ? value : at[2]);
   if (query == kNone || value == kNone) call.bad("has no query or no value");
-  const auto carried = [&](ValueId tensor) {
-    const auto found = call.importer->masks().find(tensor);
-    return found == call.importer->masks().end() ? kNone : found->second;
-  };
   const auto masked = [&](const char* argument, ValueId tensor) {
     const auto given = call.keyword.find(argument);
-    return given == call.keyword.end() ? carried(tensor) : as_condition(call, given->second.at(0));
+    return given == call.keyword.end() ? mask_left(call, tensor) : as_condition(call, given->second.at(0));
   };
   const bool own = call.class_name == "MultiHeadAttention";  // Keras puts the query's own mask in place of query_mask
   if (own && call.keyword.contains("query_mask")) call.note("query_mask changes nothing: Keras takes the query's own");
@@ -84,7 +80,7 @@ Operands operands_of(const Call& call) {
   return {query,
           key,
           value,
-          own ? carried(query) : masked("query_mask", query),
+          own ? mask_left(call, query) : masked("query_mask", query),
           key_given ? masked("key_mask", key) : kNone,
           masked("value_mask", value)};
 }

@@ -210,7 +210,7 @@ void name_outputs(std::vector<Binding>& outputs) {
 // Keras counts no loss for the steps that a mask hides, which an output carries behind Embedding(mask_zero) or Masking.
 void Importer::judge_masks() {
   for (const Binding& output : graph_.outputs)
-    if (masks_.contains(output.value) && !goes_on_without(options_, "loss.mask"))
+    if (masks_.contains(output.value) && !taken_.contains(output.value) && !goes_on_without(options_, "loss.mask"))
       problem(fmt::format("{}: its output carries a mask, by which Keras leaves steps out of the loss; {}", output.name,
                           how_to_ignore("loss.mask")));
 }

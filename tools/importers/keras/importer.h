@@ -7,6 +7,7 @@
 //   settings.cc             which settings are used, and which are refused;  setting_rows.cc: its tables
 //   training.cc             loss, optimizer and its state;  trainable.cc: the order of what trains
 //   weights.cc              which variables are whose, in both forms of file
+//   order.cc                the order in which Keras runs the calls of a model
 //   network.cc              Functional, Sequential and nested models: which layer is called with what
 //   call.cc                 one call of a layer: its configuration, its operands, its nodes
 //   dense.cc                Dense, EinsumDense, Embedding
@@ -221,7 +222,9 @@ std::string activation_name(const Call& call, const char* key, const std::string
 // mask.cc. A mask is a bool per step of a sequence, [batch, time], which Keras carries beside its values.
 ValueId as_condition(const Call& call, ValueId x);                      // bool, of numbers whether they are not 0
 ValueId mask_of(const Call& call, size_t input, const char* argument);  // given, or carried by an input; or kNone
-std::vector<ValueId> masks_behind(const Call& call);                    // of the outputs, with kNone
+ValueId mask_left(const Call& call, ValueId x);       // that x carries, unless heads took it; or kNone
+std::vector<ValueId> masks_behind(const Call& call);  // of the outputs, with kNone
+void take_masks(const Call& call);                    // as MultiHeadAttention does
 float hidden_score(const Call& call);  // what Keras has in place of masked scores: it depends on the layer's type
 
 // cell.cc: the steps [batch, time, h], the last of them, and the states behind it, which begin with the output.
@@ -252,8 +255,9 @@ void convert_einsum_dense(Call& call);
 // policy.cc: a layer's dtype as Keras writes it, "" where it says nothing but float32; "int8", "int4/128", ..
 std::string source_policy(const Json& config);
 std::string quantization_mode(const Json& config);
-Json quantized(const std::string& mode);      // the dtype of a layer of that mode, over float32
-std::string source_name(const Json& config);  // of the policy that was quantized: "float32", "mixed_bfloat16", ..
+Json quantized(const std::string& mode);       // the dtype of a layer of that mode, over float32
+std::string compute_type(const Json& config);  // "float32", "float16", ..: what Keras casts a layer's inputs to
+std::string source_name(const Json& config);   // of the policy that was quantized: "float32", "mixed_bfloat16", ..
 // How a quantized layer codes the rows of its input, none where it does not.
 //
 //   q = round(x high / (max |x| + epsilon)) within low .. high
@@ -325,6 +329,7 @@ class Importer {
   bool keras2() const { return version_.starts_with("2.") || version_.starts_with("1."); }
   std::map<std::string, ValueId>& variables() { return variables_; }
   std::map<ValueId, ValueId>& masks() { return masks_; }  // of values that carry one
+  std::set<ValueId>& taken() { return taken_; }           // values that carry theirs no longer where Keras runs them
 
  private:
   struct Entry {  // a layer of a model
@@ -347,6 +352,7 @@ class Importer {
 
   std::vector<Entry> entries(const Json& layers, const Weights& weights);
   static void number_calls(std::vector<Entry>& all, const Json& outputs);
+  void order_calls(std::vector<Waiting>& waiting, const Json& config) const;
   void run_calls(Scope& scope, std::vector<Waiting> waiting);
   std::vector<ValueId> functional(const Json& config, std::vector<Entry> entries, std::vector<ValueId> inputs,
                                   const std::string& path);
@@ -379,6 +385,7 @@ class Importer {
   std::map<std::string, int> layers_;         // by path
   std::map<std::string, ValueId> variables_;  // by path in the file and form
   std::map<ValueId, ValueId> masks_;
+  std::set<ValueId> taken_;
   std::map<std::string, std::pair<int64_t, std::vector<ValueId>>> forms_;  // by path in the file, and its elements
   std::set<std::string> unfrozen_;                                         // patterns that named a frozen layer
   bool all_frozen_ = false, model_frozen_ = false;  // the whole file; the model whose layers are read

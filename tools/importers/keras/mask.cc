@@ -21,7 +21,22 @@ ValueId mask_of(const Call& call, size_t input, const char* argument) {
   return carried == masks.end() ? kNone : carried->second;
 }
 
+ValueId mask_left(const Call& call, ValueId x) {
+  const auto carried = call.importer->masks().find(x);
+  return carried == call.importer->masks().end() || call.importer->taken().contains(x) ? kNone : carried->second;
+}
+
 namespace {
+
+// Types of the operands in an argument, in the order in which they are collected; "" where the file does not say it.
+void add_types(const Json& json, std::vector<std::string>& types) {
+  if (is_operand(json)) {
+    const Json type = json.is_object() ? json.at("config").value("dtype", Json()) : Json();
+    types.push_back(type.is_string() ? type.text() : "");
+  } else if (json.is_array() || json.is_object()) {
+    for (const Json& each : json) add_types(each, types);
+  }
+}
 
 // Functions of keras.ops have none.
 const std::set<std::string> kHandOn = {"Activation",
@@ -81,11 +96,57 @@ ValueId concatenated_mask(const Call& call) {
   if (given == 0) return kNone;
   const int rank = call.rank(call.inputs[0]), axis = call.axis(call.integer("axis", -1), rank);
   if (axis != 1 || rank < 3) return merged_mask(call);
+  for (const ValueId x : call.inputs)
+    if (call.importer->taken().contains(x))
+      call.unsupported("sequences one after the other, of which heads took a mask");
   if (given < masks.size()) call.unsupported("sequences one after the other, of which some have a mask");
   return call.concat(masks, 1);
 }
 
+// A call with an argument for a mask keeps it: Keras writes the mask of its only tensor into the model as it is
+// made, so that heads cannot take it.
+bool keeps_mask(const Call& call) {
+  static const std::set<std::string> kRead = {"BatchNormalization", "Softmax", "TimeDistributed"};
+  if (call.keyword.contains("mask")) return true;
+  const bool reads = kRead.contains(call.class_name) || kSequences.contains(call.class_name);
+  return reads && call.inputs.size() == 1 && (!call.kwargs.is_object() || call.kwargs.empty());
+}
+
+// Whether the outputs have no mask where Keras runs the call, since heads took it from what they are made of.
+bool loses_mask(const Call& call) {
+  const bool merges = kMerges.contains(call.class_name) || call.class_name == "Concatenate";
+  if (keeps_mask(call) || (!merges && !kHandOn.contains(call.class_name) && !kSequences.contains(call.class_name)))
+    return false;
+  const size_t counted = merges ? call.inputs.size() : std::min<size_t>(call.inputs.size(), 1);
+  return std::any_of(call.inputs.begin(), call.inputs.begin() + std::ptrdiff_t(counted),
+                     [&](ValueId x) { return call.importer->taken().contains(x); });
+}
+
 }  // namespace
+
+// MultiHeadAttention of Keras 3 deletes the masks of its operands in place: what runs later sees none. An operand that
+// is cast to the layer's type keeps its mask.
+void take_masks(const Call& call) {
+  const auto& masks = call.importer->masks();
+  std::set<ValueId>& taken = call.importer->taken();
+  if (loses_mask(call))
+    for (const ValueId y : call.outputs)
+      if (masks.contains(y)) taken.insert(y);
+  if (call.class_name != "MultiHeadAttention" || call.importer->keras2()) return;
+  const auto take = [&](const std::vector<ValueId>& tensors, const Json& argument) {
+    std::vector<std::string> types;
+    add_types(argument, types);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const bool real = i < types.size() && types[i].find("float") != std::string::npos;
+      const bool cast = real && types[i] != compute_type(call.config);
+      if (!cast && masks.contains(tensors[i])) taken.insert(tensors[i]);
+    }
+  };
+  take(call.inputs, call.args);
+  for (const char* operand : {"query", "value", "key"})
+    if (const auto given = call.keyword.find(operand); given != call.keyword.end())
+      take(given->second, call.kwargs.at(operand));
+}
 
 std::vector<ValueId> masks_behind(const Call& call) {
   std::vector<ValueId> masks(call.outputs.size(), kNone);

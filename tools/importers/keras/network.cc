@@ -239,6 +239,7 @@ std::vector<ValueId> Importer::functional(const Json& config, std::vector<Entry>
   for (const Entry& entry : all)
     for (size_t i = 0; i < entry.nodes.size(); ++i)
       if (!scope.known.contains({entry.name, entry.first + int64_t(i), 0})) waiting.push_back({&entry, i, 0});
+  order_calls(waiting, config);
   run_calls(scope, std::move(waiting));
   std::vector<ValueId> outputs;
   for (const Reference& of : references(config.at("output_layers"))) {
@@ -407,6 +408,7 @@ void Importer::finish(Call& call, size_t values) {
     if (masks[i] != kNone) masks_[y] = masks[i];
     if (size_t(y) >= values) graph_.rename(y, i == 0 ? call.path : call.path + "/" + std::to_string(i));
   }
+  take_masks(call);
 }
 
 }  // namespace nacre::tools::keras

@@ -52,6 +52,16 @@ std::string source_name(const Json& config) {
   return name.empty() ? "float32" : name;
 }
 
+std::string compute_type(const Json& config) {
+  if (!quantization_mode(config).empty()) return compute_type(Json::object({{"dtype", source_name(config)}}));
+  const Json dtype = config.is_object() ? config.value("dtype", Json()) : Json();
+  std::string name = plain_name(dtype);
+  if (const Json* map = config_of(dtype); map != nullptr && map->contains("default_policy"))
+    name = plain_name(map->at("default_policy"));
+  if (name.starts_with("mixed_")) name = name.substr(6);
+  return name.empty() ? "float32" : name;
+}
+
 // The file says it where the layer was quantized, not where it was made under its policy: then it is the layer's own.
 std::optional<RowCodes> row_codes(const Call& call) {
   const Json* of = call.find("quantization_config");

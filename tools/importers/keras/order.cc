@@ -1,0 +1,90 @@
+// The order in which Keras runs the calls of a Functional model: by depth, which is how many calls stand between a call
+// and the outputs, at most (keras/src/ops/function.py: map_graph, _run_through_graph; 3.15). It matters where a call
+// changes what another reads: MultiHeadAttention takes the masks of its operands away. Other models go by their file.
+#include <algorithm>
+#include <map>
+
+#include "tools/importers/keras/importer.h"
+
+namespace nacre::tools::keras {
+namespace {
+
+// For each call the calls that it reads, in the order of its arguments.
+using Reads = std::vector<std::vector<size_t>>;
+
+bool has_heads(const Json& json) {
+  if (json.is_string()) return json.text() == "MultiHeadAttention";
+  if (json.is_array() || json.is_object())
+    for (const Json& each : json)
+      if (has_heads(each)) return true;
+  return false;
+}
+
+// Calls that the roots need, each behind what it reads, as a search in depth leaves them.
+std::vector<size_t> needed(const Reads& reads, const std::vector<size_t>& roots) {
+  std::vector<size_t> order;
+  std::vector<bool> seen(reads.size(), false);
+  std::vector<std::pair<size_t, size_t>> open;  // a call, and how many of its reads were gone through
+  const auto begin = [&](size_t call) {
+    if (seen[call]) return;
+    seen[call] = true;
+    open.emplace_back(call, 0);
+  };
+  for (const size_t root : roots) {
+    begin(root);
+    while (!open.empty()) {
+      auto& [call, next] = open.back();
+      if (next < reads[call].size()) {
+        begin(reads[call][next++]);
+      } else {
+        order.push_back(call);
+        open.pop_back();
+      }
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+void Importer::order_calls(std::vector<Waiting>& waiting, const Json& config) const {
+  if (keras2() || !has_heads(config)) return;
+  std::map<Reference, size_t> places;
+  for (size_t k = 0; k < waiting.size(); ++k)
+    places[{waiting[k].entry->name, waiting[k].entry->first + int64_t(waiting[k].node), 0}] = k;
+  const auto places_of = [&](const Json& json) {
+    std::vector<size_t> found;
+    for (const Reference& of : references(json))
+      if (const auto place = places.find({of.layer, of.node, 0}); place != places.end()) found.push_back(place->second);
+    return found;
+  };
+  Reads reads;
+  for (const Waiting& call : waiting) reads.push_back(places_of(call.entry->nodes[call.node]));
+
+  std::vector<size_t> order;  // as their depths are first asked for
+  std::vector<bool> met(waiting.size(), false);
+  std::vector<int64_t> depths(waiting.size(), 0);
+  std::map<const Entry*, int64_t> layers;  // the most of a layer's calls so far
+  const auto meet = [&](size_t call) {
+    if (!met[call]) order.push_back(call);
+    met[call] = true;
+  };
+  std::vector<size_t> all = needed(reads, places_of(config.at("output_layers")));
+  std::reverse(all.begin(), all.end());
+  for (const size_t call : all) {
+    meet(call);
+    int64_t& most = layers[waiting[call].entry];
+    depths[call] = most = std::max(most, depths[call]);
+    for (const size_t read : reads[call]) {
+      meet(read);
+      depths[read] = std::max(depths[read], depths[call] + 1);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return depths[a] > depths[b]; });
+  for (size_t k = 0; k < waiting.size(); ++k) meet(k);  // Keras does not run what no output needs
+  std::vector<Waiting> sorted;
+  for (const size_t call : order) sorted.push_back(waiting[call]);
+  waiting = std::move(sorted);
+}
+
+}  // namespace nacre::tools::keras
