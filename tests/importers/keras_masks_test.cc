@@ -157,5 +157,46 @@ TEST(keras_masks, what_is_made_of_a_mask_that_was_taken_has_none) {
             Floats{1.5f});
 }
 
+// A network of x [batch, 3, 1], these layers and a Dense, which trains.
+std::string refusal_of_training(const std::string& layers, Variables variables, const ImportOptions& options) {
+  variables.push_back({"layers/dense/vars/0", {1, 1}, {1}});
+  const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 3, 1], "name": "x"}}, )" +
+                             layers + R"(, {"class_name": "GlobalAveragePooling1D", "config": {"name": "g"}},
+    {"class_name": "Dense", "config": {"name": "d", "units": 1, "use_bias": false}}]}})";
+  try {
+    import_keras_archive(keras_archive(config, variables), "m.keras", options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Variables norm_at(const std::string& place) {
+  Variables all;
+  for (const char* i : {"0", "1", "2", "3"}) all.push_back({place + "/vars/" + i, {1}, {1}});
+  return all;
+}
+
+std::string norm_of(bool trains) {
+  return R"({"class_name": "BatchNormalization", "config": {"name": "n", "trainable": )" +
+         std::string(trains ? "true" : "false") + "}}";
+}
+
+TEST(keras_masks, moments_of_masked_steps_are_refused_in_training) {
+  const auto refusal = [](bool trains, const ImportOptions& options) {
+    return refusal_of_training(R"({"class_name": "Masking", "config": {"name": "k"}}, )" + norm_of(trains),
+                               norm_at("layers/batch_normalization"), options);
+  };
+  const std::string said = refusal(true, {.train = true});
+  EXPECT_NE(said.find("n (BatchNormalization): its input carries a mask"), said.npos) << said;
+  EXPECT_NE(said.find("--ignore-setting BatchNormalization.mask goes on without it"), said.npos) << said;
+  EXPECT_EQ(refusal(true, {}), "");
+  EXPECT_EQ(refusal(false, {.train = true}), "");
+  EXPECT_EQ(refusal(true, {.train = true, .settled = true}), "");
+  EXPECT_EQ(refusal(true, {.train = true, .ignored = {"BatchNormalization.mask"}}), "");
+  EXPECT_EQ(refusal_of_training(norm_of(true), norm_at("layers/batch_normalization"), {.train = true}), "");
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -32,6 +32,9 @@ void Call::unsupported(const std::string& reason) const {
 void Call::bad(const std::string& fact) const {
   throw Error(kBadInput, importer->name(), path + " (" + class_name + "): " + fact);
 }
+void Call::refuse(const std::string& setting, const std::string& fact) const {
+  if (!goes_on_without(importer->options(), setting)) unsupported(fact + "; " + how_to_ignore(setting));
+}
 
 const Json* Call::find(const char* key) const {
   read.insert(key);

@@ -188,6 +188,7 @@ struct Call {
 
   [[noreturn]] void unsupported(const std::string& reason) const;
   [[noreturn]] void bad(const std::string& fact) const;
+  void refuse(const std::string& setting, const std::string& fact) const;  // unless the import goes on without it
 };
 
 using Convert = void (*)(Call& call);

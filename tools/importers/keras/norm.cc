@@ -16,8 +16,19 @@ int single_axis(const Call& call, int rank) {
   return call.axis(axes[0], rank);
 }
 
+// The moments of training are of the whole batch here. Keras has those of the steps that a mask counts.
+void check_moments(const Call& call) {
+  Importer& file = *call.importer;
+  if (!file.trains() || file.options().settled || call.frozen) return;
+  if (file.masks().contains(call.raw_input()) || call.keyword.contains("mask"))
+    call.refuse("BatchNormalization.mask",
+                "its input carries a mask, by which Keras leaves steps out of its moments, which has no form here, "
+                "where it is to be trained");
+}
+
 // y = scale (x - mean) / sqrt(variance + epsilon) + bias, per channel: the last axis.
 void convert_batch_norm(Call& call) {
+  check_moments(call);
   ValueId x = call.input();
   const int axis = single_axis(call, call.rank(x)), last = call.rank(x) - 1;
   const bool has_scale = call.flag("scale", true), has_bias = call.flag("center", true);
