@@ -198,5 +198,35 @@ TEST(keras_masks, moments_of_masked_steps_are_refused_in_training) {
   EXPECT_EQ(refusal_of_training(norm_of(true), norm_at("layers/batch_normalization"), {.train = true}), "");
 }
 
+TEST(keras_masks, moments_of_each_step_are_refused_in_training) {
+  const auto distributed = [](const std::string& layer) {
+    return R"({"class_name": "TimeDistributed", "config": {"name": "t", "layer": )" + layer + "}}";
+  };
+  const auto model = [](const std::string& layer) {
+    return R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 1], "name": "y"}}, )" +
+           layer + "]}}";
+  };
+  const std::string at = "layers/time_distributed/layer";
+  const auto refusal = [&](bool nested, bool trains, const ImportOptions& options) {
+    const std::string norm = norm_of(trains);
+    return refusal_of_training(distributed(nested ? model(norm) : norm),
+                               norm_at(nested ? at + "/layers/batch_normalization" : at), options);
+  };
+  for (const bool nested : {false, true}) {
+    const std::string said = refusal(nested, true, {.train = true});
+    EXPECT_NE(said.find("is in TimeDistributed, where Keras takes its moments of each step"), said.npos) << said;
+    EXPECT_NE(said.find("--ignore-setting TimeDistributed.BatchNormalization goes on"), said.npos) << said;
+    EXPECT_EQ(refusal(nested, true, {}), "");
+    EXPECT_EQ(refusal(nested, false, {.train = true}), "");
+    EXPECT_EQ(refusal(nested, true, {.train = true, .ignored = {"TimeDistributed.BatchNormalization"}}), "");
+  }
+  EXPECT_EQ(refusal_of_training(
+                distributed(model(R"({"class_name": "ReLU", "config": {"name": "r"}})")) + ", " + norm_of(true),
+                norm_at("layers/batch_normalization"), {.train = true}),
+            "")
+      << "behind it there is one batch again";
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -331,6 +331,7 @@ class Importer {
   std::map<std::string, ValueId>& variables() { return variables_; }
   std::map<ValueId, ValueId>& masks() { return masks_; }  // of values that carry one
   std::set<ValueId>& taken() { return taken_; }           // values that carry theirs no longer where Keras runs them
+  int& stepped() { return stepped_; }                     // layers around the present one that run it once per step
 
  private:
   struct Entry {  // a layer of a model
@@ -397,6 +398,7 @@ class Importer {
   std::map<ValueId, float> momenta_, decays_;
   std::vector<std::string> problems_;
   std::set<std::string> said_;
+  int stepped_ = 0;
   int inferring_ = 0;  // calls with training=False around the present one
   int64_t batch_ = 0;
   bool open_batch_ = true;

@@ -16,7 +16,8 @@ int single_axis(const Call& call, int rank) {
   return call.axis(axes[0], rank);
 }
 
-// The moments of training are of the whole batch here. Keras has those of the steps that a mask counts.
+// The moments of training are of the whole batch here. Keras has those of the steps that a mask counts, and within
+// TimeDistributed those of each step; Keras 2 has one batch of all steps there.
 void check_moments(const Call& call) {
   Importer& file = *call.importer;
   if (!file.trains() || file.options().settled || call.frozen) return;
@@ -24,6 +25,10 @@ void check_moments(const Call& call) {
     call.refuse("BatchNormalization.mask",
                 "its input carries a mask, by which Keras leaves steps out of its moments, which has no form here, "
                 "where it is to be trained");
+  if (file.stepped() > 0 && !file.keras2())
+    call.refuse("TimeDistributed.BatchNormalization",
+                "is in TimeDistributed, where Keras takes its moments of each step, which has no form here, where it "
+                "is to be trained");
 }
 
 // y = scale (x - mean) / sqrt(variance + epsilon) + bias, per channel: the last axis.

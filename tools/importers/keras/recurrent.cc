@@ -283,6 +283,18 @@ void convert_bidirectional(Call& call) {
   for (const Sequence& side : made) call.outputs.insert(call.outputs.end(), side.states.begin(), side.states.end());
 }
 
+// Counts the layers that run what is in them once per step.
+class Stepped {
+ public:
+  explicit Stepped(Importer& importer) : count_(importer.stepped()) { ++count_; }
+  ~Stepped() { --count_; }
+  Stepped(const Stepped&) = delete;
+  Stepped& operator=(const Stepped&) = delete;
+
+ private:
+  int& count_;
+};
+
 // The layer or model on every step: [batch, time, ..] as [batch time, ..].
 void convert_time_distributed(Call& call) {
   const ValueId x = call.raw_input();
@@ -297,6 +309,7 @@ void convert_time_distributed(Call& call) {
   std::vector<int64_t> flat(dims.begin() + 1, dims.end());
   flat[0] *= dims[0];
   inner.inputs = {call.reshape(x, flat)};
+  const Stepped stepped(*call.importer);
   call.importer->convert_inner(inner);
   if (inner.outputs.empty() || inner.outputs[0] == kNone) return;  // its problem is said
   std::vector<int64_t> apart = call.dims(inner.outputs[0]);
