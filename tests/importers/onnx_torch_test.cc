@@ -229,6 +229,46 @@ TEST(onnx_torch, what_the_file_does_not_tell_is_refused_by_name) {
   EXPECT_NE(refusal_to_train(lost).find("in the place of mul_1"), std::string::npos) << refusal_to_train(lost);
 }
 
+// x times `folded`, which the exporter computed `from` names; the call of the product has `arguments`.
+TorchFile product_of_folded(const std::string& folded, const std::string& from, const std::string& arguments) {
+  TorchFile b("p_w: PARAMETER target='w'\nb_m: BUFFER target='m' persistent=True\n");
+  b.counted(folded, {3, 3});
+  b.folded(folded, from);
+  b.call("MatMul", {"x", folded}, "y", arguments);
+  b.output("y");
+  return b;
+}
+
+TEST(onnx_torch, folded_moves_of_one_parameter_train_as_it) {
+  EXPECT_EQ(trained_names(product_of_folded("t", "['w']", "%x, %t")), "t 9");
+  EXPECT_EQ(trained_names(product_of_folded("view", "['clone', 'permute_1', 'val_1', 'w']", "%x, %view")), "view 9");
+  EXPECT_EQ(trained_names(product_of_folded("val_0", "['w']", "%x, %p_w")), "val_0 9");
+  EXPECT_EQ(trained_names(product_of_folded("val_8", "['val_3', 'w', 'x']", "%x, %p_w")), "val_8 9");
+}
+
+// The last name of a chain says "moved"; another name of it says "computed".
+TEST(onnx_torch, folded_functions_of_a_parameter_are_refused) {
+  const TorchFile files[] = {
+      product_of_folded("t", "['m', 'mul', 'w']", "%x, %t"), product_of_folded("t", "['add', 'w']", "%x, %t"),
+      product_of_folded("t", "['m', 'w']", "%x, %t"), product_of_folded("view", "['index', 'val_0', 'w']", "%x, %view"),
+      product_of_folded("val_0", "['m', 'mul', 'w']", "%x, %mul")};
+  for (const TorchFile& file : files) {
+    const std::string refusal = refusal_to_train(file);
+    EXPECT_NE(refusal.find("was computed of w at the export: it is no parameter"), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("optimize=False"), std::string::npos) << refusal;
+  }
+}
+
+// add(x, w, alpha=2): a step of the call has 2 w.
+TEST(onnx_torch, numbers_that_a_step_of_the_call_computed_are_refused) {
+  TorchFile b("p_w: PARAMETER target='w'\n");
+  b.counted("val_2", {3});
+  b.folded("val_2", "['val_0', 'val_1', 'w']");
+  b.call("Add", {"x", "val_2"}, "y", "%x, %p_w");
+  b.output("y");
+  EXPECT_NE(refusal_to_train(b).find("val_2 was computed of w"), std::string::npos) << refusal_to_train(b);
+}
+
 // Files of PyTorch whose metadata were taken away: the exporter's own names are left.
 TEST(onnx_torch, without_metadata_numbers_with_names_of_the_exporter_are_literals) {
   OnnxBuilder b;

@@ -68,6 +68,12 @@ bool Signature::is_parameter(const std::string& placeholder) const {
   return found != entries_.end() && found->second.kind == "PARAMETER";
 }
 
+std::string Signature::parameter_of(const std::vector<std::string>& placeholders) const {
+  const auto found =
+      std::find_if(placeholders.begin(), placeholders.end(), [&](const auto& p) { return is_parameter(p); });
+  return found != placeholders.end() ? *found : "";
+}
+
 std::string Signature::of_target(const std::string& target) const {
   const auto found = placeholders_.find(target);
   return found != placeholders_.end() ? found->second : "";

@@ -19,6 +19,8 @@ class Signature {
   // ("fc.weight").
   bool has(const std::string& placeholder) const { return entries_.contains(placeholder); }
   bool is_parameter(const std::string& placeholder) const;
+  // The first of them that is a parameter; "" where none is.
+  std::string parameter_of(const std::vector<std::string>& placeholders) const;
   const std::string& target(const std::string& placeholder) const { return entries_.at(placeholder).target; }
   std::string of_target(const std::string& target) const;  // "" where no constant has that name
   std::vector<std::string> parameters() const;             // placeholders

@@ -11,6 +11,7 @@
 #include "tools/importers/onnx/metadata.h"
 #include "tools/importers/onnx/signature.h"
 #include "tools/importers/onnx/tensor.h"
+#include "tools/importers/onnx/torch_names.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
@@ -44,22 +45,6 @@ struct Call {
   std::vector<::onnx::NodeProto*> nodes;
 };
 
-// "view_1" -> "view"
-std::string without_count(const std::string& name) {
-  const size_t end = name.find_last_not_of("0123456789");
-  return end != std::string::npos && end + 1 < name.size() && name[end] == '_' ? name.substr(0, end) : name;
-}
-
-// Results of these hold the elements of their operand, each once.
-bool moves_only(const std::string& folded) {
-  constexpr const char* kMoves[] = {
-      "_to_copy",  "alias",   "clone",  "contiguous",   "detach",  "flatten", "getitem", "movedim",   "narrow",
-      "permute",   "reshape", "select", "slice",        "squeeze", "t",       "to",      "transpose", "unflatten",
-      "unsqueeze", "val",     "view",   "_unsafe_view", "numpy_T", "split",   "chunk"};
-  const std::string op = without_count(folded);
-  return std::find(std::begin(kMoves), std::end(kMoves), op) != std::end(kMoves);
-}
-
 class Separation {
  public:
   Separation(::onnx::ModelProto& model, const std::string& name)
@@ -74,11 +59,13 @@ class Separation {
       if (real) initializers_.emplace(tensor.name(), &tensor);
       else whole_.insert(tensor.name());
     }
+    for (const auto& value : graph_.input()) inputs_.insert(value.name());
     for (const auto& value : graph_.value_info())
       if (const Names from = folded_from(value); !from.empty()) folded_.emplace(value.name(), from);
     read_calls(*graph_.mutable_node());
     for (Call& call : calls_) resolve(call);
     refuse_lost();
+    for (const Call& call : calls_) check_folded(call);
     for (Call& call : calls_) add_zero_bias(call);
     separate();
     join_forms();
@@ -267,7 +254,7 @@ class Separation {
           made_.fixed.insert(name);
         if (read->kind == Read::kNamed && !holds(holder_[read->placeholder], name))
           holder_[read->placeholder].push_back(name);
-        if (read->kind == Read::kOwn) check_own(initializer, name);
+        if (read->kind == Read::kOwn) hold_own(initializer, name);
       }
     }
   }
@@ -299,15 +286,33 @@ class Separation {
     return name;
   }
 
-  // A result that folding computed of parameters is no parameter, unless it is their elements in another order.
-  void check_own(const std::string& initializer, const std::string& name) {
+  // A result that folding computed of parameters is no parameter, unless it is one's elements in another order: each
+  // name between the two must say so, less those of values of the file, which give a shape. A sum with a batch norm is
+  // trained as it stands.
+  void check_folded(const Call& call) const {
+    const bool fused = call.rules.find("FuseBatchNorm") != std::string::npos;
+    for (const Read& read : call.reads) {
+      const auto folded = folded_.find(read.initializer);
+      if (folded == folded_.end() || !signature_.of_target(read.initializer).empty()) continue;
+      const Names roots = own(read.initializer);
+      if (read.kind == Read::kLiteral || signature_.parameter_of(roots).empty()) continue;
+      if (read.kind == Read::kNamed && (is_recurrent(call.text) || !signature_.is_parameter(read.placeholder)))
+        continue;
+      const bool in_call = without_count(read.initializer) == "val";
+      const bool shown = std::all_of(folded->second.begin(), folded->second.end(), [&](const std::string& name) {
+        return moves_only(name) || whole_.contains(name) || writer_.contains(name) || inputs_.contains(name) ||
+               !signature_.of_target(name).empty();
+      });
+      const bool moved = shown && roots.size() == 1 && !(in_call && steps_may_compute(call.text, read.node->op_type()));
+      if (!moves_only(read.initializer) || !(moved || fused))
+        refuse(read.initializer + " was computed of " + signature_.target(signature_.parameter_of(roots)) +
+               " at the export: it is no parameter");
+    }
+  }
+  void hold_own(const std::string& initializer, const std::string& name) {
     const Names roots = own(initializer);
-    const bool trains =
-        std::any_of(roots.begin(), roots.end(), [&](const auto& r) { return signature_.is_parameter(r); });
-    if (!trains) made_.fixed.insert(name);
-    if (trains && signature_.of_target(initializer).empty() && !moves_only(initializer))
-      refuse(initializer + " was computed of " + signature_.target(roots[0]) + " at the export: it is no parameter");
-    if (trains && roots.size() == 1 && !holds(holder_[roots[0]], name)) holder_[roots[0]].push_back(name);
+    if (signature_.parameter_of(roots).empty()) made_.fixed.insert(name);
+    else if (roots.size() == 1 && !holds(holder_[roots[0]], name)) holder_[roots[0]].push_back(name);
   }
 
   Value value_of(const std::string& initializer) const {
@@ -367,7 +372,7 @@ class Separation {
   const std::string& name_;
   const Signature signature_;
   std::unordered_map<std::string, const ::onnx::TensorProto*> initializers_;  // of reals
-  std::set<std::string> whole_;                                               // initializers of integers
+  std::set<std::string> whole_, inputs_;                                      // whole_: initializers of integers
   std::unordered_map<std::string, Names> folded_;
   std::vector<Call> calls_;
   std::unordered_map<std::string, size_t> by_text_, writer_;
