@@ -269,6 +269,36 @@ TEST(onnx_torch, numbers_that_a_step_of_the_call_computed_are_refused) {
   EXPECT_NE(refusal_to_train(b).find("val_2 was computed of w"), std::string::npos) << refusal_to_train(b);
 }
 
+// x + b + `argument`, whose numbers are b's: the exporter stored one of the two.
+TorchFile equal_to_a_parameter(const std::string& argument) {
+  TorchFile b("p_b: PARAMETER target='b'\n");
+  b.filled("b", {3}, 0);
+  b.call("Add", {"x", "b"}, "add", "%x, %p_b");
+  b.call("Add", {"add", "b"}, "y", "%add, %" + argument);
+  b.output("y");
+  return b;
+}
+
+TEST(onnx_torch, literals_that_equal_a_parameter_stay) {
+  const std::vector<float> x = {1, -2, 3};
+  for (const char* literal : {"zeros", "zeros_1", "full_like_2", "scalar_tensor_default", "_tensor_constant0"}) {
+    const TorchFile b = equal_to_a_parameter(literal);
+    EXPECT_EQ(trained_names(b), "b 3") << literal;
+    const Graph graph = to_train(b);
+    EXPECT_EQ(outputs_of(graph, x), computed(b, x)) << literal;
+    bool fixed = false;
+    for (const Node& node : graph.nodes)
+      for (const int input : node.inputs) fixed |= graph.values[size_t(input)].fixed;
+    EXPECT_TRUE(fixed) << literal;
+  }
+}
+
+TEST(onnx_torch, a_computed_constant_that_equals_a_parameter_is_refused) {
+  EXPECT_NE(refusal_to_train(equal_to_a_parameter("exp")).find("reads b in the place of exp"), std::string::npos)
+      << refusal_to_train(equal_to_a_parameter("exp"));
+  EXPECT_EQ(refusal_to_train(equal_to_a_parameter("clone")), "");
+}
+
 // Files of PyTorch whose metadata were taken away: the exporter's own names are left.
 TEST(onnx_torch, without_metadata_numbers_with_names_of_the_exporter_are_literals) {
   OnnxBuilder b;

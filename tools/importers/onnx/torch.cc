@@ -104,18 +104,42 @@ class Separation {
 
   // Arguments of the call that are neither constants of the module nor values of the file by their names, less the
   // values that the call reads under another name: a cast, a copy or a dropout between them is gone.
-  int unexplained(const Call& call) const {
+  struct Unexplained {
+    int count = 0;
+    Names names;
+  };
+  Unexplained unexplained(const Call& call) const {
     Names values;
     for (const ::onnx::NodeProto* node : call.nodes)
       for (const std::string& input : node->input())
         if (!input.empty() && !initializers_.contains(input) && !whole_.contains(input) &&
             !holds(call.results, input) && !holds(values, input))
           values.push_back(input);
-    int count = 0;
+    Unexplained all;
     for (const std::string& argument : call.arguments)
-      count += !signature_.has(argument) && !holds(values, argument) && !initializers_.contains(argument);
-    for (const std::string& value : values) count -= !holds(call.arguments, value);
-    return count;
+      if (!signature_.has(argument) && !holds(values, argument) && !initializers_.contains(argument))
+        all.names.push_back(argument);
+    all.count = int(all.names.size());
+    for (const std::string& value : values) all.count -= !holds(call.arguments, value);
+    return all;
+  }
+
+  // A constant that no argument names and that holds a parameter's numbers: the parameter, or a literal that is equal
+  // and that the exporter stored once with it. Names of the unexplained arguments tell; where they do not, it is left.
+  bool may_be_own(const Call& call, const std::string& initializer) const {
+    const Names roots = own(initializer);
+    const Unexplained open = unexplained(call);
+    if (open.count <= 0 || roots.empty()) return false;
+    if (signature_.parameter_of(roots).empty()) return true;
+    const int literals = int(std::count_if(open.names.begin(), open.names.end(), is_made_of_nothing));
+    const bool alias = std::any_of(open.names.begin(), open.names.end(), may_be_alias);
+    if (literals == int(open.names.size()) || (literals > 0 && literals >= open.count)) return false;
+    const auto folded = folded_.find(initializer);
+    const bool made_of_one = folded != folded_.end() && std::any_of(open.names.begin(), open.names.end(),
+                                                                    [&](auto& n) { return holds(folded->second, n); });
+    if (made_of_one || (alias && literals == 0)) return true;
+    refuse(call.nodes[0]->name() + " reads " + initializer + " in the place of " + open.names[0] +
+           ", which is not that parameter: their numbers are equal, and the file has them once");
   }
 
   void resolve(Call& call) {
@@ -150,12 +174,11 @@ class Separation {
              signature_.target(left[0]));
     for (size_t i = 0; i < std::min(wanted, taken.size()); ++i)
       taken[i]->kind = Read::kNamed, taken[i]->placeholder = left[i];
-    const int open = unexplained(call);
     for (Read* read : others) {
       if (read->kind != Read::kUnknown) continue;
-      const bool may_be_own = open > 0 && !own(read->initializer).empty();
-      read->kind = may_be_own ? Read::kOwn : Read::kLiteral;
-      if (may_be_own) uncertain_.push_back({&call, read->initializer});
+      const bool is_own = may_be_own(call, read->initializer);
+      read->kind = is_own ? Read::kOwn : Read::kLiteral;
+      if (is_own) uncertain_.push_back({&call, read->initializer});
     }
   }
 
