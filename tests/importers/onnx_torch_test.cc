@@ -6,6 +6,7 @@
 #include "tests/importers/onnx_graphs.h"
 #include "tools/differentiate/trained_constants.h"
 #include "tools/importers/onnx/metadata.h"
+#include "tools/importers/onnx/torch.h"
 
 namespace nacre::tools {
 namespace {
@@ -297,6 +298,17 @@ TEST(onnx_torch, a_computed_constant_that_equals_a_parameter_is_refused) {
   EXPECT_NE(refusal_to_train(equal_to_a_parameter("exp")).find("reads b in the place of exp"), std::string::npos)
       << refusal_to_train(equal_to_a_parameter("exp"));
   EXPECT_EQ(refusal_to_train(equal_to_a_parameter("clone")), "");
+}
+
+TEST(onnx_torch, a_parameter_that_a_node_without_a_call_reads_is_read) {
+  TorchFile b("p_b: PARAMETER target='b'\n");
+  b.counted("b", {3});
+  b.node("Add", {"x", "b"}, {"y"});
+  b.output("y");
+  EXPECT_EQ(trained_names(b), "b 3");
+  const std::string name = "test";
+  ::onnx::ModelProto model = b.model();
+  EXPECT_TRUE(torch::separate_torch_constants(model, name).notes.empty());
 }
 
 // Files of PyTorch whose metadata were taken away: the exporter's own names are left.

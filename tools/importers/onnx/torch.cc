@@ -385,7 +385,7 @@ class Separation {
   void note_unread() {
     std::string names;
     for (const std::string& placeholder : unmentioned())
-      names += (names.empty() ? "" : ", ") + signature_.target(placeholder);
+      if (!holder_.contains(placeholder)) names += (names.empty() ? "" : ", ") + signature_.target(placeholder);
     if (!names.empty())
       made_.notes.push_back("nothing in the file reads these parameters of the module: " + names +
                             ". They are unused, or one with another, or the exporter left them out");
