@@ -115,7 +115,8 @@ class Trainer {
   std::span<std::byte> state() const { return ready() && bring_home().ok() ? state_ : std::span<std::byte>(); }
   // Whether it is bound to a model of these bytes.
   bool trains(const Model& model) const {
-    return model_ != nullptr && std::ranges::equal(model_->header().hash, model.header().hash);
+    return model_ != nullptr && std::ranges::equal(model_->header().hash, model.header().hash) &&
+           model_->region_bytes(Region::kState) == model.region_bytes(Region::kState);
   }
   // Returns whether each commit takes one micro-batch (--update immediate).
   bool immediate() const { return update().bound() && !has(Entry::kGradients); }

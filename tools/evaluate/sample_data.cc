@@ -108,7 +108,8 @@ std::vector<int64_t> rows_of_mask(const std::vector<int64_t>& mask, const std::s
 std::vector<int64_t> read_rows(const std::string& path, int64_t rows) {
   const NpyArray array = read_npy(path, [&](const std::string&, const NpyArray& header) {
     if (header.dims.size() == 1 && header.dims[0] == 0)
-      throw Error(kBadInput, path, "names no row", "give a .npy that holds the numbers of the rows that are meant");
+      throw Error(kBadInput, path, "holds no row numbers",
+                  "give a .npy that holds the numbers of the rows that are meant");
     if (header.dims.size() != 1)
       throw Error(kBadInput, path, fmt::format("holds {}, wanted a list of row numbers", dims_text(header.dims)),
                   "give a .npy of integers with one axis");

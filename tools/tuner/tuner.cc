@@ -143,6 +143,10 @@ Tuner::End Tuner::run(const Watch& watch) {
 }
 
 bool Tuner::end_epoch(const Stop& stop) {
+  if (position_.epoch_steps == 0 && counts_no_label_)
+    throw Error(kBadInput, owner_.loaded().path(),
+                fmt::format("no label of epoch {} counts: the loss leaves all of them out", position_.epoch + 1),
+                "give labels of other classes");
   if (position_.epoch_steps == 0)
     throw Error(kBadInput, owner_.loaded().path(),
                 fmt::format("takes whole batches of {} only, and there are {} to train on", objective_.batch(),

@@ -177,6 +177,7 @@ class Tuner {
   bool saved_ = false;                         // there is a checkpoint of this training:
   uint32_t saved_epoch_ = 0, saved_step_ = 0;  // where it stood, both from 0
   std::vector<int64_t> last_rows_;             // of the last step
+  bool counts_no_label_ = false;               // a step of this run had no label that its loss counts
   std::vector<std::byte> best_, best_note_;    // the state after the best epoch, and its note
   std::vector<std::string> warnings_;
   bool begun_before_ = false;

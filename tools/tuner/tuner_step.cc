@@ -26,7 +26,15 @@ bool Tuner::train_step(const std::vector<int64_t>& order, const Stop& stop) {
   if (*taken == 0) return true;
   const float rate = settings_.schedule.at(position_.applied);
   Trainer::Report report = {};
-  owner_.loaded().require(trainer_.commit(rate, &report));
+  const Status committed = trainer_.commit(rate, &report);
+  if (committed.code == Code::kNothingAccumulated) {  // no label of the step counts: the step is left out
+    trainer_.discard();
+    position_.judged = before;
+    counts_no_label_ = true;
+    if (ranks_ != nullptr) ranks_->end_step(false);
+    return true;
+  }
+  owner_.loaded().require(committed);
   if (ranks_ != nullptr) ranks_->end_step(report.applied);
   rows_ += *taken;
   ++position_.epoch_steps;

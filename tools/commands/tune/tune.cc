@@ -201,12 +201,13 @@ class Session {
 
   void print_interrupted() const {
     const TunePosition& position = tuner_.position();
+    const bool kept_output = options_.checkpoint.empty() && position.applied > 0;
     print_json({{"model", options_.model},
                 {"interrupted", true},
                 {"epoch", position.epoch + 1},
                 {"step", position.step},
                 {"steps", position.applied},
-                {"output", output_.written() ? Json(options_.output) : Json()},
+                {"output", kept_output ? Json(options_.output) : Json()},
                 {"checkpoint", options_.checkpoint.empty() ? Json() : Json(options_.checkpoint)},
                 {"warnings", warnings_},
                 {"epochs", epochs_json()}});

@@ -48,7 +48,7 @@ void construct(Import& import, const Source& source) { give_sequence(import, sou
 
 // Input 1 says how large the parts along the axis are: one number for all (the last part may be smaller), one of each.
 // Without it all are 1, and keepdims = 0 drops the axis.
-void split(Import& import, const Source& source) {
+void split_to_sequence(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const int64_t axis = source.axis(source.integer("axis", 0), x->rank());
   const int64_t size = x->dims[size_t(axis)];
@@ -121,7 +121,7 @@ void concatenate(Import& import, const Source& source) {
 }
 
 constexpr OperatorImporter kSequenceImporters[] = {
-    {"SequenceEmpty", empty},         {"SplitToSequence", split},
+    {"SequenceEmpty", empty},         {"SplitToSequence", split_to_sequence},
     {"SequenceConstruct", construct}, {"SequenceInsert", insert},
     {"SequenceErase", erase},         {"SequenceAt", at},
     {"SequenceLength", length},       {"ConcatFromSequence", concatenate},
