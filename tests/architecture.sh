@@ -51,6 +51,10 @@ $hits"
 
 forbid 'engine tools ports include firmware tests bench' '^ *// ?(Of|What|Where|Those|Behind) ' 'a comment begins with its subject'
 
+hits=$(git ls-files -- '*.h' | xargs grep -LE '^#(pragma once|ifndef)' || true)
+[ -z "$hits" ] || fail "headers that are included once have #pragma once:
+$hits"
+
 # ---- Tools and tests: a folder sees itself and those before it in its list ----
 
 tools=(base files graph model importers policies passes calibration differentiate compile evaluate report tuner commands cli)

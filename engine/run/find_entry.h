@@ -1,5 +1,5 @@
 // Finds the kernel that takes a step by types, roles, shapes, attributes, and operands that share bytes. Bind uses
-// it, and so does code that asks the same of one step.
+// it, and so does code that looks for the kernel of one step.
 #pragma once
 
 #include <cstdint>

@@ -278,8 +278,8 @@ class ThreadPool::Crew {
 
 namespace {
 
-constexpr int kMostThreads =
-    1024;  // of a pool: a larger number is a mistake, and the system would take minutes to say so
+// A larger number is a mistake, and the system takes minutes to refuse it.
+constexpr int kMostThreads = 1024;
 
 int threads_of_process() {
 #if defined(__linux__)

@@ -113,6 +113,9 @@ status=$?
 status=${PIPESTATUS[0]}
 [ $status -eq 5 ] && cmp -s out/whole.nacre out/piped.nacre || fail "a training whose log has no reader ends with $status"
 
+# ---- Samples from standard input ----
+"$tool" eval in/a.nacre --data - --labels in/y.npy --cast-inputs <in/x.npy >printed.txt 2>&1 || { cat printed.txt; fail "eval of samples from standard input"; }
+
 # ---- Standard streams that are open on an input ----
 refused() {  # WHAT STATUS
   [ "$2" -eq 2 ] && cmp -s "$samples/digits.onnx" out/net.onnx || fail "$1 ends with $2, or its input is overwritten"

@@ -7,6 +7,7 @@
 
 #include "tests/run_tool.h"
 #include "tools/base/json.h"
+#include "tools/files/npy.h"
 #include "tools/model/loaded_model.h"
 
 namespace nacre::tools {
@@ -189,6 +190,41 @@ TEST(tune_command, that_diverged_writes_no_model) {
     EXPECT_EQ(run.exit_code, 1) << run.err;
     EXPECT_NE(run.err.find("the training diverge"), std::string::npos) << run.err;
     EXPECT_NE(run.err.find("take a lower --lr"), std::string::npos) << run.err;
+  }
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+// Rows and labels one by one: a step of a label that the loss leaves out is no step.
+TEST(tune_command, leaves_out_a_step_whose_labels_count_nothing) {
+  const TemporaryDirectory directory;
+  const std::string samples = project_path("tools/samples/");
+  NpyArray rows = read_npy(samples + "digits_images.npy");
+  rows.data.resize(rows.data.size() / size_t(rows.dims[0]) * 4);
+  rows.dims[0] = 4;
+  write_npy(directory / "x.npy", rows);
+  const auto trained = [&](const std::vector<int32_t>& labels) {
+    NpyArray y = {.type = ElementType::kInt32, .dims = {4}, .data = std::vector<uint8_t>(16), .place = ""};
+    std::memcpy(y.data.data(), labels.data(), y.data.size());
+    write_npy(directory / "y.npy", y);
+    return run_tool({"tune", samples + "digits.onnx", "--loss", "softmax_cross_entropy,ignore_index=-1", "--data",
+                     directory / "x.npy", "--labels", directory / "y.npy", "--cast-samples", "--train-last", "1",
+                     "--batch", "1", "--epochs", "2", "--json", "-o", directory / "t.nacre"});
+  };
+  const ToolRun some = trained({3, -1, 5, -1});
+  ASSERT_EQ(some.exit_code, 0) << some.err;
+  EXPECT_EQ(Json::parse(some.out)["steps"], 4);  // of 8
+  std::filesystem::remove(directory / "t.nacre");
+  const ToolRun none = trained({-1, -1, -1, -1});
+  EXPECT_EQ(none.exit_code, 3) << none.err;
+  EXPECT_FALSE(std::filesystem::exists(directory / "t.nacre"));
+}
+
+TEST(tune_command, refuses_a_scale_that_no_float32_holds) {
+  const TemporaryDirectory directory;
+  for (const char* scale : {"1e300", "1e-300", "0", "1/0"}) {
+    const ToolRun run = tune({"--scale", scale, "-o", directory / "o.nacre"});
+    EXPECT_EQ(run.exit_code, 2) << scale;
+    EXPECT_TRUE(has(run.err, "--scale")) << run.err;
   }
   EXPECT_EQ(directory.entries(), 0u);
 }

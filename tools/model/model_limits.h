@@ -2,6 +2,7 @@
 // place, the fact and the remedy, as soon as that is known. Names are known when the network is imported,
 // steps and operands before the passes that take time in steps squared. Tensors are known when they are
 // counted.
+#pragma once
 
 #include "tools/graph/graph.h"
 
