@@ -9,7 +9,7 @@ namespace {
 
 // y = function(x, ..) of keras.ops, x [2, 3]: 0 .. 5; `config` of the function, `more` arguments behind x.
 Floats function_of_x(const std::string& function, const std::string& config, const std::string& more = "",
-                     const std::string& outputs = R"(["y", 0, 0])") {
+                     const std::string& outputs = R"(["y", 0, 0])", const ImportOptions& options = {}) {
   const std::string x = R"({"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}})";
   std::string text = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
     {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [2, 3], "name": "x"}, "inbound_nodes": []},
@@ -18,7 +18,7 @@ Floats function_of_x(const std::string& function, const std::string& config, con
                      R"(}, "inbound_nodes": [{"args": [X)" + more +
                      R"(], "kwargs": {}}]}], "input_layers": [["x", 0, 0]], "output_layers": [)" + outputs + "]}}";
   for (size_t at; (at = text.find("X", text.find("inbound_nodes\": [{"))) != text.npos;) text.replace(at, 1, x);
-  return outputs_of(file_graph(text, {}), Floats{0, 1, 2, 3, 4, 5});
+  return outputs_of(file_graph(text, {}, options), Floats{0, 1, 2, 3, 4, 5});
 }
 
 TEST(keras_functions, they_multiply_and_sum_as_numpys) {
@@ -50,6 +50,19 @@ TEST(keras_functions, a_setting_that_nothing_reads_is_refused_by_its_name) {
   EXPECT_EQ(function_of_x("Cumsum", idle), (Floats{0, 1, 3, 3, 7, 12}));
   const std::string said = refused_with([] { function_of_x("Cumsum", R"("axis": 1, "reverse": true)"); }, kUnsupported);
   EXPECT_NE(said.find("its reverse (true) is not read; --ignore-setting Cumsum.reverse"), said.npos) << said;
+}
+
+TEST(keras_functions, the_end_of_a_gradient_is_refused_in_training_by_its_name) {
+  const auto run = [](const ImportOptions& options) {
+    return function_of_x("StopGradient", "", "", R"(["y", 0, 0])", options);
+  };
+  const std::string said = refused_with([&] { run({.train = true}); }, kUnsupported);
+  EXPECT_NE(said.find("ends the gradient"), said.npos) << said;
+  EXPECT_NE(said.find("--ignore-setting StopGradient goes on without it"), said.npos) << said;
+  const Floats same = {0, 1, 2, 3, 4, 5};
+  EXPECT_EQ(run({}), same);
+  EXPECT_EQ(run({.train = true, .settled = true}), same);
+  EXPECT_EQ(run({.train = true, .ignored = {"StopGradient"}}), same);
 }
 
 // The second output of y has a number, and not that of a layer which is given out too.

@@ -157,6 +157,83 @@ TEST(keras_masks, what_is_made_of_a_mask_that_was_taken_has_none) {
             Floats{1.5f});
 }
 
+// n [-2, -3, -1] without its second step, o [0, -1, 1] with all, p [., 4, 6] without its first, of x [1, 0, 2].
+Floats merged(const std::string& class_name, const std::vector<std::string>& operands, bool mean) {
+  std::string list;
+  for (const std::string& each : operands) list += (list.empty() ? "" : ", ") + tensor_of(each);
+  std::vector<CalledLayer> layers = {kMasking,
+                                     {"Rescaling", "n", R"(, "scale": 1, "offset": -3)", tensor_of("k")},
+                                     {"Rescaling", "o", R"(, "scale": 1, "offset": -1)", tensor_of("x")},
+                                     {"Masking", "q", R"(, "mask_value": 0)", tensor_of("o")},
+                                     {"Rescaling", "p", R"(, "scale": 1, "offset": 5)", tensor_of("q")},
+                                     {class_name, "y", "", "[" + list + "]"}};
+  if (mean) layers.push_back(mean_of("m", "y"));
+  return masked_run(layers, {mean ? "m" : "y"}, {});
+}
+
+TEST(keras_masks, a_masked_step_of_a_merge_has_the_other_operands_number) {
+  struct Case {
+    const char* class_name;
+    std::vector<std::string> operands;
+    Floats numbers;
+    float mean;
+  };
+  const std::vector<Case> cases = {{"Maximum", {"n", "o"}, {0, -1, 1}, 0},
+                                   {"Maximum", {"o", "n"}, {0, -1, 1}, 0},
+                                   {"Maximum", {"n", "p"}, {-2, 4, 6}, 8.0f / 3},
+                                   {"Maximum", {"n", "o", "p"}, {0, 4, 6}, 10.0f / 3},
+                                   {"Maximum", {"n", "k"}, {1, -3, 2}, 1.5f},
+                                   {"Minimum", {"n", "o"}, {-2, -1, -1}, -4.0f / 3},
+                                   {"Minimum", {"n", "p"}, {-2, 4, -1}, 1.0f / 3},
+                                   {"Minimum", {"n", "o", "p"}, {-2, -1, -1}, -4.0f / 3},
+                                   {"Minimum", {"n", "k"}, {-2, -3, -1}, -1.5f},
+                                   {"Multiply", {"n", "o"}, {0, -1, -1}, -2.0f / 3},
+                                   {"Multiply", {"n", "p"}, {-2, 4, -6}, -4.0f / 3},
+                                   {"Multiply", {"n", "o", "p"}, {0, -4, -6}, -10.0f / 3},
+                                   {"Multiply", {"n", "k"}, {-2, 0, -2}, -2},
+                                   {"Add", {"n", "p"}, {3, 1, 5}, 3},
+                                   {"Add", {"n", "k"}, {-1, -3, 1}, 0}};
+  for (const Case& c : cases) {
+    EXPECT_EQ(merged(c.class_name, c.operands, false), c.numbers) << c.class_name << c.operands.size();
+    EXPECT_NEAR(merged(c.class_name, c.operands, true)[0], c.mean, 1e-6) << c.class_name << c.operands.size();
+  }
+}
+
+// Keras 2 merges numbers as they are; a step counts behind it that counts in each operand with a mask.
+TEST(keras_masks, merges_of_keras_2_read_no_mask_and_hand_on_all_of_them) {
+  const auto layer = [](const std::string& class_name, const std::string& name, const std::string& config,
+                        const std::string& of) {
+    return R"(, {"class_name": ")" + class_name + R"(", "name": ")" + name + R"(", "config": {"name": ")" + name + '"' +
+           config + R"(}, "inbound_nodes": [[)" + of + "]]}";
+  };
+  const auto node = [](const std::string& name) { return "[\"" + name + "\", 0, 0, {}]"; };
+  const auto run = [&](const std::string& class_name, const std::string& a, const std::string& b,
+                       const std::string& output) {
+    const Graph graph = file_graph(
+        R"({"class_name": "Functional", "config": {"name": "m", "layers": [{"class_name": "InputLayer", "name": "x",
+           "config": {"batch_input_shape": [null, 3, 1], "name": "x"}, "inbound_nodes": []})" +
+            layer("Masking", "k", R"(, "mask_value": 0)", node("x")) +
+            layer("Rescaling", "o", R"(, "scale": 1, "offset": -1)", node("x")) +
+            layer("Masking", "q", R"(, "mask_value": 0)", node("o")) +
+            layer(class_name, "y", "", node(a) + ", " + node(b)) + layer("GlobalAveragePooling1D", "m", "", node("y")) +
+            R"(], "input_layers": [["x", 0, 0]], "output_layers": [[")" + output + R"(", 0, 0]]}})",
+        {});
+    return outputs_of(graph, Floats{1, 0, 2});
+  };
+  EXPECT_EQ(run("Maximum", "k", "q", "y"), (Floats{1, 0, 2}));
+  EXPECT_EQ(run("Multiply", "k", "o", "y"), (Floats{0, 0, 2}));
+  EXPECT_EQ(run("Multiply", "k", "q", "m"), Floats{2}) << "the last step alone counts in both";
+  EXPECT_EQ(run("Multiply", "k", "o", "m"), Floats{1});
+}
+
+TEST(keras_masks, heads_whose_operands_are_named_hand_on_the_mask_of_the_query) {
+  CalledLayer named = heads("h", "k", "k");
+  named.arguments = "";
+  named.keywords = R"("query": )" + tensor_of("k") + R"(, "value": )" + tensor_of("k");
+  const Floats mean = masked_run({kMasking, named, mean_of("p", "h")}, {"p"}, projections("multi_head_attention"));
+  EXPECT_NEAR(mean[0], 1.8059278f, 1e-6) << "Keras 3.15";
+}
+
 // A network of x [batch, 3, 1], these layers and a Dense, which trains.
 std::string refusal_of_training(const std::string& layers, Variables variables, const ImportOptions& options) {
   variables.push_back({"layers/dense/vars/0", {1, 1}, {1}});

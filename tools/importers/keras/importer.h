@@ -17,8 +17,7 @@
 //   move.cc                 Reshape and its kin, padding, cropping;  merge.cc: Add and its kin
 //   recurrent.cc            LSTM, GRU, SimpleRNN, RNN, Bidirectional, TimeDistributed
 //   cell.cc                 recurrences that are written out step by step;  conv_lstm.cc: those of images
-//   mask.cc                 which steps of a sequence count
-//   encode.cc               categories, bins;  signal.cc: spectra
+//   mask.cc                 which steps of a sequence count;  encode.cc: categories, bins;  signal.cc: spectra
 //   functions/functions.cc  functions of keras.ops
 //   policy.cc               dtype policies;  codes.cc: int8 and int4 kernels, float8 scales
 //   attention.cc            MultiHeadAttention, GroupQueryAttention, Attention, AdditiveAttention
@@ -216,16 +215,17 @@ bool is_function(const std::string& module);                          // of kera
 bool is_function(const std::string& class_name, const Json& config);  // in an .h5 file, which does not say the module
 const Converter* find_function(const std::string& class_name);
 
-// activation.cc: what `key` of the configuration names: a function, or a layer's configuration.
+// activation.cc: what `key` of the configuration names, a function or a layer.
 ValueId activated(const Call& call, ValueId x, const char* key = "activation");
 std::string activation_name(const Call& call, const char* key, const std::string& otherwise);
 
 // mask.cc. A mask is a bool per step of a sequence, [batch, time], which Keras carries beside its values.
 ValueId as_condition(const Call& call, ValueId x);                      // bool, of numbers whether they are not 0
 ValueId mask_of(const Call& call, size_t input, const char* argument);  // given, or carried by an input; or kNone
-ValueId mask_left(const Call& call, ValueId x);       // that x carries, unless heads took it; or kNone
-std::vector<ValueId> masks_behind(const Call& call);  // of the outputs, with kNone
-void take_masks(const Call& call);                    // as MultiHeadAttention does
+ValueId mask_left(const Call& call, ValueId x);          // that x carries, unless heads took it; or kNone
+ValueId either(const Call& call, ValueId a, ValueId b);  // of two masks
+std::vector<ValueId> masks_behind(const Call& call);     // of the outputs, with kNone
+void take_masks(const Call& call);                       // as MultiHeadAttention does
 float hidden_score(const Call& call);  // what Keras has in place of masked scores: it depends on the layer's type
 
 // cell.cc: the steps [batch, time, h], the last of them, and the states behind it, which begin with the output.

@@ -13,18 +13,24 @@ float hidden_score(const Call& call) {
   return policy.find("float16") != policy.npos && policy.find("bfloat16") == policy.npos ? -3e4f : -1e9f;
 }
 
+namespace {
+
+ValueId carried(const Call& call, ValueId x) {
+  const auto mask = call.importer->masks().find(x);
+  return mask == call.importer->masks().end() ? kNone : mask->second;
+}
+
+}  // namespace
+
 ValueId mask_of(const Call& call, size_t input, const char* argument) {
   if (const auto given = call.keyword.find(argument); given != call.keyword.end())
     return as_condition(call, given->second.at(0));
-  const auto& masks = call.importer->masks();
-  const auto carried = input < call.inputs.size() ? masks.find(call.inputs[input]) : masks.end();
-  return carried == masks.end() ? kNone : carried->second;
+  return input < call.inputs.size() ? carried(call, call.inputs[input]) : kNone;
 }
 
-ValueId mask_left(const Call& call, ValueId x) {
-  const auto carried = call.importer->masks().find(x);
-  return carried == call.importer->masks().end() || call.importer->taken().contains(x) ? kNone : carried->second;
-}
+ValueId mask_left(const Call& call, ValueId x) { return call.importer->taken().contains(x) ? kNone : carried(call, x); }
+
+ValueId either(const Call& call, ValueId a, ValueId b) { return a == b ? a : call.select(a, a, b); }
 
 namespace {
 
@@ -72,20 +78,23 @@ const std::set<std::string> kMerges = {"Add", "Average", "Maximum", "Minimum", "
 const std::set<std::string> kSequences = {"LSTM",          "GRU",        "SimpleRNN",  "RNN",
                                           "Bidirectional", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"};
 
-ValueId either(const Call& call, ValueId a, ValueId b) { return a == b ? a : call.select(a, a, b); }
+ValueId both(const Call& call, ValueId a, ValueId b) { return a == b ? a : call.select(a, b, a); }
 
-// Mask of a sum and its kin: a step counts if it counts in one of the inputs. kNone unless all inputs have masks.
+// Mask of a sum and its kin. Keras 3: a step counts if it counts in one of the inputs, which all have masks, else there
+// is none. Keras 2: a step counts if it counts in each of the inputs that have masks.
 ValueId merged_mask(const Call& call) {
+  const bool keras2 = call.importer->keras2();
   ValueId mask = kNone;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const ValueId of = mask_of(call, i, "");
-    if (of == kNone) return kNone;
-    mask = i == 0 ? of : either(call, mask, of);
+    if (of == kNone && !keras2) return kNone;
+    if (of == kNone) continue;
+    mask = mask == kNone ? of : keras2 ? both(call, mask, of) : either(call, mask, of);
   }
   return mask;
 }
 
-// Along the features a step counts that counts in one of the inputs; those without a mask count everywhere.
+// Masks along the features are merged; along the steps they stand one after the other.
 ValueId concatenated_mask(const Call& call) {
   std::vector<ValueId> masks;
   size_t given = 0;
@@ -103,6 +112,13 @@ ValueId concatenated_mask(const Call& call) {
   return call.concat(masks, 1);
 }
 
+// The operand whose mask a layer hands on: heads may be given theirs by name.
+std::vector<ValueId> first_operand(const Call& call) {
+  if (!call.inputs.empty()) return {call.inputs[0]};
+  const auto query = call.keyword.find("query");
+  return query == call.keyword.end() ? std::vector<ValueId>() : std::vector<ValueId>{query->second.at(0)};
+}
+
 // A call with an argument for a mask keeps it: Keras writes the mask of its only tensor into the model as it is
 // made, so that heads cannot take it.
 bool keeps_mask(const Call& call) {
@@ -117,9 +133,8 @@ bool loses_mask(const Call& call) {
   const bool merges = kMerges.contains(call.class_name) || call.class_name == "Concatenate";
   if (keeps_mask(call) || (!merges && !kHandOn.contains(call.class_name) && !kSequences.contains(call.class_name)))
     return false;
-  const size_t counted = merges ? call.inputs.size() : std::min<size_t>(call.inputs.size(), 1);
-  return std::any_of(call.inputs.begin(), call.inputs.begin() + std::ptrdiff_t(counted),
-                     [&](ValueId x) { return call.importer->taken().contains(x); });
+  const std::vector<ValueId> operands = merges ? call.inputs : first_operand(call);
+  return std::any_of(operands.begin(), operands.end(), [&](ValueId x) { return call.importer->taken().contains(x); });
 }
 
 }  // namespace
@@ -148,11 +163,19 @@ void take_masks(const Call& call) {
       take(given->second, call.kwargs.at(operand));
 }
 
+namespace {
+
+ValueId handed_on(const Call& call) {
+  if (call.keyword.contains("mask")) return mask_of(call, 0, "mask");
+  const std::vector<ValueId> x = first_operand(call);
+  return x.empty() ? kNone : carried(call, x[0]);
+}
+
+}  // namespace
+
 std::vector<ValueId> masks_behind(const Call& call) {
   std::vector<ValueId> masks(call.outputs.size(), kNone);
-  if (masks.empty() || call.inputs.empty() || is_function(call.module)) return masks;
-  const auto carries = [&](ValueId id) { return call.importer->masks().contains(id); };
-  if (std::none_of(call.inputs.begin(), call.inputs.end(), carries) && !call.keyword.contains("mask")) return masks;
+  if (masks.empty() || is_function(call.module)) return masks;
   if (kMerges.contains(call.class_name)) {
     masks[0] = merged_mask(call);
   } else if (call.class_name == "Concatenate") {
@@ -161,9 +184,9 @@ std::vector<ValueId> masks_behind(const Call& call) {
     const Json* inner = call.find("layer");  // of Bidirectional
     Call layer = call;
     if (inner != nullptr) layer.config = inner->at("config");
-    if (layer.flag("return_sequences", false)) masks[0] = mask_of(call, 0, "mask");
+    if (layer.flag("return_sequences", false)) masks[0] = handed_on(call);
   } else if (kHandOn.contains(call.class_name)) {
-    masks[0] = mask_of(call, 0, "mask");
+    masks[0] = handed_on(call);
   }
   return masks;
 }

@@ -16,18 +16,37 @@ ValueId of_rank(const Call& call, ValueId x, int rank) {
   return call.reshape(x, dims);
 }
 
+// A tensor, and which of its steps count: a condition of its rank, or kNone.
+struct Operand {
+  ValueId x = kNone, mask = kNone;
+};
+
+// Layers of Keras 3 read the masks of operands that keep their rank; functions and Keras 2 read none.
+ValueId mask_of_operand(const Call& call, ValueId x, int rank) {
+  if (call.importer->keras2() || is_function(call.module) || call.rank(x) != rank) return kNone;
+  const ValueId mask = mask_left(call, x);
+  if (mask == kNone) return kNone;
+  std::vector<int64_t> dims = call.dims(mask);
+  dims.push_back(1);
+  if (int(dims.size()) != rank) call.unsupported("a mask of shape " + dims_text(call.dims(mask)));
+  return call.reshape(mask, dims);
+}
+
 // Tensors, arrays and numbers in the order of the arguments, which may be one list: Keras 3 has x + 1.0 as a layer Add.
-std::vector<ValueId> operands(const Call& call) {
-  std::vector<ValueId> all;
+std::vector<Operand> operands(const Call& call) {
+  std::vector<Operand> all;
   int rank = 0;
   for (const ValueId x : call.inputs)
     if (!call.value(x).constant()) rank = std::max(rank, call.rank(x));
   size_t next = 0;
-  const auto take_tensor = [&] { all.push_back(of_rank(call, call.input(next++), rank)); };
+  const auto take_tensor = [&] {
+    const ValueId x = call.raw_input(next);
+    all.push_back({of_rank(call, call.input(next++), rank), mask_of_operand(call, x, rank)});
+  };
   const auto take = [&](const Json& argument) {
     if (is_operand(argument)) return take_tensor();
     if (!argument.is_number()) call.unsupported("an operand that is neither a tensor nor a number");
-    all.push_back(call.constant("number", {1}, {argument.get<float>()}));
+    all.push_back({call.constant("number", {1}, {argument.get<float>()}), kNone});
   };
   if (!call.args.is_array())
     while (next < call.inputs.size()) take_tensor();
@@ -36,16 +55,16 @@ std::vector<ValueId> operands(const Call& call) {
     else std::for_each(argument.begin(), argument.end(), take);
   }
   if (call.keyword.contains("x1") || call.keyword.contains("x2")) call.unsupported("operands that are given by name");
+  if (all.empty()) call.bad("has no input");
   return all;
 }
 
 // Returns how many operands there are.
 template <class Combine>
 size_t fold(Call& call, Combine combine) {
-  const std::vector<ValueId> all = operands(call);
-  if (all.empty()) call.bad("has no input");
-  ValueId y = all[0];
-  for (size_t i = 1; i < all.size(); ++i) y = combine(y, all[i]);
+  const std::vector<Operand> all = operands(call);
+  ValueId y = all[0].x;
+  for (size_t i = 1; i < all.size(); ++i) y = combine(y, all[i].x);
   call.outputs = {y};
   return all.size();
 }
@@ -58,6 +77,36 @@ template <Binary::Function kFunction>
 void convert_binary(Call& call) {
   fold(call, [&](ValueId a, ValueId b) { return call.binary(kFunction, a, b); });
 }
+
+// y = max(a, b), with the other operand's number at steps of a or b that a mask hides (base_merge.py of Keras 3.15):
+//   b' = b where b counts, else a      a' = a where a counts, else b'      y = max(a', b'), likewise min
+template <Binary::Function kFunction>
+void convert_extreme(Call& call) {
+  const std::vector<Operand> all = operands(call);
+  Operand y = all[0];
+  for (size_t i = 1; i < all.size(); ++i) {
+    Operand b = all[i];
+    if (b.mask != kNone) b.x = call.select(b.mask, b.x, y.x);
+    if (y.mask != kNone) y.x = call.select(y.mask, y.x, b.x);
+    y.mask = y.mask != kNone && b.mask != kNone ? either(call, y.mask, b.mask) : kNone;
+    y.x = call.binary(kFunction, y.x, b.x);
+  }
+  call.outputs = {y.x};
+}
+
+// y = product of x_i, with 1 for x_i at steps that its mask hides, and 0 at steps that all masks hide (multiply.py).
+void convert_product(Call& call) {
+  const std::vector<Operand> all = operands(call);
+  ValueId y = kNone, counts = kNone;
+  for (const Operand& each : all) {
+    const ValueId x = each.mask == kNone ? each.x : call.select(each.mask, each.x, call.number(1));
+    if (each.mask != kNone) counts = counts == kNone ? each.mask : either(call, counts, each.mask);
+    y = y == kNone ? x : call.emit(Op::kMul, {y, x});
+  }
+  const bool masked = std::all_of(all.begin(), all.end(), [](const Operand& each) { return each.mask != kNone; });
+  call.outputs = {masked ? call.select(counts, y, call.number(0)) : y};
+}
+
 void convert_average(Call& call) {
   const size_t count = fold(call, [&](ValueId a, ValueId b) { return call.emit(Op::kAdd, {a, b}); });
   call.outputs = {call.scaled(call.outputs[0], 1 / float(count))};
@@ -115,10 +164,10 @@ void convert_dot(Call& call) {
 constexpr Converter kMergeRows[] = {
     {"Add", &convert_sum<Op::kAdd>},
     {"Subtract", &convert_sum<Op::kSub>},
-    {"Multiply", &convert_sum<Op::kMul>},
+    {"Multiply", &convert_product},
     {"Average", &convert_average},
-    {"Maximum", &convert_binary<Binary::kMaximum>},
-    {"Minimum", &convert_binary<Binary::kMinimum>},
+    {"Maximum", &convert_extreme<Binary::kMaximum>},
+    {"Minimum", &convert_extreme<Binary::kMinimum>},
     {"Divide", &convert_binary<Binary::kDiv>},
     {"TrueDivide", &convert_binary<Binary::kDiv>},
     {"Concatenate", &convert_concatenate},

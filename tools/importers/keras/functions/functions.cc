@@ -162,6 +162,12 @@ void ops_cast(Call& call) {
 
 void ops_same(Call& call) { call.outputs = {only(call)}; }
 
+void ops_stop_gradient(Call& call) {
+  if (call.importer->trains() && !call.importer->options().settled)
+    call.refuse("StopGradient", "ends the gradient, which has no form here where it is to be trained");
+  ops_same(call);
+}
+
 void ops_softmax(Call& call) {
   const ValueId x = call.cast(only(call));
   call.outputs = {call.softmax(x, call.axis(call.integer("axis", -1), call.rank(x)))};
@@ -255,7 +261,7 @@ constexpr Converter kFunctionRows[] = {
     {"Where", &ops_where},
     {"Cast", &ops_cast},
     {"Copy", &ops_same},
-    {"StopGradient", &ops_same},
+    {"StopGradient", &ops_stop_gradient},
     {"Softmax", &ops_softmax},
     {"OneHot", &ops_one_hot},
     {"Relu", &ops_activation},
