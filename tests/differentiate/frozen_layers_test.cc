@@ -142,7 +142,23 @@ output "y" %y
 %y = dense(%k, %v) layer="b"
 )";
 
+// A concatenation has any number of inputs.
+const char kJoined[] = R"(graph "" batch=2
+layer "p"
+layer "b"
+value %x float32 [2, 3] batched
+value %s float32 [2, 2] data=float32 {1, 2, 3, 4} variable
+value %v float32 [1, 5] data=float32 {1, 2, 3, 4, 5}
+value %h float32 [2, 5]
+value %y float32 [2, 1]
+input "x" %x
+output "y" %y
+%h = concat(%x, %s) axis=1 layer="p"
+%y = dense(%h, %v) layer="b"
+)";
+
 TEST(frozen_layers, variables_train_wherever_they_have_a_gradient) {
+  EXPECT_EQ(trained_of(kJoined), (Names{"s", "v"}));
   EXPECT_EQ(trained_of(kFactor), (Names{"s", "one", "v"}));
   EXPECT_TRUE(untrained_constants(parse(kFactor), {}).empty());
   const std::string factor = replaced_in(kFactor, "{1, 2, 3} variable", "{1, 2, 3}");

@@ -204,14 +204,6 @@ TEST(onnx_parameters, forms_that_no_step_makes_of_each_other_are_refused) {
   joined.node("MatMul", {"i", "t"}, {"y"});
   joined.output("y");
   expect_refused(joined, "r3 is computed of r, which is read elsewhere too");
-
-  OnnxBuilder divides;
-  divides.input("x", {1, 3});
-  divides.floats("c", {3}, {1, 2, 4});
-  divides.node("Add", {"x", "c"}, {"h"});
-  divides.node("Div", {"h", "c"}, {"y"});
-  divides.output("y");
-  expect_refused(divides, "c/reciprocal is computed of c, which is read elsewhere too");
 }
 
 TEST(onnx_parameters, parts_that_nothing_else_reads_are_parameters) {
@@ -247,6 +239,47 @@ TEST(onnx_parameters, parts_of_what_is_read_elsewhere_are_steps) {
   EXPECT_EQ(reals(trained.values[size_t(trained.outputs[0].value)]), computed(b, x));
   simplify(graph);
   EXPECT_EQ(ops(graph), std::vector<Op>{Op::kDense}) << "as it is deployed";
+}
+
+// y = a x + x / a
+TEST(onnx_parameters, a_divisor_that_another_step_reads_is_one_parameter) {
+  OnnxBuilder b;
+  b.input("x", {1, 2});
+  b.floats("a", {2}, {3, 7});
+  b.node("Mul", {"x", "a"}, {"p"});
+  b.node("Div", {"x", "a"}, {"q"});
+  b.node("Add", {"p", "q"}, {"y"});
+  b.output("y");
+  const Graph graph = imported(b, kTrain);
+  EXPECT_EQ(constants(graph), 1);
+  const std::vector<float> x = {3, -2};
+  const Graph ran = run_graph(graph, {bytes_of(x)});
+  EXPECT_EQ(reals(ran.values[size_t(ran.outputs[0].value)]), computed(b, x));
+  EXPECT_EQ(ops(imported(b)), (std::vector<Op>{Op::kMul, Op::kMul, Op::kAdd})) << "as it is run";
+}
+
+// A class token c, repeated for each row of a batch and turned, beside x [batch, 2, 3].
+TEST(onnx_parameters, what_a_batch_repeats_is_one_parameter_at_each_size_of_the_batch) {
+  for (const char* op : {"Expand", "Tile"})
+    for (const int64_t batch : {1, 4}) {
+      OnnxBuilder b;
+      b.input("x", {2, batch, 3});
+      b.counted("c", {1, 1, 3});
+      b.integers("times", {3}, {batch, 1, std::string(op) == "Tile" ? 1 : 3});
+      b.node(op, {"c", "times"}, {"r"});
+      b.node("Transpose", {"r"}, {"t"}).ints("perm", {1, 0, 2});
+      b.node("Concat", {"t", "x"}, {"y"}).integer("axis", 0);
+      b.output("y");
+      Graph graph = imported(b, kTrain);
+      simplify(graph, kSimplifyToTrain);
+      const auto c = std::ranges::find(graph.values, "c", &Value::name);
+      ASSERT_NE(c, graph.values.end()) << op << batch;
+      EXPECT_EQ(c->dims, (std::vector<int64_t>{1, 1, 3})) << op << batch;
+      EXPECT_TRUE(c->variable || c->keeps_steps) << op << batch;
+      const std::vector<float> x(size_t(6 * batch), 2);
+      const Graph ran = run_graph(graph, {bytes_of(x)});
+      EXPECT_EQ(reals(ran.values[size_t(ran.outputs[0].value)]), computed(b, x)) << op << batch;
+    }
 }
 
 TEST(onnx_parameters, codes_that_are_dequantized_twice_are_one) {

@@ -3,67 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "engine/ops/binary.h"
-#include "tests/importers/onnx_graphs.h"
+#include "tests/importers/onnx_torch_file.h"
 #include "tools/differentiate/trained_constants.h"
-#include "tools/importers/onnx/metadata.h"
 #include "tools/importers/onnx/torch.h"
 
 namespace nacre::tools {
 namespace {
-
-namespace torch = onnx_import;
-constexpr ImportOptions kTorchTraining = {.train = true};
-constexpr const char* kSignatureKey = "pkg.torch.export.ExportedProgram.graph_signature";
-
-template <class Message>
-void put_metadata(Message& message, int field, const std::string& key, const std::string& value) {
-  ::onnx::StringStringEntryProto entry;
-  entry.set_key(key);
-  entry.set_value(value);
-  if constexpr (requires { message.mutable_metadata_props(); }) *message.add_metadata_props() = entry;
-  else message.mutable_unknown_fields()->AddLengthDelimited(field, entry.SerializeAsString());
-}
-
-template <class Message>
-void clear_metadata(Message& message) {
-  if constexpr (requires { message.mutable_metadata_props(); }) message.clear_metadata_props();
-  else message.mutable_unknown_fields()->Clear();
-}
-
-// A file of the exporter: `signature` is its lines, one per constant.
-class TorchFile : public OnnxBuilder {
- public:
-  explicit TorchFile(const std::string& signature) {
-    model().set_producer_name("pytorch");
-    put_metadata(*model().mutable_graph(), torch::kGraphMetadata, kSignatureKey, signature);
-    input("x", {1, 3});
-  }
-
-  // A node that the exporter made of `%result : .. (args = (arguments), kwargs = {})`.
-  OnnxNode call(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
-                const std::string& arguments, const std::string& result = "", const std::string& rule = "") {
-    const OnnxNode made = node(op, inputs, {output});
-    ::onnx::NodeProto& proto = *model().mutable_graph()->mutable_node(model().graph().node_size() - 1);
-    proto.set_name("node_" + output);
-    const std::string call = "%" + (result.empty() ? output : result) +
-                             " : [num_users=1] = call_function[target=torch.ops.aten.any.default](args = (" +
-                             arguments + "), kwargs = {})";
-    put_metadata(proto, torch::kNodeMetadata, "pkg.torch.onnx.fx_node", call);
-    if (!rule.empty()) put_metadata(proto, torch::kNodeMetadata, "pkg.onnxscript.rewriter.rule_name", rule);
-    return made;
-  }
-  void folded(const std::string& name, const std::string& from) {
-    ::onnx::ValueInfoProto& value = *model().mutable_graph()->add_value_info();
-    value.set_name(name);
-    put_metadata(value, torch::kValueMetadata, "pkg.onnxscript.optimizer.folded_from", from);
-  }
-};
-
-Graph to_train(const OnnxBuilder& b) {
-  Graph graph = imported(b, kTorchTraining);
-  simplify(graph, kSimplifyToTrain);
-  return graph;
-}
 
 // "a.weight 9, b 3": what training changes.
 std::string trained_names(const OnnxBuilder& b) {
@@ -71,15 +16,6 @@ std::string trained_names(const OnnxBuilder& b) {
   for (const TrainedConstant& constant : trained_constants(to_train(b), {}))
     text += (text.empty() ? "" : ", ") + constant.name + " " + std::to_string(constant.numbers);
   return text;
-}
-
-std::string refusal_to_train(const OnnxBuilder& b) {
-  try {
-    imported(b, kTorchTraining);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 std::vector<float> outputs_of(const Graph& graph, const std::vector<float>& x) {

@@ -259,6 +259,25 @@ class Mobile(nn.Module):
         return self.b(x.mean((2, 3)) - 0.5)
 
 
+class Padded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Embedding(7, 6, padding_idx=0), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.a(x)).mean(1))
+
+
+class Snake(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.slope, self.b = nn.Linear(4, 8), nn.Parameter(torch.rand(8) + 0.5), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.a(x)
+        return self.b(x + torch.sin(self.slope * x) ** 2 / self.slope)
+
+
 def real(*dims):
     return lambda: torch.randn(ROWS, *dims)
 
@@ -268,6 +287,7 @@ MODULES = [
     (Scalars, real(4)), (Slopes, real(4)), (Norms, real(3, 5)), (ZeroBiases, real(3, 5)), (Transformer, real(5, 8)),
     (Tied, lambda: torch.randint(0, 7, (ROWS, 4))), (LayerScale, real(3, 5)), (Gru, real(5, 3)), (Lstm, real(5, 3)),
     (Encoder, real(5, 8)), (Temperature, real(4)), (Mobile, real(2, 6, 6)),
+    (Padded, lambda: torch.randint(0, 7, (ROWS, 4))), (Snake, real(4)),
 ]
 FORMS = {
     "dynamo": {"dynamo": True},
@@ -283,6 +303,7 @@ UNTOLD = {
     ("Norms", "legacy"): "PyTorch computed these at the export", ("LayerScale", "legacy"): "PyTorch computed these at the export",
     ("Temperature", "dynamo"): "exp was computed of logit at the export",
     ("Temperature", "opset 18"): "exp was computed of logit at the export",
+    ("Padded", "legacy"): "if it is a padding_idx", ("Padded", "training"): "if it is a padding_idx",
     ("LayerScale", "dynamo"): "may stand for another parameter, such as g2",
     ("LayerScale", "opset 18"): "may stand for another parameter, such as g2",
 }

@@ -218,6 +218,34 @@ def keras_case(name, shape, *layers, sequence=False, attention=False):
     return judge(name, found, np.array(expected), given, wanted)
 
 
+class Rows(nn.Module):
+    """A parameter for each row of the batch: a class token, learned queries or memory, keys and values of a bias."""
+
+    def __init__(self, kind, repeat):
+        super().__init__()
+        self.kind, self.repeat = kind, repeat
+        if kind != "bias of keys":
+            self.learned = nn.Parameter(torch.randn(1, 1 if kind == "class token" else 4, 8))
+        if kind == "memory":
+            self.block = nn.TransformerDecoderLayer(8, 2, 16, dropout=0, batch_first=True)
+        elif kind == "class token":
+            self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0, batch_first=True)
+        else:
+            self.block = nn.MultiheadAttention(8, 2, batch_first=True, add_bias_kv=kind == "bias of keys")
+        self.head = nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        if self.kind != "bias of keys":
+            of = self.learned.repeat(x.shape[0], 1, 1) if self.repeat else self.learned.expand(x.shape[0], -1, -1)
+        if self.kind == "memory":
+            y = self.block(x, of)
+        elif self.kind == "class token":
+            y = self.block(torch.cat([of, x], 1))[:, :1]
+        else:
+            y, _ = self.block(x if self.kind == "bias of keys" else of, x, x, need_weights=False)
+        return self.head(y.mean(1))
+
+
 def cases():
     yield keras_case("Keras TimeDistributed(Dense)", (6, 5), L.Dense(8, activation="tanh"),
                              L.TimeDistributed(L.Dense(CLASSES)), sequence=True)
@@ -253,6 +281,9 @@ def cases():
                         yield torch_case(f"nn.{kind.__name__}{', each step' if sequence else ''}{at} ({how})",
                                                  lambda: Recurrent(kind, first, sequence, **more), (7, 5), axis,
                                                  sequence=sequence, **of)
+            for kind, repeat in (("class token", True), ("class token", False), ("queries", False), ("memory", False),
+                                 ("bias of keys", False)) if dynamic else ():
+                yield torch_case(f"{kind}{' by repeat' if repeat else ''} ({how})", lambda: Rows(kind, repeat), (7, 8), **of)
             yield torch_case(f"Conv2d of rows and times, GRU ({how})", MergesTime, (5, 2, 6, 6), **of)
             yield torch_case(f"Linear, output of rows and times ({how})", Flat, (7, 5), sequence=True, **of)
             yield torch_case(f"Linear, labels of rows and times ({how})", Flat, (7, 5), sequence=True, flat=True, **of)

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <string_view>
 
 #include "tools/base/error.h"
 #include "tools/base/option_id.h"
@@ -21,8 +20,6 @@ namespace nacre::tools {
 namespace {
 
 constexpr int64_t kGradientAlignment = int64_t(kAlignment);
-
-bool is_variadic(const OpRule& rule) { return !rule.inputs.empty() && std::string_view(rule.inputs.back()) == "..."; }
 
 class Differentiator {
  public:

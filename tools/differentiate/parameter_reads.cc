@@ -11,7 +11,7 @@ namespace {
 bool takes_parameter(const OpRule& rule, size_t slot, const Value& v) {
   if (slot < 32 && (rule.parameters >> slot & 1) != 0) return true;
   return v.variable && std::ranges::any_of(rule.gradients, [&](const Gradient& row) {
-           return std::ranges::count(row.of, uint8_t(slot)) > 0;
+           return is_variadic(rule) || std::ranges::count(row.of, uint8_t(slot)) > 0;
          });
 }
 

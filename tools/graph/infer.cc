@@ -8,10 +8,6 @@
 namespace nacre::tools {
 namespace {
 
-bool variadic(const OpRule& rule) {
-  return !rule.inputs.empty() && std::string_view(rule.inputs.back()).ends_with("...");
-}
-
 bool optional(const char* slot) { return std::string_view(slot).ends_with('?'); }
 
 // Dims of a value that is read must be within the engine's limits; those of a value that is yet to be inferred may be
@@ -47,6 +43,10 @@ std::string operand_shapes(const Graph& graph, const Node& node) {
 
 }  // namespace
 
+bool is_variadic(const OpRule& rule) {
+  return !rule.inputs.empty() && std::string_view(rule.inputs.back()).ends_with("...");
+}
+
 bool is_updated(const OpRule& rule, size_t slot) { return slot < rule.inputs.size() && rule.inputs[slot][0] == '&'; }
 
 std::string shape_text(const std::vector<int64_t>& dims) {
@@ -68,7 +68,7 @@ std::string place_of(const Graph& graph, const Value& value) {
 }
 
 NodeOperands::NodeOperands(const Graph& graph, const Node& node, const OpRule& rule)
-    : inputs(int(variadic(rule) ? node.inputs.size() : std::max(rule.inputs.size(), node.inputs.size()))) {
+    : inputs(int(is_variadic(rule) ? node.inputs.size() : std::max(rule.inputs.size(), node.inputs.size()))) {
   fill(graph, node.inputs, node.outputs, true);
 }
 
@@ -118,7 +118,7 @@ void check_operand_counts(const Graph& graph, const Node& node, const OpRule& ru
       size_t(std::count_if(rule.outputs.begin(), rule.outputs.end(), [](const char* y) { return !optional(y); }));
   if (node.outputs.size() > rule.outputs.size() || node.outputs.size() < required)
     fail("has " + std::to_string(node.outputs.size()) + " outputs, the op " + std::to_string(rule.outputs.size()));
-  if (variadic(rule)) {
+  if (is_variadic(rule)) {
     if (node.inputs.empty() || std::count(node.inputs.begin(), node.inputs.end(), kNone) > 0)
       fail("needs all of its inputs");
     return;

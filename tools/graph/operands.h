@@ -65,6 +65,9 @@ size_t set_for(const Graph& graph, const Node& node, KernelSets kernels);
 // parameters may be packed for it; empty if no kernel takes it.
 std::vector<Layout> layouts_for(const Graph& graph, const Node& node, KernelSets kernels);
 
+// Whether a node of this rule has any number of inputs like the first.
+bool is_variadic(const OpRule& rule);
+
 // Whether a node of this rule reads and writes its input `slot`.
 bool is_updated(const OpRule& rule, size_t slot);
 

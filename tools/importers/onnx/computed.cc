@@ -96,6 +96,8 @@ bool Parameters::computes(const std::vector<OperandPtr>& roots, const std::set<s
   return std::any_of(roots.begin(), roots.end(), [&](const OperandPtr& root) { return names.contains(root->name); });
 }
 
+bool Parameters::is_shared(const OperandPtr& x) const { return computes(roots_of(x), split_.shared); }
+
 void Parameters::number(const std::vector<OperandPtr>& roots) {
   for (const OperandPtr& root : roots) {
     if (root->first_place >= 0) continue;
@@ -134,6 +136,8 @@ void Parameters::note_computed(Scope& scope, const Source& source, const Operato
   }
   if (takes_other || std::all_of(made.begin(), made.end(), [](const OperandPtr& y) { return !y; })) return;
   number(roots);
+  if (source.proto.op_type() == "Expand" || source.proto.op_type() == "Tile")
+    for (const OperandPtr& root : roots) repeated_.insert(root->name);
   std::vector<OperandPtr> places(made.size()), steps(made.size());
   if (moves_elements(source.proto.op_type())) {
     const Budget budget = graph_.budget;  // what the numbers of elements take is what their elements took
@@ -204,7 +208,7 @@ void Parameters::note_folded(const ::onnx::GraphProto& graph) {
 }
 
 SplitParameters Parameters::split() const {
-  SplitParameters split;
+  SplitParameters split = {.computed = repeated_, .shared = {}};
   std::vector<bool> taken(size_t(places_), false);
   const auto take = [&](const OperandPtr& by, int64_t place) {
     if (place < 0) return;

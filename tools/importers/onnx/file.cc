@@ -18,6 +18,7 @@
 #include "tools/graph/batch.h"
 #include "tools/importers/onnx/evaluator.h"
 #include "tools/importers/onnx/tensor.h"
+#include "tools/importers/onnx/torch_gradients.h"
 #include "tools/model/model_limits.h"
 
 namespace nacre::tools::onnx_import {
@@ -339,8 +340,12 @@ Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const
   ::onnx::ModelProto model;
   onnx_import::parse_model(bytes, name, model);
   onnx_import::TorchConstants torch;
+  const bool by_torch = model.producer_name() == "pytorch";
+  std::vector<std::string> notes;
+  if (options.train && !options.settled && by_torch) notes = onnx_import::keep_gradients(model, name, options);
   if (options.train) torch = onnx_import::separate_torch_constants(model, name);
-  torch.wrote = model.producer_name() == "pytorch";
+  torch.wrote = by_torch;
+  torch.notes.insert(torch.notes.end(), notes.begin(), notes.end());
   // Arithmetic on all weights of a large file is done in 16 bytes per element and step. Weights that are standardised
   // at import (w - mean w) / std w took 12 times the file, as torch.onnx writes it; no more than two steps are held.
   const Budget budget(bytes.size() / 2);

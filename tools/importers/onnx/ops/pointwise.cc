@@ -249,7 +249,8 @@ void mul(Import& import, const Source& source) {
 }
 
 // x / c of a constant = x (1 / c): 1 / c is rounded, so the result may differ in its last bit unless c is a power of
-// two. Where a 1 / c is no normal number, or would be rounded to 16 bits, or c is trained, it is a division.
+// two. It stays a division where a 1 / c is no normal number, or would be rounded to 16 bits, or where c is trained, by
+// this step or another.
 void div(Import& import, const Source& source) {
   if (fold(import, source)) return;
   const OperandPtr& a = source.operand(0);
@@ -264,7 +265,8 @@ void div(Import& import, const Source& source) {
     number = 1 / number;
     normal &= std::isnormal(number);
   }
-  normal &= b->constant == nullptr || !import.parameters().is_variable(*b->constant);
+  const Parameters& parameters = import.parameters();
+  normal &= b->constant == nullptr || (!parameters.is_variable(*b->constant) && !parameters.is_shared(b));
   const bool stays = import.options().keep_division || source.kept() != ElementType::kNone;
   if (!normal || (!exact && stays))
     return import.give(0,

@@ -1,0 +1,99 @@
+// Gradients that a PyTorch module does not take: rows of padding, detached values.
+#include <gtest/gtest.h>
+
+#include "tests/importers/onnx_torch_file.h"
+
+namespace nacre::tools {
+namespace {
+
+// y = embedding(w, ids, behind..) of w [7, 3], whose row 0 holds zeros.
+TorchFile lookup(const std::string& behind, int ids = ::onnx::TensorProto::INT64) {
+  TorchFile b("p_e: PARAMETER target='e.weight'\n");
+  b.model().mutable_graph()->clear_input();
+  b.input("ids", {4}, {}, ids);
+  b.counted("e.weight", {7, 3});
+  ::onnx::TensorProto& w = *b.model().mutable_graph()->mutable_initializer(0);
+  w.mutable_raw_data()->replace(0, sizeof(float) * 3, std::string(sizeof(float) * 3, '\0'));
+  b.call("Gather", {"e.weight", "ids"}, "embedding", "%p_e, %ids" + behind, "", "", "embedding");
+  b.call("Relu", {"embedding"}, "y", "%embedding");
+  b.output("y");
+  return b;
+}
+
+size_t selects(const Graph& graph) { return size_t(std::ranges::count(ops(graph), Op::kSelect)); }
+
+TEST(onnx_torch_gradients, a_row_of_padding_is_the_constant_zero) {
+  for (const int type : {::onnx::TensorProto::INT64, ::onnx::TensorProto::INT32}) {
+    const Graph graph = to_train(lookup(", 0", type));
+    EXPECT_EQ(selects(graph), 1u);
+    const auto w = std::ranges::find(graph.values, "e.weight", &Value::name);
+    ASSERT_NE(w, graph.values.end());
+    EXPECT_FALSE(w->fixed);
+    const Graph ran = type == ::onnx::TensorProto::INT64
+                          ? run_graph(graph, {bytes_of(std::vector<int64_t>{2, 0, 6, 0})})
+                          : run_graph(graph, {bytes_of(std::vector<int32_t>{2, 0, 6, 0})});
+    EXPECT_EQ(reals(ran.values[size_t(ran.outputs[0].value)]),
+              (std::vector<float>{6, 7, 8, 0, 0, 0, 18, 19, 20, 0, 0, 0}));
+  }
+  EXPECT_EQ(selects(to_train(lookup(""))), 0u);
+  EXPECT_EQ(selects(to_train(lookup(", -1"))), 0u);
+  EXPECT_EQ(selects(imported(lookup(", 0"))), 0u) << "only training has gradients";
+  EXPECT_EQ(selects(imported(lookup(", 0"), {.train = true, .settled = true})), 0u) << "as it is deployed";
+}
+
+TEST(onnx_torch_gradients, other_rows_without_a_gradient_are_refused_by_name) {
+  const std::string said = refusal_to_train(lookup(", 6"));
+  EXPECT_NE(said.find("node_embedding has no gradient of its row 6, which is not all zeros"), said.npos) << said;
+  EXPECT_NE(said.find("--ignore-setting Embedding.padding_idx goes on without it"), said.npos) << said;
+  EXPECT_EQ(selects(imported(lookup(", 6"), {.train = true, .ignored = {"Embedding.padding_idx"}})), 0u);
+  const std::string scaled = refusal_to_train(lookup(", -1, True"));
+  EXPECT_NE(scaled.find("--ignore-setting Embedding.scale_grad_by_freq goes on without it"), scaled.npos) << scaled;
+  EXPECT_EQ(refusal_to_train(lookup(", -1, False")), "");
+}
+
+TEST(onnx_torch_gradients, a_row_of_zeros_of_a_file_without_calls_is_said) {
+  TorchFile b = lookup(", 0");
+  clear_metadata(*b.model().mutable_graph());
+  const auto said = [&](const ImportOptions& options) {
+    const Graph graph = imported(b, options);
+    EXPECT_EQ(selects(graph), 0u);
+    return std::ranges::count_if(graph.log, [](const std::string& line) {
+      return line.find("row 0 of e.weight holds zeros: if it is a padding_idx") != line.npos;
+    });
+  };
+  EXPECT_EQ(said(kTorchTraining), 1);
+  EXPECT_EQ(said({}), 0);
+  EXPECT_EQ(said({.train = true, .settled = true}), 0);
+}
+
+// y = detach(what) + x
+TorchFile detached(const std::string& what, bool optimized) {
+  TorchFile b("p_w: PARAMETER target='w'\nb_c: BUFFER target='c' persistent=True\n");
+  b.counted("w", {3, 3});
+  b.counted("c", {3});
+  b.call("MatMul", {"x", "w"}, "matmul", "%x, %p_w");
+  if (!optimized) b.call("Identity", {what}, "detach", "%" + what, "", "", "detach");
+  b.call("Add", {"matmul", optimized ? what : "detach"}, "y", "%matmul, %detach");
+  b.output("y");
+  return b;
+}
+
+TEST(onnx_torch_gradients, a_detached_value_that_depends_on_parameters_is_refused_by_name) {
+  for (const bool optimized : {false, true}) {
+    EXPECT_EQ(refusal_to_train(detached("x", optimized)), "");
+    EXPECT_EQ(refusal_to_train(detached("c", optimized)), "");
+    TorchFile b = detached("relu", optimized);
+    auto& nodes = *b.model().mutable_graph()->mutable_node();
+    TorchFile other("");
+    other.call("Relu", {"matmul"}, "relu", "%matmul");
+    nodes.Add()->CopyFrom(other.model().graph().node(0));
+    for (int i = nodes.size() - 1; i > 1; --i) nodes.SwapElements(i, i - 1);  // behind the product
+    const std::string said = refusal_to_train(b);
+    EXPECT_NE(said.find("reads relu detached, without a gradient"), said.npos) << said;
+    EXPECT_NE(said.find("--ignore-setting detach goes on without it"), said.npos) << said;
+    EXPECT_NO_THROW(imported(b, {.train = true, .ignored = {"detach"}}));
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tools
