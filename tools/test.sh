@@ -37,7 +37,7 @@ export NACRE_THIRD=$third
 # A compiler cache, where there is one, serves clones in other folders too: paths are taken from the clone, headers may be precompiled.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 mkdir -p build
-rm -f build/asked.txt build/left_out.txt
+rm -f build/asked.txt build/left_out.txt build/failures.txt build/*.out
 groups=(build tools tests mpi)
 ! $full || groups+=(firmware arm fuzz)
 ! $peers || groups+=(peers browser)
@@ -70,12 +70,13 @@ build() {
 }
 
 total_passed=0 total_failed=0 total_skipped=0
-# counted TITLE STATUS SECONDS: adds the closing line of build/TITLE.out to the totals.
+# counted TITLE STATUS SECONDS: adds the closing line of build/TITLE.out to the totals, and what failed to build/failures.txt.
 counted() {
   local p f s
   read -r p f s < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "build/${1// /-}.out" | tail -n 1) || { p=0 f=1 s=0; }
   [ "$2" -eq 0 ] || [ "$f" -gt 0 ] || f=1
   echo "$1: $p passed, $f failed, $s skipped in $3 s"
+  [ "$f" -eq 0 ] || { echo "$1:"; grep -aE '^== .*log$|FAILED|NOT SHOWN|ended with code' "build/${1// /-}.out" | cut -c1-300 | awk '!seen[$0]++' | tail -n 20 || true; } >>build/failures.txt
   total_passed=$((total_passed + p)) total_failed=$((total_failed + f)) total_skipped=$((total_skipped + s))
 }
 closing='^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'
@@ -173,6 +174,9 @@ if $peers && $full && [ -z "$third" ]; then
     grep -qxF "$name" build/asked.txt || { echo "tests/classes.txt: no test is called $name" >&2; total_failed=$((total_failed + 1)); }
   done
 fi
+# The end of a log names what failed, wherever the rest of it is cut.
+[ ! -s build/failures.txt ] || { printf '\nfailed\n'; cat build/failures.txt; }
+grep -ahE '^UNSTEADY' build/*.out || true
 printf '\n%s\n' "wall time $((SECONDS - started)) s"
 printf '%d passed, %d failed, %d skipped\n' "$total_passed" "$total_failed" "$total_skipped"
 [ "$total_failed" -eq 0 ]
