@@ -157,6 +157,99 @@ TEST(keras_masks, what_is_made_of_a_mask_that_was_taken_has_none) {
             Floats{1.5f});
 }
 
+// The configuration of a model of y = h(i), i [batch, 3, 1].
+std::string model_of(const std::string& layers, const std::string& output) {
+  return R"(, "layers": [{"class_name": "InputLayer", "name": "i", "config": {"batch_shape": [null, 3, 1], "name": "i"},
+    "inbound_nodes": []})" +
+         layers + R"(], "input_layers": [["i", 0, 0]], "output_layers": [[")" + output + R"(", 0, 0]])";
+}
+
+std::string layer_in(const CalledLayer& l) {
+  return R"(, {"class_name": ")" + l.class_name + R"(", "name": ")" + l.name + R"(", "config": {"name": ")" + l.name +
+         '"' + l.config + R"(}, "inbound_nodes": [{"args": [)" + l.arguments + R"(], "kwargs": {)" + l.keywords +
+         "}}]}";
+}
+
+// The numbers are Keras's.
+TEST(keras_masks, a_nested_model_takes_and_gives_masks_as_it_runs) {
+  const CalledLayer sum = {"Add", "s", "", "[" + tensor_of("i") + ", " + tensor_of("h") + "]"},
+                    block = {"Functional", "b", model_of(layer_in(heads("h", "i", "i")) + layer_in(sum), "s"),
+                             tensor_of("k")};
+  CalledLayer mean = mean_of("p", "b");
+  mean.keywords = R"("mask": null)";
+  const Variables inner = projections("functional/layers/multi_head_attention");
+  EXPECT_NEAR(masked_run({kMasking, block, mean}, {"p"}, inner)[0], 2.5372851f, 1e-5) << "heads took the mask";
+
+  CalledLayer inside = mean_of("q", "i");
+  inside.keywords = R"("mask": null)";
+  const CalledLayer steps = {"Reshape", "r", R"(, "target_shape": [3])", tensor_of("x")};
+  const auto pooled = [&](const std::string& keywords, const std::string& of) {
+    return masked_run({kMasking, steps, {"Functional", "b", model_of(layer_in(inside), "q"), tensor_of(of), keywords}},
+                      {"b"}, {});
+  };
+  EXPECT_EQ(pooled(R"("mask": )" + tensor_of("r"), "x"), Floats{1.5f});
+  EXPECT_EQ(pooled(R"("mask": [)" + tensor_of("r") + "]", "x"), Floats{1.5f});
+  EXPECT_EQ(pooled("", "x"), Floats{1});
+  EXPECT_EQ(pooled(R"("mask": null)", "k"), Floats{1.5f});
+}
+
+TEST(keras_masks, masks_that_a_call_gives_count) {
+  const CalledLayer steps = {"Reshape", "r", R"(, "target_shape": [3])", tensor_of("x")};
+  EXPECT_EQ(masked_run({steps, {"GlobalAveragePooling1D", "p", "", tensor_of("x") + ", " + tensor_of("r")}}, {"p"}, {}),
+            Floats{1.5f})
+      << "by its place";
+  const Floats seen = masked_run({steps, heads("h", "x", "x", R"("key_mask": )" + tensor_of("r"))}, {"h"},
+                                 projections("multi_head_attention"));
+  EXPECT_NEAR(seen[1], 1.5f, 1e-6) << "of the value, which is the key";
+
+  // h' = x + h from the last step of x; the output before the first step that counts is 0.
+  const std::string linear = R"(, "units": 1, "activation": "linear", "use_bias": false)";
+  Variables variables;
+  for (const char* cell : {"simple_rnn", "simple_rnn_1"})
+    for (const char* v : {"0", "1"})
+      variables.push_back({std::string("layers/") + cell + "/cell/vars/" + v, {1, 1}, {1}});
+  EXPECT_EQ(masked_run({{"Rescaling", "o", R"(, "scale": 1, "offset": -1)", tensor_of("x")},
+                        {"Reshape", "m", R"(, "target_shape": [3])", tensor_of("o")},
+                        {"SimpleRNN", "a", linear, tensor_of("x")},
+                        {"SimpleRNN", "d", linear + R"(, "return_sequences": true)", tensor_of("x"),
+                         R"("initial_state": )" + tensor_of("a") + R"(, "mask": )" + tensor_of("m")}},
+                       {"d"}, variables),
+            (Floats{0, 3, 5}));
+}
+
+TEST(keras_masks, layers_within_time_distributed_read_the_mask_of_their_step) {
+  const CalledLayer mean = {"TimeDistributed", "t",
+                            R"(, "layer": {"class_name": "GlobalAveragePooling1D", "config": {"name": "g"}})",
+                            tensor_of("r"), R"("mask": )" + tensor_of("m")};
+  EXPECT_EQ(masked_run({{"Reshape", "r", R"(, "target_shape": [1, 3, 1])", tensor_of("x")},
+                        {"Reshape", "m", R"(, "target_shape": [1, 3])", tensor_of("x")},
+                        mean},
+                       {"t"}, {}),
+            Floats{1.5f});
+}
+
+TEST(keras_masks, steps_of_an_operand_without_a_mask_count_in_a_sequence) {
+  const std::vector<CalledLayer> layers = {
+      kMasking,
+      {"Concatenate", "c", R"(, "axis": 1)", "[" + tensor_of("k") + ", " + tensor_of("x") + "]"},
+      mean_of("p", "c")};
+  EXPECT_NEAR(masked_run(layers, {"p"}, {})[0], 1.2f, 1e-6);
+}
+
+// Keras 3 counts the call of a nested model from 1 among the outputs, and from 0 where a layer reads it.
+TEST(keras_masks, an_output_of_a_nested_model_may_be_read_too) {
+  const CalledLayer scaled = {"Rescaling", "q", R"(, "scale": 2, "offset": 0)", tensor_of("i")};
+  std::string config =
+      network_of({{"Functional", "b", model_of(layer_in(scaled), "q"), tensor_of("x")}, mean_of("p", "b")}, {"p", "b"});
+  const std::string outputs = R"(["b", 0, 0])";
+  const size_t at = config.rfind(outputs);
+  config.replace(at, outputs.size(), R"(["b", 1, 0])");
+  const Graph graph =
+      run_graph(import_keras_archive(keras_archive(config, {}), "m.keras"), {bytes_of(Floats{1, 0, 2})});
+  EXPECT_EQ(reals(graph.values[size_t(graph.outputs[0].value)]), Floats{2});
+  EXPECT_EQ(reals(graph.values[size_t(graph.outputs[1].value)]), (Floats{2, 0, 4}));
+}
+
 // n [-2, -3, -1] without its second step, o [0, -1, 1] with all, p [., 4, 6] without its first, of x [1, 0, 2].
 Floats merged(const std::string& class_name, const std::vector<std::string>& operands, bool mean) {
   std::string list;

@@ -81,7 +81,7 @@ Operands operands_of(const Call& call) {
           key,
           value,
           own ? mask_left(call, query) : masked("query_mask", query),
-          key_given ? masked("key_mask", key) : kNone,
+          key_given || call.keyword.contains("key_mask") ? masked("key_mask", key) : kNone,
           masked("value_mask", value)};
 }
 

@@ -136,13 +136,17 @@ Sequence unrolled(const Call& call, int64_t time, const Recurrence& r, const Ste
   constexpr int64_t kStepBytes = 4096;  // that the nodes of one take, about
   call.spend(time * kStepBytes / int64_t(sizeof(float)));
   std::vector<ValueId> states = r.states, steps;
+  ValueId before = kNone;
   for (int64_t t = 0; t < time; ++t) {
     std::vector<ValueId> next = step(t, states);
     ValueId y = next[0];
     if (r.mask != kNone) {
       const ValueId counts = mask_at(call, r.mask, t, call.rank(y));
       for (size_t i = 0; i < next.size(); ++i) next[i] = call.select(counts, next[i], states[i]);
-      y = r.zero_masked ? call.select(counts, y, call.number(0)) : next[0];
+      const bool zeros = r.zero_masked || before == kNone;  // in the place of a masked output, else the one before
+      if (!r.zero_masked && !r.begun) y = next[0];
+      else y = call.select(counts, y, zeros ? call.number(0) : before);
+      before = y;
     }
     steps.push_back(with_time(call, y));
     states = std::move(next);

@@ -1,13 +1,11 @@
 // Declarations that the parts of the Keras importer share. Private to tools/importers/keras.
 //
 //   file.cc                 the file: its form, the model in it, inputs and outputs, what is not supported
-//   archive.cc              the members of a .keras archive
-//   hdf5*.cc          HDF5, in a process of its own
-//   stored.cc               where a file stores its numbers (shared/stored_numbers.h)
+//   archive.cc              the members of a .keras archive;  hdf5*.cc: HDF5, in a process of its own
+//   stored.cc               where a file stores its numbers;  weights.cc: which variables are whose, in both forms
 //   settings.cc             which settings are used, and which are refused;  setting_rows.cc: its tables
 //   training.cc             loss, optimizer and its state;  trainable.cc: the order of what trains
-//   weights.cc              which variables are whose, in both forms of file
-//   order.cc                the order in which Keras runs the calls of a model
+//   order.cc                numbers of the calls of a model, and the order in which Keras runs them
 //   network.cc              Functional, Sequential and nested models: which layer is called with what
 //   call.cc                 one call of a layer: its configuration, its operands, its nodes
 //   dense.cc                Dense, EinsumDense, Embedding
@@ -18,12 +16,10 @@
 //   recurrent.cc            LSTM, GRU, SimpleRNN, RNN, Bidirectional, TimeDistributed
 //   cell.cc                 recurrences that are written out step by step;  conv_lstm.cc: those of images
 //   mask.cc                 which steps of a sequence count;  encode.cc: categories, bins;  signal.cc: spectra
-//   functions/functions.cc  functions of keras.ops
+//   functions/functions.cc  functions of keras.ops;  attention.cc: MultiHeadAttention and its kin
 //   policy.cc               dtype policies;  codes.cc: int8 and int4 kernels, float8 scales
-//   attention.cc            MultiHeadAttention, GroupQueryAttention, Attention, AdditiveAttention
 //
-// Data are channels last in Keras as in the graph, so axes stay as they are. A layer may become several nodes, which
-// share its entry in Graph::layers.
+// Data are channels last, as in the graph. A layer may become several nodes, which share its entry in Graph::layers.
 #pragma once
 
 #include <functional>
@@ -221,10 +217,12 @@ std::string activation_name(const Call& call, const char* key, const std::string
 
 // mask.cc. A mask is a bool per step of a sequence, [batch, time], which Keras carries beside its values.
 ValueId as_condition(const Call& call, ValueId x);                      // bool, of numbers whether they are not 0
-ValueId mask_of(const Call& call, size_t input, const char* argument);  // given, or carried by an input; or kNone
+ValueId mask_of(const Call& call, size_t input, const char* argument);  // given, or mask_left of an input; or kNone
 ValueId mask_left(const Call& call, ValueId x);          // that x carries, unless heads took it; or kNone
 ValueId either(const Call& call, ValueId a, ValueId b);  // of two masks
 std::vector<ValueId> masks_behind(const Call& call);     // of the outputs, with kNone
+void name_masks(Call& call);                             // that it has by their places
+void give_masks(const Call& call);                       // to a nested model's inputs
 void take_masks(const Call& call);                       // as MultiHeadAttention does
 float hidden_score(const Call& call);  // what Keras has in place of masked scores: it depends on the layer's type
 
@@ -236,8 +234,8 @@ struct Sequence {
 struct Recurrence {
   std::vector<ValueId> states = {};  // that it begins with; none: zeros
   ValueId mask = kNone;
-  bool zero_masked = false;  // masked steps give 0, else what the step before gave
-  bool want_states = false;
+  bool zero_masked = false;                 // masked steps give 0, else what the step before gave, at first 0
+  bool want_states = false, begun = false;  // begun: with given states, and no output before the first step that counts
 };
 ValueId reversed(const Call& call, ValueId x);  // in time
 ValueId last_step(const Call& call, ValueId x);
@@ -331,6 +329,7 @@ class Importer {
   std::map<std::string, ValueId>& variables() { return variables_; }
   std::map<ValueId, ValueId>& masks() { return masks_; }  // of values that carry one
   std::set<ValueId>& taken() { return taken_; }           // values that carry theirs no longer where Keras runs them
+  std::set<ValueId>& nested() { return nested_; }         // values that nested models gave: their masks are of the run
   int& stepped() { return stepped_; }                     // layers around the present one that run it once per step
 
  private:
@@ -353,8 +352,8 @@ class Importer {
   };
 
   std::vector<Entry> entries(const Json& layers, const Weights& weights);
-  static void number_calls(std::vector<Entry>& all, const Json& outputs);
-  void order_calls(std::vector<Waiting>& waiting, const Json& config) const;
+  std::vector<Reference> number_calls(std::vector<Entry>& all, const Json& of_model) const;
+  void order_calls(std::vector<Waiting>& waiting, const std::vector<Reference>& outputs, const Json& config) const;
   void run_calls(Scope& scope, std::vector<Waiting> waiting);
   std::vector<ValueId> functional(const Json& config, std::vector<Entry> entries, std::vector<ValueId> inputs,
                                   const std::string& path);
@@ -387,7 +386,7 @@ class Importer {
   std::map<std::string, int> layers_;         // by path
   std::map<std::string, ValueId> variables_;  // by path in the file and form
   std::map<ValueId, ValueId> masks_;
-  std::set<ValueId> taken_;
+  std::set<ValueId> taken_, nested_;
   std::map<std::string, std::pair<int64_t, std::vector<ValueId>>> forms_;  // by path in the file, and its elements
   std::set<std::string> unfrozen_;                                         // patterns that named a frozen layer
   bool all_frozen_ = false, model_frozen_ = false;  // the whole file; the model whose layers are read
@@ -410,7 +409,8 @@ class Importer {
 // A model, which may be a layer of another.
 inline constexpr int kMostNested = 32;
 bool is_model(const std::string& class_name, const Json& config);
-std::vector<Reference> references(const Json& json);  // of input_layers and output_layers
+void add_reads(const Json& json, std::set<Reference>& reads);  // the calls that an argument reads tensors of
+std::vector<Reference> references(const Json& json);           // of input_layers and output_layers
 // Arguments of calls: a tensor of the model as Keras 2 writes it; one as either does, or an array in the configuration.
 bool is_reference(const Json& json);
 bool is_operand(const Json& json);

@@ -22,13 +22,19 @@ ValueId carried(const Call& call, ValueId x) {
 
 }  // namespace
 
+ValueId mask_left(const Call& call, ValueId x) { return call.importer->taken().contains(x) ? kNone : carried(call, x); }
+
+// A layer with an argument for a mask keeps the one that is known as the model is made, and heads cannot take it. Where
+// the file says null, or a nested model gave x, the mask is that of the run.
 ValueId mask_of(const Call& call, size_t input, const char* argument) {
   if (const auto given = call.keyword.find(argument); given != call.keyword.end())
     return as_condition(call, given->second.at(0));
-  return input < call.inputs.size() ? carried(call, call.inputs[input]) : kNone;
+  if (input >= call.inputs.size()) return kNone;
+  const ValueId x = call.inputs[input];
+  const bool of_run =
+      (call.kwargs.is_object() && call.kwargs.contains(argument)) || call.importer->nested().contains(x);
+  return of_run ? mask_left(call, x) : carried(call, x);
 }
-
-ValueId mask_left(const Call& call, ValueId x) { return call.importer->taken().contains(x) ? kNone : carried(call, x); }
 
 ValueId either(const Call& call, ValueId a, ValueId b) { return a == b ? a : call.select(a, a, b); }
 
@@ -86,7 +92,7 @@ ValueId merged_mask(const Call& call) {
   const bool keras2 = call.importer->keras2();
   ValueId mask = kNone;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const ValueId of = mask_of(call, i, "");
+    const ValueId of = mask_left(call, call.inputs[i]);
     if (of == kNone && !keras2) return kNone;
     if (of == kNone) continue;
     mask = mask == kNone ? of : keras2 ? both(call, mask, of) : either(call, mask, of);
@@ -94,21 +100,24 @@ ValueId merged_mask(const Call& call) {
   return mask;
 }
 
+// True for each step of x [batch, time, ..].
+ValueId every_step(const Call& call, ValueId x) {
+  const std::vector<int64_t> dims = call.dims(x);
+  ValueId numbers = x;
+  for (int axis = 2; axis < int(dims.size()); ++axis) numbers = call.slice(numbers, axis, 0, 1);
+  const ValueId some = as_condition(call, call.reshape(numbers, {dims[0], dims[1]}));
+  return call.select(some, some, as_condition(call, call.number(1)));
+}
+
 // Masks along the features are merged; along the steps they stand one after the other.
 ValueId concatenated_mask(const Call& call) {
   std::vector<ValueId> masks;
-  size_t given = 0;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    masks.push_back(mask_of(call, i, ""));
-    given += masks.back() != kNone;
-  }
-  if (given == 0) return kNone;
+  for (const ValueId x : call.inputs) masks.push_back(mask_left(call, x));
+  if (std::ranges::all_of(masks, [](ValueId mask) { return mask == kNone; })) return kNone;
   const int rank = call.rank(call.inputs[0]), axis = call.axis(call.integer("axis", -1), rank);
   if (axis != 1 || rank < 3) return merged_mask(call);
-  for (const ValueId x : call.inputs)
-    if (call.importer->taken().contains(x))
-      call.unsupported("sequences one after the other, of which heads took a mask");
-  if (given < masks.size()) call.unsupported("sequences one after the other, of which some have a mask");
+  for (size_t i = 0; i < masks.size(); ++i)
+    if (masks[i] == kNone) masks[i] = every_step(call, call.inputs[i]);
   return call.concat(masks, 1);
 }
 
@@ -119,24 +128,6 @@ std::vector<ValueId> first_operand(const Call& call) {
   return query == call.keyword.end() ? std::vector<ValueId>() : std::vector<ValueId>{query->second.at(0)};
 }
 
-// A call with an argument for a mask keeps it: Keras writes the mask of its only tensor into the model as it is
-// made, so that heads cannot take it.
-bool keeps_mask(const Call& call) {
-  static const std::set<std::string> kRead = {"BatchNormalization", "Softmax", "TimeDistributed"};
-  if (call.keyword.contains("mask")) return true;
-  const bool reads = kRead.contains(call.class_name) || kSequences.contains(call.class_name);
-  return reads && call.inputs.size() == 1 && (!call.kwargs.is_object() || call.kwargs.empty());
-}
-
-// Whether the outputs have no mask where Keras runs the call, since heads took it from what they are made of.
-bool loses_mask(const Call& call) {
-  const bool merges = kMerges.contains(call.class_name) || call.class_name == "Concatenate";
-  if (keeps_mask(call) || (!merges && !kHandOn.contains(call.class_name) && !kSequences.contains(call.class_name)))
-    return false;
-  const std::vector<ValueId> operands = merges ? call.inputs : first_operand(call);
-  return std::any_of(operands.begin(), operands.end(), [&](ValueId x) { return call.importer->taken().contains(x); });
-}
-
 }  // namespace
 
 // MultiHeadAttention of Keras 3 deletes the masks of its operands in place: what runs later sees none. An operand that
@@ -144,9 +135,6 @@ bool loses_mask(const Call& call) {
 void take_masks(const Call& call) {
   const auto& masks = call.importer->masks();
   std::set<ValueId>& taken = call.importer->taken();
-  if (loses_mask(call))
-    for (const ValueId y : call.outputs)
-      if (masks.contains(y)) taken.insert(y);
   if (call.class_name != "MultiHeadAttention" || call.importer->keras2()) return;
   const auto take = [&](const std::vector<ValueId>& tensors, const Json& argument) {
     std::vector<std::string> types;
@@ -166,16 +154,29 @@ void take_masks(const Call& call) {
 namespace {
 
 ValueId handed_on(const Call& call) {
-  if (call.keyword.contains("mask")) return mask_of(call, 0, "mask");
+  static const std::set<std::string> kRead = {"BatchNormalization", "Softmax", "TimeDistributed"};
+  if (call.keyword.contains("mask") || kRead.contains(call.class_name) || kSequences.contains(call.class_name))
+    return mask_of(call, 0, "mask");
   const std::vector<ValueId> x = first_operand(call);
-  return x.empty() ? kNone : carried(call, x[0]);
+  return x.empty() ? kNone : mask_left(call, x[0]);
+}
+
+bool hands_on(const Call& call) {
+  const Json* inner = call.class_name == "SpectralNormalization" ? call.find("layer") : nullptr;
+  return kHandOn.contains(inner != nullptr ? inner->at("class_name").text() : call.class_name);
 }
 
 }  // namespace
 
 std::vector<ValueId> masks_behind(const Call& call) {
   std::vector<ValueId> masks(call.outputs.size(), kNone);
-  if (masks.empty() || is_function(call.module)) return masks;
+  if (masks.empty()) return masks;
+  if (is_function(call.module)) {  // one that gives its operand itself, such as a cast to the type that it has
+    static const std::set<std::string> kSame = {"Cast", "ConvertToTensor"};
+    if (kSame.contains(call.class_name) && call.inputs.size() == 1 && call.outputs[0] == call.inputs[0])
+      masks[0] = mask_left(call, call.inputs[0]);
+    return masks;
+  }
   if (kMerges.contains(call.class_name)) {
     masks[0] = merged_mask(call);
   } else if (call.class_name == "Concatenate") {
@@ -185,10 +186,56 @@ std::vector<ValueId> masks_behind(const Call& call) {
     Call layer = call;
     if (inner != nullptr) layer.config = inner->at("config");
     if (layer.flag("return_sequences", false)) masks[0] = handed_on(call);
-  } else if (kHandOn.contains(call.class_name)) {
+  } else if (hands_on(call)) {
     masks[0] = handed_on(call);
   }
   return masks;
+}
+
+// A model puts the masks that it is called with onto its inputs, in their order.
+void give_masks(const Call& call) {
+  const auto given = call.keyword.find("mask");
+  if (given == call.keyword.end()) return;
+  const Json& json = call.kwargs.at("mask");
+  const bool list = json.is_array() && !is_operand(json);
+  size_t next = 0;
+  for (size_t i = 0; i < call.inputs.size() && next < given->second.size(); ++i) {
+    if (list ? i >= json.size() || !is_operand(json.at(i)) : i > 0) continue;
+    call.importer->masks()[call.inputs[i]] = as_condition(call, given->second[next++]);
+    call.importer->taken().erase(call.inputs[i]);
+  }
+}
+
+// Masks that a call has by their places, as if they had their names.
+void name_masks(Call& call) {
+  using Names = std::vector<const char*>;  // of arguments, "" of no mask
+  static const Names kRecurrence = {"", "", "mask"},
+                     kHeads = {"", "", "", "query_mask", "value_mask", "key_mask", "attention_mask"};
+  static const std::map<std::string, Names> kNames = {{"GlobalAveragePooling1D", {"", "mask"}},
+                                                      {"Attention", {"", "mask"}},
+                                                      {"AdditiveAttention", {"", "mask"}},
+                                                      {"BatchNormalization", kRecurrence},
+                                                      {"LSTM", kRecurrence},
+                                                      {"GRU", kRecurrence},
+                                                      {"SimpleRNN", kRecurrence},
+                                                      {"RNN", kRecurrence},
+                                                      {"ConvLSTM1D", kRecurrence},
+                                                      {"ConvLSTM2D", kRecurrence},
+                                                      {"ConvLSTM3D", kRecurrence},
+                                                      {"Bidirectional", kRecurrence},
+                                                      {"TimeDistributed", kRecurrence},
+                                                      {"MultiHeadAttention", kHeads},
+                                                      {"GroupQueryAttention", kHeads},
+                                                      {"GroupedQueryAttention", kHeads}};
+  const auto names = kNames.find(call.class_name);
+  if (names == kNames.end() || !call.args.is_array()) return;
+  Json args = Json::array();
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const bool mask = i < names->second.size() && names->second[i][0] != '\0' && !call.args.at(i).is_null();
+    if (mask) call.kwargs[names->second[i]] = call.args.at(i);
+    args.push_back(mask ? Json() : call.args.at(i));
+  }
+  call.args = std::move(args);
 }
 
 }  // namespace nacre::tools::keras

@@ -121,7 +121,9 @@ void convert_concatenate(Call& call) {
   int64_t axis = call.integer("axis", -1);
   if (call.kwargs.is_object() && call.kwargs.contains("axis") && call.kwargs.at("axis").is_number_integer())
     axis = call.kwargs.at("axis").get<int64_t>();
-  call.outputs = {call.concat(parts, call.axis(axis, call.rank(parts[0])))};
+  const int along = call.axis(axis, call.rank(parts[0]));
+  if (along == 0) call.unsupported("joins rows of the batch");
+  call.outputs = {call.concat(parts, along)};
 }
 
 ValueId normalized(const Call& call, ValueId x, int axis) {

@@ -40,17 +40,6 @@ uint64_t bytes_of(const Json& json) {
   return bytes;
 }
 
-// The calls that an argument reads tensors of. Keras 2 has keyword arguments behind a tensor.
-void add_reads(const Json& json, std::set<Reference>& reads) {
-  if (is_reference(json)) {
-    const Reference of = reference_of(json);
-    reads.insert({of.layer, of.node, 0});
-    if (json.size() > 3) add_reads(json.at(size_t(3)), reads);
-  } else if (json.is_array() || json.is_object()) {
-    for (const Json& each : json) add_reads(each, reads);
-  }
-}
-
 void collect_references(const Json& json, std::vector<Reference>& found) {
   if (is_reference(json)) return found.push_back(reference_of(json));
   if (json.is_array())
@@ -72,6 +61,17 @@ bool is_model(const std::string& class_name, const Json& config) {
 bool is_reference(const Json& json) {
   return json.is_array() && json.size() >= 3 && json.at(size_t(0)).is_string() &&
          json.at(size_t(1)).is_number_integer() && json.at(size_t(2)).is_number_integer();
+}
+
+// The calls that an argument reads tensors of. Keras 2 has keyword arguments behind a tensor.
+void add_reads(const Json& json, std::set<Reference>& reads) {
+  if (is_reference(json)) {
+    const Reference of = reference_of(json);
+    reads.insert({of.layer, of.node, 0});
+    if (json.size() > 3) add_reads(json.at(size_t(3)), reads);
+  } else if (json.is_array() || json.is_object()) {
+    for (const Json& each : json) add_reads(each, reads);
+  }
 }
 
 bool is_operand(const Json& json) { return is_reference(json) || is_tensor(json) || is_array(json); }
@@ -161,6 +161,7 @@ void Importer::read_operands(const Json& node, const Scope& scope, Call& call) {
     }
   }
   if (!call.kwargs.is_object()) throw Error(kBadInput, name_, call.path + ": its inbound_nodes are malformed");
+  if (node.is_object()) name_masks(call);
   collect(call.args, scope, call, call.inputs);
   for (const auto& [key, value] : call.kwargs.items()) {
     std::vector<ValueId> tensors;
@@ -198,17 +199,6 @@ void Importer::run_calls(Scope& scope, std::vector<Waiting> waiting) {
   }
 }
 
-// Every call is read: where the one behind the last is, they are counted from 1.
-void Importer::number_calls(std::vector<Entry>& all, const Json& outputs) {
-  std::set<Reference> reads;
-  for (const Reference& of : references(outputs)) reads.insert({of.layer, of.node, 0});
-  for (const Entry& entry : all)
-    for (const Json& node : entry.nodes) add_reads(node, reads);
-  for (Entry& entry : all)
-    if (is_model(entry.class_name, entry.config) && reads.contains({entry.name, int64_t(entry.nodes.size()), 0}))
-      entry.first = 1;
-}
-
 std::vector<ValueId> Importer::functional(const Json& config, std::vector<Entry> all, std::vector<ValueId> inputs,
                                           const std::string& path) {
   Scope scope{{}, path};
@@ -235,14 +225,14 @@ std::vector<ValueId> Importer::functional(const Json& config, std::vector<Entry>
     const bool own = path.empty();
     scope.known[{given[i].layer, given[i].node, 0}] = {own ? add_input(*entry->second, shapes[i]) : inputs[i]};
   }
-  number_calls(all, config.at("output_layers"));
+  const std::vector<Reference> wanted = number_calls(all, config.at("output_layers"));
   for (const Entry& entry : all)
     for (size_t i = 0; i < entry.nodes.size(); ++i)
       if (!scope.known.contains({entry.name, entry.first + int64_t(i), 0})) waiting.push_back({&entry, i, 0});
-  order_calls(waiting, config);
+  order_calls(waiting, wanted, config);
   run_calls(scope, std::move(waiting));
   std::vector<ValueId> outputs;
-  for (const Reference& of : references(config.at("output_layers"))) {
+  for (const Reference& of : wanted) {
     const auto made = scope.known.find({of.layer, of.node, 0});
     if (made == scope.known.end())
       throw Error(kBadInput, name_, of.layer + " is an output that nothing makes: its layers read each other");
@@ -388,9 +378,11 @@ void Importer::convert_inner(Call& call) {
   call.frozen = is_frozen(call.config, call.frozen, call.path);
   if (is_model(call.class_name, call.config)) {
     const Json entry = {{"class_name", call.class_name}, {"config", call.config}};
+    give_masks(call);
     const bool around = std::exchange(model_frozen_, call.frozen);
     call.outputs = model(entry, call.weights, call.inputs, call.path + "/");
     model_frozen_ = around;
+    nested_.insert(call.outputs.begin(), call.outputs.end());
     return;
   }
   const Converter& converter = converter_of(call);
@@ -404,8 +396,10 @@ void Importer::finish(Call& call, size_t values) {
   const std::vector<ValueId> masks = masks_behind(call);
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     ValueId& y = call.outputs[i];
-    if (masks[i] == kNone && size_t(y) < values && masks_.contains(y)) y = call.emit(Op::kCopy, {y});  // without one
+    if (masks[i] == kNone && size_t(y) < values && mask_left(call, y) != kNone)
+      y = call.emit(Op::kCopy, {y});  // without one
     if (masks[i] != kNone) masks_[y] = masks[i];
+    if (!call.inputs.empty() && nested_.contains(call.inputs[0])) nested_.insert(y);
     if (size_t(y) >= values) graph_.rename(y, i == 0 ? call.path : call.path + "/" + std::to_string(i));
   }
   take_masks(call);

@@ -21,7 +21,7 @@ int single_axis(const Call& call, int rank) {
 void check_moments(const Call& call) {
   Importer& file = *call.importer;
   if (!file.trains() || file.options().settled || call.frozen) return;
-  if (file.masks().contains(call.raw_input()) || call.keyword.contains("mask"))
+  if (mask_left(call, call.raw_input()) != kNone || call.keyword.contains("mask"))
     call.refuse("BatchNormalization.mask",
                 "its input carries a mask, by which Keras leaves steps out of its moments, which has no form here, "
                 "where it is to be trained");

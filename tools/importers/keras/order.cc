@@ -1,6 +1,7 @@
-// The order in which Keras runs the calls of a Functional model: by depth, which is how many calls stand between a call
-// and the outputs, at most (keras/src/ops/function.py: map_graph, _run_through_graph; 3.15). It matters where a call
-// changes what another reads: MultiHeadAttention takes the masks of its operands away. Other models go by their file.
+// The calls of a Functional model: how they are counted, and the order in which Keras runs them. That is by depth, or
+// how many calls stand between a call and the outputs, at most (keras/src/ops/function.py: map_graph,
+// _run_through_graph; 3.15). It matters where a call changes what another reads: MultiHeadAttention takes the masks of
+// its operands away. Other models go by their file.
 #include <algorithm>
 #include <map>
 
@@ -47,19 +48,40 @@ std::vector<size_t> needed(const Reads& reads, const std::vector<size_t>& roots)
 
 }  // namespace
 
-void Importer::order_calls(std::vector<Waiting>& waiting, const Json& config) const {
+// Numbers the calls as the file does, and returns the outputs by these numbers. Keras 3 counts those of a nested
+// Functional model from 1 among the outputs, and from 0 elsewhere (functional.py: get_tensor, serialize_node). Keras 2
+// counts from 1 where every call is read and one behind the last is.
+std::vector<Reference> Importer::number_calls(std::vector<Entry>& all, const Json& of_model) const {
+  std::vector<Reference> outputs = references(of_model);
+  for (Reference& of : outputs) {
+    const auto entry = std::ranges::find(all, of.layer, &Entry::name);
+    if (keras2() || entry == all.end() || of.node == 0 || entry->class_name == "Sequential") continue;
+    if (entry->config.is_object() && entry->config.contains("input_layers")) of.node -= 1;
+  }
+  std::set<Reference> reads;
+  for (const Reference& of : outputs) reads.insert({of.layer, of.node, 0});
+  for (const Entry& entry : all)
+    for (const Json& node : entry.nodes) add_reads(node, reads);
+  for (Entry& entry : all)
+    if (is_model(entry.class_name, entry.config) && reads.contains({entry.name, int64_t(entry.nodes.size()), 0}))
+      entry.first = 1;
+  return outputs;
+}
+
+void Importer::order_calls(std::vector<Waiting>& waiting, const std::vector<Reference>& outputs,
+                           const Json& config) const {
   if (keras2() || !has_heads(config)) return;
   std::map<Reference, size_t> places;
   for (size_t k = 0; k < waiting.size(); ++k)
     places[{waiting[k].entry->name, waiting[k].entry->first + int64_t(waiting[k].node), 0}] = k;
-  const auto places_of = [&](const Json& json) {
+  const auto places_of = [&](const std::vector<Reference>& references) {
     std::vector<size_t> found;
-    for (const Reference& of : references(json))
+    for (const Reference& of : references)
       if (const auto place = places.find({of.layer, of.node, 0}); place != places.end()) found.push_back(place->second);
     return found;
   };
   Reads reads;
-  for (const Waiting& call : waiting) reads.push_back(places_of(call.entry->nodes[call.node]));
+  for (const Waiting& call : waiting) reads.push_back(places_of(references(call.entry->nodes[call.node])));
 
   std::vector<size_t> order;  // as their depths are first asked for
   std::vector<bool> met(waiting.size(), false);
@@ -69,7 +91,7 @@ void Importer::order_calls(std::vector<Waiting>& waiting, const Json& config) co
     if (!met[call]) order.push_back(call);
     met[call] = true;
   };
-  std::vector<size_t> all = needed(reads, places_of(config.at("output_layers")));
+  std::vector<size_t> all = needed(reads, places_of(outputs));
   std::reverse(all.begin(), all.end());
   for (const size_t call : all) {
     meet(call);

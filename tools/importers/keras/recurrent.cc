@@ -213,6 +213,7 @@ Sequence run_layer(const Call& call, ValueId x, Recurrence r) {
   if (call.flag("time_major", false)) call.unsupported("time_major: time before the batch");
   const bool stateful = call.flag("stateful", false) && r.states.empty();
   std::vector<ValueId> kept;
+  r.begun = stateful || !r.states.empty();
   if (stateful) {
     kept = kept_states(call);
     for (const ValueId s : kept) r.states.push_back(call.emit(Op::kCopy, {s}));
@@ -295,6 +296,25 @@ class Stepped {
   int& count_;
 };
 
+// The mask [batch, time, steps] within each step, for the layer or model that runs there, as [batch time, steps].
+void give_mask_of_steps(const Call& call, Call& inner) {
+  static const std::set<std::string> kRead = {
+      "LSTM",           "GRU",        "SimpleRNN",  "RNN",        "Softmax",
+      "Bidirectional",  "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "GlobalAveragePooling1D",
+      "TimeDistributed"};
+  const ValueId mask = mask_of(call, 0, "mask");
+  const bool nested = is_model(inner.class_name, inner.config);
+  if (mask == kNone || (!nested && !kRead.contains(inner.class_name))) return;
+  std::vector<int64_t> dims = call.dims(mask);
+  if (dims.size() < 3 && nested) return;  // one of samples, which no layer in it reads
+  if (dims.size() < 3) call.unsupported("a mask of shape " + dims_text(dims) + ", which the layer in it reads");
+  dims[1] *= dims[0];
+  dims.erase(dims.begin());
+  const ValueId of_steps = call.reshape(mask, dims);
+  if (nested) call.importer->masks()[inner.inputs[0]] = of_steps;
+  else inner.keyword["mask"] = {of_steps};
+}
+
 // The layer or model on every step: [batch, time, ..] as [batch time, ..].
 void convert_time_distributed(Call& call) {
   const ValueId x = call.raw_input();
@@ -309,6 +329,7 @@ void convert_time_distributed(Call& call) {
   std::vector<int64_t> flat(dims.begin() + 1, dims.end());
   flat[0] *= dims[0];
   inner.inputs = {call.reshape(x, flat)};
+  give_mask_of_steps(call, inner);
   const Stepped stepped(*call.importer);
   call.importer->convert_inner(inner);
   if (inner.outputs.empty() || inner.outputs[0] == kNone) return;  // its problem is said

@@ -261,6 +261,7 @@ constexpr Converter kFunctionRows[] = {
     {"Where", &ops_where},
     {"Cast", &ops_cast},
     {"Copy", &ops_same},
+    {"ConvertToTensor", &ops_same},
     {"StopGradient", &ops_stop_gradient},
     {"Softmax", &ops_softmax},
     {"OneHot", &ops_one_hot},
