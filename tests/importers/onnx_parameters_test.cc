@@ -282,6 +282,29 @@ TEST(onnx_parameters, what_a_batch_repeats_is_one_parameter_at_each_size_of_the_
     }
 }
 
+// y = table[positions], for which the batch repeats them.
+TEST(onnx_parameters, positions_that_a_batch_repeats_read_one_table) {
+  for (const int64_t batch : {1, 4}) {
+    OnnxBuilder b;
+    b.input("x", {batch, 2, 3});
+    b.counted("table", {5, 3});
+    b.integers("range", {1, 2}, {1, 3});
+    b.integers("dims", {2}, {batch, 2});
+    b.node("Expand", {"range", "dims"}, {"positions"});
+    b.node("Gather", {"table", "positions"}, {"e"});
+    b.node("Add", {"x", "e"}, {"y"});
+    b.output("y");
+    Graph graph = imported(b, kTrain);
+    simplify(graph, kSimplifyToTrain);
+    const auto table = std::ranges::find(graph.values, "table", &Value::name);
+    ASSERT_NE(table, graph.values.end()) << batch;
+    EXPECT_EQ(table->dims, (std::vector<int64_t>{5, 3})) << batch;
+    const std::vector<float> x(size_t(6 * batch), 2);
+    const Graph ran = run_graph(graph, {bytes_of(x)});
+    EXPECT_EQ(reals(ran.values[size_t(ran.outputs[0].value)]), computed(b, x)) << batch;
+  }
+}
+
 TEST(onnx_parameters, codes_that_are_dequantized_twice_are_one) {
   OnnxBuilder b;
   b.input("x", {1, 2});

@@ -45,8 +45,8 @@ class TorchFile : public OnnxBuilder {
     ::onnx::NodeProto& proto = *model().mutable_graph()->mutable_node(model().graph().node_size() - 1);
     proto.set_name("node_" + output);
     const std::string call = "%" + (result.empty() ? output : result) +
-                             " : [num_users=1] = call_function[target=torch.ops.aten." + target +
-                             ".default](args = (" + arguments + "), kwargs = {})";
+                             " : [num_users=1] = call_function[target=torch.ops.aten." + target + ".default](args = (" +
+                             arguments + "), kwargs = {})";
     put_metadata(proto, torch::kNodeMetadata, "pkg.torch.onnx.fx_node", call);
     if (!rule.empty()) put_metadata(proto, torch::kNodeMetadata, "pkg.onnxscript.rewriter.rule_name", rule);
     return made;

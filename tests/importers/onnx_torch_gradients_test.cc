@@ -22,7 +22,7 @@ TorchFile lookup(const std::string& behind, int ids = ::onnx::TensorProto::INT64
 
 size_t selects(const Graph& graph) { return size_t(std::ranges::count(ops(graph), Op::kSelect)); }
 
-TEST(onnx_torch_gradients, a_row_of_padding_is_the_constant_zero) {
+TEST(onnx_torch_gradients, a_row_of_padding_is_a_constant) {
   for (const int type : {::onnx::TensorProto::INT64, ::onnx::TensorProto::INT32}) {
     const Graph graph = to_train(lookup(", 0", type));
     EXPECT_EQ(selects(graph), 1u);
@@ -41,14 +41,51 @@ TEST(onnx_torch_gradients, a_row_of_padding_is_the_constant_zero) {
   EXPECT_EQ(selects(imported(lookup(", 0"), {.train = true, .settled = true})), 0u) << "as it is deployed";
 }
 
-TEST(onnx_torch_gradients, other_rows_without_a_gradient_are_refused_by_name) {
-  const std::string said = refusal_to_train(lookup(", 6"));
-  EXPECT_NE(said.find("node_embedding has no gradient of its row 6, which is not all zeros"), said.npos) << said;
+TEST(onnx_torch_gradients, a_row_of_other_numbers_stays_too) {
+  const Graph graph = to_train(lookup(", 6"));
+  EXPECT_EQ(selects(graph), 1u);
+  const Graph ran = run_graph(graph, {bytes_of(std::vector<int64_t>{2, 0, 6, 0})});
+  EXPECT_EQ(reals(ran.values[size_t(ran.outputs[0].value)]),
+            (std::vector<float>{6, 7, 8, 0, 0, 0, 18, 19, 20, 0, 0, 0}));
+}
+
+// y = relu(embedding) w^T: the row moves by its other reader.
+TEST(onnx_torch_gradients, rows_without_a_gradient_of_a_table_that_others_read_are_refused_by_name) {
+  TorchFile b = lookup(", 0");
+  b.call("Gather", {"e.weight", "ids"}, "again", "%p_e, %ids", "", "", "embedding");
+  b.call("Add", {"y", "again"}, "z", "%y, %again");
+  b.output("z");
+  const std::string said = refusal_to_train(b);
+  EXPECT_NE(said.find("node_embedding has no gradient of row 0 of e.weight, which other steps read too"), said.npos)
+      << said;
   EXPECT_NE(said.find("--ignore-setting Embedding.padding_idx goes on without it"), said.npos) << said;
-  EXPECT_EQ(selects(imported(lookup(", 6"), {.train = true, .ignored = {"Embedding.padding_idx"}})), 0u);
+  EXPECT_EQ(selects(imported(b, {.train = true, .ignored = {"Embedding.padding_idx"}})), 0u);
+
+  TorchFile twice = lookup(", 0");
+  twice.call("Gather", {"e.weight", "ids"}, "again", "%p_e, %ids, 0", "", "", "embedding");
+  twice.call("Add", {"y", "again"}, "z", "%y, %again");
+  twice.output("z");
+  EXPECT_EQ(selects(to_train(twice)), 2u);
+
   const std::string scaled = refusal_to_train(lookup(", -1, True"));
   EXPECT_NE(scaled.find("--ignore-setting Embedding.scale_grad_by_freq goes on without it"), scaled.npos) << scaled;
   EXPECT_EQ(refusal_to_train(lookup(", -1, False")), "");
+}
+
+// The states that a recurrence begins with are a parameter, zeros or not.
+TEST(onnx_torch_gradients, a_state_that_is_a_parameter_is_no_constant) {
+  for (const float state : {0.0f, 0.5f}) {
+    TorchFile b("p_h: PARAMETER target='h'\np_w: PARAMETER target='w'\np_r: PARAMETER target='r'\n");
+    b.model().mutable_graph()->clear_input();
+    b.input("x", {2, 1, 3});
+    b.counted("w", {1, 6, 3});
+    b.counted("r", {1, 6, 2});
+    b.filled("h", {1, 1, 2}, state);
+    b.call("GRU", {"x", "w", "r", "", "", "h"}, "y", "%x, %p_h, %p_w, %p_r", "", "", "gru").integer("hidden_size", 2);
+    b.output("y");
+    const Graph graph = to_train(b);
+    EXPECT_NE(std::ranges::find(graph.values, "h", &Value::name), graph.values.end()) << state;
+  }
 }
 
 TEST(onnx_torch_gradients, a_row_of_zeros_of_a_file_without_calls_is_said) {

@@ -219,22 +219,35 @@ def keras_case(name, shape, *layers, sequence=False, attention=False):
 
 
 class Rows(nn.Module):
-    """A parameter for each row of the batch: a class token, learned queries or memory, keys and values of a bias."""
+    """A parameter for each row of the batch: a class token, learned queries or memory, a bias of keys and values, positions, states."""
 
     def __init__(self, kind, repeat):
         super().__init__()
         self.kind, self.repeat = kind, repeat
-        if kind != "bias of keys":
+        if kind not in ("bias of keys", "positions", "states"):
             self.learned = nn.Parameter(torch.randn(1, 1 if kind == "class token" else 4, 8))
+        if kind == "positions":
+            self.table = nn.Embedding(7, 8)
+        if kind == "states":
+            self.h, self.c = nn.Parameter(torch.zeros(1, 1, 8)), nn.Parameter(torch.randn(1, 1, 8))
         if kind == "memory":
             self.block = nn.TransformerDecoderLayer(8, 2, 16, dropout=0, batch_first=True)
-        elif kind == "class token":
+        elif kind == "states":
+            self.block = nn.LSTM(8, 8, batch_first=True)
+        elif kind in ("class token", "positions"):
             self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0, batch_first=True)
         else:
             self.block = nn.MultiheadAttention(8, 2, batch_first=True, add_bias_kv=kind == "bias of keys")
         self.head = nn.Linear(8, CLASSES)
 
     def forward(self, x):
+        if self.kind == "positions":
+            ids = torch.arange(x.shape[1])[None]
+            ids = ids.repeat(x.shape[0], 1) if self.repeat else ids.expand(x.shape[0], -1)
+            return self.head(self.block(x + self.table(ids)).mean(1))
+        if self.kind == "states":
+            y, _ = self.block(x, (self.h.repeat(1, x.shape[0], 1), self.c.repeat(1, x.shape[0], 1)))
+            return self.head(y[:, -1])
         if self.kind != "bias of keys":
             of = self.learned.repeat(x.shape[0], 1, 1) if self.repeat else self.learned.expand(x.shape[0], -1, -1)
         if self.kind == "memory":
@@ -282,8 +295,10 @@ def cases():
                                                  lambda: Recurrent(kind, first, sequence, **more), (7, 5), axis,
                                                  sequence=sequence, **of)
             for kind, repeat in (("class token", True), ("class token", False), ("queries", False), ("memory", False),
-                                 ("bias of keys", False)) if dynamic else ():
+                                 ("bias of keys", False), ("positions", True), ("positions", False)) if dynamic else ():
                 yield torch_case(f"{kind}{' by repeat' if repeat else ''} ({how})", lambda: Rows(kind, repeat), (7, 8), **of)
+            if dynamic and exporter == "dynamo":  # the older exporter makes constants of states
+                yield torch_case(f"states of an LSTM ({how})", lambda: Rows("states", True), (7, 8), **of)
             yield torch_case(f"Conv2d of rows and times, GRU ({how})", MergesTime, (5, 2, 6, 6), **of)
             yield torch_case(f"Linear, output of rows and times ({how})", Flat, (7, 5), sequence=True, **of)
             yield torch_case(f"Linear, labels of rows and times ({how})", Flat, (7, 5), sequence=True, flat=True, **of)

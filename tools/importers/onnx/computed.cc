@@ -96,6 +96,11 @@ bool Parameters::computes(const std::vector<OperandPtr>& roots, const std::set<s
   return std::any_of(roots.begin(), roots.end(), [&](const OperandPtr& root) { return names.contains(root->name); });
 }
 
+bool Parameters::is_variable(const OperandPtr& x) const {
+  return is_trainable(*x->constant) &&
+         std::ranges::any_of(roots_of(x), [&](const OperandPtr& root) { return is_variable(*root->constant); });
+}
+
 bool Parameters::is_shared(const OperandPtr& x) const { return computes(roots_of(x), split_.shared); }
 
 void Parameters::number(const std::vector<OperandPtr>& roots) {
@@ -106,8 +111,18 @@ void Parameters::number(const std::vector<OperandPtr>& roots) {
   }
 }
 
+// Positions that a batch repeats choose rows of a table (Gather): steps do it, as where the batch is larger than one.
+bool Parameters::repeats(const ::onnx::NodeProto& node) {
+  const bool itself = node.op_type() == "Expand" || node.op_type() == "Tile";
+  const bool reads = std::ranges::any_of(node.input(), [&](const std::string& x) { return of_batch_.contains(x); });
+  if (itself || reads) of_batch_.insert(node.output().begin(), node.output().end());
+  return itself || (reads && node.op_type() == "Gather");
+}
+
 void Parameters::note_computed(Scope& scope, const Source& source, const OperatorImporter* importer) {
-  if (!train_ || source.proto.op_type() == "Identity") return;
+  if (!train_) return;
+  const bool repeated = repeats(source.proto);
+  if (source.proto.op_type() == "Identity") return;
   const bool codes = source.proto.op_type() == "DequantizeLinear";
   bool takes_other = false;
   std::vector<OperandPtr> roots, numbered = source.inputs, by_steps = source.inputs;
@@ -136,7 +151,7 @@ void Parameters::note_computed(Scope& scope, const Source& source, const Operato
   }
   if (takes_other || std::all_of(made.begin(), made.end(), [](const OperandPtr& y) { return !y; })) return;
   number(roots);
-  if (source.proto.op_type() == "Expand" || source.proto.op_type() == "Tile")
+  if (repeated)
     for (const OperandPtr& root : roots) repeated_.insert(root->name);
   std::vector<OperandPtr> places(made.size()), steps(made.size());
   if (moves_elements(source.proto.op_type())) {

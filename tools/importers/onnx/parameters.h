@@ -23,8 +23,9 @@ class Parameters {
 
   bool of_torch() const { return torch_.wrote; }
   bool is_trainable(const Value& v) const;
-  bool is_variable(const Value& v) const;     // the operator trains this constant where it has its gradient
-  bool is_shared(const OperandPtr& x) const;  // the file reads the initializers elsewhere too that x is made of
+  bool is_variable(const Value& v) const;       // the operator trains this constant where it has its gradient
+  bool is_variable(const OperandPtr& x) const;  // a constant that is, or is made of, one
+  bool is_shared(const OperandPtr& x) const;    // the file reads the initializers elsewhere too that x is made of
   bool is_literal(const std::string& name, const Value& constant) const;
   // Adds `made`, the constant x after `moves`, for a step that reads it. A graph that is to be trained gets one value
   // for all readers of one form. A step makes another order or shape of it.
@@ -47,6 +48,7 @@ class Parameters {
   void note_equal(const Operand& x);
   static bool computes(const std::vector<OperandPtr>& roots, const std::set<std::string>& names);
   void number(const std::vector<OperandPtr>& roots);
+  bool repeats(const ::onnx::NodeProto& node);
 
   Import& import_;
   Graph& graph_;
@@ -59,7 +61,8 @@ class Parameters {
   std::map<std::string, Computed> computed_;  // what nodes made of constants alone, by what they do and read
   std::vector<OperandPtr> read_;              // constants to be trained that stand in the graph
   std::set<std::string> noted_;
-  std::set<std::string> repeated_;  // initializers that are repeated, also once: steps do it at each size of the batch
+  // Initializers that a batch repeats, or whose rows it chooses; outputs that a batch repeats. A batch of one does too.
+  std::set<std::string> repeated_, of_batch_;
   std::map<ValueId, ValueId> moved_from_;  // the constant of which transposes and reshapes made a value
   int64_t places_ = 0;                     // elements of initializers of which others are computed
 };

@@ -54,9 +54,9 @@ class Separation {
     if (signature_.empty()) return {};
     made_.facts = true;
     for (const auto& tensor : graph_.initializer()) {
-      const bool real =
-          tensor.data_type() == ::onnx::TensorProto::FLOAT || is_other_real(element_type(tensor.data_type()));
-      if (real) initializers_.emplace(tensor.name(), &tensor);
+      const int type = tensor.data_type();
+      if (type == ::onnx::TensorProto::FLOAT || is_other_real(element_type(type)))
+        initializers_.emplace(tensor.name(), &tensor);
       else whole_.insert(tensor.name());
     }
     for (const auto& value : graph_.input()) inputs_.insert(value.name());
@@ -85,6 +85,9 @@ class Separation {
       call.rules += metadata_of(node, kNodeMetadata, "pkg.onnxscript.rewriter.rule_name");
       call.nodes.push_back(&node);
       for (const std::string& output : node.output()) call.results.push_back(output), writer_[output] = found->second;
+      const auto is_whole = [&](const std::string& input) { return whole_.contains(input); };
+      if (node.op_type() == "Shape" || (node.input_size() > 0 && std::ranges::all_of(node.input(), is_whole)))
+        whole_.insert(node.output().begin(), node.output().end());
       for (int i = 0; i < node.input_size(); ++i)
         if (initializers_.contains(node.input(i))) call.reads.push_back(Read(&node, i));
       for (::onnx::AttributeProto& attribute : *node.mutable_attribute())
@@ -116,9 +119,9 @@ class Separation {
             !holds(call.results, input) && !holds(values, input))
           values.push_back(input);
     Unexplained all;
-    for (const std::string& argument : call.arguments)
-      if (!signature_.has(argument) && !holds(values, argument) && !initializers_.contains(argument))
-        all.names.push_back(argument);
+    for (const std::string& name : call.arguments)  // "sym_size_int": a number of rows
+      if (!signature_.has(name) && !holds(values, name) && !initializers_.contains(name) && !name.starts_with("sym_"))
+        all.names.push_back(name);
     all.count = int(all.names.size());
     for (const std::string& value : values) all.count -= !holds(call.arguments, value);
     return all;
@@ -395,17 +398,13 @@ class Separation {
   const std::string& name_;
   const Signature signature_;
   std::unordered_map<std::string, const ::onnx::TensorProto*> initializers_;  // of reals
-  std::set<std::string> whole_, inputs_;                                      // whole_: initializers of integers
+  std::set<std::string> whole_, inputs_;  // whole_: integers of the file, and of shapes
   std::unordered_map<std::string, Names> folded_;
   std::vector<Call> calls_;
   std::unordered_map<std::string, size_t> by_text_, writer_;
   std::set<std::string> mentioned_;
-  struct Uncertain {
-    const Call* call;
-    std::string initializer;
-  };
-  std::vector<Uncertain> uncertain_;
-  std::map<std::string, Names> holder_;  // by placeholder: the initializers that hold it
+  std::vector<std::pair<const Call*, std::string>> uncertain_;  // and an initializer
+  std::map<std::string, Names> holder_;                         // by placeholder: the initializers that hold it
   std::map<std::pair<std::string, std::string>, std::string> copies_;
   TorchConstants made_;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "tools/base/error.h"
@@ -23,7 +24,9 @@ struct Lookup {
   bool by_frequency = false;
 };
 
-Lookup lookup_of(const std::string& call) {
+Lookup lookup_of(const ::onnx::NodeProto& node) {
+  if (node.op_type() != "Gather" || node.input_size() != 2) return {};
+  const std::string call = metadata_of(node, kNodeMetadata, "pkg.torch.onnx.fx_node");
   static const RE2 kCall(R"(aten\.embedding\.default\]\(args = \(%\w+, %\w+(?:, (-?\d{1,18}))?(?:, (True|False))?)");
   std::string padding, by_frequency;
   Lookup lookup;
@@ -47,34 +50,43 @@ class Gradients {
 
   std::vector<std::string> run() {
     if (signature_.empty()) return notes();
-    google::protobuf::RepeatedPtrField<::onnx::NodeProto> nodes;
+    Nodes nodes;
     nodes.Swap(graph_.mutable_node());
-    for (::onnx::NodeProto& node : nodes) {
-      const std::string call = metadata_of(node, kNodeMetadata, "pkg.torch.onnx.fx_node");
-      refuse_detached(node, call);
-      const Lookup lookup = node.op_type() == "Gather" ? lookup_of(call) : Lookup();
+    std::vector<bool> kept;
+    for (const ::onnx::NodeProto& node : nodes) kept.push_back(keeps_row(node, nodes));
+    for (int i = 0; i < nodes.size(); ++i) {
+      ::onnx::NodeProto& node = nodes[i];
+      refuse_detached(node, call_of(node));
+      const Lookup lookup = lookup_of(node);
       if (lookup.by_frequency)
         refuse("Embedding.scale_grad_by_freq", node.name() + " divides its gradient by how often a row is read");
-      const bool has_zeros = lookup.padding >= 0 && zero_row(node, lookup.padding) == lookup.padding;
-      if (lookup.padding >= 0 && !has_zeros)
+      if (lookup.padding >= 0 && !kept[size_t(i)])
         refuse("Embedding.padding_idx",
-               fmt::format("{} has no gradient of its row {}, which is not all zeros", node.name(), lookup.padding));
-      if (has_zeros) add_zeros(std::move(node), lookup.padding);
+               fmt::format("{} has no gradient of row {} of {}, which {}", node.name(), lookup.padding, node.input(0),
+                           matrix(node.input(0)) ? "other steps read too" : "is computed"));
+      if (kept[size_t(i)]) add_row(std::move(node), lookup.padding);
       else *graph_.add_node() = std::move(node);
     }
     return {};
   }
 
  private:
+  using Nodes = google::protobuf::RepeatedPtrField<::onnx::NodeProto>;
+
+  static std::string call_of(const ::onnx::NodeProto& node) {
+    return metadata_of(node, kNodeMetadata, "pkg.torch.onnx.fx_node");
+  }
+
   // The older exporter writes no calls; PyTorch sets a row of padding to zeros.
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
     for (const ::onnx::NodeProto& node : graph_.node()) {
       if (node.op_type() != "Gather") continue;
       if (const int64_t row = zero_row(node); row >= 0)
-        all.push_back(fmt::format("row {} of {} holds zeros: if it is a padding_idx, PyTorch does not train it, which this "
-                                  "file does not tell. Export with dynamo=True, which does",
-                                  row, node.input(0)));
+        all.push_back(
+            fmt::format("row {} of {} holds zeros: if it is a padding_idx, PyTorch does not train it, which this "
+                        "file does not tell. Export with dynamo=True, which does",
+                        row, node.input(0)));
     }
     return all;
   }
@@ -113,18 +125,40 @@ class Gradients {
     for (const std::string& output : node.output()) made_of_.emplace(output, call);
   }
 
-  // The first row of zeros from `from` on of the matrix whose rows the node reads; -1: none.
-  int64_t zero_row(const ::onnx::NodeProto& node, int64_t from = 0) const {
-    const auto found = node.input_size() == 2 ? initializers_.find(node.input(0)) : initializers_.end();
-    if (found == initializers_.end() || found->second->data_type() != ::onnx::TensorProto::FLOAT) return -1;
-    const Value w = read_tensor(*found->second, std::filesystem::path(name_).parent_path().string());
-    if (w.dims.size() != 2 || w.dims[0] < 2) return -1;
-    const std::vector<float> numbers = reals(w);
-    for (int64_t row = from; row < w.dims[0]; ++row) {
-      const auto first = numbers.begin() + row * w.dims[1];
-      if (std::all_of(first, first + w.dims[1], [](float x) { return x == 0; })) return row;
+  // An initializer of rows of reals.
+  std::optional<Value> matrix(const std::string& name) const {
+    const auto found = initializers_.find(name);
+    if (found == initializers_.end() || found->second->data_type() != ::onnx::TensorProto::FLOAT ||
+        found->second->dims_size() != 2)
+      return std::nullopt;
+    return read_tensor(*found->second, std::filesystem::path(name_).parent_path().string());
+  }
+
+  // The first row of zeros of the matrix whose rows the node reads; -1: none.
+  int64_t zero_row(const ::onnx::NodeProto& node) const {
+    const std::optional<Value> w = node.input_size() == 2 ? matrix(node.input(0)) : std::nullopt;
+    if (!w || w->dims[0] < 2) return -1;
+    const std::vector<float> numbers = reals(*w);
+    for (int64_t row = 0; row < w->dims[0]; ++row) {
+      const auto first = numbers.begin() + row * w->dims[1];
+      if (std::all_of(first, first + w->dims[1], [](float x) { return x == 0; })) return row;
     }
     return -1;
+  }
+
+  // Whether the row without a gradient stays as it is: nothing reads the parameter but lookups with this padding.
+  bool keeps_row(const ::onnx::NodeProto& node, const Nodes& nodes) const {
+    const int64_t row = lookup_of(node).padding;
+    const auto roots = row >= 0 ? roots_.find(node.input(0)) : roots_.end();
+    const std::optional<Value> w = row >= 0 ? matrix(node.input(0)) : std::nullopt;
+    if (roots == roots_.end() || !w || row >= w->dims[0]) return false;
+    const auto reads = [&](const std::string& input) {
+      const auto of = roots_.find(input);
+      return of != roots_.end() && std::ranges::find_first_of(of->second, roots->second) != of->second.end();
+    };
+    return std::ranges::all_of(nodes, [&](const ::onnx::NodeProto& other) {
+      return std::ranges::none_of(other.input(), reads) || lookup_of(other).padding == row;
+    });
   }
 
   ::onnx::NodeProto& add(const ::onnx::NodeProto& near, const char* op, const std::vector<std::string>& inputs,
@@ -141,30 +175,33 @@ class Gradients {
     return node;
   }
 
-  void add_constant(const ::onnx::NodeProto& near, const std::string& output, int type, const std::string& bytes) {
+  template <class T>
+  void add_constant(const ::onnx::NodeProto& near, const std::string& output, int type, const T* first, int64_t count) {
     ::onnx::AttributeProto& value = *add(near, "Constant", {}, output).add_attribute();
     value.set_name("value");
     value.set_type(::onnx::AttributeProto::TENSOR);
-    value.mutable_t()->add_dims(1);
+    value.mutable_t()->add_dims(count);
     value.mutable_t()->set_data_type(type);
-    value.mutable_t()->set_raw_data(bytes);
+    value.mutable_t()->set_raw_data(first, size_t(count) * sizeof(T));
   }
 
-  // y = where(ids == row, 0, w[ids])
-  void add_zeros(::onnx::NodeProto gather, int64_t row) {
+  // y = where(ids == row, c, w[ids]), c: the numbers of w[row]
+  void add_row(::onnx::NodeProto gather, int64_t row) {
     const std::string y = gather.output(0), ids = gather.input(1), at = y + "/padding";
+    const Value w = *matrix(gather.input(0));
+    const std::vector<float> numbers = reals(w);
+    const int64_t last = -1;
     gather.set_output(0, y + "/rows");
     *graph_.add_node() = gather;
-    std::string bytes(sizeof row, '\0');
-    std::copy_n(reinterpret_cast<const char*>(&row), sizeof row, bytes.begin());
-    add(gather, "Cast", {ids}, at + "/ids").add_attribute()->CopyFrom(integer_attribute("to", ::onnx::TensorProto::INT64));
-    add_constant(gather, at + "/row", ::onnx::TensorProto::INT64, bytes);
+    add(gather, "Cast", {ids}, at + "/ids")
+        .add_attribute()
+        ->CopyFrom(integer_attribute("to", ::onnx::TensorProto::INT64));
+    add_constant(gather, at + "/row", ::onnx::TensorProto::INT64, &row, 1);
     add(gather, "Equal", {at + "/ids", at + "/row"}, at + "/equal");
-    bytes.assign(sizeof(int64_t), '\xff');  // -1
-    add_constant(gather, at + "/axis", ::onnx::TensorProto::INT64, bytes);
+    add_constant(gather, at + "/axis", ::onnx::TensorProto::INT64, &last, 1);
     add(gather, "Unsqueeze", {at + "/equal", at + "/axis"}, at + "/hidden");
-    add_constant(gather, at + "/zero", ::onnx::TensorProto::FLOAT, std::string(sizeof(float), '\0'));
-    add(gather, "Where", {at + "/hidden", at + "/zero", gather.output(0)}, y);
+    add_constant(gather, at + "/numbers", ::onnx::TensorProto::FLOAT, &numbers[size_t(row * w.dims[1])], w.dims[1]);
+    add(gather, "Where", {at + "/hidden", at + "/numbers", gather.output(0)}, y);
   }
 
   static ::onnx::AttributeProto integer_attribute(const char* name, int64_t value) {

@@ -14,9 +14,9 @@
 
 namespace nacre::tools::onnx_import {
 
-// For a graph that is to be trained: where(ids == p, 0, w[ids]) in the place of w[ids], whose row p holds zeros. Throws
-// for the others, by a name that ImportOptions::ignored goes on without. Returns what a file without calls does not
-// tell, for the user. `name`: of the file.
+// For a graph that is to be trained: where(ids == p, c, w[ids]) in the place of w[ids], c the numbers of w[p], where
+// nothing else reads w. Throws for the others, by a name that ImportOptions::ignored goes on without. Returns what a
+// file without calls does not tell, for the user. `name`: of the file.
 std::vector<std::string> keep_gradients(::onnx::ModelProto& model, const std::string& name,
                                         const ImportOptions& options);
 

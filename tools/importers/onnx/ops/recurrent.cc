@@ -189,9 +189,13 @@ class Recurrent {
     return import_.append(std::move(node), name);
   }
 
+  bool is_constant(int input) const {
+    const OperandPtr& x = source_.operand(input);
+    return x->constant && !import_.parameters().is_variable(x);
+  }
+
   bool is_zero(int input) const {
-    return !source_.given(input) ||
-           (source_.operand(input)->constant && all_equal(*source_.operand(input)->constant, 0));
+    return !source_.given(input) || (is_constant(input) && all_equal(*source_.operand(input)->constant, 0));
   }
 
   // Initial state of a direction: [batch, h], from [directions, batch, h] or with layout = 1 [batch, directions, h]. Of
@@ -209,7 +213,7 @@ class Recurrent {
     Part part = {{0, 0, 0}, dims, {1, 1, 1}};
     part.begin[size_t(axis)] = d;
     part.size[size_t(axis)] = 1;
-    if (given->constant) {
+    if (is_constant(input)) {
       Value value = reshaped(sliced(decoded(*given->constant), part), {batch_, width_});
       value.name = named(input, d);
       return import_.graph().add(std::move(value));

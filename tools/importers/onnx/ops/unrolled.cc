@@ -27,7 +27,7 @@ void check_steps(const Source& source, int64_t steps) {
 class SimpleRecurrence {
  public:
   SimpleRecurrence(Import& import, const Source& source)
-      : source_(source), f_(import, source), trains_(import.options().train) {}
+      : import_(import), source_(source), f_(import, source), trains_(import.options().train) {}
 
   void run() {
     read();
@@ -121,7 +121,8 @@ class SimpleRecurrence {
   // A network that is to be trained drops a stored state of zeros: its product would be a constant of its own.
   bool begins_with_zeros() const {
     if (!source_.given(kH0)) return true;
-    if (!trains_ || !source_.operand(kH0)->constant) return false;
+    if (!trains_ || !source_.operand(kH0)->constant || import_.parameters().is_variable(source_.operand(kH0)))
+      return false;
     const std::vector<float> numbers = reals(*source_.operand(kH0)->constant);
     return std::ranges::all_of(numbers, [](float number) { return number == 0; });
   }
@@ -138,6 +139,7 @@ class SimpleRecurrence {
     return shaped.size() == 1 ? shaped[0] : f_("Concat", shaped, {{"axis", axis}});
   }
 
+  Import& import_;
   const Source& source_;
   Formula f_;
   const bool trains_;
