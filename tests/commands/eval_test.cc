@@ -11,6 +11,7 @@
 #include "tests/run_tool.h"
 #include "tools/base/error.h"
 #include "tools/base/json.h"
+#include "tools/evaluate/evaluation.h"
 #include "tools/evaluate/metrics.h"
 #include "tools/files/npy.h"
 #include "tools/model/kernel_choice.h"
@@ -87,6 +88,24 @@ TEST(score, counts_ranks_and_averages_by_definition) {
   EXPECT_DOUBLE_EQ(score(parse_metric("mae"), samples, targets).value, 1.0 / 3);
   const ScoredSamples binary = {.samples = 4, .outputs = {0.4, 0.6, 0.5, 0.9}, .inputs = {}};
   EXPECT_EQ(score(parse_metric("accuracy"), binary, {.classes = {0, 1, 1, 0}, .targets = {}}).right, 2u);
+}
+
+TEST(labels_for, one_hot_rows_are_classes) {
+  const ScoredSamples samples = {.samples = 2, .outputs = {1, 3, 2, 5, 4, 0}, .inputs = {}};
+  const auto classes = [&](std::vector<float> numbers, std::vector<int64_t> dims) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(numbers.data());
+    const NpyArray array = {.type = ElementType::kFloat32,
+                            .dims = std::move(dims),
+                            .data = std::vector<uint8_t>(bytes, bytes + numbers.size() * sizeof numbers[0]),
+                            .place = "y.npy"};
+    const LabelledSet set = {.data = {}, .labels = array, .metric_name = "top1", .metric = parse_metric("top1")};
+    return labels_for(set, samples).classes;
+  };
+  EXPECT_EQ(classes({0, 0, 1, 1, 0, 0}, {2, 3}), (std::vector<int64_t>{2, 0}));
+  EXPECT_EQ(classes({2, 0}, {2}), (std::vector<int64_t>{2, 0}));
+  EXPECT_EQ(classes({2, 0}, {2, 1}), (std::vector<int64_t>{2, 0}));
+  EXPECT_THROW(classes({0, 1, 1, 1, 0, 0}, {2, 3}), Error);
+  EXPECT_THROW(classes({0, 0, 0, 1, 0, 0}, {2, 3}), Error);
 }
 
 TEST(score, outputs_that_are_not_finite_are_wrong_and_never_ranked) {

@@ -166,7 +166,9 @@ TEST(training_arguments, an_immediate_update_knows_no_sum) {
   expect_refusal("--update immediate", [](auto& a) { a.immediate = true, a.loss_scale = "dynamic"; });
   expect_refusal("--update immediate", [](auto& a) { a.immediate = true, a.clip_norm = 1; });
   expect_refusal("--clip-norm", [](auto& a) { a.clip_norm = -1; });
-  expect_refusal("--clip-value", [](auto& a) { a.clip_value = INFINITY; });
+  expect_refusal("--clip-norm", [](auto& a) { a.clip_norm = 0; });
+  expect_refusal("--clip-value", [](auto& a) { a.clip_value = NAN; });
+  expect_refusal("--optimizer", [](auto& a) { a.optimizer = "adam,beta1=0.8,beta1=0.9"; });
   expect_refusal("--batch-norm-momentum", [](auto& a) { a.batch_norm_momentum = 1; });
   expect_refusal("--arena-limit", [](auto& a) { a.arena_limit = "1x"; });
 }

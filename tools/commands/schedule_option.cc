@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "tools/base/error.h"
 
@@ -68,6 +69,7 @@ Schedule parse_schedule(const std::string& text, float rate, uint32_t steps) {
   // torch's div_factor 25, final_div_factor 1e4
   if (s.kind == ScheduleKind::kOneCycle) s.warmup_start = 0.04f, s.end = 1e-4f;
   bool length = false;
+  std::set<std::string> given;
   for (size_t at = comma; at < text.size();) {
     const size_t end = std::min(text.find(',', at + 1), text.size());
     const std::string part = text.substr(at + 1, end - at - 1);
@@ -76,6 +78,8 @@ Schedule parse_schedule(const std::string& text, float rate, uint32_t steps) {
     if (equals == part.size() || std::ranges::find(found->fields, field) == found->fields.end())
       throw Error(kUsage, "--schedule", fmt::format("'{}' is no field of {}", part, found->name),
                   fmt::format("write FIELD=NUMBER; fields: {}", fmt::join(found->fields, ", ")));
+    if (!given.insert(field).second)
+      throw Error(kUsage, "--schedule", fmt::format("names {} twice", field), "keep one of them");
     set(s, field, part.substr(equals + 1));
     length = length || field == "steps" || field == "every";
     at = end;

@@ -65,7 +65,8 @@ Named split(const std::string& option, const std::string& text) {
     const size_t equals = part.find('=');
     if (first == 0) named.name = part;
     else if (equals == std::string::npos) throw Error(kUsage, option, fmt::format("'{}' is no field=number", part));
-    else named.fields[part.substr(0, equals)] = part.substr(equals + 1);
+    else if (!named.fields.emplace(part.substr(0, equals), part.substr(equals + 1)).second)
+      throw Error(kUsage, option, fmt::format("names {} twice", part.substr(0, equals)), "keep one of them");
     first = end + 1;
   }
   return named;
@@ -144,8 +145,8 @@ OptimizerOptions parse_optimizer(const TrainingArguments& a) {
   if (o.kind == Optimizer::kRmsprop || o.kind == Optimizer::kAdagrad) fields["epsilon_in_root"] = {&o.epsilon_in_root};
   read_fields("--optimizer", named, fields);
   o.no_decay = a.no_decay;
-  o.clip_norm = a.clip_norm;
-  o.clip_value = a.clip_value;
+  if (a.clip_norm < kNoClip) o.clip_norm = a.clip_norm;
+  if (a.clip_value < kNoClip) o.clip_value = a.clip_value;
   if (a.moments != "float32" && a.moments != "bfloat16")
     throw Error(kUsage, "--moments", fmt::format("'{}' is none of float32, bfloat16", a.moments));
   if (a.moments == "bfloat16") o.moments = ElementType::kBfloat16;
@@ -336,7 +337,9 @@ TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale
   if (!(a.batch_norm_momentum >= 0 && a.batch_norm_momentum < 1))
     throw Error(kUsage, "--batch-norm-momentum", fmt::format("{} is not in [0, 1)", a.batch_norm_momentum));
   for (const auto& [name, clip] : {std::pair("--clip-norm", a.clip_norm), std::pair("--clip-value", a.clip_value)})
-    if (!std::isfinite(clip) || clip < 0) throw Error(kUsage, name, fmt::format("{} is no positive number", clip));
+    if (!(clip > 0))
+      throw Error(kUsage, name, fmt::format("{} is no number above 0", clip),
+                  "leave it out; --optimizer takes the place of what a file clips");
   options.codes = a.codes;
   options.share = parse_share(a.share);
   for (const std::string& channels : a.channels) options.train.channels.push_back(parse_channels(channels));
@@ -357,7 +360,7 @@ TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale
         kUsage, "--update immediate",
         "cannot go with a dynamic loss scale: a step is committed before it is known whether all of it is finite",
         "take --loss-scale none or fixed=S, or leave out --update");
-  if (a.immediate && a.clip_norm > 0)
+  if (a.immediate && a.clip_norm < kNoClip)
     throw Error(kUsage, "--update immediate",
                 "cannot go with --clip-norm: the norm is known only after the last gradient",
                 "take --clip-value, or leave out --update");

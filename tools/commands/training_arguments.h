@@ -1,6 +1,7 @@
 // The options of a training run as people write them, for every command that takes them.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,8 @@
 #include "tools/policies/policy_loss_scale.h"
 
 namespace nacre::tools {
+
+constexpr float kNoClip = std::numeric_limits<float>::infinity();
 
 struct TrainingArguments {
   // --train or --loss: a name of losses(), with ",label_smoothing=0.1", ",ignore_index=-1", ",delta=1"
@@ -26,7 +29,7 @@ struct TrainingArguments {
   bool frozen_batch_norm = false;      // --freeze-batch-norm
   std::vector<std::string> unfreeze;   // --unfreeze, each a pattern, or "all"
   std::vector<std::string> no_decay;   // --no-decay, each a pattern
-  float clip_norm = 0, clip_value = 0;
+  float clip_norm = kNoClip, clip_value = kNoClip;
   std::string moments = "float32";  // or bfloat16
   // none, fixed, fixed=S, dynamic, dynamic=S, with ",period=N" and what else the rule has of factor, min and max; auto:
   // what the policies name, else dynamic where a layer computes in float16

@@ -14,6 +14,7 @@
 #include "tools/base/progress.h"
 #include "tools/evaluate/decode.h"
 #include "tools/evaluate/sample_data.h"
+#include "tools/files/array_numbers.h"
 #include "tools/files/convert_elements.h"
 #include "tools/model/program_cost.h"
 #include "tools/model/run_inputs.h"
@@ -147,18 +148,19 @@ int64_t most_rows(const NpzArrays& data) {
   return rows;
 }
 
-// A label is of a sample, which has a number at least: whatever holds more labels than the data hold numbers is not
-// read.
+// A sample has a number at least and one label, or one row of one-hot numbers: a file with more labels than the data
+// hold numbers is not read.
 NpyArray read_labels(const std::string& path, const LabelledSet& set) {
   return read_npy(path, [&](const std::string&, const NpyArray& header) {
     if (set.metric.wants_targets()) return;
     require_integers(header);
     uint64_t numbers = 0;
     for (const auto& [name, array] : set.data) numbers += uint64_t(array.elements());
-    if (std::ranges::find(header.dims, 0) == header.dims.end() && uint64_t(header.elements()) > numbers)
+    if (std::ranges::find(header.dims, 0) != header.dims.end()) return;
+    const auto labels = uint64_t(header.elements() / (header.dims.size() == 2 ? header.dims[1] : 1));
+    if (labels > numbers)
       throw Error(kBadInput, path,
-                  fmt::format("holds {} labels, and the data hold {} numbers", grouped(uint64_t(header.elements())),
-                              grouped(numbers)),
+                  fmt::format("holds {} labels, and the data hold {} numbers", grouped(labels), grouped(numbers)),
                   "give one label per sample");
   });
 }
@@ -207,7 +209,9 @@ Labels labels_for(const LabelledSet& set, const ScoredSamples& samples) {
   if (set.metric.wants_targets()) {
     labels.targets = decode({.type = array.type, .dims = array.dims, .bytes = array.data});
   } else {
-    labels.classes = integers_of(array);
+    const auto width = int64_t(samples.width());
+    const bool one_hot = width > 1 && array.dims == std::vector<int64_t>{int64_t(samples.samples), width};
+    labels.classes = one_hot ? classes_of_one_hot(array, size_t(width)) : integers_of(array);
   }
   check_labels(set.metric, samples, labels, array.place);
   return labels;

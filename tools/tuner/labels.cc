@@ -1,9 +1,16 @@
 #include "tools/tuner/labels.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/evaluate/sample_data.h"
+#include "tools/files/array_numbers.h"
 
 namespace nacre::tools {
 namespace {
@@ -68,24 +75,6 @@ void refuse_class_axis(const LabelSpec& spec, const NpyArray& array) {
               spec.classes > 0 ? "give one integer per row, or one-hot rows" : "give targets of that shape");
 }
 
-// One class per `width` numbers, exactly one of which is 1 and the others 0.
-std::vector<int64_t> classes_of_one_hot(const NpyArray& array, size_t width) {
-  std::vector<int64_t> classes;
-  size_t ones = 0;
-  for_each_number(array, [&](size_t i, double x) {
-    if (i % width == 0) {
-      classes.push_back(0);
-      ones = 0;
-    }
-    if (x == 1 && ones++ == 0) classes.back() = int64_t(i % width);
-    if ((x != 0 && x != 1) || ones > 1 || (ones == 0 && i % width + 1 == width))
-      throw Error(kBadInput, array.place,
-                  fmt::format("the numbers up to {} are not one 1 among zeros", index_text(array, i)),
-                  "give one-hot rows, or the numbers of the classes");
-  });
-  return classes;
-}
-
 NpyArray fit_classes(const LabelSpec& spec, const NpyArray& array, bool decimal, std::vector<std::string>& notes) {
   const std::vector<int64_t> dims = with_rows(array.dims[0], spec.sample.dims);
   std::vector<int64_t> classes;
@@ -137,15 +126,6 @@ NpyArray fit_targets(const LabelSpec& spec, NpyArray array, const LabelType& typ
 }
 
 }  // namespace
-
-std::string index_text(const NpyArray& array, size_t i) {
-  std::vector<int64_t> index(array.dims.size());
-  for (size_t axis = index.size(); axis-- > 0;) {
-    index[axis] = int64_t(i % size_t(array.dims[axis]));
-    i /= size_t(array.dims[axis]);
-  }
-  return dims_text(index);
-}
 
 void check_finite(const NpyArray& array) {
   if (is_integer(array.type)) return;

@@ -16,6 +16,7 @@
 #include "tools/commands/convert/options.h"
 #include "tools/commands/schedule_option.h"
 #include "tools/compile/training.h"
+#include "tools/files/atomic_file.h"
 #include "tools/files/npy.h"
 #include "tools/graph/source_training.h"
 #include "tools/model/kernel_choice.h"
@@ -154,8 +155,8 @@ TuneOptions with_source(const TuneOptions& o) {
     a.optimizer = source->optimizer;
     if (!o.names_rate && source->learning_rate > 0) made.learning_rate = source->learning_rate;
     if (takes_rate && !source->schedule.empty()) made.schedule = source->schedule;
-    if (a.clip_norm == 0) a.clip_norm = source->clip_norm;
-    if (a.clip_value == 0) a.clip_value = source->clip_value;
+    if (a.clip_norm == kNoClip && source->clip_norm > 0) a.clip_norm = source->clip_norm;
+    if (a.clip_value == kNoClip && source->clip_value > 0) a.clip_value = source->clip_value;
   }
   const std::string schedule = made.schedule == o.schedule ? "" : " --schedule " + made.schedule;
   if (a.loss != o.training.loss || a.optimizer != o.training.optimizer)
@@ -250,6 +251,11 @@ TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const O
   const uint64_t steps = (split.train.size() + s.batch - 1) / s.batch * uint64_t{o.epochs};
   if (steps > UINT32_MAX) throw Error(kUsage, "--epochs", "makes more than 4294967295 steps", "give fewer");
   s.schedule = parse_schedule(o.schedule, o.learning_rate, uint32_t(steps));
+  if (s.schedule.warmup_steps >= steps && s.schedule.warmup_steps > 0)
+    note(fmt::format(
+        "--schedule: the warm-up of {} steps is not over in the {} steps of this training, whose rate stays "
+        "below --lr {}",
+        s.schedule.warmup_steps, steps, o.learning_rate));
   s.shuffle = o.shuffle;
   s.seed = o.training.seed;
   s.early_stop = {.patience = o.early_stop, .least = o.least};
