@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "tools/base/error.h"
@@ -52,19 +53,21 @@ class Gradients {
     if (signature_.empty()) return notes();
     Nodes nodes;
     nodes.Swap(graph_.mutable_node());
-    std::vector<bool> kept;
-    for (const ::onnx::NodeProto& node : nodes) kept.push_back(keeps_row(node, nodes));
-    for (int i = 0; i < nodes.size(); ++i) {
-      ::onnx::NodeProto& node = nodes[i];
+    for (const ::onnx::NodeProto& node : nodes)
+      for (const std::string& input : node.input())
+        if (const auto roots = roots_.find(input); roots != roots_.end())
+          for (const std::string& root : roots->second) paddings_[root].insert(lookup_of(node).padding);
+    for (::onnx::NodeProto& node : nodes) {
       refuse_detached(node, call_of(node));
       const Lookup lookup = lookup_of(node);
       if (lookup.by_frequency)
         refuse("Embedding.scale_grad_by_freq", node.name() + " divides its gradient by how often a row is read");
-      if (lookup.padding >= 0 && !kept[size_t(i)])
+      const bool kept = keeps_row(node, lookup.padding);
+      if (lookup.padding >= 0 && !kept)
         refuse("Embedding.padding_idx",
                fmt::format("{} has no gradient of row {} of {}, which {}", node.name(), lookup.padding, node.input(0),
                            matrix(node.input(0)) ? "other steps read too" : "is computed"));
-      if (kept[size_t(i)]) add_row(std::move(node), lookup.padding);
+      if (kept) add_row(std::move(node), lookup.padding);
       else *graph_.add_node() = std::move(node);
     }
     return {};
@@ -147,18 +150,11 @@ class Gradients {
   }
 
   // Whether the row without a gradient stays as it is: nothing reads the parameter but lookups with this padding.
-  bool keeps_row(const ::onnx::NodeProto& node, const Nodes& nodes) const {
-    const int64_t row = lookup_of(node).padding;
+  bool keeps_row(const ::onnx::NodeProto& node, int64_t row) const {
     const auto roots = row >= 0 ? roots_.find(node.input(0)) : roots_.end();
-    const std::optional<Value> w = row >= 0 ? matrix(node.input(0)) : std::nullopt;
-    if (roots == roots_.end() || !w || row >= w->dims[0]) return false;
-    const auto reads = [&](const std::string& input) {
-      const auto of = roots_.find(input);
-      return of != roots_.end() && std::ranges::find_first_of(of->second, roots->second) != of->second.end();
-    };
-    return std::ranges::all_of(nodes, [&](const ::onnx::NodeProto& other) {
-      return std::ranges::none_of(other.input(), reads) || lookup_of(other).padding == row;
-    });
+    const std::optional<Value> w = roots != roots_.end() ? matrix(node.input(0)) : std::nullopt;
+    return w && row < w->dims[0] && w->dims[1] > 0 &&
+           std::ranges::all_of(roots->second, [&](const auto& root) { return paddings_.at(root).size() == 1; });
   }
 
   ::onnx::NodeProto& add(const ::onnx::NodeProto& near, const char* op, const std::vector<std::string>& inputs,
@@ -218,6 +214,7 @@ class Gradients {
   const Signature signature_;
   std::map<std::string, const ::onnx::TensorProto*> initializers_;
   std::map<std::string, std::vector<std::string>> roots_;  // by initializer
+  std::map<std::string, std::set<int64_t>> paddings_;      // by parameter: of the nodes that read it, -1 of other ones
   std::map<std::string, std::string> made_of_;             // values that depend on parameters, and their calls
 };
 
