@@ -198,6 +198,12 @@ TEST(keras_masks, masks_that_a_call_gives_count) {
   EXPECT_EQ(masked_run({steps, {"GlobalAveragePooling1D", "p", "", tensor_of("x") + ", " + tensor_of("r")}}, {"p"}, {}),
             Floats{1.5f})
       << "by its place";
+  EXPECT_NE(
+      refused_with(
+          [&] { masked_run({{"GlobalAveragePooling1D", "p", "", tensor_of("x") + ", " + tensor_of("x")}}, {"p"}, {}); },
+          kBadInput)
+          .find("a mask of shape [1, 3, 1]"),
+      std::string::npos);
   const Floats seen = masked_run({steps, heads("h", "x", "x", R"("key_mask": )" + tensor_of("r"))}, {"h"},
                                  projections("multi_head_attention"));
   EXPECT_NEAR(seen[1], 1.5f, 1e-6) << "of the value, which is the key";

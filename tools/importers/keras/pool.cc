@@ -38,6 +38,8 @@ void convert_global(Call& call) {
   for (int i = 1; i + 1 < call.rank(x); ++i) axes.push_back(i);
   if (axes.empty()) call.bad("an input of shape " + dims_text(call.dims(x)));
   const bool keep = call.flag("keepdims", false);
+  if (mask != kNone && axes.size() == 1 && call.rank(mask) != 2)
+    call.bad("a mask of shape " + dims_text(call.dims(mask)));
   if (!kMaximum && mask != kNone && axes.size() == 1) call.outputs = {masked_mean(call, x, mask, keep)};
   else call.outputs = {kMaximum ? call.reduce(Reduce::kMax, x, axes, keep) : call.mean(x, axes, keep)};
 }
