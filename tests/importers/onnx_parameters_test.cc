@@ -7,7 +7,7 @@
 namespace nacre::tools {
 namespace {
 
-constexpr ImportOptions kTrain = {.train = true};
+const ImportOptions kTrain = {.train = true};
 
 std::vector<ValueId> read_by(const Graph& graph, Op op, size_t slot) {
   std::vector<ValueId> ids;

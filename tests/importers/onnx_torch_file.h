@@ -10,7 +10,7 @@
 namespace nacre::tools {
 
 namespace torch = onnx_import;
-inline constexpr ImportOptions kTorchTraining = {.train = true};
+inline const ImportOptions kTorchTraining = {.train = true};
 inline constexpr const char* kSignatureKey = "pkg.torch.export.ExportedProgram.graph_signature";
 
 template <class Message>
