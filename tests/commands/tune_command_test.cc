@@ -219,6 +219,21 @@ TEST(tune_command, leaves_out_a_step_whose_labels_count_nothing) {
   EXPECT_FALSE(std::filesystem::exists(directory / "t.nacre"));
 }
 
+TEST(tune_command, says_that_a_warm_up_outlasts_the_training) {
+  const TemporaryDirectory directory;
+  const std::string samples = project_path("tools/samples/");
+  const auto said = [&](const std::string& schedule) {
+    const ToolRun run =
+        run_tool({"tune", samples + "digits.onnx", "--loss", "softmax_cross_entropy", "--train-last", "1", "--data",
+                  samples + "digits_images.npy", "--labels", samples + "digits_labels.npy", "--cast-samples", "--batch",
+                  "599", "--epochs", "1", "--schedule", schedule, "-o", directory / "t.nacre"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return has(run.err + run.out, "the warm-up of 3 steps is not over in the 3 steps of this training");
+  };
+  EXPECT_TRUE(said("cosine,warmup=3"));
+  EXPECT_FALSE(said("cosine,warmup=2"));
+}
+
 TEST(tune_command, refuses_a_scale_that_no_float32_holds) {
   const TemporaryDirectory directory;
   for (const char* scale : {"1e300", "1e-300", "0", "1/0"}) {

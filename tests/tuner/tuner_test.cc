@@ -364,6 +364,7 @@ TEST(schedule_option, names_and_fields) {
   EXPECT_EQ(cosine.steps, 16u);  // warm-up and fall fill the run
   EXPECT_EQ(cosine.at(20), 0.1f);
   EXPECT_EQ(parse_schedule("cosine,steps=5", 1, 20).steps, 5u);
+  EXPECT_THROW(parse_schedule("cosine,warmup=4,warmup=5", 1, 20), Error) << "a field given twice";
   EXPECT_EQ(parse_schedule("step,every=3,gamma=0.5", 1, 20).at(6), 0.25f);
   EXPECT_EQ(parse_schedule("linear", 1, 10).at(5), 0.5f);
   EXPECT_EQ(parse_schedule("one_cycle", 1, 100).kind, ScheduleKind::kOneCycle);
