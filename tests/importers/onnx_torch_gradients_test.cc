@@ -41,6 +41,12 @@ TEST(onnx_torch_gradients, a_row_of_padding_is_a_constant) {
   EXPECT_EQ(selects(imported(lookup(", 0"), {.train = true, .settled = true})), 0u) << "as it is deployed";
 }
 
+TEST(onnx_torch_gradients, a_lookup_without_an_output_is_refused_as_any_node_is) {
+  TorchFile b = lookup(", 0");
+  b.model().mutable_graph()->mutable_node(0)->clear_output();
+  EXPECT_NE(refusal_to_train(b), "");
+}
+
 TEST(onnx_torch_gradients, a_row_of_other_numbers_stays_too) {
   const Graph graph = to_train(lookup(", 6"));
   EXPECT_EQ(selects(graph), 1u);

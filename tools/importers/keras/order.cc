@@ -53,11 +53,13 @@ std::vector<size_t> needed(const Reads& reads, const std::vector<size_t>& roots)
 // counts from 1 where every call is read and one behind the last is.
 std::vector<Reference> Importer::number_calls(std::vector<Entry>& all, const Json& of_model) const {
   std::vector<Reference> outputs = references(of_model);
-  for (Reference& of : outputs) {
-    const auto entry = std::ranges::find(all, of.layer, &Entry::name);
-    if (keras2() || entry == all.end() || of.node == 0 || entry->class_name == "Sequential") continue;
-    if (entry->config.is_object() && entry->config.contains("input_layers")) of.node -= 1;
-  }
+  std::set<std::string> from_one;
+  for (const Entry& entry : all)
+    if (!keras2() && entry.class_name != "Sequential" && entry.config.is_object() &&
+        entry.config.contains("input_layers"))
+      from_one.insert(entry.name);
+  for (Reference& of : outputs)
+    if (of.node > 0 && from_one.contains(of.layer)) of.node -= 1;
   std::set<Reference> reads;
   for (const Reference& of : outputs) reads.insert({of.layer, of.node, 0});
   for (const Entry& entry : all)

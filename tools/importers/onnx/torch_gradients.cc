@@ -26,7 +26,7 @@ struct Lookup {
 };
 
 Lookup lookup_of(const ::onnx::NodeProto& node) {
-  if (node.op_type() != "Gather" || node.input_size() != 2) return {};
+  if (node.op_type() != "Gather" || node.input_size() != 2 || node.output_size() != 1) return {};
   const std::string call = metadata_of(node, kNodeMetadata, "pkg.torch.onnx.fx_node");
   static const RE2 kCall(R"(aten\.embedding\.default\]\(args = \(%\w+, %\w+(?:, (-?\d{1,18}))?(?:, (True|False))?)");
   std::string padding, by_frequency;
