@@ -54,6 +54,12 @@ forbid 'engine tools ports include firmware tests bench' '^ *// ?(Of|What|Where|
 hits=$(git ls-files -- '*.h' | xargs grep -LE '^#(pragma once|ifndef)' || true)
 [ -z "$hits" ] || fail "headers that are included once have #pragma once:
 $hits"
+hits=$(git ls-files -- 'tests/*/*_test.cc' | while read -r file; do
+  name=$(basename "$file" _test.cc)
+  [ ! -f "$(dirname "$file")/meson.build" ] || grep -q "'$name'" "$(dirname "$file")/meson.build" || echo "$file"
+done)
+[ -z "$hits" ] || fail "tests that no build compiles, since their folder's meson.build does not name them:
+$hits"
 
 # ---- Tools and tests: a folder sees itself and those before it in its list ----
 
