@@ -111,6 +111,7 @@ class Subject:
             self.litert = {t: Contender("litert", peer_command("litert", file, t), cores) for t in THREADS}
         self.busy = {t: [] for t in THREADS}
         self.gains = {name: [] for name in ("after", "idle", "litert")}
+        self.times = {name: {t: [] for t in THREADS} for name in self.gains}
         data = seeded_input(self.nacre[1].about["input_bytes"], network.types, network.low, network.high)
         made = {t: contender.infer(data) for t, contender in self.nacre.items()}
         self.same = made[1] == made[2]
@@ -123,7 +124,9 @@ class Subject:
         for turn in range(4):
             for t in THREADS if turn % 2 == 0 else reversed(THREADS):
                 times[t].append(together(contenders[t]))
-        self.gains[name].append(statistics.median(times[1]) / statistics.median(times[2]))
+        for t in THREADS:
+            self.times[name][t].append(statistics.median(times[t]))
+        self.gains[name].append(self.times[name][1][-1] / self.times[name][2][-1])
 
     def end(self):
         for contender in [*self.nacre.values(), *self.litert.values()]:
@@ -158,7 +161,9 @@ def judge(subject):
         if p99[1] > MOST_P99 * p99[0]:
             missed.append(f"{subject.path}: p99 x {p99[1] / p99[0]:.2f}")
     gain = {name: statistics.median(v) for name, v in subject.gains.items() if v}
-    row += "".join(f"  {name} {value:.2f}" for name, value in gain.items())
+    for name, value in gain.items():
+        one, two = (statistics.median(subject.times[name][t]) for t in THREADS)
+        row += f"  {name} {value:.2f} ({one:.0f} {two:.0f} us)"
     least = max(LEAST_GAIN, gain.get("litert", LEAST_GAIN))
     missed += [f"{subject.path}: gain {name} {gain[name]:.2f} of {least:.2f}"
                for name in ("after", "idle") if name in gain and gain[name] < least]
