@@ -158,6 +158,14 @@ void lookup_case(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs.push_back(is_int16(entry) ? input_of(ElementType::kInt16, {513}) : input_of(ElementType::kInt8, {256}));
 }
 
+// The elements of dy where the condition chose the input in question, added up where it was repeated.
+Lists select_gradient(const Problem& p, const Index& x) {
+  return repeated(p, x, [&](int64_t i, const Index& index) {
+    const bool first = p.in[1].real(broadcast_offset(p.in[1].dims, index)) != 0;
+    return first == (p.word(0) == 0) ? number(p, 0, i) : Bounded();
+  });
+}
+
 }  // namespace
 
 std::span<const OpRow> rows_of_elements() {
@@ -233,6 +241,17 @@ std::span<const OpRow> rows_of_elements() {
        .gradient = &unary_function},
       {.op = Op::kRandom, .make = &uniform_case, .traits = kRankTrait, .oracle = &uniform, .forms = kRealForms},
       {.op = Op::kLookup, .make = &lookup_case, .traits = kRankTrait, .oracle = &lookup, .forms = kInt8},
+      {.op = Op::kSumTo, .bounds = &bounds::sum_to, .magnitude = &magnitudes::linear},
+      {.op = Op::kMulGradient, .bounds = &bounds::mul, .magnitude = &magnitudes::linear},
+      {.op = Op::kBinaryGradient, .bounds = &bounds::binary, .magnitude = &magnitudes::binary},
+      {.op = Op::kSelectGradient, .bounds = &select_gradient, .magnitude = &magnitudes::linear},
+      {.op = Op::kUnaryGradient, .bounds = &bounds::unary, .magnitude = &magnitudes::product},
+      {.op = Op::kClampGradient, .magnitude = &magnitudes::selected},
+      {.op = Op::kLeakyReluGradient, .magnitude = &magnitudes::selected},
+      {.op = Op::kSigmoidGradient, .magnitude = &magnitudes::gated},
+      {.op = Op::kTanhGradient, .magnitude = &magnitudes::gated},
+      {.op = Op::kHardSwishGradient, .magnitude = &magnitudes::hard_swish},
+      {.op = Op::kSiluGradient, .bounds = &bounds::silu},
   };
   return kRows;
 }

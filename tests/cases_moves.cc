@@ -175,6 +175,8 @@ std::span<const OpRow> rows_of_moves() {
        .traits = kRankTrait,
        .oracle = &dynamic_quantize,
        .forms = kOther},
+      {.op = Op::kPadGradient, .magnitude = &magnitudes::linear},
+      {.op = Op::kSliceGradient, .magnitude = &magnitudes::linear},
   };
   return kRows;
 }

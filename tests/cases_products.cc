@@ -222,6 +222,13 @@ std::span<const OpRow> rows_of_products() {
        .traits = kDilationTrait | kAsymmetricTrait,
        .oracle = &pool,
        .gradient = &max_pool},
+      {.op = Op::kBiasGradient, .magnitude = &magnitudes::linear},
+      {.op = Op::kDenseGradientX, .magnitude = &magnitudes::linear},
+      {.op = Op::kDenseGradientW, .magnitude = &magnitudes::linear},
+      {.op = Op::kConv2dGradientX, .magnitude = &magnitudes::linear},
+      {.op = Op::kConv2dGradientW, .magnitude = &magnitudes::linear},
+      {.op = Op::kDepthwiseConv2dGradientX, .magnitude = &magnitudes::linear},
+      {.op = Op::kDepthwiseConv2dGradientW, .magnitude = &magnitudes::linear},
   };
   return kRows;
 }

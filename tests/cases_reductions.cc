@@ -117,6 +117,14 @@ std::span<const OpRow> rows_of_reductions() {
        .forms = kRealForms,
        .gradient = &reduce},
       {.op = Op::kArgMax, .make = &arg_max_case, .traits = kRankTrait, .oracle = &arg_max, .forms = kOther},
+      {.op = Op::kAveragePoolGradient, .magnitude = &magnitudes::linear},
+      {.op = Op::kMeanGradient, .magnitude = &magnitudes::linear},
+      {.op = Op::kMaxPoolGradient, .magnitude = &magnitudes::max_pool},
+      {.op = Op::kReduceGradient, .magnitude = &magnitudes::product},
+      {.op = Op::kSoftmaxGradient, .bounds = &bounds::softmax, .magnitude = &magnitudes::softmax},
+      {.op = Op::kLogSoftmaxGradient, .bounds = &bounds::softmax, .magnitude = &magnitudes::log_softmax},
+      {.op = Op::kBatchNormGradientX, .magnitude = &magnitudes::linear},
+      {.op = Op::kBatchNormGradientScale, .magnitude = &magnitudes::norm_scale},
   };
   return kRows;
 }

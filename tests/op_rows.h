@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "tests/bounded.h"
 #include "tests/cases.h"
 #include "tests/gradient_check.h"
 #include "tests/oracle_problem.h"
@@ -14,6 +15,9 @@ namespace nacre::test {
 enum Form : unsigned { kFloat32 = 1, kFloat16 = 2, kBfloat16 = 4, kFloat64 = 8, kInt8 = 16, kOther = 32 };
 inline constexpr unsigned kRealForms = kFloat32 | kFloat16 | kBfloat16 | kFloat64;
 inline constexpr unsigned kAllForms = kRealForms | kInt8 | kOther;
+
+// For every element of what a gradient step gives: the sum of the magnitudes of its terms.
+using Magnitude = std::vector<double> (*)(const GradientStep& step);
 
 struct OpRow {
   Op op;
@@ -27,6 +31,10 @@ struct OpRow {
   std::vector<Array> (*surrogate)(const GradientCase& made) = nullptr;
   // Bit r + 8 n: the shape alone matters of read r of row n of the op's gradients, no value.
   uint64_t shape_only = 0;
+  // Expected results of a kernel of training, by its formula; null: the bits of the reference kernel, but for the
+  // promises of kernels_correct_reference.cc. `y`: the dims of the output.
+  Lists (*bounds)(const Problem& problem, const Index& y) = nullptr;
+  Magnitude magnitude = nullptr;  // of a gradient that adds up; null: smaller floats are not compared with float64
 };
 
 std::span<const OpRow> rows_of_products();
@@ -76,6 +84,41 @@ std::vector<Expected> lookup(const Problem& p);
 std::vector<Expected> softmax(const Problem& p);
 std::vector<Expected> batch_norm(const Problem& p);
 std::vector<Expected> mean(const Problem& p);
+
+// Bounds that stand in bounds*.cc.
+namespace bounds {
+Lists sum_to(const Problem& p, const Index& x);
+Lists mul(const Problem& p, const Index& x);
+Lists binary(const Problem& p, const Index& x);
+Lists gelu(const Problem& p, const Index& x);
+Lists silu(const Problem& p, const Index& x);
+Lists unary(const Problem& p, const Index& x);
+Lists softmax(const Problem& p, const Index& x);
+Lists layer_norm_x(const Problem& p, const Index& x);
+Lists layer_norm_scale(const Problem& p, const Index& x);
+Lists cross_entropy(const Problem& p, const Index& x);
+Lists number_loss(const Problem& p, const Index& x);
+Lists fake_quantize_range(const Problem& p, const Index& x);
+Lists lstm(const Problem& p, const Index&);
+Lists lstm_gradient(const Problem& p, const Index&);
+Lists gru(const Problem& p, const Index&);
+Lists gru_gradient(const Problem& p, const Index&);
+}  // namespace bounds
+
+// Magnitudes that stand in magnitudes.cc.
+namespace magnitudes {
+std::vector<double> linear(const GradientStep& step);
+std::vector<double> gated(const GradientStep& step);
+std::vector<double> selected(const GradientStep& step);
+std::vector<double> hard_swish(const GradientStep& step);
+std::vector<double> softmax(const GradientStep& step);
+std::vector<double> norm_scale(const GradientStep& step);
+std::vector<double> norm_x(const GradientStep& step);
+std::vector<double> max_pool(const GradientStep& step);
+std::vector<double> product(const GradientStep& step);
+std::vector<double> log_softmax(const GradientStep& step);
+std::vector<double> binary(const GradientStep& step);
+}  // namespace magnitudes
 
 // Cases of gradients that stand in cases_gradients.cc. draw() takes a case of the op's row; `clamp` is the first word
 // of a fused clamp to be left out, or -1.

@@ -1,8 +1,8 @@
-#include "tests/claims/kernels_correct_recurrent.h"
-
+// Expected results of lstm and gru, forward with all outputs of training, and backward.
 #include "engine/ops/gru.h"
+#include "tests/op_rows.h"
 
-namespace nacre::test {
+namespace nacre::test::bounds {
 namespace {
 
 struct Loop {
@@ -45,7 +45,7 @@ Bounded bent(Bounded gate) { return gate * (Bounded{1, 0} - gate); }
 
 }  // namespace
 
-Lists lstm_bounds(const Problem& p, const Index&) {
+Lists lstm(const Problem& p, const Index&) {
   const Loop loop = {p, p.in[0].dims[0], p.in[0].dims[1], p.in[1].dims[1]};
   const int h = loop.h;
   List y, gates, cells;
@@ -72,7 +72,7 @@ Lists lstm_bounds(const Problem& p, const Index&) {
   return {y, gates, cells};
 }
 
-Lists lstm_gradient_bounds(const Problem& p, const Index&) {
+Lists lstm_gradient(const Problem& p, const Index&) {
   enum Operand { kGates, kCells, kW, kC0, kDy };
   const Loop loop = {p, p.in[kCells].dims[0], p.in[kCells].dims[1], p.in[kCells].dims[2]};
   const int h = loop.h;
@@ -105,7 +105,7 @@ Lists lstm_gradient_bounds(const Problem& p, const Index&) {
   return {dx, dh0, dc0};
 }
 
-Lists gru_bounds(const Problem& p, const Index&) {
+Lists gru(const Problem& p, const Index&) {
   const Loop loop = {p, p.in[0].dims[0], p.in[0].dims[1], p.in[1].dims[1]};
   const int h = loop.h;
   const bool after = p.word(0) != 0;
@@ -139,7 +139,7 @@ Lists gru_bounds(const Problem& p, const Index&) {
   return {y, gates};
 }
 
-Lists gru_gradient_bounds(const Problem& p, const Index&) {
+Lists gru_gradient(const Problem& p, const Index&) {
   enum Operand { kGates, kY, kW, kH0, kDy };
   const Loop loop = {p, p.in[kY].dims[0], p.in[kY].dims[1], p.in[kY].dims[2]};
   const int h = loop.h;
@@ -178,4 +178,4 @@ Lists gru_gradient_bounds(const Problem& p, const Index&) {
   return {dx, dh0};
 }
 
-}  // namespace nacre::test
+}  // namespace nacre::test::bounds

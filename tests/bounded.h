@@ -48,4 +48,22 @@ inline Bounded total(const List& terms) {
   return sum;
 }
 
+// Element i of an operand, and the number of its elements.
+inline Bounded number(const Problem& p, int slot, int64_t i) { return {p.in[size_t(slot)].real(i), 0}; }
+inline int64_t count(const Problem& p, int slot) { return p.in[size_t(slot)].elements(); }
+
+// ---- Sums over the axes along which x was repeated: term(i, index) of element i of y.
+template <class F>
+Lists repeated(const Problem& p, const Index& x, F term) {
+  const Index& y = p.in[0].dims;
+  Lists terms(size_t(count_of(x)));
+  for (int64_t i = 0; i < count_of(y); ++i) {
+    const Index index = index_of(y, i);
+    terms[size_t(broadcast_offset(x, index))].push_back(term(i, index));
+  }
+  List sums;
+  for (const List& list : terms) sums.push_back(total(list));
+  return {sums};
+}
+
 }  // namespace nacre::test
