@@ -2,16 +2,7 @@
 
 #include "engine/kernels/define_entries.h"
 #include "engine/kernels/sorted_list.h"
-#include "engine/ops/activation.h"
-#include "engine/ops/batched_matmul.h"
-#include "engine/ops/binary.h"
-#include "engine/ops/conv.h"
-#include "engine/ops/dense.h"
-#include "engine/ops/elementwise.h"
-#include "engine/ops/gelu.h"
-#include "engine/ops/random.h"
-#include "engine/ops/select.h"
-#include "engine/ops/unary.h"
+#include "engine/ops/all.h"
 
 namespace nacre::inline NACRE_ISA {
 namespace entries {

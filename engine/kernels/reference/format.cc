@@ -1,5 +1,5 @@
 #include "engine/kernels/define_entries.h"
-#include "engine/ops/quantize.h"
+#include "engine/ops/all.h"
 
 namespace nacre::reference {
 #include "engine/kernels/reference/format.inc"

@@ -1,6 +1,5 @@
-#include "engine/ops/pool.h"
 #include "engine/kernels/define_entries.h"
-#include "engine/ops/resize.h"
+#include "engine/ops/all.h"
 
 namespace nacre::reference {
 #include "engine/kernels/reference/pool.inc"

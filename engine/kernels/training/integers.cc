@@ -1,8 +1,5 @@
 #include "engine/kernels/define_entries.h"
-#include "engine/ops/integer_conv_gradient.h"
-#include "engine/ops/integer_gradient.h"
-#include "engine/ops/integer_share.h"
-#include "engine/ops/integer_update.h"
+#include "engine/ops/all.h"
 
 namespace nacre::reference {
 #include "engine/kernels/training/integers.inc"

@@ -1,6 +1,5 @@
 #include "engine/kernels/define_entries.h"
-#include "engine/ops/loss.h"
-#include "engine/ops/loss_elementwise.h"
+#include "engine/ops/all.h"
 
 namespace nacre::reference {
 #include "engine/kernels/training/losses.inc"

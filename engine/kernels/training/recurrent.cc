@@ -1,6 +1,5 @@
 #include "engine/kernels/define_entries.h"
-#include "engine/ops/gru.h"
-#include "engine/ops/lstm.h"
+#include "engine/ops/all.h"
 
 namespace nacre::reference {
 #include "engine/kernels/training/recurrent.inc"

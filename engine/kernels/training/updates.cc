@@ -1,7 +1,5 @@
 #include "engine/kernels/define_entries.h"
-#include "engine/ops/commit.h"
-#include "engine/ops/optimize.h"
-#include "engine/ops/optimize_onnx.h"
+#include "engine/ops/all.h"
 
 namespace nacre::reference {
 #include "engine/kernels/training/updates.inc"
