@@ -23,7 +23,7 @@ bool fits_rows(const Graph& graph, ValueId id, size_t rank) {
 // Elementwise with numpy broadcasting: every operand either has the rows on axis 0 or is the same for all of them.
 bool broadcasts(const Graph& graph, const Node& node) {
   size_t rank = 0;
-  const size_t operands = std::min(node.inputs.size(), size_t(broadcast_operands(node.op)));
+  const size_t operands = std::min(node.inputs.size(), size_t(facts_of(node.op).broadcast));
   for (size_t i = 0; i < operands; ++i) rank = std::max(rank, value(graph, node.inputs[i]).dims.size());
   return std::all_of(node.inputs.begin(), node.inputs.begin() + ptrdiff_t(operands),
                      [&](ValueId x) { return fits_rows(graph, x, rank); });

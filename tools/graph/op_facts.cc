@@ -22,6 +22,20 @@ constexpr const char* kCompareNames[] = {"", "Equal", "NotEqual", "Less", "LessE
 static_assert(std::size(kUnaryNames) == Unary::kLast + 1 && std::size(kBinaryNames) == Binary::kLast + 1 &&
               std::size(kReduceNames) == Reduce::kLast + 1 && std::size(kCompareNames) == Compare::kLast + 1);
 
+// An operator of the file can say more than its op: TensorFlow then has a name of its own. PRelu, HardSigmoid and Gemm
+// with a computed C are several nodes, and each is looked up. Global average pools are means, as in Keras.
+constexpr TensorflowName kMaxPoolSources[] = {{"GlobalMaxPool", "Max"}, {"ReduceMax", "Max"}, {"REDUCE_MAX", "Max"}};
+constexpr TensorflowName kResizeSources[] = {{"RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor"}};
+constexpr TensorflowName kAddSources[] = {{"Sum", "AddN"}};
+constexpr TensorflowName kMulSources[] = {{"Div", "RealDiv"}};
+constexpr TensorflowName kSelectSources[] = {{"SELECT", "Select"}};
+constexpr TensorflowName kReshapeSources[] = {
+    {"Squeeze", "Squeeze"}, {"SQUEEZE", "Squeeze"}, {"Unsqueeze", "ExpandDims"}, {"EXPAND_DIMS", "ExpandDims"}};
+constexpr TensorflowName kConcatSources[] = {{"PACK", "Pack"}};
+constexpr TensorflowName kSliceSources[] = {{"Split", "Split"},   {"SPLIT", "Split"},     {"SPLIT_V", "SplitV"},
+                                            {"UNPACK", "Unpack"}, {"Gather", "GatherV2"}, {"SLICE", "Slice"}};
+constexpr TensorflowName kCopySources[] = {{"QUANTIZE", "QuantizeV2"}, {"DEQUANTIZE", "Dequantize"}};
+
 // Rows that many ops have.
 constexpr OpFacts matmul(Op op, Rows rows, Pixels pixels, const char* tensorflow) {
   return {.op = op,
@@ -73,6 +87,10 @@ constexpr OpFacts passing_error(OpFacts facts) {
   facts.passes_error = true;
   return facts;
 }
+constexpr OpFacts by_source(OpFacts facts, std::span<const TensorflowName> names) {
+  facts.tensorflow_sources = names;
+  return facts;
+}
 constexpr OpFacts preparing(OpFacts facts) {
   facts.prepares_operands = true;
   return facts;
@@ -86,15 +104,16 @@ constexpr OpFacts kFacts[] = {
     matmul(Op::kDepthwiseConv2d, kSamples, Pixels::kConvolution, "DepthwiseConv2dNative"),
     {.op = Op::kBatchedMatmul, .rows = kMatrices, .forms = IntegerOutput::kOwn, .tensorflow = "BatchMatMulV2"},
     pool(Op::kAveragePool, "AvgPool"),
-    pool(Op::kMaxPool, "MaxPool"),
+    by_source(pool(Op::kMaxPool, "MaxPool"), kMaxPoolSources),
     {.op = Op::kResize,
      .calibrated = StaticForm::kSame,
      .forms = IntegerOutput::kOfInput,
      .keeps_axes = true,
-     .tensorflow = "ResizeBilinear"},
-    passing_error(arithmetic(Op::kAdd, "AddV2")),
+     .tensorflow = "ResizeBilinear",
+     .tensorflow_sources = kResizeSources},
+    by_source(passing_error(arithmetic(Op::kAdd, "AddV2")), kAddSources),
     arithmetic(Op::kSub, "Sub"),
-    arithmetic(Op::kMul, "Mul"),
+    by_source(arithmetic(Op::kMul, "Mul"), kMulSources),
     {.op = Op::kBinary,
      .rows = kBroadcast,
      .axes = Axes::kOfTwo,
@@ -103,12 +122,18 @@ constexpr OpFacts kFacts[] = {
      .keeps_axes = true,
      .tensorflow_functions = kBinaryNames},
     {.op = Op::kCompare, .rows = kBroadcast, .tensorflow_functions = kCompareNames},
-    {.op = Op::kSelect, .rows = kBroadcast, .keeps_axes = true, .tensorflow = "SelectV2"},
+    {.op = Op::kSelect,
+     .rows = kBroadcast,
+     .keeps_axes = true,
+     .tensorflow = "SelectV2",
+     .tensorflow_sources = kSelectSources,
+     .broadcast = 3},
 
     function(Op::kClamp, Zeros::kClamped, StaticForm::kOwn, IntegerOutput::kOwn, nullptr),
     function(Op::kLeakyRelu, Zeros::kKept, StaticForm::kOwn, IntegerOutput::kOwn, "LeakyRelu"),
     function(Op::kSigmoid, Zeros::kLost, StaticForm::kFixed, IntegerOutput::kOwn, "Sigmoid"),
     function(Op::kTanh, Zeros::kKept, StaticForm::kFixed, IntegerOutput::kOwn, "Tanh"),
+    // TensorFlow computes x Relu6(x + 3) / 6: AddV2, Relu6, Mul, Mul. The last one gives the result.
     function(Op::kHardSwish, Zeros::kKept, StaticForm::kOwn, IntegerOutput::kOwn, "Mul"),
     {.op = Op::kLookup, .rows = kElements, .axes = Axes::kOfFirst, .pixels = Pixels::kEach, .zeros = Zeros::kKept},
     function(Op::kGelu, Zeros::kKept, StaticForm::kReal, IntegerOutput::kOwn, "Erf"),
@@ -154,7 +179,8 @@ constexpr OpFacts kFacts[] = {
      .calibrated = StaticForm::kSame,
      .forms = IntegerOutput::kOfInput,
      .passes_error = true,
-     .tensorflow = "Reshape"},
+     .tensorflow = "Reshape",
+     .tensorflow_sources = kReshapeSources},
     {.op = Op::kTranspose,
      .rows = kPermuted,
      .calibrated = StaticForm::kSame,
@@ -167,7 +193,8 @@ constexpr OpFacts kFacts[] = {
      .calibrated = StaticForm::kSame,
      .forms = IntegerOutput::kOwn,
      .keeps_axes = true,
-     .tensorflow = "ConcatV2"},
+     .tensorflow = "ConcatV2",
+     .tensorflow_sources = kConcatSources},
     {.op = Op::kPad,
      .rows = kPadded,
      .axes = Axes::kOfFirst,
@@ -182,8 +209,9 @@ constexpr OpFacts kFacts[] = {
      .calibrated = StaticForm::kSame,
      .forms = IntegerOutput::kOfInput,
      .keeps_axes = true,
-     .tensorflow = "StridedSlice"},
-    function(Op::kCopy, Zeros::kLost, StaticForm::kSame, IntegerOutput::kMissing, "Identity"),
+     .tensorflow = "StridedSlice",
+     .tensorflow_sources = kSliceSources},
+    by_source(function(Op::kCopy, Zeros::kLost, StaticForm::kSame, IntegerOutput::kMissing, "Identity"), kCopySources),
     preparing(plain(Op::kPack)),
     plain(Op::kStore, kStates, "Identity"),
 
@@ -252,8 +280,6 @@ const OpFacts& facts_of(Op op) {
   const size_t place = op < Op::kSumTo ? kPlaces[size_t(op)] : 0;
   return place == 0 ? kOther : kFacts[place - 1];
 }
-
-int broadcast_operands(Op op) { return op == Op::kSelect ? 3 : 2; }
 
 bool has_clamp(Op op) {
   const OpRule* rule = find_rule(op);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "engine/ops/op.h"
 #include "tools/graph/graph.h"
@@ -15,7 +16,7 @@ namespace nacre::tools {
 enum class Rows : uint8_t {
   kSamples,     // x alone, on axis 0; y has the result of each (convolutions, pools)
   kElements,    // x alone; y has each element at its place
-  kBroadcast,   // the first operands, as numpy broadcasts them: broadcast_operands()
+  kBroadcast,   // the first operands, as numpy broadcasts them: OpFacts::broadcast
   kJoined,      // any operand, on another axis than `axis`
   kFeatures,    // x alone, before its last axis, which weights multiply
   kNormalized,  // x alone, before its last axis, which is normalized
@@ -77,6 +78,11 @@ enum class IntegerOutput : uint8_t {
   kOfInput,  // the codes of y must be those of x
 };
 
+// An operator of a file that TensorFlow writes by another name than the op's own.
+struct TensorflowName {
+  std::string_view source, name;
+};
+
 struct OpFacts {
   Op op = Op::kNone;
   Rows rows = Rows::kSamples;
@@ -91,14 +97,13 @@ struct OpFacts {
   bool prepares_operands = false;  // makes the operands of a product of what its layer gets
   // TensorFlow's name for the op, or for each value of its attribute `function`; null: none, or it depends on more.
   const char* tensorflow = nullptr;
-  std::span<const char* const> tensorflow_functions = {};
+  std::span<const char* const> tensorflow_functions = {};  // by the value; that of 0 is empty
+  std::span<const TensorflowName> tensorflow_sources = {};
+  int broadcast = 2;  // of Rows::kBroadcast: so many first operands are broadcast against each other
 };
 
 // Ops of inference have a row each; all others share one that says nothing.
 const OpFacts& facts_of(Op op);
-
-// How many of the first operands are broadcast against each other (Rows::kBroadcast).
-int broadcast_operands(Op op);
 
 // Whether the op has a clamp of its own: an attribute of this name.
 bool has_clamp(Op op);

@@ -146,7 +146,7 @@ class Follower {
   }
 
   bool broadcast(const Node& node, ValueId y) {
-    const size_t operands = std::min(node.inputs.size(), size_t(broadcast_operands(node.op)));
+    const size_t operands = std::min(node.inputs.size(), size_t(facts_of(node.op).broadcast));
     std::optional<RowAxis> all;
     for (size_t i = 0; i < operands; ++i) {
       const ValueId x = node.inputs[i];

@@ -1,7 +1,5 @@
 #include "tools/passes/rewrite/ops.h"
 
-#include <algorithm>
-#include <iterator>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -10,41 +8,6 @@
 
 namespace nacre::tools {
 namespace {
-
-// How TensorFlow writes an op whose operator in the file says more than the node; the names of all others are in
-// tools/graph/op_facts.cc.
-//
-// hard_swish is x Relu6(x + 3) / 6 there: AddV2, Relu6, Mul, Mul, of the infer and clear lists; Mul gives the result.
-// ONNX's PRelu and HardSigmoid, and Gemm with a computed C, are several nodes, each looked up for itself. Global
-// average pools are means, as in Keras.
-struct Row {
-  Op op;
-  std::string_view source;  // operator of the file
-  const char* name;
-};
-
-constexpr Row kRows[] = {
-    {Op::kMaxPool, "GlobalMaxPool", "Max"},
-    {Op::kMaxPool, "ReduceMax", "Max"},
-    {Op::kMaxPool, "REDUCE_MAX", "Max"},
-    {Op::kResize, "RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor"},
-    {Op::kAdd, "Sum", "AddN"},
-    {Op::kMul, "Div", "RealDiv"},
-    {Op::kSelect, "SELECT", "Select"},
-    {Op::kReshape, "Squeeze", "Squeeze"},
-    {Op::kReshape, "SQUEEZE", "Squeeze"},
-    {Op::kReshape, "Unsqueeze", "ExpandDims"},
-    {Op::kReshape, "EXPAND_DIMS", "ExpandDims"},
-    {Op::kConcat, "PACK", "Pack"},
-    {Op::kSlice, "Split", "Split"},
-    {Op::kSlice, "SPLIT", "Split"},
-    {Op::kSlice, "SPLIT_V", "SplitV"},
-    {Op::kSlice, "UNPACK", "Unpack"},
-    {Op::kSlice, "Gather", "GatherV2"},
-    {Op::kSlice, "SLICE", "Slice"},
-    {Op::kCopy, "QUANTIZE", "QuantizeV2"},
-    {Op::kCopy, "DEQUANTIZE", "Dequantize"},
-};
 
 // y = min(max(x, low), high), by its bounds.
 std::string clamp_name(const Node& node) {
@@ -79,8 +42,8 @@ TensorflowOp tensorflow_op(const Graph& graph, const Node& node) {
   const std::string source = node.layer == kNone ? "" : graph.layers[size_t(node.layer)].source_op;
   TensorflowOp result;
   if (facts.tensorflow != nullptr) result.name = facts.tensorflow;
-  const auto* row = std::ranges::find_if(kRows, [&](const Row& r) { return r.op == node.op && r.source == source; });
-  if (row != std::end(kRows)) result.name = row->name;
+  for (const TensorflowName& row : facts.tensorflow_sources)
+    if (row.source == source) result.name = row.name;
   if (is_matmul(node.op) && node.inputs.size() > 2 && node.inputs[2] != kNone) result.with += "+BiasAdd";
   if (has_clamp(node.op) && get_integer(node, "clamp") != 0) result.with += "+" + clamp_name(node);
   return result;
