@@ -248,18 +248,18 @@ void zip_map(Import& import, const Source& source) {
   import.give(0, import.parameters().under_new_name(source.operand(0)));
 }
 
-constexpr OperatorImporter kMlImporters[] = {{"Scaler", scaler},
-                                             {"Normalizer", normalizer},
-                                             {"Binarizer", binarizer},
-                                             {"Imputer", imputer},
-                                             {"OneHotEncoder", one_hot_encoder},
-                                             {"LabelEncoder", label_encoder},
-                                             {"FeatureVectorizer", feature_vectorizer},
-                                             {"ArrayFeatureExtractor", array_feature_extractor},
-                                             {"ZipMap", zip_map}};
+constexpr OperatorImporter kMlImporters[] = {{"Scaler", scaler, kMl},
+                                             {"Normalizer", normalizer, kMl},
+                                             {"Binarizer", binarizer, kMl},
+                                             {"Imputer", imputer, kMl},
+                                             {"OneHotEncoder", one_hot_encoder, kMl},
+                                             {"LabelEncoder", label_encoder, kMl},
+                                             {"FeatureVectorizer", feature_vectorizer, kMl},
+                                             {"ArrayFeatureExtractor", array_feature_extractor, kMl},
+                                             {"ZipMap", zip_map, kMl}};
 
 }  // namespace
 
-std::span<const OperatorImporter> ml_importers() { return kMlImporters; }
+std::span<const OperatorImporter> ml_features_importers() { return kMlImporters; }
 
 }  // namespace nacre::tools::onnx_import

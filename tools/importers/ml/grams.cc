@@ -123,6 +123,6 @@ constexpr OperatorImporter kGramImporters[] = {{"TfIdfVectorizer", count_grams}}
 
 }  // namespace
 
-std::span<const OperatorImporter> gram_importers() { return kGramImporters; }
+std::span<const OperatorImporter> ml_grams_importers() { return kGramImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -356,10 +356,10 @@ void svm_classifier(Import& import, const Source& source) {
   f.run();
 }
 
-constexpr OperatorImporter kSvmImporters[] = {{"LinearClassifier", linear_classifier},
-                                              {"LinearRegressor", linear_regressor},
-                                              {"SVMClassifier", svm_classifier},
-                                              {"SVMRegressor", svm_regressor}};
+constexpr OperatorImporter kSvmImporters[] = {{"LinearClassifier", linear_classifier, kMl},
+                                              {"LinearRegressor", linear_regressor, kMl},
+                                              {"SVMClassifier", svm_classifier, kMl},
+                                              {"SVMRegressor", svm_regressor, kMl}};
 
 }  // namespace
 

@@ -108,12 +108,12 @@ void tree_classifier(Import& import, const Source& source) {
   f.run();
 }
 
-constexpr OperatorImporter kTreeImporters[] = {{"TreeEnsemble", tree_ensemble},
-                                               {"TreeEnsembleClassifier", tree_classifier},
-                                               {"TreeEnsembleRegressor", tree_regressor}};
+constexpr OperatorImporter kTreeImporters[] = {{"TreeEnsemble", tree_ensemble, kMl},
+                                               {"TreeEnsembleClassifier", tree_classifier, kMl},
+                                               {"TreeEnsembleRegressor", tree_regressor, kMl}};
 
 }  // namespace
 
-std::span<const OperatorImporter> ml_tree_importers() { return kTreeImporters; }
+std::span<const OperatorImporter> ml_tree_ensembles_importers() { return kTreeImporters; }
 
 }  // namespace nacre::tools::onnx_import

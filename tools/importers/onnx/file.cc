@@ -266,35 +266,21 @@ Graph FileWalk::run(const ::onnx::ModelProto& model) {
   return std::move(graph_);
 }
 
-using Importers = std::unordered_map<std::string, const OperatorImporter*>;
-
-Importers table_of(std::initializer_list<std::span<const OperatorImporter>> parts) {
-  Importers all;
-  for (const auto importers : parts)
-    for (const OperatorImporter& importer : importers) all.emplace(importer.op, &importer);
-  return all;
-}
-
 const OperatorImporter* find_importer(const std::string& op, const std::string& domain) {
-  static const std::map<std::string, Importers> kDomains = {
-      {"", table_of({window_importers(),   dense_importers(),     pointwise_importers(), reduce_importers(),
-                     select_importers(),   recurrent_importers(), shape_importers(),     move_importers(),
-                     quantize_importers(), cast_importers(),      qlinear_importers(),   dynamic_importers(),
-                     constant_importers(), fused_importers(),     resize_importers(),    transposed_importers(),
-                     space_importers(),    formula_importers(),   norm_importers(),      attention_importers(),
-                     loss_importers(),     place_importers(),     sample_importers(),    signal_importers(),
-                     einsum_importers(),   unrolled_importers(),  random_importers(),    inverse_importers(),
-                     gram_importers(),     sequence_importers(),  region_importers()})},
-      {"com.microsoft", table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(),
-                                  microsoft_lstm_importers(), microsoft_block_importers(), microsoft_fused_importers(),
-                                  microsoft_quantize_importers(), microsoft_head_importers()})},
-      {"ai.onnx.ml", table_of({ml_importers(), ml_svm_importers(), ml_tree_importers()})},
-      {"ai.onnx.preview", table_of({preview_importers()})},
-      {"ai.onnx.preview.training", table_of({training_importers()})}};
-  const auto table = kDomains.find(domain);
-  if (table == kDomains.end()) return nullptr;
-  const auto found = table->second.find(op);
-  return found != table->second.end() ? found->second : nullptr;
+  using Importers = std::map<std::pair<std::string_view, std::string_view>, const OperatorImporter*>;
+  static const Importers kImporters = [] {
+    Importers all;
+    for (const auto importers : {
+#define NACRE_ONNX_SUBJECT(subject) subject##_importers(),
+#include "tools/importers/onnx_subjects.inc"
+#undef NACRE_ONNX_SUBJECT
+         })
+      for (const OperatorImporter& importer : importers)
+        all.emplace(std::pair(importer.domain, importer.op), &importer);
+    return all;
+  }();
+  const auto found = kImporters.find({domain, op});
+  return found != kImporters.end() ? found->second : nullptr;
 }
 
 }  // namespace nacre::tools::onnx_import

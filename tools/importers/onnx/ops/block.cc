@@ -198,8 +198,8 @@ void gather_blocks(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-constexpr OperatorImporter kBlockImporters[] = {{"MatMulNBits", matmul_n_bits},
-                                                {"GatherBlockQuantized", gather_blocks}};
+constexpr OperatorImporter kBlockImporters[] = {{"MatMulNBits", matmul_n_bits, kMicrosoft},
+                                                {"GatherBlockQuantized", gather_blocks, kMicrosoft}};
 
 }  // namespace
 
@@ -255,6 +255,6 @@ void keep_blocks(Import& import, const Node& node, const Operand& x, bool transp
   import.log().add("its codes of 4 bits stay: its policy is int4/" + std::to_string(of.block));
 }
 
-std::span<const OperatorImporter> microsoft_block_importers() { return kBlockImporters; }
+std::span<const OperatorImporter> block_importers() { return kBlockImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -230,11 +230,8 @@ constexpr OperatorImporter kDynamicImporters[] = {
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"MatMulInteger", integer_matmul},
     {"ConvInteger", integer_matmul},
-};
-
-constexpr OperatorImporter kMicrosoftDynamicImporters[] = {
-    {"DynamicQuantizeMatMul", dynamic_quantize_matmul},
-    {"MatMulIntegerToFloat", matmul_integer_to_float},
+    {"DynamicQuantizeMatMul", dynamic_quantize_matmul, kMicrosoft},
+    {"MatMulIntegerToFloat", matmul_integer_to_float, kMicrosoft},
 };
 
 // With low = min(0, min x) and high = max(0, max x):
@@ -323,6 +320,5 @@ bool multiply_dynamic(Import& import, const Source& source) {
 }
 
 std::span<const OperatorImporter> dynamic_importers() { return kDynamicImporters; }
-std::span<const OperatorImporter> microsoft_dynamic_importers() { return kMicrosoftDynamicImporters; }
 
 }  // namespace nacre::tools::onnx_import

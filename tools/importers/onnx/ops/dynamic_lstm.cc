@@ -11,8 +11,6 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-enum Input { kX, kW, kR, kB, kPeepholes = 7, kWScale, kWZero, kRScale, kRZero };
-
 Term column_of(Formula& f, const Source& source, int input, const Formula::Ints& codes) {
   const Formula::Ints& dims = source.operand(input)->dims;
   const bool each = dims == Formula::Ints{codes[0], codes[2]};
@@ -30,6 +28,7 @@ Term weights_of(Formula& f, const Source& source, int input, int scale, int zero
 }
 
 void dynamic_quantize_lstm(Import& import, const Source& source) {
+  enum { kX, kW, kR, kB, kPeepholes = 7, kWScale, kWZero, kRScale, kRZero };
   Formula f(import, source);
   std::vector<Term> inputs = {f.input(kX), weights_of(f, source, kW, kWScale, kWZero),
                               weights_of(f, source, kR, kRScale, kRZero)};
@@ -44,10 +43,10 @@ void dynamic_quantize_lstm(Import& import, const Source& source) {
   import.log().add("its weights are codes; x and h are not rounded to 8 bits");
 }
 
-constexpr OperatorImporter kImporters[] = {{"DynamicQuantizeLSTM", dynamic_quantize_lstm}};
+constexpr OperatorImporter kImporters[] = {{"DynamicQuantizeLSTM", dynamic_quantize_lstm, kMicrosoft}};
 
 }  // namespace
 
-std::span<const OperatorImporter> microsoft_lstm_importers() { return kImporters; }
+std::span<const OperatorImporter> dynamic_lstm_importers() { return kImporters; }
 
 }  // namespace nacre::tools::onnx_import

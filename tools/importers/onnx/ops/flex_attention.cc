@@ -42,10 +42,10 @@ void flex_attention(Import& import, const Source& source) {
   f.run();
 }
 
-constexpr OperatorImporter kPreviewImporters[] = {{"FlexAttention", flex_attention}};
+constexpr OperatorImporter kPreviewImporters[] = {{"FlexAttention", flex_attention, kPreview}};
 
 }  // namespace
 
-std::span<const OperatorImporter> preview_importers() { return kPreviewImporters; }
+std::span<const OperatorImporter> flex_attention_importers() { return kPreviewImporters; }
 
 }  // namespace nacre::tools::onnx_import

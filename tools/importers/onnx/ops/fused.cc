@@ -245,26 +245,23 @@ void embed_layer_normalization(Import& import, const Source& source) {
 }
 
 constexpr OperatorImporter kFusedImporters[] = {
-    {"FusedConv", fused_conv},
-    {"FusedGemm", fused_gemm},
-    {"FusedMatMul", fused_matmul},
-    {"TransposeMatMul", fused_matmul},
-    {"Gelu", exact_gelu},
-    {"BiasGelu", exact_gelu},
-    {"FastGelu", fast_gelu},
-    {"QuickGelu", quick_gelu},
-    {"SimplifiedLayerNormalization", simplified_layer_normalization},
-    {"SkipLayerNormalization", skip_layer_normalization},
-    {"SkipSimplifiedLayerNormalization", skip_simplified_layer_normalization},
-    {"EmbedLayerNormalization", embed_layer_normalization},
+    {"FusedConv", fused_conv, kMicrosoft},
+    {"FusedGemm", fused_gemm, kMicrosoft},
+    {"FusedMatMul", fused_matmul, kMicrosoft},
+    {"TransposeMatMul", fused_matmul, kMicrosoft},
+    {"Gelu", exact_gelu, kMicrosoft},
+    {"BiasGelu", exact_gelu, kMicrosoft},
+    {"FastGelu", fast_gelu, kMicrosoft},
+    {"QuickGelu", quick_gelu, kMicrosoft},
+    {"SimplifiedLayerNormalization", simplified_layer_normalization, kMicrosoft},
+    {"SkipLayerNormalization", skip_layer_normalization, kMicrosoft},
+    {"SkipSimplifiedLayerNormalization", skip_simplified_layer_normalization, kMicrosoft},
+    {"EmbedLayerNormalization", embed_layer_normalization, kMicrosoft},
+    {"SimplifiedLayerNormalization", simplified_layer_normalization},  // as onnxruntime writes it
 };
-
-// onnxruntime writes this one without a domain.
-constexpr OperatorImporter kFusedMainImporters[] = {{"SimplifiedLayerNormalization", simplified_layer_normalization}};
 
 }  // namespace
 
-std::span<const OperatorImporter> microsoft_fused_importers() { return kFusedImporters; }
-std::span<const OperatorImporter> fused_importers() { return kFusedMainImporters; }
+std::span<const OperatorImporter> fused_importers() { return kFusedImporters; }
 
 }  // namespace nacre::tools::onnx_import

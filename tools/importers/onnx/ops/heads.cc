@@ -259,14 +259,14 @@ void rotate_heads(Import& import, const Source& source) {
 }
 
 constexpr OperatorImporter kHeadImporters[] = {
-    {"MultiHeadAttention", multi_head_attention},
-    {"Attention", joined_attention},
-    {"GroupQueryAttention", group_query_attention},
-    {"RotaryEmbedding", rotate_heads},
+    {"MultiHeadAttention", multi_head_attention, kMicrosoft},
+    {"Attention", joined_attention, kMicrosoft},
+    {"GroupQueryAttention", group_query_attention, kMicrosoft},
+    {"RotaryEmbedding", rotate_heads, kMicrosoft},
 };
 
 }  // namespace
 
-std::span<const OperatorImporter> microsoft_head_importers() { return kHeadImporters; }
+std::span<const OperatorImporter> heads_importers() { return kHeadImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -119,20 +119,24 @@ void qlinear_concat(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-constexpr OperatorImporter kQlinearImporters[] = {{"QLinearConv", convolution}, {"QLinearMatMul", qlinear_matmul}};
-
-constexpr OperatorImporter kMicrosoftQlinearImporters[] = {
-    {"QLinearConv", convolution},          {"QGemm", qlinear_gemm},
-    {"QLinearAdd", qlinear_binary},        {"QLinearMul", qlinear_binary},
-    {"QLinearAveragePool", qlinear_unary}, {"QLinearGlobalAveragePool", qlinear_unary},
-    {"QLinearReduceMean", qlinear_unary},  {"QLinearLeakyRelu", qlinear_unary},
-    {"QLinearSigmoid", qlinear_unary},     {"QLinearSoftmax", qlinear_unary},
-    {"QLinearConcat", qlinear_concat},
+constexpr OperatorImporter kQlinearImporters[] = {
+    {"QLinearConv", convolution},
+    {"QLinearMatMul", qlinear_matmul},
+    {"QLinearConv", convolution, kMicrosoft},
+    {"QGemm", qlinear_gemm, kMicrosoft},
+    {"QLinearAdd", qlinear_binary, kMicrosoft},
+    {"QLinearMul", qlinear_binary, kMicrosoft},
+    {"QLinearAveragePool", qlinear_unary, kMicrosoft},
+    {"QLinearGlobalAveragePool", qlinear_unary, kMicrosoft},
+    {"QLinearReduceMean", qlinear_unary, kMicrosoft},
+    {"QLinearLeakyRelu", qlinear_unary, kMicrosoft},
+    {"QLinearSigmoid", qlinear_unary, kMicrosoft},
+    {"QLinearSoftmax", qlinear_unary, kMicrosoft},
+    {"QLinearConcat", qlinear_concat, kMicrosoft},
 };
 
 }  // namespace
 
 std::span<const OperatorImporter> qlinear_importers() { return kQlinearImporters; }
-std::span<const OperatorImporter> microsoft_qlinear_importers() { return kMicrosoftQlinearImporters; }
 
 }  // namespace nacre::tools::onnx_import

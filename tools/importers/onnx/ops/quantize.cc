@@ -205,11 +205,12 @@ void dequantize_linear(Import& import, const Source& source) {
 constexpr OperatorImporter kQuantizeImporters[] = {
     {"QuantizeLinear", quantize_linear},
     {"DequantizeLinear", dequantize_linear},
+    {"QuantizeLinear", quantize_linear, kMicrosoft},
+    {"DequantizeLinear", dequantize_linear, kMicrosoft},
 };
 
 }  // namespace
 
 std::span<const OperatorImporter> quantize_importers() { return kQuantizeImporters; }
-std::span<const OperatorImporter> microsoft_quantize_importers() { return kQuantizeImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -30,7 +30,9 @@ struct Cell {
 const Cell kLstmCell = {Op::kLstm, 4, {0, 2, 3, 1}, {"Sigmoid", "Tanh", "Tanh"}, 3, 4, 5};
 const Cell kGruCell = {Op::kGru, 3, {0, 1, 2, 0}, {"Sigmoid", "Tanh"}, 3, 4, 5};
 
-enum Input { kX = 0, kW = 1, kR = 2, kC0 = 6, kPeepholes = 7 };
+struct Slot {
+  enum { kX = 0, kW = 1, kR = 2, kC0 = 6, kPeepholes = 7 };
+};
 
 bool all_equal(const Value& value, float number) {
   const std::vector<float> numbers = reals(value);
@@ -61,7 +63,7 @@ class Recurrent {
   };
 
   void read() {
-    const OperandPtr& x = source_.operand(kX);
+    const OperandPtr& x = source_.operand(Slot::kX);
     need_float32(source_, *x);
     const std::string direction = source_.text("direction", "forward");
     reverse_ = direction == "reverse";
@@ -69,7 +71,7 @@ class Recurrent {
     if (!reverse_ && directions_ == 1 && direction != "forward")
       source_.malformed("direction " + direction + " is none");
     batch_first_ = source_.integer("layout", 0) != 0;
-    const Value &w = weights(kW), &r = weights(kR);
+    const Value &w = weights(Slot::kW), &r = weights(Slot::kR);
     if (x->rank() != 3 || w.dims.size() != 3 || r.dims.size() != 3)
       source_.malformed("its operands do not have three axes");
     batch_ = x->dims[batch_first_ ? 0 : 1];
@@ -93,13 +95,13 @@ class Recurrent {
   // Operands that are not used are checked too.
   void check_states() const {
     const bool lstm = cell_.op == Op::kLstm;
-    for (const int input : {cell_.h0, lstm ? int(kC0) : cell_.h0})
+    for (const int input : {cell_.h0, lstm ? int(Slot::kC0) : cell_.h0})
       if (source_.given(input) && source_.operand(input)->dims != state_dims())
         source_.malformed("an initial state does not fit its input");
     if (source_.given(cell_.lengths) && source_.operand(cell_.lengths)->dims != std::vector<int64_t>{batch_})
       source_.malformed("its lengths do not fit its batch");
-    if (lstm && source_.given(kPeepholes) &&
-        source_.operand(kPeepholes)->dims != std::vector<int64_t>{directions_, 3 * width_})
+    if (lstm && source_.given(Slot::kPeepholes) &&
+        source_.operand(Slot::kPeepholes)->dims != std::vector<int64_t>{directions_, 3 * width_})
       source_.malformed("its peepholes do not fit its weights");
   }
 
@@ -113,7 +115,7 @@ class Recurrent {
     }
     if (source_.has("clip")) source_.refuse("clips what goes into its activations");
     if (source_.integer("input_forget", 0) != 0) source_.refuse("couples its input and forget gates");
-    if (cell_.op == Op::kLstm && source_.given(kPeepholes) && !all_equal(weights(kPeepholes), 0))
+    if (cell_.op == Op::kLstm && source_.given(Slot::kPeepholes) && !all_equal(weights(Slot::kPeepholes), 0))
       source_.refuse("has peepholes");
     if (source_.given(cell_.lengths))
       for (const int64_t length : source_.constant_integers(cell_.lengths, "its sequence lengths"))
@@ -154,7 +156,7 @@ class Recurrent {
 
   // x [batch, time, in]. Where a transpose made x [time, batch, in], what it read.
   ValueId batch_first() {
-    const OperandPtr& x = source_.operand(kX);
+    const OperandPtr& x = source_.operand(Slot::kX);
     const ValueId plain = import_.plain(x);
     if (batch_first_) return plain;
     for (const Node& node : import_.graph().nodes)
@@ -201,7 +203,7 @@ class Recurrent {
   // Initial state of a direction: [batch, h], from [directions, batch, h] or with layout = 1 [batch, directions, h]. Of
   // an LSTM both, or none.
   ValueId state(int input, int d) {
-    if (is_zero(cell_.h0) && (cell_.op != Op::kLstm || is_zero(kC0))) return kNone;
+    if (is_zero(cell_.h0) && (cell_.op != Op::kLstm || is_zero(Slot::kC0))) return kNone;
     if (!source_.given(input)) {
       import_.spend(uint64_t(checked_elements(source_.place, {batch_, width_})) * sizeof(float));
       return import_.reals(source_.name + "/zeros", {batch_, width_}, std::vector<float>(size_t(batch_ * width_), 0));
@@ -254,7 +256,7 @@ class Recurrent {
         bias = import_.append(std::move(both), name + "/biases");
       }
     }
-    dense.inputs = {x, stored(kW, d, "", {rows, in}, rows_of(kW, d, in)), bias};
+    dense.inputs = {x, stored(Slot::kW, d, "", {rows, in}, rows_of(Slot::kW, d, in)), bias};
     return import_.append(std::move(dense), name + "/gates");
   }
 
@@ -267,12 +269,12 @@ class Recurrent {
     x = projection(x, d, reset_after, name);
     Node node = import_.step(cell_.op);
     if (cell_.op == Op::kGru) set_integer(node, "reset_after", reset_after ? 1 : 0);
-    const ValueId w = stored(kR, d, "", {rows, width_}, rows_of(kR, d, width_));
+    const ValueId w = stored(Slot::kR, d, "", {rows, width_}, rows_of(Slot::kR, d, width_));
     const ValueId bias = reset_after && source_.given(cell_.bias)
                              ? stored(cell_.bias, d, "/recurrent", {rows}, rows_of(cell_.bias, d, 1, cell_.gates))
                              : kNone;
     node.inputs = {x, w, bias, state(cell_.h0, d)};
-    if (cell_.op == Op::kLstm) node.inputs.push_back(state(kC0, d));
+    if (cell_.op == Op::kLstm) node.inputs.push_back(state(Slot::kC0, d));
     Direction made = {kNone, kNone, kNone};
     if (source_.wants(2) && cell_.op == Op::kLstm) {  // the last cells: of the form that keeps all
       ValueId outputs[3];

@@ -246,6 +246,6 @@ constexpr OperatorImporter kRegionImporters[] = {{"RoiAlign", roi_align}, {"Defo
 
 }  // namespace
 
-std::span<const OperatorImporter> region_importers() { return kRegionImporters; }
+std::span<const OperatorImporter> regions_importers() { return kRegionImporters; }
 
 }  // namespace nacre::tools::onnx_import

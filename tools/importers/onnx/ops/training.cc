@@ -73,7 +73,8 @@ void adagrad(Import& import, const Source& source) {
   optimizer(import, source, node, 1);
 }
 
-constexpr OperatorImporter kTrainingImporters[] = {{"Momentum", momentum}, {"Adam", adam}, {"Adagrad", adagrad}};
+constexpr OperatorImporter kTrainingImporters[] = {
+    {"Momentum", momentum, kPreviewTraining}, {"Adam", adam, kPreviewTraining}, {"Adagrad", adagrad, kPreviewTraining}};
 
 }  // namespace
 
