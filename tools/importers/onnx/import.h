@@ -156,7 +156,7 @@ void gather_tuples_at_run_time(Import& import, const Source& source);
 void scatter_rows_at_run_time(Import& import, const Source& source);
 void scatter_elements_at_run_time(Import& import, const Source& source);
 
-// True, if the node is one on such integers of run time and is imported so: ops/whole.cc and ops/integer.cc.
+// True, if the node is one on such integers of run time and is imported so: ops/whole_numbers.cc and ops/integer.cc.
 bool import_on_whole_numbers(Import& import, const Source& source);
 bool import_on_narrow_integers(Import& import, const Source& source);
 // ops/lengths.cc: true, if the node is an LSTM or GRU over sequences of several lengths, and is imported so.

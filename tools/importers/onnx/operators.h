@@ -25,7 +25,7 @@ struct OperatorImporter {
 #include "tools/importers/onnx_subjects.inc"
 #undef NACRE_ONNX_SUBJECT
 
-// ops/put.cc: scatters that put numbers at places of run time.
+// ops/scatter.cc: scatters that put numbers at places of run time.
 void put_in_cache_at_run_time(Import& import, const Source& source);  // TensorScatter
 void put_elements_at_run_time(Import& import, const Source& source);  // ScatterElements without a sum
 void put_rows_at_run_time(Import& import, const Source& source);      // ScatterND without a sum

@@ -18,7 +18,7 @@
 //   rnn.cc         UNIDIRECTIONAL_SEQUENCE_RNN
 //   slice.cc       SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK, REVERSE_V2
 //   repeat.cc      TILE, BROADCAST_TO, GATHER of stored indices, LOGICAL_AND, _OR, _NOT, ONE_HOT, ADD_N
-//   places.cc      GATHER, GATHER_ND, SCATTER_ND, segments and their kin: rows by their places
+//   gather_scatter.cc  GATHER, GATHER_ND, SCATTER_ND, segments and their kin: rows by their places
 //   order.cc       TOPK_V2, BUCKETIZE, and integers where the engine has no step of their own
 //   volume.cc      CONV_3D, LOCAL_RESPONSE_NORMALIZATION
 //   dynamic.cc     SLICE, STRIDED_SLICE and DYNAMIC_UPDATE_SLICE at places that only a run knows

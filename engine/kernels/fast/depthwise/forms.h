@@ -14,7 +14,7 @@
 // the first cache.
 //
 // Windows of 3 x 3 over a vector of channels or more, of real numbers or, where vectors have kPairs, of int8 codes, are
-// `direct`: nothing is copied, direct.h and pairs.h.
+// `direct`: nothing is copied, direct.h and code_pairs.h.
 #pragma once
 
 #include <cstring>
@@ -233,7 +233,7 @@ struct CodeDepthwise : FastDepthwise<kLanes> {
 };
 
 // int8: y = clamp(zero_y + requant_k(s + b_k)). A direct step is in pairs of kPairs channels, if that is not 0: its
-// weights are those of pairs.h, int16 [width / kPairs][5 products][2][kPairs / 2 channels][2], and all of its
+// weights are those of code_pairs.h, int16 [width / kPairs][5 products][2][kPairs / 2 channels][2], and all of its
 // table has in each kPairs channels those of the low pairs first (V::pairs).
 template <int kLanes, int kOffset, int kPairs, Rounding kRounding>
 struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, false> {

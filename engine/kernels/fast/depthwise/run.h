@@ -1,8 +1,8 @@
 // Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
+#include "engine/kernels/fast/depthwise/code_pairs.h"
 #include "engine/kernels/fast/depthwise/direct.h"
-#include "engine/kernels/fast/depthwise/pairs.h"
 #include "engine/kernels/fast/depthwise/rows.h"
 #include "engine/kernels/fast/depthwise/sums.h"
 #include "engine/kernels/fast/fused_sums.h"

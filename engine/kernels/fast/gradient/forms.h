@@ -234,7 +234,7 @@ struct Conv2dGradientWForm : Conv2dGradientW {
 
 namespace fast::gradient {
 
-// The family pairs has the lines of dense and conv2d in bfloat16.
+// The family bfloat16_pairs has the lines of dense and conv2d in bfloat16.
 template <class Tier>
 constexpr auto lines() {
   constexpr int kLanes = Tier::kLanes;

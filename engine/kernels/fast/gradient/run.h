@@ -1,10 +1,10 @@
 // Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
+#include "engine/kernels/fast/gradient/bfloat16_pairs.h"
 #include "engine/kernels/fast/gradient/forms.h"
 #include "engine/kernels/fast/matmul/run.h"
 #include "engine/kernels/fast/outer_product.h"
-#include "engine/kernels/fast/pair_products.h"
 
 namespace nacre::inline NACRE_ISA {
 

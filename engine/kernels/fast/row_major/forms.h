@@ -64,7 +64,7 @@ constexpr auto lines_of(const char* name, Op op) {
          line<RowMajorForm<O, kLanes, Float16>>({name, "RowMajorF16"}, op, O::shapes);
 }
 
-// These lines come behind those of packed weights. The family pairs has those of bfloat16.
+// These lines come behind those of packed weights. The family bfloat16_pairs has those of bfloat16.
 template <class Tier>
 constexpr auto lines() {
   return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d);

@@ -1,8 +1,8 @@
 // Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
 #pragma once
 
+#include "engine/kernels/fast/binary/forms.h"
 #include "engine/kernels/fast/loops.h"
-#include "engine/kernels/fast/pair/forms.h"
 #include "engine/kernels/fast/runs.h"
 
 namespace nacre::inline NACRE_ISA {

@@ -30,7 +30,7 @@ struct FastSelect {
   void run(const T* a, const T* b, const Bool* c, T* y) const;
 };
 
-namespace fast::pair {
+namespace fast::binary {
 
 template <class Tier>
 constexpr auto lines() {
@@ -39,6 +39,6 @@ constexpr auto lines() {
          floats<FastSelect>("Select", Op::kSelect, Select::shapes, 3);
 }
 
-}  // namespace fast::pair
+}  // namespace fast::binary
 
 }  // namespace nacre::inline NACRE_ISA

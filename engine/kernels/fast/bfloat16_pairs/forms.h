@@ -7,7 +7,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-namespace fast::pairs {
+namespace fast::bfloat16_pairs {
 
 template <class Tier, class O>
 constexpr auto rows_of(const char* name, Op op) {
@@ -32,6 +32,6 @@ constexpr auto lines() {
          rows_of<Tier, Dense>("Dense", Op::kDense) + rows_of<Tier, Conv2d>("Conv2d", Op::kConv2d);
 }
 
-}  // namespace fast::pairs
+}  // namespace fast::bfloat16_pairs
 
 }  // namespace nacre::inline NACRE_ISA

@@ -356,6 +356,6 @@ constexpr OperatorImporter kPlaceImporters[] = {
 
 }  // namespace
 
-std::span<const OperatorImporter> places_importers() { return kPlaceImporters; }
+std::span<const OperatorImporter> stored_indices_importers() { return kPlaceImporters; }
 
 }  // namespace nacre::tools::onnx_import
