@@ -6,6 +6,7 @@
 #include "tools/base/error.h"
 #include "tools/base/nearest.h"
 #include "tools/base/option_id.h"
+#include "tools/graph/op_facts.h"
 
 namespace nacre::tools {
 namespace {
@@ -63,10 +64,18 @@ constexpr Group kGroups[] = {
      "TensorListGetItem TensorListPopBack TensorListPushBack TensorListPushBackBatch TensorListScatter "
      "TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack Unpack"},
     {N, N, C, "ResizeBilinear ScatterNd StatelessWhile While"},
-    // what nodes may be besides: names that edits may use
-    {N, N, N,
-     "Cast Cos Dequantize NonMaxSuppressionV5 QuantizeV2 RandomUniform Requantize SignalRfft SimpleMLInferenceOp Sin"},
 };
+
+// Adds TensorFlow's names of all ops: nodes have some that are on no list, and an edit may put them on one.
+void add_names_of_nodes(std::vector<std::string>& known) {
+  for (const OpRule* rule : all_rules()) {
+    const OpFacts& facts = facts_of(rule->op);
+    if (facts.tensorflow != nullptr) known.emplace_back(facts.tensorflow);
+    for (const char* name : facts.tensorflow_functions)
+      if (*name != 0) known.emplace_back(name);
+    for (const TensorflowName& name : facts.tensorflow_sources) known.emplace_back(name.name);
+  }
+}
 
 struct NamedEdit {
   RewriteList list;
@@ -160,7 +169,8 @@ RewriteLists rewrite_lists(ElementType type, bool tf2, RewriteLevel level, const
       if (group.*edition != RewriteList::kUnlisted) lists.emplace(op, group.*edition);
     }
   }
-  std::sort(known.begin(), known.end());
+  add_names_of_nodes(known);
+  std::ranges::sort(known);
   const NamedEdit named[] = {{A, &edits.allow}, {I, &edits.infer}, {D, &edits.deny}, {C, &edits.clear}};
   for (const NamedEdit& e : named) remove_ops(lists, e, known);
   for (const NamedEdit& e : named) add_ops(lists, e, known);
