@@ -95,6 +95,24 @@ def cases():
     yield from attention_cases()
     yield from place_cases()
     yield from sample_cases()
+    yield from opset_28_cases()
+
+
+def opset_28_cases():
+    for attributes in ({}, {"alpha": 1.7}):
+        yield "SwiGLU", 28, [reals(2, 5), reals(2, 5)], attributes, 1
+    divisors = np.abs(reals(5)) + 0.3
+    for sign in (1, -1):
+        yield "Mod", 28, [reals(3, 5) * 3, sign * divisors], {}, 1
+        yield "Mod", 28, [reals(3, 5) * 3, sign * divisors], {"fmod": 1}, 1
+    for mode in ("DCR", "CRD"):
+        yield "SpaceToDepth", 28, [reals(2, 3, 4, 6)], {"blocksize": 2, "mode": mode}, 1
+    for kind in (np.int8, np.int32, np.int64):
+        numbers = RNG.integers(np.iinfo(kind).min, np.iinfo(kind).max, (3, 7), kind)
+        bits = np.array([0, 1, 5, 7, 40, 64, -1], kind)
+        for direction in ("RIGHT", "LEFT"):
+            yield "BitShift", 28, [numbers, bits], {"direction": direction}, 1
+            yield "BitShift", 28, [Stored(numbers), bits], {"direction": direction}, 1
 
 
 def attention_cases():

@@ -40,6 +40,7 @@ double extreme(double a, double b) {  // NaN of either
 
 int64_t shifted_left(int64_t a, int64_t b) { return b >= 64 || b < 0 ? 0 : int64_t(bits(a) << b); }
 int64_t shifted_right(int64_t a, int64_t b) { return b >= 64 || b < 0 ? 0 : int64_t(bits(a) >> b); }
+int64_t shifted_with_sign(int64_t a, int64_t b) { return a >> (b >= 64 || b < 0 ? 63 : b); }
 
 struct Pair {
   const char* op;
@@ -240,7 +241,8 @@ void shift(const Evaluation& e) {
   const std::string direction = e.source.text("direction", "");
   if (!a.whole || a.type != b.type) e.refuse_types();
   if (direction != "LEFT" && direction != "RIGHT") e.source.malformed("direction is " + direction);
-  e.give(combined(e, {"", direction == "LEFT" ? shifted_left : shifted_right, nullptr}, a, b));
+  const Integers right = e.source.opset >= 28 ? shifted_with_sign : shifted_right;
+  e.give(combined(e, {"", direction == "LEFT" ? shifted_left : right, nullptr}, a, b));
 }
 
 void evaluate_single(const Evaluation& e) {

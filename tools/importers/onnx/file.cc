@@ -24,8 +24,8 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-constexpr int kOldestOpset = 1, kNewestOpset = 27;  // 27: of ONNX v1.22.0, whose definitions were read
-constexpr int kMaxIrVersion = 13;
+constexpr int kOldestOpset = 1, kNewestOpset = 28;  // 28: of ONNX v1.23.2, whose definitions were read
+constexpr int kMaxIrVersion = 14;
 constexpr int kMaxNesting = 64;    // of messages: a graph inside an attribute adds three
 constexpr int kMaxCallDepth = 16;  // of functions
 
@@ -225,7 +225,8 @@ Graph FileWalk::run(const ::onnx::ModelProto& model) {
   if (model.ir_version() < 3 || model.ir_version() > kMaxIrVersion)
     log_.note_refusal(Error(kUnsupported, graph_.source,
                             "has IR version " + std::to_string(model.ir_version()) + ", 3 to " +
-                                std::to_string(kMaxIrVersion) + " are supported"));
+                                std::to_string(kMaxIrVersion) + " are supported",
+                            "save it with model.ir_version = " + std::to_string(kMaxIrVersion)));
   read_opsets(scope, model.opset_import());
   read_functions(model);
   std::unordered_set<std::string> outputs;

@@ -43,6 +43,15 @@ void swish(Import& import, const Source& source) {
   f.run();
 }
 
+// y = a sigmoid(alpha a) b
+void swiglu(Import& import, const Source& source) {
+  if (source.operand(0)->dims != source.operand(1)->dims) source.malformed("its inputs have several shapes");
+  Formula f(import, source);
+  const Term a = f.input(0), scaled = f("Mul", {a, f.number(source.real("alpha", 1))});
+  f.give(f("Mul", {f("Mul", {a, f("Sigmoid", {scaled})}), f.input(1)}));
+  f.run();
+}
+
 // y = x + bias for x < -lambd, x - bias for x > lambd, else 0
 void shrink(Import& import, const Source& source) {
   Formula f(import, source);
@@ -129,12 +138,15 @@ void mean(Import& import, const Source& source) {
   f.run();
 }
 
-// Remainder of floats, fmod = 1: y = a - b trunc(a / b), trunc q = sign q floor |q|. Exact while |a / b| < 2^24.
+// Remainder of floats, exact while |a / b| < 2^24:
+//
+//   fmod = 1   y = a - b trunc(a / b), trunc q = sign q floor |q|        fmod = 0   y = a - b floor(a / b)
 void mod(Import& import, const Source& source) {
   Formula f(import, source);
-  if (source.integer("fmod", 0) == 0) source.refuse("is supported on integers that are stored, or with fmod");
+  const bool floored = source.integer("fmod", 0) == 0;
+  if (floored && source.opset < 28) source.malformed("has real operands, which need fmod = 1 before opset 28");
   const Term a = f.input(0), b = f.input(1), q = f("Div", {a, b});
-  const Term whole = f("Mul", {f("Sign", {q}), f("Floor", {f("Abs", {q})})});
+  const Term whole = floored ? f("Floor", {q}) : f("Mul", {f("Sign", {q}), f("Floor", {f("Abs", {q})})});
   f.give(f("Sub", {a, f("Mul", {b, whole})}));
   f.run();
 }
@@ -231,10 +243,23 @@ bool clip_by_computed(Import& import, const Source& source) {
 namespace {
 
 constexpr OperatorImporter kFormulaImporters[] = {
-    {"Celu", celu},       {"Mish", mish}, {"Swish", swish}, {"Shrink", shrink},   {"ThresholdedRelu", thresholded_relu},
-    {"Sinh", sinh},       {"Cosh", cosh}, {"Tan", tan},     {"IsNaN", is_nan},    {"IsInf", is_inf},
-    {"Xor", logical_xor}, {"Mean", mean}, {"Mod", mod},     {"Hardmax", hardmax}, {"OneHot", one_hot},
+    {"Celu", celu},
+    {"Mish", mish},
+    {"Swish", swish},
+    {"Shrink", shrink},
+    {"ThresholdedRelu", thresholded_relu},
+    {"Sinh", sinh},
+    {"Cosh", cosh},
+    {"Tan", tan},
+    {"IsNaN", is_nan},
+    {"IsInf", is_inf},
+    {"Xor", logical_xor},
+    {"Mean", mean},
+    {"Mod", mod},
+    {"Hardmax", hardmax},
+    {"OneHot", one_hot},
     {"Det", det},
+    {"SwiGLU", swiglu},
 };
 
 }  // namespace

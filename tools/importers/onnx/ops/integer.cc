@@ -3,6 +3,8 @@
 //   Div   a / b rounded towards 0              Mod   a - b floor(a / b), with fmod a - b div(a, b)
 //   Pow   by squaring; where a or b is real, the power of both as reals, rounded towards 0 for an integer a
 //
+//   BitShift RIGHT   without a sign; from opset 28 on with it
+//
 // Integers of other types are computed with as int32, of uint32 as int64, and what is beyond their bits is dropped:
 // y = cast(f(x)). Of sums, products and shifts to the left the low bits depend on low bits alone; the results of others
 // stay within the wider type.
@@ -80,11 +82,25 @@ void power(Import& import, const Source& source) {
   f.run();
 }
 
+// From opset 28 on numbers with a sign are shifted with it. With n = all ones where a < 0, else 0, and >> without a sign:
+//
+//   y = ((a xor n) >> b) xor n
+void shift_with_sign(Import& import, const Source& source) {
+  Formula f(import, source);
+  const Term a = f.input(0), zero = f("Sub", {a, a});
+  const Term one = f("Cast", {f("Less", {a, zero})}, {{"to", proto_type(source.operand(0)->type)}});
+  const Term n = f("Sub", {zero, one});
+  const Term y = f("BitShift", {f("BitwiseXor", {a, n}), f.input(1)}, {{"direction", std::string("RIGHT")}});
+  f.give(f("BitwiseXor", {y, n}));
+  f.run();
+}
+
 void shift(Import& import, const Source& source) {
   const std::string direction = source.text("direction", "");
   if (direction == "LEFT") return function_of_whole<Binary::kShiftLeft>(import, source);
-  if (direction == "RIGHT") return function_of_whole<Binary::kShiftRight>(import, source);
-  source.malformed("direction is " + direction);
+  if (direction != "RIGHT") source.malformed("direction is " + direction);
+  if (source.opset >= 28) return shift_with_sign(import, source);
+  function_of_whole<Binary::kShiftRight>(import, source);
 }
 
 constexpr OperatorImporter kStepsOnWhole[] = {

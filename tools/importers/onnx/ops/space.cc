@@ -1,7 +1,7 @@
 // DepthToSpace and SpaceToDepth: blocks of b x b pixels and groups of b b channels, each made of the other by a
 // reshape, a transpose and a reshape. In the layout [n, h, w, c], of pixel (i, j) of a block and channel k of the map:
 //
-//   DCR, and SpaceToDepth   channel (i b + j) K + k       CRD   channel k b b + i b + j
+//   DCR   channel (i b + j) K + k       CRD   channel k b b + i b + j
 #include <algorithm>
 
 #include "tools/importers/onnx/import.h"
@@ -22,14 +22,19 @@ SpaceBlocks read_space(Import& import, const Source& source, const OperandPtr& x
   return {.n = d[0], .h = d[1], .w = d[2], .c = d[3], .b = b};
 }
 
+bool is_dcr(const Source& source) {
+  const std::string mode = source.text("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") source.malformed("mode '" + mode + "' is unknown");
+  return mode == "DCR";
+}
+
 void depth_to_space(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const auto [n, h, w, c, b] = read_space(import, source, x);
-  const std::string mode = source.text("mode", "DCR"), &name = import.output_name();
-  if (mode != "DCR" && mode != "CRD") source.malformed("mode '" + mode + "' is unknown");
+  const std::string& name = import.output_name();
+  const bool blocks_first = is_dcr(source);
   if (c % (b * b) != 0) source.malformed("its channels are no multiple of its block");
   const int64_t k = c / (b * b);
-  const bool blocks_first = mode == "DCR";
   ValueId y = import.channels_last(x);
   y = blocks_first ? import.reshaped(y, {n, h, w, b, b, k}, name + "/blocks")
                    : import.reshaped(y, {n, h, w, k, b, b}, name + "/blocks");
@@ -44,7 +49,8 @@ void space_to_depth(Import& import, const Source& source) {
   const std::string& name = import.output_name();
   if (h % b != 0 || w % b != 0) source.malformed("its input is no multiple of its block");
   ValueId y = import.reshaped(import.channels_last(x), {n, h / b, b, w / b, b, c}, name + "/blocks");
-  y = import.transposed(y, {0, 1, 3, 2, 4, 5}, name + "/depth");
+  y = import.transposed(y, is_dcr(source) ? std::vector<int>{0, 1, 3, 2, 4, 5} : std::vector<int>{0, 1, 3, 5, 2, 4},
+                        name + "/depth");
   import.give_channels_last(0, import.reshaped(y, {n, h / b, w / b, b * b * c}, name));
 }
 
