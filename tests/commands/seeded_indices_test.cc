@@ -74,7 +74,7 @@ TEST(seeded_indices, from_a_file_that_are_no_rows_are_the_files_fault) {
     const ToolRun run = run_tool(arguments);
     EXPECT_NE(run.exit_code, 0);
     EXPECT_NE(run.err.find("an index in the data is out of range"), std::string::npos) << run.err;
-    EXPECT_NE(run.err.find("give those of rows that the table has"), std::string::npos) << run.err;
+    EXPECT_NE(run.err.find("give indices below the number of rows of their table"), std::string::npos) << run.err;
     EXPECT_EQ(run.err.find("defect"), std::string::npos) << run.err;
   }
 }

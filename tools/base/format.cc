@@ -23,7 +23,9 @@ std::string dims_text(std::span<const int64_t> dims) { return fmt::format("[{}]"
 
 std::string fallbacks_text(const std::vector<std::string>& lines) {
   if (lines.empty()) return "";
-  std::string text = fmt::format("{} run in another type than their policy says:\n", counted(lines.size(), "step"));
+  const bool one = lines.size() == 1;
+  std::string text = fmt::format("{} {} in another type than {} policy says:\n", counted(lines.size(), "step"),
+                                 one ? "runs" : "run", one ? "its" : "their");
   for (const std::string& line : lines) text += "  " + line + "\n";
   return text;
 }

@@ -29,7 +29,8 @@ void add_passes(Command& c, const OptionTable<Arguments>& table, const ConvertOp
 
 void add_convert(CLI::App& app) {
   auto o = std::make_shared<ConvertOptions>();
-  Command& c = add_command(app, "convert", "compile a network (TFLite or ONNX, told by content) into a model file");
+  Command& c =
+      add_command(app, "convert", "compile a network (ONNX, TFLite or Keras, told by content) into a model file");
   c.footer(
       "Examples:\n"
       "  nacre convert kws.tflite -o kws.nacre --golden 2\n"

@@ -55,7 +55,12 @@ std::string remedy_of(Code code) {
     case Code::kTooLarge:
     case Code::kCount: return "split the network into several";
     case Code::kNotFinite: return "mend the network's weights, or take a policy of a type that holds them";
-    case Code::kIndex: return "the indices are the inputs': give those of rows that the table has";
+    case Code::kIndex: return "give indices below the number of rows of their table, and labels below that of classes";
+    case Code::kNothingAccumulated: return "accumulate a micro-batch before each commit";
+    case Code::kLearningRate: return "give a rate of 0 or more";
+    case Code::kOneMicroBatch:
+      return "commit behind each micro-batch, or convert without " + option("update", "immediate");
+    case Code::kRows: return "give at least one row, and no more than were compiled";
     default: return "the file was changed after it was made; convert the network again";
   }
 }
