@@ -189,9 +189,8 @@ TEST(tour, a_refused_step_leaves_the_state_as_it_was) {
   EXPECT_FALSE(report.applied);
   EXPECT_EQ(report.refused_in_row, 1u);
   // The model has no loss scale, so no byte but the count of refused steps may change.
-  const size_t changed = size_t(std::ranges::count_if(state, [&, i = size_t{0}](std::byte b) mutable {
-    return b != before[i++];
-  }));
+  const size_t changed =
+      size_t(std::ranges::count_if(state, [&, i = size_t{0}](std::byte b) mutable { return b != before[i++]; }));
   EXPECT_LE(changed, 4u);
 }
 
