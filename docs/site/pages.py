@@ -1,7 +1,8 @@
 """What docs/site/mkdocs.yml lists, read from the checkout where it lies: no file is copied into the tree for the site.
 
 Markdown as it is; a code span that names a page becomes a link to it, and pictures come along. A notebook through
-nbconvert. A header with its comments, as code. `man`: the manual pages that NACRE_TOOL prints.
+nbconvert. A header with its comments, as code. `man`: the manual pages that NACRE_TOOL prints. Two pages of the
+reference are printed by programs beside this file.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import pathlib
 import posixpath
 import re
 import subprocess
+import sys
 import tempfile
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -35,6 +37,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             source, kind = ROOT / path.removesuffix(".md"), posixpath.splitext(path.removesuffix(".md"))[1]
             if path.startswith("man/"):
                 files.append(File.generated(config, path, content=_MANUAL[path]))
+            elif path in _PRINTED:
+                files.append(File.generated(config, path, content=_printed(_PRINTED[path])))
             elif kind == ".h":
                 files.append(File.generated(config, path, content=_header(source)))
             elif kind == ".ipynb":
@@ -97,6 +101,14 @@ def _notebook(path: pathlib.Path) -> str:
     from nbconvert import MarkdownExporter
 
     return MarkdownExporter().from_filename(str(path))[0]
+
+
+_PRINTED = {"docs/reference/operators.md": "operators.py", "docs/reference/errors.md": "errors.py"}  # by their programs
+
+
+def _printed(program: str) -> str:
+    command = [sys.executable, str(ROOT / "docs/site" / program)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 _MANUAL: dict[str, str] = {}  # of the pages of `nacre man`, by their paths on the site
