@@ -1,5 +1,5 @@
-// Expected results by the formula of an op's row (OpRow::bounds): each number in long double with a bound on the error of
-// float32, carried through every operation to first order.
+// Expected results by the formula of an op's row (OpRow::bounds): each number in long double with a bound on the error
+// of float32, carried through every operation to first order.
 #pragma once
 
 #include "tests/oracle.h"

@@ -82,7 +82,7 @@ void power(Import& import, const Source& source) {
   f.run();
 }
 
-// From opset 28 on numbers with a sign are shifted with it. With n = all ones where a < 0, else 0, and >> without a sign:
+// From opset 28 on numbers with a sign are shifted with it. n = all ones where a < 0, else 0; >> knows no sign:
 //
 //   y = ((a xor n) >> b) xor n
 void shift_with_sign(Import& import, const Source& source) {
