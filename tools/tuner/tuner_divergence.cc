@@ -56,13 +56,17 @@ void Tuner::refuse_epoch(const std::string& why) const {
 }
 
 void Tuner::refuse_divergence(const Trainer::Report& report) const {
+  std::string remedy = diverged_remedy();
+  if (report.loss_scale > 1 && !report.overflow_at_floor)  // float16 overflows by the scale before it does by the rate
+    remedy = "begin with a lower " + option("loss-scale") + " or allow more such steps (" + option("max-refused") +
+             "); else " + remedy;
   throw Error(
       kFailed, fmt::format("epoch {}, step {}", position_.epoch + 1, position_.step + 1),
       fmt::format("{} steps in a row gave gradients that are not finite: the training diverges (learning rate {}, loss "
                   "scale {}{})",
                   position_.refused_in_row, position_.learning_rate, report.loss_scale,
                   report.overflow_at_floor ? ", which cannot become smaller" : ""),
-      fmt::format("{}; {}", diverged_remedy(), saved_text()));
+      fmt::format("{}; {}", remedy, saved_text()));
 }
 
 }  // namespace nacre::tools

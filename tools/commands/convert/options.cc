@@ -127,7 +127,8 @@ OptionTable<C> make_model_options() {
        .acts = {infers_only<C>(), writes_model<C>(), for_host()}},
       {.name = "--rounding",
        .value = "double|single|float_even|litert",
-       .help = "of int8 results [double, as TensorFlow Lite Micro]; litert: what LiteRT does",
+       .help = "how int8 results round: double as TensorFlow Lite Micro and LiteRT's own kernels do, float_even as "
+               "XNNPACK, litert as LiteRT's reference kernels [double]",
        .field =
            [](C& o) {
              return choice<Rounding>(o.rounding, {{"double", Rounding::kDouble},
