@@ -230,6 +230,7 @@ struct Flash {
 // 7. A checkpoint survives a loss of power at any call: what is loaded is whole, the old one or the new one.
 TEST(tour, a_power_cut_loses_no_checkpoint) {
   const Digits set = digits();
+  int cut = 0, whole = 0;
   for (int calls = 0; calls < 40; ++calls) {
     Learner learner;
     Flash flash;
@@ -249,7 +250,10 @@ TEST(tour, a_power_cut_loses_no_checkpoint) {
     ASSERT_TRUE(Checkpoint(flash.storage()).load(again.model, again.trainer.state()).ok()) << calls;
     ASSERT_TRUE(again.trainer.restored().ok());
     EXPECT_TRUE(std::ranges::equal(again.trainer.state(), saved ? newer : older)) << calls;
+    ++(saved ? whole : cut);
   }
+  EXPECT_GT(cut, 0);
+  EXPECT_GT(whole, 0);
 }
 
 // 8. A port is where steps run: a device, or here the host's own kernels, counted.

@@ -8,6 +8,8 @@
 #include <climits>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <string_view>
 #include <unordered_set>
 
 #include <google/protobuf/io/coded_stream.h>
