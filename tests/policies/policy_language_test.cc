@@ -133,6 +133,11 @@ TEST(policy_language, other_spellings_have_the_canonical_name) {
   const std::pair<const char*, const char*> spellings[] = {
       {"half", "float16"},
       {"full", "float32"},
+      {"int4_from_float32;block=32", "int4/32_from_float32"},
+      {"float32;quantization=int8", "int8_from_float32"},
+      {"float32;quantization=int4", "int4_from_float32"},
+      {"gptq/4/-1_from_float32;weight_fit=nearest", "int4_from_float32"},
+      {"float32;quantization=int8;scale_form=step", "int8_from_float32;scale_form=step"},
       {"f32", "float32"},
       {"bf16", "bfloat16"},
       {"f64", "float64"},
@@ -265,6 +270,13 @@ TEST(policy_language, refusals_say_what_was_wrong_and_what_works) {
       {"mixed_float16;loss_scal=1", "UnknownField", "did you mean loss_scale?"},
       {"mixed_float16;", "BadField", "'' is not FIELD=VALUE"},
       {"float32;margin=1", "Contradiction", "margin belongs to float8"},
+      {"float8/current_from_float32;margin=1", "Contradiction", "margin belongs to float8 with a history"},
+      {"int8_from_float32;activation_zero=1", "Contradiction", "scale_form=step;activation_zero=1"},
+      {"int8/static_from_float32;scale_form=reciprocal", "Contradiction", "whose scales are stored as step"},
+      {"int8/weights_from_float32;scale_form=reciprocal", "Contradiction", "stored as step"},
+      {"float8_from_float32;scale_form=reciprocal", "Contradiction", "stored as step"},
+      {"int4_from_float32;scale_form=step", "Contradiction", "int4, whose scales are stored as reciprocal"},
+      {"int4/32_from_float32;scale_form=reciprocal", "Contradiction", "in blocks, whose scales"},
       {"float8_from_float32;margin=200", "BadField", "-128 to 127"},
       {"float32;output=int8", "BadField", "float32, float16, bfloat16 or float64"},
       {"int8_from_float32;compute=float16", "Int8WithFloat16", "int8/weights"},
@@ -362,7 +374,7 @@ TEST(policy_language, nearest_names_are_at_most_three_and_the_nearest) {
   EXPECT_TRUE(nearest_names(std::string(100000, 'a'), policy_names()).empty());
 }
 
-// 1.3 s of processor time at -O1. What does not end is ended by the time limit of tests/run.sh, and fails.
+// 1.3 s of processor time at -O1. The time limit of tests/run.sh ends a text that hangs, and fails the test.
 TEST(policy_language, hostile_texts_end_in_bounded_time_and_one_error) {
   std::mt19937 random(11);
   const std::string pieces[] = {

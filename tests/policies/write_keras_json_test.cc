@@ -95,7 +95,7 @@ TEST(write_keras_json, a_policy_that_keras_has_no_words_for_is_refused_with_its_
       {"float8_from_float32;margin=2", "margin is 2, and Keras's float8_from_float32 has 0"},
       {"float8_from_float32;amax_rule=most_recent", "amax_rule is most_recent"},
       {"float8/16_from_bfloat16", "rounding is last, and Keras's float8_from_bfloat16 has each"},
-      {"int8_from_float32;activation_zero=1", "activation_zero is 1"},
+      {"int8_from_float32;scale_form=step;activation_zero=1", "scale_form is step"},
       {"mixed_float16;loss_scale=none", "loss_scale is none, and Keras's mixed_float16 has dynamic"},
       {"mixed_float16;loss_scale=8", "loss_scale is 8"},
       {"float16;loss_scale=dynamic", "loss_scale is dynamic, and Keras's float16 has none"},

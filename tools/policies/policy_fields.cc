@@ -80,15 +80,37 @@ bool set_rounding(Policy& p, const Json& value) {
   return true;
 }
 
+// The one form in which weights of this quantization are stored. Codes of int8 that a file brings may have steps too.
+ScaleForm scale_form_of(const Policy& p) {
+  const bool channels = p.quantization == Quantization::kInt4Weights && p.block == 0;
+  const bool nearest = p.weight_fit == WeightFit::kNearest;
+  return p.quantization == Quantization::kInt8Dynamic || (channels && nearest) ? ScaleForm::kReciprocal
+                                                                               : ScaleForm::kStep;
+}
+
+std::string mode_of(const Policy& p) {
+  return p.block > 0 ? fmt::format("{} in blocks", name_of(p.quantization)) : name_of(p.quantization);
+}
+
+// The quantization and the block decide the form of the scales, unless scale_form is given after them.
+bool set_quantization(Policy& p, const Json& value) {
+  if (!set_name(value, &p.quantization)) return false;
+  p.scale_form = scale_form_of(p);
+  return true;
+}
+bool set_block(Policy& p, const Json& value) {
+  if (!set_number(value, 0, 2147483647, &p.block)) return false;
+  if (p.quantization == Quantization::kInt4Weights) p.scale_form = scale_form_of(p);
+  return true;
+}
+
 // A fit has bits, and groups with steps: what the policy says otherwise gives way, unless it is said after the fit.
 bool set_weight_fit(Policy& p, const Json& value) {
+  const WeightFit before = p.weight_fit;
   if (!set_name(value, &p.weight_fit)) return false;
-  if (p.weight_fit == WeightFit::kNearest) {
-    p.weight_bits = 0;
-    return true;
-  }
-  if (p.weight_bits == 0) p.weight_bits = p.quantization == Quantization::kInt8Weights ? 8 : 4;
-  p.scale_form = ScaleForm::kStep;
+  if (p.weight_fit != before) p.scale_form = scale_form_of(p);
+  if (p.weight_fit == WeightFit::kNearest) p.weight_bits = 0;
+  else if (p.weight_bits == 0) p.weight_bits = p.quantization == Quantization::kInt8Weights ? 8 : 4;
   return true;
 }
 
@@ -107,10 +129,8 @@ const PolicyField kFields[] = {
     {"compute", kTypeWords, [](const Policy& p) { return Json(name_of(p.compute)); }, set_type<&Policy::compute>},
     {"output", kTypeWords, [](const Policy& p) { return Json(name_of(p.output)); }, set_type<&Policy::output>},
     {"quantization", "none, int8, int8/static, int8/full, int8/weights, int4, float8 or float8/current",
-     [](const Policy& p) { return Json(name_of(p.quantization)); },
-     [](Policy& p, const Json& v) { return set_name(v, &p.quantization); }},
-    {"block", "0 to 2147483647", [](const Policy& p) { return Json(p.block); },
-     [](Policy& p, const Json& v) { return set_number(v, 0, 2147483647, &p.block); }},
+     [](const Policy& p) { return Json(name_of(p.quantization)); }, set_quantization},
+    {"block", "0 to 2147483647", [](const Policy& p) { return Json(p.block); }, set_block},
     {"amax_history_length", "0 to 65535", [](const Policy& p) { return Json(p.amax_history_length); },
      [](Policy& p, const Json& v) { return set_number(v, 0, 65535, &p.amax_history_length); }},
     {"margin", "-128 to 127", [](const Policy& p) { return Json(p.margin); },
@@ -221,37 +241,51 @@ void set_policy_field(Policy& policy, const std::string& assignment, const Place
 }
 
 void check_policy(const Policy& p, const Place& place) {
-  const auto need = [&](bool holds, const char* key, const char* owner) {
+  const auto need = [&](bool holds, const char* key, const char* owner, const char* example) {
     if (!holds)
       place.refuse("Contradiction",
-                   fmt::format("{} belongs to {}, and the quantization is {}", key, owner, name_of(p.quantization)));
+                   fmt::format("{} belongs to {}, and the quantization is {}", key, owner, name_of(p.quantization)),
+                   fmt::format("for example {}", example));
   };
   const bool delayed = p.quantization == Quantization::kFloat8;
   const bool int8 = p.quantization == Quantization::kInt8Dynamic;
   const bool fitted = p.weight_fit != WeightFit::kNearest;
   need(p.block == 0 || p.quantization == Quantization::kInt4Weights ||
            (p.quantization == Quantization::kInt8Weights && fitted),
-       "block", fitted ? "int4 or int8/weights" : "int4");
-  need(p.amax_history_length == 0 || delayed, "amax_history_length", "float8 with a history");
-  need(p.update_order == UpdateOrder::kTransformerEngine || delayed, "update_order", "float8 with a history");
-  need(p.amax_rule == AmaxRule::kMax || delayed, "amax_rule", "float8 with a history");
-  need(p.margin == 0 || delayed || p.quantization == Quantization::kFloat8Current, "margin", "float8");
-  need(p.activation_zero == 0 || int8, "activation_zero", "int8 with dynamic scales");
-  need(p.scale_form == ScaleForm::kStep || p.quantization != Quantization::kNone, "scale_form", "a quantization");
+       "block", fitted ? "int4 or int8/weights" : "int4", "int4/32_from_float32");
+  need(p.amax_history_length == 0 || delayed, "amax_history_length", "float8 with a history", "float8/16_from_float32");
+  need(p.update_order == UpdateOrder::kTransformerEngine || delayed, "update_order", "float8 with a history",
+       "float8_from_float32;update_order=keras");
+  need(p.amax_rule == AmaxRule::kMax || delayed, "amax_rule", "float8 with a history",
+       "float8_from_float32;amax_rule=most_recent");
+  need(p.margin == 0 || delayed, "margin", "float8 with a history", "float8_from_float32;margin=1");
+  need(p.activation_zero == 0 || int8, "activation_zero", "int8 with dynamic scales",
+       "int8_from_float32;scale_form=step;activation_zero=1");
+  if (int8 && p.activation_zero != 0 && p.scale_form != ScaleForm::kStep)
+    place.refuse("Contradiction", "activation_zero=1 does not go with scale_form=reciprocal, whose rows are symmetric",
+                 "codes that a file brings take int8_from_float32;scale_form=step;activation_zero=1");
+  need(p.scale_form == ScaleForm::kStep || p.quantization != Quantization::kNone, "scale_form", "a quantization",
+       "int8_from_float32;scale_form=step");
+  if (!int8 && p.scale_form != scale_form_of(p))
+    place.refuse("Contradiction",
+                 fmt::format("scale_form={} does not go with {}, whose scales are stored as {}", name_of(p.scale_form),
+                             mode_of(p), name_of(scale_form_of(p))),
+                 "leave scale_form out");
   need(p.group_range == GroupRange::kWithZero || (p.quantization == Quantization::kInt4Weights && p.block > 0),
-       "group_range", "int4 in blocks");
+       "group_range", "int4 in blocks", "int4/32_from_float32;group_range=keras");
   if (p.group_range != GroupRange::kWithZero && fitted)
     place.refuse("Contradiction", "group_range=keras does not go with a weight_fit", "its groups have a code for 0");
   check_fit(p, place);
   const bool requantizes = p.quantization == Quantization::kInt8Static || p.quantization == Quantization::kInt8Full;
   const Rounding rounding = Rounding(p.rounding);
-  need(rounding == Rounding::kNone || requantizes, "rounding=double, single or float_even", "int8/static");
+  need(rounding == Rounding::kNone || requantizes, "rounding=double, single or float_even", "int8/static",
+       "int8/static_from_float32;rounding=single");
   if (rounding == Rounding::kHalfAway || rounding == Rounding::kHalfEven)
     place.refuse("Contradiction", fmt::format("rounding={} is no rounding of a requantization", name_of(rounding)),
                  "int8/static rounds double, single or float_even");
   need(p.operation_rounding == OperationRounding::kLast ||
            (!requantizes && p.quantization != Quantization::kFloat8Current),
-       "rounding=each", "layers of floats");
+       "rounding=each", "layers of floats", "mixed_bfloat16;rounding=each");
   if (int8 && p.compute == ElementType::kFloat16)
     place.refuse(
         "Int8WithFloat16", "int8 with dynamic scales does not go with compute type float16",
