@@ -35,8 +35,8 @@ struct Workers {
   int count;
   void (*run)(void* context, void (*task)(void* task_context, int tile, int worker), void* task_context, int tiles);
   // One worker does all of a step of less work, in multiply-accumulates of float32. These take some 4 us with AVX2, and
-  // to wake a worker that spins takes 1 to 2 us. Threads that sleep between steps need more. A program without a step
-  // of eight times this, nor 32 times this in all, shares nothing.
+  // to wake a worker that spins takes 1 to 2 us. Threads that sleep between steps need more. A program whose
+  // steps are smaller on average shares nothing (threads_pay, run/pass.h).
   uint64_t least_work = 200'000;
 };
 
