@@ -32,8 +32,10 @@ fi
 
 # fences LANGUAGE FILE: the lines of its blocks of this language.
 fences() { awk -v begin="\`\`\`$1" '$0 == begin {on = 1; next} $0 == "```" {on = 0} on' "$2"; }
+# The commands of README, a line each: those that go on in the next line are joined.
+commands_of() { fences sh "$1" | sed -e ':join' -e '/\\$/{N; s/\\\n *//; b join' -e '}'; }
 
-fences sh README.md >"$work/commands"
+commands_of README.md >"$work/commands"
 commands=0 over=0 first=
 begun=$SECONDS
 {
@@ -96,6 +98,12 @@ if g++ $flags classify.cc -o classify $(pkg-config --libs nacre) 2>classify.log;
 else
   head -n 5 classify.log; fail "README's program does not compile"
 fi
+fences c README.md >bind.c
+if cc -std=c11 -Wall -Wextra -Werror $(pkg-config --cflags nacre-x86 nacre-threads) -fsyntax-only bind.c 2>bind.log; then
+  programs=$((programs + 1))
+else
+  head -n 5 bind.log; fail "README's program of C does not compile"
+fi
 for page in docs/training.md docs/pc.md; do
   fences cpp $page >page.cc
   if g++ $flags -fsyntax-only page.cc 2>page.log; then programs=$((programs + 1)); else head -n 5 page.log; fail "$page's program does not compile"; fi
@@ -116,5 +124,5 @@ for file in $(grep -oE '`(docs|ports|tools|schema|engine|tests|bench)/[A-Za-z0-9
 done
 
 $whole && echo "from the clone to the first result of nacre ${first:-?} s, to the last line of README $took s"
-echo "CLAIM first_use $verdict: ${failures}$commands commands of README run as they stand in a fresh clone, $over passed over (the build's own stand for them); $programs programs of C++ of README and docs compile; Python $python"
+echo "CLAIM first_use $verdict: ${failures}$commands commands of README run as they stand in a fresh clone, $over passed over (the build's own stand for them); $programs programs of C++ and C of README and docs compile; Python $python"
 [ "$verdict" = shown ]
