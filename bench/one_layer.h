@@ -1,7 +1,7 @@
 // One layer of a network by itself, under any policy, on any kernels: what bench/kernels and bench/peers measure.
 //
-// The layer becomes a network of one node with random weights, which is calibrated and compiled as `nacre convert` does
-// it. What is timed is its own step, between the casts and quantizers that the policy puts around it.
+// The layer becomes a network of one node with random weights, which is calibrated and compiled as `nacre convert`
+// does it. The benchmarks time the layer's own step, without the casts and quantizers that the policy puts around it.
 #pragma once
 
 #include <map>

@@ -2,10 +2,11 @@
 
     bench/shapes.py NACRE [-o bench/shapes.json]          NACRE: the built tool, which converts and inspects networks
 
-Of MLPerf Tiny's networks (models/mlperf_tiny of NACRE_SHARED, or of ../shared) the layers are those of the files; of
-MobileNetV1 and V2 (224 x 224, width 1) those of the tables of their papers (Howard et al. 2017, table 1; Sandler et al.
-2018, table 2); of the encoder those of MiniLM (6 layers, hidden 384, 12 heads, 1536 in between) on 128 tokens. Equal
-layers stand once, with the networks that have them. Windows, not values: clamps and scales are left away.
+The layers of MLPerf Tiny's networks come from their files (models/mlperf_tiny of NACRE_SHARED, or of ../shared). The
+layers of MobileNetV1 and V2 (224 x 224, width 1) come from the tables of their papers (Howard et al. 2017, table 1;
+Sandler et al. 2018, table 2). The layers of the encoder are those of MiniLM (6 layers, hidden 384, 12 heads, 1536 in
+between) on 128 tokens. Equal layers stand once, with the networks that have them. The table has the windows of layers
+and leaves out their values: clamps and scales.
 """
 
 import argparse

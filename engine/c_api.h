@@ -81,15 +81,17 @@ Status measure_both(const Measure& measure, const nacre_workers* workers, CSizes
   return {};
 }
 
-// Bytes of one block, wherever it begins. Where weights are packed, and so fast kernels run, with room for blocks at
-// whole lines of a cache: a network of int8 convolutions took 1.04 times as long in an arena at another multiple of 16.
+// Returns the bytes of one block that holds all blocks, wherever it begins. If weights are packed, fast kernels run,
+// so the sum has room to begin every block at a cache line. A network of int8 convolutions took 1.04 times as long in
+// an arena that began at another multiple of 16.
 inline constexpr uint32_t kLine = 64;
 inline uint64_t total_of(const Sizes& sizes, bool packs) {
   return packs ? sizes.total(kLine) + kLine - kAlignment : sizes.total();
 }
 
-// Cuts the caller's block for packed weights, or, where it is too small for these, without: a block whose bytes were
-// counted without copies still holds its program. Blocks begin at whole lines where there is room for that.
+// Cuts the caller's block for packed weights. If the block is too small for these, cuts it without them, so that a
+// block whose size was computed without copies still holds its program. Blocks begin at cache lines if there is room
+// for that.
 template <class Measure>
 Status cut(const Measure& measure, const nacre_workers* workers, std::span<std::byte> whole, Memory* blocks) {
   Machine machine = machine_of(workers);
@@ -108,7 +110,7 @@ Status cut(const Measure& measure, const nacre_workers* workers, std::span<std::
   return status;
 }
 
-// Step `step` of a program of the model, which has it; not what runs it.
+// Describes step `step`, which the program must have. Leaves out the fields of a bound step: kernel and packed.
 inline nacre_step_info step_info(const Model& model, const ProgramView& view, uint32_t step) {
   const StepRecord& record = model.steps()[view.first_step + step];
   const OpRule* const rule = find_rule(record.op);

@@ -1,12 +1,12 @@
 // Nacre: runs neural networks in the caller's memory. The one header that a C++ application includes: <nacre/nacre.h>.
 //
-//   Model     a checked view of a model file's bytes             engine/model/model.h
-//   Program   one program of it, bound to kernels and memory     engine/run/program.h
-//   Places    binds a program whose steps run on ports           engine/run/places.h
-//   Trainer   trains the model in the caller's memory            engine/train/trainer.h
-//   Checkpoint   saves what it learned                           engine/train/checkpoint.h
-//   ModelSlots   a model file and its successor in a flash       engine/model/model_slots.h
-//   Status    what every call that can refuse returns            engine/base/status.h
+//   Model        a checked view of a model file's bytes               engine/model/model.h
+//   Program      one program of a model, bound to kernels and memory  engine/run/program.h
+//   Places       binds a program whose steps run on ports             engine/run/places.h
+//   Trainer      trains the model in the caller's memory              engine/train/trainer.h
+//   Checkpoint   saves the state that a Trainer learned               engine/train/checkpoint.h
+//   ModelSlots   a model file and its successor in a flash            engine/model/model_slots.h
+//   Status       the result of every call that can refuse             engine/base/status.h
 //   reference::kernels()   the kernels that run everywhere   engine/kernels/reference.h; training_kernels(): training.h
 #pragma once
 

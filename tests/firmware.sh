@@ -96,8 +96,8 @@ show_beside() {
 }
 
 # ---- no_silent_fallback, in the image ----
-# Integer policies equal the PC to the bit. Of the others a libm's exp and the rounding of -Os may differ in last bits:
-# 1e-5 of the largest output.
+# Tells whether two outputs are within 1e-5 of the largest one: libm's exp and the roundings of -Os may differ from
+# the PC's in last bits. int8/static must also equal the PC to the bit (below).
 close() {  # two files of float32
   paste -d ' ' <(od -An -v -tf4 -w4 "$1") <(od -An -v -tf4 -w4 "$2") |
     awk '{d = $1 - $2; d = d < 0 ? -d : d; m = $1 < 0 ? -$1 : $1; if (d > e) e = d; if (m > l) l = m} END {exit !(NR > 0 && e <= 1e-5 * l)}'

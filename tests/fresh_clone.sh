@@ -8,8 +8,8 @@
 #   --loaded   with a busy loop a processor beside them
 #
 # The clean system is a minimal Debian or Ubuntu of this machine's own release, made by debootstrap (root only) and
-# entered with chroot. Where that is not possible, or with --no-root, it is only a new HOME and an empty environment:
-# that finds a file which was never committed, but not a package which nobody asked for.
+# entered with chroot. If that is not possible, or with --no-root, it is only a new HOME and an empty environment. A
+# run there finds a file that was never committed, but not a package that no script installs.
 #
 # Passes if both commands do and the demo's line `digits: R of N right` has the numbers of digits_expected.json.
 # Takes what is committed. The base system is kept (50 MB) in $XDG_CACHE_HOME or build/; delete it to renew it.

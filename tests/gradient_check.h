@@ -44,7 +44,8 @@ struct Linearized {
 };
 Linearized linearize(const OpRow& row, const GradientCase& made, Random& random);
 
-// A row of the table and the input in question. Of a variadic op every input is the first of the table.
+// A row of the op's table of gradients, and the input that the row gives a gradient for. Every input of a variadic op
+// takes the rows of input 0.
 struct Target {
   size_t row;
   int input;

@@ -1,5 +1,5 @@
-// The oracle between number formats. What is exactly defined is computed to the bit, in another way than the
-// engine's: quotients and products in float64 or wider, which are then rounded by oracle_rounding.h.
+// The oracle of conversions between number formats. It computes exactly defined results to the bit, in another way
+// than the engine: quotients and products in float64 or wider, which oracle_rounding.h then rounds.
 #include <map>
 
 #include "engine/numeric/policy.h"

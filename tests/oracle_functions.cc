@@ -103,8 +103,9 @@ std::vector<Expected> uniform(const Problem& p) {
   })};
 }
 
-// One operation, of pow a function of <cmath> (2 epsilon); of squared_difference two, the first squared. floor_div is
-// the floor of the quotient as the accumulator has it. Of whole numbers to the bit.
+// Results of the binary functions. Division is one operation (0.5 epsilon); pow is a function of <cmath> (2 epsilon).
+// squared_difference is two operations, and the error of the first is squared too (2 epsilon). floor_div is exact:
+// the floor of the quotient as the accumulator holds it. Results for integers are exact.
 std::vector<Expected> binary(const Problem& p) {
   Index a = p.in[0].dims, b = p.in[1].dims, dims;
   a.insert(a.begin(), std::max(a.size(), b.size()) - a.size(), 1);

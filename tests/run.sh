@@ -33,7 +33,8 @@ meson_test() {
     "$@" >"$shown" 2>>"$build/meson-logs/$log.said" </dev/null
 }
 meson_test "$log" "$(nproc)" "${names[@]}"
-# The machine may have been too busy for one or two of many: they run once more, alone. What a sanitizer found stays found.
+# The machine may have been too busy for one or two of many tests: these run once more, alone. A failure under a
+# sanitizer is not tried again.
 mapfile -t again < <(python3 "$root/tests/count.py" --failed "$build/meson-logs/$log.json" | grep .)
 if [ -z "${NACRE_SANITIZED-}" ] && [ "${#again[@]}" -ge 1 ] && [ "${#again[@]}" -le 2 ] && [ "${#names[@]}" -gt 2 ]; then
   meson_test "$log-again" 1 "${again[@]}"

@@ -67,7 +67,8 @@ void become_tool(const std::vector<std::string>& arguments, const ToolOptions& o
   execv(tool.c_str(), argv.data());
 }
 
-// Appends what is there to `text`; false at the end. Of a terminal whose other side is closed, reading fails.
+// Appends the bytes that are ready to `text`; returns false at the end. A terminal whose other side is closed ends
+// with an error of read().
 bool read_some(int file, std::string* text) {
   char buffer[4096];
   const ssize_t count = read(file, buffer, sizeof buffer);

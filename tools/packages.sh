@@ -3,9 +3,9 @@
 #   . tools/packages.sh            in a script:  need_packages build tools
 #   bash tools/packages.sh build   on its own:   the same, for a person or a CI image
 #
-# need_packages installs what is missing and nothing else; packages_of only prints names. What is said goes to
-# stderr, so that a caller may print a result on stdout. NACRE_PACKAGES=have skips the check: for systems without
-# apt-get, and where the tools were installed in another way.
+# need_packages installs the missing packages and nothing else; packages_of only prints names. Messages go to stderr,
+# so that a caller may print a result on stdout. NACRE_PACKAGES=have skips the check: for systems without apt-get, and
+# for tools that were installed in another way.
 
 # Prints the packages of one group. A group names only what it adds: tools alone do not build without build.
 packages_of() {

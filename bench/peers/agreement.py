@@ -1,13 +1,13 @@
 """How far an engine's outputs are from Nacre's, and what counts as agreement.
 
-int8     codes apart. What is timed rounds as TensorFlow Lite's fixed-point kernels do (--rounding double); XNNPACK
+int8     codes apart. The timed runs round like TensorFlow Lite's fixed-point kernels (--rounding double); XNNPACK
          rounds a float32 product (float_even), so that a result beside a tie is 1 code away. LiteRT must be at most 1
-         code away on the input that is timed. On other inputs it can be more, where two classes are near to a tie:
-         softmax makes tens of codes of the few by which the logits differ. So all inputs are also run by Nacre with
-         float_even, and there LiteRT must be equal to the code; but of networks that XNNPACK has its own sums for
-         (own_sums): it adds codes in 20 bits of its own, which in MobileNetV2's ten sums is up to 13 codes of the
-         logits. Of these litert-reference is judged, on all inputs: at most 1 code. OpenVINO computes from the
-         file's scales in its own way: it is printed, not judged.
+         code away on the input that is timed. On other inputs it can be more, if two classes are near to a tie:
+         softmax makes tens of codes of the few by which the logits differ. So Nacre also runs all inputs with
+         float_even, and there LiteRT must be equal to the code. Networks with own_sums are judged otherwise: XNNPACK
+         adds their codes in 20 bits of its own, which in MobileNetV2's ten sums is up to 13 codes of the logits. For
+         them litert-reference is judged, on all inputs: at most 1 code. OpenVINO computes from the file's scales in
+         its own way: it is printed, not judged.
 float32  the largest difference, over the largest magnitude, on every input. Sums in another order and another exp
          differ by 1e-7 to 1e-5 of it. The limit of 1e-3 leaves room for any order of float32 sums; a wrong operator or
          layout is far above it, and so is bfloat16 (2e-3 for each rounding), but where a softmax saturates.

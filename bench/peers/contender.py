@@ -19,7 +19,7 @@ WORKER = pathlib.Path(__file__).with_name("peers.py")
 
 
 class Refused(Exception):
-    """What the process said when it ended: its last sentence, and the exit code."""
+    """A process that ended or refused its input: its last sentence, and the exit code."""
 
     def __init__(self, sentence, code):
         super().__init__(sentence)

@@ -17,7 +17,7 @@ from torch import distributed
 
 
 class Network(torch.nn.Module):
-    """What DistributedDataParallel watches; the loss of the rank's rows is its output."""
+    """The module that DistributedDataParallel watches. Its output is the loss of the rank's rows."""
 
     def __init__(self, training):
         super().__init__()

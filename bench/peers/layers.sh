@@ -4,9 +4,11 @@
 #   bench/peers/layers.sh gemm|convolution [options of layer_peers]
 #   bench/peers/layers.sh gemm --rounds 11 --json build/gemm.json                an example
 #
-# Installs the group gemm_peers of tools/packages.sh, builds layer_peers in NACRE_BUILD [build/bench] and runs it; the head
-# of layer_peers.cc says the rest. oneDNN uses AMX where the processor has it, Nacre where --kernels amx says so:
-# ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 keeps both to the same instructions. What oneDNN may use is printed.
+# Installs the group gemm_peers of tools/packages.sh, builds layer_peers in NACRE_BUILD [build/bench] and runs it. The
+# head of layer_peers.cc describes the options and the output.
+#
+# oneDNN uses AMX if the processor has it, Nacre only with --kernels amx. ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 keeps
+# both to the same instructions. The output names the instruction sets that oneDNN may use.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$root/tools/packages.sh"

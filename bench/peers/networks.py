@@ -19,7 +19,7 @@ the one with the smallest median. One set of kernels is used for all rows, and i
 The rows "call" are a network of one Relu: what a call of each engine costs, its Python binding included. Nacre is
 called from C++, as no Python binding of it exists; a peer's time in the other rows has about its call in it.
 
-Outputs are compared on 16 inputs; agreement.py says what agrees. Where Nacre has fewer threads than a row, it runs with
+Outputs are compared on 16 inputs; agreement.py says what agrees. If Nacre has fewer threads than a row, it runs with
 one, and a note says so.
 
 A row during which other processes were busy says DISTURBED; --again N takes it up to N times more and keeps the row
@@ -101,7 +101,7 @@ def shared_folder():
 
 
 def place_of(network, scratch):
-    """Where the file is; none if it is not there."""
+    """Returns the path of the network's file; None if there is no such file."""
     if network.folder == "made":
         path = scratch / network.file
         if not path.exists():
@@ -112,7 +112,7 @@ def place_of(network, scratch):
 
 
 def selected(wanted):
-    """Of NETWORKS: by name ("ad": all of that name) or by path ("ad/int8")."""
+    """Returns the NETWORKS wanted, by name ("ad": all of that name) or by path ("ad/int8")."""
     if wanted is None:
         return NETWORKS
     names = wanted.split(",")
@@ -236,7 +236,7 @@ def run_rows(options, names, report):
 
 
 def least_disturbed(run, again):
-    """Of up to 1 + `again` rows: chosen by the load of other processes, never by the times."""
+    """Takes up to 1 + `again` rows and returns the one with the least load of other processes. Times never decide."""
     rows = [run()]
     while rows[-1]["other_processes_cores"] > DISTURBED_CORES and len(rows) <= again:
         rows.append(run())
@@ -266,7 +266,7 @@ def run_row(options, names, report, network, file, threads, batch):
 
 
 def describe(report):
-    """What ran, and what did not."""
+    """Prints the engines that ran with their settings, and the notes about those that did not."""
     print()
     for engines in report["engines"].values():
         for about in engines:

@@ -10,7 +10,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processes():
-    """Of every process: its parent, and the seconds that it and its children that ended have run."""
+    """Returns for every process its parent, and the seconds that it and its ended children have run."""
     found = {}
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:

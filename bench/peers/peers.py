@@ -363,7 +363,7 @@ DEFAULT = ("litert", "onnxruntime", "openvino", "torch", "mnn", "ncnn")
 
 
 def version(peer):
-    """Of the installed package; none where it is not."""
+    """Returns the version of the peer's installed package; None if it is not installed."""
     try:
         return importlib.metadata.version(PEERS[peer].package)
     except importlib.metadata.PackageNotFoundError:

@@ -55,7 +55,7 @@ def convert(options, network, batch, policy, folder):
 
 
 def commands(options, name, network, batch, policy, folder):
-    """Of Nacre first, then of each peer."""
+    """Yields the name and the command of Nacre first, then of each peer."""
     model = convert(options, network, batch, policy, folder)
     yield "nacre", [str(options.runner), str(model), "--kernels", options.kernels, "--lr", str(RATE)]
     for peer in options.peers:
@@ -130,7 +130,7 @@ def text_of(row):
 
 
 def bars(rows):
-    """What claim training_peers asks for."""
+    """Returns the bars of claim training_peers: whether each is reached, and a sentence."""
     compared = [r for r in rows if r["speed"]]
     if not compared:
         return []

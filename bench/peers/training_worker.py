@@ -30,7 +30,7 @@ MOMENTUM = 0.99  # of running statistics: running = MOMENTUM running + (1 - MOME
 
 
 def most_bytes():
-    """Of this process at its most; getrusage would give that of the one that started it, where that was larger."""
+    """Returns the peak memory of this process. getrusage would give its parent's, if that was larger."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
 

@@ -1,4 +1,4 @@
-"""What docs/site/mkdocs.yml lists, read from the checkout where it lies: no file is copied into the tree for the site.
+"""Reads the files that docs/site/mkdocs.yml lists from their places in the checkout: none is copied for the site.
 
 Markdown as it is; a code span that names a page becomes a link to it, and pictures come along. A notebook through
 nbconvert. A header with its comments, as code. `man`: the manual pages that NACRE_TOOL prints. Two pages of the
@@ -71,7 +71,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def _paths(nav: object) -> list[str]:
-    """Of all pages in it; a file that is no Markdown gets `.md` behind its name, in the navigation too."""
+    """Returns the paths of all pages in `nav`. A file that is no Markdown gets `.md` behind its name, in `nav` too."""
     found: list[str] = []
     for entry in nav if isinstance(nav, list) else []:
         for title, value in entry.items():

@@ -20,13 +20,13 @@ struct Storage {
   bool (*read)(void* context, uint64_t offset, std::span<std::byte> to) = nullptr;
   // Offset and size are multiples of program_bytes, the bytes are erased. Any number of granules.
   bool (*program)(void* context, uint64_t offset, std::span<const std::byte> from) = nullptr;
-  // The erase_bytes at `offset`, a multiple of it: all 0xFF afterwards.
+  // Erases the erase_bytes at `offset`, a multiple of erase_bytes: all of them are 0xFF afterwards.
   bool (*erase)(void* context, uint64_t offset) = nullptr;
-  // Returns when all that was programmed is where a loss of power cannot reach it. Null: it always is.
+  // Returns when all bytes programmed so far survive a loss of power. Null: they survive once program() has returned.
   bool (*flush)(void* context) = nullptr;
-  // The end, from the start of the slot at `offset`, of the last granule that was programmed since its erase: of a
-  // storage that offers more than it holds, as files do. What a header says is beyond it is never read. Null: a whole
-  // slot.
+  // Returns where the last granule that was programmed since the erase of the slot at `offset` ends, counted from the
+  // start of the slot. For a storage that offers more bytes than it holds, such as files. A header that describes
+  // bytes beyond this end is not valid, so these bytes are never read. Null: a whole slot.
   uint64_t (*filled)(void* context, uint64_t offset) = nullptr;
 };
 

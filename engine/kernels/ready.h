@@ -1,6 +1,7 @@
-// Kernels whose op is ready: its struct, sizes and attributes as from() makes them of words and shapes, is a constant
-// that the call's `prepared` points at (run/static_program.h), not made anew on the stack at every run. So neither
-// words, records nor from() are in the image. Of methods whose parameters are addresses alone.
+// Kernels whose op is ready. The op's struct, with the sizes and attributes that from() computes of words and shapes,
+// is a constant that the call's `prepared` points at (run/static_program.h). It is not made anew on the stack at
+// every run, so the image holds neither words, records nor from(). A method can run so if all its parameters are
+// addresses.
 #pragma once
 
 #include <concepts>
@@ -11,7 +12,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// A parameter that is the address of an operand, or scratch: of the first kind what get() asks of no record.
+// Tells whether a parameter is scratch or the address of an operand. get() makes an address without reading a record.
 template <class P>
 inline constexpr bool kIsAddress = kIsScratch<P> || std::is_pointer_v<P>;
 template <class T>

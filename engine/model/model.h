@@ -1,11 +1,11 @@
-// Model: a checked view of a model file's bytes, read in place. Owns nothing, copies nothing.
+// Model: a checked view of a model file's bytes, read in place. It owns nothing and copies nothing.
 //
 //   nacre::Model model;
 //   if (nacre::Status s = model.open(bytes); !s.ok()) ...   // any bytes: a model, or one refusal
 //
-// open() trusts no byte: after it, every index, offset and lifetime in the file is proven to lie where FORMAT.md says,
-// so that nothing after it needs to check again. It reads no weight: check_weights() does, in time proportional to the
-// file. It knows no op: what a step may hold is the business of Program::measure and bind.
+// open() trusts no byte. When it succeeds, every index, offset and lifetime in the file is proven to lie where
+// FORMAT.md says, so later calls need not check again. open() reads no weight: check_weights() does, in time
+// proportional to the file. Model knows no op: Program::measure and bind check what a step may hold.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct FileHeader {  // the first 64 bytes, little-endian; schema/FORMAT.md, "he
   uint16_t version;
   uint16_t byte_order;
   uint32_t features;  // bits that a reader must know
-  uint32_t crc;       // CRC-32C of header (this field left out) and FlatBuffer
+  uint32_t crc;       // CRC-32C of the header without this field, and of the FlatBuffer
   uint64_t total_bytes;
   uint32_t flatbuffer_offset;  // 64
   uint32_t flatbuffer_bytes;
@@ -48,7 +48,7 @@ struct QuantizerRecord {  // real = scale * (code - zero)
   float scale;            // per tensor; 0 when `scales` is given
   int32_t zero;
   uint32_t scales;  // tensor id: float32, one per index of `axis`; or kNoIndex
-  uint32_t zeros;   // tensor id: int32, as many; or kNoIndex: all `zero`
+  uint32_t zeros;   // tensor id: int32, one per scale; or kNoIndex: `zero` for all
   ElementType codes;
   uint8_t axis;
   ScaleForm form;
@@ -66,14 +66,14 @@ static_assert(sizeof(SegmentRecord) == 24);
 // Positive, normal, finite, from the bits of a float: biased exponent in [1, 254], sign 0.
 constexpr bool is_scale(uint32_t bits) { return bits >= 0x00800000 && bits < 0x7F800000; }
 
-// Returns whether `zero` is one of the codes. In types without a choice of zero points only 0 is.
+// Returns whether `zero` may be the zero point of these codes. Types without a choice of zero points allow only 0.
 bool is_zero_point(ElementType codes, int32_t zero);
 
 enum class Entry : uint8_t { kInfer = 0, kGradients = 1, kUpdate = 2, kDerive = 3, kCount };
 
 inline constexpr uint32_t kMaxLayers = 1u << 16;
 
-// Bounds that the caller will not exceed, whatever a file says.
+// Bounds that the caller sets: open() refuses a file that exceeds them.
 struct Limits {
   uint64_t file_bytes = uint64_t{1} << 40;
   uint32_t tensors = 16384;  // checking a plan takes time in tensors^2
@@ -87,7 +87,7 @@ struct TensorInfo;  // model/tensor_info.h
 // A program of the model, as plain values and views into the file.
 struct ProgramView {
   Entry entry = Entry::kInfer;
-  uint16_t changes = 0;  // Model::changes() when it was taken
+  uint16_t changes = 0;  // Model::changes() when the view was made
   uint32_t first_step = 0, step_count = 0, first_tensor = 0, tensor_count = 0, batch = 0;
   std::span<const uint32_t> inputs, outputs;  // tensor ids
   std::span<const FileBytes> banks;           // bytes of the arena, per bank
@@ -95,23 +95,24 @@ struct ProgramView {
 
 class Model {
  public:
-  // `bytes` must start at a multiple of 16 and stay as they are for the life of the Model.
+  // Opens a model file. `bytes` must start at a multiple of 16, and must not change during the life of the Model.
   Status open(std::span<const std::byte> bytes, const Limits& limits = {});
 
-  // Weights that lie apart from the file (another flash, another mapping): data of segment i, which may start anywhere
-  // at a multiple of 64. Segments not attached are read from the file, all of whose bytes stay reserved. At most
-  // kMaxSegments. Programs bound before point at what was there before: they are as before bind.
+  // Takes the weights of a segment from `data` (another flash, another mapping) instead of the file. `data` starts at
+  // a multiple of 64. Segments that are not attached are read from the file, whose bytes stay reserved as a whole.
+  // Only the first kMaxSegments segments can be attached. A program that was bound before is unbound by this call:
+  // bind it again.
   static constexpr uint32_t kMaxSegments = 4;
   Status attach(uint32_t segment, std::span<const std::byte> data);
 
-  // Reads every weight: CRC of each segment, that no float weight is NaN or infinite, and that scales, zero points and
-  // requantization pairs are what they must be.
+  // Reads every weight. Checks the CRC of each segment, that no float weight is NaN or infinite, and that scales,
+  // zero points and requantization pairs are valid.
   Status check_weights() const;
 
   bool opened() const { return root_ != nullptr; }
   const FileHeader& header() const { return *static_cast<const FileHeader*>(static_cast<const void*>(bytes_.data())); }
   std::span<const std::byte> bytes() const { return bytes_; }
-  // Counts how often open and attach have changed where this model's bytes are.
+  // Counts the calls of open and attach that changed where this model's bytes are.
   uint16_t changes() const { return changes_; }
   // Returns whether a block has a byte in common with the file or with an attached segment.
   bool shares_bytes(std::span<const std::byte> block) const;
@@ -125,27 +126,27 @@ class Model {
 
   uint32_t program_count() const;
   ProgramView program(uint32_t index) const;
-  // The first program of this kind for this target; null takes any. kNoEntry if there is none.
+  // Finds the first program of this kind for this target; null: for any target. kNoEntry: there is none.
   Status find(Entry entry, const char* target, uint32_t* index) const;
-  // The program of this kind for the target that `program` is compiled for.
+  // Finds the program of this kind for the target of `program`.
   Status find_beside(uint32_t program, Entry entry, uint32_t* index) const;
 
-  // Facts about inputs, outputs and any other tensor (model/tensor_info.h): kNoName where there is none. Names are
-  // looked up in the first program that infers.
+  // Describe an input, an output or any other tensor (model/tensor_info.h). kNoName: there is none. Names are looked
+  // up in the first program that infers.
   Status input(uint32_t program, uint32_t index, TensorInfo* info) const;
   Status output(uint32_t program, uint32_t index, TensorInfo* info) const;
   Status input(const char* name, TensorInfo* info) const;
   Status output(const char* name, TensorInfo* info) const;
   Status tensor(uint32_t tensor, TensorInfo* info) const;
 
-  // Texts in the file, that end with a 0; null: no such.
+  // Return texts in the file, which end with a 0; null: there is no such text.
   const char* target(uint32_t program) const;
   uint32_t metadata_count() const;
   const char* metadata_key(uint32_t index) const;
   const char* metadata_value(uint32_t index) const;
   const char* metadata(const char* key) const;
   const char* layer_name(uint32_t step) const;  // of the layer that a step belongs to
-  // Line `index` of the metadata `labels`: the name of class `index`. Empty: no such.
+  // Returns the name of class `index`: line `index` of the metadata `labels`. Empty: there is no such line.
   std::span<const char> label(uint32_t index) const;
 
   uint64_t work_limit() const { return work_limit_; }

@@ -84,7 +84,7 @@ struct CurrentScaling {
   bool power_of_two = false;  // cut the mantissa: q's exponents are those of x, shifted
 };
 
-// NUMERICS.md eq. 28. Where amax is 0, infinite or NaN the scale is 1, not the last one.
+// NUMERICS.md eq. 28. If amax is 0, infinite or NaN the scale becomes 1: the last scale is not kept.
 constexpr NewScale current_scale(float amax, const CurrentScaling& rule) {
   if (amax < rule.epsilon) amax = rule.epsilon;
   ScaleEvent event = event_of(amax);

@@ -1,4 +1,4 @@
-// Arithmetic in T: every result is rounded to T, as if T had the operations. What Keras does in its compute type.
+// Arithmetic in T: every result is rounded to T, as if T had the operations. Keras computes so in its compute type.
 //
 //   Rounded<Bfloat16>{x} * Rounded<Bfloat16>{scale}
 //

@@ -204,9 +204,9 @@ struct Conv2d {
     return Code::kOk;
   }
 
-  // One window: the indices in x and in w (of channel 0) of its first tap inside x, and its runs of consecutive
-  // products: `rows` times `columns` runs of `length`. Where no tap is inside x there are no runs, and `x` may have
-  // wrapped.
+  // One window. `x` and `w` are the indices of its first tap inside x: in x, and in the weights of channel 0. Its
+  // consecutive products form `rows` times `columns` runs of `length`. If no tap is inside x there are no runs, and
+  // `x` may have wrapped.
   struct Pixel {
     int n;
     uint32_t x, w;
@@ -230,8 +230,8 @@ struct Conv2d {
     }
   }
 
-  // f(pixel) for every position of y, in order. Where all channels are read and columns are not dilated, a whole row of
-  // the window is one run.
+  // Calls f(pixel) for every position of y, in order. A whole row of the window is one run if the group has all
+  // channels and columns are not dilated.
   template <class F>
   constexpr void each_pixel(F f) const {
     for (int n = 0; n < batch; ++n)

@@ -18,8 +18,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Channels whose sums are computed side by side, each rounded once: at most 256 bytes of stack. Of a device, whose
-// threads are side by side, one.
+// Channels whose sums one thread computes side by side, each rounded once: at most 256 bytes of stack. On a device it
+// is one channel, because the threads themselves are side by side.
 inline constexpr int kRun = kThreads ? 1 : 32;
 
 // The runs of `channels`: how many, and how long one of them is.
@@ -85,7 +85,7 @@ constexpr Code dims_of_words(const Words& words, int first, Dims* dims) {
   return Code::kOk;
 }
 
-// The dims of x from words at `first`. Where axis 0 of x is that of y, its size is the rows of this run.
+// Reads the dims of x from words at `first`. If axis 0 of x is axis 0 of y, its size is the rows of this run.
 constexpr Code broadcast_source(const Words& words, int first, Shape y, Dims* x) {
   NACRE_TRY_CODE(dims_of_words(words, first, x));
   if (x->rank > y.rank) return Code::kShapeRank;

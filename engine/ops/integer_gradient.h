@@ -77,7 +77,8 @@ struct Int8CrossEntropy {
   static constexpr const char* kOutputs[] = {"error"};
 
  private:
-  // 2^12 (ln S - beta (x_y - m)), S in Q12. What is further than diff_min below the maximum counts as diff_min: 32.
+  // Returns 2^12 (ln S - beta (x_y - m)) of one row, S in Q12. A logit further than diff_min below the maximum counts
+  // as diff_min below it. With the converter's diff_min, beta (m - x_y) stays within 31.
   constexpr int32_t row_loss(const int8_t* x, int label, int32_t sum) const {
     int peak = -128;
     for (int k = 0; k < softmax.width; ++k) peak = x[k] > peak ? x[k] : peak;

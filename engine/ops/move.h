@@ -7,8 +7,8 @@
 //   pad        y[i] = x[i - before] inside x; outside `value`, or the mirrored (without its edge) or nearest element
 //   slice      y[i] = x[begin + i step]
 //
-// Most gradients are moves themselves: reshape to the dims of x, copy, transpose by the inverse permutation, and for an
-// input of concat its slice of dy. Those of pad and slice: move_gradient.h.
+// Most gradients are moves themselves: reshape to the dims of x, copy, transpose by the inverse permutation, and for
+// an input of concat its slice of dy. The gradients of pad and slice are in move_gradient.h.
 #pragma once
 
 #include <cstring>

@@ -264,17 +264,18 @@ inline constexpr GradientRead kReads[] = {kSources...};
 
 // One row of an op's gradient table: a step of op `by` makes the gradients of inputs `of`, its outputs in order. With
 // `adds`, of one input, the step instead adds to a sum in the step block, its last operand. An absent input is an
-// absent operand; a row whose inputs are all absent or need no gradient is left out. Where an input has a row that adds
-// and one that does not, the first is for a parameter, which has a sum, and the other for a value. With `by` =
-// Op::kNone and one read there is no step: what is read is the gradient (the identity, where it is gradient_of(0)).
+// absent operand. A row whose inputs are all absent or need no gradient is left out. If an input has a row that adds
+// and a row that does not, the first is for a parameter, which has a sum, and the second for a value. With `by` =
+// Op::kNone and one read there is no step: the tensor that is read is the gradient. With gradient_of(0) that is the
+// identity.
 struct Gradient {
   std::span<const uint8_t> of;
   Op by;
   std::span<const GradientRead> reads;
   bool adds = false;
-  // Attributes of the step, at most 32, of the attributes and operands (inputs, then outputs) of the step that is
-  // differentiated and the index of the input in question (of variadic ops the place in the list); returns how many.
-  // Null: the same attributes.
+  // Writes the attributes of the gradient step, at most 32, to `made` and returns how many. `words` and `operands`
+  // (inputs, then outputs) are those of the step that is differentiated. `input` is the index of the input in
+  // question; for variadic ops it is the place in the list. Null: the same attributes.
   int (*words)(const Words& words, const Operands& operands, int input, uint32_t* made) = nullptr;
 };
 

@@ -193,8 +193,9 @@ constexpr Code check_pairs(const Operands& operands, int slot, int rows) {
   return !operands.has(slot) || is(operands, slot, rows, 2) ? Code::kOk : Code::kShapeScale;
 }
 
-// Terms of an int32 sum of (x - zero) * w: |x - zero| <= 255, |w| <= 128, so 2^31 / (255 * 128) = 65793 terms fit. Of
-// int16 x any number fits into 64 bits; sums that the file wants in 32, of int32 biases, wrap, as TFLite's would.
+// Refuses an int32 sum of (x - zero) * w that may overflow: |x - zero| <= 255, |w| <= 128, so 2^31 / (255 * 128) =
+// 65793 terms fit. Sums of int16 x have 64 bits, which any number of terms fits. With int32 biases the file asks for
+// 32 bits, and these sums wrap as TFLite's would.
 constexpr Code check_terms(const Operands& operands, int terms) {
   return operands.element(0) == ElementType::kInt8 && terms > 65793 ? Code::kAccumulator : Code::kOk;
 }

@@ -11,9 +11,9 @@
 // Backward, without a clamp; V = the outputs in whose windows the pixel (p, q) of x lies:
 //
 //   average_pool   dx_npqc = sum_V dy_nhvc / |W_hv|
-//   max_pool       dx_npqc = sum of dy_nhvc over those of V whose maximum is at (p, q). Of equal values the first in a
-//                  window is the maximum, as in TensorFlow and PyTorch on a CPU; with NaN in it the last NaN, as in
-//                  PyTorch.
+//   max_pool       dx_npqc = sum of dy_nhvc over the outputs in V whose maximum is at (p, q). If values are equal, the
+//                  first in a window is the maximum, as in TensorFlow and PyTorch on a CPU. If a window has NaN, its
+//                  last NaN is the maximum, as in PyTorch.
 #pragma once
 
 #include <limits>

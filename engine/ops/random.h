@@ -5,9 +5,9 @@
 //   y_e = (word e mod 4 of philox({e div 4, layer, run, 0}, {seed low, seed high}) div 2^(32 - d)) 2^-d
 //
 // d: the bits of y's significand, at most 32 (8 in bfloat16, 11 in float16, 24 in float32). So every y is one of 2^d
-// numbers at equal distances, none rounds to 1, and y is a function of seed, layer, run and element: neither the order
-// of elements nor the number of workers changes it. Where `run` is a tensor of the stream region that each run counts
-// up (store.h), every run draws others, and a reset draws the first again.
+// numbers at equal distances, and none rounds to 1. y is a function of seed, layer, run and element: neither the
+// order of elements nor the number of workers changes it. If `run` is a tensor of the stream region that each run
+// counts up (store.h), every run draws other numbers, and a reset draws the first ones again.
 #pragma once
 
 #include <limits>

@@ -3,8 +3,8 @@
 //   y_j = mean_{i in axes} x_ij                                                              float
 //   y_j = clamp(zero_y + (sum_i x_ij - count zero_x) M / count)                       int8, int16: NUMERICS.md eq. 10
 //
-// Codes: requant is the pair of scale_x / scale_y, 1 where it is absent. As in TFLite the pair of M / count is made of
-// it in integers, once per step.
+// Codes: requant is the pair of M = scale_x / scale_y; if it is absent, M is 1. The pair of M / count is computed
+// from it in integers, once per step, as in TFLite.
 //
 // Backward:   dx_ij = dy_j / count
 #pragma once

@@ -6,18 +6,19 @@
 //
 // A node compares v = x_feature with its threshold t and goes left where `turns` has the bit of what it finds:
 //
-//   1: v < t     2: v = t     4: v > t     8: neither, as v is no number (a missing value)
+//   1: v < t     2: v = t     4: v > t     8: neither, as v or t is NaN (a missing value)
 //
-// so <=, <, >=, >, = and != are one node each, with missing values on either side. What it goes to, and a root, is the
-// node of that index, which is greater than its own, or where negative, i, the leaf whose weights are those from entry
-// -1 - i on, to one that is `last`: at most one for each target.
+// so <=, <, >=, >, = and != are one node each, with missing values on either side. `left`, `right` and a root are
+// indices. An index of 0 or more is a node, and greater than the index of the node that it comes from. A negative
+// index i is a leaf: its weights are the entries from -1 - i on, up to one that is `last`, at most one for each
+// target.
 //
 //   y_k = the sum of the weights of target k in the leaves that the trees reach; with aggregate 1 the least of them,
-//         with 2 the greatest; 0 where there is none
+//         with 2 the greatest; 0 if no leaf names target k
 //
 // Sums are compensated (W. Kahan, CACM 8, 1965: within 2 roundings of the sum of magnitudes, however many trees),
-// because a forest decides at 1/2, where half of its trees often stand. No walk is longer than `depth`. An index that
-// is outside of its tensor, or not behind the node that it comes from, is refused at run time with Code::kIndex; rows
+// because a forest decides at 1/2, and sums are often close to it. No walk is longer than `depth`. An index that is
+// outside of its tensor, or not behind the node that it comes from, is refused at run time with Code::kIndex; rows
 // before it stay written.
 #pragma once
 
@@ -49,7 +50,8 @@ struct TreeEnsemble {
             .aggregate = words[kAggregate]};
   }
 
-  // `aside`, per row and target: what the sum has lost so far; of the others whether a leaf has named the target.
+  // `aside`, per row and target: the compensation of a sum; with aggregate 1 or 2, whether a leaf has named the
+  // target.
   template <class T>
   constexpr Code forward(const T* x, const int32_t* node, const T* threshold, const int32_t* root, const int32_t* leaf,
                          const T* weight, T* y, Scratch<T> aside) const {

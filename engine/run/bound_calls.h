@@ -1,5 +1,6 @@
-// The calls of a bound program, one behind the other, and what they run with: in the caller's memory, written by
-// Program::bind, or constant tables in flash, written on a PC (static_program.h). run cannot tell them apart.
+// The calls of a bound program, one behind the other, with the words, scratch and workers that they need.
+// Program::bind writes them to the caller's memory. For a static program they are constant tables in flash, written
+// on a PC (static_program.h). run() is the same for both.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct BoundCalls {
   std::span<std::byte> scratch;
   const Workers* workers = nullptr;
 
-  // Calls [begin, end), of `rows` rows (0: the compiled batch); `at`: the call that failed.
+  // Runs calls [begin, end) with `rows` rows (0: the compiled batch). `at` receives the index of a call that failed.
   Code run(uint32_t begin, uint32_t end, uint32_t rows, uint32_t* at) const;
 };
 

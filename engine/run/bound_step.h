@@ -1,6 +1,6 @@
-// Binding of one step: the needs of its kernel, and the call that stands in the caller's memory with its operands
-// behind it. Program does this for every step of a program; constant folding, tests and benchmarks do it for one
-// alone (tools/graph/bound_step.h).
+// Binding of one step: the bytes that its kernel needs, and the call with its operands behind it in the caller's
+// memory. Program binds every step of a program so. Constant folding, tests and benchmarks bind one step alone
+// (tools/graph/bound_step.h).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace nacre {
 
 constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Bytes of a call with so many tensors (operands, and the guard if any): run, step, prepared, and {data, record} each.
+// Returns the bytes of a call with so many tensors (its operands, and its guard if it has one): run, step, prepared,
+// and {data, record} for each tensor.
 constexpr uint64_t call_bytes(uint32_t tensors, uint32_t pointer_bytes = sizeof(void*)) {
   return pointer_bytes * (3 + 2 * uint64_t{tensors});
 }
@@ -22,12 +23,12 @@ inline uint64_t scratch_bytes(const KernelEntry& entry, const Words& words, cons
   return entry.scratch_bytes == nullptr ? 0 : entry.scratch_bytes(words, operands);
 }
 
-// Multiply-accumulates of one run.
+// Returns the multiply-accumulates of one run.
 inline uint64_t work_of(const KernelEntry& entry, const Words& words, const Operands& operands) {
   return entry.work == nullptr ? 0 : entry.work(words, operands);
 }
 
-// The call at `at`, a multiple of sizeof(void*), of call_bytes(); its tensors are written by the caller:
+// Writes the call_bytes() at `at`, a multiple of sizeof(void*), except the tensors: the caller writes these, at
 // call->operands().
 inline Call* write_call(void* at, const KernelEntry& entry, const StepRecord& step, void* prepared) {
   auto* const call = static_cast<Call*>(at);
@@ -39,7 +40,7 @@ inline uint64_t prepared_bytes(const KernelEntry& entry, const Words& words, con
   return entry.preparation == nullptr ? 0 : entry.preparation->bytes(words, operands);
 }
 
-// Once, when all tensors of the call are written.
+// Fills the call's `prepared`. Called once, when all tensors of the call are written.
 inline Code prepare_step(const KernelEntry& entry, const Args& args) {
   return entry.preparation == nullptr ? Code::kOk : entry.preparation->prepare(args);
 }

@@ -1,5 +1,5 @@
-// Finds the kernel that takes a step by types, roles, shapes, attributes, and operands that share bytes. Bind uses
-// it, and so does code that looks for the kernel of one step.
+// Finds the kernel that takes a step by types, roles, shapes, attributes, and operands that share bytes. Used by
+// bind, and by code that looks for the kernel of one step.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,22 @@ namespace nacre {
 inline constexpr int kMaxOperands = 24;  // of one step; their Tensors stand on the stack while a step is checked
 inline constexpr int kMaxOutputs = 3;
 
-// The entries for one op, in the order in which they are asked. O(log n): a set is sorted by op.
+// Returns the entries for one op, in the order in which bind tries them. Takes O(log n), because a set is sorted by
+// op.
 std::span<const KernelEntry* const> entries_of(const KernelSet& set, Op op);
 
-// The entry's type of operand i of `count`, as many as it takes: a variadic first one stands for as many as there are.
+// Returns the entry's type of operand i of `count`, a count that the entry takes. A variadic first operand stands for
+// any number of operands.
 inline const OperandType& operand_type(const KernelEntry& entry, int i, int count) {
   const int slot = i - (count - int(entry.operand_count));
   return entry.operands[slot < 0 ? 0 : slot];
 }
 
-// Outputs come last: the index of the first of `count` operands that is one.
+// Returns the index of the first output among `count` operands. Outputs come last.
 int first_output(const KernelEntry& entry, int count);
 
-// The declared shapes of the outputs are those that the entry's rule computes from the inputs; of operands.rows rows,
-// where not 0.
+// Checks that the declared shapes of the outputs are the shapes that the entry's rule computes from the inputs. If
+// operands.rows is not 0, shapes have so many rows.
 Code check_shapes(const KernelEntry& entry, const Words& words, const Operands& operands);
 
 // A step of a model with its operands as a shape rule sees them: without data.
@@ -36,31 +38,33 @@ struct LoadedStep {
   const StepRecord& record;
   Words words = {};
   Operands operands = {};
-  Tensor tensors[kMaxOperands];  // those of `operands`
+  Tensor tensors[kMaxOperands];  // the tensors of `operands`
 
   LoadedStep(const Model& m, uint32_t index) : model(m), record(m.steps()[index]) {}
-  Code load();  // fills what follows `record`; kOperandCount where there are too many
+  Code load();  // fills the members after `record`; kOperandCount: there are too many operands
   uint32_t tensor_count() const { return uint32_t{record.operand_count} + (record.guard != kNoIndex); }  // of its call
   uint32_t tensor_id(uint32_t i) const {
     return i < record.operand_count ? model.operands(record)[i] & kOperandIdMask : record.guard;
   }
 };
 
-// Position of a tensor: block (Block, program.h) and offset in it. Aliases lie in their target. Not for weights.
+// Position of a tensor: block (Block, program.h) and offset in the block. An alias lies in its target. Weights have
+// no position.
 struct Location {
   uint32_t block;
   size_t offset;
 };
 Location locate(const Model& model, uint32_t tensor);
 
-// The first entry that takes the step; else why the first whose types fit does not, or why none fits.
+// Finds the first entry that takes the step. Else returns why the first entry whose types fit does not take it, or
+// why the types of none fit.
 Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
 
-// Like find_entry, but it also takes an entry for which weights can be packed when the program is bound.
+// Finds an entry like find_entry, and also accepts an entry for which bind can pack weights.
 Code find_packing_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
 
-// Both answer for a node that is compiled, which has no roles and no places: operands without data, as many as the
-// entry has, absent ones without a record. types_fit asks nothing about words and shapes.
+// Answer for a node of a graph that is being compiled: it has no roles and no places, and its operands have no data.
+// Operands are as many as the entry has; an absent one has no record. types_fit does not look at words and shapes.
 bool types_fit(const KernelEntry& entry, Rounding rounding, const Operands& operands);
 bool takes(const KernelEntry& entry, Rounding rounding, const Words& words, const Operands& operands);
 
@@ -73,7 +77,7 @@ inline bool can_pack(const TensorRecord& r, const OperandType& type) {
   return r.layout == Layout::kRowMajor && type.layout != Layout::kRowMajor && type.layout != Layout::kAny &&
          r.rank >= 2 && has_layouts(r.element) && stored_elements(type.layout, {r.rank, r.dims, 0}) <= INT32_MAX;
 }
-// Bind makes such copies of weights.
+// Returns whether bind copies this tensor into the layout that the kernel wants: only weights are copied.
 inline bool packs(const TensorRecord& r, const OperandType& type) {
   return r.region == Region::kWeights && can_pack(r, type);
 }

@@ -1,5 +1,6 @@
-// Mirrors: the copies that a place keeps of the host's blocks (Places::keep, run/places.h). A state says which of the
-// two is newer. Each function below is a transition: its name is the event, its result is the state after it.
+// Mirrors: the copies that a place keeps of the host's blocks (Places::keep, run/places.h). A state says whether the
+// mirror or the host's block is newer. Each function below is a transition: its name is the event, its result the
+// state after the event.
 //
 //            host_wrote(true)                   host_wrote(false), bind
 //      kZeros <----------------- any state -----------------> kOlder
@@ -13,15 +14,15 @@
 // A run that fails is undone: each mirror has again the state that it had before the run. The exception is a learned
 // state that was kCurrent. The run may have written that mirror, and the host's copy is put back: the mirror is kOlder.
 //
-// A place has a second block for a state that is ahead. It is filled by a run that reads the state alone, and a failed
-// update is undone from it (StateCopy):
+// A place has a second block: a copy of a learned state that is kAhead. A run that only reads the state fills this
+// block, and a failed update is undone from it (StateCopy):
 //
 //      kNone ---- copy_began ----> kUnderway ---- run_ended(true) ----> kWhole
 //        ^                             |                                  |
 //        +------ run_ended(false) -----+                                  |
 //        +------------------------------ state_wrote ---------------------+
 //
-// An update that succeeds gives kNone. One that fails gives kWhole (state_put_back).
+// An update that succeeds leads to kNone, an update that fails to kWhole (state_put_back).
 #pragma once
 
 #include <cstdint>
@@ -42,12 +43,12 @@ constexpr MirrorState host_wrote(bool zeros) { return zeros ? MirrorState::kZero
 
 constexpr MirrorState brought(MirrorState s) { return is_readable(s) ? s : MirrorState::kCurrent; }
 
-// A place writes a part of the block: the rest of its mirror was brought before.
+// A program wrote a part of the block in the place's memory. The rest of the mirror was brought there before.
 constexpr MirrorState place_wrote() { return MirrorState::kAhead; }
 
 constexpr MirrorState brought_home(MirrorState s) { return s == MirrorState::kAhead ? MirrorState::kCurrent : s; }
 
-// `before`: when the run began. `learned`: the block is the state.
+// `before`: the state when the run began. `learned`: the block is the state that training learns.
 constexpr MirrorState undone(MirrorState before, bool learned) {
   return learned && before == MirrorState::kCurrent ? MirrorState::kOlder : before;
 }

@@ -1,9 +1,9 @@
-// The copies of weights that are made when a program is bound, for kernels that read another layout than the file's.
-// Private to places.h, places.cc and weight_packing.cc.
+// The packed copies of weights that bind makes for kernels that read another layout than the file's. Private to
+// places.h, places.cc and weight_packing.cc.
 //
-// They lie in the block kDerived, behind the model's own bytes: a table of entries, then the copies, each at a multiple
-// of `alignment`. Which weights are packed is asked of every program for the target of the one that is bound, not of
-// this one alone: so all of them find, and make, the same copies at the same offsets.
+// The copies lie in the block kDerived, behind the model's own bytes: a table of entries, then the copies, each at a
+// multiple of `alignment`. Which weights are packed depends on every program for the target, not only on the one that
+// is being bound. So all programs of a target find, and make, the same copies at the same offsets.
 #pragma once
 
 #include <cstring>
@@ -24,7 +24,7 @@ struct PackedWeights {
 
   uint32_t count = 0;
   uint64_t table = 0;  // offset of the entries in the block
-  uint64_t end = 0;    // bytes of the block with all of it
+  uint64_t end = 0;    // bytes of the block: the model's own, the table and the copies
 
   // Returns whether a kernel of the set reads another layout than row-major.
   static bool reads_layouts(const KernelSet& set) {
@@ -34,7 +34,7 @@ struct PackedWeights {
     return false;
   }
 
-  // `find(step)`: the entry that takes a step, or null.
+  // `find(step)` returns the entry that takes a step, or null.
   template <class Find>
   void measure(const Model& model, uint32_t program, uint32_t alignment, const Find& find) {
     *this = {};
@@ -61,7 +61,7 @@ struct PackedWeights {
     });
   }
 
-  // Points the operands of a call whose weights the entry reads packed at the copies.
+  // Points each weight operand of the call that the entry reads in a packed layout at its packed copy in kDerived.
   void take(const LoadedStep& step, const KernelEntry& entry, std::byte* derived, Call* call) const {
     for (uint32_t i = 0; count != 0 && i < step.record.operand_count; ++i) {
       Tensor& tensor = call->operands()[i];
@@ -83,7 +83,7 @@ struct PackedWeights {
     return nullptr;
   }
 
-  // f(tensor, layout) for each weight that some step of a program for this target wants packed, once.
+  // Calls f(tensor, layout) once for each weight and each layout that a step of a program for this target wants.
   template <class Find, class F>
   static void each(const Model& model, uint32_t program, const Find& find, const F& f) {
     const uint32_t first_arena = model.program(0).first_tensor;
@@ -105,7 +105,7 @@ struct PackedWeights {
     }
   }
 
-  // f(layout) for each operand of a step that is this weight and has to be packed.
+  // Calls f(layout) for each operand of the step that is the weight `id` and has to be packed.
   template <class Find, class F>
   static void each_layout(const Model& model, uint32_t index, uint32_t id, const Find& find, const F& f) {
     const StepRecord& record = model.steps()[index];

@@ -1,5 +1,5 @@
-// Record that Places keeps before each call of a program that it binds, and the questions of binding and running
-// about tensors. Private to places.cc and places_run.cc.
+// The record that Places keeps before each call of a program that it binds, and functions about tensors that binding
+// and running share. Private to places.cc and places_run.cc.
 #pragma once
 
 #include <type_traits>
@@ -30,11 +30,11 @@ C* next(C* call) {
   return reinterpret_cast<C*>(reinterpret_cast<Byte*>(call) + placed(call)->bytes + sizeof(PlacedCall));
 }
 
-// The block that a program may write but must not lose: `update` writes the state; of the others each may write
-// streams.
+// Returns the block that must be restored after a run of the program fails: `update` writes the state, any other
+// program may write streams.
 constexpr uint32_t kept_block(Entry entry) { return entry == Entry::kUpdate ? uint32_t(kState) : uint32_t(kStream); }
 
-// Bytes of a tensor that a run of so many rows uses; 0: of the compiled batch.
+// Returns the bytes of a tensor that a run with `rows` rows uses (0: the compiled batch).
 inline size_t bytes_of_rows(const TensorRecord& r, uint32_t rows) {
   if (rows == 0 || (r.flags & kBatched) == 0) return size_t(r.bytes);
   return size_t(storage_bytes(r.element, stored_elements(r.layout, {r.rank, r.dims, int32_t(rows)})));

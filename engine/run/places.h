@@ -1,6 +1,7 @@
-// Places: the ports that the steps of a program run on. `place` of a step is an index of the caller's ports
-// (kernels/kernel.h): the kernels of that port are asked first, then those of place 0, and last those that the caller
-// passes besides, which run on the host. So a caller without the port of a place runs its steps as those of place 0.
+// Places: the ports that the steps of a program run on. The `place` of a step is an index into the caller's list of
+// ports (kernels/kernel.h). A kernel is looked for in the set of that port first, then in the set of the port of
+// place 0, and last in the sets that the caller passes besides, whose kernels run on the host. So a caller that has
+// no port for a place runs its steps as if they were steps of place 0.
 //
 //   const Port* const ports[] = {nullptr, &device};               // place 0: the host; place 1: a device
 //   Places places(ports);
@@ -10,32 +11,36 @@
 //   NACRE_TRY(places.bind(&program, model, 0, kernels, memory));
 //   NACRE_TRY(program.run());
 //
-// All blocks of Memory lie on the host, whatever the places are: inputs and outputs are written and read as without
-// ports, and so are state, streams and checkpoints. A port with memory of its own (one with `copy`) has a mirror there
-// of every block that one of its steps uses, of the same offsets, and a copy of the weights that they read, made by
-// bind. Consecutive steps that run on one port are a segment, found by bind. run() does for each, in this order: begin;
-// copies in what the segment reads and has not made itself; runs its steps; copies out what it wrote and lives on;
-// finish. A guard is read from where the segment has it. A port without `copy` sees the host's memory: the blocks then
-// begin at multiples of its alignment and have its tail bytes behind them.
+// All blocks of Memory lie on the host, with and without ports. Inputs, outputs, state, streams and checkpoints are
+// written and read as without ports. A port with memory of its own (a port with `copy`) has there a mirror of every
+// block that one of its steps uses, with the same offsets. It also has a copy of the weights that its steps read,
+// made by bind.
 //
-// Weights that a kernel reads in another layout than the file's are packed by bind, behind the model's own bytes of the
-// block kDerived. All programs for one target have the same copies there: those that share the block are bound with the
-// same ports and kernels.
+// Consecutive steps that run on one port are a segment, found by bind. For each segment run() does this, in this
+// order: begin; copy in the tensors that the segment reads and has not made itself; run its steps; copy out the
+// tensors that it wrote and that are read later; finish. A guard is read from the memory that the segment uses. A
+// port without `copy` sees the host's memory: the blocks then begin at multiples of its alignment, and its tail bytes
+// follow each block.
 //
-// A place that keeps its memory (`keep`) keeps the content of a block that it was given. The programs of a
-// Trainer then have one mirror there of each block of kState, kDerived and kStepSums. It is copied in as a whole,
-// after bind and when the host wrote the block; bytes that a program writes stay there: of the step's sums only
-// counters are copied out. The host's state and sums are then older, until Trainer::state() or sums() has them copied
-// home. A block that a step of another place uses is copied as without `keep`.
+// If a kernel reads weights in another layout than the file's, bind packs copies of them behind the model's own bytes
+// of the block kDerived. All programs for one target have the same copies there, so programs that share this block
+// must be bound with the same ports and kernels.
 //
-// Programs whose steps all run on such a place, on a port that holds (Port::hold), are one run where Trainer::step asks
-// for it: what they copy to the host comes at its end.
+// A place that keeps its memory (`keep`) keeps the content of its mirrors from run to run. All programs of a Trainer
+// then share one mirror of each of the blocks kState, kDerived and kStepSums. A mirror is copied in as a whole: after
+// bind, and when the host wrote the block. Bytes that a program writes stay in the mirror. Of the step's sums only
+// the counters are copied out. The host's state and sums are then older than the mirrors, until Trainer::state() or
+// sums() copies the mirrors home. A block that a step of another place uses is copied as without `keep`.
 //
-// A run that a port makes fail (kPortFailed, or the code of its kernel) leaves the state, and the streams of a program
-// that writes them, as they were: where a port has `begin` or `copy`, and so can fail, they are kept in the block
-// kCalls while it runs; a state that the place keeps, in a second block of its memory, which runs of the other programs
-// fill. Where that cannot be copied back, what was learned since the state was home is lost, and every run is refused
-// (kPortFailed) until the host writes the state (Trainer::start). Every begin that succeeded is followed by one finish.
+// Trainer::step runs its programs as one run if all their steps run on such a place, on a port that holds
+// (Port::hold). The tensors that these programs copy to the host then arrive at the end of this run.
+//
+// A run that fails because of a port (kPortFailed, or the code of its kernel) leaves the state as it was, and the
+// streams of a program that writes them. If a port has `begin` or `copy`, and so can fail, the block kCalls holds a
+// copy of these bytes during a run. A state that a place keeps is copied to a second block of the place's memory
+// instead, during runs of programs that only read it. If the second block cannot be copied back, the values learned
+// since the state was last at home are lost. Every run is then refused (kPortFailed) until the host writes the state
+// (Trainer::start). Every begin that succeeded is followed by one finish.
 #pragma once
 
 #include <array>
@@ -53,13 +58,14 @@ class Places {
   static constexpr uint32_t kMaxPlaces = 8;  // open refuses a step of a higher place
   static constexpr uint32_t kMaxAlignment = 4096, kMaxTailBytes = 4096;
 
-  // `ports`: by place; null is none. They, and what they point at, must outlive every program that is bound to them.
+  // `ports`: the port of each place, or null. The list, the ports and everything they point at must outlive every
+  // program that is bound to these Places.
   explicit Places(std::span<const Port* const> ports);
   Places(const Places&) = delete;
   Places& operator=(const Places&) = delete;
 
-  // Program::measure and bind over places. `memory`: of `sizes`, each block at a multiple of alignment(). kPort: what
-  // is wrong with a port.
+  // Do as Program::measure and Program::bind, with the kernels of these ports. `memory` has `sizes`, with each block
+  // at a multiple of alignment(). kPort: a port is not valid.
   Status measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
                  const Machine& machine = {}) {
     return functions_->measure(*this, model, program, kernels, sizes, machine);
@@ -69,35 +75,35 @@ class Places {
     return functions_->bind(*this, bound, model, program, kernels, memory, workers);
   }
 
-  // Returns the alignment of every block on the host: 16, or more where a port on its memory asks for it. Known once
-  // measure has looked at the ports.
+  // Returns the alignment of every block on the host: 16, or more if a port that works in the host's memory asks for
+  // more. Known after measure.
   uint32_t alignment() const { return alignment_; }
 
-  // Bytes that measure found for a place, of the program or of all programs of the trainer that was measured; 0 on the
-  // host, and where the port shares its memory.
+  // Returns the bytes that a place needs for the program, or for all programs of the trainer, that was measured last.
+  // 0: the place is the host, or its port works in the host's memory.
   uint64_t bytes(uint32_t place) const { return place < kMaxPlaces ? places_[place].needed : 0; }
 
-  // The memory of a place, in its port's address space, for the programs that are bound next: each takes the part that
-  // it needs. Given again, it is taken from its start again: first unbind what was bound to it. kPort: no port, or one
-  // that shares the host's.
+  // Gives a place its memory, in the address space of its port. Each program that is bound afterwards takes the part
+  // that it needs. To give the place memory again, first unbind the programs that were bound to it: parts are then
+  // taken from the start again. kPort: the place has no port, or a port that works in the host's memory.
   Status give(uint32_t place, std::span<std::byte> memory);
 
-  // Call it before anything is measured: nothing but the programs bound here writes the memory that the place is
-  // given. Its port copies within its memory (kWithinPort).
+  // Makes a place keep the content of its memory between runs. Call keep() before measure. From then on only the
+  // programs bound here may write this memory. The port of the place must copy within its memory (kWithinPort).
   void keep(uint32_t place) {
     if (place < kMaxPlaces) places_[place].keeps = true;
   }
 
-  // Trainer asks these.
+  // Returns the functions that Trainer calls.
   const TrainingFunctions& training() const { return functions_->training; }
 
  private:
   static constexpr uint32_t kShared = kStepSums - kState + 1;
   static constexpr uint32_t kSums = kStepSums - kState;  // index of the block kStepSums; the one of kState is 0
-  static constexpr uint16_t kStateBit = 1;               // of block kState
+  static constexpr uint16_t kStateBit = 1;               // bit of block kState
   using MirrorStates = std::array<MirrorState, kShared>;
   struct Place {
-    uint64_t needed = 0;  // told by bytes()
+    uint64_t needed = 0;  // returned by bytes()
     std::span<std::byte> memory;
     size_t taken = 0;  // by programs that are bound
     // The program at hand:
@@ -111,21 +117,21 @@ class Places {
     uint16_t foreign = 0;               // blocks that a step of another place uses: these mirrors are not kept
     MirrorStates states = {};           // which copies are newer: run/mirror.h
     std::byte* saved = nullptr;         // a second block of the state
-    StateCopy copy = StateCopy::kNone;  // there
+    StateCopy copy = StateCopy::kNone;  // state of that second block
     struct {                            // when a run of several programs began
       MirrorStates states;
       StateCopy copy;
     } held = {};
     std::span<std::byte> mirror[kShared];  // of block kState + i, while the programs are bound
 
-    // A run failed; `before` it the mirrors were in these states.
+    // Undoes a run that failed. `before`: the states of the mirrors when the run began.
     void undo(const MirrorStates& before) {
       for (uint32_t i = 0; i < kShared; ++i) states[i] = undone(before[i], i == 0);
     }
   };
   // A block whose mirror a place keeps, for all programs of a Trainer.
   struct KeptBlock {
-    Place* place;  // null: what was asked for lies in none
+    Place* place;  // null: the address lies in no mirror
     uint32_t block;
     uint16_t bit() const { return uint16_t(1u << (block - kState)); }
     MirrorState& state() const { return place->states[block - kState]; }
@@ -156,7 +162,7 @@ class Places {
   // Binding of a program (run/pass.h).
   struct Rules;
   Status start(const Model& model, const ProgramView& view, std::span<const KernelSet* const> kernels, bool binding);
-  struct Picked;  // pick() as PackedWeights asks it
+  struct Picked;  // calls pick() for PackedWeights
   Code pick(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found,
             uint32_t* place) const;
   Code find(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
@@ -191,20 +197,20 @@ class Places {
   const PlaceFunctions* functions_;
   std::span<const Port* const> ports_;
   Place places_[kMaxPlaces];
-  uint64_t sums_[kMaxPlaces] = {};  // of the trainer that is measured
-  bool sharing_ = false;            // its programs are measured or bound
-  bool lost_ = false;               // a state that was newer than the host's
+  uint64_t sums_[kMaxPlaces] = {};  // bytes() of the trainer that is measured
+  bool sharing_ = false;            // the programs of a trainer are measured or bound
+  bool lost_ = false;               // a state that was newer than the host's is lost
   bool held_ = false;               // several programs run as one
-  bool holder_known_ = false;       // of the trainer that is bound
-  const Port* holder_ = nullptr;    // that runs a step of it as one; null: none
+  bool holder_known_ = false;       // `holder_` is computed for the trainer that is bound
+  const Port* holder_ = nullptr;    // runs a step of this trainer as one run; or null
   // The program at hand:
   const Model* model_ = nullptr;
   ProgramView view_;
   bool binding_ = false;
-  uint32_t program_ = 0;  // its index
+  uint32_t program_ = 0;  // index of the program
   std::span<const KernelSet* const> kernels_;
   PackedWeights packed_;
-  std::byte* derived_ = nullptr;  // while it is bound: the block kDerived
+  std::byte* derived_ = nullptr;  // the block kDerived, while the program is bound
   uint32_t alignment_ = kAlignment;
   uint32_t current_ = kMaxPlaces;  // place of the port that runs the step at hand; kMaxPlaces: the host
   uint32_t segment_ = 0;

@@ -307,7 +307,8 @@ Status Places::hold(Places& self, const Port& port) {
   return self.held_ ? Status{} : Status{Code::kPortFailed, Table::kPort};
 }
 
-// After a failure the state is what it was when it was held.
+// Ends a held sequence: the port runs it, or drops it. On failure every mirror gets back its state of hold(). If the
+// port had run the sequence, the learned state is restored from its copy too.
 Status Places::release(Places& self, const Port& port, bool drop) {
   bool ran = false;
   self.held_ = false;
@@ -324,7 +325,8 @@ Status Places::release(Places& self, const Port& port, bool drop) {
   return {code == Code::kOk ? Code::kPortFailed : code, Table::kPort};
 }
 
-// A state that the place had when it was held has its copy there, of the first program's run; else it is the host's.
+// Restores the state of hold(). If a place had the newest state then, its second block holds a copy, made by the run
+// of the first program. Else the host has the newest state.
 void Places::take_back(Places& self) {
   for (Place& place : self.places_) place.undo(place.held.states);
   const uint32_t newest = self.newest_state();

@@ -5,12 +5,12 @@
 //   NACRE_TRY(program.bind(model, index, kernels, memory));           // `memory` has at least that much
 //   write program.input(0); NACRE_TRY(program.run()); read program.output(0);
 //
-// All that can fail, fails in open, measure or bind; run fails only on indices found in data. Nothing is allocated,
-// ever.
+// Everything that can fail fails in open, measure or bind. run fails only on indices found in data. No call ever
+// allocates.
 //
-// Fast kernels read weights in layouts of their own. bind packs copies of such weights behind the model's own bytes of
-// the block kDerived, and measure counts them there. Where the block given is smaller, but holds the model's own bytes,
-// nothing is packed: other kernels read the weights as they are, more slowly.
+// Fast kernels read weights in layouts of their own. bind packs copies of such weights behind the model's own bytes
+// of the block kDerived, and measure counts the copies there. If the block has room for the model's own bytes alone,
+// bind packs nothing: other kernels then read the weights as they are, more slowly.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@
 
 namespace nacre {
 
-// Blocks of memory that the caller provides. Each starts at a multiple of kAlignment (16), or what Places asks for.
+// Blocks of memory that the caller provides. Each starts at a multiple of kAlignment (16), or of Places::alignment().
 enum Block : uint32_t {
   kCalls = 0,     // bound steps: 12 + 8 bytes per operand each on a 32-bit machine
-  kPrepared = 1,  // what kernels make of constant weights
-  kScratch = 2,   // the largest need of a step, for each worker in whole lines of a cache
-  kState = 3,     // what training learns; saved
-  kStream = 4,    // what survives from run to run: Program::start
-  kDerived = 5,
+  kPrepared = 1,  // data that kernels compute once from constant weights
+  kScratch = 2,   // the most that a step needs, for each worker, in whole cache lines
+  kState = 3,     // the values that training learns; checkpoints save this block
+  kStream = 4,    // values that survive from run to run; Program::start zeros them
+  kDerived = 5,   // values that `derive` computes from the state, and packed weights
   kStepSums = 6,
   kArena = 7,  // kArena + bank: activations, inputs and outputs
   kBlockCount = kArena + kMaxBanks,
@@ -39,7 +39,7 @@ struct Sizes {
   uint64_t bytes[kBlockCount] = {};
   uint64_t work = 0;  // multiply-accumulates of one run of the compiled batch
 
-  // Returns the bytes of one block that holds all of them, each at a multiple of `alignment`.
+  // Returns the bytes of one block that holds all blocks, each at a multiple of `alignment`.
   uint64_t total(uint32_t alignment = kAlignment) const {
     uint64_t sum = 0;
     for (uint64_t b : bytes) sum += (b + alignment - 1) & ~uint64_t{alignment - 1};
@@ -50,44 +50,47 @@ struct Sizes {
 struct Memory {
   std::span<std::byte> block[kBlockCount];
 
-  // Cuts one block of at least sizes.total(alignment) bytes, at a multiple of it, into all of them.
+  // Cuts `whole` into all blocks. It has at least sizes.total(alignment) bytes and starts at a multiple of
+  // `alignment`.
   static Status cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memory, uint32_t alignment = kAlignment);
 };
 
-// For which machine measure() counts. The default is the one it runs on.
+// The machine that measure() counts bytes for. The default is the machine that measure() runs on.
 struct Machine {
   uint32_t pointer_bytes = sizeof(void*);
   uint32_t workers = 1;
-  // False: without packed weights, the least that Program::bind takes. Places do not ask.
+  // False: count no packed weights, so that the sizes are the least that Program::bind takes. Places ignore this.
   bool packs = true;
 };
 
 class Program;
 class Places;  // run/places.h: binds programs whose steps run on ports
 
-// When the programs of a Trainer share their blocks' mirrors (run/places.h): while they are measured, while they are
-// bound, and no longer.
+// Phases in which a Trainer's programs share the mirrors of their blocks (run/places.h): they are measured, they are
+// bound, and the end of either.
 enum class Sharing : uint8_t { kMeasure, kBind, kEnd };
 
-// Trainer alone asks these of Places: its programs share what places keep (run/mirror.h). `update` is one of them.
+// Functions of Places that only Trainer calls: the programs of a Trainer share the mirrors that places keep
+// (run/mirror.h). `update` is one of these programs.
 struct TrainingFunctions {
   void (*sum)(Places& places, bool first);
   Status (*share)(Places& places, Sharing phase);
-  // The host wrote the block; `zeroed`: zeros.
+  // Tells Places that the host wrote the block; `zeroed`: with zeros.
   void (*changed)(Places& places, Block block, bool zeroed);
   Status (*bring_home)(const Program& update);
   Status (*bring_sums)(const Program& update);
   std::span<std::byte> (*sums_at)(const Program& update, const Port& port);
   Status (*wrote_sums_at)(const Program& update, const Port& port, uint32_t counter);
-  // The port that runs all programs of a step as one; null: none. Programs that are not bound are passed over. It is
-  // looked for once.
+  // Returns the port that runs all programs of a step as one run, or null. Programs that are not bound are passed
+  // over. The answer is computed once and kept.
   const Port* (*holder)(Places& places, std::span<const Program> step);
   Status (*hold)(Places& places, const Port& port);
   Status (*release)(Places& places, const Port& port, bool drop);
   void (*take_back)(Places& places);
 };
 
-// Program asks these of Places: by pointers, so that a firmware without ports links none of it.
+// Functions of Places that Program calls. It calls them through pointers, so that a firmware without ports links none
+// of them.
 struct PlaceFunctions {
   Status (*measure)(Places& places, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
                     Sizes* sizes, const Machine& machine);
@@ -100,48 +103,51 @@ struct PlaceFunctions {
 
 class Program {
  public:
-  // Checks every step against the kernel that will run it and says every size. Needs no memory.
+  // Checks every step against the kernel that will run it, and gives the size of every block. Needs no memory.
   static Status measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine = {});
 
-  // Makes the checks of measure, then fills the caller's memory, which lies apart from the model's bytes. `model`,
-  // the kernel sets and `workers` must outlive the Program. After Model::attach or open it must be bound again.
+  // Makes the checks of measure, then fills the caller's memory, which must not overlap the model's bytes. `model`,
+  // the kernel sets and `workers` must outlive the Program. After Model::attach or Model::open the Program must be
+  // bound again.
   Status bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr);
-  // Undoes bind: no input, no output, and run is refused. A program that is bound to places is unbound (or bound
-  // again) while its memory is there, and only one of its copies: what its kernels hold ends here.
+  // Undoes bind: the Program has no input and no output, and run is refused. A Program bound to places must be
+  // unbound (or bound again) while its memory is there, and through only one of its copies: unbind releases the
+  // objects that its kernels hold.
   void unbind();
   bool bound() const;
 
   uint32_t input_count() const { return bound() ? uint32_t(view_.inputs.size()) : 0; }
   uint32_t output_count() const { return bound() ? uint32_t(view_.outputs.size()) : 0; }
-  // The bytes of an input (write before every run) or output (read after it); empty if there is no such.
+  // Returns the bytes of an input (write them before every run) or output (read them after it); empty if there is
+  // none.
   std::span<std::byte> input(uint32_t i) const {
     return i < input_count() ? bytes(view_.inputs[i]) : std::span<std::byte>();
   }
   std::span<const std::byte> output(uint32_t i) const {
     return i < output_count() ? bytes(view_.outputs[i]) : std::span<std::byte>();
   }
-  // Any tensor of the program, wherever it lives; valid between its first and last step.
+  // Returns the bytes of any tensor of the program. They are valid between the first and the last step that use it.
   std::span<std::byte> bytes(uint32_t tensor) const;
 
-  // A stream begins: what survives from run to run becomes zero, for all programs that share the block.
+  // Begins a stream: zeros the block kStream, which survives from run to run, for all programs that share it.
   Status start() const;
 
   Status run() const { return run(0, view_.step_count, 0); }
-  // The first `rows` rows of the compiled batch.
+  // Runs the first `rows` rows of the compiled batch.
   Status run_rows(uint32_t rows) const;
-  // Steps [first, last) of the program, with `rows` rows (0: all).
+  // Runs steps [first, last) of the program with `rows` rows (0: the compiled batch).
   Status run(uint32_t first, uint32_t last, uint32_t rows) const;
 
-  // Returns the kernel of a step, to look up in a table of kernels; null if there is no such step.
+  // Returns the kernel of a step, to look it up in a table of kernels; null if the program has no such step.
   Kernel kernel(uint32_t step) const;
-  // The operands of a step that are copies which bind packed: bit i of operand i.
+  // Returns which operands of a step are copies that bind packed: bit i for operand i.
   uint32_t packed_operands(uint32_t step) const;
 
   const ProgramView& view() const { return view_; }
   const Model* model() const { return bound() ? model_ : nullptr; }
-  Places* places() const { return places_; }  // that it is bound to; null: none
+  Places* places() const { return places_; }  // the places that the Program is bound to, or null
 
  private:
   friend class Places;

@@ -1,17 +1,18 @@
 // StaticProgram: a program that was bound on a PC. Its calls and their ops are constants in flash, which
-// `nacre firmware` writes as C++; weights are one aligned array, the arena another. Nothing is verified, measured or
-// bound on the device: an image links `run` and the kernels that the calls name, and nothing else of the engine.
+// `nacre firmware` writes as C++. Its weights are one aligned array, and its arena is another. The device verifies,
+// measures and binds nothing: an image links `run`, the kernels that the calls name, and no other part of the engine.
 //
-// The op of a call, its sizes and attributes, is made by the compiler where its kernel can (kernels/ready.h). It is
-// made of the words and records that stand in the same file: these are not in the image then.
+// If the kernel allows it (kernels/ready.h), the compiler makes the op of a call, with its sizes and attributes, from
+// the words and records in the same file. The words and records are then not in the image.
 //
 //   #include "kws.h"                                    // written by nacre firmware --name kws
 //   std::memcpy(kws_program.inputs[0].data(), ...);     // before every run
 //   NACRE_TRY_CODE(kws_program.run());
 //   read kws_program.outputs[0]
 //
-// The tables are those of one version of this library: they assert it, and the layout of what they hold. Not here:
-// fewer rows than compiled, workers, ports, training.
+// The tables fit one version of this library: they assert this version and the layout of the structs that they hold.
+// A static program runs the compiled number of rows, without workers and without ports. train/static_trainer.h trains
+// static programs.
 #pragma once
 
 #include <array>
@@ -26,7 +27,8 @@
 namespace nacre {
 
 inline constexpr uint32_t kLibraryVersion = 100;  // 10,000 major + 100 minor + patch (c_api.cc asserts it)
-// Changes with what tables mean: structs, the words of an op, the operands of a kernel of the same name.
+// Changes when the meaning of tables changes: a struct, the words of an op, or the operands of a kernel of the same
+// name.
 inline constexpr uint32_t kStaticVersion = 1;
 
 // A call as a constant: the engine finds the operands behind it.
@@ -37,8 +39,8 @@ struct StaticCall {
 };
 static_assert(sizeof(StaticCall<3>) == sizeof(Call) + 3 * sizeof(Tensor));
 
-// Fields of a step and of an operand's record that a kernel reads, and nothing else. A step with a guard finds it
-// behind the operands.
+// Make a step and an operand's record with the fields that a kernel reads; other fields are empty. The guard of a
+// step, if it has one, stands behind the operands.
 constexpr StepRecord static_step(uint16_t op, uint8_t rounding, uint8_t operands, uint32_t first_word, uint8_t words,
                                  bool guarded = false) {
   StepRecord step = {};
@@ -61,11 +63,12 @@ constexpr TensorRecord static_record(uint8_t element, uint8_t region, uint8_t la
                                      const int32_t (&dims)[kRank]) {
   return static_record(element, region, layout, flags, bytes, std::span<const int32_t>(dims));
 }
-// Weights and ops are constant: roles, checked on the PC, keep every kernel from writing the first, and none writes the
-// second.
+// Removes const from the address of weights or of an op. No kernel writes weights, because the PC checked the roles
+// of operands; no kernel writes an op.
 constexpr void* static_constant(const void* constant) { return const_cast<void*>(constant); }
 
-// CRC-32C of words, steps or records, by the compiler: whether tables are those that nacre firmware wrote.
+// Computes the CRC-32C of words, steps or records at compile time, to assert that tables are as nacre firmware wrote
+// them.
 template <class Item>
 constexpr uint32_t static_crc(std::span<const Item> items, uint32_t crc = 0) {
   for (const Item& item : items) crc = crc32c(std::bit_cast<std::array<std::byte, sizeof(Item)>>(item), crc);
@@ -79,13 +82,13 @@ struct StaticBlock {
 
 }  // namespace nacre
 
-// Outside the namespace, because it is C's opaque nacre_static_program (nacre_c.h) too.
+// Outside the namespace, because nacre_c.h declares this struct as C's opaque nacre_static_program.
 struct nacre_static_program {
   nacre::BoundCalls calls;
   uint32_t call_count;
   std::span<const std::span<std::byte>> inputs, outputs;  // written before, read after every run
-  std::span<std::byte> stream;                            // what survives from run to run; zero when a stream begins
-  // Weights, stream, each bank of the arena: what operands point into; then ops, which calls point at.
+  std::span<std::byte> stream;                            // survives from run to run; zero when a stream begins
+  // Weights, stream and each bank of the arena, which operands point into; then ops, which calls point at.
   std::span<const nacre::StaticBlock> blocks;
   uint32_t first_op;  // in `blocks`
   uint8_t hash[16];   // of the model file that was checked (FileHeader::hash)
@@ -104,10 +107,10 @@ using StaticProgram = ::nacre_static_program;
 // Sets the bytes that survive from run to run to zero.
 void start_stream(const StaticProgram& program);
 
-// CRC-32C of the hash, of every call's step, words, op and operands (place, record), of inputs, outputs, weights and
-// ops, in this order; places are {block, offset}, 32 bits each: the same on every machine, as ops are, whose padding is
-// 0 where they are constants. For a self-test: an image where it is not `crc` has other constants than those that the
-// PC wrote. Kernels have no number that a PC knows: that they are the right ones is shown by what they compute.
+// Computes the CRC-32C of these, in this order: the hash; every call's step, words, op and operands (place, record);
+// inputs; outputs; weights; ops. Places are {block, offset} of 32 bits each, so the sum is the same on every machine.
+// The padding of constant ops is 0 for the same reason. If the sum differs from `crc`, the image has other constants
+// than the PC wrote. Kernels are not part of the sum: the self-test checks them by their outputs.
 uint32_t table_crc(const StaticProgram& program);
 
 }  // namespace nacre

@@ -14,8 +14,8 @@
 //   erf        1.7
 //   sine       2.3    sin x and cos x, for |x| <= 8192
 //
-//   erfc_scaled       e^(x^2) (1 - erf x), for x in [0, 10.3]; finite above. Of erf, and of gelu, whose relative error
-//                     grows with x^2 as that of e^(-x^2 / 2) does
+//   erfc_scaled       e^(x^2) (1 - erf x), for x in [0, 10.3]; finite above. A part of erf and gelu. The relative error
+//                     of gelu grows with x^2 as that of e^(-x^2 / 2) does
 //
 // Polynomials are minimax, made by Remez exchange in 40 digits and rounded to float32; the bound on the error of each
 // stands before it.

@@ -1,4 +1,4 @@
-// Storages and reports of C (nacre_c.h). Private to c_api_training.cc and c_api_static_training.cc.
+// Converts storages and reports of the C API (nacre_c.h). Private to c_api_training.cc and c_api_static_training.cc.
 #pragma once
 
 #include "engine/c_api.h"
@@ -17,17 +17,18 @@ inline nacre_checkpoint_report to_c(const Checkpoint::Report& r) {
 
 inline const nacre_storage& c_storage(void* context) { return *static_cast<const nacre_storage*>(context); }
 
-// A note of some bytes that are nowhere.
+// Refuses a note that has bytes but a null address.
 inline nacre_status no_note() { return to_c({Code::kNull, Table::kCheckpoint}); }
 
-// Returns whether the caller set its size: the argument is refused else. Version 1 ends before `filled`.
+// Returns whether the caller set the size of the struct; if not, the argument is refused. The struct of version 1
+// ends before `filled`.
 inline bool usable(const nacre_storage* s) { return s != nullptr && s->size >= offsetof(nacre_storage, filled); }
 
-// The caller's functions are called through its struct, which outlives the call that this is for.
+// Returns a Storage that calls the caller's functions through the struct `s`, which must outlive the Storage.
 inline Storage storage_of(const nacre_storage* s) {
   Storage storage;
   if (!usable(s)) return storage;                   // refused
-  storage.context = const_cast<nacre_storage*>(s);  // of a Storage's functions, which do not write it
+  storage.context = const_cast<nacre_storage*>(s);  // the functions of a Storage do not write it
   storage.program_bytes = s->program_bytes;
   storage.erase_bytes = s->erase_bytes;
   storage.bytes = s->bytes;

@@ -4,13 +4,12 @@
 //   NACRE_TRY(checkpoint.save(model, trainer.state()));
 //   ... NACRE_TRY(checkpoint.load(model, trainer.state(), &report)); NACRE_TRY(trainer.restored());
 //
-// Two slots, written in turn: erase, program the payload, read it back, and only then program the header. Whatever cuts
-// a save short, load() finds a checkpoint from before it or the one saved now, never a mixture. schema/FORMAT.md,
-// "Checkpoints".
+// Two slots are written in turn: erase, program the payload, read it back, and only then program the header. If
+// anything cuts a save short, load() finds the checkpoint of the save before or of this save, never a mixture.
+// schema/FORMAT.md, "Checkpoints".
 //
-// A save may be `pending`: a trial, until confirm() makes it count or revert() forgets it. The newest checkpoint that
-// is not pending is never written over by a save before there is a newer one; a pending one is written over by the next
-// save.
+// A save may be `pending`: it is on trial until confirm() makes it count or revert() forgets it. A save never
+// overwrites the newest checkpoint that is not pending before there is a newer one. It does overwrite a pending one.
 //
 // No heap; at most 256 bytes of buffer on the stack. The storage must have one user at a time.
 #pragma once
@@ -29,42 +28,45 @@ class Checkpoint {
  public:
   struct Info {
     bool pending = false;
-    std::span<const std::byte> note = {};  // the caller's own: the place in the data, the best loss so far
+    std::span<const std::byte> note = {};  // bytes of the caller's: the place in the data, the best loss so far
   };
 
   struct Report {
     uint32_t slot = 0;
     uint32_t generation = 0;   // counts saves; wraps
     bool pending = false;      // neither confirmed nor reverted
-    bool same_model = false;   // it was saved with this very model file, as its hash tells
-    bool same_layout = false;  // the whole block was copied
-    uint32_t taken = 0;        // tensors of the state that have the checkpoint's values
-    // tensors that keep what they had: what the checkpoint lacks, or has in another type or size
+    bool same_model = false;   // saved with a model file of the same hash
+    bool same_layout = false;  // equal layouts: the whole block was copied
+    uint32_t taken = 0;        // tensors of the state that took the checkpoint's values
+    // tensors that kept their values: the checkpoint lacks them, or has them in another type or size
     uint32_t kept = 0;
-    uint32_t note_bytes = 0;  // of the note that was saved
+    uint32_t note_bytes = 0;  // size of the note that was saved
   };
 
   // `storage` is copied; its context must outlive the Checkpoint.
   explicit Checkpoint(const Storage& storage) : storage_(storage) {}
 
-  // Bytes that a storage with these granules must have for checkpoints of this model with such a note.
+  // Computes the bytes that a storage with these granules needs for checkpoints of this model with a note of this
+  // size.
   static Status measure(const Model& model, const Storage& storage, uint32_t note_bytes, uint64_t* bytes) {
     return measure(table_of(model), storage, note_bytes, bytes);
   }
 
-  // `state`: the model's whole state block. Refused: nothing is written. Failed: the newest checkpoint that counts
-  // stays; a pending one after it is what the save was to write over, and may be gone.
+  // Saves the model's whole state block. If the save is refused, nothing is written. If it fails, the newest
+  // checkpoint that counts stays. A pending checkpoint after that one may be gone, because the save was overwriting
+  // it.
   Status save(const Model& model, std::span<const std::byte> state) { return save(model, state, Info()); }
   Status save(const Model& model, std::span<const std::byte> state, const Info& info) {
     return save(table_of(model), state, info);
   }
 
-  // The newest whole checkpoint, pending or not. With the model's own layout it is copied. Else tensors that match in
-  // name, type and size are taken and the rest keeps what it has, so call Trainer::start() first: what training learns
-  // (parameters, and whatever else a program but `update` reads) one by one; what only `update` reads (moments,
-  // histories, counters) all or nothing, because an optimizer's halves do not fit together. The state is untouched
-  // where this is refused, but for kStorageFailed, when it must be started or loaded again. `note` takes the first
-  // bytes of the note that was saved.
+  // Loads the newest whole checkpoint, pending or not. If it has the model's own layout, the whole block is copied.
+  // Else tensors that match in name, type and size are taken and all others keep their values, so call
+  // Trainer::start() first. Parameters, and whatever else a program other than `update` reads, are taken one by one.
+  // Tensors that only `update` reads (moments, histories, counters) are taken all or not at all, because a part of an
+  // optimizer's state does not fit the rest. A load that is refused leaves the state as it was. After kStorageFailed
+  // the state may be partly written: call start() or load again. `note` receives the first bytes of the note that was
+  // saved.
   Status load(const Model& model, std::span<std::byte> state, Report* report = nullptr,
               std::span<std::byte> note = {}) {
     return load(table_of(model), state, report, note);
@@ -76,15 +78,16 @@ class Checkpoint {
   Status load(const StateTable& table, std::span<std::byte> state, Report* report = nullptr,
               std::span<std::byte> note = {});
 
-  // Reports which checkpoint load() would take, without a model: fields that compare it with one are 0.
+  // Reports which checkpoint load() would take. It has no model, so fields that compare the checkpoint with a model
+  // are 0.
   Status look(Report* report);
 
-  // The newest checkpoint counts from now on. Nothing happens if it does already. kConfirmTorn: a confirm was cut off
-  // before.
+  // Makes the newest checkpoint count from now on, if it does not already. kConfirmTorn: an earlier confirm was cut
+  // off.
   Status confirm();
 
-  // Forgets the newest checkpoint: the one before it is the newest again. A pending one with nothing before it may be
-  // forgotten too; one that counts and is the only one is kept (kNoCheckpoint).
+  // Forgets the newest checkpoint; the checkpoint before it is the newest again. A pending checkpoint may be
+  // forgotten even if there is none before it. The only checkpoint that counts is kept (kNoCheckpoint).
   Status revert();
 
  private:
@@ -94,7 +97,7 @@ class Checkpoint {
   struct Found;
   class Writer;
 
-  // Returns an empty table if no model is opened: functions that take a table refuse it.
+  // Returns the table of a model, or an empty table if the model is not opened. Functions refuse an empty table.
   static StateTable table_of(const Model& model) { return model.opened() ? state_table(model) : StateTable(); }
   Status check() const;
   Slot slot(uint32_t index) const;

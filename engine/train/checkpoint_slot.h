@@ -1,5 +1,5 @@
-// A slot of a checkpoint: its header and mark, what is known of it while it is read, and what programs it. Private to
-// checkpoint.cc. schema/FORMAT.md, "Checkpoints".
+// A slot of a checkpoint: its header and mark, the facts found while it is read, and the writer that programs it.
+// Private to checkpoint.cc. schema/FORMAT.md, "Checkpoints".
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline constexpr char kCheckpointMagic[4] = {'N', 'C', 'K', 'P'}, kMarkMagic[4] 
 inline constexpr uint16_t kCheckpointVersion = 1;
 inline constexpr uint32_t kPendingFlag = 1;
 
-struct Mark {  // what confirm programs
+struct Mark {  // programmed by confirm
   char magic[4];
   uint32_t generation, header_crc;  // of the checkpoint that is confirmed
   uint32_t crc;                     // of the 12 bytes before it
@@ -55,22 +55,22 @@ struct Checkpoint::Slot {
   uint64_t base = 0, bytes = 0;
   Header header = Header();
   bool failed = false;  // could not be read
-  bool blank = false;   // as if never programmed: says which refusal, nothing more
-  bool valid = false;   // the header is; after find(), the payload too
+  bool blank = false;   // as if never programmed: only selects which refusal is reported
+  bool valid = false;   // the header is valid; after find(), the payload too
   bool counts = false;  // not pending, or confirmed
 };
 
 struct Checkpoint::Slots {
   Slot slot[2];
   int newest = -1;
-  int keep = -1;  // what a save must not write over
+  int keep = -1;  // the slot that a save must not write over
 };
 
 struct Checkpoint::Found {
   uint32_t learned = 0, of_update = 0, parameters = 0;
 };
 
-// Programs a run of bytes that starts at a whole granule, and sums them up.
+// Programs bytes from the start of a granule on, and computes their CRC.
 class Checkpoint::Writer {
  public:
   Writer(const Storage& storage, uint64_t at, uint32_t crc, std::byte* buffer)
@@ -93,7 +93,7 @@ class Checkpoint::Writer {
     return true;
   }
 
-  // Fills the last granule with ones: what a flash has there already.
+  // Fills the rest of the last granule with ones, the value of erased bytes, and programs the granule.
   bool pad() {
     if (fill_ == 0) return true;
     const auto end = size_t(round_up(fill_, storage_.program_bytes));

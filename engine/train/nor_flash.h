@@ -1,12 +1,13 @@
-// NorFlash: sectors of a flash that the processor reads by address, as the Storage of checkpoints. The vendor's library
-// programs and erases:
+// NorFlash: sectors of a flash that the processor reads by address, as the Storage of checkpoints. Functions of the
+// vendor's library program and erase them:
 //
 //   const nacre::NorFlash flash = {.begin = reinterpret_cast<const std::byte*>(0x08060000),
 //                                  .bytes = 64 * 1024, .program_bytes = 8, .erase_bytes = 4096,
 //                                  .program = program_8_bytes, .erase = erase_sector};
 //   Checkpoint checkpoint(flash.storage());   // `flash` outlives it
 //
-// Not here: caches. Where the processor reads flash through one, program and erase discard what it holds of the place.
+// NorFlash does not handle caches. If the processor reads flash through a cache, program and erase must discard the
+// cache lines of the bytes that they change.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ struct NorFlash {
   uint32_t bytes;          // whole sectors, at least two
   // Bytes programmed at once, with their error correction: a power of two, at most 256; bytes of a sector, to erase.
   uint32_t program_bytes, erase_bytes;
-  // Return whether the flash took it. `granule` has program_bytes, at a multiple of 8, in RAM.
+  // Return whether the flash did it. `granule` has program_bytes, at a multiple of 8, in RAM.
   bool (*program)(uintptr_t address, const void* granule);
   bool (*erase)(uintptr_t address);
 
@@ -49,7 +50,7 @@ struct NorFlash {
     return true;
   }
 
-  // A granule at a time, from a place that is aligned: a parameter of float16 may begin anywhere.
+  // Programs one granule at a time, from an aligned copy: a parameter of float16 may begin anywhere.
   bool write(uint64_t at, std::span<const std::byte> from) const {
     alignas(8) std::byte granule[256];
     if (!holds(at, from.size()) || program_bytes > sizeof granule || from.size() % program_bytes != 0) return false;
@@ -60,7 +61,7 @@ struct NorFlash {
     return true;
   }
 
-  // A sector that is worn out, or protected, does not become blank.
+  // Erases a sector and checks that it is blank: a sector that is worn out or protected does not become blank.
   bool clear(uint64_t at) const {
     if (!holds(at, erase_bytes) || !erase(address(at))) return false;
     for (uint32_t i = 0; i < erase_bytes; ++i)

@@ -1,5 +1,5 @@
-// The bytes of the engine's objects, which `nacre size --target` says of machines that it does not run on. The compiler
-// of each machine checks its own.
+// The bytes of the engine's objects on other machines, for `nacre size --target`. The compiler of each machine checks
+// the numbers of that machine.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The state block as a table of rows: what a checkpoint says about the tensors in it, and which of a network's they
-// are. Names come from the model file; a tensor without one is found by nothing but the layout of the whole.
+// The state block as a table of rows, which a checkpoint stores, and the search for a row's tensor in the state of
+// another network. Names come from the model file. A tensor without a name is found only if the layouts of both state
+// blocks are equal.
 #pragma once
 
 #include <cstddef>
@@ -29,18 +30,18 @@ std::span<std::byte> writable(T& value) {
   return std::as_writable_bytes(std::span<T, 1>(&value, 1));
 }
 
-// Whose state it is: a model file, or tables in flash (train/static_trainer.h).
+// The tensors of a state block. The source is a model file, or tables in flash (train/static_trainer.h).
 struct StateTable {
   const uint8_t* hash;  // of the model file, 16 bytes
   uint64_t bytes;       // of the state block
-  uint32_t count;       // of indices below, in the order of offsets
+  uint32_t count;       // of indices, in the order of offsets
   const void* context;
-  // Writes the row at an index: false where it is no tensor of the state.
+  // Writes the row at an index. False: the index is no tensor of the state.
   bool (*row)(const void* context, uint32_t index, StateRow* row);
-  uint8_t (*use)(const void* context, uint32_t index);  // StateUse, of one that is
+  uint8_t (*use)(const void* context, uint32_t index);  // StateUse of an index that is
 };
 enum StateUse : uint8_t {
-  kOwn = 1,        // more than the optimizer's own: a parameter, or read by a program other than `update`
+  kOwn = 1,        // a parameter, or read by a program other than `update`
   kParameter = 2,  // kTrainable
 };
 
@@ -48,12 +49,13 @@ StateTable state_table(const Model& model);
 
 uint32_t state_records(const StateTable& state);
 
-// All rows in one number: add_row over them, from a hash of the block's size. Equal: two blocks are laid out alike.
+// Hash all rows to one number: add_row for each row, beginning with empty_layout. If two numbers are equal, the two
+// blocks have the same layout.
 uint64_t empty_layout(uint64_t state_bytes);
 uint64_t add_row(uint64_t layout, const StateRow& row);
 uint64_t state_layout(const StateTable& state);
 
-// The tensor of the state that has the name, type and size of `row`: `found` is its own.
+// Finds the tensor of the state that has the name, type and size of `row`. `found` receives the row of this tensor.
 bool find_in_state(const StateTable& state, const StateRow& row, uint32_t* index, StateRow* found);
 
 }  // namespace nacre

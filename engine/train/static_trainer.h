@@ -1,5 +1,5 @@
-// StaticTrainer: trains a static program (run/static_program.h) as Trainer trains a model file: a step is a
-// transaction. The programs, their state and their arena are what `nacre firmware --train` wrote.
+// StaticTrainer: trains a static program (run/static_program.h) as Trainer trains a model file. A step is a
+// transaction. `nacre firmware --train` writes the programs, their state and their arena.
 //
 //   #include "kws.h"                                        // written by nacre firmware --train --name kws
 //   StaticTrainer trainer(kws_training);
@@ -7,8 +7,8 @@
 //   write trainer.input(0), ..; check(trainer.accumulate());   // any number of micro-batches
 //   Trainer::Report report; check(trainer.commit(learning_rate, &report));
 //
-// A checkpoint is that of the model file: either form reads what the other saved. Not here: fewer rows than compiled,
-// ports.
+// Its checkpoints are those of the model file: Trainer reads what StaticTrainer saved, and the other way round. It
+// trains the compiled number of rows, without ports.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct StaticInitial {
 
 }  // namespace nacre
 
-// Outside the namespace, because it is C's opaque nacre_static_training (nacre_c.h) too.
+// Outside the namespace, because nacre_c.h declares this struct as C's opaque nacre_static_training.
 struct nacre_static_training {
   const nacre::StaticProgram* infer;
   const nacre::StaticProgram* gradients;  // null: `update` reads the data too (--update immediate)
@@ -41,11 +41,12 @@ struct nacre_static_training {
   std::span<const nacre::StaticInitial> initial;
   std::span<const nacre::StateRow> rows;  // of the state, for checkpoints
   std::span<const uint8_t> uses;          // StateUse of each
-  // Two numbers of `update` that its outputs do not tell; null where it has none: how many samples the loss counts
-  // (float32 or int32), and the counters of the loss scale (3 uint32, the third not 0: it was at its floor).
+  // Two tensors of `update` whose numbers its outputs do not have; null: there is none. `samples`: how many samples
+  // the loss counts, float32 or int32. `floor`: the counters of the loss scale, 3 uint32; the third is not 0 if the
+  // loss scale was at its floor.
   const void* samples;
   const void* floor;
-  bool wide;  // its report is of float64
+  bool wide;  // the report has float64 numbers, else float32
 };
 
 namespace nacre {
@@ -56,12 +57,12 @@ class StaticTrainer {
  public:
   using Report = Trainer::Report;
 
-  // `training` must outlive the StaticTrainer; one at a time uses its memory.
+  // `training` must outlive the StaticTrainer. Only one StaticTrainer at a time may use its memory.
   explicit constexpr StaticTrainer(const StaticTraining& training) : training_(&training) {}
 
-  // The state becomes the model's initial values. Before anything else, or to begin again.
+  // Sets the state to the model's initial values. Call it before any other function, or to begin again.
   Code start();
-  // The state was written from outside (Checkpoint::load): derives what depends on it.
+  // Call it after writing the state (Checkpoint::load): derives the values that depend on the state.
   Code restored();
 
   // Inputs of a micro-batch of the compiled size: data, then labels; write all of them before every accumulate. They
@@ -70,28 +71,30 @@ class StaticTrainer {
   std::span<std::byte> input(uint32_t i) const {
     return i < input_count() ? feeding().inputs[i] : std::span<std::byte>();
   }
-  // The network's outputs for it; valid until the next accumulate, commit or inference.
+  // The network's outputs for the micro-batch; valid until the next accumulate, commit or inference.
   uint32_t output_count() const { return immediate() ? 0 : uint32_t(feeding().outputs.size()); }
   std::span<const std::byte> output(uint32_t i) const {
     return i < output_count() ? feeding().outputs[i] : std::span<const std::byte>();
   }
 
-  // Adds the gradients of a micro-batch. kIndex, a label out of range: everything accumulated since the last commit is
-  // discarded. kNotBound: not started. kOneMicroBatch: immediate(), and one waits for its commit.
+  // Adds the gradients of a micro-batch. kIndex: a label is out of range, and everything accumulated since the last
+  // commit is discarded. kNotBound: start() was not called. kOneMicroBatch: immediate(), and a micro-batch waits for
+  // its commit.
   Code accumulate();
 
-  // One step with what was accumulated. kNothingAccumulated, kLearningRate (negative or not finite), kNotBound: nothing
-  // happened. A step refused by the verdict is no error: report->applied says so. `report` may be null.
+  // Makes one step with the accumulated gradients. kNothingAccumulated, kLearningRate (negative or not finite),
+  // kNotBound: nothing happened. If the verdict refuses the step, commit succeeds and report->applied is false.
+  // `report` may be null.
   Code commit(float learning_rate, Report* report);
 
-  // Forgets what was accumulated.
+  // Discards everything accumulated since the last commit.
   void discard();
 
-  // Over the same state: may run between commits, and forgets no gradient. It writes where the inputs are: where
-  // immediate(), not between accumulate and commit.
+  // The program `infer`, over the same state. It may run between commits and keeps the accumulated gradients. It
+  // overwrites the inputs of the micro-batch: with immediate(), do not run it between accumulate and commit.
   const StaticProgram& infer() const { return *training_->infer; }
 
-  // The whole state block and what checkpoints are told of it. Empty before start.
+  // The whole state block, and its table for checkpoints. The block is empty before start.
   std::span<std::byte> state() const { return started_ ? training_->state : std::span<std::byte>(); }
   StateTable table() const;
   bool immediate() const { return training_->gradients == nullptr; }
@@ -108,8 +111,9 @@ class StaticTrainer {
   bool started_ = false;
 };
 
-// Tests as self_test of a program does (run/self_test.h), over the constants of all; pairs are of `infer` before
-// anything is learned. It leaves the state so: call it before a trainer starts or loads.
+// Tests `infer` as self_test of a program does (run/self_test.h), and the constants of all programs. The pairs are
+// those of `infer` with the initial values of the state. The test leaves the state at these values, so call it before
+// a trainer starts or loads.
 int self_test(const StaticTraining& training, GoldenPairs golden, void (*print)(const char* text));
 
 }  // namespace nacre

@@ -9,22 +9,22 @@
 
 namespace nacre {
 
-// Two that `update` keeps and its outputs do not tell.
+// Two tensors whose numbers a report needs and the outputs of `update` do not have.
 struct StepNumbers {            // tensors; kNoIndex: there is none
-  uint32_t samples = kNoIndex;  // that the verdict counts (its third operand): float32 or int32, a sum of the step
+  uint32_t samples = kNoIndex;  // counted by the verdict (its third operand): float32 or int32, a sum of the step
   uint32_t floor = kNoIndex;    // counters of adjust_loss_scale (its fourth operand): 3 uint32, the third is how often
                                 // in a row the loss scale was at its floor
 };
 
 StepNumbers step_numbers(const Model& model, const ProgramView& update);
 
-// -0 is 0.
+// Returns whether a learning rate is finite and not negative; -0 counts as 0.
 constexpr bool is_rate(float rate) {
   const auto bits = std::bit_cast<uint32_t>(rate);
   return bits < 0x7F800000u || bits == 0x80000000u;
 }
 
-// Number i of a report: float64 where `wide`, else float32.
+// Returns number i of a report, whose numbers are float64 if `wide`, else float32.
 inline float report_number(const void* report, size_t i, bool wide) {
   uint64_t bits = 0;
   const size_t size = wide ? 8 : 4;
@@ -32,8 +32,8 @@ inline float report_number(const void* report, size_t i, bool wide) {
   return std::bit_cast<float>(wide ? float_of_double(bits) : uint32_t(bits));
 }
 
-// A count of samples. One of int32, of a program that trains codes, is below 2^23 (verdict_codes): as the bits of a
-// float32 it would be subnormal, as no count is.
+// Returns a count of samples. A program that trains codes counts in int32, below 2^23 (verdict_codes). The bits of
+// such a count, read as a float32, are a subnormal number, which a float32 count never is.
 inline float sample_count(const void* count) {
   uint32_t bits;
   std::memcpy(&bits, count, sizeof bits);

@@ -1,5 +1,5 @@
-// The step block of a training model as sums that several machines share: each runs its micro-batches, the blocks are
-// joined in the order of the micro-batches, and every machine commits the same block. NUMERICS.md (57).
+// The step block of a training model as sums that several machines share. Each machine runs its micro-batches, the
+// blocks are joined in the order of the micro-batches, and every machine commits the same block. NUMERICS.md (57).
 //
 //   NACRE_TRY(trainer.begin_at(mine));                        // which micro-batch of the step this machine takes
 //   write trainer.input(0), ..; NACRE_TRY(trainer.accumulate());
@@ -20,19 +20,19 @@
 
 namespace nacre {
 
-// Stretches of the step block that join in one way, in the order of their offsets. Gives how many there are, and writes
-// as many as `runs` takes, beginning with number `from`; what lies between them is padding. At most
-// model.tensors().size().
+// Finds the stretches of the step block whose numbers join in one way, in the order of their offsets. Returns how
+// many there are, and writes as many as `runs` has room for, beginning with number `from`. The bytes between them are
+// padding. There are at most model.tensors().size().
 uint32_t sum_runs(const Model& model, std::span<SumRun> runs, uint32_t from = 0);
 
-// Returns the run that holds the gradients of parameters and nothing else, where those are float32; else empty. A
-// transport may send this run in fewer bits.
+// Returns the run that holds the gradients of parameters and nothing else. The run is empty if these are not float32.
+// A transport may send this run in fewer bits.
 SumRun gradient_run(const Model& model);
 
-// Returns the factor of the next step's gradients, read from the state; 1 where they are integers.
+// Returns the factor of the next step's gradients, read from the state; 1 if gradients are integers.
 float loss_scale(const Model& model, std::span<const std::byte> state);
 
-// into = into + from, of a whole step block each. kMemorySize: one is smaller than the step block.
+// Computes into = into + from for whole step blocks. kMemorySize: one of them is smaller than the step block.
 Status join_sums(const Model& model, std::span<std::byte> into, std::span<const std::byte> from);
 
 }  // namespace nacre

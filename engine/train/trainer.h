@@ -1,5 +1,6 @@
-// Trainer: trains a model in the caller's memory. A step is a transaction: everything that it learned commits, or
-// nothing does but the loss scale and its counters.
+// Trainer: trains a model in the caller's memory. A step is a transaction: it changes the state as a whole, or it is
+// refused and changes only the loss scale and its counters. With immediate updates each parameter is accepted or
+// refused on its own.
 //
 //   Sizes sizes; NACRE_TRY(Trainer::measure(model, "host", kernels, &sizes));  // of all programs together
 //   Memory memory; NACRE_TRY(Memory::cut(block, sizes, &memory));
@@ -24,96 +25,101 @@ namespace nacre {
 class Trainer {
  public:
   struct Report {
-    bool applied = false;            // false: refused; the state is what it was but for the loss scale and its counters
-    bool overflow_at_floor = false;  // refused at the lowest loss scale: a lower one cannot cure it
+    bool applied = false;            // false: refused; only the loss scale and its counters changed in the state
+    bool overflow_at_floor = false;  // refused at the lowest loss scale
     float loss = 0;                  // mean over the samples
     float norm = 0;                  // 2-norm of the mean gradient, before clipping; 0 of integers (int8/full)
-    float loss_scale = 0;            // that the gradients were made with
+    float loss_scale = 0;            // the gradients were made with this scale
     float samples = 0;               // counted by the loss
-    uint32_t refused_in_row = 0;     // refused steps in a row since start or restored, this one included
+    uint32_t refused_in_row = 0;     // refused steps in a row since start or restored, with this step
   };
 
-  // kernels: training kernels and those of inference (kernels/training.h, reference.h), a port's before them. `target`:
-  // the name that the programs are compiled for; null: that of the first `update`. `places`: where steps run on ports
-  // (run/places.h). calls and prepared are sums over the programs, arena and scratch the largest; work is that of one
-  // accumulate and one commit.
+  // `kernels`: training kernels and kernels of inference (kernels/training.h, reference.h); the sets of a port come
+  // before these. `target`: the target that the programs are compiled for; null: the target of the first program
+  // `update`. `places`: runs steps on ports (run/places.h). `sizes`: the blocks kCalls and kPrepared are sums over
+  // the programs, all other blocks are the largest of any program. `work` counts one accumulate and one commit.
   static Status measure(const Model& model, const char* target, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine = {}, Places* places = nullptr);
 
-  // `model`, the kernel sets, memory, `workers` and `places` must outlive the Trainer. After Model::attach or open it
-  // must be bound again. What a port makes fail in accumulate or commit is an error of that call: what was accumulated
-  // is discarded, and the state is what it was, unless `derive` failed behind the update: then restored() derives
-  // again. A state that a place keeps is lost with the place's memory: then all fails until start().
+  // `model`, the kernel sets, memory, `workers` and `places` must outlive the Trainer. After Model::attach or
+  // Model::open the Trainer must be bound again. If a port fails in accumulate or commit, the call returns the error,
+  // discards what was accumulated, and leaves the state as it was. The exception is a commit whose update succeeded
+  // and whose `derive` failed: call restored(), which derives again. If a place that keeps the state loses its
+  // memory, the state is lost, and every call fails until start().
   Status bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr, Places* places = nullptr);
 
-  // The state becomes the model's initial values. Before anything else, or to begin again.
+  // Sets the state to the model's initial values. Call it before any other function, or to begin again.
   Status start();
-  // The state was written from outside (Checkpoint::load): derives what depends on it.
+  // Call it after writing the state (Checkpoint::load): derives the values that depend on the state.
   Status restored();
 
-  // Inputs of a micro-batch: data, then labels; write all of them before every accumulate. They share bytes with the
-  // memory that a commit uses.
+  // Inputs of a micro-batch: data, then labels. Write all of them before every accumulate: a commit uses the same
+  // memory.
   uint32_t input_count() const { return feeding().input_count() - (immediate() ? 1 : 0); }
   std::span<std::byte> input(uint32_t i) const {
     return i < input_count() ? feeding().input(i) : std::span<std::byte>();
   }
-  // The network's outputs for it; valid until the next accumulate, commit or inference.
+  // The network's outputs for the micro-batch; valid until the next accumulate, commit or inference.
   uint32_t output_count() const { return immediate() ? 0 : feeding().output_count(); }
   std::span<const std::byte> output(uint32_t i) const {
     return i < output_count() ? feeding().output(i) : std::span<const std::byte>();
   }
 
-  // Adds the gradients of the first `rows` rows (0: the compiled batch). kIndex, a label out of range: everything
-  // accumulated since the last commit is discarded. kRows, kRowsUnsupported: nothing happened. Where immediate(),
-  // commit does all of this: it gives kIndex and kRowsUnsupported, and then the micro-batch is discarded and the state
-  // is what it was.
+  // Adds the gradients of the first `rows` rows (0: the compiled batch). kIndex: a label is out of range, and
+  // everything accumulated since the last commit is discarded. kRows, kRowsUnsupported: nothing happened. With
+  // immediate(), commit does this work, so commit returns kIndex and kRowsUnsupported. It then discards the
+  // micro-batch and leaves the state as it was.
   Status accumulate(uint32_t rows = 0);
 
-  // One step with what was accumulated. kNothingAccumulated, kLearningRate (negative or not finite): nothing happened.
-  // A step refused by the verdict is no error: report->applied says so. `report` may be null.
+  // Makes one step with the accumulated gradients. kNothingAccumulated, kLearningRate (negative or not finite):
+  // nothing happened. If the verdict refuses the step, commit succeeds and report->applied is false. `report` may be
+  // null.
   Status commit(float learning_rate, Report* report);
 
-  // accumulate and commit of one micro-batch. Where all steps run on a place that keeps its memory, on a port that
-  // holds (kernels/kernel.h), it is one run: one wait, and the network's outputs are not there behind it. kRows,
-  // kRowsUnsupported, kLearningRate: nothing happened. kIndex, kNothingAccumulated: the state is what it was. Something
-  // accumulated before is committed with it.
+  // Accumulates one micro-batch and commits. If all steps run on a place that keeps its memory, on a port that holds
+  // (kernels/kernel.h), the programs are one run with one wait, and the network's outputs are not available
+  // afterwards. kRows, kRowsUnsupported, kLearningRate: nothing happened. kIndex, kNothingAccumulated: the state is
+  // as it was. Gradients that were accumulated before are committed too.
   Status step(float learning_rate, Report* report, uint32_t rows = 0);
 
-  // Forgets what was accumulated.
+  // Discards everything accumulated since the last commit.
   void discard();
 
   // ---- Between accumulate and commit, for steps whose micro-batches run on several machines (train/step_sums.h) ----
 
-  // The step block: gradients, loss, counts, statistics, amaxes. Where a place keeps it (Places::keep) this call copies
-  // it home: ask anew before it is read or written. Empty before start, where immediate(), and where the place does not
-  // give it back: then call discard(), what was accumulated is lost.
+  // Returns the step block: gradients, loss, counts, statistics, amaxes. If a place keeps the block (Places::keep),
+  // the call first copies it to the host: call sums() again before every read or write. Empty before start and with
+  // immediate(). Also empty if the place cannot give the block back: the accumulated gradients are then lost, so call
+  // discard().
   std::span<std::byte> sums() const;
-  uint32_t micro_batches() const { return accumulated_; }  // that are in it
-  // The step block where a place of this port keeps it, in the port's memory: ports exchange it among themselves.
-  // Empty as sums(), and where no such place keeps it.
+  uint32_t micro_batches() const { return accumulated_; }  // in the step block
+  // Returns the step block in the memory of this port, for ports that exchange it among themselves. Empty if sums()
+  // is, and if no place of this port keeps the block.
   std::span<std::byte> sums_at(const Port& port) const;
-  // Forgets what was accumulated; what accumulate takes next is micro-batch `index` of its step, from 0, and draws that
-  // one's random numbers. kOneMicroBatch: immediate(), and index is not 0.
+  // Discards what was accumulated. The next accumulate takes micro-batch `index` of the step, from 0, and draws the
+  // random numbers of that micro-batch. kOneMicroBatch: immediate(), and index is not 0.
   Status begin_at(uint32_t index);
-  // sums() was written: it holds what as many micro-batches gave, on a place too that keeps it. kNothingAccumulated: 0,
-  // or there is no sums().
+  // Call it after writing sums(): the block now holds the sums of `micro_batches` micro-batches. A place that keeps
+  // the block takes the written one. kNothingAccumulated: `micro_batches` is 0, or sums() is empty.
   Status merged(uint32_t micro_batches);
-  Status merged_at(const Port& port, uint32_t micro_batches);  // the same: sums_at(port) was written
-  // Like accumulate, but the micro-batch is summed from zero, and then added as one (NUMERICS.md (57)): the bytes of
-  // machines that take one each. `keep`: as many bytes as sums(); kMemorySize: fewer, and nothing happened.
+  Status merged_at(const Port& port, uint32_t micro_batches);  // after writing sums_at(port)
+  // Accumulates one micro-batch so that the sums have the bytes that several machines get, with one micro-batch each:
+  // sums it from zero, then adds the sums to the step block (NUMERICS.md (57)). `keep`: memory of as many bytes as
+  // sums(). kMemorySize: it has fewer, and nothing happened.
   Status accumulate_apart(std::span<std::byte> keep, uint32_t rows = 0);
 
-  // Bound over the same state: may run between commits, and forgets no gradient. Not bound where the model has no such
-  // program. It writes where the inputs are: where immediate(), which reads them in commit, not between accumulate and
-  // commit.
+  // Returns the program `infer`, bound over the same state; not bound if the model has no such program. It may run
+  // between commits and keeps the accumulated gradients. It overwrites the inputs of the micro-batch, which commit
+  // reads with immediate(): do not run it between accumulate and commit then.
   const Program& infer() const { return programs_[size_t(Entry::kInfer)]; }
 
-  // The whole state block, for checkpoints. Where a place keeps it (Places::keep) this call copies what was learned
-  // home from there: ask anew before it is read or written. Empty before start, once bind is undone, and where the
-  // place does not give it back: what stands there is nobody's to save.
+  // Returns the whole state block, for checkpoints. If a place keeps the state (Places::keep), the call first copies
+  // the learned values to the host: call state() again before every read or write. Empty before start and when bind
+  // is undone. Also empty if the place cannot give the state back: the host's block is then older than the learned
+  // values.
   std::span<std::byte> state() const { return ready() && bring_home().ok() ? state_ : std::span<std::byte>(); }
-  // Whether it is bound to a model of these bytes.
+  // Returns whether the Trainer is bound to a model of the same file.
   bool trains(const Model& model) const {
     return model_ != nullptr && std::ranges::equal(model_->header().hash, model.header().hash) &&
            model_->region_bytes(Region::kState) == model.region_bytes(Region::kState);

@@ -7,8 +7,8 @@
 //   u = (2 s m + 2^31) >> 32                                  SMMULR of 2 s: the inner rounding, ties towards +infinity
 //   v = (u + (u >> 31) + 2^(n-1) + zero_y 2^n) >> n           half away from zero; the zero point rides along
 //
-// 2 s saturates (QADD). Where it does, |s| >= 2^30, |u| is at least 2^29 either way and v beyond all codes, so both
-// end at the same bound. The reference's own function computes other pairs.
+// 2 s saturates (QADD) if |s| >= 2^30. Then |u| is at least 2^29 with saturation and without, and v is beyond all
+// codes, so both end at the same bound. Pairs outside these ranges take the reference's function.
 #pragma once
 
 #include "engine/ops/epilogue.h"

@@ -1,17 +1,18 @@
 // Products of matrices on Tensor Cores, by cuBLASLt.
 //
-//   D = epilogue(A' B' + C)       A' [m, k]   B' [k, n]   D [m, n]   in columns, as in BLAS; C is D where it adds, or 0
+//   D = epilogue(A' B' + C)       A' [m, k]   B' [k, n]   D [m, n]   column by column, as in BLAS; C is D or 0 (`adds`)
 //
-// A matrix of Nacre in rows, X [r, c], is in columns X^T [c, r] with a step of c: so Y = X W^T, x [rows, in] and
-// w [out, in], is Y^T = W X^T, m = out, n = rows, k = in, A' the transpose of what lies there. Both operands are then
-// contiguous along k, which float8 needs.
+// A matrix X [r, c] of Nacre lies row by row. These bytes are the matrix X^T [c, r] column by column, with a step
+// of c. So Y = X W^T, with x [rows, in] and w [out, in], is computed as Y^T = W X^T: m = out, n = rows, k = in, and
+// A' is the transpose of the matrix that lies there. Both operands are then contiguous along k, which float8 needs.
 //
-// float8 is E4M3, or E5M2 in B'. Where A' and B' have a scale of a float32 each, on the device, the sums are multiplied
-// by the product of both before C is added.
+// float8 is E4M3; B' may be E5M2. If A' and B' have a float32 scale each, on the device, the sums are multiplied by
+// the product of both scales before C is added.
 //
-// Sums are float32 of float32, 16-bit and float8 numbers, float64 of float64, and int32 of int8. Where the caller asks
-// for it, float32 is multiplied as TF32, of whose significand 11 bits remain: a relative error of up to 2^-10 in each
-// product. A bias is added to them before D is rounded. Activations are none of the library's: its relu makes 0 of NaN.
+// Sums are float32 for float32, 16-bit and float8 numbers, float64 for float64, and int32 for int8. With `tf32`,
+// float32 is multiplied as TF32, which keeps 11 bits of the significand: a relative error of up to 2^-10 in each
+// product. A bias is added to the sums before D is rounded. The library computes no activation here, because its relu
+// makes 0 of NaN.
 #pragma once
 
 #include <cstddef>
@@ -36,12 +37,12 @@ struct Product {
   const void* bias;               // [m] of D's type, added to the sums; or null
   const void *a_scale, *b_scale;  // of float8; or null
 
-  // Returns whether addresses, sizes and steps are as the library demands; where not, it is not asked.
+  // Returns whether addresses, sizes and steps are as the library demands. If not, the library is not called.
   bool fits() const;
   uint64_t work() const { return uint64_t(m) * uint64_t(n) * uint64_t(k) * uint64_t(batch); }
 };
 
-// A product as the library is told it.
+// The descriptors of a product for the library.
 struct DescribedProduct {
   LtProduct product;
   LtMatrix a, b, d;
@@ -57,14 +58,14 @@ class Products {
  public:
   static constexpr size_t kWorkspace = size_t{32} << 20;  // what NVIDIA recommends from Hopper on
 
-  // False: it does not open here. `workspace`: of kWorkspace bytes, on the device.
+  // False: the library does not open here. `workspace`: kWorkspace bytes on the device.
   bool open(const CublasLt* library, void* workspace);
   void close();
   bool is_open() const { return handle_ != nullptr; }
 
-  // False: the library has no algorithm for it.
+  // Describes the product and chooses an algorithm. False: the library has no algorithm for the product.
   bool choose(const Product& product, DescribedProduct* made) const;
-  // Puts it into the stream.
+  // Puts the product into the stream.
   LtStatus enqueue(const Product& product, DescribedProduct* made, Stream stream) const;
 
  private:

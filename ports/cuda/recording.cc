@@ -132,7 +132,7 @@ Function Device::function_of_many(const Command& command, bool turned) {
   return found->second;
 }
 
-// ---- What they need ----
+// ---- Needs of recorded steps ----
 
 // Codes that are turned into memory besides get a place there; images come before them.
 bool Device::allocate_for(Grouping* grouping, DevicePointer* at) {

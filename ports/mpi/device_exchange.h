@@ -1,5 +1,5 @@
-// The sums of a training step, exchanged among GPUs by NCCL: what Exchange (exchange.h) does with blocks in the host's
-// memory, slice by slice in the same order, so that the ranks have the same bytes. MPI takes the turns.
+// Exchanges the sums of a training step among GPUs by NCCL. Exchange (exchange.h) does the same with blocks in the
+// host's memory, slice by slice in the same order, so both give the same bytes on all ranks. MPI takes the turns.
 //
 //   DeviceExchange exchange(ranks, device, *cuda::load_nccl(), runs, trainer.sums().size());
 //   const std::string why = exchange.open();              // "": all ranks can
@@ -31,15 +31,16 @@ class DeviceExchange {
   DeviceExchange(const DeviceExchange&) = delete;
   DeviceExchange& operator=(const DeviceExchange&) = delete;
 
-  // Collective, before anything else. What a rank could not do, the same sentence on all of them; "": all did.
+  // Collective; call it before any other function. Returns the problem of the first rank that failed, the same
+  // sentence on all ranks; "": all ranks succeeded.
   std::string open();
 
   // Do as Exchange's functions, with blocks in the device's memory.
   const std::vector<Turn>& add(std::span<const std::byte> mine, Turn turn = {});
   bool finish(std::span<std::byte> all);
 
-  // Returns why NCCL or the device refused in the middle of an exchange; "" where neither did. Other ranks may wait
-  // for bytes that this one did not send: end them (MPI_Abort).
+  // Returns why NCCL or the device refused in the middle of an exchange; "": neither did. Other ranks may then wait
+  // for bytes that this rank did not send: end them (MPI_Abort).
   const std::string& problem() const { return problem_; }
   uint64_t sent_bytes() const { return sent_; }
 

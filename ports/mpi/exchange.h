@@ -1,5 +1,5 @@
-// The sums of a training step (engine/train/step_sums.h), exchanged among the ranks of an MPI communicator: what one
-// machine gives with Trainer::accumulate_apart, to the byte, on any number of ranks. NUMERICS.md (57).
+// Exchanges the sums of a training step (engine/train/step_sums.h) among the ranks of an MPI communicator. On any
+// number of ranks the sums are, to the byte, those of one machine with Trainer::accumulate_apart. NUMERICS.md (57).
 //
 //   std::vector<SumRun> runs(sum_runs(model, {})); sum_runs(model, runs);
 //   Exchange exchange(ranks, runs, trainer.sums().size());
@@ -30,24 +30,26 @@ namespace nacre::mpi {
 
 class Exchange {
  public:
-  // `runs`: of the step block of `bytes` bytes. `gradients`: the run of float32 that `coding` makes smaller; where it
-  // is empty nothing is coded. All ranks give the same.
+  // `runs`: of the step block of `bytes` bytes. `gradients`: the run of float32 that `coding` makes smaller; an empty
+  // run turns the coding off. All ranks give the same arguments.
   Exchange(Ranks& ranks, std::span<const SumRun> runs, uint64_t bytes, Coding coding = Coding::kNone,
            SumRun gradients = {});
 
-  // One round. `mine`: this rank's block, or empty where it has none. What all ranks said is given back; where one of
-  // them failed (first_failed), nothing was exchanged. `turn`: what to say besides.
+  // Exchanges and adds the blocks of one round. `mine`: this rank's block, or empty if it has none. `turn`: what this
+  // rank tells the others besides. Returns the turns of all ranks. If one of them failed (first_failed), nothing was
+  // exchanged.
   const std::vector<Turn>& add(std::span<const std::byte> mine, Turn turn = {});
 
-  // The sum of all blocks since the last finish or discard, on every rank; false: there was none.
+  // Writes the sum of all blocks since the last finish or discard to `all`, on every rank. False: there was no block.
   bool finish(std::span<std::byte> all);
   void discard() { given_ = false; }
 
-  // For a coding. begin_step, before the first round: the loss scale of the next step's gradients. end_step, after
-  // commit: whether the step was applied; errors that a refused step left behind are forgotten with it.
+  // Needed only with a coding. Call begin_step before the first round, with the loss scale of the next step's
+  // gradients. Call end_step after commit; `applied`: whether the step was applied. A refused step discards the
+  // errors that it left.
   void begin_step(float loss_scale);
   void end_step(bool applied);
-  // Bytes that this rank has sent to others.
+  // Returns the bytes that this rank has sent to others.
   uint64_t sent_bytes() const { return sent_; }
 
  private:

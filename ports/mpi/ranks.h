@@ -1,13 +1,13 @@
-// The processes that mpirun started, as nacre sees them: ranks of a communicator that take turns. Collective, all of
-// it: every rank calls the same functions in the same order.
+// The processes that mpirun started, as ranks of a communicator that take turns. All functions are collective: every
+// rank calls the same functions in the same order.
 //
 //   MPI_Init(&argc, &argv);
 //   nacre::mpi::Ranks ranks(MPI_COMM_WORLD);
 //   const std::string why = ranks.require_same("model 3f..\nkernels avx2\n");   // "": all ranks gave the same lines
 //
-// A turn is what every rank says to all others before anything else is exchanged. So a rank on which something failed
-// tells it where the others listen: all of them see it, and none waits for data that will not come. A process that
-// dies is mpirun's business: it ends the others and says which it was.
+// A turn is the message that every rank sends to all others before anything else is exchanged. A rank on which
+// something failed says so in its turn: all others see it, and none waits for data that will not come. If a process
+// dies, mpirun ends the others and says which one it was.
 #pragma once
 
 #ifndef OMPI_SKIP_MPICXX
@@ -54,18 +54,19 @@ class Ranks {
     late_ = std::move(late);
   }
 
-  // Returns the turns of all ranks, by rank. Where they are at different points (`what`), each is told as failed.
+  // Exchanges turns and returns those of all ranks, by rank. If the ranks are at different points (`what` differs)
+  // and no rank has failed, every turn is marked as failed.
   std::vector<Turn> turn(const Turn& mine);
 
-  // Bytes of rank 0, to all. `bytes` has the same size on all ranks.
+  // Sends bytes of rank 0 to all ranks. `bytes` has the same size on all ranks.
   void broadcast(std::span<std::byte> bytes);
   std::string broadcast_text(const std::string& text);  // of any length, rank 0's
 
-  // Lines "name value". Where those of a rank differ from rank 0's: a sentence that names the first such rank and line,
-  // the same on all ranks; else "".
+  // Compares lines "name value" with the lines of rank 0. Returns a sentence that names the first rank and line that
+  // differ, the same on all ranks; "": all lines are equal.
   std::string require_same(const std::string& lines);
 
-  // Until all requests are done; peers[i]: whose message request i is.
+  // Waits until all requests are done. peers[i]: the rank whose message request i is.
   void wait_all(std::span<MPI_Request> requests, std::span<const int> peers);
 
  private:
@@ -78,7 +79,7 @@ class Ranks {
   Late late_;
 };
 
-// The first that failed; null: none did.
+// Returns the first turn that failed; null: no turn failed.
 const Turn* first_failed(std::span<const Turn> turns, int* rank = nullptr);
 
 }  // namespace nacre::mpi

@@ -70,7 +70,8 @@ void* Arena::allocate(size_t bytes) {
   return first_ + last_;
 }
 
-// The last block grows where it is. Of another, whose size is not kept, what stands behind it is copied too.
+// Grows the last block in place. Any other block is copied to a new one. Its size is not kept, so the copy also takes
+// bytes that stand behind the block.
 void* Arena::reallocate(void* block, size_t bytes) {
   const auto at = size_t(static_cast<std::byte*>(block) - first_);
   const size_t behind = used_ - at;

@@ -1,4 +1,4 @@
-// The memory that XNNPACK gets: on each thread that of the step which is being prepared there, and none else.
+// The memory that XNNPACK gets: on each thread, the memory of the step that is being prepared there, and no other.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace nacre::xnnpack {
 
-// Blocks one behind the other. What is freed is used again where it was the last one.
+// Blocks one behind the other. free() makes room again only if it frees the last block.
 class Arena {
  public:
   static constexpr size_t kAlignment = 64;  // of every block: no version of XNNPACK asks for more
 
   Arena(std::byte* first, size_t bytes);
 
-  void* allocate(size_t bytes);                 // null where they do not fit
+  void* allocate(size_t bytes);                 // null: the bytes do not fit
   void* reallocate(void* block, size_t bytes);  // the contents stay
   void free(void* block);
   size_t most() const { return most_; }  // bytes in use at most, from the first multiple of kAlignment on
@@ -26,7 +26,7 @@ class Arena {
   bool overflowed_ = false;
 };
 
-// While it lives, XNNPACK allocates from `arena` on this thread.
+// XNNPACK allocates from `arena` on this thread while the object lives.
 class Allocating {
  public:
   explicit Allocating(Arena& arena);

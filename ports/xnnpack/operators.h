@@ -277,7 +277,7 @@ struct MaxPool : AlwaysExact {
   }
 };
 
-// ---- Of one element, and of two ----
+// ---- Operators of one element, and of two ----
 
 template <xnn_status (*kCreate)(float, float, xnn_operator_t*),
           xnn_status (*kPlace)(xnn_operator_t, size_t, const float*, float*), bool kClamps>

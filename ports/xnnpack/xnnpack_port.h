@@ -9,18 +9,18 @@
 // with the reference: a network that is converted with --no-fuse has none.
 //
 // Memory. XNNPACK copies weights into an order of its own, beside an operator of some 2 KB and, for most windows, 8
-// bytes per tap and output pixel. All of it is the caller's: of the block kPrepared. How much, measure finds out by
-// making the operator of every step once with weights of zeros, in memory from malloc that it gives back; bind does it
-// three times more and makes the real one. Running a program allocates nothing.
+// bytes per tap and output pixel. All of these bytes are the caller's, in the block kPrepared. measure finds out how
+// many: it makes the operator of every step once with weights of zeros, in memory from malloc that it gives back.
+// bind does this three times more and then makes the real operator. Running a program allocates nothing.
 //
-// XNNPACK's allocator is one per process, and the first call of xnn_initialize decides it. Where that was another
-// library's, port() is null. Where it was this port's, others in the process cannot create operators: outside of this
-// port's own calls, allocations are refused and counted.
+// A process has one allocator for XNNPACK, which the first call of xnn_initialize sets. If another library made that
+// call, port() is null. If this port made it, other code in the process cannot create operators: allocations outside
+// of this port's own calls are refused and counted.
 //
-// Results. int8 is the reference's to the bit. A step whose scales are outside of what XNNPACK takes (not positive and
-// normal, or 256 and more), or so large that a sum times its scale may leave int32, where the two differ, is run by the
-// reference's kernel. Floats are within the reference's tolerance, but NaN does not pass a clamp, nor max_pool: what
-// comes out then is a bound or another element.
+// Results. int8 results equal the reference's to the bit. The reference's kernel runs a step whose scales XNNPACK
+// does not take (not positive and normal, or 256 and more). It also runs a step whose scales are so large that a sum
+// times its scale may leave int32, because the two differ there. Floats are within the reference's tolerance, except
+// NaN: NaN does not pass a clamp, nor max_pool, and the result is then a bound or another element.
 //
 // One thread runs a step: XNNPACK's own thread pool is not used. Programs may be bound and run on several threads at a
 // time, each program by one.

@@ -5,7 +5,7 @@
     y = nacre.Program(m)(x)
     m.save("net.nacre")
 
-The same library as the command `nacre` and a device's firmware: the same bytes, the same numbers.
+The package is the library of the command `nacre` and of a device's firmware: it gives the same bytes and numbers.
 """
 
 from __future__ import annotations

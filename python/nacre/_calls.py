@@ -1,4 +1,4 @@
-"""What a Program and a Trainer take before they touch their memory: one call at a time."""
+"""The lock of a Program or a Trainer: only one call at a time touches its memory."""
 
 from __future__ import annotations
 

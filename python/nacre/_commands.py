@@ -92,7 +92,8 @@ def run(
     without: Sequence[str] = (),
     epoch: Callable[[str], object] | None = None,
 ) -> str:
-    """What the command prints. Its warnings are warnings. `own`: options that the caller's caller cannot give.
+    """Runs a command and returns the text that it prints. The command's warnings become Python warnings. `own`: options
+    that the package sets itself, and that its user cannot give.
 
     Raises TypeError for an option that the command lacks or that cannot be given (`without` too), and Error.
     """

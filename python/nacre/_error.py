@@ -1,4 +1,4 @@
-"""What the package raises and warns of."""
+"""The exception and the warning of the package."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class Error(Exception):
     """
 
     exit_code: int
-    """What the command `nacre` would exit with: 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5 I/O."""
+    """Exit code of the command `nacre` for it: 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5 I/O."""
     code: int | None
-    """Of what the engine refused: the number of nacre::Code (engine/base/status.h). None: the tools refused it."""
+    """Number of nacre::Code (engine/base/status.h) if the engine refused; None if the tools did."""
     code_name: str
-    """The name of that code, such as "SegmentCrc"; of the tools: failed, usage, bad_input, unsupported or io."""
+    """Name of that code, such as "SegmentCrc"; failed, usage, bad_input, unsupported or io if the tools refused."""
     table: str | None
-    """Of what the engine refused: which table of the model file it is in, such as "step"."""
+    """Table of the model file that the engine refused, such as "step"."""
     index: int | None
-    """Of what the engine refused: the record in that table."""
+    """Record in that table that the engine refused."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class Error(Exception):
         return Error, (str(self), self.exit_code, self.code, self.code_name, self.table, self.index)
 
     def replaced(self, sentence: str) -> Error:
-        """The same with another sentence."""
+        """Returns this error with another sentence."""
         return Error(sentence, self.exit_code, self.code, self.code_name, self.table, self.index)
 
 
 class Warning(UserWarning):
-    """What the tool says on standard error and goes on after."""
+    """A sentence that the tool says on standard error before it goes on."""

@@ -1,4 +1,4 @@
-"""What a command reads from files, given as Python values: networks, models, arrays, tables."""
+"""Python values that a command reads as files: networks, models, arrays, tables."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class Folder:
         )
 
     def data(self, name: str, value: object) -> str:
-        """What an option reads: a path as it is, an array as .npy, a dict of arrays as .npz, else JSON or a text."""
+        """Returns the text of an option that reads a file. A path or a number stands for itself. An array or a
+        list is written as .npy, a dict of arrays as .npz, any other dict as JSON. Other values raise TypeError."""
         if isinstance(value, (str, os.PathLike)):
             return os.fsdecode(value)
         if isinstance(value, (bool, int, float, np.number)):

@@ -63,7 +63,7 @@ class Model:
         self._name = name
         self.native = _native.Model(bytes(data), name)
         self.conversion: dict[str, Any] = {}
-        """What `nacre convert --json` says of it, where this process made it: targets, fallbacks, log, ..."""
+        """Output of `nacre convert --json`, if this process made the model: targets, fallbacks, log, ..."""
 
     def __reduce__(self) -> tuple[type[Model], tuple[bytes, str]]:
         return Model, (self.to_bytes(), self._name)
@@ -109,17 +109,17 @@ class Model:
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """Of the program that infers, for this machine or else the first."""
+        """Inputs of the program that infers on this machine, or else of the first that infers."""
         return self.programs[self.native.infer_program("")].inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """Of the program that infers, for this machine or else the first."""
+        """Outputs of the program that infers on this machine, or else of the first that infers."""
         return self.programs[self.native.infer_program("")].outputs
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """What there are programs for."""
+        """Targets that the model has programs for."""
         return tuple(dict.fromkeys(program.target for program in self.programs))
 
     @property
@@ -134,7 +134,7 @@ class Model:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What it was made of: converter, options, SHA-256 of the network, and what was added."""
+        """Origin of the model: converter, options, SHA-256 of the network, and the entries that were added."""
         return dict(self._about["metadata"])
 
     def size(self, target: str = "host", *, train: bool = False) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Model:
         return self._json("inspect", options, without=("steps", "svg"))
 
     def summary(self, *, steps: bool = False) -> str:
-        """What `nacre inspect` prints: layers, types, policies, costs, memory."""
+        """The text that `nacre inspect` prints: layers, types, policies, costs, memory."""
         with _files.Folder() as folder:
             return _commands.run("inspect", [self._file(folder)], {}, folder, own={"steps": steps})
 

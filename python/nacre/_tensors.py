@@ -51,7 +51,7 @@ class TensorInfo:
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """Of its arrays. bfloat16 and float8 are those of ml_dtypes where that is installed, else uint16 and uint8."""
+        """Type of its numpy arrays. bfloat16 and float8: from ml_dtypes if that is installed, else uint16 and uint8."""
         return numpy_dtype(self.dtype)
 
 
@@ -101,7 +101,7 @@ def numpy_of(value: object) -> Array:
 
 
 def view(array: Array, info: TensorInfo) -> Array:
-    """The same memory, of the type that its elements have."""
+    """Returns the memory of `array` as an array of the tensor's element type."""
     dtype = info.numpy_dtype
     return array if array.dtype == dtype else array.view(dtype)
 
@@ -195,7 +195,7 @@ def runs_of(arrays: Sequence[Array], infos: Sequence[TensorInfo], batch: int) ->
 
 @dataclass
 class Runner:
-    """What runs of a program need: its tensors' memory, and a call for each run. Rows 0: as compiled."""
+    """The memory of a program's tensors, and the call that runs it. run(0) takes the rows that it was compiled for."""
 
     inputs: Sequence[TensorInfo]
     outputs: Sequence[TensorInfo]
@@ -233,7 +233,7 @@ class Runner:
 
 
 def write(place: Array, array: Array, info: TensorInfo, run: int, batch: int) -> None:
-    """What one run reads of an array, into the input's memory."""
+    """Writes the part of an array that one run reads into the input's memory."""
     if info.rows and array.ndim == len(info.shape):
         rows = array[run * batch : (run + 1) * batch]
         place[: len(rows)] = rows

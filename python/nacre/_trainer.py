@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a training step did."""
+    """Result of a training step."""
 
     applied: bool
     """False: the gradients were not finite; nothing changed but the loss scale and its counters."""
     loss: float
     """Mean over the samples."""
     norm: float
-    """2-norm of the mean gradient before clipping; 0 of integers (int8/full)."""
+    """2-norm of the mean gradient before clipping; 0 for training in integers (int8/full)."""
     loss_scale: float
-    """That the gradients were made with."""
+    """Loss scale that the gradients were made with."""
     samples: float
-    """Counted by the loss."""
+    """Samples that the loss counted."""
     refused_in_row: int
     overflow_at_floor: bool
     """Refused at the lowest loss scale: a lower one cannot cure it."""
@@ -74,7 +74,7 @@ class Trainer:
         self.kernels: str = about["kernels"]
         """The set of kernels that trains it here, such as avx512."""
         self.inputs = tuple(map(tensor_info, about["inputs"]))
-        """Of a micro-batch: data, then labels."""
+        """Inputs of a micro-batch: data, then labels."""
         self._data = tuple(info for info in self.inputs if info.name != self._label)
         self._state = [(tensor_info(entry), entry["tensor"], entry["trainable"]) for entry in about["state"]]
         inputs, outputs = (tuple(map(tensor_info, about[key])) for key in ("infer_inputs", "infer_outputs"))
@@ -120,8 +120,8 @@ class Trainer:
             return StepReport(**self._native.step(rate, last_rows))
 
     def sums(self) -> NDArray[np.uint8]:
-        """What has been accumulated, as the trainer's own memory: the bytes that machines send around between accumulate
-        and commit. Empty where there is none to share: a model that updates as it goes, or one on a GPU.
+        """The accumulated sums, in the trainer's own memory: the bytes that machines send around between accumulate and
+        commit. Empty if there is none to share: a model that updates as it goes, or one on a GPU.
 
             trainer.begin_at(machine)                 # which micro-batch of the step this machine takes
             trainer.accumulate(x, y)
@@ -236,10 +236,10 @@ class Trainer:
         return loaded
 
     def export(self, **options: Unpack[ExportOptions]) -> Model:
-        """What has been learned as a model that infers, as `nacre export` writes it.
+        """Returns the trained network as a model that infers, as `nacre export` writes it.
 
-        Without options it computes what infer() does, to the bit. network=FILE compiles that network anew, with batch
-        norms folded, adapters merged and any policy. Raises nacre.Error where a weight is not finite.
+        Without options the model gives the outputs of infer(), to the bit. network=FILE compiles that network anew,
+        with batch norms folded, adapters merged and any policy. Raises nacre.Error if a weight is not finite.
         """
         if not options:
             with self._calls:

@@ -23,7 +23,7 @@ Epoch = dict[str, Any]
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a training gave."""
+    """Result of a training."""
 
     model: Model
     """The tuned network, for inference: what `nacre tune -o` writes."""

@@ -91,9 +91,9 @@ def client(
     train_config has "lr" and "local-epochs". evaluate(trainer, x, y): metrics of the server's parameters on this
     device's data; without it the strategy takes fraction_evaluate=0.
 
-    What the server sends is checked by name, shape and value. What is refused, and training that leaves a value that is
-    not finite, is a nacre.Error here and a failed reply there: a round goes on without it. Metrics of training:
-    num-examples, loss and refused-steps.
+    The server's parameters are checked by name, shape and value. If they are refused, or if training leaves a value
+    that is not finite, this device raises a nacre.Error and the server gets a failed reply: the round goes on without
+    it. Metrics of training: num-examples, loss and refused-steps.
     """
     if isinstance(trainer, Trainer):
         if data is None:
@@ -291,8 +291,8 @@ class Checked(Strategy):  # type: ignore[misc, unused-ignore]
                     raise updates.refused(f"{name}: the metric is {_shown(each)}, which is no finite number")
 
     def _alike(self, server_round: int, replies: list[Message]) -> list[Message]:
-        """The replies of the form that most have: Flower's strategies end a round whose replies differ in it. Where
-        equally many have several, the form of nacre.flower.client goes first."""
+        """Returns the replies of the most frequent form, because Flower's strategies end a round whose replies differ
+        in form. If several forms are equally frequent, the form of nacre.flower.client goes first."""
         count = Counter(_form(reply) for reply in replies if not reply.has_error())
         usual = min(count, key=lambda form: (-count[form], form != _CLIENT, form), default=_CLIENT)
         kept = []

@@ -23,7 +23,7 @@ class DeployedSize(keras.callbacks.Callback):  # type: ignore[misc, unused-ignor
         deployed_accuracy    on x and y, where they are given
 
     x, y: samples and labels. machine: one that `nacre size` knows. metric: as of Model.evaluate. Other options are
-    those of nacre.convert: policy="int8/static_from_float32", calibrate=x. `model` is the last model that was made. Where
+    those of nacre.convert: policy="int8/static_from_float32", calibrate=x. `model` is the last model that was made. If
     an epoch's network is refused, `error` says why, and the logs have nothing.
     """
 

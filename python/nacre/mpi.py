@@ -57,8 +57,8 @@ class _Taken:
 class Ranks:
     """The ranks of a communicator that train one model together.
 
-    Every method is collective: all ranks call the same, in the same order, with the same numbers. What is refused on one
-    rank is raised on all, before anything is exchanged: there as it is, elsewhere as nacre.Error that names the rank.
+    Every method is collective: all ranks call the same, in the same order, with the same numbers. A refusal on one rank
+    is raised on all, before anything is exchanged: on that rank as it is, on the others as nacre.Error that names it.
 
     trainer: each rank's own, of the same model, kernels and state. communicator: of mpi4py; None: all processes that mpirun
     started. It is copied: messages of the caller's own do not meet these. Raises nacre.Error, on all ranks, where their
@@ -98,9 +98,10 @@ class Ranks:
         """One step with these rows, as Trainer.step: the same state, to the byte. Rows beyond `trainer.batch` are several
         micro-batches; rank r computes micro-batches r, r + count, r + 2 count and so on, and copies the rows of these alone.
 
-        x, y and lr: as of Trainer.step, the same shapes and the same lr on every rank. Fewer micro-batches than ranks leave
-        ranks without work. What was accumulated before is forgotten. Raises what Trainer.step raises, on all ranks, and
-        nacre.Error where they gave other numbers of micro-batches or another lr: then nothing changed.
+        x, y and lr: as for Trainer.step, with the same shapes and the same lr on every rank. Fewer micro-batches than
+        ranks leave ranks without work. Gradients that were accumulated before are forgotten. Raises the errors of
+        Trainer.step, on all ranks. Raises nacre.Error if the ranks gave different numbers of micro-batches or different
+        lr: then nothing changed.
         """
         trainer = self.trainer
         with trainer._calls:
@@ -182,9 +183,9 @@ class Ranks:
         return made.hexdigest()
 
     def _agree(self, what: str, work: Callable[[], T], same: Callable[[T], str] = lambda _: "") -> T:
-        """What `work` gives, where it gives something on all ranks and `same` of it is one text; else all raise.
+        """Returns the result of `work`, if it succeeds on all ranks with one text of `same`; else all ranks raise.
 
-        Each tells all before any goes on, so none waits for what will not come.
+        Each rank tells all others before any goes on, so no rank waits for a message that will not come.
         """
         made: list[T] = []
         problem: Exception | None = None

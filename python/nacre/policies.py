@@ -21,7 +21,7 @@ def forms() -> list[dict[str, Any]]:
 def resolve(policy: str) -> dict[str, Any]:
     """The fields of a policy, such as "mixed_bfloat16": {"variable": "float32", "compute": "bfloat16", ...}.
 
-    Of "source", which leaves layers as their file has them, {}. Raises nacre.Error for a name that is none.
+    The policy "source" leaves layers as their file has them: {}. Raises nacre.Error for a name that is no policy.
     """
     with _files.Folder() as folder:
         made = json.loads(_commands.run("policies", [policy], {}, folder, own={"json": True}))

@@ -31,16 +31,16 @@ _SENT = ("float32", "float16", "bfloat16", "float64", "int8", "int16", "int32")
 
 @dataclass(frozen=True)
 class Round:
-    """What a device did in a round."""
+    """Result of a device's training in one round."""
 
     update: dict[str, Array]
     """The trained parameters afterwards, by name."""
     samples: int
-    """That it has: what a strategy weighs."""
+    """Number of the device's samples, by which a strategy weighs the update."""
     loss: float
-    """Of the last epoch: mean over the samples of the steps that were applied; NaN where none was."""
+    """Mean loss of the last epoch over the samples of the applied steps; NaN if no step was applied."""
     refused_steps: int
-    """Whose gradients were not finite."""
+    """Steps whose gradients were not finite."""
 
 
 def refused(sentence: str) -> Error:
@@ -126,7 +126,7 @@ def train_round(
 
 
 def _rows(x: Any, part: slice) -> object:
-    """Of an array, or of several inputs a tuple or a dict by name."""
+    """Returns the rows `part` of an array, or of each array of several inputs: a tuple, or a dict by name."""
     if isinstance(x, Mapping):
         return {name: each[part] for name, each in x.items()}
     return tuple(each[part] for each in x) if isinstance(x, tuple) else x[part]

@@ -50,8 +50,9 @@ bool equal_numbers(const std::vector<A>& a, const std::vector<B>& b) {
 
 constexpr int kFitBits[] = {2, 3, 4, 8};
 
-// Both compute in float64 in another order: codes can differ only where a weight is within 1e-12 of the middle of two,
-// and a step where a weight is as near to the middle of two float32 numbers. Of these 400 layers none is.
+// Both sides compute in float64, in another order. A code can differ only if a weight lies within 1e-12 of the middle
+// of two codes; a scale only if a weight is as near to the middle of two float32 numbers. No weight of these 400
+// layers is.
 TEST(fit_weights, gptq_has_the_codes_of_obq_with_an_explicit_inverse) {
   std::mt19937 random(1);
   int64_t codes = 0, unlike_nearest = 0;

@@ -161,7 +161,7 @@ mkdir empty
 if ./learn-g++-c++20 train.nacre images.bin labels.bin nowhere 1 >none.txt 2>&1; then fail "learn in a folder that is not there"; fi
 grep -q 'nowhere' none.txt || fail "no sentence on a folder that is not there"
 
-# ---- What it tells of five networks ----
+# ---- Facts that the C API tells about five networks ----
 networks=0 facts=0
 if [ -d "$shared/models/mlperf_tiny" ]; then
   for file in ad01_int8 kws_ref_model pretrainedResnet_quant vww_96_int8 str_ww_ref_model; do

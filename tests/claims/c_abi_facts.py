@@ -21,7 +21,7 @@ class Table:
         self.vtable = at - struct.unpack_from("<i", data, at)[0]
 
     def field(self, index):
-        """Where a field stands, or None."""
+        """Returns the position of a field, or None."""
         if 4 + 2 * index >= struct.unpack_from("<H", self.data, self.vtable)[0]:
             return None
         offset = struct.unpack_from("<H", self.data, self.vtable + 4 + 2 * index)[0]

@@ -29,11 +29,11 @@ class CommandsWithFiles {
   bool has(const std::string& command) const { return examples_.contains(command); }
   const Example& example(const std::string& command) const { return examples_.at(command).inputs; }
 
-  // A whole command. What it must write it writes to a fresh place where `outputs` do not say.
+  // Returns a whole command. If `outputs` lacks an output that the command must write, the output gets a fresh path.
   Words line(const std::string& command, const Outputs& outputs);
-  // One with as few options as it needs, none of them of `without`.
+  // Returns a command with as few options as it needs, none of them in `without`.
   Words least_line(const std::string& command, const std::set<std::string>& without);
-  // One in which this option, whose condition says `fact`, cannot act; empty: none is known.
+  // Returns a command in which this option, whose condition says `fact`, cannot act; empty if none is known.
   Words line_without_condition(const std::string& command, const std::string& option, const std::string& fact);
   // Options that cannot act for what the files hold.
   const std::vector<IdleLine>& idle_lines() const { return idle_; }

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Claim cortex_m_instructions: the int8 networks of MLPerf Tiny, converted for arm/m4, on a Cortex-M4F by the kernels of
-# ports/cortex_m (always -O2; the rest at -Os). Of each:
+# Claim cortex_m_instructions: the int8 networks of MLPerf Tiny, converted for arm/m4, on a Cortex-M4F by the kernels
+# of ports/cortex_m (always -O2; the rest at -Os). It checks:
 #
-#   instructions   of the static program, by QEMU: at most those of TensorFlow Lite Micro with CMSIS-NN
-#   outputs        5 random inputs: equal to the PC's to the bit; TensorFlow's own golden pairs: equal to the bit, run
-#                  from the model file
-#   memory         the image with the model file takes what `nacre size --target arm/m4` says
-#   kernels        of random sizes, codes and scales: equal to the reference's to the bit, within their scratch
+#   instructions   each static program takes at most those of TensorFlow Lite Micro with CMSIS-NN, as QEMU counts them
+#   outputs        for 5 random inputs they equal the PC's to the bit; for TensorFlow's own golden pairs, run from the
+#                  model file, they equal TensorFlow's to the bit
+#   memory         the image with the model file takes the bytes that `nacre size --target arm/m4` says
+#   kernels        on random sizes, codes and scales they equal the reference kernels to the bit, within their scratch
 #
-# And on a Cortex-M55, by Helium: the instructions of the static programs of four networks, and the kernels.
+# On a Cortex-M55, by Helium, it checks the instructions of the static programs of four networks, and the kernels.
 #
 # Needs build/test (tools/test.sh) or NACRE_TOOL, the shared networks and the firmware packages.
 set -euo pipefail

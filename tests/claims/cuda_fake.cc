@@ -117,8 +117,9 @@ void infer(CudaTally& tally, const std::string& name, const Buffer& file, bool p
 
 constexpr int kSteps = 3;
 
-// Bytes that a step of training copies to the device: inputs and streams, once for each step of a program that reads
-// them; and back: what it tells, and counters. What it learned stays there.
+// The most bytes that a training step may copy. To the device: inputs and streams, once for each step of a program
+// that reads them. Back to the host: program outputs, streams, and tensors of region kStep of at most 16 bytes, such
+// as counters. The state stays on the device.
 struct Copied {
   uint64_t in = 0, out = 0;
 

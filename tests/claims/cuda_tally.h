@@ -1,11 +1,16 @@
-// Claims about a real GPU, through the CUDA port; NOT SHOWN, with the port's sentence, where there is none. What they
-// have in common: each runs once on the port's own kernels and once with products by cuBLASLt, and counts.
+// Shared parts of the claims about a real GPU, through the CUDA port. A claim runs once on the port's own kernels and
+// once with products by cuBLASLt, and counts checks. Without a GPU it is NOT SHOWN, with the port's sentence.
 //
-// Bounds of a float of type T: one unit of T's last place where the exact result lies between two, and 32 2^-24 of the
-// largest magnitude of the tensor: functions of CUDA's mathematics are within 2 ulp, those of the host within 1. With
-// cuBLASLt, which sums in its own order, 1e-5 of it, and behind a product of float8 codes, whose sums have fewer bits
-// on Tensor Cores, 4e-3. A product of k terms is besides within (k / 8 + 2) 2^-22 of k times the largest magnitudes of
-// both factors: a Tensor Core adds eight products and more at a time, and cuts each at the last place of the largest.
+// The bound on the error of a number of float type T is a sum:
+//
+//   rounding   one unit of T's last place, because the exact result may lie between two numbers of T
+//   share      a share of the largest magnitude of the tensor. Own kernels: 32 2^-24, because CUDA's functions are
+//              within 2 ulp and the host's within 1. Steps with cuBLASLt, which sums in its own order: 1e-5. Steps of
+//              float8 codes, whose sums have fewer bits on Tensor Cores, and whole models with cuBLASLt: 4e-3. For
+//              float64 each share is multiplied by 2^-29.
+//   product    for a product of k terms by cuBLASLt, (k / 8 + 2) 2^-22 of k times the largest magnitudes of both
+//              factors. A Tensor Core adds eight products and more at a time, and cuts each at the last place of the
+//              largest.
 #pragma once
 
 #include <cstdint>

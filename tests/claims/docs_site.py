@@ -111,7 +111,7 @@ def check_sources(pages: dict[pathlib.Path, Reader], nav: object) -> tuple[int, 
 
 
 def docstrings() -> dict[str, str]:
-    """Of nacre.__all__, as the sources say: no page and no tool of the site is asked."""
+    """Returns the docstrings of nacre.__all__, read from the sources, not from the site or its tools."""
     package = ROOT / "python" / "nacre"
     start = ast.parse((package / "__init__.py").read_text())
     listed: list[str] = next(

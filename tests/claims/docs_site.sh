@@ -5,7 +5,8 @@
 #
 #   tests/claims/docs_site.sh
 #
-# Needs build/test (tools/test.sh) or NACRE_TOOL. Of the browser: NACRE_PEERS_PYTHON (tools/peers.sh), and NACRE_BROWSER in place of the system's.
+# Needs build/test (tools/test.sh) or NACRE_TOOL. NACRE_BROWSER names another Chromium than the system's.
+# NACRE_PEERS_PYTHON names the Python that drives the browser; without it tools/peers.sh makes one.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "CLAIM docs_site NOT SHOWN: $*"; exit 1; }

@@ -1,6 +1,7 @@
-// A transformer encoder of MiniLM's size (Wang et al. 2020: 6 layers, hidden 384, 12 heads, 1536 in between) on hidden
-// vectors of tokens, from a seed. As in BERT a layer norm follows each sum. What makes such networks hard to quantize
-// is there: a few channels of each norm are many times as large as the others, and tokens have a common part.
+// A transformer encoder of MiniLM's size (Wang et al. 2020: 6 layers, hidden 384, 12 heads, 1536 in between) on
+// hidden vectors of tokens, from a seed. A layer norm follows each sum, like in BERT. The network has the two
+// properties that make encoders hard to quantize. A few channels of each norm are many times as large as the others,
+// and all tokens share a common part.
 #pragma once
 
 #include <cstdint>

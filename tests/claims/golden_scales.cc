@@ -101,8 +101,9 @@ void keras_qdq(const json& table, Rows& rows) {
     rows.row(row["fmt"] == "float8_e4m3fn" ? quantizes<Float8E4M3>(row) : quantizes<Float8E5M2>(row), row);
 }
 
-// TransformerEngine's epsilon is a float32. The table divided by the decimal 0.001, which is none: 448000 for
-// 447999.96875. Of such a row both are checked, each by its own division.
+// TransformerEngine's epsilon is a float32, but some rows of the table divided by the decimal 0.001, which float32
+// does not hold: 448000 in place of 447999.96875. For such a row the check divides twice. The decimal must give the
+// table's scale, and the float32 must give Nacre's.
 void te_current(const json& table, Rows& rows) {
   for (const json& row : table) {
     const double epsilon = row["eps"];

@@ -6,8 +6,8 @@
 #   NACRE_LONG=1   also it compiles; Meson with Nacre as a subproject, and the metadata by PlatformIO's, ESP-IDF's and kconfiglib's own readers
 #                  (a virtual environment with PyPI's platformio, idf-component-manager and kconfiglib)
 #
-# Needs build/test (tools/test.sh) or NACRE_TOOL, and the firmware packages. Where tests/firmware.sh left build/m4 the library
-# is not compiled again.
+# Needs build/test (tools/test.sh) or NACRE_TOOL, and the firmware packages. If tests/firmware.sh left build/m4, the
+# library is not compiled again.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 NACRE_SOURCE=$PWD

@@ -35,8 +35,9 @@ struct Int8Change {
 // Each layer as a graph of one dense through apply_policy, fuse, plan, model file and engine. `policy` is its name.
 Int8Parity compare_int8(const Json& table, const std::string& policy, const Int8Change& change = {});
 
-// Numbers of one policy against both backends. Of an exact sum Keras's own result does not hang on the order of its
-// terms; there the number must be that of both, or, where they differ, of one.
+// Compares the outputs of one policy with those of Keras on both backends, JAX and torch. If a sum is exact, Keras's
+// output does not depend on the order of the terms. Such an output must equal that of both backends, or of one of
+// them if the two differ.
 struct RoundingParity {
   int layers = 0;
   int64_t exact = 0, other = 0;             // outputs whose sum is exact, and the others

@@ -52,7 +52,8 @@ std::string difference(const std::vector<Array>& outputs, const std::vector<Expe
   return "";
 }
 
-// A step and what it should give. Of ops of training: kernels_correct_reference.h.
+// A step and its expected outputs. For most ops the oracle computes them; for ops of training,
+// kernels_correct_reference.h does.
 struct Trial {
   ReferenceCase step;
   std::string text;

@@ -23,8 +23,9 @@ using Arguments = std::vector<std::string>;
 
 Measured run_measured(const Arguments& arguments);
 
-// The same, with every call of the system counted; SIGTERM is sent at the `at`-th of them (0: never), or at the one
-// that makes a timer (kAtTimer): where a training begins that keeps checkpoints.
+// Runs the tool as run_measured() does, counts its system calls, and sends SIGTERM at the `at`-th of them (0: never).
+// kAtTimer: six calls after the one that makes a timer, when a training that keeps checkpoints has its handlers.
+// After the signal nothing is counted any more.
 inline constexpr uint64_t kAtTimer = ~uint64_t{0};
 Measured run_counted(const Arguments& arguments, uint64_t at);
 

@@ -1,14 +1,15 @@
 // Claim: no step runs in another type than its layer's policy says, nor on a slow kernel, without being listed.
 //
-// Counts the steps of the written program by the type they compute in, as the kernels' operands have it, not as the
-// converter says. What a layer's policy allows:
+// Counts the steps of the written program by the type they compute in. The type is that of the kernels' operands, not
+// the one that the converter states. A layer's policy allows these types:
 //
-//   matmul       the codes that its quantization names, else the compute type
+//   matmul                 the codes that its quantization names, else the compute type
 //   pointwise, reduction   the compute type; int8 under int8/static
-//   move         any: it moves bytes             conversions (cast, quantize, ...)   any: they are what is in between
+//   move                   any type: the step moves bytes
+//   conversion             any type: casts, quantizers and the like stand between two types
 //
 // Every other step must be named in the file's own list of fallbacks, and every line of that list must be true of a
-// step. Which steps have no fast kernel: reference_steps.h.
+// step. reference_steps.h checks which steps have no fast kernel.
 #include <cstdio>
 #include <map>
 

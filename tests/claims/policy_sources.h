@@ -64,7 +64,7 @@ Source axon();
 Source jmp();
 Source fastai();
 
-// ---- What the tests work with
+// ---- Tools of the tests
 
 // The policy options of `nacre convert`; `file`: the text of a policy file.
 struct Wish {

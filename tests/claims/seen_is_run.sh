@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Claim seen_is_run: what eval, compare, search, report, the policy table and the demo show is of the kernels of `nacre run`.
+# Claim seen_is_run: eval, compare, search, report, the policy table and the demo show results of the kernels of
+# `nacre run`.
 #
-#   names   under --kernels auto, reference and the fastest set here each names the set that `run --json` names, in JSON, text, CSV and page
-#   times   of eval, search and report --profile are within 1.3 of the median of `nacre bench`. The commands take turns; of each
-#           the least of the rounds counts, so that load beside them does not decide; more rounds where they differ. Where
-#           some stay up to twice apart, as pages that lie badly make them, the claim is not shown (77); further is a fault
+#   names   under --kernels auto, reference and the fastest set of this machine, each command names the set that
+#           `run --json` names, in JSON, text, CSV and page
+#   times   those of eval, search and report --profile are within 1.3 of the median of `nacre bench`. The commands take
+#           turns, and the least time of all rounds counts, so that other load does not decide. More rounds follow while
+#           the times differ. If a time stays more than 1.3 but at most 2 times apart, which an unlucky layout of pages
+#           can cause, the claim is not shown (77); beyond that it fails
 #
-# Networks: the digits sample, and of shared/models, where they are there, four that are 20 us to 10 ms long.
+# Networks: the digits sample, and four of shared/models that run for 20 us to 10 ms, if they are there.
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "times of a sanitized build say nothing"; exit 77; }
 samples=$NACRE_ROOT/tools/samples

@@ -1,7 +1,8 @@
-// Claim: no setting of a Keras file is silently different. tests/peers/keras_settings.json has each class of Keras with
-// every argument off its default, one at a time, and whether Keras computes something else by it, in inference and in
-// a step of training. Of each the importer must use it (what it makes differs), or refuse it by name, or Keras must
-// agree that nothing depends on it. A key of a configuration that the importer's tables lack fails.
+// Claim: no setting of a Keras file is silently different. tests/peers/keras_settings.json has each class of Keras
+// with every argument off its default, one at a time, and whether Keras then computes something else, in inference
+// and in a step of training. Each setting must pass one of three tests. The importer uses the setting, so that its
+// graph differs; or the importer refuses the setting by name; or Keras itself computes the same with it. A key of a
+// configuration that the importer's tables lack fails.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Networks whose files stand in tables of tests/peers, run under a policy: what claims about numbers of other systems
-// compare.
+// Runs networks whose files stand in tables of tests/peers, under a policy, for claims that compare numbers with
+// those of other systems.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@ struct StoredNetwork {
   std::function<void(tools::Graph&)> change = nullptr;  // of the simplified graph
 };
 
-// Outputs for `rows` samples, one behind the other: of each input the rows as float32, one behind the other, given in
-// the input's float type. Of several outputs the first.
+// Returns the network's first output for `rows` samples, one sample behind the other. `inputs` has for each input of
+// the network its rows as float32, one behind the other; the network gets them in the input's own float type.
 std::vector<float> run_stored(const StoredNetwork& network, const std::vector<std::vector<float>>& inputs, size_t rows);
 
 }  // namespace nacre::test

@@ -89,8 +89,9 @@ code_bytes() {
 }
 
 equal=0 count=0 least=1000000 most=0
-# flash TARGET MODEL BYTES: what the image of these bytes has more than `nacre size` says: start-up and self-test. Where there is no
-# FPU the self-test of a float64 network brings float32 routines that no kernel has: not compared.
+# flash TARGET MODEL BYTES: takes the bytes that the image has beyond those of `nacre size`, its start-up and
+# self-test, into `least` and `most`. It leaves out float64 networks on targets without an FPU: their self-test brings
+# float32 routines that no kernel has.
 flash() {
   local said rest
   case $1:$2 in m0plus:*float64 | m3:*float64 | rv32imac:*float64) return ;; esac

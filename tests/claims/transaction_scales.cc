@@ -88,8 +88,8 @@ void run_sequence(const PeerNetwork& network, const Sequence& sequence, const Js
       ++scales.left_out;
       continue;
     }
-    // Axon takes NaN for finite and commits it; here such a step is refused and lowers the scale (NUMERICS.md section
-    // 10). What its rule does with a step that counts as finite is replayed with one that is.
+    // Axon counts NaN as finite and commits the step; Nacre refuses such a step and lowers the scale (NUMERICS.md
+    // section 10). So the test replays a row with NaN as a finite step, which moves the scale by the same rule.
     const bool axon = sequence.rule.system == LossScaleSystem::kAxon;
     const std::string kind = axon && row[0] == "N" ? "F" : row[0].get<std::string>();
     aim(run, batch, kind == "I" ? infinite : kind);

@@ -1,12 +1,12 @@
-// Claim: whatever convert, tune and export write passes check; what they do not write is refused in one sentence.
+// Claim: every model that convert, tune and export write passes check; what they do not write they refuse in one
+// sentence.
 //
 // Random networks (random_files.h) go through the tool as a user calls it: under policies, calibrated, with golden
-// pairs, made to train, tuned and exported. Of each command either
+// pairs, made to train, tuned and exported. Each command must end in one of two ways:
 //
-//   it ends with 0, and `nacre check` of what it wrote ends with 0, or
-//   it ends with a documented code, leaves no file, and says what and where in its own words: no defect of the tool, no
-//   internal
-//   error, no word of a library; a limit is said as a limit.
+//   It ends with 0, and `nacre check` of the model that it wrote ends with 0.
+//   It ends with a documented code, leaves no file, and says what is wrong and where in its own words. The sentence
+//   tells of no defect of the tool, no internal error and no word of a library; a limit is said as a limit.
 #include <cstdio>
 #include <cstdlib>
 #include <map>

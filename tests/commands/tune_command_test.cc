@@ -110,8 +110,9 @@ std::vector<uint8_t> outputs_of(const std::string& path) {
   return all;
 }
 
-// A seed that orders rows alone is none of the training model's, as nacre convert makes it. What export makes of the
-// checkpoint computes what tune -o wrote, and not what the network did before.
+// If a seed only orders rows, it is no part of the training model, and tune's model is the one that nacre convert
+// makes. The model that export makes of the checkpoint gives the outputs of the model that tune -o wrote, not those
+// of the network before training.
 TEST(tune_command, with_a_seed_leaves_a_checkpoint_that_export_takes) {
   const TemporaryDirectory directory;
   const std::string network = project_path("tools/samples/digits.onnx"), model = directory / "train.nacre";

@@ -71,7 +71,8 @@ TEST(float8_products, what_has_no_codes_of_one_scale_is_left) {
     EXPECT_TRUE(left(perceptron(4), policy, "cuda/sm90")) << policy;
 }
 
-// Nothing before the first one. What only the products read of the values is gone.
+// The first convolution has no gradient of x, because nothing before it is trained. Decoded values that only the
+// products read are not computed: each quantizer that is left gives codes.
 TEST(float8_products, the_three_products_of_every_convolution_are_of_codes) {
   for (const char* policy : policies())
     for (const auto& [network, convs] : {std::pair(residual(4), 5), std::pair(convolutional(4), 2)}) {
@@ -169,9 +170,10 @@ void compare_with_the_host(const Graph& network, const char* policy, bool produc
   EXPECT_GT(device.counts().joined, 0u) << policy;
 }
 
-// The features and channels are no multiples of what the library takes. Of the perceptron w of the second layer is
-// needed turned in each step, and dy of both where there are 16 rows; x has features that it must be padded for. With
-// 16-bit values the transpose of w has its memory later, so that it stays a step.
+// The numbers of features and channels are no multiples of the library's units. The perceptron needs three
+// transposes. The second layer needs w^T in each of the 4 steps. With 16-bit values another step still uses the
+// memory of w^T when w is quantized, so the transpose stays a step of its own. Both layers need dy^T, which the
+// quantizer writes in the 3 steps of 16 rows. x^T must be padded to whole features, so the quantizer never writes it.
 TEST(float8_products, are_the_librarys_on_a_gpu_and_give_the_hosts_bytes) {
   for (const char* policy : policies())
     for (const bool products : {false, true})

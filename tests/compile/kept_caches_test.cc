@@ -1,6 +1,6 @@
-// Caches of keys and values as states of a stream: a decoder, token by token, gives what it gives for the whole
-// sequence at once. As it is written with a cache of fixed rows (TensorScatter), with a past that grows (Attention),
-// and as onnxruntime has it (GroupQueryAttention).
+// Caches of keys and values as states of a stream: a decoder gives token by token the scores that it gives for the
+// whole sequence at once. The tests cover three forms: a cache of fixed rows (TensorScatter), a past that grows
+// (Attention), and onnxruntime's operator (GroupQueryAttention).
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -32,9 +32,9 @@ double loss_of(const PeerNetwork& network, const PeerBatch& batch, const std::ve
   return sum / double(batch.labels.size());
 }
 
-// The first loss of the float64 curve from a forward pass in float32. Of sums of K terms the relative error is of the
-// order eps sqrt(K), eps = 2^-24, and the deepest network has 9 sums of at most 576 terms: 2e-5 allows for
-// cancellation.
+// Compares the loss of a forward pass in float32 with the first loss of the peer's float64 curve. A sum of K terms
+// has a relative error of the order eps sqrt(K), eps = 2^-24. The deepest network has 9 sums of at most 576 terms:
+// 2e-5 allows for cancellation.
 class FirstLoss : public testing::TestWithParam<const char*> {};
 
 TEST_P(FirstLoss, is_the_peers) {

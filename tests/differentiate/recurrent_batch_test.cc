@@ -31,8 +31,9 @@ std::vector<float> normal_numbers(uint64_t seed, size_t count, double size) {
 
 enum class Form { kLstm, kGru, kSequenceOfBoth, kStatesOfBoth };
 
-// x [N, time, in] -> transpose -> LSTM or GRU -> last h -> dense -> softmax. Of two directions, as PyTorch writes what
-// reads them: the outputs of both side by side, averaged over time, or the last states of both side by side.
+// Returns x [N, time, in] -> transpose -> LSTM or GRU -> last h -> dense -> softmax. With two directions the dense
+// layer reads the outputs of both side by side, averaged over time, or the last states of both side by side. The
+// operators in between are those that PyTorch writes.
 Graph recurrent_network(int batch, Form form) {
   const bool lstm = form != Form::kGru, both = form == Form::kSequenceOfBoth || form == Form::kStatesOfBoth;
   const int64_t directions = both ? 2 : 1, rows = (lstm ? 4 : 3) * kWidth, width = directions * kWidth;

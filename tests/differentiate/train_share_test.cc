@@ -122,8 +122,9 @@ class Watched {
  public:
   Watched(CodeTrainer& trainer, const std::string& name) : trainer_(trainer), name_(name), before_(written(trainer)) {}
 
-  // Channels that wait behind the step. Of each layer those that changed are at most its count, a quarter of all, and
-  // are what their masters round to.
+  // Runs a training step and returns how many channels wait: their codes are not yet what their masters round to.
+  // Expects that each layer changed at most its count of channels, a quarter of all. The codes of a changed channel
+  // must be what its masters round to.
   size_t step(const std::function<void()>& train) {
     train();
     const std::vector<Written> after = written(trainer_);

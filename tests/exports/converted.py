@@ -1,4 +1,4 @@
-"""A file as a model of Nacre, run by its program. What the comparisons of tests/exports/ share."""
+"""Converts a file and runs it by the program nacre: shared by the comparisons of tests/exports/."""
 import pathlib
 import subprocess
 import tempfile

@@ -168,7 +168,7 @@ on("UpSampling2D", [IMAGE], lambda x: [L.UpSampling2D((2, 3))(x), L.UpSampling2D
 one("UpSampling3D", VOLUME, lambda: L.UpSampling3D((2, 1, 3)))
 one("Identity", FLAT, lambda: L.Identity(), lambda: L.Dense(2), kinds=("Identity", "InputLayer"))
 
-# ---- What only training sees
+# ---- Layers that act in training alone
 
 for kind in ("Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise"):
     one(kind, FLAT, lambda k=kind: getattr(L, k)(0.5))

@@ -1,4 +1,4 @@
-"""What the makers of Keras networks share: a network with random weights, and the files that TensorFlow makes of it.
+"""Shared by the makers of Keras networks: a network with random weights, and the files that TensorFlow makes of it.
 
     KerasNetwork("gru", lambda: keras.Sequential([...]))
 
@@ -47,7 +47,7 @@ class KerasNetwork:
 
 
 def unsettle(model, numbers):
-    """As if trained: no parameter is the same number everywhere, statistics are those of some data."""
+    """Changes a fresh network to look trained: no parameter is one number everywhere, statistics fit some data."""
     for variable in model.variables:
         if "seed" in variable.path:
             continue
@@ -144,7 +144,7 @@ def interpreter(path, kernels):
 
 
 def in_a_process(work):
-    """What went wrong, in words: TensorFlow's converter and LiteRT may end their process."""
+    """Runs `work` in a child, because TensorFlow's converter and LiteRT may end their process. Returns the error."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

@@ -61,7 +61,7 @@ def roberta():
 
 
 def clip_text():
-    """What stands at the end token, which has the largest id."""
+    """CLIP's text encoder. Its output is the projected state of the end token, which has the largest id."""
     config = transformers.CLIPTextConfig(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
                                          num_attention_heads=4, projection_dim=16, max_position_embeddings=32,
                                          eos_token_id=2, **ATTENTION)
@@ -74,7 +74,7 @@ def t5_encoder():
 
 
 class SentenceEncoder(nn.Module):
-    """As sentence-transformers ends MiniLM: the mean of what is not padding, of length 1."""
+    """BERT with the end that sentence-transformers gives MiniLM: the mean over tokens without padding, of length 1."""
 
     def __init__(self, **sizes):
         super().__init__()

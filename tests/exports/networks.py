@@ -1,4 +1,4 @@
-"""What the makers of tests/exports/ share: a network as PyPI's libraries build it, random weights, and its exports.
+"""Shared by the makers of tests/exports/: a network as PyPI's libraries build it, random weights, and its exports.
 
     Network("resnet", lambda: models.resnet18(), [image(64)])
 
@@ -57,7 +57,7 @@ def ids(limit, *dims):
 
 
 def unsettle(module):
-    """As if trained: no parameter is the same number everywhere, statistics are those of some data."""
+    """Changes a fresh network to look trained: no parameter is one number everywhere, statistics fit some data."""
     with torch.no_grad():
         for name, statistic in module.named_buffers():
             if name.endswith("running_mean"):
@@ -92,7 +92,7 @@ class Exporter:
         return tuple(x.half() if to_half and x.is_floating_point() else x for x in self.network.inputs)
 
     def axes(self):
-        """Of every input: {axis: symbol}."""
+        """Returns for every input {axis: symbol}."""
         return [dict(self.network.open_axes.get(name, {})) for name in self.network.input_names()]
 
     def export(self, module, path, outputs):

@@ -1,5 +1,5 @@
 """Networks that write text, tiny and with random weights, as people export them from transformers for one token at a
-time: GPT-2, and a Llama with rotary positions and two heads of queries for each of keys. What streams.py runs.
+time: GPT-2, and a Llama with rotary positions and two heads of queries for each of keys. streams.py runs them.
 
 fixed     keys and values have TOKENS rows, of which a token fills the one at `position` (StaticCache)
 growing   the new row is joined to a past (DynamicCache), which here has TOKENS - 1 rows and slides
@@ -108,7 +108,7 @@ class Open(Growing):
 
 
 def export(form, path, dynamo):
-    """What is there is not made again."""
+    """Exports the form to `path`, unless the file is there."""
     if path.exists():
         return
     how = {"external_data": False, "verbose": False} if dynamo else {"opset_version": 17}

@@ -52,7 +52,7 @@ def silero(nacre, models):
 
 
 def drawn(run, count):
-    """As tests/peers/streams_tflite.py draws them."""
+    """Returns `count` int8 codes, drawn as tests/peers/streams_tflite.py draws them."""
     state, codes = run + 1, []
     for _ in range(count):
         state = (1664525 * state + 1013904223) % 2**32

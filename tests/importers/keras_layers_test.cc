@@ -241,7 +241,8 @@ TEST(keras_layers, codes_of_four_bits_need_no_bias) {
   EXPECT_NE(graph.layers[0].source_policy.find("int4"), std::string::npos);
 }
 
-// Keras has any kernel as a matrix before it packs it. Where a column of that is no output the layer computes in reals.
+// Keras reshapes any kernel to a matrix before it packs the codes. If a column of the matrix is not an output of the
+// layer, the scale of a column is not one of an output: the layer then computes in reals.
 TEST(keras_layers, codes_of_a_turned_kernel_are_what_they_mean) {
   const std::string einsum =
       layer("EinsumDense", R"("name": "d", "equation": "ab,cb->ac", "output_shape": 2, )" + coded_as("int4/-1"));

@@ -148,7 +148,7 @@ TEST(onnx_files, opsets_and_ir_versions_outside_the_known_ones_are_refused) {
   EXPECT_TRUE(says(refusal(b.finish(), kUnsupported), "IR version 99"));
 }
 
-// ---- What is not supported
+// ---- Unsupported files
 
 TEST(onnx_files, everything_unsupported_is_listed_at_once) {
   OnnxBuilder b;

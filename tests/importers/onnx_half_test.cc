@@ -44,7 +44,8 @@ OnnxBuilder half_network(int type) {
   return b;
 }
 
-// The same, every operator's result rounded to T.
+// Returns the outputs of half_network for `given`. The dense layer rounds once to T, after its bias; so does the last
+// sum.
 template <class T>
 std::vector<float> half_answers(const std::vector<float>& given) {
   const auto r = [](double number) { return double(float(T(float(number)))); };

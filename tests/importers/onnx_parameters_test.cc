@@ -1,5 +1,5 @@
-// import_onnx of what is to be trained: which constants are one parameter, and which are two. Of what is only run: as
-// before.
+// import_onnx for training: which constants become one parameter, and which become two. For inference an Identity
+// of a constant is that constant.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"

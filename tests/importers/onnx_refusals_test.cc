@@ -22,7 +22,7 @@ OnnxBuilder lone_node(const char* op, const std::vector<std::string>& names,
   return b;
 }
 
-// ---- What is not there
+// ---- Absent elements, axes and states
 
 TEST(onnx_refusals, formulas_do_not_take_constants_without_elements) {
   const auto rnn = [](const Dims& x, const char* direction) {

@@ -1,6 +1,5 @@
-// Builder: small valid models, made without the converter, so that any one fact of them can be changed before the bytes
-// are packed, and length and CRC made right after. What a test changes is what the engine must notice: nothing else is
-// off.
+// Builder of small valid models, without the converter. A test changes any one fact of a draft; then pack() makes the
+// bytes, with the right length and CRC. So the changed fact is the only fault, and the engine must notice it.
 //
 //   Draft draft = dense_int8();
 //   draft.tensors[3].dims[0] = -1;
@@ -86,7 +85,7 @@ struct Draft {
   // The first program, or layer, stands this often in its vector: FlatBuffers may share a table.
   size_t program_copies = 1, layer_copies = 1;
 
-  // ---- What the cases below are written with. ----
+  // ---- Functions that the cases below are written with. ----
   uint32_t quantizer(float scale, int32_t zero, ElementType codes = ElementType::kInt8);
   template <class T>
   uint32_t weights(std::vector<int32_t> dims, const std::vector<T>& values, uint32_t quantizer = kNoIndex);

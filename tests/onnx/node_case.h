@@ -1,7 +1,8 @@
 // One of ONNX's backend tests: a model, inputs and expected outputs, all as protocol buffers (onnx/backend/test/data).
 //
 // The node tests give weights, shapes and axes as inputs. A network that runs without an interpreter has them in its
-// file, so load() bakes them: inputs that are read as such operands only become initializers. What is left is data.
+// file, so load_case() bakes them: inputs that are read only as such operands become initializers. The other inputs
+// are data.
 #pragma once
 
 #include <string>

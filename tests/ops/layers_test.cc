@@ -41,8 +41,8 @@ TEST(layers, gradients_are_central_differences) {
     }
 }
 
-// The other types run the same loops. What they store on the way is rounded to T, so gradients differ by some epsilons
-// of the largest: a sum of `terms` products, each of four stored factors, behind at most five steps of time.
+// The other types run the same loops, but round each number that they store on the way to T. So a gradient may differ
+// by 20 epsilons of the largest: four stored factors in each product, behind at most five steps of time.
 TEST(layers, gradients_of_narrower_types_are_those_of_float64) {
   const std::pair<ElementType, double> types[] = {
       {kF32, 0x1p-23}, {ElementType::kFloat16, 0x1p-10}, {ElementType::kBfloat16, 0x1p-7}};

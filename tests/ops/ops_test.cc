@@ -169,8 +169,9 @@ TEST(softmax, int8_is_within_a_code_and_a_half_of_the_real_one) {
 }
 
 TEST(fixed_point_functions, follow_the_real_ones) {
-  // Taylor's remainder after t^4 / 24 is (1/8)^5 / 120 = 2.55e-7 at most; all roundings together are below
-  // 2^-27. What is made of e = exp(x): 1 / (1 + e) has a slope of at most 1, (1 - e) / (1 + e) of at most 2.
+  // Taylor's remainder of exp after t^4 / 24 is (1/8)^5 / 120 = 2.55e-7 at most; all roundings together are below
+  // 2^-27. The logistic is 1 / (1 + e) of an exponential e, with a slope of at most 1. tanh is (1 - e) / (1 + e),
+  // with a slope of at most 2.
   constexpr double kTaylor = 2.55e-7 + 0x1p-27;
   for (int32_t x = -(15 << 27); x < 15 << 27; x += 1234567) {
     const double real = std::ldexp(double(x), -27);

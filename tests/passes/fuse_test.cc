@@ -1,4 +1,4 @@
-// fuse: text in, text out. What it may merge, what it must leave, and that the bytes stay the same.
+// The pass fuse on graphs as text: steps that it must merge, and steps that it must leave as they are.
 #include <gtest/gtest.h>
 
 #include <string>

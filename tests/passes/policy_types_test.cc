@@ -164,8 +164,8 @@ std::pair<std::string, float> saturated(const std::string& policy, const std::st
   return {said, largest};
 }
 
-// 65520 is the first number that rounds to float16's infinity; bfloat16's lies beyond 3.39e38. As frameworks cast such
-// weights, so they are taken here, but as the largest number of the type, and the user is told.
+// 65520 is the first number that rounds to float16's infinity; bfloat16's lies beyond 3.39e38. Frameworks accept such
+// a weight when they cast, and so does the pass. But it stores the largest number of the type, and tells the user.
 TEST(apply_policy_types, a_weight_beyond_the_type_that_keeps_it_becomes_its_largest) {
   const std::string in_float16 = "asked=1 variable=float16 compute=float32 output=float32";
   for (const std::string& policy : {kMixed, in_float16, in_float16 + " quantization=int8/weights"}) {

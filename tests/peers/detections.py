@@ -2,7 +2,7 @@
 
   python tests/peers/detections.py NACRE [COUNT]      with tests/exports/tflite_requirements.txt
 
-What LiteRT leaves behind the last detection is no answer and not compared.
+Bytes that LiteRT leaves behind the last detection are no answer and are not compared.
 """
 
 import argparse

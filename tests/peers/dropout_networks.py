@@ -4,10 +4,11 @@ exporters of torch, trained by `nacre tune` beside their source.
     python tests/peers/dropout_networks.py NACRE
 
 Each of 12 networks begins with the same numbers in both. The masks and the order of rows are drawn anew by 8 seeds. The
-loss of an epoch is the mean over its rows while the network learns, dropout on. Of 8 seeds each the means of both must
-agree within 4 standard errors of their difference in every epoch. Student's t of 14 degrees of freedom exceeds 4 once in
-760 numbers: of 84 of them, one run in nine has one. The seeds are fixed, and so is what the script prints. The model that tune writes infers without dropout: its loss on the rows is that of the
-training's own inference, as the source's evaluation of what it learned agrees in its mean, by the same rule.
+loss of an epoch is the mean over its rows while the network learns, dropout on. In every epoch the means of both over
+their 8 seeds must agree within 4 standard errors of their difference. Student's t of 14 degrees of freedom exceeds 4
+once in 760 numbers: one run in nine has one among its 84. The seeds are fixed, and so is the output of the script. The
+model that tune writes infers without dropout. Its loss on the rows is that of the training's own inference, and it
+agrees in its mean with the source's evaluation of its trained network, by the same rule.
 """
 
 import json

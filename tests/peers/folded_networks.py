@@ -3,9 +3,9 @@
     folded_networks.py NACRE [FIRST COUNT]      the program of a build; seeds
 
 A network is a random graph of operators on constants (arithmetic, comparisons, indices, scatters, masks, reductions, If, in random
-types) and on the shape of its input, its nodes in random order. What comes out meets the input in three operators of run time: all
-numbers are added to it, and two shapes and a mask that were computed are used on it. Integers are equal, reals differ by at most
-1e-5 of the largest magnitude of their tensor. What onnxruntime refuses is not made.
+types) and on the shape of its input, its nodes in random order. The results meet the input in three operators of run
+time: all numbers are added to it, and two shapes and a mask that were computed are used on it. Integers are equal,
+reals differ by at most 1e-5 of the largest magnitude of their tensor. Networks that onnxruntime refuses are left out.
 """
 import pathlib
 import random

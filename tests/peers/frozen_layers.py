@@ -6,8 +6,8 @@
 Needs keras_requirements.txt. Every network is made twice: in float32 for its configuration, as model.save() writes it, and in float64,
 which train_on_batch steps 20 times on one batch. Variables begin as multiples of 2^-10, which both types hold. A splitmix64 stream with
 state = seed gives u = (next number >> 48) / 2^15 - 1; of network k = 1.. the inputs are u, or (next number >> 33) mod `ids`, seed 1000 k,
-the targets u, seed 1000 k + 1. Where `masked`, steps 2.. of the first 2 rows and steps ..1 of the next 2 are zeros. The loss is the mean
-squared error.
+the targets u, seed 1000 k + 1. If `masked`, steps 2.. of the first 2 rows and steps ..1 of the next 2 are zeros.
+The loss is the mean squared error.
 
 For each network the table holds
 

@@ -7,8 +7,8 @@ Needs keras_requirements.txt; runs eagerly on two backends, JAX's CPU and torch'
 a process of its own. Every y is Keras's own. Beside it stands the same arithmetic in plain numpy (`formula_...`), one
 rounding per operation; the script prints in how many layers both agree to the bit.
 
-Inputs are not in the table: keras_numbers.py says what a seed stands for. Of each layer kernel [in, 12], bias [12] and x
-[8, in] are drawn in this order from one stream; with c(u) = trunc(31 u) / 16,
+Inputs are not in the table: keras_numbers.py says what a seed stands for. Each layer draws kernel [in, 12], bias [12]
+and x [8, in] in this order from one stream; with c(u) = trunc(31 u) / 16,
 
     coarse    kernel and x are c(u), bias is 2 c(u)
     fine      kernel and x are u, bias is 2 u
@@ -26,9 +26,9 @@ Inputs are not in the table: keras_numbers.py says what a seed stands for. Of ea
              a multiple of one power of two p, and their magnitudes add up to less than 2^24 p
     size     in float32: base64 of the sums of the magnitudes of terms and bias, float32, which bound what the order does
 
-Policies are named as Keras does. int4/B are Dense layers that `quantize` coded, in groups of B = 8 rows. Behind a `+`
-stands the rule by which groups got their range: `keras` is the release's own, `with_zero` its own too, of groups with
-one row of zeros more. Scales of float8 are compute_float8_scale of the largest magnitude of x and of the kernel.
+Policies have Keras's names. int4/B are Dense layers that `quantize` coded, in groups of B = 8 rows. The name behind a
+`+` is the rule by which groups got their range: `keras` is the release's own rule, `with_zero` the same rule on groups
+with one more row of zeros. Scales of float8 are compute_float8_scale of the largest magnitude of x and of the kernel.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def compute_type(policy):
 
 
 class Numbers:
-    """Of one layer: its inputs, what Keras makes of them under a policy, and what the formula does."""
+    """One layer: its inputs, and its outputs under a policy, from Keras and from the formula."""
 
     def __init__(self, layer):
         import numpy as np
@@ -210,7 +210,7 @@ class Numbers:
 
 
 def raw(policies):
-    """What this process's backend gives: {policy: [base64 of y]}, with versions."""
+    """Returns the outputs of this process's backend, {policy: [base64 of y]}, with versions."""
     import keras_numbers as numbers
     from importlib import metadata
     import keras

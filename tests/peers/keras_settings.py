@@ -198,7 +198,7 @@ def made(arguments):
 
 
 def arguments_of(c):
-    """Of the constructor and of what it hands on: those of every layer too."""
+    """Returns the arguments of the constructor. A layer also has those that its base class L.Layer takes."""
     own = [p.name for p in inspect.signature(c.__init__).parameters.values()
            if p.name != "self" and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     return own + ([a for a in ("activity_regularizer",) if a not in own] if issubclass(c, L.Layer) else [])
@@ -237,7 +237,7 @@ def model_of(layer, shapes, dtype):
 
 
 def fill(model):
-    """The same numbers in every variable of a model, by its place and shape."""
+    """Fills each float variable of a model with random numbers that depend only on its place and shape."""
     for i, v in enumerate(model.weights):
         if "seed" in v.path or not v.dtype.startswith("float"):
             continue
@@ -293,7 +293,7 @@ def config_of(o):
 
 
 def layer_cases(name, c, row):
-    """What each argument changes, or why Keras does not take it."""
+    """Returns for each argument its effects, or why Keras does not take it."""
     given, shapes, dtype = row
     if "float" in dtype and "IntegerLookup" not in name:
         x = [random(s, dtype, 9 + i) for i, s in enumerate(shapes)]

@@ -33,7 +33,7 @@ def tool(*arguments):
 
 
 def decay(model):
-    """What the regularizers add to the loss."""
+    """Returns the sum that the regularizers add to the loss."""
     return float(sum(np.sum(np.asarray(v)) for v in model.losses)) if model.losses else 0.0
 
 
@@ -117,7 +117,7 @@ def resumed(name, folder):
 
 
 def written_back(folder, x, labels, trained, name):
-    """What Nacre learned, in the file that Keras wrote: every weight, and the other members of the archive."""
+    """Writes Nacre's weights back to the file that Keras wrote; compares every weight and the other archive members."""
     for form in ("keras", "h5"):
         source, tuned, run = folder / f"m.{form}", folder / f"tuned.{form}", folder / f"run_{form}"
         said = tool("tune", source, "--data", folder / "x.npy", "--labels", folder / "y.npy", "--epochs", STEPS,

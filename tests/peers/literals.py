@@ -10,7 +10,7 @@ with all rows in one batch, and so does torch in float32. A line holds if
     the losses of all steps are torch's, to 1e-4 of themselves: a literal that moved, a parameter that stayed or two that were
     trained as one would change them
 
-Where the file does not tell, the line holds if one sentence says so: of a legacy file as a notice, else as a refusal.
+If the file does not tell, the line holds if one sentence says so: a notice for a legacy file, else a refusal.
 """
 
 import argparse
@@ -140,7 +140,7 @@ class ZeroBiases(nn.Module):
 
 
 class Block(nn.Module):
-    """Of a transformer, with scores that are divided by a literal."""
+    """A block of a transformer whose scores are divided by a literal."""
 
     def __init__(self, width=8, heads=2):
         super().__init__()

@@ -3,9 +3,9 @@
     litert_numbers.py [--output FILE]     writes the table (default: beside this script)
     litert_numbers.py --check             computes it again and compares with the committed one
 
-Needs ai-edge-litert and numpy. Operators that Nacre's importer writes as several steps. Kernels are those of LiteRT
-itself.
-What the table holds of each network:
+Needs ai-edge-litert and numpy. The operators are those that Nacre's importer writes as several steps. The kernels are
+LiteRT's own.
+The table holds for each network:
 
     file      the .tflite, in hexadecimal
     inputs    numbers by the inputs' places, row by row; of bools 0 and 1

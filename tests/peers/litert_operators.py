@@ -50,7 +50,7 @@ NONE = (s.BuiltinOptions.NONE, None)
 
 
 def dense(rows, width, out, channels, bias):
-    """Of int16: y fills its codes."""
+    """A dense layer on int16 codes; y uses their whole range."""
     x, _ = codes((rows, width), I16, -14)
     w_scale = np.array([scale(-8) for _ in range(channels)])
     w = numbers.integers(-127, 128, (out, width)).astype(np.int8)
@@ -69,7 +69,7 @@ def pairs_of(w):
 
 
 def in_int4(code, kind, w_shape, x_shape, y_shape):
-    """Of int8, with weights of 4 bits and a scale for each channel."""
+    """A layer on int8 codes, with weights of 4 bits and a scale for each channel."""
     x, _ = codes(x_shape, I8, -5, 3)
     w_scale = np.array([scale(-3) for _ in range(w_shape[0])])
     w = numbers.integers(-7, 8, w_shape).astype(np.int8)
@@ -129,7 +129,7 @@ def networks():
 
 
 def in_uint8(code, kind, w_zero, w_shape, x_shape, y_shape, shape_of_y=False):
-    """As TensorFlow 1 made it: weights of uint8 with a zero point."""
+    """A layer as TensorFlow 1 made it: weights of uint8 with a zero point."""
     x, _ = codes(x_shape, U8, -5, 131)
     w_scale = scale(-7)
     w = numbers.integers(0, 256, w_shape).astype(np.uint8)

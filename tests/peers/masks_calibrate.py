@@ -2,8 +2,8 @@
 #
 #   python tests/peers/masks_calibrate.py tests/peers/masks_calibrate.json
 #
-# One head over 8 tokens: s = (x Wq)(x Wk)' / sqrt(d), a mask, softmax, (p (x Wv)) Wo [8, 4]. The same weights and
-# samples for all networks; `none` has no mask. A network with the input `m` [1, 1, 8] takes 1 for tokens that count.
+# One head over 8 tokens: s = (x Wq)(x Wk)' / sqrt(d), a mask, softmax, (p (x Wv)) Wo [8, 4]. All networks have equal
+# weights and samples; `none` has no mask. A network with the input `m` [1, 1, 8] takes 1 for tokens that count.
 import base64
 import json
 import sys

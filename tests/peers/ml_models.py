@@ -153,7 +153,7 @@ def bound(name, model, x, theirs):
 
 
 def answers(model, x):
-    """What scikit-learn says, in the order of skl2onnx's outputs."""
+    """Returns scikit-learn's answers, in the order of skl2onnx's outputs."""
     last = model[-1] if hasattr(model, "steps") else model
     x = x.astype(np.float64) if x.dtype == np.float32 else x
     if isinstance(last, KMeans):

@@ -215,13 +215,13 @@ class Network:
         return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
     def integer_kernels(self):
-        """What the last session ran on integers."""
+        """Returns the operators that the last session ran on integers, with their counts."""
         ops = collections.Counter(n.op_type for n in onnx.load(self.optimized).graph.node)
         integer = sorted(op for op in ops if any(part in op for part in ("QLinear", "QGemm", "Integer", "DynamicQuantizeMat")))
         return ", ".join(f"{ops[op]} {op}" for op in integer)
 
     def tensors(self, names, pixels, one_by_one):
-        """What onnxruntime has in these tensors. A dynamic model has one scale for a whole batch: there one by one."""
+        """Returns onnxruntime's numbers in these tensors; one_by_one for dynamic models, whose batch has one scale."""
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
         outputs = {o.name for o in model.graph.output}

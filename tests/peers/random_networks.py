@@ -4,7 +4,7 @@
 
 A network is a chain of operators with random attributes and constants, of a random opset, with one or two outputs, compared in
 float32: at most 1e-5 of the largest magnitude of an output apart, or 2^-20 of the largest in the network, which a sum that cancels
-keeps the rounding of. What onnxruntime refuses is not made.
+keeps the rounding of. Networks that onnxruntime refuses are left out.
 
 An operator on codes stands between DequantizeLinear and QuantizeLinear, with as fine, finer and coarser codes behind it as before
 it: codes differ by at most 1.

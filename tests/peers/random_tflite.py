@@ -165,7 +165,7 @@ class Micro:
 
 
 def compare(program, folder, data):
-    """What is wrong, in words; nothing if all is right."""
+    """Returns a sentence on the fault, and nothing if all is right."""
     source, target, out = folder / "a.tflite", folder / "a.nacre", folder / "out"
     source.write_bytes(data)
     converted = subprocess.run([program, "convert", source, "-o", target], capture_output=True, text=True)

@@ -133,7 +133,7 @@ OPERATORS = (resize, transpose_conv, depth_and_space, batch_and_space, mirror_pa
 
 
 def compare(program, folder, data, seed):
-    """What is wrong, in words; nothing if all is right. None: LiteRT does not take the file."""
+    """Returns a sentence on the fault, and an empty one if all is right. None: LiteRT does not take the file."""
     source, target, out = folder / "a.tflite", folder / "a.nacre", folder / "out"
     source.write_bytes(data)
     lite = Interpreter(str(source), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)

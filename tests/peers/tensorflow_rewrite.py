@@ -1,4 +1,4 @@
-"""What TensorFlow's own graph rewrite paints: random graphs through grappler, for tests/passes/rewrite_test.cc.
+"""Writes the nodes that TensorFlow's own graph rewrite paints, of random graphs: for tests/passes/rewrite_test.cc.
 
     python tests/peers/tensorflow_rewrite.py > tests/peers/tensorflow_rewrite_2.21.json    with tensorflow-cpu 2.21.0
     python tests/peers/tensorflow_rewrite.py > tests/peers/tensorflow_rewrite_2.15.json    with tensorflow-cpu 2.15.1

@@ -64,7 +64,7 @@ def single(value):
 
 
 def norm(kind, channels):
-    """As torch makes it: scale and variance are ones, bias and mean are zeros."""
+    """A norm as torch makes it: scale and variance are ones, bias and mean are zeros."""
     return kind(channels, eps=single(1e-5), momentum=1 - single(0.9))
 
 

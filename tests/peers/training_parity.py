@@ -289,7 +289,7 @@ class Table:
         return struct.unpack_from("<" + kind, self.data, at)[0]
 
     def field(self, index):
-        """Where a field lies, or 0."""
+        """Returns the position of a field, or 0."""
         vtable = self.at - self.read("i", self.at)
         inside = 4 + 2 * index + 2 <= self.read("H", vtable)
         offset = self.read("H", vtable + 4 + 2 * index) if inside else 0

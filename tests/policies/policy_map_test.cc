@@ -132,7 +132,8 @@ TEST(pattern, matches_the_whole_name_only) {
                                         "b")));
 }
 
-// \w, \d and \s are those of Python's re, for names in any script. What re.fullmatch says of these, Python 3.11.
+// \w, \d and \s mean the sets of Python's re, for names in any script. `matches` is the result of re.fullmatch in
+// Python 3.11.
 TEST(pattern, sets_of_characters_are_pythons) {
   const struct {
     const char *pattern, *name;

@@ -76,7 +76,7 @@ def client_app(clients: int, training: str) -> Any:
 
 
 class Counted(FedAvgM):
-    """Of each round, how many updates were averaged."""
+    """Counts for each round how many updates were averaged."""
 
     def __init__(self, momentum: float) -> None:
         super().__init__(fraction_evaluate=0, server_learning_rate=1.0, server_momentum=momentum)

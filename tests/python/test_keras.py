@@ -1,4 +1,4 @@
-"""Where Keras is installed, which the environment of tests/python/requirements.txt lacks."""
+"""Tests of nacre.keras. They need Keras, which the environment of tests/python/requirements.txt lacks."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ TRAINS = {"train": "softmax_cross_entropy", "optimizer": "adam", "batch": 16}
 
 
 def run(folder, model, ranks, *arguments, code=0):
-    """What the ranks say, in their order; of another exit code than 0 what mpirun says."""
+    """Returns the results of the ranks, in their order; if `code` is not 0, the standard error of the run."""
     folder.mkdir(exist_ok=True)
     model.save(folder / "train.nacre")
     program = [sys.executable, "-m", "mpi4py", HERE / "mpi_ranks.py"] if ranks else [sys.executable, HERE / "mpi_ranks.py"]

@@ -1,4 +1,4 @@
-"""What mypy --strict refuses: one error in each line that says so."""
+"""Code that mypy --strict refuses: one error in each line that says so."""
 
 import nacre
 import nacre.mpi

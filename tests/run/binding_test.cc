@@ -221,7 +221,7 @@ TEST(binding, memory_over_an_attached_segment_is_refused) {
   }
 }
 
-// ---- What undoes it ----
+// ---- Calls that undo a binding ----
 
 TEST(binding, attach_and_open_undo_it) {
   const Draft draft = dense_int8();

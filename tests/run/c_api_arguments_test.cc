@@ -245,7 +245,7 @@ TEST(c_api_arguments, of_schedules) {
   expect_argument(nacre_schedule_rate(&schedule, 0, &rate), 0);
 }
 
-// ---- What the new functions do ----
+// ---- Results of the new functions ----
 
 struct Seen {
   int before = 0, behind = 0;

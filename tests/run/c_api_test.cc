@@ -17,7 +17,7 @@ extern "C" int nacre_c_train(const void* bytes, size_t size, void* memory, size_
                              const nacre_storage* storage, int resume, void* state, size_t state_size,
                              nacre_report* report, nacre_status* status);
 
-// The same, compiled against the headers of earlier versions (tests/abi).
+// nacre_c_run and nacre_c_train, compiled against the headers of earlier versions (tests/abi).
 extern "C" {
 decltype(nacre_c_run) nacre_c_run_1, nacre_c_run_2;
 decltype(nacre_c_train) nacre_c_train_1, nacre_c_train_2;

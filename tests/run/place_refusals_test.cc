@@ -127,7 +127,7 @@ TEST(places, ports_that_are_none_are_refused) {
   }
 }
 
-// ---- What fails ----
+// ---- Failures ----
 
 // s, in stream, is updated by the first step; the output of the second is of both.
 Draft streaming() {
@@ -223,7 +223,7 @@ TEST(places, what_a_port_cannot_copy_or_fill_at_bind_is_refused) {
   }
 }
 
-// ---- What kernels hold ----
+// ---- Handles that kernels hold ----
 
 struct Handles {
   int made = 0, ended = 0, fails_at = -1;

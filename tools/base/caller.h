@@ -1,6 +1,6 @@
-// A program that runs commands in its own process, as the Python package does. What a command prints goes to it in
-// place of the terminal, and it says whether the work goes on. Each thread has its own, or none: then the terminal is
-// used.
+// A program that runs commands in its own process, as the Python package does. It receives the command's output in
+// place of the terminal and decides whether the work goes on. Each thread has its own caller. A thread without one uses
+// the terminal.
 #pragma once
 
 #include <cstdint>

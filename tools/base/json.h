@@ -1,14 +1,14 @@
-// Json: a value that reports are made of and that tables and policies are read from. Text is read and written by
-// nlohmann-json, in
-// json.cc alone: its header costs each file that includes it seconds of compilation.
+// Json: the value that reports are made of and that tables and policies are read from. nlohmann-json reads and writes
+// the text. Only json.cc includes its header, which costs each file that includes it seconds of compilation.
 //
 //   Json report = {{"model", path}, {"bytes", 12}, {"tensors", Json::array()}};
 //   report["tensors"].push_back({{"name", name}});
 //   const int bytes = report.at("bytes");
 //
 // A braced list whose elements are all pairs that begin with a text is an object, any other list an array. Objects keep
-// their order. What is not there, or of another kind than is asked for, throws JsonError: so does a number that the
-// type asked for does not hold, 3.5 or 1e30 for an int, 1e60 for a float, true for either. 4.0 is an integer.
+// the order of their keys. Reading throws JsonError if a key or element is missing, or if a value has another kind than
+// the one asked for. A number that the type does not hold throws as well: 3.5 or 1e30 as an int, 1e60 as a float, true
+// as either. 4.0 is an integer.
 #pragma once
 
 #include <compare>

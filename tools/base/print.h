@@ -15,10 +15,10 @@ void print_to_the_end();                  // from now on: the end of a pipe's re
 std::string printable(std::string text);  // control codes, which a name of a file may hold, as '?'; lines stay lines
 void print_json(const Json& json);        // names that are no UTF-8 are mended, not refused
 
-// To standard error as it is. Where that cannot be written, the text is lost, and nothing fails.
+// Writes the text to standard error as it is. If the write fails, the text is lost and no error is reported.
 void complain(const std::string& text);
 
-// Hands on what was printed. Returns the errno of the first failure to write standard output, and 0 where all is out.
+// Flushes standard output. Returns the errno of the first failed write to it, or 0 if everything was written.
 int flush_printed();
 
 }  // namespace nacre::tools

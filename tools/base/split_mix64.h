@@ -1,5 +1,5 @@
-// splitmix64: Steele, Lea and Flood 2014, doi:10.1145/2714064.2660195. Where random numbers must be the same
-// everywhere.
+// splitmix64: Steele, Lea and Flood 2014, doi:10.1145/2714064.2660195. The generator for random numbers that must be
+// the same on every machine.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,8 @@ RowShape row_shape(const Graph& graph, const Node& matmul);
 
 class MomentCollector {
  public:
-  // The matmuls of `graph` for which `fitted` holds. Those that read the same value alike share their moments. Refuses
-  // moments beyond the graph's budget.
+  // Prepares moments for the matmuls of `graph` for which `fitted` holds. Matmuls that read the same value with the
+  // same RowShape share their moments. Throws if the moments take more memory than the graph's budget allows.
   MomentCollector(const Graph& graph, const std::function<bool(const Node&)>& fitted);
 
   // The elements of the value of this name in one sample.

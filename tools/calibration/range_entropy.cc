@@ -56,17 +56,20 @@ double divergence(const std::vector<double>& counts, size_t kept, double total) 
 
 }  // namespace
 
-// The threshold T on |x| that loses least information (Migacz, 8-bit inference with TensorRT, GTC 2017, S7310): of
-// 2048 bins or so keep the first m = 128, 129, ...; P is their counts with all outliers in the last bin, Q the counts
-// without the outliers, merged evenly into 128 levels and spread again over the bins of each level where P is not 0.
+// Returns the range of the threshold T on |x| that loses least information (Migacz, 8-bit inference with TensorRT, GTC
+// 2017, S7310). Each candidate keeps the first m bins of 2048 or so, m = 128, 129, ... P is the counts of these bins,
+// with all outliers in the last one. Q is the counts without the outliers, merged evenly into 128 levels and spread
+// again over the bins of each level where P is not 0.
 //
 //   m = argmin sum_j p_j ln(p_j / q_j),   T = the upper end of bin m - 1,   range = [max(min x, -T), min(max x, T)]
 //
-// clipped to what was observed as onnxruntime does (quantization/calibrate.py, get_entropy_threshold). Where Q is 0
-// and P, by the outliers alone, is not, Q is 1e-4 of a value. Exact zeros are left out: 0 has a code whatever the
-// range, and the zeros of a relu would outweigh all else. Of few values the counts are noise, worth about
-// bins / (2 n) of divergence however many bins are kept, and the smallest threshold would win: bins are merged in pairs
-// until that is below 1/128, as long as 128 are left.
+// The range is clipped to the observed one, as onnxruntime does (quantization/calibrate.py, get_entropy_threshold). If
+// only outliers make P nonzero in a bin, Q is 0 there and counts as 1e-4 of a value. Exact zeros are left out: 0 has a
+// code in every range, and the zeros of a relu would outweigh all other values.
+//
+// The counts of few values are noise. Noise adds about bins / (2 n) to the divergence of n values, however many bins
+// are kept, so the smallest threshold would win. Bins are therefore merged in pairs until that term is at most 1/128,
+// as long as at least 128 bins are left.
 Range entropy_range(const Histogram& histogram, Range observed) {
   std::vector<double> counts = magnitudes(histogram);
   double total = 0;

@@ -1,12 +1,12 @@
-// Masks that are added to the scores of a softmax, or chosen in their place: -inf, -1e9, the lowest float. They say
-// only that a score counts for nothing, so they take no part in the ranges of codes. With the row's largest score r and
-// n scores a row, what lies below
+// Masks that are added to the scores of a softmax, or chosen in their place: -inf, -1e9, the lowest float. A mask only
+// says that a score counts for nothing, so masks take no part in the ranges of codes. Let r be the largest score of a
+// row, n the number of scores in a row, and beta the softmax's factor. All scores of a row below
 //
-//   B = min over rows of r - ln(512 n)
+//   B = min over rows of r - ln(512 n) / beta
 //
-// adds at most 1/512 in all to a row of probabilities, half a code of the int8 output (1/256). So the codes of masked
-// scores begin at B, and what is below saturates there. Behind y = a + b the codes of a begin at B - max b, those of b
-// at B - max a; behind y = c a at B / c.
+// add at most 1/512 to its probabilities together, half a code of the int8 output (1/256). So the codes of masked
+// scores begin at B, and lower scores saturate there. If such scores are y = a + b, a's codes begin at B - max b and
+// b's codes at B - max a. If they are y = c a, a's codes begin at B / c.
 #pragma once
 
 #include <map>

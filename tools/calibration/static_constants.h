@@ -1,5 +1,5 @@
-// Constants as codes: weights, bias, and constant operands of an elementwise op. Of quantize_static, and of what
-// training made of a source's codes.
+// Turns constants into codes: weights, biases, and constant operands of other ops. quantize_static codes the constants
+// of a network. tools/compile/deployed.cc codes trained weights again that were codes in the source.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace nacre::tools {
 
-// Codes for the weights and the bias of a dense or conv whose input has its quantizer.
+// Gives a dense or conv, whose input already has its quantizer, codes for its weights and bias. Coded weights stay.
 void code_matmul(Graph& graph, Node& node, bool dense_per_channel);
 
-// Codes for the constant operands of any other op; those of a concat are its output's. Of masks up to their limits,
-// which are those of `output`; null: none.
+// Gives any other op codes for its constant operands. Operands of a concat take the quantizer of its output. `masks`
+// clamps the masks among the operands to the limits that it holds under the name `output`; null: nothing is clamped.
 void code_operands(Graph& graph, Node& node, const std::string& output = "", const MaskLimits* masks = nullptr);
 
 }  // namespace nacre::tools

@@ -10,9 +10,9 @@ namespace nacre::tools {
 
 int run_tool(int argc, char** argv);
 
-// One command with its words, {"size", "m.nacre", "--json"}, as one would type them. What it prints goes to the caller
-// of this thread (tools/base/caller.h). Throws Error where the words are no command's or the command fails, and
-// Interrupted.
+// Runs one command, given by its words as a user types them: {"size", "m.nacre", "--json"}. Its output goes to the
+// caller of this thread (tools/base/caller.h). Throws Error if the words are no valid command or the command fails, and
+// Interrupted if the caller interrupts it.
 void run_command(std::vector<std::string> words);
 
 // Every command: {"name", "help", "arguments": [..], "options": [..]}. An option is {"name": "batch", "value": "N",

@@ -1,6 +1,6 @@
-// Options of a command as data: name, words of help, where the value goes, and when the option acts. What registers,
-// refuses and prints options reads these tables (tools/cli/option_table.h, text_of below), so that an option stands in
-// one place.
+// Options of a command as data: name, help text, destination of the value, and conditions under which the option acts.
+// All code that registers, refuses or prints options reads these tables (tools/cli/option_table.h, text_of below). So
+// each option is defined in one place.
 //
 //   std::vector<OptionRow<RunArguments>> rows = {
 //       {.name = "--repeat", .value = "N", .help = "run every sample N times [1]",

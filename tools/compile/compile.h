@@ -1,5 +1,5 @@
-// The converter as a function: a network's file, a policy, the bytes of a model. What `nacre convert` and `nacre
-// search` run.
+// The converter as functions: a network's file and policies go in, the bytes of a model come out. `nacre convert`,
+// `nacre search` and other commands call them.
 #pragma once
 
 #include <cstdint>

@@ -98,9 +98,9 @@ uint64_t arena_bytes(const Graph& graph) {
   return bytes;
 }
 
-// Plans a scheduled program within `limit` bytes. What lives at one time is less than what it takes where the blocks do
-// not fit together without gaps: then again, with a limit as much lower as it was missed by, and last with none, for
-// the least.
+// Plans the memory of a scheduled program within `limit` bytes of arena. rematerialize() bounds the bytes that live at
+// one time; the arena is larger if its blocks leave gaps. The next trial then lowers the bound by the excess. The last
+// trial has the bound 0, for the fewest bytes. `graph` becomes the smallest plan found.
 Rematerialized plan_within(Graph& graph, uint64_t limit, const Target& target) {
   constexpr int kTrials = 4;
   Rematerialized done;

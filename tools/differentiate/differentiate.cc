@@ -212,8 +212,8 @@ class Differentiator {
     return wanted;
   }
 
-  // Whether this row suits x. Of two rows for one input, one adds to a sum and one makes a value: a parameter takes
-  // the first, any other input the second.
+  // Returns whether this row suits x. An input may have two rows: one adds to a sum, the other makes a value. A
+  // parameter takes the first, any other input the second.
   bool fits(const OpRule& op, const Gradient& row, ValueId x) const {
     const bool both = std::ranges::any_of(op.gradients, [&](const Gradient& other) {
       return other.adds != row.adds && std::ranges::equal(other.of, row.of);

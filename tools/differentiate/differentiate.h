@@ -1,8 +1,9 @@
 // differentiate: the forward graph becomes the program `gradients`: forward, loss, backward, sums in the step block.
 //
-// Driven by the gradient tables of the ops (OpRule::gradients): walks the nodes in reverse, and for every input that a
-// trained parameter depends on emits the step that the table names. Gradients of a value that several nodes read are
-// added. What no parameter needs is not computed: training the last two layers makes no backward step before them.
+// The gradient tables of the ops (OpRule::gradients) drive the pass. It walks the nodes in reverse and emits the step
+// that the table names for every input that depends on a trained parameter. Gradients of a value that several nodes
+// read are added. Gradients that no parameter needs are not computed: training the last two layers makes no backward
+// step before them.
 #pragma once
 
 #include <string>

@@ -6,13 +6,14 @@
 //   dx = dense_gradient_x(dy', w')                         dx = dense(e, transpose(p), none, t_w, t_dy)
 //   dense_gradient_w(dy', x', dw)                          dense_float8_gradient_w(e, q, t_dy, t_x, dw)
 //
-// and of a convolution alike, with p as it is: dx = conv2d_gradient_x(e, p, t_w, t_dy),
+// A convolution is rewritten alike, with p as it is: dx = conv2d_gradient_x(e, p, t_w, t_dy),
 // conv2d_float8_gradient_w(e, q, t_dy, t_x, dw).
 //
-// t, what a code times it stands for: f where quantizing divides by it, else 1 / f, which `derive` then makes. Left as
-// they are: scales of rows (float8/current), rounding after every operation (NUMERICS.md section 14), float64, layers
-// whose activation was fused into the product, and depthwise convolutions, which are no products of matrices.
-// NUMERICS.md section 9 says how the numbers differ.
+// t is the factor that turns a code into its value: f if quantizing divides by f, else 1 / f, which `derive` then
+// makes. These products stay as they are: those with scales of rows (float8/current), with rounding after every
+// operation (NUMERICS.md section 14), or in float64. So do layers whose activation was fused into the product.
+// Depthwise convolutions stay too, because they are no products of matrices. NUMERICS.md section 9 says how the numbers
+// differ.
 #pragma once
 
 #include <string_view>
@@ -24,7 +25,8 @@ namespace nacre::tools {
 // The GPUs whose Tensor Cores take float8.
 bool multiplies_float8(std::string_view target);
 
-// `gradients`: with its types. What only the products read of the values in float8 is gone then.
+// Rewrites the products of `gradients`, whose types must be applied already. Removes the values in float8 that only the
+// rewritten products read.
 void multiply_float8_codes(Graph& gradients);
 
 }  // namespace nacre::tools

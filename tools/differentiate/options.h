@@ -31,7 +31,7 @@ struct LossOptions {
   std::string output = {};  // the name of the output that it is of; "": the first
 };
 
-// Meanings and formulas: engine/ops/optimize.h. What an optimizer does not have is not read.
+// Meanings and formulas: engine/ops/optimize.h. An optimizer ignores the fields that it does not have.
 struct OptimizerOptions {
   Optimizer kind = Optimizer::kSgd;
   float momentum = 0.9f;               // momentum, nesterov

@@ -48,9 +48,10 @@ void refuse_fits(const Graph& graph);
 // By node: whether the output that is trained depends on it.
 std::vector<bool> reaching(const Graph& graph, const TrainedParameters& options);
 
-// Real constants of more than one number, and variables, that a step reads as no parameter, so that no training changes
-// them: factors, slopes, what is subtracted; none that is fixed or frozen. As "gamma (mul)", in the order of the nodes.
-// Only of layers that `options` does not freeze. Before make_parameters.
+// Lists the constants that no training changes, because a step reads them, but not as a parameter: factors, slopes,
+// subtrahends. Only real constants of more than one number, and variables, are listed. Fixed or frozen constants, and
+// constants of layers that `options` freezes, are not. An entry reads "gamma (mul)"; entries follow the order of the
+// nodes. Call it before make_parameters.
 std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options);
 // "not trained: gamma (mul), slope (prelu)", at most four; "" of none
 std::string not_trained_text(const std::vector<std::string>& constants);
@@ -71,8 +72,9 @@ std::string frozen_text(const FrozenLayers& found);
 // Returns the two texts, without those that are empty.
 std::vector<std::string> untrained_lines(const FrozenLayers& frozen, const std::vector<std::string>& constants);
 
-// The running statistics of batch norms whose scale or bias is trained, or that have neither, move into state as well:
-// inference reads them there. Those of layers that the source freezes stay.
+// Moves the running statistics of batch norms whose scale or bias is trained into state, where inference reads them.
+// A trained layer's norm that has neither scale nor bias moves its statistics too. Statistics that the source freezes
+// stay constants. Does nothing if options.frozen_batch_norm is set.
 void make_statistics(Graph& graph, const TrainedParameters& options);
 
 // True if the layer of this name matches one of the patterns (RE2, as a whole) or there is none.

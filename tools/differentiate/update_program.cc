@@ -172,8 +172,8 @@ UpdateSteps::Verdict UpdateSteps::verdict(ValueId gradients, const std::string& 
   return made;
 }
 
-// Divisor of the sums: the number of samples. Where the loss stays a sum, 1 / T, for T losses in the mean of a sample
-// (Keras: a mean over the last axis, a sum over all others).
+// Returns the divisor of the sums: the number of samples. If the loss stays a sum, the divisor is 1 / T for T losses in
+// a sample, of which the loss step takes the mean. Keras takes a mean over the last axis and a sum over all others.
 ValueId UpdateSteps::count() {
   if (!options_.loss.sums) return shared(kCountName);
   return graph_.constant("sum_divisor", {1}, std::vector<float>{1 / losses_of_sample_});

@@ -91,8 +91,8 @@ class ProgramReport {
   };
   std::vector<Edge> edges() const;
 
-  // By step: bytes of the arena that hold something while it runs, over all banks. Where an output
-  // takes the bytes of an input they count once.
+  // Returns for each step the bytes of the arena that hold a tensor while it runs, over all banks. If an output takes
+  // over the bytes of an input, they count once.
   std::vector<uint64_t> live_bytes() const;
 
  private:

@@ -18,7 +18,8 @@ namespace nacre::tools {
 // .npz: arrays by name. .npy: one, without a name.
 NpzArrays read_arrays(const std::string& path);
 
-// The arrays in the order of `inputs`; a single array for a single input may have any name. What is no input is noted.
+// Returns the arrays in the order of `inputs`. A single array for a single input may have any name. Each array that is
+// no input adds a line to `notes`.
 std::vector<NpyArray> arrays_for(const std::vector<std::string>& inputs, const NpzArrays& data,
                                  std::vector<std::string>& notes);
 

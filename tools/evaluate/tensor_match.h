@@ -1,8 +1,8 @@
-// Which tensors of two models hold the same thing: those that come from the same value of the network, else the results
-// of layers of the same name.
+// Pairs the tensors of two models that come from the same value of the network. The remaining tensors are paired if
+// they are the results of layers of the same name.
 //
-// Policies add tensors: the value x of the network may be stored as x/codes and x/real, as x/bfloat16 and x. Of these
-// the one that counts is what its layer gives out: the last that steps of the layer make which made the first.
+// Policies add tensors: the value x of the network may be stored as x/codes and x/real, or as x/bfloat16 and x. Only
+// the tensor that the layer gives out counts. This is the last one made by the layer that made the first.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,12 @@
-// Which steps of a program XNNPACK runs faster than our own kernels on this machine, found by measuring.
+// Measures which steps of a program XNNPACK runs faster than our own kernels on this machine.
 //
-// Two bound programs, all steps on our fastest tier and all that XNNPACK takes on XNNPACK, run their steps one after
-// the other, on the same inputs, in turns: a round is one run of each. A step moves to XNNPACK where the upper quartile
-// of the rounds' ratios, XNNPACK's time to ours, is below 1. Times are of single steps and hold what reading the clock
-// takes, on both sides. What crossing from one port to the other costs shows in whole runs alone: the program with its
-// steps moved runs in turns with the one without, and where the upper quartile of these ratios is not below 1, no step
-// moves.
+// Two bound programs run their steps one after the other, on the same inputs, in turns: a round is one run of each. One
+// program has all steps on our fastest tier, the other has every step that XNNPACK takes on XNNPACK. A step moves to
+// XNNPACK if the upper quartile of the rounds' ratios, XNNPACK's time to ours, is below 1. The time of a step includes
+// reading the clock, in both programs.
+//
+// Only whole runs show the cost of crossing from one port to the other. So the program with its steps moved then runs
+// in turns with the program without. If the upper quartile of these ratios is not below 1, no step moves.
 #pragma once
 
 #include <cstdint>

@@ -82,7 +82,8 @@ void CommandFiles::require_no_standard_output(const File& input) {
               "redirect standard output to another file");
 }
 
-// There the command prints what it did. What is printed to the null device is lost in any case.
+// Refuses an output file that standard output is open on: the command prints its report there. Devices that are no
+// terminal are allowed: text that is printed to the null device is lost in any case.
 void CommandFiles::require_not_printed_to(const File& file, const std::string& path) {
   struct stat printed = {};
   if (!file.there || fstat(STDOUT_FILENO, &printed) != 0 || printed.st_dev != file.device ||

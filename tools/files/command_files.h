@@ -18,8 +18,8 @@ namespace nacre::tools {
 
 class CommandFiles {
  public:
-  // `option` names the path in refusals. Of a folder its .npy files are read. A path where nothing is counts for
-  // nothing.
+  // Adds a path that the command reads. If the path is a folder, its .npy files are added too. A path that does not
+  // exist is ignored. `option` names the path in refusals.
   void add_input(const std::string& option, const std::string& path);
   // Also a folder into which files are written. Call it after the inputs.
   void add_output(const std::string& option, const std::string& path);

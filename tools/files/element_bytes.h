@@ -44,8 +44,8 @@ class ElementBytes {
   void clear() { block_.reset(); }
   void append(std::span<const uint8_t> bytes);
 
-  // `bytes` of them were read or written: from time to time the pages of a file are let go. What data() gave stays
-  // valid.
+  // Counts `bytes` that were read or written. From time to time it lets go of the pages of the file. Pointers that
+  // data() returned stay valid.
   void passed(size_t bytes) const;
 
   friend bool operator==(const ElementBytes& a, const ElementBytes& b) { return std::ranges::equal(a, b); }

@@ -85,8 +85,9 @@ std::vector<std::string> npy_files(const std::string& folder);
 
 inline constexpr const char* kStandardStream = "-";  // the path of standard input, or output
 
-// All bytes of a file of at most `most_bytes`. Where `begins` says of the first kHeadBytes that what is wanted does not
-// begin so, they are all that is returned: whoever refuses them need not wait for the rest.
+// Returns all bytes of a file and throws Error if the file has more than `most_bytes`. If `begins` is false for the
+// first kHeadBytes, the file is of another kind, and only these bytes are returned. So a caller refuses a large file
+// without reading the rest.
 std::vector<uint8_t> read_file(const std::string& path, uint64_t most_bytes = kMostFileBytes,
                                bool (*begins)(std::span<const uint8_t> head) = nullptr);
 

@@ -1,5 +1,5 @@
-// Pictures in another size, as tf.image.resize(x, [height, width]) makes them: bilinear, pixels' centres at halves, no
-// antialiasing. Of each axis of `in` numbers that becomes `out`, all in float32:
+// Resizes pictures as tf.image.resize(x, [height, width]) does: bilinear, pixels' centres at halves, no antialiasing.
+// An axis of `in` numbers becomes an axis of `out` numbers, all in float32:
 //
 //   s_i = (i + 1/2) in / out - 1/2,   l = max(floor(s_i), 0),   u = min(ceil(s_i), in - 1),   t = s_i - floor(s_i)
 //   y_i = x_l + t (x_u - x_l)

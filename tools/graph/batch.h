@@ -5,10 +5,10 @@
 
 namespace nacre::tools {
 
-// Sets Value::batched, from the inputs of the graph through its nodes. An input is batched if its axis 0 is
-// graph.batch; an output of a node is, if row n of it depends on row n of the batched inputs and on nothing else of
-// them. Where a node moves or mixes axis 0 nothing is batched: the network runs with its compiled batch only, and the
-// log says why. `wanted` false: nothing is batched.
+// Sets Value::batched, from the inputs and streams of the graph through its nodes. An input or stream is batched if its
+// axis 0 has graph.batch rows. An output of a node is batched if its row n depends on row n of the batched inputs and
+// on no other row of them. If a node moves or mixes axis 0, no value is batched. The network then runs with its
+// compiled batch only, and graph.log says why. With `wanted` false no value is batched.
 void mark_batched(Graph& graph, bool wanted);
 
 // Marks again where mark_batched gave up. Importers mark the nodes of the file; simplify removes those that move the

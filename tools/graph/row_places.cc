@@ -23,7 +23,8 @@ class Follower {
 
   void begin(ValueId id, int64_t outer) { outer_[size_t(id)] = outer; }
 
-  // False: `why` says which node mixes the rows. What no row of y depends on is not looked at.
+  // Returns whether y has the rows. If not, `why` says which node mixes them, or that y depends on no input. Nodes that
+  // y does not depend on are skipped.
   bool run(ValueId y, std::string& why) {
     const std::vector<bool> before = nodes_before(graph_, y);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {

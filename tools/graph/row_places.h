@@ -39,9 +39,10 @@ struct FoundRows {
   std::string why = {};  // not found: which node mixes the rows, and how
 };
 
-// The rows of the inputs from which every row of `y` is computed apart from the others. Axis 0 is tried first, and axis
-// 1 where the file fixes the batch: the recurrence of a time-major network mixes the times of axis 0. Of an input that
-// the importer knows to have its rows on another axis (rows_metadata) that axis alone.
+// Finds the rows of the inputs from which every row of `y` is computed apart from the others. Tries axis 0 of all
+// inputs, then axis 1 of all, then mixtures. Axis 1 counts only if axis 0 does not have graph.batch rows. A time-major
+// network needs axis 1: its recurrence mixes the times on axis 0. If the importer knows an input's axis of rows
+// (rows_metadata), only that axis is tried.
 FoundRows find_rows(const Graph& graph, ValueId y);
 
 // Key of Graph::metadata: "input.NAME.rows", the axis.

@@ -77,7 +77,8 @@ bool begins_object(std::span<const uint8_t> bytes) {
   return at < bytes.size() && bytes[at] == '"';
 }
 
-// Whether a network's file may begin so. Of ONNX only the first field is looked at: the next may be beyond the head.
+// Returns true if a network's file may begin with this head. For ONNX only the tag of the first field is checked: the
+// next field may lie beyond the head.
 bool begins_network(std::span<const uint8_t> head) {
   if (sniff(head) != Format::kUnknown) return true;
   size_t at = 0;

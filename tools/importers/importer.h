@@ -1,6 +1,7 @@
-// Importers: a foreign file becomes a Graph, nothing else. What the file holds is kept: names, order, shapes, layout of
-// inputs and outputs, quantizers and codes. Everything that is not supported is reported at once, in one Error of code
-// kUnsupported with a line per operator; a file that contradicts itself gives one Error of code kBadInput.
+// Importers. An importer turns a foreign file into a Graph and does nothing else. The graph keeps the file's names,
+// order, shapes, layout of inputs and outputs, quantizers and codes. All parts that are not supported are reported at
+// once, in one Error of code kUnsupported with a line per operator. A file that contradicts itself gives one Error of
+// code kBadInput.
 #pragma once
 
 #include <cstdint>

@@ -43,8 +43,9 @@ void append_element(std::vector<uint8_t>& bytes, ElementType type, uint64_t z, u
   }
 }
 
-// Entries of the smallest table whose rows each tensor holds indices of, 0 for none: of what an embedding reads, and of
-// what is only moved, cast or chosen before it. Of what is added to others for an index, 1: it is 0.
+// Entries of the smallest table that a tensor holds row indices of; 0: it holds none. The indices that an embedding
+// reads have such a table, and so have the tensors that are moved, cast or selected to make them. An operand that is
+// added to make an index has 1 entry: its seeded number is then 0.
 class TableEntries {
  public:
   TableEntries(const LoadedModel& model, uint32_t program)

@@ -1,7 +1,6 @@
-// Which kernels run a program on this machine, by name: "reference", a tier of its processor ("avx2", "neon":
-// ports/vector/tiers.h), or "auto", the fastest tier that runs here, or, where it is built, "xnnpack"
-// (ports/xnnpack/xnnpack_port.h). Behind a tier and behind XNNPACK stand the reference kernels, for steps that these do
-// not take.
+// Names the kernels that run a program on this machine: "reference", or a tier of its processor ("avx2", "neon":
+// ports/vector/tiers.h). "auto" is the fastest tier that runs here. Builds with XNNPACK also have "xnnpack"
+// (ports/xnnpack/xnnpack_port.h). The reference kernels run the steps that the tier or XNNPACK does not take.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +54,8 @@ std::string name_of_entry(const KernelEntry& entry, const std::string& set);  //
 std::string target_of_set(const std::string& set);     // "x86/avx2" of "avx2"; "" where it is no tier
 std::string set_of_target(const std::string& target);  // and back; a target that names no tier as it is
 
-// "avx512_vnni": what the choice stands for on this machine. Of several ports "avx512_vnni+xnnpack".
+// Returns the name of a port: "avx512_vnni", or "reference" for null. The names of several ports are joined:
+// "avx512_vnni+xnnpack".
 std::string name_of_port(const Port* port);
 std::string name_of_ports(std::span<const Port* const> ports);
 

@@ -27,8 +27,8 @@ bool has_bfloat16();  // vdpbf16ps; without it, or where that is slower, bfloat1
 double read_bandwidth(size_t bytes);  // bytes per second
 double copy_bandwidth(size_t bytes);  // of memcpy: bytes read and bytes written together
 
-// The least seconds that the work takes, 0 on machines of another kind. Of float types without instructions of their
-// own float32's roof counts, of float8 bfloat16's.
+// Returns the least seconds that the work takes, 0 on machines of another kind. int8 has its own roof. bfloat16 and
+// float8 share bfloat16's. All other types take float32's.
 double least_seconds(x86::Tier tier, const StepWork& work);
 
 // The tier whose instructions such a kernel has, "avx2/dense_f32"; of another set, the fastest that runs here.

@@ -1,9 +1,10 @@
-// Programs bound for a microcontroller, as tables without addresses: what `nacre firmware` writes (static_source.h)
-// and run/static_program.h and train/static_trainer.h run. One that infers; with those that train, over one state.
+// Programs bound for a microcontroller, as tables without addresses. `nacre firmware` writes the tables
+// (static_source.h); run/static_program.h and train/static_trainer.h run them. They hold one program that infers, and
+// for training the programs that train over the same state.
 //
-// The tables are read off what Program::measure and Program::bind made here of the same model: its kernels, its
-// operands, its places in the arena. What no kernel reads (lifetimes, names, quantizers) is left out of the records, so
-// that steps and operands of one kind share theirs.
+// Program::measure and Program::bind first bind the model on this machine. The tables copy its kernels, operands and
+// places in the arena. Fields that no kernel reads (lifetimes, names, quantizers) are left out of the records, so that
+// steps and operands of one kind share a record.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 namespace nacre::tools {
 namespace {
 
-// Picks an entry as Places::pick does: first from the set of XNNPACK (null: none) where the step names its place,
-// then from that of a tier. Where there is a port at all, weights may be packed, also for the kernels behind it.
+// Picks an entry as Places::pick does. If the step names XNNPACK's place, `xnnpack` (null: none) is asked first. Then
+// come the tier's set and the reference's. With a tier, the reference may take packed weights too; else only XNNPACK.
 const KernelEntry* entry_for(const Model& model, uint32_t index, std::span<const KernelSet* const> sets,
                              const KernelSet* xnnpack) {
   LoadedStep step(model, index);

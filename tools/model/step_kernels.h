@@ -13,8 +13,8 @@ namespace nacre::tools {
 std::string kernels_for(const LoadedModel& model, uint32_t program, const std::string& target);
 bool names_kernels(const std::string& target);
 
-// By step of the program: "avx2/dense_f32", "reference/softmax_f32"; "" where no kernel takes it. What bind takes, for
-// the host also of XNNPACK where a step names its place.
+// Names the kernel that bind picks for each step: "avx2/dense_f32", "reference/softmax_f32"; "" if no kernel takes the
+// step. On the host, steps that name XNNPACK's place may get a kernel of XNNPACK.
 std::vector<std::string> step_kernels(const LoadedModel& model, uint32_t program, const std::string& target);
 
 bool is_reference(const std::string& kernel);  // "reference/..."

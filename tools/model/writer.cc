@@ -200,8 +200,8 @@ class Writer {
     return ids;
   }
 
-  // Used arena values, sorted by first step, aliases last. Of one first step inputs come first: they are there before
-  // the step, and may hand their bytes to what it writes.
+  // Adds the used arena values, sorted by first step, aliases last. With equal first steps, inputs come first: they
+  // exist before the step and may hand their bytes to its outputs.
   void add_arena(const Graph& graph, Ids& ids) {
     std::vector<bool> used(graph.values.size(), false);
     const auto use = [&](ValueId id) {

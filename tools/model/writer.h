@@ -1,4 +1,4 @@
-// Graphs after plan_memory -> the bytes of a model file (schema/FORMAT.md). The same graphs and options give the same
+// Writes graphs after plan_memory as the bytes of a model file (schema/FORMAT.md). Equal graphs and options give equal
 // bytes.
 #pragma once
 

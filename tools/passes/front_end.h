@@ -9,8 +9,8 @@
 //   r' = concat(r[N F ..], f_0 .. f_N-1)                   y = network(r')
 //   then s = t[N H ..], r = r'                             s and r are zeros when a stream begins
 //
-// The front end's steps stand in the program N times, over the same tables. What it keeps from frame to frame goes from
-// each to the next.
+// The front end's steps stand in the program N times, over the same tables. Each copy passes the state that the front
+// end keeps from frame to frame to the next copy.
 #pragma once
 
 #include <cstdint>

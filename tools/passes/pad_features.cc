@@ -3,15 +3,15 @@
 //   dense    x [.., in]        w [out, in]           y [.., out]
 //   conv2d   x [n, h, w, in]   w [out, kh, kw, in]   y [n, h, w, out]
 //
-// `out` becomes a multiple of 8 of 16-bit numbers, of 16 of int8 and float8 codes: w and the bias get zeros, scales of
-// channels their last again. What y gets by that is 0, of int8 the code of 0 or another that nobody reads: steps
-// behind it that leave a 0 as it is take it along, and the next layer has zeros for it in w. Where a step joins the
-// channels (softmax, norms, concat), makes another number of a 0 (sigmoid, a clamp above 0), or the network ends, a
-// slice takes it away.
+// `out` becomes a multiple of 8 for 16-bit numbers, of 16 for int8 and float8 codes. w and the bias are padded with
+// zeros, scales per channel with their last one. The padding of y is 0; with int8 it may be any code, which nothing
+// reads. A step after y that leaves a 0 as it is takes the padding along, and the next layer has zeros for it in w. A
+// slice removes the padding before a step that joins the channels (softmax, norms, concat) or makes another number of a
+// 0 (sigmoid, a clamp above 0), and at the end of the network.
 //
-// The results are those without it to the byte, as long as all numbers are finite, on kernels that sum in order: a sum
-// begins with +0 and is never -0 by rounding to nearest, so that adding +0 or -0 changes nothing. Kernels that sum in
-// lanes share the terms differently.
+// On kernels that sum in order the results are those without padding, to the byte, if all numbers are finite. A sum
+// begins with +0 and is never -0 by rounding to nearest, so adding +0 or -0 changes nothing. Kernels that sum in lanes
+// share the terms differently.
 #include <algorithm>
 #include <bit>
 #include <cstring>

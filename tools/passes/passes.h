@@ -50,8 +50,8 @@ void apply_policy(Graph& graph, const PolicyOptions& options = {});
 // whoever takes the quantizers away next.
 void keep_saturation(Graph& graph, const std::function<bool(const Node&)>& where);
 
-// Zeros behind the features and channels of dense layers and convolutions of 16 and 8 bits, up to counts that Tensor
-// Cores take. Behind apply_policy; only of graphs that infer.
+// Pads the features and channels of dense layers and convolutions of 16 and 8 bits with zeros, up to counts that Tensor
+// Cores take. Runs after apply_policy, and only on graphs that infer.
 void pad_features(Graph& graph);
 
 // Machine that a program is compiled for.

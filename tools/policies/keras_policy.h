@@ -50,7 +50,7 @@ KerasPolicy parse_keras_policy(const std::string& name, const Place& place = {})
 // keras.DTypePolicy(name), the constructor: takes any type's name, "int8" too, and no quantized one.
 KerasPolicy construct_keras_policy(const std::string& name, const Place& place = {});
 
-// One of the quantized classes called with (mode, source). What Keras leaves unchecked stays so:
+// Makes the policy of a quantized class that is called with (mode, source). Checks no more than Keras does:
 // QuantizedFloat8DTypePolicy takes mode "int8", QuantizedDTypePolicy takes "gptq".
 KerasPolicy construct_keras_quantized(const std::string& class_name, const std::string& mode, const std::string& source,
                                       const Place& place = {});

@@ -1,6 +1,6 @@
-// A regular expression over names of layers, in RE2's syntax: matching takes time linear in the name, whatever the
-// pattern, and memory below a bound. What RE2 cannot take is refused by the name of the construct; so is the little
-// that it takes in another sense than Python's re, from which such patterns come.
+// A regular expression over names of layers, in RE2's syntax. Matching takes time linear in the name, whatever the
+// pattern, and memory below a bound. A construct that RE2 lacks is refused by its name; so are the few constructs that
+// RE2 reads in another sense than Python's re, from which such patterns come.
 #pragma once
 
 #include <cstdint>

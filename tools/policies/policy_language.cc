@@ -95,7 +95,7 @@ std::string without_elixir(std::string text) {
       plain += text[at];
       continue;
     }
-    // {:f,16}: the name of a kind and its bits. What is none stays, and is refused as a type.
+    // {:f,16}: the name of a kind and its bits. Other text in braces stays, and is refused later as a type.
     const std::string tuple = text.substr(at, end + 1 - at);
     const size_t comma = tuple.find(',');
     const bool whole = tuple.starts_with("{:") && comma != tuple.npos && tuple.find(',', comma + 1) == tuple.npos;
@@ -109,7 +109,8 @@ std::string without_elixir(std::string text) {
   return plain;
 }
 
-// spec := item ("," item)*, item := key "=" type. Of a key given twice the last counts; spaces are not skipped.
+// Parses spec := item ("," item)*, item := key "=" type. If a key is given twice, the last counts. Spaces are not
+// skipped.
 ThreeTypes parse_types(const std::string& text, const Place& place) {
   ThreeTypes types;
   if (text.empty()) return types;

@@ -7,8 +7,9 @@
 //                              where a policy is a name or {"policy": name, FIELD: value, ...} or Keras's object
 //   --set PATTERN=POLICY       for the layers of this name, or that match it as a whole
 //
-// Later ones overwrite earlier ones, in this order. Of the rules of one source, an exact name goes before patterns, and
-// two patterns that match one layer are an error (policy_map.h).
+// A later source overrides an earlier one, in this order; only two policies for every layer, from --policy and from
+// the file, are an error. Within one source an exact name goes before patterns, and two patterns that match one layer
+// are an error (policy_map.h).
 #pragma once
 
 #include <optional>
@@ -71,8 +72,9 @@ void check_against_rewrite(const PolicyRequest& request, const std::string& rewr
 // Refuses to write a policy file without the numbers of a dynamic loss scale.
 void check_loss_scale_numbers(const PolicyRequest& request);
 
-// Policy file that --emit-policy writes, after resolve_policies and before later passes: the default, and every layer
-// by its exact name with all fields, or "source". As --policy-file it gives the same records for the same network.
+// Returns the policy file that --emit-policy writes, after resolve_policies and before later passes: the default, and
+// every layer by its exact name with all fields, or "source". Read by --policy-file, it gives the same records for the
+// same network.
 Json policy_json(const Graph& resolved, const PolicyRequest& request = {});
 
 }  // namespace nacre::tools

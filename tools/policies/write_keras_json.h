@@ -15,9 +15,10 @@
 
 namespace nacre::tools {
 
-// After resolve_policies and before any later pass, as policy_json. The default is the base policy where Keras has it,
-// else float32, in which a layer computes that no policy is asked for. As --policy-file it gives the same records.
-// Throws PolicyError "NoKerasPolicy" naming the layer, and "SameName" where two layers would have one key.
+// Returns the policies in Keras's JSON, after resolve_policies and before any later pass, as policy_json does. The
+// default is the base policy if Keras has it, else float32, in which a layer without a policy computes. Read by
+// --policy-file, the JSON gives the same records. Throws PolicyError "NoKerasPolicy" naming the layer, and "SameName"
+// if two layers would have one key.
 Json keras_policies_json(const Graph& resolved, const PolicyRequest& request = {});
 
 // One policy as Keras serializes it.

@@ -9,8 +9,9 @@
 
 namespace nacre::tools {
 
-// Steps of all programs together that a page holds, in the picture and one by one: what bounds its size, with
-// kMostPictureLanes and kMostShownName (picture/style.h). What is left out is counted in the page.
+// Most steps, of all programs together, that a page shows in pictures and one by one. Bounds the size of the page, with
+// kMostPictureLanes (picture/picture.h) and kMostShownName (picture/style.h). The page counts the steps that it leaves
+// out.
 inline constexpr size_t kMostPageSteps = 2000;
 
 struct GraphPageOptions {

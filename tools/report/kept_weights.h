@@ -13,7 +13,8 @@ namespace nacre::tools {
 // Tables and matrices that stay floats though their layer's policy quantizes weights: there is no form of codes.
 std::vector<std::string> kept_weights(const LoadedModel& model, uint32_t program);
 
-// `compiled`: after the last pass. What the file keeps in fewer bytes, in layers that no policy was asked for.
+// Weights that the source's file holds in fewer bytes, in layers that no policy was asked for. `compiled`: the graph
+// after the last pass.
 std::vector<std::string> widened_weights(const Graph& compiled);
 
 // One line each under a heading; "" where there is none.

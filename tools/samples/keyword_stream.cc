@@ -37,8 +37,8 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
-// Whole blocks of standard input. Of a WAV file what is before its samples is left out: chunks of a tag of 4 bytes and
-// a length, behind "RIFF....WAVE".
+// Reads whole blocks of standard input. If it is a WAV file, skips everything before its samples: "RIFF....WAVE", and
+// chunks of a 4-byte tag and a length, up to the chunk "data".
 class Samples {
  public:
   Samples() {

@@ -1,16 +1,17 @@
 // A labelled set for training: arrays from files, fitted to the inputs of a program, checked before anything runs.
 //
-// Accepted are the files of array_files.h. Arrays are matched to inputs by name, then, where that leaves one choice, by
-// shape. The first axis counts rows; the rest is the input's shape: exactly in .npy and .npz; in IDX and CSV, which
-// cannot say it, the same number of elements in the same order. Where the network has its rows on another axis, an
-// array in its own layout is taken too, [time, rows, width], and told. The type is the input's too, but
+// The files are those of array_files.h. Arrays are matched to inputs by name, then, if that leaves one choice, by
+// shape. The first axis counts rows. In .npy and .npz the other axes are exactly the input's shape; IDX and CSV cannot
+// say it, and have as many elements in the same order. If the network has its rows on another axis, an array in the
+// network's layout, [time, rows, width], is accepted too, and a note says so. The type is the input's too, but
 //
 //   float32 and decimal numbers   are rounded to the input's float type, or coded by the scale of an int8 input
 //   cast                          number for number, where none changes
 //   scale                         x = scale * number, from any type: 0.00392156862745098 or "1/255" for images of bytes
 //
-// Labels are an array or column of that file, or a file of their own. Where classes are wanted: whole numbers in
-// [0, classes), or one-hot rows; where targets are: numbers of that shape, or classes, which become one-hot rows.
+// Labels are an array or column of that file, a file of their own, or an input of the network. A loss over classes
+// takes whole numbers in [0, classes), or one-hot rows. A loss over targets takes numbers of that shape, or classes,
+// which become one-hot rows.
 #pragma once
 
 #include <cstdint>

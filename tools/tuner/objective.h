@@ -50,9 +50,9 @@ class Objective {
   const Output& inferred() const { return inferred_; }
   const std::optional<Output>& trained() const { return trained_; }
 
-  // Judges the first `rows` rows of an output; in float64 by the formulas of engine/ops/loss.h. Where the training
-  // looks through a softmax or sigmoid, the loss of its probabilities is that of their logarithms: a probability of 0
-  // counts as 2^-149.
+  // Judges the first `rows` rows of an output, in float64, by the formulas of engine/ops/loss.h. If the output is a
+  // softmax or sigmoid and the training loss reads its logits, the logits are computed from logarithms of the
+  // probabilities: a probability of 0 counts as 2^-149.
   Judged judge(const Output& which, std::span<const std::byte> output, std::span<const uint8_t> labels,
                uint32_t rows) const {
     return judge(model_, which, output, labels, rows);
@@ -60,8 +60,8 @@ class Objective {
   // Judges that output of another model of this network, made for inference.
   Judged judge(const LoadedModel& model, const Output& which, std::span<const std::byte> output,
                std::span<const uint8_t> labels, uint32_t rows) const;
-  // Runs its program over rows of the data. What it was compiled for is filled up with copies of the last row where it
-  // takes no less. Ends early where `stop`, asked after every run, says so.
+  // Runs the program `infer` over rows of the data, a batch at a time. A last batch with too few rows is filled up with
+  // copies of its last row, which are not judged. Ends early if `stop`, called after every run, returns true.
   Judged judge_rows(const LoadedModel& model, const Program& infer, const Dataset& data, std::span<const int64_t> rows,
                     const std::function<bool()>& stop = {}) const;
 

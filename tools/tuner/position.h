@@ -3,8 +3,8 @@
 //
 //   note = header, epoch records, options
 //
-// Little-endian, versioned. What is read is checked: a note of another program, or of other options, is one Error that
-// says so.
+// A note is little-endian and versioned, and is checked when it is read: a note of another program, or of other
+// options, is one Error that says so.
 #pragma once
 
 #include <cstdint>

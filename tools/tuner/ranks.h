@@ -33,8 +33,8 @@ struct Told : Error {
 
 class Ranks {
  public:
-  // Throws Error where the build has no MPI, or mpirun did not start this process. Of ranks but 0 nothing is printed
-  // from here on.
+  // Starts MPI. Throws Error if the build has no MPI, or if mpirun did not start this process. From here on the
+  // standard output and standard error of every rank but 0 go to /dev/null.
   static std::unique_ptr<Ranks> start();
   ~Ranks();  // ends MPI
   Ranks(const Ranks&) = delete;
@@ -49,9 +49,10 @@ class Ranks {
   // Bytes of rank 0 to all, of a length that only rank 0 knows.
   void give_all(std::vector<std::byte>* bytes);
 
-  // The sums of this model's steps. `coding`: "", "bfloat16" or "float8" (ports/mpi/compression.h). `on_gpus`: they lie
-  // on a GPU of each rank. Where all have NCCL and a GPU of their own, and nothing is coded, the blocks of add and
-  // finish are then in the GPU's memory, and on_gpus() is true; else they are the host's.
+  // Prepares the exchange of the sums of this model's steps. `coding`: "", "bfloat16" or "float8"
+  // (ports/mpi/compression.h). `on_gpus`: the sums lie on a GPU of each rank. If there are several ranks, all have NCCL
+  // and a GPU of their own, and nothing is coded, then the blocks of add and finish are in the GPU's memory, and
+  // on_gpus() is true. Otherwise the blocks are in host memory.
   void exchange_sums(const Model& model, const std::string& coding, bool on_gpus);
   bool on_gpus() const;
 
@@ -59,7 +60,8 @@ class Ranks {
     uint64_t right = 0, answers = 0, rows = 0, left_out = 0;
     bool stops = false;  // wishes to end here
   };
-  // One round: this rank's block, or empty. What all said, added up; `stops` where one of them did.
+  // Runs one round with this rank's block, which may be empty. Returns the counts of all ranks added up, with `stops`
+  // true if any rank stops.
   Said add(std::span<const std::byte> block, const Said& mine);
   // The sum of all rounds, on every rank; false: there was no block.
   bool finish(std::span<std::byte> all);

@@ -1,9 +1,10 @@
-// multiply of numeric/fixed_point.h over vectors, by `double` or `single`, and a shorter way to the same codes.
+// multiply() of numeric/fixed_point.h over vectors, by `double` or `single`, and a shorter way to the same codes.
 //
-// A code is round(v) + zero, where v is a sum of products with {multiplier, shift} pairs, each rounded. The same sum in
-// float32, v~, is less than `margin` away from it. Where v~ is further than that from every half, round(v~) = round(v);
-// a vector with a lane that is not, and every vector where the margin is no use, goes the exact way. Of codes that are
-// spread evenly, one vector in hundreds does.
+// A code is round(v) + zero, where v is a sum of products with {multiplier, shift} pairs, each rounded. v~ is this
+// sum in float32; it differs from v by less than a margin. If v~ is further than the margin from every half,
+// round(v~) = round(v). A vector that has a lane closer to a half takes the exact way. So does every vector if the
+// margin leaves no code certain (CodeBounds::limit is below 0). With evenly spread codes, one vector in hundreds
+// takes the exact way.
 #pragma once
 
 #include <cstdint>

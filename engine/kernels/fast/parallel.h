@@ -43,8 +43,9 @@ void in_parts(const Args& args, uint64_t work, const F& f) {
       &context, workers->count);
 }
 
-// f(first, count, scratch of its worker): of `items` that take the time of `each` multiply-accumulates, a run for every
-// worker. What is made of an item depends on it alone.
+// Calls f(first, count, scratch of the worker) on every worker, with a run of the `items` for each. `each`: the
+// multiply-accumulates that one item takes. f makes each item from that item alone, so the results do not depend on
+// how the items are divided.
 template <class F>
 void in_runs(const Args& args, int items, uint64_t each, const F& f) {
   in_parts(args, uint64_t(items) * each, [&](const Part& part, std::span<std::byte> memory) {

@@ -78,8 +78,8 @@ struct RequantizeTable {
   }
 };
 
-// requantized(sum) + y_zero of kLanes channels from k on, not yet clamped. Where V packs to words, `word` is the same
-// before `zero_word` is added: right when it is saturated to 16 bits.
+// Computes requantized(sum) + y_zero of kLanes channels from k on, before the clamp. word() serves a V that packs
+// codes by way of 16 bits: it leaves out `zero_word`, which V adds, and is right once it is saturated to 16 bits.
 template <class V, Rounding kRounding>
 struct ChannelCodes {
   using I = typename V::I;

@@ -163,8 +163,9 @@ inline bool inside(const WindowAxis& axis) {
   return axis.before == 0 && (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation < axis.in;
 }
 
-// A row of y for each row of the band; where runs are short or no whole groups (kWindows) some rows, of a copy of their
-// windows. Where x needs neither padding nor another type, it is its own band.
+// Calls f for one row of y at a time, whose windows are read in the band. With kWindows (short runs, or runs that are
+// not whole groups) calls f for several rows of y at a time, with a copy of their windows. If x needs neither
+// padding, nor another type, nor copies of windows, x itself is the band.
 template <class V, class X, bool kWindows, class T, class F>
 void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& share, const F& f) {
   const WindowAxis &h = op.window.h, &w = op.window.w;

@@ -11,8 +11,8 @@ struct InspectOptions {
   std::string model;
   std::string svg;   // file for the picture; "": none
   std::string html;  // file for the page; "": none
-  // Whose kernels are named, "x86/avx2"; and of the program for the picture; "": the host's. Of a GPU, "cuda/sm90",
-  // also what the model would take there, and advice.
+  // Target whose kernels are named, "x86/avx2", and whose program the picture shows; "": the host. For a GPU,
+  // "cuda/sm90", the report adds an estimate of the model's cost there, and advice.
   std::string target;
   bool steps = false;  // also one line per step
   bool json = false;

@@ -1,5 +1,5 @@
-// The model that nacre tune writes: of a network what a user deploys; of a training model, whose network is not at
-// hand, the program that it infers with.
+// The model that nacre tune writes. A tuned network gives the model that a user deploys. A tuned training model gives
+// the program that it infers with, because its network's file is not at hand.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ namespace nacre::tools {
 
 class TunedOutput {
  public:
-  // All must outlive it. `decisive`: TuneSettings::options, which the model holds. Where there is something to write, a
-  // network's file is read here, and not again.
+  // All arguments must outlive it. `decisive`: TuneSettings::options, which the model holds. If an output is asked for,
+  // the constructor reads the network's file; write() does not read it again.
   TunedOutput(const TuneOptions& options, const Objective& objective, const Dataset& data, const Split& split,
               const std::string& decisive, LoadedTrainer& trainer);
 

@@ -107,8 +107,8 @@ class Session {
     return compile_network(o, &calibration);
   }
 
-  // From where learned ranges start: those of the first rows to train on. What a row is, a model with running ranges
-  // says.
+  // Measures the ranges that learned ranges start from, on the first kMeasuredRows rows to train on. A model with
+  // running ranges, compiled first, defines the inputs and so the rows of the data.
   static Calibration measured_ranges(const TuneOptions& o) {
     TuneOptions running = o;
     running.training.learned_ranges = false;

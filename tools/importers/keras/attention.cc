@@ -44,8 +44,9 @@ struct Operands {
   ValueId query_mask = kNone, key_mask = kNone, value_mask = kNone;  // that the tensors carry, or that are given
 };
 
-// By their places, in the arguments or in the list that is the first of them; the key may be null. Behind them stand
-// masks and flags.
+// Finds the operands by name or by position: query, value, key, in the arguments or in a list that is the first
+// argument. The key may be null. Masks may follow by position (name_masks in mask.cc); a flag that is true must be
+// given by name.
 Operands operands_of(const Call& call) {
   ValueId at[3] = {kNone, kNone, kNone};
   size_t place = 0, next = 0;

@@ -148,8 +148,9 @@ struct Found {
   std::optional<size_t> kernel, bias, scale, zero, groups;
 };
 
-// kernel, bias, kernel_scale, kernel_zero, g_idx; of an embedding without a bias, and behind them the same of the
-// matrix that turns a ReversibleEmbedding. What a layer does not have leaves no gap.
+// Finds the variables of a layer with codes. Keras lists kernel, bias, kernel_scale, kernel_zero and g_idx; an
+// embedding has no bias. A ReversibleEmbedding lists kernel, scale and zero of its reverse matrix after the table's
+// variables, and the table's g_idx serves both. A variable that the layer lacks takes no place in the list.
 Found find_codes(const Call& call, bool biased, bool reverse) {
   const std::string kernel = reverse                                  ? "reverse_embeddings"
                              : call.class_name.ends_with("Embedding") ? "embeddings"

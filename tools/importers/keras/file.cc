@@ -192,7 +192,8 @@ ValueId Importer::add_input(const Entry& entry, const Json& shape) {
 
 namespace {
 
-// By their layers. Of one with several outputs, or that is given out twice, the others get a number that no layer has.
+// Names each output after its layer. If a layer gives several outputs, or one twice, the first has the layer's name.
+// The others get the next suffix _1, _2, .. that does not make the name of a layer.
 void name_outputs(std::vector<Binding>& outputs) {
   std::map<std::string, int> numbers;
   std::set<std::string> taken, layers;

@@ -312,7 +312,7 @@ class Importer {
   bool is_frozen(const Json& config, bool inherited, const std::string& path);
   void keep_form(const std::string& variable, int64_t stored_elements, ValueId made);
 
-  // network.cc: a model on these inputs. Of a model that is a layer, `path` ends with '/'.
+  // network.cc: converts a model, called on `inputs`. `path` ends with '/' if the model is a layer of another model.
   std::vector<ValueId> model(const Json& entry, const Weights& weights, std::vector<ValueId> inputs,
                              const std::string& path);
   // A layer: its converter, or the problem.

@@ -24,8 +24,8 @@ ValueId carried(const Call& call, ValueId x) {
 
 ValueId mask_left(const Call& call, ValueId x) { return call.importer->taken().contains(x) ? kNone : carried(call, x); }
 
-// A layer with an argument for a mask keeps the one that is known as the model is made, and heads cannot take it. Where
-// the file says null, or a nested model gave x, the mask is that of the run.
+// A layer with a mask argument keeps the mask that x carries when the model is built: MultiHeadAttention cannot delete
+// it (take_masks). If the file gives null, or a nested model gave x, the layer reads the mask that is left at run time.
 ValueId mask_of(const Call& call, size_t input, const char* argument) {
   if (const auto given = call.keyword.find(argument); given != call.keyword.end())
     return as_condition(call, given->second.at(0));

@@ -288,7 +288,8 @@ std::vector<ValueId> Importer::model(const Json& entry, const Weights& weights, 
   return outputs;
 }
 
-// Problems are collected. What follows a layer that has one is looked at by its class alone.
+// Converts a layer, and collects its problems. If an operand is missing because an earlier layer has a problem, only
+// the class and the settings of this layer are checked. A nested model is entered in any case.
 void Importer::convert(Call& call) {
   const bool nested = is_model(call.class_name, call.config);
   const size_t values = graph_.values.size(), steps = graph_.nodes.size();

@@ -4,8 +4,8 @@
 //   Keras   kernel [in, gates h], recurrent [h, gates h], bias [gates h]; of a GRU with reset_after [2, 3 h]
 //   gates   LSTM i, f, c, o; GRU z, r, h: as in the graph
 //
-// go_backwards reads time from its end, and gives the steps out in that order. What a stateful layer leaves for the
-// next run are values of the stream region, which begin as zeros.
+// A layer with go_backwards reads time from its end, and gives the steps out in that order. A stateful layer keeps its
+// state for the next run in values of the stream region, which begin as zeros.
 #include <algorithm>
 
 #include "tools/importers/keras/importer.h"

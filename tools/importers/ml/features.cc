@@ -210,7 +210,8 @@ void feature_vectorizer(Import& import, const Source& source) {
   f.run();
 }
 
-// The columns of input 0 that input 1 numbers, [.., count]; of a vector [1, count]. Of names their numbers.
+// Gives the columns of input 0 whose indices are in input 1, [.., count]; for a vector [1, count]. If input 0 holds
+// names, gives their numbers and lists the names in the model.
 void array_feature_extractor(Import& import, const Source& source) {
   OperandPtr x = source.operand(0);
   const OperandPtr& columns = source.operand(1);

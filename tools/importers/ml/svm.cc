@@ -27,8 +27,8 @@ Term linear(Formula& f, const Source& source, const Term& x, int64_t features, c
   return f("Gemm", operands, {{"transB", int64_t{1}}});
 }
 
-// x w^T + b as (x, 1) (w, b)^T: b is added last. Where the products cancel or are small beside b, a sum that begins
-// with b rounds each of them at the size of b.
+// x w^T + b as (x, 1) (w, b)^T: b is added last. A sum that begins with b would round each product at the size of b,
+// which loses digits if the products cancel or are small beside b.
 Term linear_then_bias(Formula& f, const Source& source, const Term& x, int64_t features, const std::vector<float>& w,
                       const std::vector<float>& b) {
   const auto outputs = int64_t(b.size());
@@ -144,8 +144,9 @@ std::vector<float> product(const std::vector<float>& w, const std::vector<float>
   return y;
 }
 
-// w k(x) + rho, k(x) being what the support vectors see, w [outputs, vectors], rho [outputs]; `group` tells of each
-// vector which coefficients it shares a sign with. Of LINEAR, where k(x) = v x, (w v) x + rho: no vector is kept.
+// w k(x) + rho;  w [outputs, vectors], rho [outputs], k(x): the kernel values of x with the support vectors v. `group`
+// gives the group of each vector: the coefficients of a group have one sign. For LINEAR, k(x) = v x, so the result is
+// (w v) x + rho, and no vector is stored.
 Term weighed_kernel(Import& import, Formula& f, const Source& source, const OperandPtr& x, const std::vector<float>& w,
                     const std::vector<float>& rho, const std::vector<size_t>& group, size_t groups) {
   const std::string type = source.text("kernel_type", "LINEAR");

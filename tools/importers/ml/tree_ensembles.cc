@@ -1,7 +1,7 @@
 // Ensembles of decision trees (ai.onnx.ml): the step tree_ensemble, and formulas for what is made of its scores.
 //
-// Scores and labels are those of onnxruntime, core/providers/cpu/ml/tree_ensemble_aggregator.h. What it and the
-// standard's reference implementation read in different ways is refused.
+// Scores and labels are those of onnxruntime, core/providers/cpu/ml/tree_ensemble_aggregator.h. A file that onnxruntime
+// and the standard's reference implementation read in different ways is refused.
 #include <algorithm>
 
 #include "engine/ops/tree_ensemble.h"

@@ -45,8 +45,8 @@ struct Forest {
 // forest.cc: the step's operands of `trees`. Refuses loops, and leaves whose targets are not there.
 void write_arrays(const Source& source, const Trees& trees, Forest& forest);
 
-// trees.cc. Of TreeEnsembleClassifier ("class") and TreeEnsembleRegressor ("target"): `targets` outputs of
-// `features` inputs.
+// trees.cc: reads the trees of TreeEnsembleClassifier (`of` is "class") or TreeEnsembleRegressor ("target"), with
+// `targets` outputs and `features` inputs.
 Forest read_listed_trees(Import& import, const Source& source, const std::string& of, int64_t targets,
                          int64_t features);
 // Reads the trees of TreeEnsemble (opset 5).

@@ -1,15 +1,15 @@
-// Constants that a file computes of constants, where the graph is to be trained.
+// Constants that a file computes from other constants, in a graph that is to be trained.
 //
-// Each is folded into a constant as soon as it is read. That is right where its elements are elements of initializers
-// that nothing else reads: the thirds of a joined matrix, the gates of a recurrence in another order. Then the part is
-// trained in place of the whole. It is wrong where an initializer is read twice (w beside w[:2]) and where numbers are
-// computed (2 w):
+// Each is folded as soon as it is read. Folding is right if the elements are elements of initializers that nothing else
+// reads: the thirds of a joined matrix, the gates of a recurrence in another order. The folded part is then trained in
+// place of the whole. Folding is wrong if an initializer is read twice (w beside w[:2]) or if numbers are computed from
+// it (2 w):
 //
 //   y = f(w)    dL/dw = sum over all y that are computed of w of  (df/dw)^T dL/dy
 //
-// A first import finds these initializers, and the import proper computes what depends on them by steps, through which
-// gradients flow back. Where no step can, an initializer that is read elsewhere too is refused; another one is trained
-// as folded.
+// A first import finds these initializers. The second import computes the constants that depend on them by steps,
+// through which gradients flow back. If no step can compute a constant, an initializer that is read elsewhere too is
+// refused; for any other initializer the folded constant is trained.
 #include <algorithm>
 #include <iterator>
 #include <numeric>

@@ -1,12 +1,12 @@
-// Operators in terms of others, written as formulas: the current node becomes the steps of those.
+// Operators written as formulas of other operators, whose steps replace the current node.
 //
 //   Formula f(import, source);
 //   const Term x = f.input(0);
 //   f.give(f("Mul", {x, f("Sigmoid", {x})}));      // the outputs of the node, in order
 //   f.run();
 //
-// The operators are those of opset 20: axes, shapes and splits are operands, made by list(). Where graphs of the file
-// are put in (graph()), they are those of the file's opset: then only operators that all opsets have alike are used.
+// The operators are those of opset 20: axes, shapes and splits are operands, made by list(). A formula that puts in a
+// graph of the file (graph()) is made with kOpsetOfFile, and uses only operators that are alike in all opsets.
 #pragma once
 
 #include <functional>

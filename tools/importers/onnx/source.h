@@ -111,7 +111,7 @@ class Source {
   // `uses`: how often names are read in the graph around the node; null: whoever made the node reads all its outputs.
   Source(const ::onnx::NodeProto& proto, int opset, const Attributes* bound, const Uses* uses = nullptr);
 
-  // Attributes. Those of a function's body may refer to the attributes of the call (`bound`).
+  // Attributes. An attribute in a function's body may refer to an attribute of the call (`bound`).
   bool has(const char* key) const { return find(key) != nullptr; }
   int64_t integer(const char* key, int64_t otherwise) const;
   float real(const char* key, float otherwise) const;

@@ -115,7 +115,8 @@ class Walk {
     found_.push_back(std::move(made));
   }
 
-  // One, or several packed into bytes. What is too large to be here stays too large.
+  // Multiplies `product` by one dim, or by several that are packed into bytes. A dim or product above INT32_MAX counts
+  // as INT32_MAX, which is more numbers than a file holds.
   void dims(const Field& f, int64_t& product) const {
     const auto multiply = [&](uint64_t dim) {
       if (dim > uint64_t(INT32_MAX) || __builtin_mul_overflow(product, int64_t(dim), &product) || product > INT32_MAX)

@@ -1,8 +1,8 @@
-// An operator that is not supported is noted, and the import goes on, so that the nodes behind it are looked at too.
-// Each output of a refused node becomes a value that nothing writes, of the shape that the file declares
-// (value_info). Where it declares none, the one output of an operator that is not known is like its first input, as
-// outputs of functions are. Else nothing is known of it, and its readers are only checked for a known operator. The
-// graph is thrown away.
+// An operator that is not supported is noted, and the import goes on, so that the nodes after it are checked too. Each
+// output of a refused node becomes a value that nothing writes, of the shape that the file declares (value_info). If
+// the file declares none, the only output of an operator that is not known gets the type and shape of its first input,
+// which is right for an elementwise function. Any other output stays unknown, and its readers are only checked for a
+// known operator. The graph is thrown away.
 #include <algorithm>
 
 #include "tools/importers/onnx/declared.h"

@@ -1,4 +1,4 @@
-// Settings of a network's file that its import goes on without. What the file says and the tool does not do is refused,
+// Settings of a network's file that its import goes on without. A setting that the tool does not carry out is refused,
 // and the refusal prints the setting's name: a layer's class (GaussianNoise) or CLASS.SETTING (LSTM.dropout,
 // optimizer.amsgrad). ImportOptions::ignored holds the names that the caller chose to go on without; a class alone
 // stands for all of its settings.

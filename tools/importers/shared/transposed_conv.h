@@ -52,8 +52,9 @@ Value transposed_bias(const Value& b, const TransposedConv& conv);
 // Adds a step and returns its one output, named after the layer's with a suffix; of codes they are those of `like`.
 using AppendStep = std::function<ValueId(Node node, const std::string& suffix, ValueId like)>;
 
-// The weights by steps that a gradient goes back through: w [groups c, k, kernel_h, kernel_w] is filled up to whole
-// strides and turned, and the phases are taken out of it. Of a stride above 1 and a dilation there are no such steps.
+// Makes the weights by steps that a gradient goes back through: w [groups c, k, kernel_h, kernel_w] is padded to whole
+// strides and reversed, and the phases are taken out of it. steps_make_weights returns false if an axis has a stride
+// and a dilation above 1: no such steps exist then.
 bool steps_make_weights(const TransposedConv& conv);
 ValueId append_transposed_weights(Graph& graph, const TransposedConv& conv, ValueId w, const AppendStep& append);
 

@@ -92,7 +92,7 @@ class Importer {
 
   // The node gets name and layer; the shapes of its outputs are inferred.
   void emit(Operation& op, Node node);
-  // The same, with a fused activation before its one output: `y`, or output 0 of the operator.
+  // Emits the node with a fused activation before its one output: `y`, or output 0 of the operator if `y` is kNone.
   void emit_activated(Operation& op, Node node, Activation activation, ValueId y = kNone);
   // y = x with other dims.
   void emit_reshape(Operation& op, ValueId x, std::vector<int64_t> dims, ValueId y);

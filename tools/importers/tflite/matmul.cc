@@ -84,7 +84,8 @@ Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x,
 
 bool has_int16_codes(const Value& v) { return is_coded(v) && v.quantizer->codes == ElementType::kInt16; }
 
-// LiteRT's kernels sum products of int16 in 64 bits, but where the bias has 32. Where there is none, zeros say so.
+// Makes a bias of int64 zeros for an int16 layer that has no bias. LiteRT's kernels sum int16 products in 64 bits
+// unless the bias has 32, and the type of the bias says which.
 ValueId zero_bias(Importer& importer, const Operation& op, ValueId x, ValueId w_id) {
   const Value& w = importer.value(w_id);
   const int64_t channels = op.code == BuiltinOperator::DEPTHWISE_CONV_2D ? w.dims.back() : w.dims[0];

@@ -239,7 +239,8 @@ ValueId time_weights(Importer& importer, const Operation& op, bool coded) {
   return importer.graph().add(std::move(w));
 }
 
-// y = activation(svdf(x features^T)). Of an integer layer LiteRT takes relu to be what codes do whose lowest is 0.
+// y = activation(svdf(x features^T)). In an integer layer LiteRT leaves relu to the range of the codes. Relu is
+// refused unless the lowest code of y means 0.
 void convert_svdf(Importer& importer, Operation& op) {
   const auto& options = importer.options<SVDFOptions>(op);
   const ValueId x_id = importer.real_input(op, kSvdfX), w_id = matmul_weights(importer, op, x_id, 2),

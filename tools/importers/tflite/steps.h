@@ -1,5 +1,5 @@
-// Steps of operators that are written as others: s(op, inputs) is a step's result, the last of which give() makes the
-// operator's own. What depends on constants alone is computed at once (Importer::emit).
+// Steps of operators that are written as other operators: s(op, inputs) adds a step and returns its result, and give()
+// makes the last result the operator's output. Importer::emit computes a step on constants alone at once, if it can.
 //
 //   Steps s(importer, op);
 //   const ValueId x = importer.real_input(op, 0);

@@ -32,8 +32,8 @@ ElementType element_of(TensorType type) {
   return ElementType::kNone;
 }
 
-// Types whose quantization parameters kernels read. Of int32 QUANTIZE alone does: indices and shapes are themselves,
-// and a bias is in units of its layer's other operands.
+// Returns true for types whose quantization parameters kernels read. For int32 only QUANTIZE reads them: indices and
+// shapes are plain integers, and a bias is in units of its layer's other operands.
 bool has_codes(ElementType type) {
   return type == ElementType::kInt8 || type == ElementType::kUint8 || type == ElementType::kInt16;
 }

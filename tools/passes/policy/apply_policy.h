@@ -79,7 +79,7 @@ class PolicyPass {
   // The elements of a constant, each rounded to `types` one after the other; what is beyond one of these types becomes
   // its largest number, which the log says; infinity stays infinity. Throws for NaN in the source.
   std::vector<float> rounded_reals(const Node& reader, const Value& constant, std::initializer_list<ElementType> types);
-  // Those, to be made codes: throws for infinity too.
+  // Returns rounded_reals() of a constant that becomes codes: throws for infinity too, which has no code.
   std::vector<float> codable_reals(const Node& reader, const Value& constant, std::initializer_list<ElementType> types);
   // Adds a step whose float outputs are made in `type`, and what brings them into the type in which they are kept: the
   // policy's output type, or the graph's.

@@ -23,8 +23,8 @@ std::vector<double> add_multipliers(Codes a, Codes b, Codes y) {
   return {double(a.scale) / twice, double(b.scale) / twice, twice / (double(1 << left_shift(y)) * double(y.scale))};
 }
 
-// micro/kernels/sub_common.cc: the same, in float32. Of int16 the golden outputs of TensorFlow Lite Micro's own tests
-// are those of float64.
+// micro/kernels/sub_common.cc: the formula of add_multipliers, in float32. For int16 kForms takes add_multipliers: the
+// golden outputs of TensorFlow Lite Micro's own tests are those of float64.
 std::vector<double> sub_multipliers(Codes a, Codes b, Codes y) {
   const float twice = 2 * std::max(a.scale, b.scale);
   return {double(a.scale / twice), double(b.scale / twice), double(twice / (float(1 << 20) * y.scale))};

@@ -10,10 +10,9 @@ namespace nacre::tools {
 
 using LookupTable = std::array<int8_t, 256>;
 
-// The results of TensorFlow Lite Micro's reference kernels, to the bit: NUMERICS.md section 4. The quantizers
-// are per tensor. Where TFLite has no kernel for a pair of quantizers (sigmoid needs an output scale of 1/256
-// with zero point -128, tanh 1/128 with 0, hard_swish an output scale of at least scale_x / 128) the table is
-// function_table's.
+// The results of TensorFlow Lite Micro's reference kernels, to the bit: NUMERICS.md section 4. The quantizers are per
+// tensor. TFLite's sigmoid needs an output scale of 1/256 with zero point -128, tanh 1/128 with 0, hard_swish an output
+// scale above scale_x / 128. For other quantizers TFLite has no kernel, and the table is function_table's.
 LookupTable sigmoid(const Node& node, const Quantizer& x, const Quantizer& y);
 LookupTable tanh(const Node& node, const Quantizer& x, const Quantizer& y);
 LookupTable hard_swish(const Node& node, const Quantizer& x, const Quantizer& y);

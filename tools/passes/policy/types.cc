@@ -23,8 +23,9 @@
 namespace nacre::tools {
 namespace {
 
-// The reference kernel that runs `op` on a first operand of type x, best one that gives y in it too: it says which
-// types the others need. Of observe_range, whose output is float32 whatever x is, the one that has it.
+// Returns the reference kernel that runs `op` on a first operand of type x, preferably one that gives y in x too. Its
+// entry says which types the other operands need. The entries of observe_range without an output are skipped: they do
+// not say that the output is float32 whatever x is.
 const KernelEntry* find_float_entry(Op op, ElementType x) {
   const KernelEntry* mixed = nullptr;
   for (const KernelSet* set : {&reference::kernels(), &reference::training_kernels()})
@@ -271,8 +272,9 @@ std::vector<float> PolicyPass::codable_reals(const Node& reader, const Value& co
   return x;
 }
 
-// A mask is added to scores: what it has below the type's numbers means minus infinity, and softmax makes 0 of it all
-// the same. Of weights it changes what the layer computes, which the user is told.
+// Logs that elements became the type's largest number. A mask is added to scores: its elements below the type's range
+// mean minus infinity, and softmax makes 0 of the lowest number too. Saturated weights change the layer's results,
+// which the user is told.
 void PolicyPass::say_saturated(const Node& reader, const Value& constant, const Saturated& s) {
   const std::string text =
       fmt::format("{} has {} beyond {}, the first {} at element {}: they become {}", constant.name,

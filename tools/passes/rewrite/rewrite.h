@@ -56,10 +56,10 @@ struct RewriteDecision {
   bool decides = true;   // for its layer; the layer's other nodes run as this one
 };
 
-// Layers of ALLOW nodes get the policy mixed_<type>, all others float32, except layers of codes or integers, which stay
-// as the source has them. Of a layer with several nodes, those of the strongest numeric class decide (matmul, then
-// reduction, pointwise, move), and the layer is mixed if all of these are ALLOW. Without an allow op no layer changes.
-// Adds the summary to the graph's log.
+// Gives layers of ALLOW nodes the policy mixed_<type>, and all others float32. Layers of codes or integers stay as the
+// source has them. If a layer has several nodes, its nodes of the strongest numeric class decide (matmul, then
+// reduction, pointwise, move): the layer is mixed if all of these are ALLOW. Without an allow op no layer changes. Adds
+// the summary to the graph's log.
 std::vector<RewriteDecision> rewrite_mixed(Graph& graph, const RewriteOptions& options);
 
 std::string rewrite_name(const RewriteOptions& options);  // "mixed_float16"

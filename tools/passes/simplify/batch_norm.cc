@@ -7,14 +7,15 @@
 //   mul          w'_ki = w_ki c_k,   b'_k = b_k c_k
 //   add, sub     b'_k = b_k + c_k,   b_k - c_k
 //
-// In float64, rounded once. Only real layers: where a quantizer is involved, the codes stay what they are. Kernels may
-// begin a sum with the bias, and to add to a bias is to add in another order, (u + b) + c = u + (b + c). Both lose the
-// rounding of the source's sum where b or c is far larger than u. So they are no bias where one of them is above
-// kMostBias times what an input of size 1 gives, max_k sum_i |w_ki|. Of n terms
+// Computed in float64, rounded once, and for real layers only: if a quantizer is involved, the codes stay as they are.
+//
+// Kernels may begin a sum with the bias, and adding c to a bias changes the order, (u + b) + c = u + (b + c). Both
+// round unlike the source's sum if b or c is far larger than u. So c is not folded if b or c is above kMostBias times
+// the result for an input of size 1, max_k sum_i |w_ki|. A sum of n terms differs by
 //
 //   |difference| <= 2^-24 n (|b| + |c| + |u|)        to first order: half a unit in the last place of each sum
 //
-// To a bias that is there only convolutions add, as onnxruntime's ConvAddFusion does.
+// Only convolutions add to a bias that they have already, as onnxruntime's ConvAddFusion does.
 #include <algorithm>
 #include <cmath>
 

@@ -112,9 +112,9 @@ bool is_flattening(const Rewriter& r, const Node& node) {
   });
 }
 
-// x = transpose(u, p), p_0 = 0; y = flatten(x); dense: sum_i y_i w_ki. Reading u instead, the columns of w are put into
-// the order of u: w, seen as [out, dims of x without axis 0], is transposed by the inverse of p. The same products,
-// summed in another order.
+// x = transpose(u, p), p_0 = 0; y = flatten(x); dense: sum_i y_i w_ki. Makes the dense read u, with the columns of w in
+// the order of u: w, seen as [out, dims of x without axis 0], is transposed by the inverse of p. The products stay, and
+// are summed in another order.
 bool absorb_transpose(Rewriter& r, Node& node) {
   if (!is_flattening(r, node)) return false;
   Node* before = r.writer(node.inputs[0]);

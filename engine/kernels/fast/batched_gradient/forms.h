@@ -6,8 +6,9 @@
 //   da       terms n: a = dy^T, b = b'^T        a = b'^T, b = dy^T
 //   db       terms m: a = a',   b = dy                                             a = dy, b = a'
 //
-// a' and b' being what the forward step multiplies. What does not lie so is copied, transposed, a block of terms at a
-// time; sums over repetitions are made in c. The code is in run.h.
+// a' and b' are the matrices that the forward step multiplies. A factor that lies transposed or is not float32 is
+// copied to scratch as [terms, columns] of float32, a block of terms at a time. The products over the repetitions of
+// a broadcast matrix are added up in c, in float32. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/gradient/forms.h"

@@ -3,8 +3,8 @@
 //
 //   y_hvk = codes_k(start_k + sum_ij x_{h s - top + i, v s - left + j, k} w_ijk)   of strides s of 1 or 2
 //
-// A pair is of two numbers of x of the same channel. Of the nine numbers of a window five products are made, and each
-// pair of x is made once for all columns of y of a tile that read it:
+// A pair holds two numbers of x of the same channel. The nine products of a window are made as five products of
+// pairs. Each pair of x is made once for all columns of y of a tile that read it:
 //
 //   rows 0 and 1   (x_0q, x_1q) with (w_0j, w_1j) for j = 0, 1, 2
 //   row 2          (x_2q, x_2,q+1) with (w_20, w_21), and two columns further with (w_22, 0)
@@ -53,7 +53,7 @@ struct DepthwisePairs {
       else one ? vectors<1, 2>(tiles, y, at.pixel) : vectors<2, 2>(tiles, y, at.pixel);
     };
     const int count = ceil_div(block.columns, kMost), threes = count * kMost - block.columns;
-    if (threes > count) {  // 5 columns: all other numbers are threes and fours
+    if (threes > count) {  // 5 columns are 3 and 2: every other count splits into threes and fours
       run(kLeast, 0, 1);
       return run(2, kLeast, 1);
     }

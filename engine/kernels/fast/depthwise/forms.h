@@ -3,15 +3,16 @@
 //
 //   y_nhvk = epilogue(sum_ij x_{n, h sh - top + i dh, v sw - left + j dw, k / multiplier} w_ijk)
 //
-// Rows of x are copied to scratch with their padding, each channel as often as y has it. Where a pixel has less numbers
-// than a vector, or a few more, vectors run over pixels: a row of y is one run of numbers f = v channels + k, and so is
-// what a tap reads of a row, if columns that are sw apart are beside each other in scratch: column q of the padded row
-// in plane q mod sw at place q / sw. Tap j of output v is then at place v + (j dw) / sw of plane (j dw) mod sw, and
+// Rows of x are copied to scratch with their padding, each channel as often as y has it. If a pixel has fewer numbers
+// than a vector, or a few more, vectors run over pixels: a row of y is one run of numbers f = v channels + k. The
+// numbers of a row that a tap reads are one run too, because scratch holds columns that are sw apart side by side:
+// column q of the padded row is in plane q mod sw at place q / sw. Tap j of output v is then at place v + (j dw) / sw
+// of plane (j dw) mod sw, and
 //
 //   s_f = start_f + sum_ij row_i[tap_j + f] w_ijf        weights and starts repeated over f
 //
-// Many channels are taken some at a time, so that of those the rows of x that several rows and columns of y read fit
-// the first cache.
+// Many channels are taken in groups. A group has so few channels that the rows of x that several rows and columns of
+// y read fit the first-level cache.
 //
 // Windows of 3 x 3 over a vector of channels or more, of real numbers or, where vectors have kPairs, of int8 codes, are
 // `direct`: nothing is copied, direct.h and code_pairs.h.

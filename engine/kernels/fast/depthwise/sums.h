@@ -228,7 +228,7 @@ struct DepthwiseSumsOf {
   }
 };
 
-// ---- What takes sums.
+// ---- Takers of sums.
 
 template <class V>
 struct SumsToScratch {

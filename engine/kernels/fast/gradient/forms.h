@@ -1,15 +1,15 @@
-// Gradients of dense and conv2d over vectors of kLanes numbers, float32 or 16 bits wide, with weights in rows as the
-// file has them: what a step needs and which steps are taken. The code is in run.h.
+// Gradients of dense and conv2d over vectors of kLanes numbers, float32 or 16 bits wide. Weights are in rows, as in
+// the file. This file says what scratch a step needs and which steps are taken; the code is in run.h.
 //
-//   gradient_x   dx_ri = sum_k dy_rk w_ki              a product whose columns are rows of w: read where they lie. Of a
-//                                                      convolution row r gathers the dy that x_r is a term of, tap
-//                                                      by tap
-//   gradient_w   dw_ki += sum_r dy_rk x_ri             an outer product; of a convolution row r of x is a window
+//   gradient_x   dx_ri = sum_k dy_rk w_ki              a product: vectors of w are parts of its rows, read in place.
+//                                                      In a convolution row r gathers, tap by tap, the dy that x_r
+//                                                      is a term of
+//   gradient_w   dw_ki += sum_r dy_rk x_ri             an outer product; in a convolution row r of x is a window
 //   bias         db_k += sum_r dy_rk
 //
-// 16 bits wide numbers are made float32 in scratch, block by block. Where vectors multiply pairs of bfloat16
-// (simd/vec.h, kGroup 2), two terms that follow each other are put together instead: rows 2 k and 2 k + 1 of w, and so
-// columns of dy, for gradient_x; rows 2 r and 2 r + 1 of dy and of x for gradient_w.
+// Numbers of 16 bits are converted to float32 in scratch, block by block. If vectors multiply pairs of bfloat16
+// (simd/vec.h, kGroup 2), two consecutive terms form a pair instead. For gradient_x these are rows 2 k and 2 k + 1 of
+// w, and columns 2 k and 2 k + 1 of dy. For gradient_w they are rows 2 r and 2 r + 1 of dy and of x.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

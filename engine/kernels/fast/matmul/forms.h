@@ -70,7 +70,8 @@ struct FastMatmul {
   static int row_step(int length, Numbers numbers) {
     return (length + numbers.group - 1) / numbers.group * numbers.group;
   }
-  // Rows of a block. Of those in scratch, as many as the first cache has room for beside weights.
+  // Returns the rows of a block: as many times kLeastRows, from one to four, as fit kBlockBytes of scratch, so that
+  // the first-level cache has room for weights too. A product with fewer rows is one block.
   static int block_rows(const ProductSizes& s, Numbers numbers) {
     const int fit = kBlockBytes / int(numbers.size) / row_step(s.length, numbers) / kLeastRows * kLeastRows;
     const int rows = fit < kLeastRows ? kLeastRows : fit > 4 * kLeastRows ? 4 * kLeastRows : fit;

@@ -1,5 +1,5 @@
-// Gradients of pad, where padding is a constant, and of slice: rows of the last axis are copied. What
-// they take, in plain C++; the code is in run.h.
+// Forms of the gradients of pad with a constant and of slice: both copy rows of the last axis. This file says which
+// steps they take, in plain C++; the code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -33,7 +33,7 @@ struct FastPadGradient {
   }
 };
 
-// A box of dx = dy, or what steps through it; 0 elsewhere.
+// dx = dy in the elements that slice read, a box of x with steps; 0 in all others.
 template <class T>
 struct FastSliceGradient {
   SliceGradient op;

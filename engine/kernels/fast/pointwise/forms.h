@@ -1,5 +1,6 @@
-// Fast kernels of functions of one and of two elements, and between number formats: what they take, in plain C++. What
-// runs is in run.h, over vectors. Results of codes are those of the reference to the bit.
+// Forms of fast kernels: functions of one and of two elements, and conversions between number formats. This file says
+// which steps they take, in plain C++; the code is in run.h, over vectors. Results in codes equal those of the
+// reference to the bit.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

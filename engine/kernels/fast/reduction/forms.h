@@ -116,8 +116,8 @@ struct FastArgMax {
   static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).op.width < 1 << 24; }
 };
 
-// ---- Functions of rows. Those of 16 bits are copied to float32 in scratch, one at a time, where they are rows of
-// neighbours.
+// ---- Functions of rows. A row of 16-bit numbers that are neighbours in memory is copied to float32 in scratch, one
+// row at a time.
 
 template <class T>
 size_t row_bytes(int width) {

@@ -43,7 +43,8 @@ struct SoftmaxRow {
   bool logarithm;
 };
 
-// One row, in place or not. What a partial vector lacks is no element: its exponential counts 0.
+// Computes softmax of one row, or its logarithm, in place or not. Lanes of the last vector that are beyond the row
+// add 0 to the sum.
 [[gnu::noinline]] inline void softmax_row(const float* x, float* y, int width, const SoftmaxRow& op) {
   using V = Vector;
   using Math = VectorMath<V>;

@@ -1,7 +1,7 @@
 // Gradients of functions of rows, softmax and norms, and the losses of classes, over vectors along a row. The code is
 // in run.h; the formulas are those of engine/ops.
 //
-// Sums along a row are made lane by lane. What is summed over rows is added row by row, in their order.
+// Sums along a row are made lane by lane. Sums over rows add one row after another, in the order of the rows.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

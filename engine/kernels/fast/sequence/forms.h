@@ -1,7 +1,7 @@
-// lstm and gru in training, forward and backward, over vectors: all samples go through a step of time together, as the
-// rows of its products with the recurrent weights. Those are copied to scratch once for each run, in float32 and
-// forward transposed, so that their columns are vectors. The code is in run.h, the formulas are those of
-// engine/ops/lstm.h and gru.h.
+// lstm and gru in training, forward and backward, over vectors: all samples go through a step of time together, as
+// the rows of its products with the recurrent weights. Each run copies the recurrent weights to scratch once, in
+// float32. The forward pass copies them transposed, so that their columns are vectors. The code is in run.h, the
+// formulas are those of engine/ops/lstm.h and gru.h.
 #pragma once
 
 #include "engine/kernels/fast/gradient/forms.h"

@@ -1,5 +1,5 @@
-// Functions of keras.ops that a functional model calls on its tensors. What numpy's functions of the name give, with
-// fixed shapes; operands broadcast as there.
+// Functions of keras.ops that a functional model calls on its tensors. Each gives the result of numpy's function of
+// that name, for fixed shapes. Operands broadcast by numpy's rules.
 #include <algorithm>
 
 #include "engine/ops/arg_max.h"

@@ -162,7 +162,8 @@ std::string letters(size_t count, char first) {
   return made;
 }
 
-// a [.., k] and b [.., k, n], or of inner [.., k]: sums over k. Of a vector b [k] both are one.
+// Converts dot: sums products over k, for a [.., k] and b [.., k, n]. With kInner converts inner, whose b is [.., k].
+// If b is a vector [k] the two are equal.
 template <bool kInner>
 void ops_dot(Call& call) {
   const ValueId a = operand(call, 0, "x1"), b = operand(call, 1, "x2");

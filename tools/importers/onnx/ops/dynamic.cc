@@ -3,10 +3,10 @@
 //   q, s_x, z_x = DynamicQuantizeLinear(x)                            one scale for the whole of x
 //   y = Cast(MatMulInteger or ConvInteger(q, w, z_x, z_w)) (s_x s_w)  (+ bias: an Add after it)
 //
-// One dense or conv of x and the codes w, with the policy int8 dynamic. Between the first operator and the last product
-// operands only name their part in it. What something else reads of q, s_x and z_x is computed as a value of its own;
-// sums and products of scales may not be read. MatMulIntegerToFloat and DynamicQuantizeMatMul are the same in fewer
-// operators.
+// These become one dense or conv of x and the codes w, with the policy int8 dynamic. Between the first operator and
+// the last product an operand only names its part in the layer. If another operator reads q, s_x or z_x, it is
+// computed as a value of its own; sums and products of scales may not be read. MatMulIntegerToFloat and
+// DynamicQuantizeMatMul are such a layer in fewer operators.
 #include <fmt/format.h>
 
 #include <algorithm>

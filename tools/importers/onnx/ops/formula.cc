@@ -196,7 +196,8 @@ void one_hot(Import& import, const Source& source) {
   f.run();
 }
 
-// The determinant of x [.., n, n]. Of the columns S of its last |S| rows it is m(S), s_0 < s_1 < .. the elements of S:
+// The determinant of x [.., n, n], by minors: m(S) is the determinant of the last |S| rows and the columns
+// S = {s_0 < s_1 < ..}:
 //
 //   m({}) = 1,   m(S) = sum_k (-1)^k x_r,s_k m(S without s_k),   r = n - |S|
 void det(Import& import, const Source& source) {

@@ -5,9 +5,9 @@
 //
 //   BitShift RIGHT   without a sign; from opset 28 on with it
 //
-// Integers of other types are computed with as int32, of uint32 as int64, and what is beyond their bits is dropped:
-// y = cast(f(x)). Of sums, products and shifts to the left the low bits depend on low bits alone; the results of others
-// stay within the wider type.
+// Integers of other types are computed as int32, uint32 as int64, and cast back: y = cast(f(x)). The cast drops the
+// bits beyond the type. The low bits of sums, products and left shifts depend on low bits alone. The results of the
+// other operators stay within the wider type.
 #include <algorithm>
 #include <string>
 

@@ -207,8 +207,8 @@ bool fold(Import& import, const Source& source) {
   return true;
 }
 
-// A matmul and the stored bias after it are one layer: give the step the bias. Of a convolution's result axis 1 are the
-// channels, of a dense's the last.
+// Makes b the bias of the step that wrote x, if x is the result of a matmul without a bias and b is stored. Returns
+// false otherwise. The channels are axis 1 of a convolution's result and the last axis of a dense's.
 bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
   if (!b->constant || b->type != ElementType::kFloat32 || x->uses != 1 || import.graph().nodes.empty()) return false;
   std::vector<Node>& nodes = import.graph().nodes;

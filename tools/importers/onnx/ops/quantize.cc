@@ -2,8 +2,9 @@
 //
 // A value that goes through Q and DQ is, in the graph, a real value with a quantizer: apply_policy makes codes of it.
 // uint8 codes c with zero point z become the int8 codes c - 128 with z - 128: the same real values. Stored codes that
-// are dequantized stay what they are, with their quantizer: integers, and float8 of weights. Where codes themselves are
-// asked for, Q and DQ are steps. With a scale of run time they are formulas: scaled.cc.
+// are dequantized keep their quantizer, as int8, int32 or float8; 16-bit codes and codes with a scale per block are
+// decoded. If a reader wants the codes themselves, Q and DQ are steps. With a scale that is computed at run time they
+// are formulas: scaled.cc.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -154,7 +154,7 @@ class Recurrent {
     return source_.operand(input)->name + (directions_ == 1 ? "" : d == 0 ? "/forward" : "/reverse");
   }
 
-  // x [batch, time, in]. Where a transpose made x [time, batch, in], what it read.
+  // Returns x as [batch, time, in]. If a transpose made x [time, batch, in], returns the transpose's input.
   ValueId batch_first() {
     const OperandPtr& x = source_.operand(Slot::kX);
     const ValueId plain = import_.plain(x);
@@ -200,8 +200,9 @@ class Recurrent {
     return !source_.given(input) || (is_constant(input) && all_equal(*source_.operand(input)->constant, 0));
   }
 
-  // Initial state of a direction: [batch, h], from [directions, batch, h] or with layout = 1 [batch, directions, h]. Of
-  // an LSTM both, or none.
+  // Returns the initial state of a direction, [batch, h], from [directions, batch, h] or with layout = 1
+  // [batch, directions, h]; kNone if it is zero. An LSTM has both states or none: beside a state that is not zero the
+  // other one becomes stored zeros.
   ValueId state(int input, int d) {
     if (is_zero(cell_.h0) && (cell_.op != Op::kLstm || is_zero(Slot::kC0))) return kNone;
     if (!source_.given(input)) {

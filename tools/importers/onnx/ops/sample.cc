@@ -134,8 +134,8 @@ void add_column(const std::vector<Taps>& axes, const Ints& spatial, const std::f
   walk(0, 0, 1);
 }
 
-// A grid that is computed at run time. What pixel q counts along an axis is a tent around the place p of the sample, so
-// that nothing is indexed; one axis after the other, the last as a product of matrices:
+// A grid that is computed at run time. The weight of pixel q along an axis is a tent around the place p of the sample,
+// so no step needs indices. The last axis is summed first, by a product of matrices; the other axes follow one by one:
 //
 //   linear   t_q = max(0, 1 - |p - q|)          nearest   t_q = 1 where q is p rounded, else 0
 //

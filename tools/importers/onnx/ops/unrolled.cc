@@ -149,9 +149,10 @@ class SimpleRecurrence {
 
 void rnn(Import& import, const Source& source) { SimpleRecurrence(import, source).run(); }
 
-// The k largest (or smallest) numbers along an axis, one after the other: the place of the largest, then the same of
-// what is left, with -infinity, or the lowest integer, where one was taken. Of equals the first: the first that is
-// free, for the numbers that are left may be -infinity too (masked scores).
+// Finds the k largest (or smallest) numbers along an axis, one after the other. A number that was taken becomes
+// -infinity, or the lowest integer (for the smallest: infinity, the highest), before the next search. The first of
+// equal numbers is taken. `free` marks the places that are not taken: a number that is left may be -infinity itself
+// (masked scores).
 void top_k(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const Ints ks = source.has("k") ? Ints{source.integer("k", 1)} : source.constant_integers(1, "its k");

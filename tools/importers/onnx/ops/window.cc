@@ -3,7 +3,7 @@
 //   out = floor or ceil((in + before + after - span) / stride) + 1,  span = (kernel - 1) dilation + 1   (per axis)
 //
 // 1-D windows run with height 1. The engine wants explicit pads smaller than the span; ceil_mode becomes a larger pad
-// after. What does not fit is padded by a step of its own.
+// after. Larger pads become a pad step, or are refused in an average that does not count its pads.
 #include <algorithm>
 #include <cmath>
 #include <limits>
