@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Checks and times the CUDA port on a GPU: every kernel and whole networks beside the host, training, speed beside torch,
-# and compute-sanitizer.
+# Checks and times the CUDA port on a GPU. It runs every kernel and whole networks beside the host, training, times
+# beside torch's, and compute-sanitizer.
 #
 #   bench/cuda.sh              build and run
 #   bench/cuda.sh build        compiles build/cuda/tests/cuda_claims and makes the models; needs nvcc and no GPU
-#   bench/cuda.sh run          checks, times, sanitizer; needs a GPU, its driver and what `build` made, and nothing else:
+#   bench/cuda.sh run          checks, times, sanitizer; needs only a GPU, its driver and what `build` made:
 #                              build/cuda/gpu may have been carried from another machine. At most CUDA_SECONDS [470],
 #                              each check a third of what is left
-#   bench/cuda.sh models       of `build` the models alone
-#   bench/cuda.sh times        of `run` the times alone: a table, and one JSON object a line in build/cuda/gpu/times.jsonl.
-#                              torch is timed in turns with Nacre where python3 has it
-#   bench/cuda.sh profile      which kernels take a model's time
+#   bench/cuda.sh models       only the models of `build`
+#   bench/cuda.sh times        only the times of `run`: a table, and JSON objects in build/cuda/gpu/times.jsonl.
+#                              If python3 has torch, torch and Nacre are timed in turns
+#   bench/cuda.sh profile      prints which kernels take a model's time
 #
-# GPU_TARGETS: architectures [90]. NACRE_TOOL: the nacre that makes the models [built in build/bench]. NACRE_SHARED holds
-# the networks of MLPerf Tiny; without it there are the digits sample and two multilayer perceptrons (cuda_networks.py).
-# For tests: CUDA_FOLDER [build/cuda/gpu], CUDA_PROGRAM [cuda_claims there], CUDA_PEER [cuda_torch.py], and
-# CUDA_DEVICE=simulated with small models.
+# GPU_TARGETS: architectures [90]. NACRE_TOOL: the nacre that makes the models [built in build/bench]. NACRE_SHARED
+# holds the networks of MLPerf Tiny. Without it only the digits sample and two multilayer perceptrons
+# (cuda_networks.py) are used. For tests: CUDA_FOLDER [build/cuda/gpu], CUDA_PROGRAM [cuda_claims there], CUDA_PEER
+# [cuda_torch.py], and CUDA_DEVICE=simulated with small models.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${CUDA_FOLDER:-build/cuda/gpu}
@@ -34,7 +34,7 @@ make_models() {
   fi
   [ -z "$device" ] || batch=2 wide=4 narrower=32
   python3 -B bench/cuda_networks.py "$folder" "$narrower"
-  infer() {  # FILE NAME ROWS: a name of one row has no number
+  infer() {  # FILE NAME ROWS: a name for one row has no number
     local number=$3
     [ "$3" != 1 ] || number=
     "$tool" convert "$1" -o "$folder/infer${number}_$2.nacre" --batch "$3" --target cuda/sm90 >&2

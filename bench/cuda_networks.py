@@ -1,11 +1,12 @@
-"""The multilayer perceptrons that cuda.sh times, as ONNX files, written with Python's own library alone.
+"""Writes the multilayer perceptrons that cuda.sh times, as ONNX files, with Python's standard library alone.
 
     cuda_networks.py FOLDER [NARROWER]     mlp10.onnx and mlp3.onnx; widths divided by NARROWER [1]
 
     mlp10     10 layers, 256 to 1024 wide, ReLU between them
     mlp3      784 - 1024 - 1024 - 10, ReLU between them
 
-Weights are uniform and follow from a seed; their variance is 2 / width in. cuda_torch.py makes the same networks.
+Weights are uniform and follow from a seed; their variance is 2 / (input width). cuda_torch.py makes the same
+networks.
 """
 
 import array
@@ -21,7 +22,7 @@ def narrowed(name, narrower):
     return [max(4, width // narrower) for width in WIDTHS[name]]
 
 
-# Fields of protocol buffers: a key (number << 3 | kind), then a varint, or a length and bytes.
+# A field of a protocol buffer is a key (number << 3 | kind), then a varint, or a length and bytes.
 
 
 def varint(value):
@@ -49,7 +50,7 @@ def node(op, inputs, output, attributes=b""):
     return b"".join(data(1, i) for i in inputs) + data(2, output) + data(3, output) + data(4, op) + attributes
 
 
-def rows_of(name, width):  # of a batch that the reader chooses
+def rows_of(name, width):  # the reader chooses the batch
     shape = data(1, data(2, "batch")) + data(1, number(1, width))
     return data(1, name) + data(2, data(1, number(1, FLOAT) + data(2, shape)))
 
@@ -59,7 +60,7 @@ def transposed():  # the attribute transB = 1
 
 
 def weights(rng, fan_in, count):
-    """A block of random numbers, repeated: its length, a prime, is no width."""
+    """A block of random numbers, repeated. The block's length is a prime, so that it is no width."""
     limit = (6 / fan_in) ** 0.5
     block = array.array("f", (rng.uniform(-limit, limit) for _ in range(min(count, 65521))))
     return (block * (count // len(block) + 1))[:count]

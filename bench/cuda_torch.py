@@ -1,7 +1,8 @@
-"""torch on the GPU as a peer of claim cuda_speed: the same networks, products and steps, on request (peer_process.h).
+"""torch on the GPU as a peer of claim cuda_speed. It runs the same networks, products and steps on request
+(peer_process.h).
 
-Its first line says what it is and, behind a tab, what it times; or in one sentence why it times nothing. `run NAME N`
-is answered with the nanoseconds of N runs, ended by a synchronization, or with a sentence.
+The first line of output names the peer and, after a tab, what it can time; or it says in one sentence why it times
+nothing. The answer to `run NAME N` is the nanoseconds of N runs, ended by a synchronization, or a sentence.
 
     torch/eager/STEM     STEM as cuda.sh names its models: infer_mlp10, infer16_mlp10, infer64_mlp10; float32
     torch/compiled/STEM  torch.compile(mode="reduce-overhead")
@@ -103,7 +104,7 @@ def serve(torch, requests, answer):
                     made[name]()
                 torch.cuda.synchronize()
             answer(str(time.perf_counter_ns() - start))
-        except Exception as error:  # torch's own, of any kind: the others go on
+        except Exception as error:  # an error in torch, of any kind: the other networks go on
             answer(" ".join(f"{type(error).__name__}: {error}".split())[:300])
 
 

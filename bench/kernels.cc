@@ -1,17 +1,19 @@
-// Time of every kernel of the reference and of the tiers that run here, in two ways.
+// Times every kernel of the reference and of the tiers that run here, in two ways.
 //
 //   kernels [--benchmark_filter=^entry/dense] [--benchmark_min_time=0.1]
 //
-//   entry/OP/TYPES/SET       one entry, on the largest of a fixed series of random cases from tests/cases.h, after its
-//                            result was compared with what the tests expect. A new line in an .inc brings its benchmark
-//                            by itself; one without a case is an error. The cases are small: the cost of a call counts.
+//   entry/OP/TYPES/SET       one entry, on the largest of a fixed series of random cases from tests/cases.h. Its result
+//                            is compared with the tests' expectation first. A new line in an .inc brings its benchmark
+//                            by itself; an entry without a case is an error. The cases are small, so the cost of a
+//                            call counts.
 //   layer/OP/POLICY/SET/NETWORKS/SHAPE
-//                            one layer of real networks (bench/shapes.json) under a policy, after its result was
-//                            compared with the reference's; with the share of the roof that is measured in the same run
-//                            (tools/model/roof.h) and the kernel that ran. Such as
+//                            one layer of real networks (bench/shapes.json) under a policy. Its result is compared with
+//                            the reference's first. The line shows the kernel that ran and the share of the roof,
+//                            which is measured in the same run (tools/model/roof.h). An example:
 //                            --benchmark_filter='layer/conv2d/int8_static/avx512_vnni/'
 //
-// Products are measured in operations, two for a multiply-accumulate, everything else in bytes read and written.
+// Products are measured in operations, two for each multiply-accumulate. All other ops are measured in bytes read and
+// written.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,7 +42,7 @@ using test::Array;
 constexpr int kCases = 300;
 constexpr uint64_t kSeed = 20;
 
-// A case with memory of its own, bound to its kernel.
+// A case with memory of its own, bound to a kernel.
 class BoundCase {
  public:
   BoundCase(const KernelEntry& entry, const std::vector<uint32_t>& words, std::vector<Array> arrays)
@@ -81,7 +83,7 @@ class BoundCase {
 struct Prepared {
   std::unique_ptr<BoundCase> step;
   std::string shape;
-  std::string wrong;  // "": the result is the oracle's
+  std::string wrong;  // "" if the result is the oracle's
 };
 
 std::string first_difference(const std::vector<Array>& found, const std::vector<test::Expected>& expected) {
@@ -101,19 +103,19 @@ std::string first_difference(const test::Execution& found, const test::Reference
   return wrong.empty() ? first_difference(found.updated, expected.updated) : wrong;
 }
 
-// Makes a case. Results that the oracle has no formulas of are expected as claim kernels_correct does.
+// Makes a case. If the oracle has no formula for the op, the expected results are those of claim kernels_correct.
 test::ReferenceCase make_case(const KernelEntry& entry, test::Random& random) {
   if (test::has_reference_case(entry.op)) return test::reference_case(entry, random);
   const test::Case made = test::random_case(entry, random);
   return {made.words, test::random_inputs(made, random), {}, {}};
 }
 
-// Shape of the first input, or of the output where there is none.
+// Returns the shape of the first input, or of the output if there is no input.
 std::string shape_of(const test::ReferenceCase& made, const test::Execution& execution) {
   return fmt::format("{}", fmt::join((made.inputs.empty() ? execution.outputs : made.inputs)[0].dims, "x"));
 }
 
-// Prepares the case with the most work; none where the kernel accepts none.
+// Prepares the case with the most work; none if the kernel accepts no case.
 Prepared prepare(const KernelEntry& entry) {
   Prepared best;
   test::Random random(kSeed);
@@ -150,7 +152,7 @@ void time(benchmark::State& state, Prepared& prepared, bool matmul) {
   }
 }
 
-// "kDepthwiseConv2dI8Double" of depthwise_conv2d -> "depthwise_conv2d/i8double".
+// Turns "kDepthwiseConv2dI8Double" of depthwise_conv2d into "depthwise_conv2d/i8double".
 std::string path_of(const reference::NamedEntry& named) {
   const OpRule* rule = find_rule(named.entry->op);
   std::string camel = "k";
@@ -173,9 +175,9 @@ bool reads_layouts(const KernelEntry& entry) {
 struct Entries {
   size_t all = 0, without_case = 0;
 
-  // Its case is made when it is first timed: a filter leaves most of them out.
+  // The case of a kernel is made when the kernel is first timed, because --benchmark_filter skips most kernels.
   void add(const reference::NamedEntry& named, const std::string& set) {
-    if (reads_layouts(*named.entry)) return;  // of packed weights: its layers are timed
+    if (reads_layouts(*named.entry)) return;  // reads packed weights: its layers are timed instead
     ++all;
     if (test::find_case_maker(named.entry->op) == nullptr && !test::has_reference_case(named.entry->op)) {
       fmt::print(stderr, "kernels: {}: tests/cases.cc has no cases of its op\n", named.name);

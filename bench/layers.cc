@@ -19,18 +19,18 @@ constexpr std::pair<const char*, const char*> kPolicies[] = {
     {"bfloat16", "bfloat16"},         {"int8_static", "int8/static_from_float32"},
     {"int8", "int8_from_float32"},    {"int8_weights", "int8/weights_from_float32"},
     {"int4", "int4/32_from_float32"}, {"float8", "float8_from_float32"}};
-constexpr size_t kEverywhere = 4;  // so many of them change what is no product too
+constexpr size_t kEverywhere = 4;  // this many of the policies also change ops that are no products
 
 x86::Tier tier_of(const std::string& set) {
   for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i)
     if (set == x86::name(x86::Tier(i))) return x86::Tier(i);
-  return x86::Tier::kPortable;  // the reference is compared with what plain C++ could do
+  return x86::Tier::kPortable;  // the reference is compared with the roof of plain C++
 }
 
 struct Bound {
   std::unique_ptr<OneLayer> layer;
   std::unique_ptr<tools::BoundProgram> program;
-  std::string kernel, wrong;  // "": its outputs are the reference's
+  std::string kernel, wrong;  // wrong is "" if the outputs are the reference's
 };
 
 Bound bound_layer(const Shape& shape, const std::string& policy, const std::string& set) {
@@ -68,7 +68,7 @@ void time(benchmark::State& state, const Bound& bound, x86::Tier tier, bool prod
 
 size_t add_layers(const std::vector<std::string>& sets) {
   size_t count = 0;
-  // Only the layer that is timed is held.
+  // Keeps only the layer that is being timed.
   const auto current = std::make_shared<std::pair<std::string, Bound>>();
   for (const Shape& shape : read_shapes(std::string(NACRE_ROOT) + "/bench/shapes.json")) {
     for (size_t p = 0; p < (shape.is_product() ? std::size(kPolicies) : kEverywhere); ++p)

@@ -7,7 +7,7 @@
 
 namespace nacre::bench {
 
-// For each of these sets of kernels ("reference", "avx2", ..); returns how many there are.
+// Adds the layers for each of these sets of kernels ("reference", "avx2", ..). Returns the number of benchmarks.
 size_t add_layers(const std::vector<std::string>& sets);
 
 }  // namespace nacre::bench

@@ -1,13 +1,12 @@
-// Time per inference of whole networks with the reference kernels and with those of every tier that runs here.
+// Times one inference of whole networks, with the reference kernels and with those of every tier that runs here.
 //
 //   models [DIR_OF_MODELS] [--benchmark_filter=kws] [--benchmark_min_time=0.1]
 //   [--benchmark_out=FILE]
 //
-// DIR_OF_MODELS holds the MLPerf Tiny networks as .tflite (default: models/mlperf_tiny of
-// NACRE_SHARED, or of ../shared); the digits sample is always there. Each network is converted in
-// this process, bound, run and checked before it is timed: against the golden outputs where there
-// are (golden/tflite beside models/), else for finite numbers. An inference includes copying the
-// input into the arena.
+// DIR_OF_MODELS holds the MLPerf Tiny networks as .tflite (default: models/mlperf_tiny of NACRE_SHARED, or of
+// ../shared). The digits sample is always timed. Each network is converted in this process, bound, run and checked
+// before it is timed. It is checked against golden outputs if there are any (golden/tflite beside models/), else for
+// finite numbers. An inference includes copying the input into the arena.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -58,7 +57,7 @@ struct Ready {
   std::unique_ptr<tools::BoundProgram> bound;
   Bytes input;
   uint64_t multiply_accumulates = 0;
-  std::string checked;  // against what
+  std::string checked;  // what the outputs were compared with
 };
 
 // Converts the network with the passes of `nacre convert`.
@@ -92,8 +91,8 @@ void require_finite(const tools::LoadedModel& model, const Bytes& outputs, const
   }
 }
 
-// Runs once and compares with the golden output: equal to the byte for integers, within
-// kFloatTolerance of the largest magnitude for float32.
+// Runs once and compares the outputs with the golden ones. Integers must be equal to the byte; float32 may differ by
+// kFloatTolerance of the largest magnitude.
 void check_result(Ready& ready, const std::optional<Bytes>& golden, const std::string& place) {
   const Bytes outputs = ready.bound->run(ready.input);
   require_finite(*ready.model, outputs, place);

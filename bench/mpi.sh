@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# How a training step's time falls with ranks, beside torch's DistributedDataParallel: bench/mpi_results.txt.
+# Measures how a training step's time falls with the number of ranks, beside torch's DistributedDataParallel. Its
+# results: bench/mpi_results.txt.
 #
 #   bench/mpi.sh [options of bench/peers/mpi.py, but --nacre]
 #
-# Makes a virtual environment in build/ from bench/peers/requirements_mpi.txt the first time, or when that changes (5 GB), or takes the
-# interpreter that NACRE_PEERS_PYTHON names; builds nacre in NACRE_BUILD [build/bench].
+# The first time, or when bench/peers/requirements_mpi.txt changes, makes a virtual environment in build/ from it (5
+# GB); or takes the interpreter that NACRE_PEERS_PYTHON names. Builds nacre in NACRE_BUILD [build/bench].
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/.." && pwd)
@@ -19,7 +20,7 @@ need_packages build tools peers mpi
 if [[ -z $python ]]; then
   python=$venv/bin/python
   wanted=$(sha256sum <"$requirements")
-  # The stamp is written last: an interrupted installation has none.
+  # The stamp is written last, so an interrupted installation has no stamp.
   if [[ $(cat "$venv/requirements.sha256" 2>/dev/null) != "$wanted" ]]; then
     echo "mpi: making $venv" >&2
     rm -rf "$venv"

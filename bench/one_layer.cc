@@ -22,7 +22,7 @@ namespace {
 
 using namespace nacre::tools;
 
-constexpr int kSamples = 2;  // that ranges are found in
+constexpr int kSamples = 2;  // samples for calibration
 
 std::vector<float> uniform(int64_t count, float magnitude, uint32_t seed) {
   std::mt19937 random(seed);
@@ -93,7 +93,7 @@ Graph graph_of(const Shape& shape) {
   return graph;
 }
 
-// kSamples of each input, stacked on its axis 0.
+// Calibrates on kSamples of each input, stacked on its axis 0.
 Calibration calibrated(const Graph& graph) {
   std::vector<NpyArray> arrays;
   uint32_t seed = 100;
@@ -159,7 +159,8 @@ OneLayer::OneLayer(const Shape& shape, const std::string& policy, Rounding round
   const Calibration calibration = calibrated(graph);
   options.calibration = &calibration;
   options.rounding = rounding;
-  // For 16 bits the kernel between layers is timed, whose result has 16 bits too: the cast after it stays a step.
+  // With 16 bits the kernel between two layers is timed, whose result has 16 bits too. So the cast after it must stay
+  // a step of its own.
   options.fuse = policy.find("_from_") != std::string::npos;
   model_ = std::make_unique<LoadedModel>(compile(graph, options).bytes, shape.op, "");
   const ProgramView view = model_->model().program(0);

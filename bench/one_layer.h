@@ -1,7 +1,8 @@
-// One layer of a network by itself, under any policy, on any kernels: what bench/kernels and bench/peers measure.
+// One layer of a network by itself, under any policy and on any kernels. bench/kernels and bench/peers measure such
+// layers.
 //
-// The layer becomes a network of one node with random weights, which is calibrated and compiled as `nacre convert`
-// does it. The benchmarks time the layer's own step, without the casts and quantizers that the policy puts around it.
+// The layer becomes a network of one node with random weights. It is calibrated and compiled as `nacre convert` does.
+// The benchmarks time the layer's own step, without the casts and quantizers that the policy puts around it.
 #pragma once
 
 #include <map>
@@ -21,7 +22,7 @@ struct Shape {
   std::map<std::string, double> attributes;
 
   std::string text() const;  // "1x32x32x16 16x3x3x16 s2"
-  bool is_product() const;   // dense or a convolution: it has weights, w
+  bool is_product() const;   // whether it is dense or a convolution, and so has weights w
 };
 
 std::vector<Shape> read_shapes(const std::string& path);  // bench/shapes.json
@@ -33,16 +34,17 @@ class OneLayer {
   OneLayer(const Shape& shape, const std::string& policy, Rounding rounding = Rounding::kDouble);
 
   const tools::LoadedModel& model() const { return *model_; }
-  uint32_t step() const { return step_; }  // the layer's own, in program 0
-  tools::StepWork work() const;            // of that step
+  uint32_t step() const { return step_; }  // the layer's own step, in program 0
+  tools::StepWork work() const;            // the work of that step
   const std::vector<uint8_t>& input() const { return input_; }
 
-  // float32 numbers of w and bias as the graph has them: what a peer is given.
+  // w and bias as the graph's float32 numbers, which a peer is given.
   const std::vector<float>& weights() const { return weights_; }
   const std::vector<float>& bias() const { return bias_; }
 
-  // Bound to a port (null: the reference), run once as a whole; `checked` says how far its outputs are from the
-  // reference's: 0 where they are equal to the byte, else the largest difference over the largest magnitude.
+  // Binds the layer to a port (null: the reference) and runs the whole program once. `checked` is how far its outputs
+  // are from the reference's: 0 if they are equal to the byte, else the largest difference over the largest
+  // magnitude.
   std::unique_ptr<tools::BoundProgram> bind(const Port* port) const;
   double difference(tools::BoundProgram& bound) const;
 
@@ -51,10 +53,10 @@ class OneLayer {
   uint32_t step_ = 0;
   std::vector<uint8_t> input_;
   std::vector<float> weights_, bias_;
-  mutable std::vector<uint8_t> expected_;  // the reference's outputs, once they are asked for
+  mutable std::vector<uint8_t> expected_;  // the reference's outputs, after their first use
 };
 
-// Largest difference that a type's sums in another order explain.
+// Returns the largest difference that another order of a type's sums explains.
 double tolerance_of(ElementType compute);
 
 }  // namespace nacre::bench

@@ -26,20 +26,19 @@ void add(const std::string& path, F function) {
       ->UseRealTime();
 }
 
-// The counter that is a share of the roof: set_rate(state, kRoof, least seconds).
+// The name of the counter that holds a share of the roof: set_rate(state, kRoof, least seconds).
 inline constexpr const char* kRoof = "roof";
 
-// A rate that the line shows in thousand millions: `per_iteration` units, such as "MAC/s", in each
-// iteration.
+// Sets a rate that the line shows in thousand millions: `per_iteration` units, such as "MAC/s", in each iteration.
 void set_rate(benchmark::State& state, const char* unit, double per_iteration);
 
-// Removes Google Benchmark's own options from the arguments. Returns false, with a sentence, where
-// one is unknown.
+// Removes Google Benchmark's own options from the arguments. Returns false, and prints a sentence, if an option is
+// unknown.
 bool initialize(int* argc, char** argv);
 int run_benchmarks();
 
-std::filesystem::path project_root();  // NACRE_ROOT, else where this was built
-// The folder of MLPerf Tiny's networks: the first argument, else below NACRE_SHARED or ../shared.
+std::filesystem::path project_root();  // NACRE_ROOT, else the folder that this was built from
+// Returns the folder of MLPerf Tiny's networks: the first argument, else below NACRE_SHARED or ../shared.
 std::filesystem::path models_folder(int argc, char** argv);
 
 }  // namespace nacre::bench

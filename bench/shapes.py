@@ -37,7 +37,7 @@ def of_file(nacre, path, scratch):
 
 
 def same_padding(size, kernel, stride):
-    """TensorFlow's SAME: the odd row goes to the end."""
+    """Pads like TensorFlow's SAME: an odd row goes to the end."""
     out = -(-size // stride)
     pad = max(0, (out - 1) * stride + kernel - size)
     return out, pad // 2, pad - pad // 2

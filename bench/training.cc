@@ -1,12 +1,12 @@
-// Time per training step, a micro-batch of gradients and a commit, of whole networks under several policies, with the
-// reference kernels and with those of every tier that runs here.
+// Times one training step, a micro-batch of gradients and a commit. It runs whole networks under several policies,
+// with the reference kernels and with those of every tier that runs here.
 //
 //   training [DIR_OF_MODELS] [--benchmark_filter=ad/mixed] [--benchmark_min_time=0.1]
 //   [--benchmark_out=FILE]
 //
-// DIR_OF_MODELS holds the float networks of MLPerf Tiny as .tflite (default: models/mlperf_tiny of NACRE_SHARED, or of
-// ../shared); the digits sample is always there. Each network is compiled for training in this process, with batches of
-// 16 and Adam. A step is checked before it is timed: its loss is finite, and it is applied.
+// DIR_OF_MODELS holds the float networks of MLPerf Tiny as .tflite (default: models/mlperf_tiny of NACRE_SHARED, or
+// of ../shared). The digits sample is always timed. Each network is compiled for training in this process, with
+// batches of 16 and Adam. Before a step is timed, the program checks that its loss is finite and that it is applied.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -67,7 +67,7 @@ std::unique_ptr<tools::LoadedModel> convert(const fs::path& network, tools::Loss
                                               network.string(), "");
 }
 
-// Reals in [0, 1), and of integers the label 0.
+// Writes reals in [0, 1); for integers, the label 0.
 void write_inputs(const tools::LoadedModel& model, Trainer& trainer) {
   uint32_t feeding = 0;
   model.require(model.model().find(Entry::kGradients, nullptr, &feeding));
@@ -125,7 +125,7 @@ int time_networks(int argc, char** argv) {
       for (const Port* port : ports) {
         const std::string types = std::string(policy).substr(0, std::string_view(policy).find('/'));
         const std::string path = fmt::format("train/{}/{}/{}", name, types, tools::name_of_port(port));
-        // Made when it is its turn: a filter leaves most of them out.
+        // Made only when the benchmark runs, because a filter skips most of them.
         add(path, [=](benchmark::State& state) { time(state, make_ready(file, loss, policy, port)); });
       }
   };

@@ -20,7 +20,7 @@ static_assert(sizeof(Program) <= sizeof(nacre_program) && alignof(Program) <= al
 static_assert(uint8_t(nacre::Code::kArgument) == NACRE_ARGUMENT && uint8_t(nacre::Code::kNoName) == NACRE_NO_NAME);
 static_assert(std::is_trivially_copyable_v<Model> && std::is_trivially_copyable_v<Program>);
 
-// 10,000 major + 100 minor + patch, of "1.2.3".
+// Returns 10,000 major + 100 minor + patch of a text such as "1.2.3".
 constexpr uint32_t version_number(const char* text) {
   uint32_t numbers[3] = {};
   for (uint32_t* number = numbers; *text != 0; ++text) {
@@ -158,7 +158,7 @@ nacre_status nacre_program_run_hooked(const nacre_program* program, uint32_t row
                                       void* context) {
   if (const nacre::Status s = arguments(program != nullptr, true, hook != nullptr); !s.ok()) return to_c(s);
   const uint32_t steps = nacre_program_step_count(program);
-  if (steps == 0) return to_c(of(program).run());  // not bound: says so
+  if (steps == 0) return to_c(of(program).run());  // not bound; run() returns that refusal
   for (uint32_t i = 0; i < steps; ++i) {
     hook(context, i, 0);
     const nacre::Status status = of(program).run(i, i + 1, rows);

@@ -1,4 +1,4 @@
-// Helpers that the C API's sources share: they turn results into C's structs.
+// Helpers that the C API's sources share. They turn results into C's structs.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline const Model& of(const nacre_model* model) {
   return *static_cast<const Model*>(static_cast<const void*>(model->opaque));
 }
 
-// The caller's struct is the engine's, member by member.
+// The caller's struct has the same members as the engine's.
 static_assert(sizeof(Workers) == sizeof(nacre_workers));
 static_assert(offsetof(Workers, context) == offsetof(nacre_workers, context));
 static_assert(offsetof(Workers, count) == offsetof(nacre_workers, count));
@@ -45,13 +45,13 @@ T* bytes_of(std::span<T> bytes, size_t* size) {
 
 inline nacre_status to_c(const Status& s) { return {uint8_t(s.code), uint8_t(s.table), s.index, s.needed, s.given}; }
 
-// A struct of the caller's that holds its size and something beside it.
+// Returns whether the caller gave a struct that holds its size and at least one more member.
 template <class T>
 constexpr bool usable(const T* given) {
   return given != nullptr && given->size >= 2 * sizeof(uint32_t);
 }
 
-// kArgument of the first argument that does not hold; else a success.
+// Returns kArgument with the index of the first argument that does not hold, or success.
 template <class... Holds>
 constexpr Status arguments(Holds... holds) {
   uint32_t index = 0;
@@ -60,15 +60,15 @@ constexpr Status arguments(Holds... holds) {
   return all ? Status{} : Status{Code::kArgument, Table::kNone, index};
 }
 
-// Copies as many members as the caller's struct, of this or an earlier version, has room for; its size stays. Serves
-// all structs that begin with `size`.
+// Copies as many members as the caller's struct, of this or an earlier version, has room for. Its size stays. This
+// serves all structs that begin with `size`.
 template <class T>
 void give(T from, T* to) {
   from.size = to->size;
   std::memcpy(to, &from, to->size < sizeof from ? to->size : sizeof from);
 }
 
-// Sizes that measure(machine, &sizes) gives: with packed weights, and without them.
+// Sizes that measure(machine, &sizes) returns with packed weights, and without them.
 struct CSizes {
   Sizes sizes, unpacked;
 };
@@ -77,13 +77,13 @@ Status measure_both(const Measure& measure, const nacre_workers* workers, CSizes
   Machine machine = machine_of(workers);
   NACRE_TRY(measure(machine, &both->sizes));
   machine.packs = false;
-  if (!measure(machine, &both->unpacked).ok()) both->unpacked = both->sizes;  // a step has no kernel but one that packs
+  if (!measure(machine, &both->unpacked).ok()) both->unpacked = both->sizes;  // some step has only kernels that pack
   return {};
 }
 
 // Returns the bytes of one block that holds all blocks, wherever it begins. If weights are packed, fast kernels run,
-// so the sum has room to begin every block at a cache line. A network of int8 convolutions took 1.04 times as long in
-// an arena that began at another multiple of 16.
+// and the sum has room to begin every block at a cache line. A network of int8 convolutions took 1.04 times as long
+// in an arena that began at another multiple of 16.
 inline constexpr uint32_t kLine = 64;
 inline uint64_t total_of(const Sizes& sizes, bool packs) {
   return packs ? sizes.total(kLine) + kLine - kAlignment : sizes.total();
@@ -106,7 +106,7 @@ Status cut(const Measure& measure, const nacre_workers* workers, std::span<std::
   machine.packs = false;
   if (!measure(machine, &sizes).ok() || derived == sizes.bytes[kDerived]) return status;
   if (Memory::cut(whole, sizes, blocks).ok()) return {};
-  status.needed = of_lines;  // as measure says
+  status.needed = of_lines;  // the size that measure returns
   return status;
 }
 

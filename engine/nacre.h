@@ -1,4 +1,5 @@
-// Nacre: runs neural networks in the caller's memory. The one header that a C++ application includes: <nacre/nacre.h>.
+// Nacre runs neural networks in the caller's memory. This is the one header that a C++ application includes:
+// <nacre/nacre.h>.
 //
 //   Model        a checked view of a model file's bytes               engine/model/model.h
 //   Program      one program of a model, bound to kernels and memory  engine/run/program.h

@@ -99,8 +99,8 @@ const nacre_kernels* nacre_reference_kernels(void);
 /* Opens the model file in `bytes`, which start at a multiple of 16. Any content is safe: it is a model, or the
    call refuses it. */
 nacre_status nacre_model_open(nacre_model* model, const void* bytes, size_t size);
-/* Reads every weight: checks checksums, scales and zero points, and refuses a float weight that is NaN or
-   infinite. */
+/* Reads every weight. Checks the segments' checksums, scales, zero points and fixed-point multipliers. Refuses a
+   float weight that is NaN; infinity is valid, because a mask may hold it. */
 nacre_status nacre_model_check_weights(const nacre_model* model);
 uint32_t nacre_model_program_count(const nacre_model* model);
 /* Takes the weights of a segment from `data` instead of the file. `data` starts at a multiple of 64. Bind programs

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Bytes of flash that each kernel of a static program links, for every target of microcontrollers: read off the
-library's objects, its function and all that it calls, as a linker with --gc-sections keeps them.
+"""Counts the bytes of flash that each kernel of a static program links, for every microcontroller target. It reads the
+library's objects: a kernel's function and all that it calls, as a linker with --gc-sections keeps them.
 
   kernel_text.py [FOLDER] > tools/evaluate/kernel_text.inc
   kernel_text.py --check TARGET FOLDER      compares one column of the file with the library that FOLDER is a build of
 
-The first builds the library in FOLDER (build/kernel_text) for each target at -Os, some ten minutes. Sections are of
-functions and of constants; those of libm and libgcc too. Of RISC-V, whose linker makes code shorter, they are as long
-as where all of the library is linked. Of a kernel that has a ready form (engine/kernels/ready.h) that is the one which
-static programs link.
+The first form builds the library in FOLDER (build/kernel_text) for each target at -Os, in some ten minutes. It counts
+sections of functions and of constants, those of libm and libgcc too. RISC-V's linker makes code shorter, so there the
+sections have the length that they have when all of the library is linked. If a kernel has a ready form
+(engine/kernels/ready.h), that form is counted, because static programs link it.
 """
 import collections
 import os
@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TARGETS = ["m0plus", "m3", "m4", "m7", "m33", "m55", "rv32imac", "rv32imafc"]  # as kTargets of flash.cc has them
+TARGETS = ["m0plus", "m3", "m4", "m7", "m33", "m55", "rv32imac", "rv32imafc"]  # in the order of kTargets in flash.cc
 KEPT = re.compile(r"\.(text|s?rodata|s?data|init_array)")
 SECTION = re.compile(r"\s*\[\s*(\d+)\] (\S+)\s+PROGBITS\s+\w+ \w+ (\w+) \w+\s+(\w*)\s+\d+\s+\d+\s+(\d+)")
 WANTED = re.compile(r"^nacre::(?:inline )?((?:reference|cortex_m)::(?:functions|ready)::k\w+)\(")
@@ -68,7 +68,7 @@ class Library:
             elif m := re.match(r"Relocation section '\.rela?(\S+)'", line):
                 at = numbers.get(m[1])
             elif m := re.match(r"[0-9a-f]{8}\s+[0-9a-f]{8} (R_\w+)\s+[0-9a-f]{8}\s+(\S+)", line):
-                # PCREL_LO12 names the place of the instruction that it completes.
+                # The symbol of a PCREL_LO12 relocation is the label of its AUIPC instruction, not a callee: skip it.
                 if at is not None and "PCREL_LO12" not in m[1]:
                     pending.append((at, m[2]))
             elif m := re.match(r"\s*\d+: (\w+)\s+\w+\s+(\w+)\s+(\w+)\s+\w+\s+(\d+) (\S+)", line):

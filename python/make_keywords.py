@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Writes the types of the package's keyword arguments, from the tool's own table of options:
 
-make_keywords.py FOLDER OUTPUT.py     FOLDER: of the extension module _native
+make_keywords.py FOLDER OUTPUT.py     FOLDER has the extension module _native
 """
 
 import json
 import sys
 
 COMMANDS = ("convert", "inspect", "compare", "eval", "search", "tune", "export", "report", "firmware")
-# Options that the functions give themselves, or have an argument for.
+# Options that the functions set themselves, or for which they have an argument.
 OWN = {"json", "output"}
 OF_DATA = {"data", "labels"}
 HEAD = '''"""Keyword arguments of the package's functions: the options of the commands. Made by python/make_keywords.py."""

@@ -15,7 +15,8 @@ fail() { echo "CLAIM any_speed NOT SHOWN: $*"; exit 1; }
 [ -z "${NACRE_SANITIZED-}" ] || { echo "a sanitizer's runtime must be loaded before libfaketime: the plain build shows it"; exit 77; }
 command -v faketime >/dev/null || fail "faketime is not installed: bash tools/packages.sh tests"
 
-# objects_of FOLDER NAME PROGRAM: what of the program is the test's own. Files of claims that share a header are one claim's.
+# objects_of FOLDER NAME PROGRAM lists the test's own objects of the program. Files of claims that share a header
+# belong to one claim.
 headers_of() { grep -ohE '"tests/claims/[a-z0-9_]+\.h"' "$1" | grep -v '/claims\.h"' || true; }
 objects_of() {
   local headers
@@ -29,7 +30,8 @@ objects_of() {
     *) ls "$3".p/*.o ;;
   esac
 }
-# sees_clock FOLDER NAME PROGRAM: by the calls of its own objects; a script by its words.
+# sees_clock FOLDER NAME PROGRAM tells whether the test can see the clock: a program by the calls of its objects, a
+# script by its words.
 calls='steady_clock|system_clock| (clock_gettime|gettimeofday|time|ftime|(nano|u)?sleep|clock_nanosleep|alarm|timer_create|p?poll|p?select|exec[a-z]+|posix_spawnp?|popen|system|.*run_tool.*)$'
 sees_clock() {
   case $3 in
@@ -38,7 +40,7 @@ sees_clock() {
   esac
 }
 
-# FOLDER NAME PROGRAM of each test.
+# Prints FOLDER NAME PROGRAM of each test.
 programs() {
   meson introspect --tests "$build" | python3 -c '
 import json, sys
@@ -56,7 +58,7 @@ if [ "${2-}" = --read ]; then
 fi
 [ -s "$names" ] || fail "no program of the list"
 
-# A folder of the suites whose objects are not found would be left out in silence.
+# Without this check a suite folder whose objects are not found would be skipped silently.
 while read -r folder name program; do
   [ -n "$(objects_of "$folder" "$name" "$program" 2>/dev/null)" ] || [[ $program == *.sh ]] || fail "no objects of $folder/$name"
 done < <(programs)

@@ -67,7 +67,7 @@ tools=(base files graph model importers policies passes calibration differentiat
 tests=(fake model numeric ops run train files graph importers policies passes calibration differentiate compile evaluate report tuner
   commands claims onnx fuzz)
 
-# in_order ROOT FOLDER...: of ROOT/FOLDER's files, includes of ROOT/ANOTHER.
+# in_order ROOT FOLDER... checks that files of ROOT/FOLDER include only files of the folders before it.
 in_order() {
   local root=$1 seen= folder hits
   shift
@@ -79,7 +79,7 @@ in_order() {
     [ -z "$hits" ] || fail "$root/$folder sees only $root/{${seen//|/,}}:
 $hits"
   done
-  # A folder that no list names would escape the rule.
+  # Every folder must be in a list, or the rule would not cover it.
   for folder in "$root"/*/; do
     folder=$(basename "$folder")
     ls "$root/$folder"/*.cc >/dev/null 2>&1 || continue
@@ -106,7 +106,7 @@ sources() { git ls-files '*.h' '*.cc' '*.c' '*.inc' 2>/dev/null || find engine f
 hits=$(sources | xargs awk -v most=$columns '{n = length($0)} n > most {print FILENAME ":" FNR ": " n " columns"}')
 [ -z "$hits" ] || fail "lines over $columns columns:
 $hits"
-# Tables: a row for each kernel, case or fact, which nobody reads from top to bottom.
+# Exempts tables, which have a row for each kernel, case or fact and are not read from top to bottom.
 tables='\.inc$|^tests/model/facts_'
 hits=$(sources | grep -vE "$tables" | xargs wc -l | awk -v most=$rows '$2 != "total" && $1 > most {print $2 ": " $1 " lines"}')
 [ -z "$hits" ] || fail "files over $rows lines that are no tables:
@@ -120,7 +120,8 @@ hits=$( (git ls-files engine firmware ports tools python schema bench 2>/dev/nul
 $hits"
 defined=$(grep -rhE --include='*.h' --include='*.cc' --include='*.inc' '^ *# *define ' engine/kernels ports | wc -l)
 [ "$defined" -le $macros ] || fail "engine/kernels and ports define $defined macros, over $macros: a list of kernels is a template (engine/kernels/fast/lines.h)"
-# The facts of an op stand in its row of tools/graph/op_facts.cc, or in engine/ops. These compute with several ops at once.
+# An op's facts belong in its row of tools/graph/op_facts.cc, or in engine/ops. These files compute with several ops
+# at once.
 several='^(ports/cuda/product_plan|tools/calibration/softmax_masks|tools/passes/fuse|tools/passes/memory/views|tools/passes/simplify/axes|tools/tuner/objective)\.'
 hits=$(grep -rlE --include='*.h' --include='*.cc' 'case Op::k' engine firmware ports tools python | grep -v '^engine/ops/' | grep -vE "$several" || true)
 [ -z "$hits" ] || fail "cases of ops outside engine/ops and tools/graph/op_facts.cc:
@@ -132,7 +133,8 @@ classes=$(python3 tests/class_methods.py) || fail "$classes"
 
 # ---- Objects ----
 
-# weak_symbols OBJECT ISA: those that may be merged with another object's and do not carry the name of the instruction set.
+# weak_symbols OBJECT ISA lists symbols that may be merged with another object's and whose names do not contain the
+# instruction set.
 weak_symbols() { nm --defined-only "$1" | awk -v isa="$2" '$2 ~ /^[WwVvu]$/ && index($3, isa) == 0 {print $3}' | c++filt; }
 
 objects=0

@@ -31,7 +31,8 @@ say() {
 
 inputs=4
 networks=()
-# network NAME NACRE-CONVERT-ARGUMENTS...: $work/NAME_*.nacre for all targets, and inputs and outputs for each seed.
+# network NAME NACRE-CONVERT-ARGUMENTS... makes $work/NAME_*.nacre for all targets, and inputs and outputs for each
+# seed.
 network() {
   local name=$1 target seed input bytes
   shift
@@ -63,7 +64,7 @@ fi
 
 # ---- Builds ----
 
-# built MACHINE: build/MACHINE by ports/arm/MACHINE.ini, and its weak symbols.
+# built MACHINE builds build/MACHINE with ports/arm/MACHINE.ini and checks its weak symbols.
 built() {
   local machine=$1 status=0
   if ! { [ -f "build/$machine/build.ninja" ] || meson setup "build/$machine" --cross-file "ports/arm/$machine.ini" --buildtype=release \
@@ -79,7 +80,8 @@ built() {
 
 # ---- Runs ----
 
-# processor MACHINE CPU TIER...: tiers to try, the last of which must be chosen. Two processors run side by side: each has a folder.
+# processor MACHINE CPU TIER... tries the tiers, the last of which must be chosen. Each processor has a folder,
+# because two run side by side.
 processor() {
   local machine=$1 cpu=$2 result=ok text best tier name seed equal=0 count=0 log outputs
   shift 2
@@ -114,14 +116,14 @@ processor() {
   say $result "$text; $equal of $count outputs of ${#networks[@]} int8 networks are the reference's; $functions"
 }
 
-# beside MACHINE CPU TIER...: `processor` in the background, one for each processor of this machine.
+# beside MACHINE CPU TIER... runs `processor` in the background, at most one per processor of this machine.
 told=()
 beside() {
   while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
   told+=("$work/$1-$2.told")
   processor "$@" >"${told[-1]}" 2>&1 &
 }
-# The longest first.
+# The longest runs begin first.
 if built aarch64; then
   beside aarch64 max dotprod i8mm
   beside aarch64 cortex-a76 neon dotprod
@@ -134,7 +136,7 @@ fi
 wait
 for each in "${told[@]}"; do
   cat "$each"
-  # A processor whose run ended early said nothing.
+  # If a processor's run ended early, it reported nothing.
   if grep -q '^ok ' "$each"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 done
 

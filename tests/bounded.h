@@ -1,5 +1,6 @@
-// A number and a bound on the error of the kernel's, carried through every operation to first order: each rounds by
-// half an epsilon, functions within two of their last places; the whole epsilon covers products of two errors.
+// A number and a bound on the error of the kernel's value. Each operation carries the bound on to first order and
+// rounds by half an epsilon; functions err by two of their last places. A whole epsilon is added, which also covers
+// products of two errors.
 #pragma once
 
 #include <cfloat>
@@ -35,7 +36,7 @@ inline Bounded log1p(Bounded a) { return rounded(std::log1p(a.v), a.error / (1 +
 using List = std::vector<Bounded>;
 using Lists = std::vector<List>;  // of a step: one per output, then one per updated operand
 
-// In any order: no partial sum is above the sum of the magnitudes.
+// Sums in any order: no partial sum exceeds the sum of the magnitudes.
 inline Bounded total(const List& terms) {
   Bounded sum;
   Real magnitude = 0;
@@ -48,7 +49,7 @@ inline Bounded total(const List& terms) {
   return sum;
 }
 
-// Element i of an operand, and the number of its elements.
+// Return element i of an operand, and the number of its elements.
 inline Bounded number(const Problem& p, int slot, int64_t i) { return {p.in[size_t(slot)].real(i), 0}; }
 inline int64_t count(const Problem& p, int slot) { return p.in[size_t(slot)].elements(); }
 

@@ -1,4 +1,4 @@
-// Expected results of gradients of functions and of rows, and of losses: their formulas in long double.
+// Expected results of the gradients of functions, rows and losses, by their formulas in long double.
 #include <algorithm>
 #include <numbers>
 
@@ -95,7 +95,8 @@ Lists unary(const Problem& p, const Index&) {
 
 // ---- Functions of rows
 
-// row(index of the first element, step, count, to): `to` has an element for each of operand 0.
+// Calls row(index of the first element, step, count, to) for each row. `to` has an element for each element of
+// operand 0.
 template <class F>
 static Lists each_row(const Problem& p, size_t axis, F row) {
   const Index& dims = p.in[0].dims;
@@ -168,7 +169,7 @@ Lists layer_norm_scale(const Problem& p, const Index&) {
 
 // ---- Losses
 
-// Shares of one row's classes; empty where the row is not counted.
+// Returns the shares of a row's classes, or {} if the row is not counted.
 static List shares(const Problem& p, int64_t row, int classes) {
   const bool labels = p.in[1].element == ElementType::kInt32;
   const Bounded s = exact(p.real_word(CrossEntropy::kSmoothing)), rest = s / exact(classes);

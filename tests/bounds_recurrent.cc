@@ -1,4 +1,4 @@
-// Expected results of lstm and gru, forward with all outputs of training, and backward.
+// Expected results of lstm and gru: forward with all outputs of training, and backward.
 #include "engine/ops/gru.h"
 #include "tests/op_rows.h"
 
@@ -10,24 +10,24 @@ struct Loop {
   int batch, time, h;
 
   Bounded in(int slot, int64_t i) const { return {p.in[size_t(slot)].real(i), 0}; }
-  // The number as it is kept in the type of operand 0.
+  // Rounds the number to the type of operand 0, in which the kernel stores it.
   Bounded kept(Bounded b) const {
     const ElementType type = p.in[0].element;
     return type == ElementType::kFloat32 ? b : Bounded{b.v, b.error + quantum(type, std::abs(b.v) + b.error) / 2};
   }
-  // State n of an operand that may be absent.
+  // Returns row n of a state operand, or zeros if the operand is absent.
   List state(int slot, int n) const {
     List list(static_cast<size_t>(h));
     for (int j = 0; p.has(slot) && j < h; ++j) list[size_t(j)] = in(slot, n * h + j);
     return list;
   }
-  // first + sum_j w_row,j v_j + last
+  // Returns first + sum_j w_row,j v_j + last.
   Bounded weighted(int w, int row, const List& v, Bounded first, Bounded last) const {
     List terms = {first, last};
     for (int j = 0; j < h; ++j) terms.push_back(in(w, row * h + j) * v[size_t(j)]);
     return total(terms);
   }
-  // sum_k w_{row + k, j} d_k
+  // Returns sum_k w_{row + k, j} d_k.
   Bounded back(int w, int row, int j, const List& d) const {
     List terms;
     for (size_t k = 0; k < d.size(); ++k) terms.push_back(in(w, (row + int(k)) * h + j) * d[k]);
@@ -36,7 +36,7 @@ struct Loop {
 };
 
 Bounded sigmoid(Bounded v) { return exact(1) / (exact(1) + exp(-v)); }
-// The slope at v, and what it changes by within the error.
+// The slope is that at v, plus its change within the error.
 Bounded tanh(Bounded v) {
   const Real y = std::tanh(v.v), slope = (1 - y * y) + 2 * v.error;
   return rounded(y, slope * v.error, 3);

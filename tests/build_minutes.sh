@@ -24,7 +24,8 @@ case ${1-} in
   *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
-# seconds TITLE GOAL COMMAND...: one line of the table. The command's output is shown if it fails.
+# seconds TITLE GOAL COMMAND... times a command and prints a line of the table. The command's output is shown if it
+# fails.
 seconds() {
   local title=$1 goal=$2 start=$SECONDS
   shift 2

@@ -25,9 +25,10 @@ struct Input {
   enum Fill { kUniform, kPairs, kSumPairs, kExtremes, kTrees, kCurve };
   ElementType element = ElementType::kNone;  // kNone: absent
   std::vector<int32_t> dims;
-  // Ends of the values. Pairs: ends of the real multipliers, drawn evenly by logarithm (kSumPairs: only row y; rows
-  // a and b have scales less than 16 times apart). kExtremes: some values are no scales of a network, or no numbers.
-  // kTrees: nodes of tree_ensemble over `low` features and `high` entries of leaves. kCurve: points of sigmoid.
+  // `low` and `high` are the ends of the values. For pairs they are the ends of the real multipliers, drawn evenly by
+  // logarithm; for kSumPairs they are those of row y, and rows a and b have scales less than 16 times apart.
+  // kExtremes adds values that no network has as scales, or NaN and infinity. kTrees makes nodes of tree_ensemble
+  // over `low` features and `high` leaf entries, kCurve points of sigmoid.
   double low = -1, high = 1;
   Fill fill = kUniform;
 };
@@ -38,7 +39,7 @@ struct Case {
   unsigned traits = 0;
 };
 
-// Null where no row generates cases of the op.
+// Returns null if no row generates cases of the op.
 using CaseMaker = void (*)(const KernelEntry& entry, Random& random, Case& made);
 CaseMaker find_case_maker(Op op);
 

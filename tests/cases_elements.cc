@@ -1,4 +1,4 @@
-// Cases of what computes each element of y from those at its place: sums, functions, comparisons, choices.
+// Cases of ops that compute each element of y from the elements at its index: sums, functions, comparisons, choices.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@
 namespace nacre::test {
 namespace {
 
-// Two inputs of dims that are broadcast.
+// Adds two inputs with broadcast dims.
 void add_pair(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, kMaxRank);
   std::vector<int32_t> a = random_dims(random, rank, 4);
@@ -41,7 +41,7 @@ void elementwise_case(const KernelEntry& entry, Random& random, Case& made) {
   if (entry.op != Op::kMul) made.inputs.back().fill = Input::kSumPairs;
 }
 
-// Divisors apart from 0, bases above it; of whole numbers any.
+// Divisors stay away from 0 and bases above it. Integers may be anything.
 void binary_function_case(const KernelEntry& entry, Random& random, Case& made) {
   add_pair(entry, random, made);
   if (!is_float(entry.operands[0].element)) {
@@ -83,7 +83,7 @@ Index broadcast_all(const std::vector<Array>& in) {
   return dims;
 }
 
-// By the sign of the difference, which is exact.
+// Compares by the sign of the difference, which is exact.
 std::vector<Expected> comparison(const Problem& p) {
   return {expect(broadcast_all(p.in), [&](const Index& index) -> Result {
     const Real d = Real(p.in[0].real(broadcast_offset(p.in[0].dims, index))) -
@@ -102,7 +102,7 @@ std::vector<Expected> choice(const Problem& p) {
   })};
 }
 
-// a and b as those of binary; one condition for all, for each column or for each element.
+// a and b are as for binary. There is one condition for all elements, for each column, or for each element.
 void select(Random& random, GradientCase& made) {
   draw(Op::kMul, 0, random, made);
   made.words.clear();
@@ -136,7 +136,7 @@ void activation_case(const KernelEntry& entry, Random& random, Case& made) {
   if (entry.op == Op::kLeakyRelu) made.words = {bits(between(random, -0.5, 1.5))};
 }
 
-// Inside its domain, and where its slope is not steep.
+// Draws x inside the function's domain, where the slope is not steep.
 void unary_function_case(const KernelEntry& entry, Random& random, Case& made) {
   unary_case(entry, random, made);
   const uint32_t function = uint32_t(pick(random, 1, int(Unary::kLast)));
@@ -158,7 +158,8 @@ void lookup_case(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs.push_back(is_int16(entry) ? input_of(ElementType::kInt16, {513}) : input_of(ElementType::kInt8, {256}));
 }
 
-// The elements of dy where the condition chose the input in question, added up where it was repeated.
+// Sums the elements of dy for which the condition chose this input, over the axes along which the input was
+// broadcast.
 Lists select_gradient(const Problem& p, const Index& x) {
   return repeated(p, x, [&](int64_t i, const Index& index) {
     const bool first = p.in[1].real(broadcast_offset(p.in[1].dims, index)) != 0;

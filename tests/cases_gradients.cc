@@ -23,10 +23,10 @@ std::vector<int32_t> random_dims(Random& random, int low_rank, int high_rank, in
   return dims;
 }
 
-// At most `most`; where kernels go through it vector by vector, some vectors and a part of one.
+// Returns at most `most`. If kernels work vector by vector, returns some whole vectors and part of one.
 int vectors(Random& random, int most) { return pick(random, 1, random.lanes > 0 ? 5 * random.lanes : most); }
 
-// A multiple of kGrid in [low, high].
+// Returns a multiple of kGrid in [low, high].
 double on_grid(Random& random, double low, double high) {
   return std::round(std::uniform_real_distribution<double>(low, high)(random) / kGrid) * kGrid;
 }
@@ -37,7 +37,7 @@ Array random_array(Random& random, std::vector<int32_t> dims, double low = -4, d
   return array;
 }
 
-// New values for those of `x` that are near a kink.
+// Replaces the elements of `x` that are near a kink.
 void avoid(Random& random, Array& x, const std::vector<double>& kinks, double low, double high) {
   for (int64_t i = 0; i < x.elements(); ++i) {
     const auto near = [&](double kink) { return std::abs(x.real(i) - kink) < kClear; };
@@ -45,7 +45,7 @@ void avoid(Random& random, Array& x, const std::vector<double>& kinks, double lo
   }
 }
 
-// The float64 entry of an op in which every operand is real.
+// Returns the float64 entry of an op, whose real operands are all float64.
 const KernelEntry& double_entry(Op op) {
   for (const auto& list : {reference::list(), reference::training_list()})
     for (const reference::NamedEntry& named : list) {
@@ -57,7 +57,7 @@ const KernelEntry& double_entry(Op op) {
   throw std::out_of_range("no float64 kernel");
 }
 
-// The values of x differ by more than what x is moved by.
+// Makes the values of x differ by more than the step of the differences.
 void keep_apart(Random& random, Array& x) {
   std::vector<int> order(size_t(x.elements()));
   for (size_t i = 0; i < order.size(); ++i) order[i] = int(i) - int(order.size()) / 2;
@@ -65,7 +65,7 @@ void keep_apart(Random& random, Array& x) {
   for (size_t i = 0; i < order.size(); ++i) x.set(int64_t(i), order[i] * 2 * kClear);
 }
 
-// The table of one axis: what each output reads first, in order.
+// Returns the table of one axis: the first position that each output reads, in ascending order.
 Array resize_table(Random& random, int out, int last) {
   std::vector<int> places;
   for (int i = 0; i < out; ++i) places.push_back(pick(random, 0, last));
@@ -80,7 +80,8 @@ void dropout(Random& random, GradientCase& made) {
   made.inputs = {random_array(random, {pick(random, 1, 9), vectors(random, 9)}), numbers};
 }
 
-// Every channel has two values a unit apart, or only one: h is small beside the deviation, or there is none.
+// Every channel has two values a unit apart, or only one. So h is small against the deviation, or there is no
+// deviation.
 void batch_norm_training(Random& random, GradientCase& made) {
   std::vector<int32_t> dims = random_dims(random, 1, 6, 4);
   dims.back() = vectors(random, 20);
@@ -99,13 +100,13 @@ void batch_norm_training(Random& random, GradientCase& made) {
                  array_of<double>(kF32, {1}, {2})};
 }
 
-// The sums that a loss updates: `loss`, and `count`.
+// Adds the sums that a loss updates: `loss` and `count`.
 void add_loss_sums(GradientCase& made) {
   made.inputs.push_back(array_of<double>(kF64, {1}, {0.5}));
   made.inputs.push_back(array_of<double>(kF32, {1}, {3}));
 }
 
-// Labels over all classes; with `ignore` one of them, or none that occurs, is not counted.
+// Draws labels over all classes. With `ignore`, one of the classes, or a label that does not occur, is not counted.
 void softmax_cross_entropy(Random& random, GradientCase& made) {
   std::vector<int32_t> dims = random_dims(random, 1, 4, 4);
   dims.back() = 1 + vectors(random, 11);
@@ -125,7 +126,7 @@ void dense_cross_entropy(Random& random, GradientCase& made) {
   add_loss_sums(made);
 }
 
-// y apart from where the loss has a kink in y - target: 0, or +-delta.
+// Keeps y away from kinks of the loss in y - target: 0, or +-delta.
 void elementwise_loss(Random& random, GradientCase& made, const std::vector<double>& kinks) {
   std::vector<int32_t> dims = random_dims(random, 1, 4, 5);
   if (random.lanes > 0) dims.back() = vectors(random, 5);
@@ -145,7 +146,8 @@ void huber(Random& random, GradientCase& made) {
   elementwise_loss(random, made, {-delta, delta});
 }
 
-// Codes in masters' units: a step for all of x or per index of an axis.
+// Makes a fake_quantize case of trained codes (rules 4 and 5): x counts in steps of a code. There is one step for all
+// of x, or one per index of `axis`.
 void fake_codes(Random& random, GradientCase& made) {
   const Array x = random_array(random, random_dims(random, 1, 4, 4));
   const int axis = pick(random, 0, int(x.dims.size()) - 1), per_channel = pick(random, 0, 1);
@@ -156,8 +158,8 @@ void fake_codes(Random& random, GradientCase& made) {
   made.inputs = {x, Array(), step};
 }
 
-// With a range in a third of the cases: x well inside of it, or well outside, because its ends are nudged to a code's.
-// With a step in another.
+// A third of the cases has trained codes, a third a range. x stays well inside or well outside the range, because its
+// ends are nudged to codes.
 void fake_quantize(Random& random, GradientCase& made) {
   if (pick(random, 0, 2) == 0) return fake_codes(random, made);
   const double low = on_grid(random, -3, -1), high = on_grid(random, 1, 3);
@@ -168,8 +170,8 @@ void fake_quantize(Random& random, GradientCase& made) {
   made.words = {0, 0, 0};
   made.inputs = {x, range ? array_of<double>(kF32, {2}, {low, high}) : Array(), Array()};
 }
-// Function whose gradient fake_quantize gives: x, cut at the ends of the range; or x / step, whose slope is the chain
-// rule's factor, step, times step^-2.
+// Returns the function whose gradient fake_quantize gives. With a range that is x, clipped to the range. With a step
+// it is x / step, where the gradient is step^-2 times the chain rule's factor, step.
 std::vector<Array> straight_through_range(const GradientCase& made) {
   Array y = made.inputs[0];
   const Array &range = made.inputs[1], &step = made.inputs[2];
@@ -242,7 +244,7 @@ void unary_function(Random& random, GradientCase& made) {
   avoid(random, made.inputs[0], kinks, -10, 10);
 }
 
-// Apart from kinks: no a is a b, no quotient near an integer.
+// Avoids kinks: no a equals a b, and no quotient is near an integer.
 void binary_function(Random& random, GradientCase& made) {
   draw(Op::kBinary, -1, random, made);
   const uint32_t function = made.words[0];
@@ -259,7 +261,7 @@ void binary_function(Random& random, GradientCase& made) {
   }
 }
 
-// A large epsilon bounds 1 / sqrt(variance + epsilon), and with it the derivatives that the difference leaves out.
+// A large epsilon bounds 1 / sqrt(variance + epsilon), and so the derivatives in the error of the differences.
 void layer_norm(Random& random, GradientCase& made) {
   draw(Op::kLayerNorm, -1, random, made);
   made.words = {std::bit_cast<uint32_t>(0.125f)};

@@ -43,7 +43,7 @@ void resize_case(const KernelEntry& entry, Random& random, Case& made) {
     Input table = input(entry, axis, {out}, 0), weights = input(entry, axis + 2, {out, taps}, 1);
     table.low = 0;
     table.high = in - std::max(taps, 1);
-    if (weights.element == ElementType::kInt32) weights.low = -256, weights.high = 512;  // sums below 2^31
+    if (weights.element == ElementType::kInt32) weights.low = -256, weights.high = 512;  // keeps sums below 2^31
     if (taps == 0) weights = {};
     made.inputs.insert(made.inputs.begin() + axis, table);
     made.inputs.push_back(weights);
@@ -59,7 +59,7 @@ void embedding_case(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs[1].high = entries - 1;
 }
 
-// In half of the cases some features equal thresholds, are infinite or are no numbers.
+// In half of the cases some features equal thresholds, are infinite or are NaN.
 void tree_ensemble_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, 4), nodes = pick(random, 1, 12), targets = pick(random, 1, 4);
   const int trees = pick(random, 1, 20), entries = pick(random, 1, 9);
@@ -167,7 +167,7 @@ void add_pair(Random& random, Case& made, double low, double high) {
   made.words.insert(made.words.end(), {uint32_t(pair.multiplier), uint32_t(pair.shift)});
 }
 
-// One step of time: what the oracle knows of the next depends on codes that it knows but for one.
+// Runs one step of time. The oracle knows h only to within one code, so it cannot predict the next step.
 void integer_lstm_case(const KernelEntry& entry, Random& random, Case& made) {
   const int batch = pick(random, 1, 3), width = channels(random, 6);
   const auto code = [&] { return uint32_t(pick(random, -128, 127)); };

@@ -1,4 +1,4 @@
-// Cases of what moves elements, or gives them in another type.
+// Cases of ops that move elements or convert them to another type.
 #include <algorithm>
 
 #include "engine/ops/move.h"
@@ -12,7 +12,7 @@ void reshape_case(const KernelEntry& entry, Random& random, Case& made) {
   unary_case(entry, random, made);
   std::vector<int32_t> dims = made.inputs[0].dims;
   std::shuffle(dims.begin(), dims.end(), random);
-  while (dims.size() > 1 && chance(random, 30)) {  // melt two axes
+  while (dims.size() > 1 && chance(random, 30)) {  // merge two axes
     dims[dims.size() - 2] *= dims.back();
     dims.pop_back();
   }
@@ -77,7 +77,7 @@ void quantize_case(const KernelEntry& entry, Random& random, Case& made) {
   const int count = dims.empty() || chance(random, 50) ? 1 : dims[size_t(axis)];
   const bool reciprocal = chance(random, 40), to_real = entry.op == Op::kDequantize;
   made.words = {uint32_t(axis), reciprocal};
-  // float8: some of the codes saturate. Codes are drawn over the whole range of their format.
+  // Codes are drawn over the whole range of their format. For float8, some of them saturate.
   const double least = input_count(entry) > 2 ? 0.01 : 0.004;
   made.inputs.push_back({.element = entry.operands[1].element, .dims = {count}, .low = least, .high = 0.2});
   if (reciprocal) made.inputs.back().low = 5, made.inputs.back().high = 1 / least;
@@ -117,7 +117,7 @@ void requantize_case(const KernelEntry& entry, Random& random, Case& made) {
 void cast_case(const KernelEntry& entry, Random& random, Case& made) {
   unary_case(entry, random, made);
   if (!is_float(entry.operands[0].element)) return;
-  // Also beyond the largest float16 and below its smallest normal number.
+  // Draws also values beyond the largest float16 and below its smallest normal number.
   const double most = chance(random, 20) ? 1e5 : chance(random, 20) ? 1e-5 : 300;
   made.inputs[0].low = -most, made.inputs[0].high = most;
 }

@@ -1,4 +1,4 @@
-// Parts of several makers of cases: types of an entry, inputs, words of a clamp.
+// Parts that several case makers share: types of an entry, inputs, clamp words.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace nacre::test {
 
 inline bool coded(const KernelEntry& entry) { return holds_codes(entry.operands[0].element); }
 inline bool is_int16(const KernelEntry& entry) { return entry.operands[0].element == ElementType::kInt16; }
-// Whether y has the type of the codes.
+// Returns whether y has the type of the codes.
 inline bool gives_codes(const KernelEntry& entry) {
   return coded(entry) && entry.operands[entry.operand_count - 1].element == entry.operands[0].element;
 }
@@ -61,12 +61,12 @@ inline void add_clamp(const KernelEntry& entry, Random& random, Case& made) {
   }
 }
 
-// Codes for int8 with an int8 output, else 0.
+// Returns a random zero point for an int8 output of an int8 kernel, else 0.
 inline uint32_t zero_word(const KernelEntry& entry, Random& random) {
   return gives_codes(entry) && !is_int16(entry) ? uint32_t(pick(random, -128, 127)) : 0;
 }
 
-// One input, elementwise.
+// Adds the one input of an elementwise op.
 inline void unary_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;

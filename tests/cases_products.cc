@@ -1,4 +1,4 @@
-// Cases of products of weights and of windows: dense, convolutions, pools.
+// Cases of sums of products and of windows: dense, convolutions, pools.
 #include <algorithm>
 #include <cmath>
 
@@ -8,20 +8,20 @@
 namespace nacre::test {
 namespace {
 
-// A function, of which the words are those of a clamp; add_residual comes next.
+// Adds the words of a function, which are those of a clamp. add_residual must follow.
 void add_function(Random& random, Case& made) {
   const uint32_t kind = uint32_t(pick(random, Clamp::kLeakyRelu, Clamp::kGeluTanh));
   made.words.insert(made.words.end(), {kind, kind == Clamp::kLeakyRelu ? bits(between(random, -0.5, 1.5)) : 0, 0});
 }
 
-// The fused form alone has four inputs of one float type.
+// Only the fused form has four inputs of one float type.
 bool is_fused(const KernelEntry& entry) {
   return is_float(entry.operands[0].element) && input_count(entry) == 4 &&
          entry.operands[1].element == entry.operands[0].element &&
          entry.operands[3].element == entry.operands[0].element;
 }
 
-// The words {kind, low, high} of a matmul's epilogue.
+// Adds the words {kind, low, high} of a matmul's epilogue.
 void add_epilogue_clamp(const KernelEntry& entry, Random& random, Case& made) {
   if (is_fused(entry) && chance(random, 70)) add_function(random, made);
   else add_clamp(entry, random, made);
@@ -35,7 +35,7 @@ struct Sums {
   uint32_t kind;  // of the clamp words
 };
 
-// Groups of `block` weights: float32 steps and int8 zero points.
+// Adds scale and zero point of each group of `block` weights: float32 and int8.
 void add_groups(const KernelEntry& entry, Random& random, const Sums& sums, Case& made) {
   const int block = pick(random, 1, sums.terms + 2), groups = (sums.terms + block - 1) / block;
   made.words.back() = uint32_t(block);

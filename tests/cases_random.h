@@ -1,4 +1,4 @@
-// Random numbers and dims that case makers draw.
+// Random numbers and dims for case makers.
 #pragma once
 
 #include <bit>
@@ -20,8 +20,8 @@ inline std::vector<int32_t> random_dims(Random& random, int rank, int most) {
   return dims;
 }
 
-// Channels, or what else a kernel goes through vector by vector: at most `most`, or with random.lanes one of the
-// numbers around whole vectors.
+// Returns the size of an axis that kernels process in vectors: at most `most` or, with random.lanes, a size near
+// whole vectors.
 inline int channels(Random& random, int most) {
   const int lanes = random.lanes;
   if (lanes == 0 || !chance(random, 70)) return pick(random, 1, most);

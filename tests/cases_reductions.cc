@@ -1,4 +1,4 @@
-// Cases of what sums up or compares along axes: softmax, norms, means, reductions.
+// Cases of ops that sum or compare along axes: softmax, norms, means, reductions.
 #include <cmath>
 
 #include "engine/ops/reduce_axes.h"
@@ -62,7 +62,7 @@ void mean_case(const KernelEntry& entry, Random& random, Case& made) {
   if (coded(entry)) made.inputs.push_back(chance(random, 60) ? pairs(1, 0.1, 4) : Input());
 }
 
-// A product of at most 4096 numbers near 1 or near -1.
+// A product has at most 4096 factors, all near 1 or near -1.
 void reduce_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;
@@ -75,7 +75,7 @@ void reduce_case(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs[0].high = sign < 0 ? -0.999 : 1.001;
 }
 
-// In half of the cases of 16 bits many elements are equal.
+// In half of the 16-bit cases many elements are equal.
 void arg_max_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;

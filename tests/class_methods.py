@@ -11,20 +11,20 @@ import sys
 
 MOST = 30
 OVER = {
-    # One operation of vectors each, which kernels are written in.
+    # These have one method per vector operation that kernels use.
     "ports/x86/vec_avx2.h:Avx2": "vectors",
     "ports/x86/vec_avx512.h:Avx512": "vectors",
     "ports/arm/vec_neon.h:Neon": "vectors",
     "engine/simd/vec.h:Lanes": "vectors",
     "engine/kernels/fast/real_maps.h:RealFunctions": "vectors",
-    # A value: one method for each kind that it may hold.
+    # These hold a value, and have one method for each kind of value.
     "tools/base/json.h:Json": "value",
-    # The door of the library: what an application may ask of one thing.
+    # These are the public API of the library: everything that an application may ask of one object.
     "engine/model/model.h:Model": "door",
     "engine/train/trainer.h:Trainer": "door",
-    # One check for each table of the format.
+    # These have one check for each table of the format.
     "engine/model/verify.h:Verifier": "checks",
-    # Not yet split by subject.
+    # These are not yet split by subject.
     "engine/run/places.h:Places": "to be split",
     "ports/cuda/cuda_port.h:Device": "to be split",
     "tools/importers/keras/importer.h:Call": "to be split",

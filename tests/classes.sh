@@ -1,10 +1,11 @@
-# Which tests a run has: tests/classes.txt says the class of each that does not run every time.
+# Decides which tests a run has. tests/classes.txt gives the class of each test that does not always run.
 #
 #   . tests/classes.sh
-#   in_this_run FOLDER/NAME || ...    false: this run leaves the test out, and build/left_out.txt holds its name
+#   in_this_run FOLDER/NAME || ...    false: this run leaves the test out, and build/left_out.txt gets its name
 #   third_of_commit                   prints 0, 1 or 2, by the hash of the commit that is checked out
 #
-# NACRE_THIRD: the third of class full that this run has; empty: all of it, or with NACRE_FULL=0 nothing. NACRE_LONG=1: class long too.
+# NACRE_THIRD is the third of class full that runs. If it is empty, all of the class runs, or none with NACRE_FULL=0.
+# NACRE_LONG=1 adds class long.
 classes_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 third_of_commit() { echo $((16#$(git -C "$classes_root" rev-parse HEAD | cut -c 1-8) % 3)); }

@@ -17,7 +17,7 @@ cd "$work" || exit 1
 [ -s said ] || fail "what convert -o - says is nowhere"
 "$tool" convert - -o - <"$samples/digits.onnx" 2>/dev/null | "$tool" size - >/dev/null || fail "two commands in a pipe"
 "$tool" run file.nacre --input - --cast-inputs <"$samples/digits_images.npy" >/dev/null || fail "run --input -"
-# refused WORDS COMMAND...: ends with 2 and these words.
+# refused WORDS COMMAND... expects exit code 2 and these words.
 refused() {
   local words=$1 status=0
   shift
@@ -56,7 +56,7 @@ fi
 
 # ---- Completions ----
 "$tool" completions bash >completions.bash && bash -n completions.bash || fail "bash completions do not parse"
-# completed WORDS...: what bash offers for the last of the words.
+# completed WORDS... prints bash's completions of the last word.
 completed() {
   bash -c 'source completions.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _nacre; echo "${COMPREPLY[*]}"' bash "$@"
 }

@@ -59,7 +59,7 @@ void write_model(const std::string& folder, const std::string& policy, float sca
   file.commit();
 }
 
-// Row r is of class r modulo `classes`: noise, and in one feature of each place what its class adds.
+// Writes rows of noise. The class of row r, r modulo `classes`, adds 1 to one feature of each position, or subtracts 1.
 void write_rows(const std::string& folder, const std::string& name, const std::string& label_name,
                 std::vector<int64_t> dims, int classes, uint64_t seed) {
   SplitMix64 random(seed);

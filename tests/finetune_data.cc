@@ -1,7 +1,7 @@
-// Data for the fine-tuning image, from the arrays that shift_digits writes: pixels as float32, or as the int8 codes
-// that MODEL's input has, labels as int32.
+// Writes the fine-tuning image's data from the arrays of shift_digits: pixels as float32, or as the int8 codes of
+// MODEL's input, and labels as int32.
 //
-//   finetune_data DIR BATCH TRAIN_SAMPLES TEST_SAMPLES DATA TEST [MODEL]     the first so many of each
+//   finetune_data DIR BATCH TRAIN_SAMPLES TEST_SAMPLES DATA TEST [MODEL]     writes the first samples of each
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -23,7 +23,7 @@ struct Codes {
   double scale, zero;
 };
 
-// Returns the codes of the input of the int8 model, or nothing if no model is named.
+// Returns the quantizer of the int8 model's input, or {} if no model is named.
 std::optional<Codes> codes_of(const char* model) {
   if (model == nullptr) return {};
   const nacre::tools::LoadedModel loaded(model);

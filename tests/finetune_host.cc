@@ -1,4 +1,5 @@
-// The fine-tuning image's loop on this machine, for tests/firmware.sh: the same data, the same steps, no checkpoints.
+// Runs the fine-tuning image's loop on this machine, for tests/firmware.sh: the same data and steps, without
+// checkpoints.
 //
 //   finetune_host MODEL DATA TEST LEARNING_RATE_MILLIONTHS EPOCHS MICRO_BATCHES STATE
 #include <algorithm>
@@ -27,8 +28,8 @@ bool read_from(const std::vector<uint8_t>& from, uint64_t offset, std::span<std:
 bool read_data(uint64_t offset, std::span<std::byte> bytes) { return read_from(g_data, offset, bytes); }
 bool read_test(uint64_t offset, std::span<std::byte> bytes) { return read_from(g_test, offset, bytes); }
 
-// Under int8/full: of the codes of all parameters that train, those of channels (of a bias each is one) of which a step
-// changed any, and those that it changed.
+// Counts codes of the trained parameters under int8/full: all of them, those in channels of which a step changed a
+// code, and those that it changed. In a bias each code is a channel.
 class WrittenCodes {
  public:
   void take(const nacre::Trainer& trainer, const nacre::Model& model) {
@@ -38,7 +39,7 @@ class WrittenCodes {
       if (step.op == nacre::Op::kSgdCodes) add(step);
     count(0);
   }
-  // The first count, of what the codes are before, is none of a step's.
+  // The first call, with of_step = 0, only records the codes before the first step.
   void count(uint64_t of_step) {
     for (Parameter& p : parameters_) {
       const std::vector<int32_t> now = codes(p);
@@ -69,7 +70,7 @@ class WrittenCodes {
     std::vector<int32_t> codes;
   };
 
-  // The step that makes codes of this master.
+  // Finds the step that makes codes from this master.
   void add(const nacre::StepRecord& sgd) {
     const uint32_t master = model_->operands(sgd)[4] & nacre::kOperandIdMask;
     for (const nacre::StepRecord& step : model_->steps()) {

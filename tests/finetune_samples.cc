@@ -40,8 +40,8 @@ int between(SplitMix64& random, int lowest, int highest) {
 
 uint8_t code(int value) { return uint8_t(int8_t(std::clamp(value, -128, 127))); }
 
-// Each coefficient runs in straight lines between knots, about a level of its own; the first, the loudness, is lower,
-// and the higher ones vary less, as those of speech do.
+// Each coefficient is linear between knots, around a level of its own. The first one, the loudness, is lower, and the
+// higher ones vary less, as in speech.
 Sample draw_features(SplitMix64& random) {
   const int loudness = between(random, -160, 0), liveliness = between(random, 40, 240);
   Sample x(kFrames * kCoefficients);
@@ -57,7 +57,8 @@ Sample draw_features(SplitMix64& random) {
   return x;
 }
 
-// Another microphone: what it does to each frequency adds a constant to each cepstral coefficient. And noise.
+// Simulates another microphone: its frequency response adds a constant to each cepstral coefficient. Noise is added
+// too.
 Sample shifted_features(const Sample& x, SplitMix64& random) {
   static constexpr int kChannel[kCoefficients] = {40, -40, 40, -40, 30, -30, 20, -20, 10, -10};
   Sample y(x.size());
@@ -66,7 +67,7 @@ Sample shifted_features(const Sample& x, SplitMix64& random) {
   return y;
 }
 
-// A ground that runs from one colour to another, and ellipses of other colours before it.
+// Draws a background that fades from one colour to another, and ellipses of other colours on it.
 Sample draw_picture(SplitMix64& random) {
   const auto colour = [&] {
     std::array<int, kColours> c;
@@ -97,7 +98,7 @@ Sample draw_picture(SplitMix64& random) {
   return x;
 }
 
-// Another light: each colour brighter or darker, and half of the contrast. And noise.
+// Simulates another light: each colour is brighter or darker, with half of the contrast, plus noise.
 Sample shifted_picture(const Sample& x, SplitMix64& random) {
   static constexpr int kLight[kColours] = {50, 0, -50};
   Sample y(x.size());
@@ -118,7 +119,7 @@ class Set {
 
   bool full() const { return kept_ == wanted_; }
 
-  // Keeps it unless its class has its share.
+  // Keeps the sample unless its class has its share already.
   void offer(const Sample& x, int32_t label) {
     size_t& taken = taken_[label];
     if (full() || taken * kClasses >= wanted_) return;
@@ -127,7 +128,7 @@ class Set {
     file_.write(reinterpret_cast<const char*>(&label), sizeof label);
   }
 
-  // "64 samples; of class 1: 12, 3: 2"
+  // Returns a text such as "64 samples; of class 1: 12, 3: 2".
   std::string text() const {
     std::string text = std::to_string(kept_) + " samples; of class";
     for (const auto& [label, taken] : taken_) text += " " + std::to_string(label) + ": " + std::to_string(taken) + ",";

@@ -42,7 +42,7 @@ archives() {
     awk -v suite="$suite" '($2 == suite || index($2, suite "-") == 1) && ($3 == "main" || $3 == "universe")' | sort -u
 }
 
-# Why there can be no clean system here, or nothing.
+# Prints why there can be no clean system here, or nothing if there can be one.
 obstacle() {
   [[ $option != --no-root ]] || { echo "not wanted (--no-root)"; return; }
   [[ $(id -u) == 0 ]] || { echo "not root"; return; }
@@ -64,7 +64,7 @@ make_base() {
     tail -n 5 "$work/debootstrap.log"
     return 1
   fi
-  # Without lists and archives, as container images are: then the scripts have to fetch the lists.
+  # Removes apt's lists and archives, as in container images, so that the scripts have to fetch the lists.
   rm -rf "$work"/base/var/lib/apt/lists/* "$work"/base/var/cache/apt/*
   tar -C "$work/base" -czf "$base.part" . && mv "$base.part" "$base"  # never half a file under the final name
   rm -rf --one-file-system "$work/base"
@@ -101,7 +101,7 @@ inside_home() {
   exec setsid env -i "${environment[@]}" HOME="$system" bash -c "cd '$system/nacre' && exec $1"
 }
 
-# Runs one of the two commands, shows its output, keeps it in a file, and notes what came of it.
+# Runs one of the two commands, shows its output, saves it in a file, and records the result.
 run() {
   local name=$1 start=$SECONDS code=0 tee
   say "$name"
@@ -116,7 +116,7 @@ run() {
   ((code == 0)) || failed=1
 }
 
-# The other work of a loaded machine. At the same priority: the tests get their share of it, and no more.
+# Starts the other work of a loaded machine. It has the tests' priority, so that they get only their share.
 start_loops() {
   local i
   for ((i = $(nproc); i > 0; --i)); do
@@ -136,7 +136,7 @@ watch_load() {
   loops+=($!)
 }
 
-# "3.10 (1.00 to 4.50)": mean, least and largest of the noted load averages.
+# Prints "3.10 (1.00 to 4.50)": mean, least and largest of the recorded load averages.
 load_seen() {
   sort -n "$work/loads" 2>/dev/null |
     awk '{sum += $1} NR == 1 {least = $1} END {if (NR) printf "%.2f (%.2f to %.2f)", sum / NR, least, $1; else print "not noted"}'

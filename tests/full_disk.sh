@@ -19,7 +19,7 @@ tune=("$tool" tune "$network" "${data[@]}" --cast-samples --loss softmax_cross_e
 
 listed() { (cd "$1" && find . -type f -exec sha256sum {} + | sort -k 2; find . | sort); }
 refused=0
-# refused_in FOLDER WORDS COMMAND..: with what was there as it was.
+# refused_in FOLDER WORDS COMMAND.. expects a refusal that leaves the folder as it was.
 refused_in() {
   local folder=$1 words=$2 before said status
   shift 2
@@ -32,7 +32,7 @@ refused_in() {
   [ "$before" = "$(listed "$folder")" ] || fail "left something, or changed it: ${*:2:6}"
   refused=$((refused + 1))
 }
-# every WORDS WRAPPER..: all commands that write into out/, each started by the wrapper.
+# every WORDS WRAPPER.. runs all commands that write into out/, each through the wrapper.
 every() {
   local words=$1
   shift

@@ -1,4 +1,4 @@
-// The tables of other systems' numbers in the shared data: golden/policies.json.
+// Reads the shared data's tables of other systems' numbers: golden/policies.json.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace nacre::test {
 
-// A topic, null without the tables.
+// Returns a topic, or null without the tables.
 inline tools::Json golden(const char* topic) {
   std::ifstream file(tools::shared_path("golden/policies.json"));
   return file ? tools::Json::parse(file).at(topic) : tools::Json();
@@ -20,7 +20,7 @@ inline tools::Json golden(const char* topic) {
   const nacre::tools::Json rows = golden(topic); \
   if (rows.is_null()) GTEST_SKIP() << "no golden tables at " << nacre::tools::shared_path("golden")
 
-// A number of the tables: some are the words "inf" and "nan".
+// Returns a number of the tables, in which infinity and NaN are the words "inf" and "nan".
 inline float number(const tools::Json& value) {
   return value.is_string() ? std::strtof(value.get<std::string>().c_str(), nullptr) : value.get<float>();
 }

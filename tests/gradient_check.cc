@@ -15,7 +15,7 @@ bool is_real(ElementType element) { return element == ElementType::kFloat32 || e
 
 int place_of_input(const Linearized& step, int input) { return variadic(*step.entry) ? 0 : input; }
 
-// f's value comes from the outputs, or of a loss from the sum that it updates.
+// Returns the outputs that f sums or, for a loss, the sum that it updates.
 std::vector<Array> values(const Linearized& step, const GradientCase& made) {
   if (step.row->surrogate != nullptr) return step.row->surrogate(made);
   const Execution run = execute(*step.entry, made.words, made.inputs);
@@ -28,7 +28,7 @@ double weight(const Linearized& step, size_t output, int64_t i) {
   return step.dy[output].present() ? step.dy[output].real(i) : 0;
 }
 
-// An operand list made of records, as the table's `words` wants it.
+// An operand list made of records, as the `words` function of the table needs it.
 struct Records {
   std::vector<TensorRecord> records;
   std::vector<Tensor> tensors;
@@ -55,7 +55,7 @@ std::vector<uint32_t> words_of(const Linearized& step, const Gradient& row, int 
   return {made, made + count};
 }
 
-// Outputs that the table reads: an op may have a form that keeps more than inference needs.
+// Returns how many outputs the table reads. An op may have a form with more outputs than inference needs.
 size_t outputs_read(const OpRule& rule) {
   size_t count = 0;
   for (const Gradient& row : rule.gradients)
@@ -64,7 +64,7 @@ size_t outputs_read(const OpRule& rule) {
   return count;
 }
 
-// Outputs of a row's step: of an input that is absent there is none.
+// Returns how many outputs a row's step has. An absent input has none.
 size_t outputs_of(const Linearized& step, const Gradient& row) {
   if (row.adds || variadic(*step.entry)) return 0;
   return size_t(std::count_if(row.of.begin(), row.of.end(), [&](uint8_t input) {
@@ -84,7 +84,7 @@ void reverse(Array& array) {
   for (size_t i = 0; i < count; ++i) std::memcpy(&array.bytes[i * size], &from[(count - 1 - i) * size], size);
 }
 
-// A read of the row, after the mutation.
+// Returns an operand that the row reads, after the mutation.
 Array read_operand(const Linearized& step, const Target& target, size_t read, const Mutation& mutation,
                    TableGradient& made) {
   const GradientRead& source = step.rule->gradients[target.row].reads[read];
@@ -121,7 +121,7 @@ GradientStep mutated_step(const Linearized& step, const Target& target, const Mu
   GradientStep gradient = {nullptr, words_of(step, row, target.input), {}};
   for (size_t read = 0; read < row.reads.size(); ++read)
     gradient.operands.push_back(read_operand(step, target, read, mutation, made));
-  if (row.adds) {  // the sum is not 0, to see that the step adds
+  if (row.adds) {  // a sum other than 0 shows that the step adds
     const Array& input = step.made.inputs[size_t(target.input)];
     gradient.operands.push_back(make_array(input.element, input.dims));
     Array& sum = gradient.operands.back();
@@ -177,8 +177,8 @@ Linearized linearize(const OpRow& row, const GradientCase& made, Random& random)
       if (read.source == GradientRead::kGradient && !step.dy.at(read.index).present()) {
         Array& dy = step.dy[read.index];
         dy = make_array(step.outputs[read.index].element, step.outputs[read.index].dims);
-        // Never near 0, so that another sign is another value; of two bits, so that even a step which rounds it to
-        // float8 keeps it.
+        // dy is never near 0, so that another sign is another value. It has two significant bits, so that even
+        // rounding to float8 keeps it.
         for (int64_t i = 0; i < dy.elements(); ++i)
           dy.set(i, std::ldexp((random() % 2 == 0 ? 1 : -1) * (1 + double(random() % 4) / 4), -int(random() % 3)));
       }
@@ -208,7 +208,7 @@ TableGradient table_gradient(const Linearized& step, const Target& target, const
   const Gradient& row = step.rule->gradients[target.row];
   const auto [entry, words, operands] = mutated_step(step, target, mutation, made);
   const Array& input = step.made.inputs[size_t(target.input)];
-  if (row.by == Op::kNone) {  // the gradient of the output is that of the input
+  if (row.by == Op::kNone) {  // the input's gradient is the output's
     made.value = operands.at(0);
     return made;
   }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint8_t kPoison = 0xCD;
 
-// Bytes of its own, with `tail` more behind them, between two pages without access.
+// A block of memory with `tail` more bytes after it, between two pages without access.
 class Guarded {
  public:
   Guarded(size_t bytes, Beside beside, size_t tail) : bytes_(bytes) {

@@ -1,5 +1,5 @@
-// Checks of every page: it must be well-formed, whatever the names in it are, and closed: it fetches nothing and runs
-// only its own script.
+// Checks that a page is well-formed, whatever names it holds, and self-contained: it fetches nothing and runs only
+// its own script.
 #pragma once
 
 #include <set>
@@ -17,15 +17,15 @@ inline size_t count_of(const std::string& text, const std::string& part) {
   return n;
 }
 
-// The page without its one script, which is the tool's own; "" where it is not there, or not once.
+// Returns the page without the tool's script, or "" if the page does not hold the script exactly once.
 inline std::string without_script(std::string html) {
   const std::string script = std::string("<script>") + page_script() + "</script>";
   if (count_of(html, script) != 1) return "";
   return html.erase(html.find(script), script.size());
 }
 
-// Whether every element that was opened is closed in its order, void elements apart, and every id is there once.
-// Returns what is wrong, "" if nothing is.
+// Checks that every element but void ones is closed in order, and that every id occurs once. Returns the error, or
+// "".
 inline std::string malformed_page(const std::string& page) {
   const std::string html = without_script(page);
   if (html.empty()) return "its script is not there once";
@@ -51,7 +51,8 @@ inline std::string malformed_page(const std::string& page) {
   return "";
 }
 
-// Nothing is fetched, nothing runs but the page's own script. Namespaces of SVG are names, links are within the page.
+// Checks that nothing is fetched and only the page's own script runs. SVG namespaces are only names, and links stay
+// in the page. Returns the error, or "".
 inline std::string reaches_out(const std::string& page) {
   std::string html = without_script(page);
   for (const std::string known : {"xmlns=\"http://www.w3.org/2000/svg\"", "href=\"#"})

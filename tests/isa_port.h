@@ -1,5 +1,5 @@
-// A port for tests that is compiled with an instruction set of its own (tests/meson.build), as those of x86 and ARM
-// are: the matrix and pointwise kernels of the reference once more, in the namespace nacre::isa_test.
+// A port for tests that is compiled with another instruction set (tests/meson.build), as the ports of x86 and ARM
+// are. It compiles the reference's matrix and pointwise kernels again in the namespace nacre::isa_test.
 #pragma once
 
 #include "engine/kernels/kernel.h"

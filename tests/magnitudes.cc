@@ -1,4 +1,4 @@
-// Sums of the magnitudes of the terms of gradients.
+// Computes the sums of the magnitudes of a gradient's terms.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -15,7 +15,7 @@ std::vector<double> values(const Array& array) {
   return all;
 }
 Array result(const Execution& run) { return run.outputs.empty() ? run.updated.at(0) : run.outputs[0]; }
-// |dy| times what no factor exceeds.
+// Returns |dy| times a bound of the factor.
 std::vector<double> scaled(const GradientStep& step, double (*factor)(double v)) {
   std::vector<double> all;
   for (int64_t i = 0; i < step.operands[0].elements(); ++i)
@@ -25,7 +25,7 @@ std::vector<double> scaled(const GradientStep& step, double (*factor)(double v))
 
 }  // namespace
 
-// Result of a step that is linear in each operand, on their magnitudes; sum_to runs without its sign.
+// Runs a step that is linear in each operand on the operands' magnitudes. sum_to runs without its sign.
 std::vector<double> linear(const GradientStep& step) {
   GradientStep absolute = step;
   for (Array& operand : absolute.operands)
@@ -44,7 +44,7 @@ std::vector<double> selected(const GradientStep& step) {  // clamp, leaky_relu (
 std::vector<double> hard_swish(const GradientStep& step) {
   return scaled(step, [](double x) { return (2 * std::abs(x) + 9) / 6; });
 }
-// beta |y_i| (|dy_i| + sum_j |dy_j y_j|)
+// Returns beta |y_i| (|dy_i| + sum_j |dy_j y_j|).
 std::vector<double> softmax(const GradientStep& step) {
   const Array &dy = step.operands[0], &y = step.operands[1];
   const size_t axis = step.words[0];
@@ -91,14 +91,14 @@ std::vector<double> norm_x(const GradientStep& step) {
   }
   return all;
 }
-// Result of the step for |dy|, which goes to the same elements as dy.
+// Runs the step for |dy|, which goes to the same elements as dy.
 std::vector<double> max_pool(const GradientStep& step) {
   std::vector<Array> operands = step.operands;
   for (int64_t i = 0; i < operands[0].elements(); ++i) operands[0].set(i, std::abs(operands[0].real(i)));
   return values(result(execute(*step.entry, step.words, operands)));
 }
 
-// A product of factors that each have a relative error: the result itself.
+// Returns the result itself: a product of factors that each have a relative error.
 std::vector<double> product(const GradientStep& step) {
   std::vector<double> all = values(result(execute(*step.entry, step.words, step.operands)));
   for (double& v : all) v = std::abs(v);
@@ -121,7 +121,8 @@ std::vector<double> log_softmax(const GradientStep& step) {
   return all;
 }
 
-// sum |dy df/dx|: the step on dy with the sign of df/dx, the same for all terms of a and b but for those of pow.
+// Returns sum |dy df/dx|: runs the step on dy with the sign of df/dx. Except for pow, all terms of a and of b have
+// one sign.
 std::vector<double> binary(const GradientStep& step) {
   std::vector<Array> operands = step.operands;
   const Array &a = operands[1], &b = operands[2];

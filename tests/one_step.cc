@@ -19,7 +19,7 @@ T load(const std::vector<uint8_t>& bytes, int64_t i) {
   return value;
 }
 
-// f(T()) for the C++ type of `element`, but int4, of which two share a byte.
+// Calls f(T()) for the C++ type of `element`. int4 is not supported, because two codes share a byte.
 template <class F>
 auto with_type(ElementType element, F f) {
   switch (element) {
@@ -71,7 +71,7 @@ Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words, 
     std::copy(array.bytes.begin(), array.bytes.end(), block.begin() + kGuard);
     return block;
   };
-  std::vector<std::vector<uint8_t>> blocks;  // outputs after the inputs; what is written stands between guards
+  std::vector<std::vector<uint8_t>> blocks;  // outputs last; written blocks lie between guards
   for (size_t i = 0; i < inputs.size(); ++i) blocks.push_back(written(i) ? guarded(inputs[i]) : inputs[i].bytes);
   Bound bound(inputs.size() + 4);
   for (size_t i = 0; i < inputs.size(); ++i) bound.add(inputs[i], blocks[i].data() + (written(i) ? kGuard : 0));
@@ -82,7 +82,7 @@ Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words, 
   if (result.code != Code::kOk) return result;
   const int outputs = int(entry.operand_count) - (variadic(entry) ? 1 : input_count(entry));
   for (int i = 0; i < outputs; ++i) {
-    int64_t elements = 1;  // of a tensor more than an int counts are refused by open()
+    int64_t elements = 1;  // open() refuses a tensor with more elements than an int counts
     for (int axis = 0; axis < dims[i].rank; ++axis)
       if ((elements *= dims[i].size[axis]) > INT32_MAX) {
         result.code = Code::kOverflow;

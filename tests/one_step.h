@@ -31,18 +31,18 @@ Array array_of(ElementType element, std::vector<int32_t> dims, const std::vector
   return array;
 }
 
-// Applies the entry's shape rule to the inputs (updated operands are the last of them), then runs its kernel. Outputs
-// are as large as the rule says, stand between guard bytes and are poisoned before; `overrun` is set if a guard byte
-// changed, `impure` if an input did.
+// Applies the entry's shape rule to the inputs, whose last ones are the updated operands, then runs its kernel.
+// Outputs have the size that the rule gives, lie between guard bytes and are poisoned before. `overrun` is set if a
+// guard byte changed, `impure` if an input did.
 struct Execution {
   Code code = Code::kOk;
   std::vector<Array> outputs;
-  std::vector<Array> updated;  // what became of the updated operands, in order
+  std::vector<Array> updated;  // the updated operands after the run, in order
   bool overrun = false, impure = false;
 };
 Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<Array>& inputs);
 
-// Executes the step with its output over input `slot`: in_place promises that this works.
+// Executes the step with its output in the bytes of input `slot`, which an in_place entry must support.
 Execution execute_in_place(const KernelEntry& entry, const std::vector<uint32_t>& words,
                            const std::vector<Array>& inputs, int slot);
 

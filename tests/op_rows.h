@@ -1,5 +1,5 @@
-// Everything that tests know of an op, in one row: cases, oracle, number formats and gradient. A row stands in the file
-// of its family, beside what it names, so that a new op of a family changes that file alone.
+// Everything that tests know about an op, in one row: cases, oracle, number formats and gradient. The row is in the
+// file of the op's family, next to its functions, so that a new op of a family changes only that file.
 #pragma once
 
 #include <span>
@@ -16,25 +16,26 @@ enum Form : unsigned { kFloat32 = 1, kFloat16 = 2, kBfloat16 = 4, kFloat64 = 8, 
 inline constexpr unsigned kRealForms = kFloat32 | kFloat16 | kBfloat16 | kFloat64;
 inline constexpr unsigned kAllForms = kRealForms | kInt8 | kOther;
 
-// For every element of what a gradient step gives: the sum of the magnitudes of its terms.
+// Returns, for each element of a gradient step's result, the sum of its terms' magnitudes.
 using Magnitude = std::vector<double> (*)(const GradientStep& step);
 
 struct OpRow {
   Op op;
   CaseMaker make = nullptr;  // null: training alone has the op
-  unsigned traits = 0;       // its cases must show them
+  unsigned traits = 0;       // traits that its cases must show
   std::vector<Expected> (*oracle)(const Problem& problem) = nullptr;
-  unsigned forms = kRealForms | kInt8;  // there must be a kernel in each
-  // A step whose gradient is to be checked; null: it has none.
+  unsigned forms = kRealForms | kInt8;  // formats that must have a kernel
+  // Makes a step whose gradient is to be checked; null if it has no gradient.
   void (*gradient)(Random& random, GradientCase& made) = nullptr;
-  // The outputs of a function to differentiate in place of the kernel: a gradient passes straight through a quantizer.
+  // The outputs of the function to differentiate in place of the kernel. A gradient passes straight through a
+  // quantizer.
   std::vector<Array> (*surrogate)(const GradientCase& made) = nullptr;
-  // Bit r + 8 n: the shape alone matters of read r of row n of the op's gradients, no value.
+  // Bit r + 8 n is set if read r of row n of the op's gradients needs only the shape, no value.
   uint64_t shape_only = 0;
-  // Expected results of a kernel of training, by its formula; null: the bits of the reference kernel, but for the
-  // promises of kernels_correct_reference.cc. `y`: the dims of the output.
+  // Returns the expected results of a training kernel by its formula; `y` are the output's dims. If null, the
+  // reference kernel's bits are expected, but for the promises of kernels_correct_reference.cc.
   Lists (*bounds)(const Problem& problem, const Index& y) = nullptr;
-  Magnitude magnitude = nullptr;  // of a gradient that adds up; null: smaller floats are not compared with float64
+  Magnitude magnitude = nullptr;  // of a gradient that sums; null: not compared with float64
 };
 
 std::span<const OpRow> rows_of_products();
@@ -43,10 +44,10 @@ std::span<const OpRow> rows_of_reductions();
 std::span<const OpRow> rows_of_moves();
 std::span<const OpRow> rows_of_layers();
 std::span<const OpRow> rows_of_training();
-const OpRow* find_op_row(Op op);        // null: no family has the op
-const OpRow* find_gradient_row(Op op);  // null: there is no case of its gradient
+const OpRow* find_op_row(Op op);        // null if no family has the op
+const OpRow* find_gradient_row(Op op);  // null if it has no gradient case
 
-// Oracles that stand in oracle*.cc.
+// Oracles defined in oracle*.cc.
 std::vector<Expected> dense(const Problem& p);
 std::vector<Expected> conv(const Problem& p);
 std::vector<Expected> pool(const Problem& p);
@@ -85,7 +86,7 @@ std::vector<Expected> softmax(const Problem& p);
 std::vector<Expected> batch_norm(const Problem& p);
 std::vector<Expected> mean(const Problem& p);
 
-// Bounds that stand in bounds*.cc.
+// Bounds defined in bounds*.cc.
 namespace bounds {
 Lists sum_to(const Problem& p, const Index& x);
 Lists mul(const Problem& p, const Index& x);
@@ -105,7 +106,7 @@ Lists gru(const Problem& p, const Index&);
 Lists gru_gradient(const Problem& p, const Index&);
 }  // namespace bounds
 
-// Magnitudes that stand in magnitudes.cc.
+// Magnitudes defined in magnitudes.cc.
 namespace magnitudes {
 std::vector<double> linear(const GradientStep& step);
 std::vector<double> gated(const GradientStep& step);
@@ -120,8 +121,8 @@ std::vector<double> log_softmax(const GradientStep& step);
 std::vector<double> binary(const GradientStep& step);
 }  // namespace magnitudes
 
-// Cases of gradients that stand in cases_gradients.cc. draw() takes a case of the op's row; `clamp` is the first word
-// of a fused clamp to be left out, or -1.
+// Gradient cases defined in cases_gradients.cc. draw() takes a case of the op's row; `clamp` is the first word of a
+// fused clamp to leave out, or -1.
 void draw(Op op, int clamp, Random& random, GradientCase& made);
 template <Op kOp, int kClamp = -1>
 void drawn(Random& random, GradientCase& made) {

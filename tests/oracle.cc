@@ -41,7 +41,8 @@ std::vector<Expected> clamp(const Problem& p) {
 
 namespace {
 
-// sigmoid and tanh of int16: between two points t_i and t_i+1 of the table, which are 2^bits units of z apart.
+// sigmoid and tanh of int16: interpolates between two points t_i and t_i+1 of the table, which are 2^bits units of z
+// apart.
 int64_t curve_code(const Problem& p, int64_t x) {
   const bool is_tanh = p.entry.op == Op::kTanh;
   const int64_t z = int64_t(std::floor(Real(x * p.word(0)) / Real(int64_t{1} << p.word(1)) + Real(0.5)));
@@ -51,7 +52,7 @@ int64_t curve_code(const Problem& p, int64_t x) {
   const int64_t r = i >= 255 ? end : t(i) * (apart - rest) + t(i + 1) * rest;  // of 65536 apart
   const Real y = is_tanh ? 2 * Real(r) / (65536 * 256) - 1 : Real(r) / (65536 * 512);
   const Real signed_y = z >= 0 ? y : is_tanh ? -y : 1 - y;
-  // half up for z >= 0; below, where half a unit less a last bit is added, half down
+  // Rounds half up for z >= 0. Below 0 half a unit less a last bit is added, so half rounds down.
   const Real scaled_y = signed_y * 32768;
   return int64_t(z >= 0 ? std::floor(scaled_y + Real(0.5)) : std::ceil(scaled_y - Real(0.5)));
 }
@@ -70,8 +71,8 @@ std::vector<Expected> activation(const Problem& p) {
       case Op::kTanh: y = std::tanh(x); break;
       default: y = x * std::clamp<Real>(x + 3, 0, 6) / 6;
     }
-    // At most an exponential (1 ulp) and three more operations, each within half an epsilon. hard_swish rounds
-    // x + 3, which matters by half an epsilon of 3 where the sum is small.
+    // The function is at most an exponential (1 ulp) and three more operations, each within half an epsilon.
+    // hard_swish also rounds x + 3: if the sum is small, that costs half an epsilon of 3.
     const Real cancelled = p.entry.op == Op::kHardSwish ? std::abs(x) * p.epsilon() : 0;
     return stored(p, y, 4 * p.epsilon() * std::abs(y) + cancelled);
   })};
@@ -79,14 +80,15 @@ std::vector<Expected> activation(const Problem& p) {
 
 namespace {
 
-// All elements of x that share every index but that of `axis`.
+// Returns the elements of x that share every index but that of `axis`.
 std::vector<double> along(const Array& x, Index index, size_t axis) {
   std::vector<double> values;
   for (index[axis] = 0; index[axis] < x.dims[axis]; ++index[axis]) values.push_back(x.real(offset(x.dims, index)));
   return values;
 }
 
-// Code on the line through two of the table's 513 points, 128 int16 codes apart; rounded to nearest, half up.
+// Returns the code on the line through two of the table's 513 points, 128 int16 codes apart. Rounds to nearest, half
+// up.
 int64_t on_line(const Problem& p, int64_t first, int64_t code) {
   const int64_t place = std::clamp<int64_t>(code, -32768, 32767) + 32768, i = first + place / 128, rest = place % 128;
   const int64_t a = p.in[1].integer(i), b = p.in[1].integer(i + 1);
@@ -140,8 +142,7 @@ std::vector<Expected> softmax(const Problem& p) {
       furthest = std::max(furthest, (peak - v) * std::abs(beta));
     }
     const Real y = std::exp((x[i] - peak) * beta) / sum;
-    // The argument of exp has a relative error of an epsilon; then come exp, the sum of `width` terms, a
-    // quotient.
+    // The argument of exp has a relative error of an epsilon. exp, the sum of `width` terms and a quotient follow.
     return stored(p, y, p.epsilon() * y * (4 + Real(x.size()) + 2 * furthest));
   })};
 }

@@ -1,6 +1,6 @@
-// Expected results of every op, computed in another way than engine/ops does: float64 with a bound on the error of
-// float32, or exact integers. Windows are materialised (padded input, dilated kernel), everything else gathers
-// by multi-index.
+// Expected results of every op, computed in another way than engine/ops does: in float64 with a bound on the error of
+// float32, or in exact integers. Windows are materialised (padded input, dilated kernel), and all other ops gather by
+// multi-index.
 #pragma once
 
 #include <vector>
@@ -12,10 +12,10 @@ namespace nacre::test {
 struct Expected {
   std::vector<int32_t> dims;
   std::vector<double> value;
-  std::vector<double> tolerance;  // 0: to the bit
+  std::vector<double> tolerance;  // 0: equal to the bit
 };
 
-// One per output. Throws std::out_of_range for an op without an oracle.
+// Returns one Expected per output. Throws std::out_of_range for an op without an oracle.
 std::vector<Expected> oracle(const KernelEntry& entry, const std::vector<uint32_t>& words,
                              const std::vector<Array>& inputs);
 

@@ -13,7 +13,7 @@ bool is_real(ElementType type) {
          type == ElementType::kFloat64;
 }
 
-// The rows of x before `axis`, and the dims of what there is one of per row.
+// The rows of x before `axis`, and the dims of an array with one element per row.
 struct Rows {
   Index dims;
   int64_t count, width;
@@ -30,8 +30,8 @@ struct Rows {
   }
 };
 
-// a + b, a b and a / b rounded once. Wider arithmetic rounds again harmlessly where it has twice the bits and two
-// more (Figueroa 1995); for float64 it has not, and the machine's operation is taken.
+// Returns a + b, a b or a / b rounded once. A second rounding is harmless if the wider type has twice the bits and
+// two more (Figueroa 1995). For float64 no such type exists, so the machine's operation is used.
 double once(ElementType type, char operation, double a, double b) {
   if (type == ElementType::kFloat64) return operation == '+' ? a + b : operation == '*' ? a * b : a / b;
   return round_to(type, operation == '+'   ? Real(a) + Real(b)
@@ -39,7 +39,7 @@ double once(ElementType type, char operation, double a, double b) {
                                            : Real(a) / Real(b));
 }
 
-// Keras' abs-max quantizer: a reciprocal scale, every operation rounded to the type of x.
+// Keras' abs-max quantizer. The scale is a reciprocal, and every operation is rounded to the type of x.
 std::vector<Expected> abs_max(const Problem& p) {
   const ElementType type = p.in[0].element;
   const Rows rows(p);
@@ -55,7 +55,7 @@ std::vector<Expected> abs_max(const Problem& p) {
   return {q, scale};
 }
 
-// TransformerEngine's current scaling; the scale that is stored is the step.
+// TransformerEngine's current scaling. The stored scale is the step.
 std::vector<Expected> current_scaling(const Problem& p) {
   constexpr ElementType kF32 = ElementType::kFloat32;
   const Rows rows(p);
@@ -115,8 +115,8 @@ std::vector<Expected> cast(const Problem& p) {
   })};
 }
 
-// TFLite's codes may differ by one where the quotient lies within the error of float32 from a half: |x / step| is at
-// most 255, and step, its inverse and the product are each within half an epsilon.
+// TFLite's codes may differ by one if the quotient is within float32's error of a half: |x / step| is at most 255,
+// and step, its inverse and the product are each within half an epsilon.
 std::vector<Expected> dynamic_quantize(const Problem& p) {
   if (p.entry.operands[1].element == ElementType::kFloat8E4M3) return current_scaling(p);
   if (p.entry.operand_count == 3) return abs_max(p);

@@ -11,10 +11,10 @@ namespace nacre::test {
 
 int64_t exact_multiply(Rounding rounding, int64_t x, int64_t multiplier, int64_t shift);
 
-// Scales a 64-bit sum, whose multiplier is cut to 16 bits: NUMERICS.md eq. 23.
+// Scales a 64-bit sum by a multiplier cut to 16 bits: NUMERICS.md eq. 23.
 int64_t exact_wide_multiply(int64_t x, int64_t multiplier, int64_t shift);
 
-// Code i, of `bits` bits, of TFLite's softmax of the int8 codes x, from the published fixed-point formulas.
+// Returns code i, with `bits` bits, of TFLite's softmax of the int8 codes x, by the published fixed-point formulas.
 struct SoftmaxCodes {
   int64_t multiplier, shift, diff_min;
   int bits = 8;

@@ -1,4 +1,4 @@
-// The oracle of the functions that are named by an attribute, in 64 bits of mantissa.
+// The oracle of the functions that an attribute names, computed with 64 bits of mantissa.
 #include "engine/numeric/philox.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
@@ -88,7 +88,7 @@ std::vector<Expected> unary(const Problem& p) {
   })};
 }
 
-// The first bits of each word as a fraction: exact.
+// Takes the first bits of each word as a fraction, which is exact.
 std::vector<Expected> uniform(const Problem& p) {
   const ElementType type = p.output();
   const int bits = type == ElementType::kBfloat16  ? 8
@@ -136,7 +136,7 @@ std::vector<Expected> binary(const Problem& p) {
   })};
 }
 
-// A sum of n terms is off by at most n epsilon of the sum of magnitudes, a product by n epsilon of itself.
+// A sum of n terms errs by at most n epsilon of the sum of magnitudes, a product by n epsilon of itself.
 std::vector<Expected> reduce(const Problem& p) {
   const Index& x = p.in[0].dims;
   Index kept, dims;
@@ -162,7 +162,7 @@ std::vector<Expected> reduce(const Problem& p) {
   })};
 }
 
-// From the last element to the first, or in the other direction where the last of equals is asked for.
+// Searches from the last element to the first, or in the other direction if the last of equal elements is wanted.
 std::vector<Expected> arg_max(const Problem& p) {
   const auto axis = size_t(p.word(0));
   const bool keep = p.word(1) != 0, minimum = p.word(2) != 0, last = p.word(3) != 0;
@@ -184,8 +184,8 @@ std::vector<Expected> arg_max(const Problem& p) {
   })};
 }
 
-// x - m is within half an epsilon of itself, so that a term of the sum of n is within epsilon (|x - m| + 2) of itself,
-// and the sum with n more; its logarithm moves by as much and is rounded; the difference is too.
+// x - m is within half an epsilon of itself, so a term of the sum of n is within epsilon (|x - m| + 2) of itself, and
+// the sum within n more. The sum's logarithm errs by as much and is rounded, and so is the difference.
 std::vector<Expected> log_softmax(const Problem& p) {
   const auto axis = size_t(p.word(0));
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {

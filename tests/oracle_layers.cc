@@ -6,8 +6,8 @@
 
 namespace nacre::test {
 
-// gelu and silu. A factor c of 1/2 erfc(-x c) and the product are each off by half an epsilon, and z erfc'(z) / erfc(z)
-// is at most 2 z^2 + 1 = x^2 + 1 in size; the exponent of the other gates is off by four operations.
+// The oracle of gelu and silu. The factor 1/2 erfc(-x c) and the product each err by half an epsilon, and z erfc'(z)
+// / erfc(z) is at most 2 z^2 + 1 = x^2 + 1 in size. The exponent of the other gates errs by four operations.
 std::vector<Expected> gated(const Problem& p) {
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
     const Real x = p.in[0].real(offset(p.in[0].dims, index));
@@ -26,8 +26,8 @@ std::vector<Expected> gated(const Problem& p) {
   })};
 }
 
-// With M = max |x| of the row of n: the mean is off by n epsilon M, so x - mean by d = (n + 1) epsilon M; a variance v
-// + e by 2 sqrt(v) d + d^2 + n epsilon v, and its inverse root s, relatively, by half of that over v + e.
+// Let M = max |x| of the row of n. The mean errs by n epsilon M, so x - mean by d = (n + 1) epsilon M. A variance v +
+// e errs by 2 sqrt(v) d + d^2 + n epsilon v, and its inverse root s, relatively, by half of that over v + e.
 std::vector<Expected> layer_norm(const Problem& p) {
   const Index& dims = p.in[0].dims;
   return {expect(dims, [&](Index index) -> Result {
@@ -62,7 +62,7 @@ std::vector<Expected> embedding(const Problem& p) {
 
 namespace {
 
-// The weights of each target in the leaf that a tree leads row r of x to.
+// Adds each target's weights in the leaf to which a tree leads row r of x.
 void add_leaf(const Problem& p, int64_t r, int64_t at, std::vector<std::vector<Real>>& weights) {
   const int64_t features = p.in[0].dims.back(), targets = p.word(0);
   while (at >= 0) {
@@ -79,7 +79,7 @@ void add_leaf(const Problem& p, int64_t r, int64_t at, std::vector<std::vector<R
 
 }  // namespace
 
-// A compensated sum is within 2 roundings of the sum of magnitudes, and of terms squared times as many.
+// A compensated sum is within 2 roundings of the sum of magnitudes, plus second-order terms.
 std::vector<Expected> tree_ensemble(const Problem& p) {
   Index dims = p.in[0].dims;
   dims.back() = p.word(0);
@@ -128,7 +128,8 @@ Real left_of(const Problem& p, Real score, int64_t from, int64_t j, const std::v
 
 }  // namespace
 
-// A turn of soft suppression is 23 roundings of o^2 / (2 sigma), which is at most 2, one of exp and one of the product.
+// One round of soft suppression costs 23 roundings of o^2 / (2 sigma), which is at most 2, one of exp and one of the
+// product.
 std::vector<Expected> non_max_suppression(const Problem& p) {
   const Index& dims = p.in[1].dims;
   const int64_t n = dims[2], lists = int64_t{dims[0]} * dims[1], rows = lists * p.word(0);
@@ -158,7 +159,7 @@ std::vector<Expected> non_max_suppression(const Problem& p) {
 std::vector<Expected> batched_matmul(const Problem& p) {
   const Index &a = p.in[0].dims, &b = p.in[1].dims;
   const bool swap[] = {p.word(0) != 0, p.word(1) != 0};
-  // The dims of an operand as it is multiplied, and the element of it at an index that is broadcast.
+  // Returns an operand's dims as they are multiplied. The next function returns its element at a broadcast index.
   const auto straight = [](Index dims, bool swapped) {
     if (swapped) std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
     return dims;
@@ -193,8 +194,8 @@ std::vector<Expected> batched_matmul(const Problem& p) {
 
 namespace {
 
-// A number and a bound on the error of the kernel's, carried through every operation to first order; a product of two
-// errors is covered by the whole epsilon per operation, of which half is used.
+// A number and a bound on the error of the kernel's value, carried through every operation to first order. An
+// operation uses half of its epsilon; the other half covers products of two errors.
 struct Bounded {
   Real v = 0, error = 0;
 };
@@ -218,7 +219,7 @@ class Recurrence {
   Bounded state(int slot, int n, int j) const {
     return p_.has(slot) ? exact(p_.in[size_t(slot)], n * h + j) : Bounded();
   }
-  // Adds the error of keeping `a` in the type of x, as the kernel does.
+  // Adds the error of storing `a` in the type of x, as the kernel does.
   Bounded kept(Bounded a) const {
     const auto [v, error] = stored(p_, a.v, a.error);
     return {a.v, error};
@@ -229,7 +230,7 @@ class Recurrence {
     return total;
   }
 
-  // step(n, t, y_{t-1}) -> y_t
+  // Computes y_t = step(n, t, y_{t-1}) for all t.
   template <class F>
   std::vector<Expected> run(int h0, F step) const {
     Expected y = {{batch, time, h}, {}, {}};
@@ -284,10 +285,10 @@ std::vector<Expected> lstm(const Problem& p) {
 
 namespace {
 
-// Largest errors of the 16-bit functions of fixed_point_functions_16.h, in units of 2^-15: fixed_point_test.cc.
+// Largest errors of the functions of fixed_point_functions_16.h, in units of 2^-15. streams_test.cc asserts them.
 constexpr Real kLogisticError = 7, kTanhError = 13;
 
-// One step of the integer LSTM: everything but the functions is exact.
+// Computes one step of the integer LSTM. Everything but the functions is exact.
 std::vector<Expected> integer_lstm(const Problem& p) {
   const int width = p.in[1].dims[1], h_zero = p.word(2), fraction = p.word(1);
   const auto wrapped = [](int64_t v) { return int64_t(int8_t(uint8_t(v))); };

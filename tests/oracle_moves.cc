@@ -5,7 +5,7 @@
 namespace nacre::test {
 namespace {
 
-// Moves: the index into input `which` that output `index` copies; -1: `outside`.
+// The element that an output copies: `index` of input `which`, or, with `outside`, none.
 struct Source {
   size_t which = 0;
   Index index;

@@ -26,7 +26,7 @@ struct Problem {
   int word(int i) const { return size_t(i) < words.size() ? int(words[size_t(i)]) : 0; }
   double real_word(int i) const { return double(std::bit_cast<float>(uint32_t(word(i)))); }
   bool has(int i) const { return size_t(i) < in.size() && in[size_t(i)].present(); }
-  // Twice the rounding error of one operation on sums: float32, of float64 steps float64.
+  // Returns twice the rounding error of one operation on sums: float64's for float64 steps, else float32's.
   double epsilon() const { return in[0].element == ElementType::kFloat64 ? DBL_EPSILON : kEpsilon; }
   bool coded() const { return in[0].element == ElementType::kInt8 || in[0].element == ElementType::kInt16; }
   ElementType output() const { return entry.operands[entry.operand_count - 1].element; }
@@ -38,14 +38,14 @@ inline int64_t offset(const Index& dims, const Index& index) {
   return at;
 }
 
-// All indices of `dims`, by counting: index i of element e is e / (product of later dims) % dim.
+// Returns the multi-index of element e of an array of `dims`: index i is e / (product of later dims) % dim.
 inline Index index_of(const Index& dims, int64_t element) {
   Index index(dims.size());
   for (size_t i = dims.size(); i-- > 0; element /= dims[i]) index[i] = int32_t(element % dims[i]);
   return index;
 }
 
-// The element of an operand that numpy broadcasts to `index`.
+// Returns the element of an operand that numpy broadcasts to `index`.
 inline int64_t broadcast_offset(const Index& dims, const Index& index) {
   Index own(index.end() - long(dims.size()), index.end());
   for (size_t i = 0; i < dims.size(); ++i) own[i] %= dims[i];  // a dim of 1 gives 0
@@ -69,11 +69,11 @@ Expected expect(const Index& dims, F f) {
   return expected;
 }
 
-// v, whose error in the accumulator is at most `error`, as it is stored: a 16-bit type adds half of its last place,
-// float64 half of the one that the expected value loses.
+// Returns v as stored, given its error in the accumulator. A 16-bit type adds half of its last place. float64 adds
+// the half place that the expected value, a double, loses.
 inline Result stored(const Problem& p, Real v, Real error) {
   const auto narrow = [](ElementType t) { return t == ElementType::kFloat16 || t == ElementType::kBfloat16; };
-  // A fused cast rounds to the narrower.
+  // A fused cast rounds to the narrower of the two types.
   const ElementType type = narrow(p.in[0].element) ? p.in[0].element : p.output();
   const bool rounds = narrow(type) || type == ElementType::kFloat64;
   return {double(v), double(error + (rounds ? quantum(type, std::abs(v) + error) / 2 : 0))};
@@ -83,7 +83,7 @@ inline Real clamped(const Problem& p, int first, Real v) {
   if (p.word(first) == 0) return v;
   return std::min<Real>(std::max<Real>(v, p.real_word(first + 1)), p.real_word(first + 2));
 }
-// v as a code of the output.
+// Returns v saturated to a code of the output.
 inline Result saturated(const Problem& p, int64_t v) {
   const int64_t half = int64_t{1} << (element_bits(p.output()) - 1);
   const int64_t low = p.output() == ElementType::kUint8 ? 0 : -half;

@@ -1,5 +1,5 @@
-// Rounding to a float format by its definition: a value is a multiple of a quantum that follows from its exponent.
-// Nothing here reads a code; engine/numeric/small_float.h does nothing else.
+// Rounds to a float format by its definition: a value is a multiple of a quantum that follows from its exponent. This
+// file never reads codes, while engine/numeric/small_float.h works on codes only.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace nacre::test {
 struct Format {
   int mantissa_bits, lowest_exponent;  // of a normal number
   double largest;
-  bool infinite;  // what is beyond the largest becomes infinity; else NaN
+  bool infinite;  // whether numbers beyond the largest become infinity; else NaN
 };
 
 inline Format format_of(ElementType element) {
@@ -27,7 +27,7 @@ inline Format format_of(ElementType element) {
   }
 }
 
-// The distance of neighbours at v.
+// Returns the distance between neighbouring values at v.
 inline double quantum(ElementType element, long double v) {
   const Format format = format_of(element);
   int exponent = format.lowest_exponent;
@@ -35,7 +35,7 @@ inline double quantum(ElementType element, long double v) {
   return std::ldexp(1.0, exponent - format.mantissa_bits);
 }
 
-// v to the nearest value of the format, half to even.
+// Rounds v to the nearest value of the format, half to even.
 inline double round_to(ElementType element, long double v, bool saturate = false) {
   if (!std::isfinite(v))
     return !saturate || std::isnan(v) ? double(v) : std::copysign(format_of(element).largest, double(v));

@@ -1,4 +1,4 @@
-// Integer audio front ends in 64 bits and, of the transform, by recursion: what engine/ops/signal.h does in place.
+// The oracle of integer audio front ends, in 64 bits. Its transform is recursive; engine/ops/signal.h works in place.
 #include <cmath>
 
 #include "engine/ops/signal.h"
@@ -27,7 +27,7 @@ Turned sum(std::initializer_list<Turned> list) {
 }
 Turned minus(Turned v) { return {int16_t(-v.re), int16_t(-v.im)}; }
 
-// Transforms x by p transforms of every p-th number; `turn`: places of w for 1 / count of a full turn.
+// Transforms x by p transforms of every p-th number. `turn` is the step in w for 1 / count of a full turn.
 Spectrum transformed(const Spectrum& x, const Array& w) {
   const size_t count = x.size();
   if (count == 1) return x;

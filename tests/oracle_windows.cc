@@ -8,13 +8,14 @@
 namespace nacre::test {
 namespace {
 
-// Terms of a multiply-accumulate, and what its form makes of them.
+// The sum of the terms of a multiply-accumulate, before the epilogue of the kernel's form.
 struct Dot {
   Real sum = 0, magnitude = 0;
   int64_t exact = 0;
   int terms = 0;
 
-  // `k` and `term`: whose weight it is, where they come in groups; `row`: of x, where it has a scale for each.
+  // Adds a product. With groups of weights, `k` and `term` locate the weight. `row` is that of x, if x has a scale
+  // per row.
   void add(const Problem& p, int64_t x, int64_t w, int64_t zero, int64_t k, int64_t term, int64_t row) {
     Real a = p.in[0].real(x), b = grouped(p) ? weight(p, w, k, term) : Real(p.in[1].real(w));
     if (each_rounds(p) && p.in[0].element == ElementType::kFloat8E4M3) {  // codes times scales, in the scales' type
@@ -30,7 +31,7 @@ struct Dot {
     if (p.coded()) exact += (p.in[0].integer(x) - zero) * p.in[1].integer(w);
   }
 
-  // Scales of a 16-bit type: every operation rounds to it.
+  // If the scales have a 16-bit type, every operation rounds to that type.
   static bool each_rounds(const Problem& p) {
     const ElementType scale = p.has(3) ? p.in[3].element : ElementType::kNone;
     return p.in[1].element != scale && (scale == ElementType::kFloat16 || scale == ElementType::kBfloat16);
@@ -42,8 +43,8 @@ struct Dot {
   }
 };
 
-// Keras' int8 to the bit: each operation is rounded to the type of y. The sum reaches bfloat16 by way of float32. Of
-// float64 the operations are the machine's: long double would round twice.
+// Keras's int8 to the bit: each operation is rounded to the type of y, and the sum reaches bfloat16 by way of
+// float32. For float64 the machine's operations are used, because long double would round twice.
 Result keras_quotient(const Problem& p, const Dot& dot, int clamp, int k, int row) {
   const ElementType type = p.output();
   const double scale = p.in[3].real(p.in[3].dims[0] > 1 ? k : 0);
@@ -60,15 +61,16 @@ Result keras_quotient(const Problem& p, const Dot& dot, int clamp, int k, int ro
   return {round_to(type, clamped(p, clamp, y)), 0};
 }
 
-// A value as an E4M3 code: its error over y_scale, a quotient, and half of the code's last place.
+// Returns a value as an E4M3 code. The error is the value's over y_scale, a quotient's, and half of the code's last
+// place.
 Result float8_code(const Problem& p, Real value, Real error) {
   const Real u = value / Real(p.in[5].real(0)), off = error / Real(p.in[5].real(0)) + kEpsilon * std::abs(u);
   const Real half = quantum(ElementType::kFloat8E4M3, std::abs(u) + off) / 2;
   return {double(std::clamp<Real>(u, -448, 448)), double(off + half)};
 }
 
-// The sum, the scale and the bias one after the other, each result stored in T and so off by what it was before, times
-// the scale, and half a place.
+// Adds up sum, scale and bias one after the other. Each result is stored in T, so its error is the previous one,
+// times the scale, plus half a place.
 Result each_rounded(const Problem& p, const Dot& dot, int clamp, int k) {
   const bool in_sum = Dot::grouped(p) || p.in[0].element == ElementType::kFloat8E4M3;
   Real value = dot.sum, error = (dot.terms + 1) * p.epsilon() * dot.magnitude;
@@ -86,11 +88,11 @@ Result each_rounded(const Problem& p, const Dot& dot, int clamp, int k) {
   return stored(p, clamped(p, clamp, value), error);  // a bound need not be a number of T
 }
 
-// Rounds to nearest, half to even. NaN gives 0; numbers beyond all codes are not told apart.
+// Rounds to nearest, half to even. NaN gives 0. Numbers far beyond all codes give one result.
 int64_t float_even(float v) { return std::isnan(v) ? 0 : int64_t(std::nearbyint(std::clamp(v, -1e9f, 1e9f))); }
 
-// Bias, scale and clamp of dense and conv by operand types. `clamp` is the word of the clamp; zeros follow it.
-// `row`: of x, where x_scale has one value per row.
+// Applies bias, scale and clamp of dense and conv by operand types. `clamp` is the index of the clamp's word; zero
+// points follow it. `row` is that of x, if x_scale has one value per row.
 Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n, int row) {
   const auto scale_at = [&](int slot) { return p.in[size_t(slot)].dims[0] > 1 ? k : 0; };
   if (p.coded() && p.output() == p.in[0].element) {
@@ -128,11 +130,13 @@ bool is_fused(const Problem& p) {
          types[3].element == types[0].element;
 }
 
-// A function of x, which is off by `error`: its slope is at most `slope`, and its own error is that of the op alone.
+// Applies a function to x, which has the error `error`. The function's slope is at most `slope`, and its own error is
+// that of the separate op.
 Result function_of(const Problem& p, const Clamp& function, Real x, Real error) {
   const Real alpha = std::bit_cast<float>(function.low), most = std::abs(x) + error;
   const Real u = 2 * std::sqrt(2 / std::numbers::pi_v<Real>) * (x + Real(0.044715) * x * x * x);
-  // In epsilons: of y; of 1, as hard_swish rounds x + 3; of the smallest normal number, below which digits go.
+  // `own` counts epsilons of y; `cancelled` epsilons of 1, because hard_swish rounds x + 3, or of the smallest normal
+  // number, below which digits are lost.
   Real y = 0, slope = 1, own = 4, cancelled = 0;
   switch (function.kind) {
     case Clamp::kLeakyRelu: y = x > 0 ? x : alpha * x, slope = std::max<Real>(1, std::abs(alpha)); break;
@@ -147,7 +151,7 @@ Result function_of(const Problem& p, const Clamp& function, Real x, Real error) 
   return stored(p, y, slope * error + p.epsilon() * (own * (std::abs(y) + slope * error) + cancelled + smallest));
 }
 
-// Every sum and every function is stored, and so rounded, before the next.
+// Every sum and every function is stored, and so rounded, before the next operation.
 Result fused(const Problem& p, const Dot& dot, int clamp, int k, int64_t element) {
   const Clamp words = {uint32_t(p.word(clamp)), uint32_t(p.word(clamp + 1)), uint32_t(p.word(clamp + 2))};
   const bool function = words.kind > Clamp::kBounds;
@@ -166,7 +170,8 @@ int64_t zero_of_x(const Problem& p, int clamp, int n) {
   return p.coded() && p.has(5) ? p.in[5].integer(n) : p.word(clamp + 3);
 }
 
-// One axis of a window, materialised: source[o][t] = position of tap t of output o, or -1 in the padding.
+// Returns one axis of a window, materialised: source[o][t] is the position of tap t of output o, or -1 in the
+// padding.
 std::vector<std::vector<int>> taps(int in, int kernel, int stride, int dilation, int before, int after) {
   std::vector<int> padded(size_t(before), -1);
   for (int i = 0; i < in; ++i) padded.push_back(i);
@@ -185,7 +190,7 @@ struct Taps {
       : h(taps(p.in[0].dims[1], kernel_h, p.word(0) + 1, p.word(2) + 1, p.word(4), p.word(6))),
         w(taps(p.in[0].dims[2], kernel_w, p.word(1) + 1, p.word(3) + 1, p.word(5), p.word(7))) {}
 
-  // f(row, column, i, j) for the taps of output (o, v) inside x.
+  // Calls f(row, column, i, j) for the taps of output (o, v) inside x.
   template <class F>
   void each(int o, int v, F f) const {
     for (size_t i = 0; i < h[size_t(o)].size(); ++i)

@@ -7,7 +7,7 @@
 namespace nacre::test {
 namespace {
 
-// A kernel of the reference behind weights in another layout.
+// Wraps a reference kernel whose weights are in another layout.
 template <class O, Layout kLayout>
 struct Unpacked {
   O op;

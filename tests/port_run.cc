@@ -17,7 +17,7 @@ namespace {
 
 alignas(64) std::byte g_file[4 << 20], g_memory[16 << 20];
 
-// At most all of `to`; null: no such file.
+// Reads at most as many bytes as `to` holds. Returns null if there is no such file.
 std::byte* read(const char* path, std::span<std::byte> to, size_t* bytes) {
   std::FILE* const file = std::fopen(path, "rb");
   if (file == nullptr) return nullptr;

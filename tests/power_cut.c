@@ -29,7 +29,7 @@ static long number(const char* name) {
   return text == NULL ? 0 : strtol(text, NULL, 10);
 }
 
-// Counts a call on `path`. 0: go on; else the signal that cuts it.
+// Counts a call on `path`. Returns 0 to go on, or the signal that cuts the call.
 static int cut(const char* path) {
   const char* const files = getenv("POWER_CUT_FILES");
   if (files == NULL || strstr(path, files) == NULL || ++calls != number("POWER_CUT_AT")) return 0;

@@ -1,4 +1,4 @@
-// The random numbers of tests, from a seed.
+// Seeded random numbers for tests.
 #pragma once
 
 #include <random>
@@ -8,7 +8,8 @@ namespace nacre::test {
 struct Random : std::mt19937_64 {
   using std::mt19937_64::mt19937_64;
 
-  // Above 0, some dims are those at which kernels of so many lanes change their ways (channels() in cases_random.h).
+  // If above 0, some dims are near multiples of so many lanes, where kernels switch loops (channels() in
+  // cases_random.h).
   int lanes = 0;
 };
 

@@ -1,4 +1,4 @@
-// Random convolutions of any stride, dilation, padding and groups, and the products that they sum.
+// Random convolutions with any stride, dilation, padding and groups, and the products that they sum.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace nacre::test {
 
-// One axis: in, out, kernel, and the words of stride, dilation and both pads, such that y has at least one position.
+// One axis: in, out, kernel, and the words of stride, dilation and both pads. y has at least one position.
 struct RandomAxis {
   int in, out, kernel;
   uint32_t stride, dilation, before, after;
@@ -22,14 +22,14 @@ struct RandomAxis {
   int position(int o, int tap) const { return o * int(stride + 1) - int(before) + tap * int(dilation + 1); }
 };
 
-// `words`: of conv2d and the gradient of w; `words_x`: of the gradient of x.
+// `words` are those of conv2d and of the gradient of w, `words_x` those of the gradient of x.
 struct RandomConv {
   RandomAxis h, w;
   int groups, batch, in_c, out_c;
   std::vector<uint32_t> words, words_x;
   std::vector<int32_t> x_dims, w_dims, y_dims;
 
-  // One group, or in every fourth convolution two; at most `channels` of x and of y in each.
+  // Draws one group, or two in one of four convolutions. A group has at most `channels` of x and of y.
   explicit RandomConv(Random& random, int channels = 5)
       : h(random), w(random), groups(pick(random, 0, 3) == 0 ? 2 : 1), batch(pick(random, 1, 3)) {
     in_c = groups * pick(random, 1, channels), out_c = groups * pick(random, 1, channels);
@@ -41,7 +41,7 @@ struct RandomConv {
     w_dims = {out_c, h.kernel, w.kernel, in_c / groups};
   }
 
-  // f(index into x, into w, into y) for every product x w of the sum that y is.
+  // Calls f(index into x, into w, into y) for every product x w in the sums of y.
   template <class F>
   void each_product(F f) const {
     const int of_group = in_c / groups;

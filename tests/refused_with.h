@@ -10,7 +10,8 @@
 
 namespace nacre::tools {
 
-// The sentence of the Error that `run` throws, which must have this code; where it throws none, the test fails.
+// Returns the sentence of the Error that `run` throws, which must have this code. If nothing is thrown, the test
+// fails.
 inline std::string refused_with(const std::function<void()>& run, int code) {
   try {
     run();

@@ -25,7 +25,7 @@ log=nacre-$$
 shown=/dev/null
 [ ! -t 2 ] || shown=/dev/stderr
 seconds=${NACRE_TEST_SECONDS:-3600}
-# meson_test LOG PROCESSES NAME...
+# meson_test LOG PROCESSES NAME... runs these tests and appends to the log.
 meson_test() {
   local base=$1 processes=$2
   shift 2

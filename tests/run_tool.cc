@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Pipe {
-  int ends[2];  // to read from, to write to
+  int ends[2];  // the read end and the write end
   Pipe() {
     if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
   }
@@ -25,7 +25,7 @@ struct Pipe {
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
 
-  // One whose writer finds itself on a terminal.
+  // Makes a pipe whose writer finds itself on a terminal.
   static Pipe terminal() {
     const int read_end = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (read_end < 0 || grantpt(read_end) != 0 || unlockpt(read_end) != 0) throw std::runtime_error("posix_openpt");
@@ -49,7 +49,7 @@ std::string tool_path() {
   return fs::absolute(path).string();
 }
 
-// In the child. Returns only if something fails.
+// Runs in the child process. Returns only if something fails.
 void become_tool(const std::vector<std::string>& arguments, const ToolOptions& options, int out, int err) {
   const std::string tool = tool_path();
   std::vector<char*> argv = {const_cast<char*>("nacre")};
@@ -67,8 +67,8 @@ void become_tool(const std::vector<std::string>& arguments, const ToolOptions& o
   execv(tool.c_str(), argv.data());
 }
 
-// Appends the bytes that are ready to `text`; returns false at the end. A terminal whose other side is closed ends
-// with an error of read().
+// Appends the bytes that are ready to `text`, and returns false at the end. If a terminal's other side is closed,
+// read() ends with an error.
 bool read_some(int file, std::string* text) {
   char buffer[4096];
   const ssize_t count = read(file, buffer, sizeof buffer);
@@ -76,7 +76,7 @@ bool read_some(int file, std::string* text) {
   return count > 0;
 }
 
-// Reads both to their ends. `interrupt`: the child gets SIGINT as soon as there is something on standard error.
+// Reads both to their ends. With `interrupt`, sends SIGINT to the child as soon as it writes to standard error.
 void collect(int out, int err, pid_t child, bool interrupt, ToolRun* run) {
   pollfd polled[] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
   std::string* texts[] = {&run->out, &run->err};

@@ -11,7 +11,7 @@
 namespace nacre::tools {
 
 struct ToolRun {
-  int exit_code = -1;  // -1: ended by a signal
+  int exit_code = -1;  // -1 if a signal ended it
   int signal = 0;
   std::string out, err;
   long peak_kib = 0;  // of memory in use
@@ -21,14 +21,14 @@ struct ToolOptions {
   std::string out_path = {};      // standard output goes to this file; "": into ToolRun::out
   std::string directory = {};     // working directory; "": the test's
   bool interrupt = false;         // SIGINT is sent when the first progress is shown: standard error is a terminal then
-  uint64_t file_limit_bytes = 0;  // no file can grow larger, as on a full disk; 0: none
+  uint64_t file_limit_bytes = 0;  // largest size of a file, as on a full disk; 0: no limit
 };
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 ToolRun run_tool(const std::vector<std::string>& arguments, const ToolOptions& options = {});
 
-// Removed with everything in it at the end of its life.
+// A folder that is removed with its content at the end of its life.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();

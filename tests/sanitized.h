@@ -1,4 +1,4 @@
-// A build with sanitizers (tools/test.sh) is some ten times slower than the plain one.
+// Knows whether the build has sanitizers (tools/test.sh), which make it some ten times slower than the plain one.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@ namespace nacre::test {
 
 inline bool sanitized() { return std::getenv("NACRE_SANITIZED") != nullptr; }
 
-// Counts the generated cases to run: all n, or with sanitizers one in eight.
+// Returns how many generated cases to run: all n, or one in eight with sanitizers.
 inline int generated(int n) { return sanitized() ? (n + 7) / 8 : n; }
 
 }  // namespace nacre::test

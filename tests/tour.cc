@@ -22,7 +22,7 @@
 namespace nacre {
 namespace {
 
-// Memory at a multiple of 64.
+// Memory that starts at a multiple of 64.
 struct Block {
   struct alignas(64) Line {
     std::byte bytes[64];
@@ -33,7 +33,7 @@ struct Block {
   std::span<std::byte> bytes() { return {lines[0].bytes, size}; }
 };
 
-// A model file, as `nacre convert digits.onnx --policy POLICY` writes it, or with --train and --batch 32.
+// Makes a model file as `nacre convert digits.onnx --policy POLICY` does, or with --train and --batch 32.
 Block model_file(const char* policy = nullptr, bool train = false) {
   const std::string network = tools::project_path("tools/samples/digits.onnx");
   tools::CompileOptions options;
@@ -48,7 +48,7 @@ Block model_file(const char* policy = nullptr, bool train = false) {
   return block;
 }
 
-// Pixels of the images, 64 an image, and the digit that each shows.
+// Pixels of the images, 64 per image, and the digit that each image shows.
 struct Digits {
   std::vector<float> pixels;
   std::vector<int32_t> labels;
@@ -136,7 +136,7 @@ TEST(tour, a_policy_makes_the_file_smaller) {
   EXPECT_EQ(digit_of(program.output(0)), set.labels[0]);
 }
 
-// A model that trains, with the memory that its trainer has; the next four tests begin with it.
+// A training model with its trainer's memory. The next four tests begin with it.
 struct Learner {
   Block file = model_file(nullptr, true);
   Model model;
@@ -154,7 +154,7 @@ struct Learner {
     EXPECT_TRUE(trainer.start().ok());  // the parameters are the network's
   }
 
-  // A step on 32 images, with white and black exchanged.
+  // Runs a training step on 32 images with white and black exchanged.
   Trainer::Report step(const Digits& set, float rate) {
     float pixels[32 * 64];
     for (int i = 0; i < 32 * 64; ++i) pixels[i] = 16 - set.pixels[size_t(i)];
@@ -194,7 +194,7 @@ TEST(tour, a_refused_step_leaves_the_state_as_it_was) {
   EXPECT_LE(changed, 4u);
 }
 
-// Flash memory that loses its power: from a call on, nothing is programmed or erased any more.
+// Flash memory that loses power: after a number of calls nothing is programmed or erased any more.
 struct Flash {
   std::vector<std::byte> bytes = std::vector<std::byte>(1 << 20, std::byte{0xFF});
   int calls_left = std::numeric_limits<int>::max();

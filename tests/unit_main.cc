@@ -1,5 +1,5 @@
-// All GoogleTest suites are one program: unit_tests [--folder NAME] [GoogleTest's options]. --folder: those of
-// tests/NAME alone.
+// All GoogleTest suites in one program: unit_tests [--folder NAME] [GoogleTest's options]. --folder runs only
+// tests/NAME.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// GoogleTest's filter for what stands in the folder; empty if nothing does.
+// Returns GoogleTest's filter for the suites of the folder, or "" if it has none.
 std::string filter_of(const std::string& folder) {
   const testing::UnitTest& all = *testing::UnitTest::GetInstance();
   std::string filter;

@@ -1,22 +1,23 @@
-"""How far an engine's outputs are from Nacre's, and what counts as agreement.
+"""Says how far an engine's outputs are from Nacre's, and which differences count as agreement.
 
-int8     codes apart. The timed runs round like TensorFlow Lite's fixed-point kernels (--rounding double); XNNPACK
-         rounds a float32 product (float_even), so that a result beside a tie is 1 code away. LiteRT must be at most 1
-         code away on the input that is timed. On other inputs it can be more, if two classes are near to a tie:
-         softmax makes tens of codes of the few by which the logits differ. So Nacre also runs all inputs with
-         float_even, and there LiteRT must be equal to the code. Networks with own_sums are judged otherwise: XNNPACK
+int8     The unit is one code. The timed runs round like TensorFlow Lite's fixed-point kernels (--rounding double).
+         XNNPACK rounds a float32 product (float_even), so a result near a tie is 1 code away. LiteRT must be at most
+         1 code away on the input that is timed. On other inputs it can be more, if two classes are near a tie:
+         softmax turns a difference of a few codes in the logits into tens. So Nacre also runs all inputs with
+         float_even, and there LiteRT must be equal to the code. Networks with own_sums are judged otherwise. XNNPACK
          adds their codes in 20 bits of its own, which in MobileNetV2's ten sums is up to 13 codes of the logits. For
          them litert-reference is judged, on all inputs: at most 1 code. OpenVINO computes from the file's scales in
-         its own way: it is printed, not judged.
-float32  the largest difference, over the largest magnitude, on every input. Sums in another order and another exp
-         differ by 1e-7 to 1e-5 of it. The limit of 1e-3 leaves room for any order of float32 sums; a wrong operator or
-         layout is far above it, and so is bfloat16 (2e-3 for each rounding), but where a softmax saturates.
-hybrid   weights are int8, activations float32. TensorFlow Lite's own kernels, and Nacre, quantize activations as they
-         go (peer litert-reference is equal to Nacre to the bit); XNNPACK and OpenVINO compute more of it in float32.
-         Both are readings of the same file. Only the timed input is judged, and only grossly: the limit is a
-         dozen steps of 1/254, to which activations are quantized. The largest difference of all inputs is printed.
-dynamic  the same: int8 weights, and activations that are quantized as they go.
-bfloat16 the same: engines round at different places, by up to 1/256 each.
+         its own way; its difference is printed, not judged.
+float32  The difference is the largest one, over the largest magnitude, on every input. Sums in another order and
+         another exp differ by 1e-7 to 1e-5 of it. The limit of 1e-3 leaves room for any order of float32 sums. A
+         wrong operator or layout is far above the limit. bfloat16 (2e-3 for each rounding) is above it too, unless
+         a softmax saturates.
+hybrid   Weights are int8, activations float32. TensorFlow Lite's own kernels, and Nacre, quantize activations while
+         they run (peer litert-reference is equal to Nacre to the bit); XNNPACK and OpenVINO compute more in float32.
+         Both read the same file correctly. Only the timed input is judged, and only grossly: the limit is a dozen
+         steps of 1/254, to which activations are quantized. The largest difference of all inputs is printed.
+dynamic  Judged like hybrid: int8 weights, and activations that are quantized while the network runs.
+bfloat16 Judged like hybrid: engines round at different places, by up to 1/256 each.
 """
 
 import numpy as np
@@ -27,7 +28,7 @@ LITERT = ("litert", "litert-compiled")
 
 
 def codes_apart(nacre, other):
-    """How many codes there are, how many differ, and the largest difference."""
+    """Returns how many codes there are, how many differ, and the largest difference."""
     apart = np.abs(np.frombuffer(nacre, np.int8).astype(int) - np.frombuffer(other, np.int8).astype(int))
     return apart.size, int((apart > 0).sum()), int(apart.max())
 
@@ -62,9 +63,9 @@ def compare_codes(peer, own_sums, timed, pairs, rounded_alike):
 
 
 def compare(peer, types, own_sums, batch, nacre, other, rounded_alike):
-    """Lists of the bytes of outputs, one for each input, the timed one first, of which the first sample of the batch is
-    judged; `rounded_alike`: Nacre's with float_even,
-    of int8 networks. `agrees`, with the numbers that were judged; `says`: the same in words."""
+    """Takes lists of outputs' bytes, one for each input, the timed input first. Only the first sample of each batch
+    is judged. `rounded_alike` is Nacre's list with float_even, for int8 networks. Returns `agrees` with the judged
+    numbers, and `says`, the same in words."""
     pairs = list(zip(nacre, other))
     if any(len(a) != len(b) for a, b in pairs):
         return {"agrees": False, "says": f"{len(other[0])} bytes of output, Nacre has {len(nacre[0])}"}

@@ -1,15 +1,16 @@
-"""Two threads beside busy loops, directly behind them, and on an idle machine: normal priority, nothing pinned.
+"""Compares two threads with one while busy loops run, right after the loops, and on an idle machine. All processes
+have normal priority, and none is pinned.
 
     busy_machine.py --runner build/test/bench/peer_runner [--rounds N] [--seconds S] [--loops N] [--networks NAMES]
 
-In each round the same processes of Nacre, with 1 and 2 threads, are asked in turns:
+In each round the same processes of Nacre, with 1 and 2 threads, run in turns:
 
-    busy    single runs for S seconds each while two loops a core are busy; the loops' own processor time is beside
+    busy    single runs for S seconds each while two loops a core are busy; the loops' processor time is printed beside
     after   runs together as soon as the loops have ended
-    idle    the same a second later; LiteRT with 1 and 2 threads in turns with them
+    idle    the same a second later, in turns with LiteRT with 1 and 2 threads
 
-and KWS runs 30 times a second for 3 seconds. The outputs of both are compared to the byte. Needs NACRE_SHARED for the
-networks and ai-edge-litert. Exit code 1: a limit of the claim busy_machine was missed.
+Then KWS runs 30 times a second for 3 seconds. The outputs of both are compared to the byte. It needs NACRE_SHARED for
+the networks, and ai-edge-litert. Exit code 1: a limit of claim busy_machine was missed.
 """
 
 import argparse
@@ -43,7 +44,7 @@ def spin(seconds, stop):
 
 
 class Loops:
-    """`count` busy processes of normal priority for the time of the block; `seconds`: of the processor, all of them."""
+    """Keeps `count` processes of normal priority busy during the block. `seconds` returns their processor time."""
 
     def __init__(self, count):
         self._stop = multiprocessing.Event()
@@ -71,7 +72,7 @@ def run_us(contender, count=1):
 
 
 def singles(contender, seconds):
-    """Times of single runs."""
+    """Returns the times of single runs."""
     times, end = [], time.monotonic() + seconds
     while time.monotonic() < end or len(times) < 20:
         times.append(run_us(contender))
@@ -79,7 +80,7 @@ def singles(contender, seconds):
 
 
 def together(contender, milliseconds=50):
-    """The time of one of as many runs as take so long, the first of which warm up."""
+    """Runs as often as takes this long, after some warm-up runs. Returns the time of one run."""
     one = run_us(contender, 5)
     count = max(3, int(milliseconds * 1000 / one))
     run_us(contender, count)
@@ -87,7 +88,7 @@ def together(contender, milliseconds=50):
 
 
 def now_and_then(contender, hertz=30, seconds=3):
-    """Milliseconds of the processor that runs at this rate take."""
+    """Returns the milliseconds of processor time that runs at this rate take."""
     begun, start = contender.cpu_ns(), time.monotonic()
     for i in range(int(hertz * seconds)):
         time.sleep(max(0.0, start + i / hertz - time.monotonic()))
@@ -97,7 +98,8 @@ def now_and_then(contender, hertz=30, seconds=3):
 
 
 class Subject:
-    """One network in a process of Nacre for each number of threads, and in two of LiteRT where it reads the file."""
+    """One network in one process of Nacre per number of threads, and in two processes of LiteRT if it reads the
+    file."""
 
     def __init__(self, network, options, scratch):
         self.network, self.path = network, network.path
@@ -119,7 +121,7 @@ class Subject:
             contender.infer(data)
 
     def compare(self, name, contenders):
-        """The gain of two threads over one, in turns."""
+        """Returns the gain of two threads over one, measured in turns."""
         times = {t: [] for t in THREADS}
         for turn in range(4):
             for t in THREADS if turn % 2 == 0 else reversed(THREADS):
@@ -150,7 +152,7 @@ def measure(subject, options):
 
 
 def judge(subject):
-    """A row of the table, and what of it misses a limit."""
+    """Returns a row of the table, and the limits that it misses."""
     missed, row = [], f"{subject.path:20s}"
     if subject.busy[1]:
         mean = [statistics.fmean(subject.busy[t]) for t in THREADS]

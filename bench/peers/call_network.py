@@ -1,4 +1,4 @@
-"""Networks of one Relu on 4 numbers, as .tflite and as .onnx: what they take is what one call of an engine costs."""
+"""Networks of one Relu on 4 numbers, as .tflite and as .onnx. Their time is the cost of one call of an engine."""
 
 import pathlib
 

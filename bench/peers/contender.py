@@ -12,14 +12,14 @@ import tempfile
 
 import numpy as np
 
-BURST_NS = 25_000_000  # what one engine runs for in a round
+BURST_NS = 25_000_000  # how long one engine runs in a round
 PROBE_NS = 5_000_000   # long enough to count how many runs make a burst
 
 WORKER = pathlib.Path(__file__).with_name("peers.py")
 
 
 class Refused(Exception):
-    """A process that ended or refused its input: its last sentence, and the exit code."""
+    """Raised if a process ended or refused its input. Holds its last sentence and its exit code."""
 
     def __init__(self, sentence, code):
         super().__init__(sentence)
@@ -37,7 +37,7 @@ def runner_command(runner, network, kernels, threads, rounding="double", batch=1
 
 
 class Contender:
-    """Use with `with`: the process ends with the block. `about` is what it said of itself."""
+    """Use it with `with`: the process ends with the block. `about` is what the process said of itself."""
 
     def __init__(self, name, command, cores):
         self.name, self.iterations = name, 0
@@ -72,7 +72,7 @@ class Contender:
         if line:
             return line.rstrip("\n")
         code = self._process.wait()
-        # An engine may log on stderr too: the first line that begins with the engine's name is the sentence.
+        # An engine may log on stderr too. The first line that begins with the engine's name is the sentence.
         said = (self._path / "stderr").read_text(errors="replace").strip().splitlines()
         own = [line for line in said if line.startswith((f"{self.name}: ", "peer_runner: "))]
         raise Refused((own or said or [f"ended with exit code {code}"])[-1], code)
@@ -82,11 +82,11 @@ class Contender:
             self._process.stdin.write(command + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # the sentence is on stderr: _line raises it
+            pass  # the sentence is on stderr, and _line raises it
         return self._line()
 
     def infer(self, data):
-        """Bytes of all outputs for these bytes of all inputs, which stay for the runs that follow."""
+        """Returns the bytes of all outputs for these bytes of all inputs. Later runs use the same inputs."""
         if len(data) != self.about["input_bytes"]:
             raise Refused(f"{self.name}: takes {self.about['input_bytes']} bytes of input, not {len(data)}", 1)
         (self._path / "input").write_bytes(data)
@@ -96,12 +96,13 @@ class Contender:
         return (self._path / "output").read_bytes()
 
     def cpu_ns(self):
-        """Nanoseconds of the processor that the threads of the process have had; they are those it began with."""
+        """Returns the nanoseconds of processor time of the process's threads, which are the threads that it started
+        with."""
         tasks = pathlib.Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
         return sum(int(task.read_text().split()[0]) for task in tasks)
 
     def choose_iterations(self):
-        """How many runs a burst has: fixed before the first round."""
+        """Fixes how many runs a burst has, before the first round."""
         count, ns = 1, int(self.ask("run 1"))
         while ns < PROBE_NS:
             count *= 2
@@ -109,14 +110,14 @@ class Contender:
         self.iterations = max(1, round(BURST_NS * count / ns))
 
     def burst(self):
-        """Nanoseconds per run. A fifth of the burst goes before, untimed: the caches hold the last engine's data, and
-        its threads may be spinning still."""
+        """Returns the nanoseconds per run. A fifth of the burst runs first, untimed, because the caches hold the last
+        engine's data and that engine's threads may still be spinning."""
         self.ask(f"run {max(1, self.iterations // 5)}")
         return int(self.ask(f"run {self.iterations}")) / self.iterations
 
 
 def seeded_input(byte_count, types, low, high, seed=1):
-    """int8: any code; float32: numbers in [low, high)."""
+    """Returns random inputs: for int8 any code, for float32 numbers in [low, high)."""
     rng = np.random.default_rng(seed)
     if types == "int8":
         return rng.integers(-128, 128, byte_count, np.int8).tobytes()

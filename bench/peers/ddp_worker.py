@@ -1,9 +1,9 @@
-"""One rank of a training in torch, or the only process: steps of SGD on random rows, float32, one thread.
+"""One rank of a training in torch, or its only process: steps of SGD on random rows, in float32 on one thread.
 
     ddp_worker.py NETWORK.onnx NAME ROWS STEPS          RANK and WORLD_SIZE as torchrun sets them: DistributedDataParallel
                                                         over gloo; without them no communication
 
-ROWS are this rank's. Prints the seconds of STEPS steps, behind three that are not timed. All ranks begin together.
+ROWS are this rank's rows. Prints the seconds of STEPS steps, after three untimed ones. All ranks begin together.
 """
 
 import os
@@ -17,7 +17,7 @@ from torch import distributed
 
 
 class Network(torch.nn.Module):
-    """The module that DistributedDataParallel watches. Its output is the loss of the rank's rows."""
+    """The module that DistributedDataParallel watches. Its output is the loss of this rank's rows."""
 
     def __init__(self, training):
         super().__init__()

@@ -1,8 +1,8 @@
 """A transformer encoder of MiniLM's size (Wang et al. 2020) with random weights, as .onnx, as exporters write it.
 
-6 layers, hidden 384, 12 heads, 1536 in between, 128 tokens; the input stands for the embedding's output. A layer norm
-follows each sum, like in BERT, and Erf computes gelu. The int8 network is made by onnxruntime's quantize_dynamic, with
-a scale for each channel.
+It has 6 layers, hidden 384, 12 heads, 1536 in between, and 128 tokens. The input stands for the embedding's output. A
+layer norm follows each sum, as in BERT, and Erf computes gelu. onnxruntime's quantize_dynamic makes the int8 network,
+with a scale for each channel.
 """
 
 import pathlib

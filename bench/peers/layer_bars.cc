@@ -11,9 +11,9 @@ namespace {
 
 using Which = std::function<bool(const Row&)>;
 
-constexpr double kFirstLevel = 40 << 10;  // bytes: what lies in L1
+constexpr double kFirstLevel = 40 << 10;  // bytes that fit in L1
 
-// Checks that all rows that `which` names reach the bar; names the row with the least value.
+// Checks that every row that `which` names reaches the bar. Names the row with the least value.
 Bar each(const std::vector<Row>& rows, const std::string& what, const Which& which, double least,
          const std::function<double(const Row&)>& value) {
   const Row* worst = nullptr;
@@ -43,7 +43,7 @@ Bar mean(const std::vector<Row>& rows, const std::string& what, const Which& whi
   return {fmt::format("{} >= {}: geometric mean of {} rows {:.2f}", what, least, count, value), value >= least};
 }
 
-// float8 against our own bfloat16 of the same shape: the larger of 0.9 is asked of its speed.
+// Returns the bar for float8: its median speed, compared with our own bfloat16 of the same shape, must reach 0.9.
 Bar float8_bar(const std::vector<Row>& rows) {
   std::vector<Row> pairs;
   for (const Row& row : rows) {

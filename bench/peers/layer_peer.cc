@@ -12,7 +12,7 @@ float largest(const std::vector<float>& values) {
   return most;
 }
 
-// w of a depthwise layer has its channels last, of all others first.
+// Returns the output channel of weight i. In w of a depthwise layer channels come last, in all others first.
 size_t channel_of(const LayerProblem& problem, size_t i) {
   const auto channels = size_t(problem.channels());
   return problem.depthwise() ? i % channels : i / (problem.w.size() / channels);

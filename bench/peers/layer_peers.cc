@@ -1,4 +1,4 @@
-// Nacre's layers beside oneDNN's and XNNPACK's, on one core, in one run.
+// Times Nacre's layers beside oneDNN's and XNNPACK's, on one core, in one run.
 //
 //   layer_peers gemm|convolution [--rounds N] [--filter TEXT] [--kernels NAME] [--json FILE]
 //
@@ -7,18 +7,19 @@
 //   convolution   the convolutions of ResNet-8 (ic), DS-CNN (kws) and MobileNetV1, in float32 and int8: claim
 //                 convolution_peers
 //
-// A row is one layer in one type. How often each contender runs in a round is chosen before the rounds, for a burst of
-// kBurst; then in each round every contender runs once, in an order that is rotated from round to round. A speed is the
-// time of the best peer, the one with the smallest median, divided by Nacre's in the same round: the median over the
-// rounds, with quartiles. The roof is measured in the same run (model/roof.h). Outputs are compared with those of the
-// reference kernels in float32, int8 and float8 as far as their codes allow; a peer whose output is WRONG is timed but
-// is not the best one (without VNNI, oneDNN's sums of two int8 products saturate in 16 bits). Nacre's int8 rounds as
-// its peers do (float_even), its kernels are those of one set, chosen before the run.
+// A row is one layer in one type. Before the rounds the program chooses how often each contender runs in a round, for
+// a burst of kBurst. Then every contender runs once in every round, in an order that rotates. A speed is the time of
+// the best peer divided by Nacre's in the same round: the median over the rounds, with quartiles. The best peer is
+// the one with the smallest median. The roof is measured in the same run (model/roof.h). Outputs are compared with
+// the reference kernels' in float32, int8 and float8, as far as their codes allow. A peer whose output is WRONG is
+// timed but cannot be the best one (without VNNI, oneDNN's sums of two int8 products saturate in 16 bits). Nacre's
+// int8 rounds like its peers (float_even). Its kernels are those of one set, chosen before the run.
 //
-// oneDNN uses AMX where the processor has it, unless ONEDNN_MAX_CPU_ISA says less; Nacre does where --kernels names the
-// set amx. The roof is that of Nacre's set.
+// oneDNN uses AMX if the processor has it, unless ONEDNN_MAX_CPU_ISA excludes it. Nacre uses AMX only with --kernels
+// amx. The roof is that of Nacre's set.
 //
-// Exit codes: 0 done, 1 an output of Nacre's is wrong, 2 wrong usage. Whether the bars are met is said, and no failure.
+// Exit codes: 0 done, 1 an output of Nacre's is wrong, 2 wrong usage. The output says whether the bars are met; a bar
+// that is missed is no failure.
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
@@ -80,9 +81,9 @@ Options parse(int argc, char** argv) {
 struct Contender {
   std::string name, version;
   std::function<void()> run;
-  double apart = 0;  // from the float32 reference, in its largest magnitude
+  double apart = 0;  // from the float32 reference, relative to its largest magnitude
   int iterations = 1;
-  std::vector<double> seconds = {};  // per run, by round
+  std::vector<double> seconds = {};  // of one run, by round
 
   void choose_iterations() {
     for (run(); burst() * iterations < kBurst; iterations *= 2) {
@@ -126,7 +127,7 @@ std::vector<uint8_t> magnitudes(std::vector<float> values) {
   return bytes;
 }
 
-// By codes of 8 bits sums are off by what rounding each of their terms makes.
+// Returns how far sums of 8-bit codes may be off, because each term is rounded.
 double limit_of(const std::string& type) {
   if (type == "float32") return 1e-4;
   return type == "bfloat16" ? 0x1p-5 : type == "int8" ? 0.05 : 0.15;
@@ -214,7 +215,7 @@ class Peers {
     for (int round = 0; round < options_.rounds; ++round)
       for (size_t i = 0; i < contenders.size(); ++i) {
         Contender& contender = contenders[(i + size_t(round)) % contenders.size()];
-        contender.run();  // the caches hold the last one's data
+        contender.run();  // untimed, because the caches hold the last contender's data
         contender.seconds.push_back(contender.burst());
       }
   }
@@ -293,7 +294,8 @@ class Peers {
   int wrong_ = 0;
 };
 
-// One core, and one thread of OpenMP, which reads its variable before main.
+// Keeps the program on one core with one OpenMP thread. It restarts the program, because OpenMP reads its variable
+// before main.
 void alone(char** argv) {
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     setenv("OMP_NUM_THREADS", "1", 1);

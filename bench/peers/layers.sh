@@ -17,7 +17,7 @@ build=${NACRE_BUILD:-$root/build/bench}
 need_packages build tools tests gemm_peers
 [[ -f $build/build.ninja ]] || meson setup "$build" "$root" --buildtype=release -Dbench=true >&2
 if ! ninja -C "$build" bench/layer_peers >&2; then
-  # A folder that was set up before the libraries were there has no such program.
+  # A folder that was set up before the libraries were installed lacks the program.
   meson setup --wipe "$build" "$root" >&2
   ninja -C "$build" bench/layer_peers >&2
 fi

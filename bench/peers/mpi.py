@@ -1,12 +1,12 @@
-"""How a step's time falls with ranks: nacre tune --mpi beside torch's DistributedDataParallel, on the same cores.
+"""Measures how a step's time falls with ranks: nacre tune --mpi beside torch's DistributedDataParallel.
 
     mpi.py --nacre TOOL [--rounds 5] [--batch 64] [--steps 20] [--networks mlp,resnet8,transformer] [--ranks 1,2]
 
-For each network one process and 2 ranks of each system, one after another, in rounds: medians of milliseconds for a
-step of the same batch, and the quotient of one process and two ranks. One thread a process, SGD, float32. The rows of a
-step are shared among the ranks; Nacre takes them as two micro-batches (NUMERICS.md (57)) on one process too, so that
-both give the same bytes, torch as one batch. Nacre's time is that of a whole training of STEPS steps without start and
-output; torch's is behind three steps that are not timed.
+For each network it runs one process and 2 ranks of each system on the same cores, in rounds. It prints the median
+milliseconds of a step of the same batch, and the quotient of one process and two ranks. Each process has one thread
+and trains with SGD in float32. The ranks share the rows of a step. Nacre takes them as two micro-batches (NUMERICS.md
+(57)) in one process too, so that both give the same bytes; torch takes them as one batch. Nacre's time is that of a
+whole training of STEPS steps, without start and output. torch's time follows three untimed steps.
 """
 
 import argparse
@@ -28,7 +28,7 @@ MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none"] + (["--allow-run-as-
 
 
 def nacre_step(o, folder, name, ranks):
-    """Milliseconds."""
+    """Returns Nacre's milliseconds for a step."""
     command = [o.nacre, "tune", f"{folder}/{name}.onnx", "--loss", "softmax_cross_entropy", "--data",
                f"{folder}/{name}_x.npy", "--labels", f"{folder}/{name}_y.npy", "--batch", str(o.batch), "--micro-batch",
                str(o.batch // 2), "--lr", "0.01", "--epochs", "1", "--no-shuffle", "--json", "-o",
@@ -40,7 +40,7 @@ def nacre_step(o, folder, name, ranks):
 
 
 def torch_step(o, folder, name, ranks):
-    """Milliseconds."""
+    """Returns torch's milliseconds for a step."""
     command = [sys.executable, str(HERE / "ddp_worker.py"), f"{folder}/{name}.onnx", name, str(o.batch // ranks),
                str(o.steps)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517"}

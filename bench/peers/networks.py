@@ -49,8 +49,8 @@ from other_load import OtherLoad
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 USAGE = 2
 LEAST_ROUNDS = 11
-DISTURBED_CORES = 0.05  # a row that other processes disturb more than this says so
-INPUTS = 16  # that outputs are compared on; the first is timed
+DISTURBED_CORES = 0.05  # a row says DISTURBED above this
+INPUTS = 16  # outputs are compared on these; the first is timed
 
 
 @dataclass
@@ -112,7 +112,7 @@ def place_of(network, scratch):
 
 
 def selected(wanted):
-    """Returns the NETWORKS wanted, by name ("ad": all of that name) or by path ("ad/int8")."""
+    """Returns the NETWORKS wanted: by name ("ad": all with that name), or by path ("ad/int8")."""
     if wanted is None:
         return NETWORKS
     names = wanted.split(",")
@@ -124,7 +124,7 @@ def selected(wanted):
 
 
 def start_peer(name, network, file, threads, batch, cores, notes):
-    """The engine's process; none, with a note, where it refuses."""
+    """Starts the engine's process. Returns None, and adds a note, if the engine refuses."""
     try:
         return Contender(name, peer_command(name, file, threads, batch, network.policy), cores)
     except Refused as refusal:
@@ -143,7 +143,7 @@ def quartiles(numbers):
 
 
 def rotated_rounds(contenders, rounds):
-    """Nanoseconds per run, for each engine one number a round."""
+    """Returns the nanoseconds per run: for each engine one number a round."""
     times = {c.name: [] for c in contenders}
     for turn in range(rounds):
         first = turn % len(contenders)
@@ -153,7 +153,8 @@ def rotated_rounds(contenders, rounds):
 
 
 def measure(network, batch, contenders, alike, rounds):
-    """`contenders`: Nacre first; `alike`: Nacre with the rounding of the peers, not timed, of int8 networks."""
+    """`contenders` begin with Nacre. `alike`, for int8 networks, is Nacre with the peers' rounding; it is not
+    timed."""
     nacre, *others = contenders
     inputs = [seeded_input(nacre.about["input_bytes"], network.types, network.low, network.high, seed + 1)
               for seed in range(INPUTS)]
@@ -197,7 +198,7 @@ def row_text(row, names):
 
 
 def print_agreement(rows):
-    """One line for each network and peer: threads do not change what is said but where a peer's sums depend on them."""
+    """Prints one line for each network and peer. The number of threads matters only if a peer's sums depend on it."""
     lines = {}
     for row in rows:
         for name, found in row["agreement"].items():
@@ -236,7 +237,8 @@ def run_rows(options, names, report):
 
 
 def least_disturbed(run, again):
-    """Takes up to 1 + `again` rows and returns the one with the least load of other processes. Times never decide."""
+    """Takes up to 1 + `again` rows and returns the one with the least load of other processes. Never chooses by
+    times."""
     rows = [run()]
     while rows[-1]["other_processes_cores"] > DISTURBED_CORES and len(rows) <= again:
         rows.append(run())

@@ -1,4 +1,4 @@
-// oneDNN, as Debian has it (2.6): primitives made once, weights in the order that the primitive asks for.
+// oneDNN in Debian's version (2.6). Primitives are made once, with weights in the order that the primitive asks for.
 //
 //   dense          matmul [rows, in] x [in, out]
 //   convolutions   forward_inference; "nhwc" keeps activations channels last, "any" in oneDNN's own blocks, which whole
@@ -38,7 +38,7 @@ std::string version() {
 struct Held {
   dnnl::primitive primitive;
   std::unordered_map<int, memory> arguments;
-  memory y, plain_y;  // as the primitive has it; float32 in Nacre's order
+  memory y, plain_y;  // in the primitive's layout; float32 in Nacre's order
   float y_scale = 1;
 };
 
@@ -71,7 +71,7 @@ Types types_of(const LayerProblem& p, bool is_unsigned) {
   return {is_unsigned ? Type::u8 : Type::s8, Type::s8, Type::s8, x_scale, y_scale, channel_scales(p)};
 }
 
-// y = scale_k (sum + bias_k): the bias is in units of the sum.
+// Returns attributes for y = scale_k (sum + bias_k), with the bias in units of the sum.
 dnnl::primitive_attr attributes(const Types& t, int channel_axis) {
   dnnl::primitive_attr attr;
   if (t.w_scales.empty()) return attr;
@@ -87,7 +87,7 @@ std::vector<float> bias_of(const LayerProblem& p, const Types& t) {
   return bias;
 }
 
-// x in its type and plain order; of u8 the magnitudes, since all codes are above 0.
+// Returns x in its type and in plain order. For u8 it takes the magnitudes of x, because these codes are not below 0.
 memory plain_x(const LayerProblem& p, const Types& t, const memory::dims& dims, Tag tag) {
   if (t.x == Type::u8) {
     std::vector<uint8_t> c;

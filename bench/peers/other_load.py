@@ -1,5 +1,6 @@
-"""How much of the processor other processes take while engines are timed: with two threads on two cores, a third busy
-process makes every engine with a pool of threads several times slower, and none of them as much as another.
+"""Measures how much processor time other processes take while engines are timed. With two threads on two cores, a
+third busy process makes every engine with a pool of threads several times slower, and not all of them by the same
+factor.
 """
 
 import os
@@ -16,7 +17,7 @@ def processes():
         try:
             fields = path.read_text().rpartition(")")[2].split()  # the name, in brackets, may hold anything
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         found[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15])) / TICKS
     return found
 
@@ -30,7 +31,7 @@ def is_own(pid, found):
 
 
 class OtherLoad:
-    """From its construction on; every process of one's own lives until `cores` is asked for."""
+    """Measures from its construction on. Every process of one's own must live until `cores` is called."""
 
     def __init__(self):
         self._start, self._seconds = time.monotonic(), self._others()
@@ -41,6 +42,6 @@ class OtherLoad:
         return sum(seconds for pid, (_, seconds) in found.items() if not is_own(pid, found))
 
     def cores(self):
-        """How many cores others kept busy, on average."""
-        # A process that ends hands its seconds to its parent's: sums are compared, not processes.
+        """Returns how many cores other processes kept busy, on average."""
+        # A process that ends adds its seconds to its parent's, so sums are compared, not processes.
         return max(0.0, (self._others() - self._seconds) / (time.monotonic() - self._start))

@@ -36,15 +36,15 @@ import time
 
 import numpy as np
 
-UNSUPPORTED = 4  # exit code: the engine is not installed, or does not read such files
+UNSUPPORTED = 4  # exit code: the engine is not installed, or cannot read such files
 
 
 class Unsupported(Exception):
-    """One sentence: what this engine cannot do here."""
+    """Says in one sentence what this engine cannot do here."""
 
 
 def time_of(call, count):
-    """Nanoseconds of `count` calls; the loop itself, 10 to 20 ns a turn, is in it."""
+    """Returns the nanoseconds of `count` calls. They include the loop itself, 10 to 20 ns a turn."""
     turns = range(count)
     start = time.perf_counter_ns()
     for _ in turns:
@@ -53,7 +53,7 @@ def time_of(call, count):
 
 
 def split(data, arrays):
-    """Copies bytes into arrays, one after the other."""
+    """Copies bytes into arrays, one after another."""
     at = 0
     for array in arrays:
         array[...] = np.frombuffer(data, array.dtype, array.size, at).reshape(array.shape)
@@ -93,7 +93,7 @@ class LiteRt:
 
 
 class LiteRtReference(LiteRt):
-    """The kernels that define what TensorFlow Lite computes."""
+    """TensorFlow Lite's reference kernels, which define what it computes."""
 
     resolver = "BUILTIN_REF"
 
@@ -132,7 +132,7 @@ class LiteRtCompiled:
 
 
 class OnnxRuntime:
-    """run_with_iobinding: inputs and outputs stay where they are between runs."""
+    """run_with_iobinding(): inputs and outputs stay in place between runs."""
 
     package, reads = "onnxruntime", (".onnx",)
 
@@ -177,11 +177,11 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    """infer() of one request whose tensors hold the inputs already.
+    """infer() of one request, whose tensors hold the inputs already.
 
-    The batch, which files leave open, is set to 1: with an open one kws is refused at run time. Inputs that were never
-    written can hold subnormal numbers: with inputs of 1e-40 float networks took 8 to 17 times longer; LiteRT's did
-    not.
+    Files leave the batch open; it is set to 1, because kws with an open batch is refused at run time. Inputs that were
+    never written can hold subnormal numbers. With inputs of 1e-40 float networks took 8 to 17 times longer; LiteRT's
+    did not.
     """
 
     package, reads = "openvino", (".tflite", ".onnx")
@@ -217,7 +217,7 @@ class OpenVino:
 
 
 class Torch:
-    """The network compiled ahead of time by Inductor: digits take 80 us, with torch.compile 124, eager 195."""
+    """The network, compiled ahead of time by Inductor. digits take 80 us, 124 us with torch.compile, 195 us eager."""
 
     package, reads = "torch", (".onnx",)
     precisions = {"float32": "float32", "bfloat16": "bfloat16"}
@@ -249,11 +249,11 @@ class Torch:
 
 
 class OpenVinoBf16(OpenVino):
-    precisions = None  # the default
+    precisions = None  # the engine's default
 
 
 def run_tool(name, *arguments):
-    """A program that a wheel installs beside the interpreter; what it says is shown where it fails."""
+    """Runs a program that a wheel installs beside the interpreter. Its output is shown if it fails."""
     program = pathlib.Path(sys.executable).with_name(name)
     if not program.exists():
         raise Unsupported(f"needs {name}, which is not installed")
@@ -263,7 +263,7 @@ def run_tool(name, *arguments):
 
 
 class Mnn:
-    """runSession() of a session whose input tensors hold the inputs already, after the wheel's mnnconvert."""
+    """runSession() of a session whose input tensors hold the inputs already. The wheel's mnnconvert made its file."""
 
     package, reads = "MNN", (".tflite", ".onnx")
     precisions = {"float32": "high", "bfloat16": "low_bf16"}
@@ -312,7 +312,7 @@ class Mnn:
 
 
 class Ncnn:
-    """One Extractor for each run, as ncnn has it, after pnnx has converted the file."""
+    """One Extractor for each run, as ncnn requires. pnnx converted the file."""
 
     package, reads = "ncnn", (".onnx",)
     precisions = {"float32": False, "bfloat16": True}
@@ -381,7 +381,7 @@ def write_whole(path, data):
 
 
 def own_standard_output():
-    """Standard output for the answers alone: what an engine prints there goes to standard error."""
+    """Keeps standard output for the answers. An engine's own prints go to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return lambda line: print(line, file=answers, flush=True)
@@ -453,7 +453,7 @@ def main():
     except Unsupported as error:
         print(f"{options.peer}: {error}", file=sys.stderr)
         return UNSUPPORTED
-    except Exception as error:  # an engine's own: its first line says what it is about
+    except Exception as error:  # an engine's own error, whose first line says what it is about
         print(f"{options.peer}: {options.network.name}: {' '.join(str(error).split())[:300]}", file=sys.stderr)
         return 1
     return 0

@@ -4,9 +4,9 @@
 #   bench/peers/run.sh [options of networks.py]
 #   bench/peers/run.sh --networks kws,ic --threads 1 --json build/peers.json      an example
 #
-# Makes a virtual environment in build/ from requirements.txt the first time, or when that changes, and builds
-# peer_runner in NACRE_BUILD [build/bench]; --runner PATH takes another and builds nothing. NACRE_PEERS_TORCH=1 installs
-# torch and pnnx too, whose wheels bring 5 GB. Then runs networks.py, whose --help says the rest.
+# Makes a virtual environment in build/ from requirements.txt the first time, or when that file changes. Builds
+# peer_runner in NACRE_BUILD [build/bench]; with --runner PATH it uses another one and builds nothing.
+# NACRE_PEERS_TORCH=1 also installs torch and pnnx (5 GB). Then it runs networks.py, whose --help says the rest.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -17,11 +17,11 @@ venv=$root/build/bench-peers-venv
 python=$venv/bin/python
 wanted=$(sha256sum <"$requirements")
 
-# The stamp is written last: an interrupted installation has none.
+# The stamp is written last, so an interrupted installation has no stamp.
 ready() { [[ $(cat "$venv/requirements.sha256" 2>/dev/null) == "$wanted" ]] && "$python" -c '' 2>/dev/null; }
 
-# A peer that cannot be installed is left out, and networks.py says so: each line of the requirements by itself, after
-# all of them together have failed.
+# A peer that cannot be installed is left out, and networks.py says so. If installing all requirements at once fails,
+# each line is installed by itself.
 install() {
   local pip=("$python" -m pip install --quiet --no-input --disable-pip-version-check --only-binary :all:) line
   "${pip[@]}" --requirement "$requirements" >&2 && return 0
@@ -34,7 +34,7 @@ install() {
 make_venv() {
   mkdir -p "$root/build"
   exec 9>"$venv.lock"
-  flock 9  # of two runs the second finds the work done
+  flock 9  # if two of these run, the second finds the work done
   ready && return 0
   python3 -c 'import ensurepip, venv' 2>/dev/null || need_packages peers
   echo "peers: making $venv" >&2

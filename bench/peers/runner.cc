@@ -1,16 +1,16 @@
-// Runs one network as the peers' workers do, for networks.py: commands on standard input, one line for each on standard
-// output.
+// Runs one network for networks.py, as the peers' workers do: commands on standard input, one line for each on
+// standard output.
 //
 //   peer_runner MODEL [--kernels NAME] [--threads N] [--batch N] [--policy NAME] [--rounding NAME]
 //
-// The first line says what runs, as JSON. Then:
+// The first line of output says as JSON what runs. The commands, and examples of their answers:
 //
 //   input FILE     takes the bytes of all inputs, one after the other        "input 640"
 //   run N          runs N times and says the nanoseconds of all together     "123456"
 //   output FILE    writes the bytes of all outputs of the last run           "output 640"
 //   quit           ends; so does the end of standard input                   "quit"
 //
-// A run includes copying the input into the arena, whose memory the network may use for something else later on.
+// A run includes copying the input into the arena, because the network may reuse that memory.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -59,10 +59,10 @@ constexpr const char* kSeeHelp = "see: peer_runner --help";
 struct Options {
   std::string model, kernels = "auto", policy;
   Rounding rounding = Rounding::kDouble;
-  int threads = 1, batch = 0;  // 0: the file's
+  int threads = 1, batch = 0;  // 0: the batch of the file
 };
 
-// A positive whole number, and nothing behind it.
+// Returns a positive whole number; refuses any text after it.
 int count_of(std::string_view text, const std::string& place) {
   int count = 0;
   const auto [end, error] = std::from_chars(text.begin(), text.end(), count);
@@ -102,7 +102,7 @@ Options parse(std::span<char* const> arguments) {
   return options;
 }
 
-// Converts a network as `nacre convert` does; opens a converted model as it is.
+// Converts a network as `nacre convert` does, or opens a model that is converted already.
 std::unique_ptr<tools::LoadedModel> load(const Options& options) {
   const std::string& path = options.model;
   std::vector<uint8_t> head(tools::kHeadBytes);
@@ -123,7 +123,7 @@ std::unique_ptr<tools::LoadedModel> load(const Options& options) {
   return std::make_unique<tools::LoadedModel>(compiled.bytes, path, "");
 }
 
-// The one place that chooses kernels and threads.
+// The only place that chooses kernels and threads.
 std::unique_ptr<tools::BoundProgram> bind(const tools::LoadedModel& model, const Options& options) {
   return std::make_unique<tools::BoundProgram>(model, model.infer_program(), tools::port_named(options.kernels),
                                                uint32_t(options.threads));
@@ -149,7 +149,7 @@ class Runner {
         .dump();
   }
 
-  // The line that answers a command.
+  // Returns the line that answers a command.
   std::string answer(const std::string& command, const std::string& argument) {
     if (command == "input") return take_input(argument);
     if (command == "run") return fmt::format("{}", run(count_of(argument, "run")));
@@ -176,7 +176,7 @@ class Runner {
     return fmt::format("input {}", input_.size());
   }
 
-  // Nanoseconds.
+  // Returns the nanoseconds of `count` runs.
   int64_t run(int count) const {
     Status status;
     const auto start = std::chrono::steady_clock::now();
@@ -207,7 +207,7 @@ class Runner {
   Options options_;
   std::unique_ptr<tools::LoadedModel> model_;
   std::unique_ptr<tools::BoundProgram> bound_;
-  std::vector<uint8_t> input_;  // zeros until the first command `input`
+  std::vector<uint8_t> input_;  // zeros until the first `input` command
   size_t output_bytes_ = 0;
 };
 

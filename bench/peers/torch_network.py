@@ -1,4 +1,5 @@
-"""An ONNX file as a torch module, for the operators of the digits sample and the encoder; any other is refused."""
+"""Makes a torch module from an ONNX file. It knows the operators of the digits sample and of the encoder, and refuses
+others."""
 
 import numpy as np
 import onnx
@@ -53,7 +54,7 @@ class Network(torch.nn.Module):
         super().__init__()
         graph = onnx.load(str(path)).graph
         arrays = {self._key(t.name): numpy_helper.to_array(t).copy() for t in graph.initializer}
-        self.sizes = {name: a.tolist() for name, a in arrays.items() if a.dtype == np.int64}  # of Reshape
+        self.sizes = {name: a.tolist() for name, a in arrays.items() if a.dtype == np.int64}  # constants of Reshape
         self.constants = torch.nn.ParameterDict({name: torch.nn.Parameter(torch.from_numpy(a), False)
                                                  for name, a in arrays.items() if name not in self.sizes})
         unknown = {n.op_type for n in graph.node} - set(OPERATORS)
@@ -68,7 +69,7 @@ class Network(torch.nn.Module):
 
     @staticmethod
     def _key(name):
-        return name.replace(".", "_") + "_"  # no name of a Module
+        return name.replace(".", "_") + "_"  # not a name that Module has already
 
     def forward(self, x):
         values = {self.input: x, **self.sizes, **self.constants}
@@ -78,7 +79,7 @@ class Network(torch.nn.Module):
 
 
 class Bfloat16(torch.nn.Module):
-    """The network with parameters and activations in bfloat16, inputs and outputs in float32."""
+    """The network with parameters and activations in bfloat16, and with inputs and outputs in float32."""
 
     def __init__(self, network):
         super().__init__()

@@ -33,10 +33,11 @@ from other_load import OtherLoad
 
 WORKER = pathlib.Path(__file__).with_name("training_worker.py")
 PEERS = ("torch", "torch-compiled", "jax")
-PAIR_KERNELS = ("avx512_bf16", "amx")  # that multiply pairs of bfloat16; others compute in float32
+PAIR_KERNELS = ("avx512_bf16", "amx")  # kernel sets that multiply pairs of bfloat16; others compute in float32
 RATE = 0.01
-STEPS = 5  # whose losses are compared
-# A product in bfloat16 has a relative error of 2^-9, and engines keep different tensors in it: only gross errors show.
+STEPS = 5  # their losses are compared
+# A product in bfloat16 has a relative error of 2^-9, and engines keep different tensors in bfloat16. So only gross
+# errors show.
 LIMITS = {"float32": 1e-3, "mixed_bfloat16": 0.05}
 
 
@@ -71,7 +72,8 @@ def losses(contender):
 
 
 def apart(a, b):
-    """In the first loss: a batch of one is learned in a step, and its losses are then next to nothing."""
+    """Returns the largest difference of two losses, relative to the first loss. (Later losses of a batch of one are
+    near 0.)"""
     return max(abs(x - y) for x, y in zip(a, b)) / abs(a[0])
 
 

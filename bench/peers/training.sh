@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Trains the same networks in Nacre and in torch and JAX, and prints the ratios.
+# Trains the same networks in Nacre, torch and JAX, and prints the ratios of their times.
 #
 #   bench/peers/training.sh [options of training.py, but --runner and --nacre]
 #   bench/peers/training.sh --networks mlp --batches 16 --json build/training.json      an example
 #
-# Makes a virtual environment in build/ from requirements_training.txt the first time, or when that changes (5 GB), or
-# takes the interpreter that NACRE_PEERS_PYTHON names; builds training_runner and nacre in NACRE_BUILD [build/bench].
-# Then runs training.py, whose --help says the rest.
+# Makes a virtual environment in build/ from requirements_training.txt the first time, or when that file changes (5
+# GB); or takes the interpreter that NACRE_PEERS_PYTHON names. Builds training_runner and nacre in NACRE_BUILD
+# [build/bench]. Then runs training.py, whose --help says the rest.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -21,7 +21,7 @@ need_packages build tools tests peers
 if [[ -z $python ]]; then
   python=$venv/bin/python
   wanted=$(sha256sum <"$requirements")
-  # The stamp is written last: an interrupted installation has none.
+  # The stamp is written last, so an interrupted installation has no stamp.
   if [[ $(cat "$venv/requirements.sha256" 2>/dev/null) != "$wanted" ]]; then
     echo "training: making $venv" >&2
     rm -rf "$venv"

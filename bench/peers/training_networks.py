@@ -1,4 +1,4 @@
-"""The networks that training.py trains, as ONNX: made here from a seed, with numpy and the onnx package alone.
+"""Makes the networks that training.py trains, as ONNX, from a seed, with only numpy and the onnx package.
 
     mlp           784 - 512 - 512 - 10, ReLU
     ds_cnn        MLPerf Tiny's keyword spotting: 49 x 10, a convolution and four depthwise separable ones of 64
@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 @dataclass
 class Spec:
-    input: tuple  # of one sample
+    input: tuple  # shape of one sample
     classes: int
     build: object
 
@@ -44,7 +44,7 @@ class Builder:
         return self.node("Gemm", [x, self.weights((k, c), c, f"w{n}"),
                                   self.constant(np.zeros(k, np.float32), f"b{n}")], transB=1)
 
-    def project(self, x, c, k):  # of a tensor of more than two axes
+    def project(self, x, c, k):  # for tensors of more than two axes
         n = self.count
         y = self.node("MatMul", [x, self.weights((c, k), 2 * c, f"w{n}")])
         return self.node("Add", [y, self.constant(np.zeros(k, np.float32), f"b{n}")])
@@ -131,7 +131,7 @@ def write_onnx(name, path):
 
 
 def batch_of(name, rows, seed=2):
-    """The numbers and the labels that are trained on, as NCHW."""
+    """Returns the inputs and the labels that are trained on, as NCHW."""
     rng, spec = np.random.default_rng(seed), NETWORKS[name]
     return (rng.standard_normal((rows, *spec.input)).astype(np.float32),
             rng.integers(0, spec.classes, rows).astype(np.int32))

@@ -1,19 +1,19 @@
-// Trains one model as the peers' workers do, for training.py: commands on standard input, one line for each on standard
-// output.
+// Trains one model for training.py, as the peers' workers do: commands on standard input, one line for each on
+// standard output.
 //
 //   training_runner MODEL [--kernels NAME] [--lr X] [--threads N]     MODEL: made by nacre convert --train
 //
-// The first line says what runs, as JSON, with the bytes of memory that training takes. Then:
+// The first line of output says as JSON what runs, with the bytes of memory that training takes. The commands, and
+// examples of their answers:
 //
-//   input FILE     the bytes of all inputs of a micro-batch, data and labels        "input 50240"
-//   run N          N steps on it, and the nanoseconds of all together               "123456"
-//   loss           before the last step                                             "2.302585"
+//   input FILE     takes all inputs of a micro-batch, data and labels               "input 50240"
+//   run N          runs N steps on it and says the nanoseconds of all together      "123456"
+//   loss           says the loss before the last step                               "2.302585"
 //   restart        begins again with the numbers of the file                        "restart"
-//   memory         bytes by which the process has grown since before the model was loaded, at its most
+//   memory         says by how many bytes the process has grown, at its most, since before the model was loaded
 //   quit           ends; so does the end of standard input                          "quit"
 //
-// A step is what training takes: the inputs are copied, as the programs use their memory for something else, then
-// accumulate and commit.
+// A step copies the inputs, because the programs reuse their memory, then accumulates and commits.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -72,7 +72,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// Peak memory of this process. getrusage gives the peak of the process that started it, where that was larger.
+// Returns the peak memory of this process. getrusage would return the peak of the parent, if that was larger.
 uint64_t most_bytes() {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)

@@ -1,4 +1,5 @@
-// XNNPACK, as Debian has it (of 2022-02, before its kernels with VNNI): operators made once, their weights packed.
+// XNNPACK in Debian's version (of 2022-02, before it had kernels with VNNI). Operators are made once, with packed
+// weights.
 #include <xnnpack.h>
 
 #include <cmath>
@@ -16,7 +17,7 @@ void require(xnn_status status) {
   if (status != xnn_status_success) throw std::runtime_error("xnnpack: status " + std::to_string(int(status)));
 }
 
-// An operator with its memory; XNN_EXTRA_BYTES behind what it reads.
+// An operator with its memory, which has XNN_EXTRA_BYTES after what the operator reads.
 template <class T>
 struct Held {
   xnn_operator_t op = nullptr;
@@ -64,7 +65,7 @@ PeerLayer dense_float(const LayerProblem& p) {
   return peer(h);
 }
 
-// One scale for all weights: the library of 2022 has no more for fully connected layers.
+// Uses one scale for all weights, because the library of 2022 supports no more for fully connected layers.
 PeerLayer dense_int8(const LayerProblem& p) {
   const auto in = size_t(p.dims("w")[1]), out = size_t(p.dims("w")[0]), rows = p.x.size() / in;
   const float x_scale = scale_of(p.x), w_scale = scale_of(p.w), y_scale = scale_of(p.y);

@@ -1,4 +1,4 @@
-// Blocks of memory that a caller gives.
+// Functions about blocks of memory that a caller gives.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace nacre {
 
-// Returns the size of a block in bytes; a block without an address has none, whatever size it states.
+// Returns the size of a block in bytes. A block without an address has size 0, whatever size it states.
 inline size_t bytes_in(std::span<const std::byte> block) { return block.data() == nullptr ? 0 : block.size(); }
 
-// Returns whether two blocks have a byte in common. Out of line: code size counts.
+// Returns whether two blocks have a byte in common. It is not inlined, to save code size.
 [[gnu::noinline]] inline bool share_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
   const auto at = reinterpret_cast<uintptr_t>(a.data()), other = reinterpret_cast<uintptr_t>(b.data());
   if (a.empty() || b.empty()) return false;

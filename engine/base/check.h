@@ -1,4 +1,4 @@
-// NACRE_CHECK(condition): a programmer's error, never bad data. Gone in release builds.
+// NACRE_CHECK(condition) checks for a programmer's error, never for bad data. Release builds do not contain it.
 #pragma once
 
 #ifdef NDEBUG

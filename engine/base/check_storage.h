@@ -10,7 +10,8 @@ inline constexpr uint32_t kMostProgramBytes = 256;
 
 constexpr bool is_power_of_two(uint32_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
-// kStorageGranule: program (index 0) or erase (index 1) size; kStorageFailed: a function is missing.
+// Returns kStorageGranule if the program size (index 0) or the erase size (index 1) cannot be used. Returns
+// kStorageFailed if a function is missing.
 inline Status check_storage(const Storage& storage, Table table) {
   const uint32_t program = storage.program_bytes, erase = storage.erase_bytes;
   if (!is_power_of_two(program) || program > kMostProgramBytes)

@@ -1,6 +1,6 @@
-// CRC-32C (Castagnoli), reflected polynomial 0x82F63B78, initial value and final XOR 0xFFFFFFFF (RFC 3720, appendix
-// B.4). crc32c("123456789") = 0xE3069283. A table of 16 entries, two look-ups a byte: 64 bytes of flash rather than
-// 1024.
+// Computes CRC-32C (Castagnoli), reflected polynomial 0x82F63B78, initial value and final XOR 0xFFFFFFFF (RFC 3720,
+// appendix B.4). crc32c("123456789") = 0xE3069283. It uses a table of 16 entries with two look-ups a byte: 64 bytes
+// of flash instead of 1024.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace nacre {
 
-// `crc` continues an earlier call.
+// Returns the CRC of `bytes`. `crc` is the result of an earlier call to continue.
 constexpr uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0) {
   constexpr uint32_t kNibble[16] = {0x00000000, 0x105EC76F, 0x20BD8EDE, 0x30E349B1, 0x417B1DBC, 0x5125DAD3,
                                     0x61C69362, 0x7198540D, 0x82F63B78, 0x92A8FC17, 0xA24BB5A6, 0xB21572C9,

@@ -1,10 +1,11 @@
-// NACRE_ISA: the inline namespace of all code that is compiled into kernels. A port that compiles its files with
-// instruction sets of its own defines it there, -DNACRE_ISA=avx512, so that no function of these files has the name of
-// one that other files have too: of two inline functions of one name the linker keeps either, and an old processor may
-// get the one that it cannot run. tests/architecture.sh looks for such names.
+// NACRE_ISA is the inline namespace of all code that is compiled into kernels. A port that compiles its files for an
+// instruction set of its own defines it there, -DNACRE_ISA=avx512. Then no function of these files has the same name
+// as one of other files. Otherwise the linker would keep either of two inline functions of one name, and an old
+// processor might get the one that it cannot run. tests/architecture.sh looks for such names.
 //
-// Types that ports and engine share (tensor.h, status.h, op.h, kernel.h, rounding.h) lie in nacre itself: each has to
-// be one type. Their small functions are marked NACRE_SHARED, which leaves no copy of them in such files.
+// Types that ports and the engine share (tensor.h, status.h, op.h, kernel.h, rounding.h) are in namespace nacre
+// itself, because each must be one type. Their small functions are marked NACRE_SHARED, which leaves no copy of them
+// in such files.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,4 +1,5 @@
-// Layouts: in which order the elements of a tensor are stored. One byte of its record; 0 is row-major.
+// Layouts say in which order the elements of a tensor are stored. A layout is one byte of the tensor's record; 0 is
+// row-major.
 //
 // A layout sees a tensor x as matrices of `rows` rows and `columns` columns:
 //
@@ -6,11 +7,11 @@
 //   of channels  one for each index n of axis 0: rows = the last dim, columns = the product of the dims between,
 //                element (r, c) = x[n, .., r]
 //
-// and stores panels of rows one after another, in each the groups of columns, in each group row by row:
+// It stores panels of rows one after another. A panel holds groups of columns, and a group goes row by row:
 //
 //   element (r, c) of matrix n stands at   n R C + (r / panel) panel C + (c / group) panel group
 //                                          + (r mod panel) group + c mod group
-//   R = rows rounded up to whole panels, C = columns rounded up to whole groups; what that adds is 0
+//   R = rows rounded up to whole panels, C = columns rounded up to whole groups; the added elements are 0
 //
 //   panel 1, group 1       row-major                     panel = rows, group 1     transposed
 //   panel 16, group 1      a vector of 16 outputs for each column: what a matrix kernel loads at a time
@@ -18,8 +19,8 @@
 //   panel 16 of channels   [N, C / 16, H, W, 16]
 //   panel 1, group 16      rows padded to 16 columns; with kWholeTiles the rows are a multiple of 16 too (Tensor Cores)
 //
-// The byte: bits 0 to 2 log2(panel), 7 for all rows; bits 3 to 5 log2(group); bit 6 kWholeTiles: R is a multiple of 16;
-// bit 7 of channels.
+// The byte has log2(panel) in bits 0 to 2 (7 for all rows), log2(group) in bits 3 to 5, kWholeTiles in bit 6 (R is a
+// multiple of 16), and `of channels` in bit 7.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,7 @@ namespace nacre::inline NACRE_ISA {
 
 enum LayoutBits : uint8_t { kAllRows = 7, kGroupShift = 3, kWholeTiles = 64, kOfChannels = 128 };
 
-// Layout of panels of 2^panel rows (kAllRows: all of them) and groups of 2^group columns.
+// Returns the layout of panels of 2^panel rows (kAllRows: all of them) and groups of 2^group columns.
 constexpr Layout layout_of(unsigned panel, unsigned group = 0, unsigned more = 0) {
   return Layout((panel & 7) | (group & 7) << kGroupShift | (more & (kWholeTiles | kOfChannels)));
 }
@@ -43,7 +44,7 @@ struct StoredMatrices {
   uint32_t panel, group;
   uint32_t padded_rows, padded_columns;  // R, C
 
-  // Elements as stored; below 2^45, as the dims that open() accepts have at most 2^31 - 1.
+  // Returns the number of stored elements. It is below 2^45, because dims that open() accepts are at most 2^31 - 1.
   constexpr uint64_t elements() const { return uint64_t{count} * padded_rows * padded_columns; }
 
   constexpr size_t position(uint32_t n, uint32_t r, uint32_t c) const {
@@ -51,7 +52,7 @@ struct StoredMatrices {
            size_t(r % panel) * group + c % group;
   }
 
-  // f(index in row-major order, position) for every element.
+  // Calls f(index in row-major order, position) for every element.
   template <class F>
   constexpr void each(bool of_channels, F f) const {
     size_t index = 0;
@@ -62,7 +63,8 @@ struct StoredMatrices {
   }
 };
 
-// Returns whether tensors of this type have other layouts: real numbers and 8-bit codes do, of whole bytes each.
+// Returns whether tensors of this type may have other layouts. Real numbers and 8-bit codes may; each element is
+// whole bytes.
 constexpr bool has_layouts(ElementType element) {
   constexpr auto bit = [](ElementType type) { return 1u << uint8_t(type); };
   constexpr uint32_t kTypes = bit(ElementType::kFloat32) | bit(ElementType::kFloat16) | bit(ElementType::kBfloat16) |
@@ -73,7 +75,8 @@ constexpr bool has_layouts(ElementType element) {
 
 constexpr bool of_channels(Layout layout) { return (uint8_t(layout) & kOfChannels) != 0; }
 
-// `shape`: of at least 2 axes, as verified. A power of two rounds up.
+// Returns how `shape`, of at least 2 axes, is stored. Rounding up works by masks, because the units are powers of
+// two.
 constexpr StoredMatrices stored_matrices(Layout layout, Shape shape) {
   const auto bits = uint8_t(layout);
   const bool channels = of_channels(layout);
@@ -91,7 +94,7 @@ constexpr StoredMatrices stored_matrices(Layout layout, Shape shape) {
   return m;
 }
 
-// Elements that a tensor of this many takes in its layout: those of stored_matrices(), in less code.
+// Returns the stored elements of a tensor of so many elements: those of stored_matrices(), in less code.
 constexpr uint64_t stored_elements(Layout layout, Shape shape, uint32_t elements) {
   const unsigned bits = uint8_t(layout), log2_panel = bits & 7;
   const uint32_t group = (1u << (bits >> kGroupShift & 7)) - 1;

@@ -9,7 +9,7 @@ namespace nacre {
 
 namespace {
 
-// In the order of Code; the static_assert below keeps the two in step, a test reads every pair.
+// The sentences are in the order of Code. The static_assert below checks their number; a test reads every pair.
 constexpr const char* kSentences[] = {
     "nothing is wrong",
     "no bytes were given",
@@ -148,7 +148,8 @@ constexpr size_t characters_of(std::span<const char* const> sentences) {
     for (; *at != 0; ++at) ++characters;
   return characters;
 }
-// One behind the other, each with its 0. A pointer to each would be half a kilobyte of an image.
+// The sentences stand one after the other, each with its terminating 0. Pointers to them would add half a kilobyte to
+// an image.
 constexpr auto kText = [] {
   std::array<char, characters_of(kSentences)> text = {};
   char* to = text.data();

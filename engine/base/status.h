@@ -1,8 +1,8 @@
-// Status: the result of everything that can be refused. A value, never an exception.
+// Status is the result of every operation that can be refused. It is a value, never an exception.
 //
-// A refusal names one fact: what is wrong (code), where (table and index), and, where two numbers tell the story
-// (bytes asked for and bytes given, a limit and a count), both. The sentence for people is sentence(code); it is
-// compiled away with the option `sentences=false`, the rest is not.
+// A refusal names one fact: what is wrong (code) and where (table and index). If two numbers explain it, it has both:
+// bytes asked for and bytes given, or a limit and a count. sentence(code) returns the sentence for people. The option
+// `sentences=false` compiles the sentences away, but nothing else.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace nacre {
 
-// One code per fact. Never renumbered: a code is part of the interface. New ones go last.
+// One code per fact. Codes are never renumbered, because they are part of the interface. New codes go last.
 enum class Code : uint8_t {
   kOk = 0,
 
@@ -56,7 +56,7 @@ enum class Code : uint8_t {
   kAliasBounds,      // an alias reaches outside its target
   kBank,             // unknown bank or segment
   kQuantizer,        // unknown quantizer
-  kCodes,            // the quantizer is of other codes than the tensor
+  kCodes,            // the quantizer is for other codes than the tensor's type
   kInitial,          // the initial value of a parameter is missing or of another size
   kFlags,            // flags contradict the region (batched weights, trainable arena, ...)
 
@@ -79,7 +79,7 @@ enum class Code : uint8_t {
   kOperandId,        // an operand names a tensor that does not exist or that this program cannot see
   kRole,             // role contradicts region (writing weights, updating arena, ...)
   kReadBeforeWrite,  // a tensor is read before a step has written it
-  kWrittenTwice,     // two steps write one tensor, or a step writes an input
+  kWrittenTwice,     // a tensor or a byte of one is written twice, or a step writes an input
   kNotLive,          // a step uses a tensor outside its first and last step
   kInputOutput,      // an input or output of the program is not one of its arena tensors
   kDuplicateInput,   // one tensor is two inputs
@@ -115,8 +115,8 @@ enum class Code : uint8_t {
   kRowsUnsupported,  // batch lowered for a tensor that is not batched
   kOperandMissing,   // an operand that the op needs is absent
 
-  // Memory given to bind (Table::kMemory; index = Region, or 16 + bank).
-  // The memory of a port has these codes too: Table::kPort, index = place.
+  // Memory given to bind (Table::kMemory; index = Region, or 16 + bank). The memory of a port has these codes too
+  // (Table::kPort; index = place).
   kMemorySize,       // fewer bytes than needed: `needed`, `given`
   kMemoryAlignment,  // base address not a multiple of the required alignment: `needed`, `given` mod
   kMemoryOverlap,    // a block overlaps another one or the model's bytes
@@ -178,18 +178,18 @@ enum class Table : uint8_t {
 struct [[nodiscard]] Status {
   Code code = Code::kOk;
   Table table = Table::kNone;
-  uint32_t index = 0;   // of the record in its table
-  uint64_t needed = 0;  // where two numbers tell the story, else 0
+  uint32_t index = 0;   // index of the record in its table
+  uint64_t needed = 0;  // set if two numbers explain the refusal, else 0
   uint64_t given = 0;
 
   NACRE_SHARED constexpr bool ok() const { return code == Code::kOk; }
 };
 
-// Returns one sentence, what is wrong and what was expected; "" where sentences are compiled away.
+// Returns one sentence: what is wrong and what was expected. Returns "" if sentences are compiled away.
 const char* sentence(Code code);
 const char* table_name(Table table);
 
-// Returns early with whatever was refused.
+// Returns from the caller with the refusal, if there is one.
 #define NACRE_TRY(expression)                                                        \
   do {                                                                               \
     if (const ::nacre::Status status_ = (expression); !status_.ok()) return status_; \

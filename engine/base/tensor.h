@@ -1,4 +1,4 @@
-// Tensors as the engine sees them: a pointer and the record that stands in the model file.
+// A tensor, as the engine sees it, is a pointer and the record that stands in the model file.
 //
 // The records are read in place: these structs are the FlatBuffers structs of schema/model.fbs, byte for byte
 // (engine/model/model.cc asserts every offset). Little-endian machines only.
@@ -14,8 +14,8 @@ namespace nacre {
 
 inline constexpr int kMaxRank = 8;
 inline constexpr int kMaxBanks = 8;
-inline constexpr uint32_t kNoIndex = 0xFFFFFFFF;  // "none" wherever an index is optional
-inline constexpr size_t kAlignment = 16;          // of every block the caller gives, and of planned offsets
+inline constexpr uint32_t kNoIndex = 0xFFFFFFFF;  // an optional index that is absent
+inline constexpr size_t kAlignment = 16;          // of every block that the caller gives, and of planned offsets
 
 // Ids never change meaning.
 enum class ElementType : uint8_t {
@@ -31,7 +31,7 @@ enum class ElementType : uint8_t {
   kInt64 = 9,
   kUint32 = 10,
   kBool = 11,
-  kInt4 = 12,  // two per byte, low nibble first
+  kInt4 = 12,  // two per byte, the first in the low bits
   kFloat8E4M3 = 13,
   kFloat8E5M2 = 14,
   kFloat8E4M3Fnuz = 15,
@@ -43,35 +43,35 @@ enum class ElementType : uint8_t {
   kCount
 };
 
-// Bits of one element as stored; 0 for an unknown type. Ternary counts in whole bytes of five.
+// Returns the bits of one stored element, or 0 for an unknown type. Ternary elements are stored five to a byte.
 NACRE_SHARED constexpr uint32_t element_bits(ElementType type) {
   constexpr uint8_t kBits[] = {0, 32, 16, 16, 64, 8, 8, 16, 32, 64, 32, 8, 4, 8, 8, 8, 8, 8, 4, 4, 0};
   static_assert(sizeof kBits == size_t(ElementType::kCount));
   return type < ElementType::kCount ? kBits[size_t(type)] : 0;
 }
 
-// Bytes of `elements` elements, at most 2^32 - 5: open() bounds them to 2^31 - 1. (A 64-bit division costs 770 bytes of
-// code.)
+// Returns the bytes of `elements` elements, at most 2^32 - 5, because open() bounds elements to 2^31 - 1. (A 64-bit
+// division would cost 770 bytes of code.)
 NACRE_SHARED constexpr uint64_t storage_bytes(ElementType type, uint64_t elements) {
   if (type == ElementType::kTernary) return (uint32_t(elements) + 4) / 5;
   return (elements * element_bits(type) + 7) / 8;
 }
 
-// Order in which the elements are stored: engine/base/layout.h. kAny stands for all of them in a kernel's types; no
-// tensor has it.
+// The order in which the elements are stored (engine/base/layout.h). In a kernel's types kAny stands for every
+// layout; no tensor has it.
 enum class Layout : uint8_t { kRowMajor = 0, kAny = 255 };
 
 enum class Region : uint8_t { kWeights = 0, kState = 1, kStream = 2, kDerived = 3, kStep = 4, kArena = 5, kCount };
 
 enum TensorFlags : uint16_t {
   kBatched = 1,    // axis 0 is the batch: run(rows) lowers it
-  kTrainable = 2,  // a parameter in state that a gradient is made for
+  kTrainable = 2,  // a parameter in state that gets a gradient
   kInput = 4,      // written by the caller
   kOutput = 8,     // read by the caller after run
 };
 
-// A number of bytes, or an offset in them, as a file states it in 64 bits. A machine of 32 bits computes with the low
-// word alone: open() has refused what is over kMaxFileBytes, so that a sum of two does not overflow.
+// A number of bytes, or an offset, which a file states in 64 bits. A 32-bit machine computes with the low word alone.
+// open() has refused numbers over kMaxFileBytes, so the sum of two does not overflow.
 struct alignas(8) LowWord {
   uint32_t low, high;
 
@@ -82,12 +82,12 @@ struct alignas(8) LowWord {
 using FileBytes = std::conditional_t<sizeof(size_t) == 4, LowWord, uint64_t>;
 
 struct TensorRecord {  // schema/FORMAT.md, "tensors"
-  FileBytes offset;    // from the start of the region, bank, segment, or of the alias's target
+  FileBytes offset;    // from the start of the region, bank or segment, or of the alias's target
   FileBytes bytes;
   int32_t dims[kMaxRank];
-  uint32_t first_step, last_step;  // arena: steps of its program between which it holds its value
+  uint32_t first_step, last_step;  // arena: the steps of its program between which it holds its value
   uint32_t alias_of;               // tensor id or kNoIndex
-  uint32_t quantizer;              // index or kNoIndex: what the codes mean
+  uint32_t quantizer;              // index or kNoIndex; the quantizer says what the codes mean
   uint32_t initial;                // state: tensor id in weights, or kNoIndex for zeros
   ElementType element;
   uint8_t rank;
@@ -99,7 +99,7 @@ struct TensorRecord {  // schema/FORMAT.md, "tensors"
 };
 static_assert(sizeof(TensorRecord) == 80);
 
-// A view of the record's dims, with axis 0 replaced by the rows of this run where the tensor is batched.
+// A view of the record's dims. If the tensor is batched, axis 0 is replaced by the rows of this run.
 struct Shape {
   int rank = 0;
   const int32_t* dims = nullptr;
@@ -107,7 +107,8 @@ struct Shape {
 
   NACRE_SHARED constexpr int operator[](int axis) const { return axis == 0 && rows > 0 ? rows : dims[axis]; }
   NACRE_SHARED constexpr int last() const { return (*this)[rank - 1]; }
-  // prod_{first <= i < end} dims[i]: fits an int, because open() bounds the elements of every tensor to 2^31 - 1.
+  // Returns prod_{first <= i < end} dims[i]. It fits an int, because open() bounds the elements of every tensor to
+  // 2^31 - 1.
   NACRE_SHARED constexpr int product(int first, int end) const {
     int product = 1;
     for (int i = first; i < end; ++i) product *= (*this)[i];
@@ -116,7 +117,7 @@ struct Shape {
   NACRE_SHARED constexpr int elements() const { return product(0, rank); }
 };
 
-// Dims as a value: what a shape rule computes.
+// Dims as a value, which a shape rule computes.
 struct Dims {
   int rank = 0;
   int32_t size[kMaxRank] = {};
@@ -126,7 +127,7 @@ struct Dims {
 
 struct Tensor {
   void* data;                  // weights are const: roles say who may write
-  const TensorRecord* record;  // null: an optional operand that is absent
+  const TensorRecord* record;  // null for an optional operand that is absent
 };
 
 }  // namespace nacre

@@ -1,14 +1,21 @@
-// Adapter: turns a member function of an op's struct into a Kernel and its KernelEntry. No unpacking is written by
-// hand.
+// Adapter makes a Kernel and its KernelEntry from a member function of an op's struct. The op unpacks no operands by
+// hand. An example:
 //
 //   void Dense::forward(const float* x, const float* w, Optional<const float> bias, float* y) const
 //
-// becomes an entry with operands {f32 in, f32 in, f32 in optional, f32 out}. Parameters are the step's operands in
-// order: `const T*` is an input, `T*` an output, Optional<const T> an input that may be absent, Update<T> is read and
-// written, Inputs<T> any number of inputs of one type, PerRow<const T> an input with one value per row or one for all,
-// Packed<const T, layout> and Packed<T, layout> an input and an output in that layout (base/layout.h); Scratch<T>, of
-// the bytes that the op's scratch_bytes(words, operands) says, Parts<T> (ops/parts.h), WordAt and `const Args&` are no
-// operands and come last.
+// becomes an entry with operands {f32 in, f32 in, f32 in optional, f32 out}. The parameters are the step's operands
+// in order:
+//
+//   const T*                                       an input
+//   T*                                             an output
+//   Optional<const T>                              an input that may be absent
+//   Update<T>                                      a tensor that is read and written
+//   Inputs<T>                                      any number of inputs of one type
+//   PerRow<const T>                                an input with one value per row, or one for all rows
+//   Packed<const T, layout>, Packed<T, layout>     an input and an output in that layout (base/layout.h)
+//
+// The last parameters are no operands: Scratch<T>, whose bytes the op's scratch_bytes(words, operands) returns;
+// Parts<T> (ops/parts.h); WordAt; and `const Args&`.
 #pragma once
 
 #include <concepts>
@@ -47,7 +54,7 @@ struct Parameter<Update<T>> {
   static constexpr Update<T> get(const Operands& o, int i) { return {static_cast<T*>(o.tensor[i].data)}; }
 };
 template <class T>
-struct Parameter<Inputs<T>> {  // must come first; what follows is counted from the end
+struct Parameter<Inputs<T>> {  // Inputs must come first; the parameters after it are counted from the end
   static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn) | kVariadic};
   static constexpr Inputs<T> get(const Operands& o, int) { return {o.tensor}; }
 };
@@ -109,7 +116,7 @@ inline constexpr bool kIsOperand = !kIsScratch<P> && !kIsParts<P> && !kIsArgs<P>
 template <class O, auto Method>
 struct Adapter;
 
-// Method may be a member of a base of O: depthwise_conv2d runs the loops of conv2d.
+// Method may be a member of a base class of O: depthwise_conv2d runs the loops of conv2d.
 template <class O, class Base, class Result, class... P, Result (Base::*Method)(P...) const>
 struct Adapter<O, Method> {
   static constexpr OperandType kOperands[] = {Parameter<P>::kType...};
@@ -118,7 +125,8 @@ struct Adapter<O, Method> {
 
   static constexpr Code run(const Args& args) { return call(args, std::index_sequence_for<P...>{}); }
 
-  // Multiply-accumulates, or elements visited: what O::work() says, else the elements of the last operand.
+  // Returns the multiply-accumulates, or elements visited: O::work() if it exists, else the elements of the last
+  // operand.
   static constexpr uint64_t work(const Words& words, const Operands& operands) {
     if constexpr (requires(const O& op) { op.work(); }) {
       return O::from(words, operands).work();
@@ -140,7 +148,7 @@ struct Adapter<O, Method> {
   static constexpr Code call(const Args& args, std::index_sequence<I...>) {
     const Operands o = args.operands();
     const O op = O::from(args.words, o);
-    const int extra = o.count - kOperandCount;  // of a variadic op: further inputs before the rest
+    const int extra = o.count - kOperandCount;  // the inputs of a variadic op beyond its first one
     const auto slot = [&](size_t i) { return i == 0 ? 0 : int(i) + extra; };
     if constexpr (std::same_as<Result, Code>) {
       return (op.*Method)(get<P>(args, o, slot(I))...);
@@ -157,7 +165,7 @@ constexpr size_t (*scratch_of())(const Words&, const Operands&) {
   else return nullptr;
 }
 
-// The entry of a method that needs no preparation. One struct may have methods with shape rules of their own:
+// Returns the entry of a method that needs no preparation. Methods of one struct may have shape rules of their own:
 // entry<LayerNorm, &LayerNorm::gradient_x<float>, &LayerNorm::shapes_x>(Op::kLayerNormGradientX).
 template <class O, auto Method, ShapeRule kShapes = &O::shapes>
 constexpr KernelEntry entry(Op op, Rounding rounding = Rounding::kNone, uint8_t in_place = 0) {

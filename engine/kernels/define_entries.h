@@ -1,8 +1,9 @@
-// For the .cc files that define entries: NACRE_ENTRY as a definition, and the element types as entries' names end in
-// them. Each file includes only the ops of its .inc, so that a change of one op's header rebuilds few entries.
+// Defines NACRE_ENTRY as a definition for the .cc files that define entries, and the element types whose names end
+// the entries' names. Each file includes only the ops of its .inc, so a change of one op's header rebuilds few
+// entries.
 //
-// NACRE_DEFINE_ENTRIES names a file that does it in another way: a port that compiles these sources for a device of its
-// own (ports/cuda/device_entries.h) makes a function of the device of each.
+// A port may define entries in another way: NACRE_DEFINE_ENTRIES names the file that does it. For example
+// ports/cuda/device_entries.h compiles these sources for a device and makes a device function of each entry.
 #pragma once
 
 #include "engine/kernels/ready.h"
@@ -31,7 +32,7 @@ constexpr KernelEntry run_by(Kernel function, KernelEntry entry) {
 #ifdef NACRE_DEFINE_ENTRIES
 #include NACRE_DEFINE_ENTRIES
 #else
-// Its code is functions of the same name (entry_functions.h).
+// The code of an entry is a function of the same name (entry_functions.h).
 #define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...)                            \
   namespace functions {                                                                       \
   Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run_of_words(args); } \

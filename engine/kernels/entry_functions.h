@@ -1,9 +1,10 @@
-// The functions that the reference entries run, by the entries' names, for constant tables (run/static_program.h):
+// Declares the functions that the reference entries run, under the entries' names. Constant tables use them
+// (run/static_program.h):
 //
-//   reference::functions::kDenseI8Double   what reference::kDenseI8Double.run points at
-//   reference::ready::kDenseI8Double       the same with its op ready in the call's `prepared` (ready.h)
+//   reference::functions::kDenseI8Double   the function that reference::kDenseI8Double.run points at
+//   reference::ready::kDenseI8Double       that function for a call whose `prepared` is the ready op (ready.h)
 //
-// Who names a function links it and nothing else of its entry, neither shape rule nor attributes' checks.
+// A program that names a function links that function alone, not the entry's shape rule or its checks of attributes.
 #pragma once
 
 #include "engine/kernels/families.h"

@@ -1,22 +1,24 @@
-// Families of kernel entries that differ in one column: the element type or the rounding. All are written in terms of
+// Defines families of kernel entries. The entries of a family differ in the element type or in the rounding. All
+// families are written with
 //
 //   NACRE_ENTRY(name, op, rounding, in_place, struct, shape rule, method)
 //
-// in_place: bit i = y may be written over input i. The method comes last because it may contain commas. Whoever
-// includes an .inc says before what an entry is, and undefines NACRE_ENTRY behind it: reference.h declares it,
-// define_entries.h defines it, reference/list.cc lists it.
+// Bit i of in_place says that y may be written over input i. The method comes last because it may contain commas. A
+// file that includes an .inc defines NACRE_ENTRY before it and undefines it after it. reference.h declares each
+// entry, define_entries.h defines it, reference/list.cc lists it.
 //
 //   NACRE_FORM(Dense, W8F32, Dense, method)         kDenseW8F32 of Op::kDense: without rounding, the rule Dense::shapes
 //   NACRE_FLOATS(Sigmoid, 1, Activation, sigmoid)   kSigmoidF32, kSigmoidF16, kSigmoidBf16, kSigmoidF64 of Op::kSigmoid
 //                                                   by Activation::sigmoid<T>, with the rule Activation::shapes
-//   NACRE_FLOATS_AS(name, op, in_place, struct, shape rule, method)      the same under a name or a rule of its own
-//   NACRE_TYPED(name, op, in_place, struct, shape rule, method, I8)      one of them: k<name>I8 by method<I8>
+//   NACRE_FLOATS_AS(name, op, in_place, struct, shape rule, method)      these four under a name or a rule of their own
+//   NACRE_TYPED(name, op, in_place, struct, shape rule, method, I8)      one entry, k<name>I8, by method<I8>
 //   NACRE_INT8(Add, 3, Sum, add_codes)              kAddI8Double, kAddI8Single by Sum::add_codes<Rounding>
 //   NACRE_INT16(Add, 3, Sum, add_codes)             kAddI16Double by Sum::add_codes<Rounding, I16>
 //   NACRE_WHOLE(Add, 3, Sum, add_whole)            kAddI32, kAddI64 by Sum::add_whole<T>
 //   NACRE_INDEXED(Embedding)                        Embedding::forward<T, I> of every float T, with I = int32 and int64
 //
-// F32, F16, Bf16, F64, I8, U8, I16, I32, U32, I64 are the end of a name and a type at once: define_entries.h.
+// F32, F16, Bf16, F64, I8, U8, I16, I32, U32 and I64 are both the end of an entry's name and a type
+// (define_entries.h).
 #pragma once
 
 #define NACRE_FORM(op, form, type, ...) NACRE_ENTRY(k##op##form, k##op, kNone, 0, type, type::shapes, __VA_ARGS__)

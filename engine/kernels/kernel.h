@@ -1,8 +1,8 @@
-// The seam between programs and ports: a Kernel runs one bound step; a KernelEntry says what it can run; a KernelSet is
-// a list of entries; a Port is a set and the memory that its kernels see.
+// Defines the interface between programs and ports. A Kernel runs one bound step. A KernelEntry says what a kernel
+// can run. A KernelSet is a list of entries. A Port is a KernelSet and the memory that its kernels see.
 //
-// bind() takes the first entry that accepts a step: of the port that the step's place names (run/places.h), then of the
-// sets that the caller passed, in their order; the reference kernels usually come last.
+// bind() takes the first entry that accepts a step. It asks the port that the step's place names (run/places.h), then
+// the sets that the caller passed, in their order. The reference kernels usually come last.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ namespace nacre {
 struct Args;
 using Kernel = Code (*)(const Args& args);
 
-// Record that bind stores per step in the caller's memory: 12 + 8 bytes per operand at 32 bits. Operands follow.
+// The record that bind stores per step in the caller's memory. On 32 bits it takes 12 + 8 bytes per operand. The
+// operands follow it.
 struct Call {
   Kernel run;
   const StepRecord* step;
@@ -29,30 +30,30 @@ struct Call {
 };
 static_assert(sizeof(Call) == 3 * sizeof(void*) && sizeof(Tensor) == 2 * sizeof(void*));
 
-// The caller's threads. run() returns when task(task_context, i) has been called once for each i in [0, tiles).
+// The caller's threads. run() returns after it has called task(task_context, i) once for each i in [0, tiles).
 struct Workers {
   void* context;
   int count;
   void (*run)(void* context, void (*task)(void* task_context, int tile, int worker), void* task_context, int tiles);
-  // One worker does all of a step of less work, in multiply-accumulates of float32. These take some 4 us with AVX2, and
-  // to wake a worker that spins takes 1 to 2 us. Threads that sleep between steps need more. A program whose
-  // steps are smaller on average shares nothing (threads_pay, run/pass.h).
+  // One worker does a whole step that has less work than this, in multiply-accumulates of float32. So many take about
+  // 4 us with AVX2. To wake a worker that spins takes 1 to 2 us; threads that sleep between steps need more. A
+  // program whose average step is smaller shares nothing (threads_pay, run/pass.h).
   uint64_t least_work = 200'000;
 };
 
-// Returns the distance from one worker's scratch to the next one's: whole lines of a cache.
+// Returns the distance from one worker's scratch to the next one's: whole cache lines.
 NACRE_SHARED constexpr size_t scratch_stride(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct Args {
   const Call& call;
   Words words;
-  int rows;                      // 0: the compiled batch
-  std::span<std::byte> scratch;  // of worker 0: at least scratch_bytes()
-  const Workers* workers;        // null: one
-  void* context = nullptr;       // of the port whose kernel this is
-  int phase = 0;                 // of a kernel that a device launches several times (ops/parts.h); 0: all of it
+  int rows;                      // 0 means the compiled batch
+  std::span<std::byte> scratch;  // scratch of worker 0: at least scratch_bytes()
+  const Workers* workers;        // null means one worker
+  void* context = nullptr;       // context of the port whose kernel this is
+  int phase = 0;                 // of a kernel that a device launches several times (ops/parts.h); 0 means all phases
 
-  // Returns the scratch of worker w: each has as many bytes, and no two workers write one line of a cache.
+  // Returns the scratch of worker w. All have the same size, and no two workers write one cache line.
   NACRE_SHARED std::span<std::byte> scratch_of(int worker) const {
     return {scratch.data() + size_t(worker) * scratch_stride(scratch.size()), scratch.size()};
   }
@@ -60,7 +61,7 @@ struct Args {
   NACRE_SHARED Operands operands() const { return {call.operands(), call.step->operand_count, rows}; }
 };
 
-enum OperandFlags : uint8_t { kOptional = 4, kVariadic = 8 };  // beside Role in OperandType::role
+enum OperandFlags : uint8_t { kOptional = 4, kVariadic = 8 };  // combined with Role in OperandType::role
 
 struct OperandType {
   ElementType element;
@@ -68,11 +69,11 @@ struct OperandType {
   Layout layout = Layout::kRowMajor;
 };
 
-// Data that a kernel makes at bind and keeps: a library's handle. Nothing in it can be a tensor.
+// Data that a kernel makes at bind and keeps, such as a library's handle. No part of it may be a tensor.
 struct Preparation {
   size_t (*bytes)(const Words& words, const Operands& operands);
   Code (*prepare)(const Args& args);               // fills call.prepared: `bytes` on the host, at a multiple of 16
-  void (*release)(void* context, void* prepared);  // or null; once, at unbind; only of programs bound to Places
+  void (*release)(void* context, void* prepared);  // or null; called once, at unbind, if bound to Places
 };
 
 struct KernelEntry {
@@ -83,16 +84,16 @@ struct KernelEntry {
   const OperandType* operands;
   ShapeRule shapes;
   Kernel run;
-  bool (*accepts)(const Words& words, const Operands& operands);          // null: always
-  size_t (*scratch_bytes)(const Words& words, const Operands& operands);  // null: 0; per worker
-  const Preparation* preparation;                                         // null: none
-  uint64_t (*work)(const Words& words, const Operands& operands);         // multiply-accumulates; null: none
+  bool (*accepts)(const Words& words, const Operands& operands);          // null means always
+  size_t (*scratch_bytes)(const Words& words, const Operands& operands);  // per worker; null means 0
+  const Preparation* preparation;                                         // null if there is none
+  uint64_t (*work)(const Words& words, const Operands& operands);         // multiply-accumulates; null means 0
 };
 
 }  // namespace nacre
 
-// A port's or a model's list of kernels: sorted by op, those of one op in the order in which they are asked. Outside
-// the namespace, because it is C's opaque `nacre_kernels` (nacre_c.h) too.
+// A port's or a model's list of kernels, sorted by op. Entries of one op are asked in their order. It stands outside
+// the namespace because it is also C's opaque `nacre_kernels` (nacre_c.h).
 struct nacre_kernels {
   const char* name;  // "reference", "x86/avx2"
   std::span<const nacre::KernelEntry* const> entries;
@@ -104,28 +105,28 @@ using KernelSet = ::nacre_kernels;
 
 enum class CopyDirection : uint8_t { kToPort, kFromPort, kWithinPort };
 
-// A device or a library. `begin` and `finish` are both there or both null; so are `copy` and `fill`, which a port that
-// sees the host's memory does not have. Each returns kOk, or another code where it failed. Between begin and finish a
-// port may put off whatever it is asked: what it was told to copy must stay as it is until finish.
+// A device or a library. `begin` and `finish` are both set or both null. So are `copy` and `fill`, which are null if
+// the port sees the host's memory. Each function returns kOk, or another code if it failed. Between begin and finish
+// a port may defer what it is asked to do. The memory that it was told to copy must not change until finish.
 struct Port {
   const char* name;  // "x86/avx512", "cuda"
   const KernelSet* set;
-  void* context;                  // first argument of what follows, and Args::context of its kernels
-  Code (*begin)(void* context);   // before the steps of a segment and what is copied for them
-  Code (*finish)(void* context);  // behind them: when it returns they are done, and so are all copies
-  // Copies between the host's memory and the port's, or within it. When it returns, or in a segment when `finish`
-  // does, the bytes can be read where they were copied to.
+  void* context;                  // first argument of the functions below, and Args::context of its kernels
+  Code (*begin)(void* context);   // called before the steps of a segment and the copies for them
+  Code (*finish)(void* context);  // called after them; when it returns, steps and copies are done
+  // Copies between the host's memory and the port's, or within the port's. The copied bytes can be read when it
+  // returns, or, in a segment, when `finish` returns.
   Code (*copy)(void* context, CopyDirection direction, void* to, const void* from, size_t bytes);
   Code (*fill)(void* context, void* to, std::byte value, size_t bytes);  // in the port's memory
   uint32_t alignment = kAlignment;  // of the memory that its kernels see: a power of two from 16 to 4,096
-  // that its kernels may read behind a block: at most 4,096; on the host not behind weights
+  // Most bytes that its kernels may read past a block: at most 4,096. On the host they may not read past weights.
   uint32_t tail_bytes = 0;
-  // True: its kernels look at the guard of their step, the operand behind the others. Else the host does, and asks
-  // `copy` for the word in the middle of a segment.
+  // If true, its kernels read their step's guard, which is the operand after the others. Else the host reads it and
+  // calls `copy` for the word in the middle of a segment.
   bool reads_guards = false;
-  // Both are there or both null. Between hold and release the port may put off all that its segments are asked for,
-  // copies to the host too, and then runs it at once. release returns the first failure; `drop`: nothing is to run.
-  // `ran`: whether all of it was run to its end, a kernel that failed included; else none of it was.
+  // Both are set or both null. Between hold and release the port may defer all that its segments ask for, copies to
+  // the host included, and then runs it at once. release returns the first failure. If `drop` is true, nothing is
+  // run. `ran` tells whether all of it was run to its end, even if a kernel failed; else none of it was.
   Code (*hold)(void* context) = nullptr;
   Code (*release)(void* context, bool drop, bool* ran) = nullptr;
 };

@@ -1,6 +1,6 @@
-// Kernels whose op is ready. The op's struct, with the sizes and attributes that from() computes of words and shapes,
-// is a constant that the call's `prepared` points at (run/static_program.h). It is not made anew on the stack at
-// every run, so the image holds neither words, records nor from(). A method can run so if all its parameters are
+// Kernels of an op that is ready. The op's struct, with the sizes and attributes that from() computes from words and
+// shapes, is a constant. The call's `prepared` points at it (run/static_program.h). A run does not make it anew on
+// the stack, so the image holds no words, records or from(). A method can run in this way if all its parameters are
 // addresses.
 #pragma once
 
@@ -22,8 +22,8 @@ inline constexpr bool kIsAddress<Update<T>> = true;
 template <class T, Layout kLayout>
 inline constexpr bool kIsAddress<Packed<T, kLayout>> = true;
 
-// An op that keeps where its words, operands or their shapes stand is no constant of its own. (A test compares the size
-// of the others with that on another machine.)
+// True if an op points at its words, its operands or their shapes. Such an op is not a constant of its own. (A test
+// compares the size of the others with their size on another machine.)
 template <class O>
 inline constexpr bool kPointsElsewhere = requires { requires std::same_as<decltype(O::words), Words>; } || requires {
   requires std::same_as<decltype(O::operands), Operands>;
@@ -48,7 +48,8 @@ struct Ready<O, Method> {
   }
 
  private:
-  // A copy, where code may be large: a compiler does not know that int8 outputs are not stored over the constant.
+  // If code may be large, applies a copy: a compiler does not know that int8 outputs are not stored over the
+  // constant.
   [[gnu::noinline]] static Code apply(const O& ready, const Args& args) {
 #ifdef __OPTIMIZE_SIZE__
     return call(ready, args, std::index_sequence_for<P...>{});

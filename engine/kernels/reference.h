@@ -1,7 +1,8 @@
-// The reference kernels: engine/ops made into entries. The oracle of every other port, and the fallback of all.
+// Declares the reference kernels: engine/ops as entries. Every other port is tested against them, and a step runs on
+// them if no other kernel takes it.
 //
-// Firmware names single entries and links only those (-ffunction-sections -fdata-sections, --gc-sections); kernels()
-// and list() name, and so link, all of them. Names are k<Op><Types>[<Rounding>]: families.h.
+// Firmware names single entries and links only those (-ffunction-sections -fdata-sections, --gc-sections). kernels()
+// and list() name all of them, so they link all. Names are k<Op><Types>[<Rounding>]: families.h.
 #pragma once
 
 #include "engine/kernels/families.h"

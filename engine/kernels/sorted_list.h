@@ -1,5 +1,5 @@
-// The entries of an .inc list in the order that a KernelSet has them: by op, and those of one op as they are listed.
-// Sorted by the compiler.
+// Sorts the entries of an .inc list at compile time into the order of a KernelSet: by op. Entries of one op keep
+// their order.
 //
 //   constexpr OpEntry kListed[] = {
 //   #define NACRE_ENTRY(name, op, ...) {Op::op, {#name, &name}},
@@ -19,12 +19,12 @@ struct OpEntry {
 };
 
 template <size_t kCount>
-struct SortedList {  // without a constructor: compilers then keep it among the constants
+struct SortedList {  // it has no constructor, so compilers keep it among the constants
   NamedEntry named[kCount];
   const KernelEntry* entries[kCount];
 };
 
-// Sorts by insertion: a list is nearly sorted, family by family.
+// Sorts by insertion, since a list is nearly sorted, family by family.
 template <size_t kCount>
 constexpr SortedList<kCount> sorted(const OpEntry (&listed)[kCount]) {
   SortedList<kCount> list = {};

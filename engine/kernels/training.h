@@ -1,6 +1,6 @@
-// The reference kernels of training: gradients, losses, optimizers, and what a step commits. They are a set of their
-// own, so that a program which only infers links none of them. A program of kind `gradients` or `update` needs both
-// sets.
+// Declares the reference kernels of training: gradients, losses, optimizers, and what a step commits. They are a set
+// of their own, so that a program which only infers links none of them. A program of kind `gradients` or `update`
+// needs both sets.
 #pragma once
 
 #include "engine/kernels/reference.h"

@@ -1,4 +1,5 @@
-// Contents of a model, for C (nacre_c.h). Apart from c_api.cc: an image that asks nothing links none of it.
+// Returns the contents of a model to C (nacre_c.h). It is separate from c_api.cc, so an image that does not call it
+// links none of it.
 #include "engine/c_api.h"
 #include "engine/model/tensor_info.h"
 

@@ -1,5 +1,5 @@
-// The generated accessors of schema/model.fbs, without assert: its checks are for debugging, and newlib's pulls in
-// stdio.
+// Includes the generated accessors of schema/model.fbs without assert. Its checks are for debugging, and newlib's
+// assert links stdio.
 #pragma once
 
 #define FLATBUFFERS_ASSERT(condition) static_cast<void>(0)

@@ -9,7 +9,7 @@
 
 namespace nacre {
 
-// The engine's records are the schema's, byte for byte.
+// The engine's records equal the schema's, byte for byte.
 static_assert(sizeof(schema::TensorRecord) == sizeof(TensorRecord));
 static_assert(sizeof(schema::StepRecord) == sizeof(StepRecord));
 static_assert(sizeof(schema::QuantizerRecord) == sizeof(QuantizerRecord));
@@ -31,8 +31,8 @@ bool is_zero_point(ElementType codes, int32_t zero) {
   }
 }
 
-// The CRC takes part in the number of changes: a Model that was opened elsewhere and copied over this one has counted
-// as few.
+// Adds the CRC to the number of changes. Otherwise a Model that was opened elsewhere and copied over this one could
+// have the same number.
 Status Model::open(std::span<const std::byte> bytes, const Limits& limits) {
   const auto changes = uint16_t(changes_ + 1);
   *this = Model();
@@ -138,8 +138,8 @@ Status Model::find(Entry entry, std::span<const char> target, bool any, uint32_t
 
 namespace {
 
-// Returns whether a float of this type at `data` is NaN: its bits without the sign are beyond those of infinity. Types
-// without NaN, and the 8-bit ones whose codes the policies define, hold numbers. Infinity may stand in a mask.
+// Returns whether a float of this type at `data` is NaN: its bits without the sign are beyond those of infinity. A
+// mask may hold infinity. Types without NaN, and 8-bit types whose codes the policies define, always hold numbers.
 bool is_nan(ElementType type, const std::byte* data) {
   const auto beyond = [&](auto bits, auto infinity) {
     std::memcpy(&bits, data, sizeof bits);
@@ -163,7 +163,8 @@ T load(const std::byte* data) {
 
 }  // namespace
 
-// Values of a tensor that a quantizer names: scales are positive and normal, zero points are codes.
+// Checks the values of the tensors that a quantizer names: scales must be positive and normal, zero points must be
+// codes.
 Status Model::check_quantizers() const {
   for (uint32_t i = 0; i < root_->quantizers()->size(); ++i) {
     const schema::QuantizerRecord& q = *root_->quantizers()->Get(i);
@@ -178,12 +179,12 @@ Status Model::check_quantizers() const {
   return {};
 }
 
-// Operands that a step rounding in fixed point reads as int32 [.., 2] from weights are pairs {multiplier, shift}.
+// Checks multipliers. A step that rounds in fixed point reads its int32 [.., 2] weights as pairs {multiplier, shift}.
 Status Model::check_multipliers() const {
   for (const StepRecord& step : steps_) {
     if (step.rounding != Rounding::kDouble && step.rounding != Rounding::kSingle) continue;
     for (uint32_t i = 0; i < step.operand_count; ++i) {
-      const uint32_t id = operands(step)[i];  // weights are read only: role 0
+      const uint32_t id = operands(step)[i];  // a weight is only read: its role is 0
       if (id >= tensors_.size()) continue;
       const TensorRecord& r = tensors_[id];
       if (r.region != Region::kWeights || r.element != ElementType::kInt32 || r.rank != 2 || r.dims[1] != 2) continue;

@@ -1,11 +1,11 @@
-// Model: a checked view of a model file's bytes, read in place. It owns nothing and copies nothing.
+// Model is a checked view of a model file's bytes, read in place. It owns nothing and copies nothing.
 //
 //   nacre::Model model;
 //   if (nacre::Status s = model.open(bytes); !s.ok()) ...   // any bytes: a model, or one refusal
 //
-// open() trusts no byte. When it succeeds, every index, offset and lifetime in the file is proven to lie where
-// FORMAT.md says, so later calls need not check again. open() reads no weight: check_weights() does, in time
-// proportional to the file. Model knows no op: Program::measure and bind check what a step may hold.
+// open() trusts no byte. If it succeeds, every index, offset and lifetime in the file is proven to lie where
+// FORMAT.md says, so later calls need not check again. open() reads no weight. check_weights() reads all, in time
+// proportional to the file. Model knows no op; Program::measure and bind check the contents of steps.
 #pragma once
 
 #include <cstddef>
@@ -34,21 +34,21 @@ struct FileHeader {  // the first 64 bytes, little-endian; schema/FORMAT.md, "he
   char magic[4];
   uint16_t version;
   uint16_t byte_order;
-  uint32_t features;  // bits that a reader must know
-  uint32_t crc;       // CRC-32C of the header without this field, and of the FlatBuffer
+  uint32_t features;  // bits that a reader must understand
+  uint32_t crc;       // CRC-32C of the header, without this field, and of the FlatBuffer
   uint64_t total_bytes;
   uint32_t flatbuffer_offset;  // 64
   uint32_t flatbuffer_bytes;
-  uint8_t hash[16];  // first 16 bytes of the SHA-256 of all that follows the header
+  uint8_t hash[16];  // first 16 bytes of the SHA-256 of everything after the header
   uint8_t reserved[16];
 };
 static_assert(sizeof(FileHeader) == 64);
 
 struct QuantizerRecord {  // real = scale * (code - zero)
-  float scale;            // per tensor; 0 when `scales` is given
+  float scale;            // per tensor; 0 if `scales` is given
   int32_t zero;
   uint32_t scales;  // tensor id: float32, one per index of `axis`; or kNoIndex
-  uint32_t zeros;   // tensor id: int32, one per scale; or kNoIndex: `zero` for all
+  uint32_t zeros;   // tensor id: int32, one per scale; or kNoIndex, then `zero` holds for all
   ElementType codes;
   uint8_t axis;
   ScaleForm form;
@@ -63,7 +63,8 @@ struct SegmentRecord {
 };
 static_assert(sizeof(SegmentRecord) == 24);
 
-// Positive, normal, finite, from the bits of a float: biased exponent in [1, 254], sign 0.
+// Returns whether the bits of a float are a valid scale: positive, normal, finite. The sign is 0 and the biased
+// exponent is in [1, 254].
 constexpr bool is_scale(uint32_t bits) { return bits >= 0x00800000 && bits < 0x7F800000; }
 
 // Returns whether `zero` may be the zero point of these codes. Types without a choice of zero points allow only 0.
@@ -99,14 +100,14 @@ class Model {
   Status open(std::span<const std::byte> bytes, const Limits& limits = {});
 
   // Takes the weights of a segment from `data` (another flash, another mapping) instead of the file. `data` starts at
-  // a multiple of 64. Segments that are not attached are read from the file, whose bytes stay reserved as a whole.
-  // Only the first kMaxSegments segments can be attached. A program that was bound before is unbound by this call:
-  // bind it again.
+  // a multiple of 64. Segments that are not attached are read from the file, all of whose bytes stay reserved. Only
+  // the first kMaxSegments segments can be attached. This call unbinds a program that was bound before; bind it
+  // again.
   static constexpr uint32_t kMaxSegments = 4;
   Status attach(uint32_t segment, std::span<const std::byte> data);
 
-  // Reads every weight. Checks the CRC of each segment, that no float weight is NaN or infinite, and that scales,
-  // zero points and requantization pairs are valid.
+  // Reads every weight. Checks the segments' checksums, scales, zero points and fixed-point multipliers. Refuses a
+  // float weight that is NaN; infinity is valid, because a mask may hold it.
   Status check_weights() const;
 
   bool opened() const { return root_ != nullptr; }
@@ -121,32 +122,34 @@ class Model {
   std::span<const StepRecord> steps() const { return steps_; }
   Words words(const StepRecord& step) const { return {words_ + step.first_word, step.word_count}; }
   const uint32_t* operands(const StepRecord& step) const { return operands_ + step.first_operand; }
-  uint64_t region_bytes(Region region) const;       // of state, stream, derived and step
-  const std::byte* weights(uint32_t tensor) const;  // of a tensor in Region::kWeights
+  uint64_t region_bytes(Region region) const;       // of the regions state, stream, derived and step
+  const std::byte* weights(uint32_t tensor) const;  // bytes of a tensor in Region::kWeights
 
   uint32_t program_count() const;
   ProgramView program(uint32_t index) const;
-  // Finds the first program of this kind for this target; null: for any target. kNoEntry: there is none.
+  // Finds the first program of this kind for this target, or for any target if `target` is null. Returns kNoEntry if
+  // there is none.
   Status find(Entry entry, const char* target, uint32_t* index) const;
   // Finds the program of this kind for the target of `program`.
   Status find_beside(uint32_t program, Entry entry, uint32_t* index) const;
 
-  // Describe an input, an output or any other tensor (model/tensor_info.h). kNoName: there is none. Names are looked
-  // up in the first program that infers.
+  // Describe an input, an output or any other tensor (model/tensor_info.h). They return kNoName if there is none.
+  // Names are looked up in the first program that infers.
   Status input(uint32_t program, uint32_t index, TensorInfo* info) const;
   Status output(uint32_t program, uint32_t index, TensorInfo* info) const;
   Status input(const char* name, TensorInfo* info) const;
   Status output(const char* name, TensorInfo* info) const;
   Status tensor(uint32_t tensor, TensorInfo* info) const;
 
-  // Return texts in the file, which end with a 0; null: there is no such text.
+  // Return texts in the file, which end with a 0, or null if there is no such text.
   const char* target(uint32_t program) const;
   uint32_t metadata_count() const;
   const char* metadata_key(uint32_t index) const;
   const char* metadata_value(uint32_t index) const;
   const char* metadata(const char* key) const;
-  const char* layer_name(uint32_t step) const;  // of the layer that a step belongs to
-  // Returns the name of class `index`: line `index` of the metadata `labels`. Empty: there is no such line.
+  const char* layer_name(uint32_t step) const;  // name of the layer that a step belongs to
+  // Returns the name of class `index`, which is line `index` of the metadata `labels`. It is empty if there is no
+  // such line.
   std::span<const char> label(uint32_t index) const;
 
   uint64_t work_limit() const { return work_limit_; }

@@ -10,17 +10,17 @@ namespace nacre {
 namespace {
 
 constexpr char kSlotMagic[4] = {'N', 'C', 'S', 'L'};
-constexpr uint32_t kLeastUnit = 64;  // of a slot's size: a model file's segments start at multiples of it
+constexpr uint32_t kLeastUnit = 64;  // divides a slot's size, as a model file's segments require
 
 }  // namespace
 
 struct ModelSlots::Header {
   char magic[4];
   uint32_t sequence;
-  uint64_t bytes;     // of the file
-  uint32_t file_crc;  // CRC-32C of it
+  uint64_t bytes;     // size of the file
+  uint32_t file_crc;  // CRC-32C of the file
   uint32_t reserved[2];
-  uint32_t crc;  // of the 28 bytes before it
+  uint32_t crc;  // CRC-32C of the 28 bytes before it
 
   uint32_t own_crc() const { return crc32c({reinterpret_cast<const std::byte*>(this), sizeof(Header) - sizeof crc}); }
 };
@@ -32,7 +32,7 @@ uint64_t ModelSlots::slot_bytes() const {
 
 Status ModelSlots::check() const { return check_storage(storage_, Table::kFile); }
 
-// Returns whether the slot has a header, of a file that lies in it.
+// Returns whether the slot has a valid header, whose file lies in the slot.
 bool ModelSlots::header(uint32_t slot, Header* h, bool* failed) const {
   if (slot_bytes() < kHeaderBytes) return false;
   if (!storage_.read(storage_.context, base(slot), {reinterpret_cast<std::byte*>(h), sizeof *h})) {
@@ -87,7 +87,7 @@ Status ModelSlots::begin(uint32_t keep, uint64_t bytes) {
     any = true;
   }
   sequence_ += any ? 1 : 0;
-  // The header's sector first: what follows it is no file any more.
+  // Erases the header's sector first. After that, the bytes behind it are not a file any more.
   for (uint64_t at = 0; at < kHeaderBytes + bytes; at += storage_.erase_bytes)
     if (!storage_.erase(storage_.context, base(slot_) + at)) return refuse(Code::kStorageFailed, slot_);
   crc_ = fill_ = 0;
@@ -96,7 +96,7 @@ Status ModelSlots::begin(uint32_t keep, uint64_t bytes) {
   return {};
 }
 
-// Programs the pending bytes, filled up to a whole granule with ones, which a flash has there already.
+// Programs the pending bytes, padded with ones to a whole granule. Erased flash has ones there already.
 bool ModelSlots::program_pending() {
   if (fill_ == 0) return true;
   const uint32_t end = (fill_ + storage_.program_bytes - 1) & ~(storage_.program_bytes - 1);

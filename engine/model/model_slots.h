@@ -1,17 +1,19 @@
-// ModelSlots: two places for a model file in a storage that may lose its power at any moment. A product is given
-// another model in the field beside the one that runs; whatever cuts that short, a whole file is found afterwards.
+// ModelSlots keeps two places for a model file in a storage that may lose its power at any moment. A product in the
+// field receives another model beside the one that runs. Whatever interrupts the update, a whole file is found
+// afterwards.
 //
-//   ModelSlots slots(storage);                        // of NorFlash (train/nor_flash.h): read where it lies
+//   ModelSlots slots(storage);                        // on NorFlash (train/nor_flash.h) the model is read in place
 //   at start     NACRE_TRY(slots.find(&found)); open {flash.begin + found.offset, found.bytes}, check_weights();
-//                where the model is refused, find(&older, &found) and open that
-//   an update    NACRE_TRY(slots.begin(found.slot, bytes)); NACRE_TRY(slots.write(part)) of each part as it arrives;
-//                open and check what lies at slots.offset(), bind and try it; NACRE_TRY(slots.finish())
+//                if the model is refused, find(&older, &found) and open that one
+//   an update    NACRE_TRY(slots.begin(found.slot, bytes)); NACRE_TRY(slots.write(part)) for each part as it arrives;
+//                open and check the bytes at slots.offset(), bind and try the model; NACRE_TRY(slots.finish())
 //
-// Each half of the storage is a slot, in whole sectors: a header, and kHeaderBytes behind its start the file. The
-// header is programmed last, when the file has been read back: a file without one was never there. An update that is
-// begun and not finished costs nothing but the slot that was not in use. schema/FORMAT.md, "Slots of models".
+// Each half of the storage is a slot, in whole sectors: a header, and the file kHeaderBytes after its start. The
+// header is programmed last, after the file has been read back. A file without a header does not count. An update
+// that is begun and not finished only costs the content of the slot that was not in use. schema/FORMAT.md, "Slots of
+// models".
 //
-// No heap; 256 bytes in the object, as many on the stack. The storage must have one user at a time.
+// It uses no heap, 256 bytes in the object, and as many on the stack. The storage must have one user at a time.
 #pragma once
 
 #include <cstddef>
@@ -30,25 +32,28 @@ class ModelSlots {
   struct Found {
     uint32_t slot = kNoSlot;
     uint32_t sequence = 0;  // counts updates; wraps
-    uint64_t offset = 0;    // of the file in the storage: a multiple of 64
+    uint64_t offset = 0;    // offset of the file in the storage: a multiple of 64
     uint64_t bytes = 0;
   };
 
-  // `storage` is copied; its context must outlive the ModelSlots.
+  // Copies `storage`. Its context must outlive the ModelSlots.
   explicit ModelSlots(const Storage& storage) : storage_(storage) {}
 
   const Storage& storage() const { return storage_; }
 
-  // The newest slot whose file is as it was written, but `other`'s. kNoCheckpoint: there is none.
+  // Finds the newest slot, other than `other`, whose file is as it was written. Returns kNoCheckpoint if there is
+  // none.
   Status find(Found* found, const Found* other = nullptr) const;
 
-  // Erases the slot beside `keep` for a file of so many bytes. kNoSlot: none is in use. kStorageSize: it does not fit.
+  // Erases the slot beside `keep` for a file of so many bytes. If `keep` is kNoSlot, none is in use. Returns
+  // kStorageSize if the file does not fit.
   Status begin(uint32_t keep, uint64_t bytes);
-  uint64_t offset() const { return base(slot_) + kHeaderBytes; }  // of the file that is written
-  // The next bytes of the file, any number. kRange: more than begin was told.
+  uint64_t offset() const { return base(slot_) + kHeaderBytes; }  // offset of the file that is written
+  // Writes the next bytes of the file, any number. Returns kRange if there are more than begin was told.
   Status write(std::span<const std::byte> part);
-  // All bytes are written and read back as they were: from now on find() finds this slot. kLengthUnder: some are
-  // missing; kReadBack: the slot stays as if nothing had been written.
+  // Finishes an update. If all bytes were written and read back correctly, find() finds this slot from now on.
+  // Returns kLengthUnder if bytes are missing. Returns kReadBack if they differ; the slot then stays as if nothing
+  // had been written.
   Status finish();
 
  private:
@@ -70,7 +75,7 @@ class ModelSlots {
   State state_ = State::kIdle;
   uint32_t slot_ = 0, sequence_ = 0, crc_ = 0, fill_ = 0;
   uint64_t bytes_ = 0, written_ = 0;
-  std::byte pending_[kHeaderBytes] = {};  // of the file, not yet a whole granule
+  std::byte pending_[kHeaderBytes] = {};  // bytes of the file that are not yet a whole granule
 };
 
 }  // namespace nacre

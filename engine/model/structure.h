@@ -1,9 +1,9 @@
-// Structure: proves that a FlatBuffer's tables, vectors and strings lie inside the buffer, by one table of facts per
-// table type rather than generated code: a quarter of the code of flatbuffers::Verifier, and stricter (alignment of
-// 64-bit vectors). FlatBuffers internals, "Tables", "Vectors", "Strings".
+// Structure proves that a FlatBuffer's tables, vectors and strings lie inside the buffer. It uses one table of facts
+// per table type instead of generated code. It has a quarter of the code of flatbuffers::Verifier and is stricter
+// (alignment of 64-bit vectors). FlatBuffers internals, "Tables", "Vectors", "Strings".
 //
-// Work is bounded: every visited vector element costs one of `size / 4` credits, which an honest buffer, where each
-// element takes at least 4 bytes of its own, cannot exceed. No recursion: tables nest once.
+// The work is bounded: every visited vector element costs one of `size / 4` credits. A valid buffer cannot exceed
+// them, because each element takes at least 4 bytes of its own. There is no recursion, because tables nest once.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 
 namespace nacre {
 
-// Rule for the content of one slot of a vtable.
+// The rule for the content of one slot of a vtable.
 struct SlotRule {
   enum Kind : uint8_t { kInline, kVector, kString, kStrings, kTables };
   Kind kind;
-  uint8_t bytes;      // of an inline value, or of one element of a vector
-  uint8_t alignment;  // of it
+  uint8_t bytes;      // size of an inline value, or of one element of a vector
+  uint8_t alignment;  // its alignment
 };
 
 class Structure {
@@ -31,10 +31,10 @@ class Structure {
   // Returns the code of the first check that failed.
   Code why() const { return why_; }
 
-  // Position of the root table.
+  // Returns the position of the root table.
   uint32_t root() const { return u32(0); }
 
-  // One table: its vtable, its inline values, its vectors and strings; elements of kTables are checked by their own
+  // Checks one table: its vtable, its inline values, its vectors and strings. Elements of kTables need their own
   // call.
   bool table(uint32_t at, std::span<const SlotRule> slots) {
     if (at % 4 != 0 || !inside(at, 4)) return false;
@@ -50,7 +50,7 @@ class Structure {
     return true;
   }
 
-  // Every element of the vector of tables in `slot` of the table at `at`, both already checked.
+  // Checks every element of the vector of tables in `slot` of the table at `at`. Both were already checked.
   bool tables(uint32_t at, uint32_t slot, std::span<const SlotRule> slots) {
     const uint32_t vtable = at - u32(at);
     const uint32_t offset = 4 + 2 * slot < u16(vtable) ? u16(vtable + 4 + 2 * slot) : 0;
@@ -68,7 +68,8 @@ class Structure {
   uint32_t u32(uint32_t at) const { return load<uint32_t>(at); }
   uint32_t u16(uint32_t at) const { return load<uint16_t>(at); }
 
-  // Returns where the offset at `at` leads; the buffer's end, where nothing lies inside, if it leads out or nowhere.
+  // Returns where the offset at `at` leads. If it leads out of the buffer or nowhere, returns the buffer's end, where
+  // nothing lies inside.
   uint32_t follow(uint32_t at) const {
     const uint32_t offset = u32(at);
     return offset != 0 && offset <= size_ - at ? at + offset : size_;
@@ -99,7 +100,7 @@ class Structure {
     return true;
   }
 
-  // Length and elements of a vector or string lie inside the buffer, aligned.
+  // Checks that the length and elements of a vector or string lie inside the buffer, aligned.
   bool elements(uint32_t vector, const SlotRule& rule) {
     if (vector % 4 != 0 || !inside(vector, 4)) return false;
     const uint32_t count = u32(vector), room = size_ - vector - 4;

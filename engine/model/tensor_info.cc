@@ -1,4 +1,5 @@
-// Facts about tensors and texts of a model, for callers. Apart from model.cc: an image that asks nothing links none.
+// Returns facts about tensors and texts of a model to callers. It is separate from model.cc, so an image that does
+// not call it links none of it.
 #include "engine/model/tensor_info.h"
 
 #include <cstring>
@@ -20,8 +21,8 @@ bool overlaps(const TensorRecord& a, const TensorRecord& b) {
   return a.region == b.region && a.bank == b.bank && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-// open() has proven that no step writes an input, so that any tensor of the arena over its bytes, but a view of it, is
-// another step's output.
+// Returns whether no step overwrites an input. open() has proven that no step writes the input itself. So any arena
+// tensor over the input's bytes, except a view of the input, is another step's output.
 bool survives(const Model& model, const ProgramView& view, uint32_t input) {
   const TensorRecord& record = model.tensors()[input];
   for (uint32_t i = 0; i < view.tensor_count; ++i) {

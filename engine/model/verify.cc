@@ -62,7 +62,7 @@ static_assert(std::size(kLayerSlots) == slot_of(schema::Layer::VT_POLICY) + 1);
 static_assert(std::size(kPairSlots) == slot_of(schema::KeyValue::VT_VALUE) + 1);
 static_assert(std::size(kGoldenSlots) == slot_of(schema::Golden::VT_TOLERANCE) + 1);
 
-// Largest value that a byte of a policy may have.
+// The largest value that a byte of a policy may have.
 struct PolicyRule {
   uint8_t at, largest;
 };
@@ -84,11 +84,11 @@ constexpr PolicyRule kPolicyRules[] = {NACRE_ENUMERATION(variable, ElementType),
                                        {offsetof(Policy, activation_order), 1}};
 #undef NACRE_ENUMERATION
 
-// Limit of the elements of each vector of the root: enough for any network that has been seen, small enough that no
-// sum below overflows.
+// Limits the elements of each vector of the root. The limits are enough for any network that has been seen, and so
+// small that no sum below overflows.
 struct CountRule {
-  Table table;         // kNone: no vector of records
-  uint8_t log2_limit;  // or one of the caller's limits
+  Table table;         // kNone: not a vector of records
+  uint8_t log2_limit;  // or stands for one of the caller's limits
 };
 constexpr uint8_t kTensorLimit = 254, kStepLimit = 255, kLastRequired = slot_of(schema::Model::VT_LAYERS);
 constexpr CountRule kNoCount = {Table::kNone, 0};
@@ -186,7 +186,7 @@ bool Verifier::flatbuffer() {
   return true;
 }
 
-// The root's vectors are there, and none has too many elements; its regions are not too large.
+// Checks that the root's vectors are there, that none has too many elements, and that its regions are not too large.
 bool Verifier::counts() {
   const auto& root = reinterpret_cast<const flatbuffers::Table&>(*root_);
   for (uint32_t slot = 0; slot < std::size(kCounts); ++slot) {
@@ -226,7 +226,7 @@ bool Verifier::segments() {
       return refuse(Code::kSegmentBounds, total, size_t(s.offset));
     end = s.offset + s.bytes;
   }
-  // Nothing hides behind the last segment but padding.
+  // Checks that only padding follows the last segment.
   at(Table::kSegment, count);
   return total - end < kSegmentAlignment || refuse(Code::kLengthUnder, end, total);
 }
@@ -262,7 +262,7 @@ bool Verifier::layers() {
       if (type == ElementType::kNone) return refuse(Code::kPolicy);
     for (const PolicyRule& rule : kPolicyRules)
       if (reinterpret_cast<const uint8_t*>(&policy)[rule.at] > rule.largest) return refuse(Code::kPolicy);
-    // A loss scale is finite and not negative.
+    // A loss scale must be finite and not negative.
     if (std::bit_cast<uint32_t>(policy.loss_scale_value) >= 0x7F800000) return refuse(Code::kPolicy);
     if (!all_zero(policy.reserved, sizeof policy.reserved)) return refuse(Code::kReserved);
   }

@@ -1,4 +1,4 @@
-// Limits and small questions that the parts of the verifier share. Private to engine/model/verify*.cc.
+// Limits and small functions that the parts of the verifier share. Private to engine/model/verify*.cc.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,13 @@
 
 namespace nacre {
 
-// Enough for any network that has been seen, small enough that no sum of the verifier overflows.
+// Enough for any network that has been seen, and so small that no sum of the verifier overflows.
 inline constexpr int32_t kMaxDim = 1 << 28;
-// Most bytes of a region, bank, segment or tensor, and its last start: all together are far from 2^64, two below 2^32.
+// The most bytes of a region, bank, segment or tensor, and its last start. The sum of all is far below 2^64, the sum
+// of two below 2^32.
 inline constexpr uint64_t kMaxFileBytes = sizeof(size_t) == 4 ? uint64_t{INT32_MAX} : uint64_t{1} << 48;
 
-// Returns whether sums with `bytes` do not overflow. A number of 64 bits is bounded by the next check.
+// Returns whether sums with `bytes` do not overflow. The next check bounds a 64-bit number.
 constexpr bool computable(uint64_t) { return true; }
 constexpr bool computable(const LowWord& bytes) { return bytes.high == 0 && bytes.low <= INT32_MAX; }
 
@@ -22,7 +23,7 @@ uint32_t size_of(const V* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-// first + count <= limit, without overflow.
+// Returns whether first + count <= limit, without overflow.
 constexpr bool in_range(size_t first, size_t count, size_t limit) { return count <= limit && first <= limit - count; }
 
 inline bool all_zero(const void* data, size_t bytes) {

@@ -1,4 +1,4 @@
-// The verifier on programs: their plan, what they are bound to, their steps, and who writes which bytes when.
+// Verifies programs: their plan, their inputs and outputs, their steps, and which step writes which bytes when.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint8_t bit(Region region) { return uint8_t(1u << unsigned(region)); }
 
-// Regions that a program of each kind may write. "infer and gradients never write state; only update does."
+// The regions that a program of each kind may write. "infer and gradients never write state; only update does."
 constexpr uint8_t kOutRegions[] = {bit(Region::kArena), bit(Region::kArena), bit(Region::kArena),
                                    uint8_t(bit(Region::kArena) | bit(Region::kDerived))};
 constexpr uint8_t kUpdateRegions[] = {bit(Region::kStream),
@@ -28,7 +28,7 @@ constexpr bool overlaps(const TensorRecord& a, const TensorRecord& b) {
 bool Verifier::programs() {
   at(Table::kProgram);
   const auto& programs = *root_->programs();
-  // Programs tile the steps and the arena records in order, so nothing belongs to two and nothing to none.
+  // Programs take the steps and the arena records in order, so that each belongs to exactly one program.
   uint32_t tensor = programs.Get(0)->first_tensor(), step = 0;
   if (tensor > view_.tensors_.size()) return refuse(Code::kTensorRange);
   if (!globals(tensor)) return false;
@@ -81,9 +81,9 @@ bool Verifier::program(uint32_t index, uint32_t first_tensor, uint32_t first_ste
   return true;
 }
 
-// Arena records: sorted by first step, aliases last; inside their bank; no two that live at one time share bytes,
-// except that an output may take exactly the bytes of an operand that its step reads last (bind asks the kernel). An
-// input takes none: it is there before the first step.
+// Checks the arena records. They are sorted by first step, aliases last, and lie inside their bank. No two that are
+// live at the same time share bytes. The exception is an output with exactly the bytes of an operand that its step
+// reads last (bind asks the kernel). An input may not take such bytes, because it is there before the first step.
 bool Verifier::plan(const ProgramView& p) {
   bool aliases = false;
   for (uint32_t i = 0; i < p.tensor_count; ++i) {
@@ -96,7 +96,7 @@ bool Verifier::plan(const ProgramView& p) {
     if (r.bank >= p.banks.size()) return refuse(Code::kBank);
     if (r.alias_of != kNoIndex) {
       aliases = true;
-      if (r.alias_of < p.first_tensor) return refuse(Code::kAliasTarget);  // of another program
+      if (r.alias_of < p.first_tensor) return refuse(Code::kAliasTarget);  // belongs to another program
       const TensorRecord& target = view_.tensors_[r.alias_of];
       if (r.first_step < target.first_step || r.last_step > target.last_step) return refuse(Code::kLifetime);
       continue;
@@ -126,7 +126,7 @@ bool Verifier::bindings(const ProgramView& p, uint32_t index) {
       if (p.inputs[j] == id) return refuse(Code::kDuplicateInput);
   }
   at(Table::kProgram, index);
-  // Nobody writes what is marked as an input and is none.
+  // Each tensor marked as an input must be one of the inputs, because no step writes it.
   uint32_t marked = 0;
   for (uint32_t i = 0; i < p.tensor_count; ++i) marked += (view_.tensors_[p.first_tensor + i].flags & kInput) != 0;
   if (marked != p.inputs.size()) return refuse(Code::kInputOutput, p.inputs.size(), marked);
@@ -135,7 +135,7 @@ bool Verifier::bindings(const ProgramView& p, uint32_t index) {
     const uint32_t id = p.outputs[i];
     if (!mine(id) || (view_.tensors_[id].flags & kOutput) == 0 || view_.tensors_[id].last_step != p.step_count - 1)
       return refuse(Code::kInputOutput);
-    // The last step hands over no bytes of an output.
+    // A tensor that the last step writes may not take over the bytes of an output.
     const uint32_t root = view_.tensors_[id].alias_of == kNoIndex ? id : view_.tensors_[id].alias_of;
     for (uint32_t j = root + 1; j < p.first_tensor + p.tensor_count; ++j) {
       at(Table::kTensor, j);
@@ -184,13 +184,13 @@ bool Verifier::step(const ProgramView& p, uint32_t index) {
   return true;
 }
 
-// Returns whether a tensor exists and is global or this program's. Later programs' records are not even checked yet.
+// Returns whether a tensor exists and is global or this program's. Records of later programs are not checked yet.
 bool Verifier::sees(const ProgramView& p, uint32_t id) const {
   return id < root_->programs()->Get(0)->first_tensor() ||
          (id >= p.first_tensor && id - p.first_tensor < p.tensor_count);
 }
 
-// An input of a program, or a part of one.
+// Returns whether a tensor is an input of a program, or a part of one.
 bool Verifier::is_input(uint32_t id) const {
   const TensorRecord& r = view_.tensors_[id];
   return ((r.alias_of == kNoIndex ? r : view_.tensors_[r.alias_of]).flags & kInput) != 0;
@@ -212,12 +212,12 @@ bool Verifier::operand(const ProgramView& p, uint32_t index, uint32_t position) 
   if (role == Role::kOut)
     for (uint32_t i = 0; i < position; ++i)
       if (operands[i] == operands[position]) return refuse(Code::kWrittenTwice, position, id);
-  // Rows of a run are lowered from the program's batch.
+  // A run lowers its rows from the program's batch.
   if ((r.flags & kBatched) != 0 && uint32_t(r.dims[0]) != p.batch) return refuse(Code::kBatch, position, id);
   return true;
 }
 
-// ---- Values: who writes which bytes of the arena, and when. Every index is known to be in range. ----
+// ---- Values: which step writes which bytes of the arena, and when. Every index is known to be in range. ----
 
 // Returns whether the first step of an arena tensor writes it, and does so before step `end`.
 bool Verifier::writes(const ProgramView& p, uint32_t id, uint32_t end) {
@@ -230,8 +230,9 @@ bool Verifier::writes(const ProgramView& p, uint32_t id, uint32_t end) {
   return false;
 }
 
-// Bytes of an arena tensor that steps before `end` write, as they write it, its target, or other aliases of that: more
-// than it has where two steps write one byte, fewer where none does.
+// Counts the bytes of an arena tensor that steps before `end` write, directly, through its target, or through other
+// aliases of the target. The count exceeds the tensor's bytes if two steps write one byte, and is below if a byte is
+// not written.
 size_t Verifier::written_bytes(const ProgramView& p, uint32_t id, uint32_t end) {
   const TensorRecord& r = view_.tensors_[id];
   const uint32_t root = r.alias_of == kNoIndex ? id : r.alias_of;
@@ -248,7 +249,7 @@ size_t Verifier::written_bytes(const ProgramView& p, uint32_t id, uint32_t end) 
   return sum;
 }
 
-// Operands and guard of a step: alive, written before they are read, written once.
+// Checks the operands and guard of a step: live, written before they are read, written once.
 bool Verifier::uses(const ProgramView& p, uint32_t index) {
   at(Table::kStep, index);
   const StepRecord& s = view_.steps_[index];
@@ -271,7 +272,7 @@ bool Verifier::uses(const ProgramView& p, uint32_t index) {
   return true;
 }
 
-// A tensor that is neither input nor alias is written, every byte of it.
+// Checks that every byte of a tensor that is neither input nor alias is written.
 bool Verifier::written(const ProgramView& p, uint32_t id) {
   at(Table::kTensor, id);
   const TensorRecord& r = view_.tensors_[id];

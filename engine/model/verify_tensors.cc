@@ -1,4 +1,4 @@
-// The verifier on tensors and quantizers: sizes, places, aliases, and what their codes mean.
+// Verifies tensors and quantizers: sizes, positions, aliases, and the meaning of codes.
 #include <algorithm>
 
 #include "engine/base/layout.h"
@@ -9,7 +9,8 @@
 namespace nacre {
 namespace {
 
-// State is always row-major, so that a checkpoint is the same for every target; inputs and outputs are the caller's.
+// Returns whether a tensor may have a layout. State is always row-major, so that a checkpoint is the same for every
+// target. Inputs and outputs belong to the caller.
 bool takes_layout(const TensorRecord& r) {
   if (r.rank < 2 || !has_layouts(r.element) || r.alias_of != kNoIndex || r.layout == Layout::kAny) return false;
   if (r.region == Region::kArena) return of_channels(r.layout) && (r.flags & (kInput | kOutput)) == 0;
@@ -65,7 +66,7 @@ bool Verifier::tensor(uint32_t id) {
   return r.alias_of == kNoIndex ? place(id) : alias(id);
 }
 
-// Offset and bytes of a tensor that is no alias, in its region. Arena records are checked by plan().
+// Checks offset and bytes of a tensor, not an alias, in its region. plan() checks arena records.
 bool Verifier::place(uint32_t id) {
   const TensorRecord& r = view_.tensors_[id];
   const uint32_t unit = element_bits(r.element) / 8;
@@ -94,8 +95,8 @@ bool Verifier::alias(uint32_t id) {
   return true;
 }
 
-// Records before the first program's: sorted by region, bank, offset, without overlap; aliases anywhere after their
-// target.
+// Checks the records before the first program's. They are sorted by region, bank and offset, without overlap; aliases
+// may stand anywhere after their target.
 bool Verifier::globals(uint32_t end) {
   const TensorRecord* before = nullptr;
   for (uint32_t id = 0; id < end; ++id) {

@@ -1,8 +1,9 @@
-// Keras' abs-max quantization: int8 and int4 codes with a scale that multiplies. NUMERICS.md section 7.
+// Keras' abs-max quantization makes int8 and int4 codes with a scale that multiplies. NUMERICS.md section 7.
 //
 //   scale = high / (amax + epsilon),   q = clip(round_half_even(x * scale), low, high),   x ~ q / scale
 //
-// in T, every operation rounded to T: float, double, Float16 or Bfloat16. Rows and channels are the caller's loops.
+// All operations are in T (float, double, Float16 or Bfloat16), each rounded to T. The caller loops over rows and
+// channels.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,11 @@ struct CodeRange {
   int low, high;
 };
 inline constexpr CodeRange kInt8Range = {-127, 127};  // -128 never occurs
-inline constexpr CodeRange kInt4Range = {-8, 7};      // nor does -8: the scale is 7 / amax
+inline constexpr CodeRange kInt4Range = {-8, 7};      // nor does -8, because the scale is 7 / amax
 
 inline constexpr double kAbsMaxEpsilon = 1e-7;  // keras.config.epsilon()
 
-// max_i |x_i|; NaN if any x is NaN.
+// Returns max_i |x_i|; NaN if any x is NaN.
 template <class T>
 constexpr T absmax(std::span<const T> x) {
   using Wide = typename Rounded<T>::Wide;
@@ -40,14 +41,14 @@ constexpr T absmax_scale(T amax, CodeRange range) {
   return (R::of(range.high) / (R(amax) + R::of(kAbsMaxEpsilon))).value;
 }
 
-// NaN gives 0.
+// Returns the code of x. NaN gives 0.
 template <class T>
 constexpr int8_t absmax_code(T x, T scale, CodeRange range) {
   const int32_t code = round_half_even((Rounded<T>(x) * Rounded<T>(scale)).wide());
   return int8_t(code < range.low ? range.low : code > range.high ? range.high : code);
 }
 
-// q of x, all of one scale, which is returned.
+// Writes q of x with one scale for all, and returns the scale.
 template <class T>
 constexpr T absmax_quantize(std::span<const T> x, std::span<int8_t> q, CodeRange range) {
   const T scale = absmax_scale<T>(absmax<T>(x), range);

@@ -10,7 +10,7 @@ namespace nacre::inline NACRE_ISA {
 
 constexpr int8_t clamp_to_int8(int64_t v) { return int8_t(v < -128 ? -128 : v > 127 ? 127 : v); }
 
-// saturate(round_half_away(x / scale) + zero); NaN gives `zero`.
+// Returns saturate(round_half_away(x / scale) + zero). NaN gives `zero`.
 constexpr int8_t affine_code(float x, float scale, int32_t zero) {
   return clamp_to_int8(int64_t{round_half_away(x / scale)} + zero);
 }

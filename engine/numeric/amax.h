@@ -1,6 +1,6 @@
-// The largest magnitude of a tensor as an integer: the bits of |x| are ordered as the magnitudes are, infinity above
-// every number and NaN above infinity. So one maximum tells the amax and whether all is finite, and maxima of parts
-// merge.
+// Computes the largest magnitude of a tensor as an integer. The bits of |x| are ordered as the magnitudes are, with
+// infinity above every number and NaN above infinity. So one maximum tells the amax and whether all is finite, and
+// the maxima of parts can be combined.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@ inline constexpr uint32_t kInfinityBits = 0x7F800000u;
 
 constexpr uint32_t magnitude_bits(float v) { return std::bit_cast<uint32_t>(v) & 0x7FFFFFFFu; }
 
-// max_i |x_i| as bits, 0 of nothing; T is float or converts to it exactly.
+// Returns max_i |x_i| as bits, 0 if x is empty. T is float or converts to it exactly.
 template <class T>
 constexpr uint32_t amax_bits(std::span<const T> x, uint32_t amax = 0) {
   for (const T& v : x) {

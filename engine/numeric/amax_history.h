@@ -1,11 +1,12 @@
-// Delayed scaling: a float8 tensor is quantized with a scale from the amaxes of earlier steps. NUMERICS.md section 9.
+// Delayed scaling quantizes a float8 tensor with a scale from the amaxes of earlier steps. NUMERICS.md section 9.
 //
-// A view over the caller's memory (state, saved with the model): the amaxes, in the layout of the imitated system, and
-// the scale for the next step. Once per step, with the amax of that step (the maximum over micro-batches and ranks):
+// AmaxHistory is a view over the caller's memory (state, saved with the model). It holds the amaxes, in the layout of
+// the imitated system, and the scale for the next step. Call update once per step with the step's amax, the maximum
+// over micro-batches and ranks:
 //
 //   AmaxHistory{amaxes, &scale, &counters}.update(amax, rule);
 //
-// A fresh history is zeros with scale 1. Nothing is quantized here.
+// A history starts as zeros with scale 1. Nothing is quantized here.
 #pragma once
 
 #include <cstddef>
@@ -23,24 +24,25 @@ struct DelayedScaling {
   UpdateOrder order = UpdateOrder::kTransformerEngine;
   AmaxRule rule = AmaxRule::kMax;
   int8_t margin = 0;
-  // TransformerEngine has two paths. Fused (its default): an amax of 0 means "not used in this step", nothing changes;
-  // the maximum ignores NaN. Unfused: 0 is an amax as any other, NaN wins the maximum and freezes the scale.
+  // TransformerEngine has two paths. In the fused one (its default), an amax of 0 means "not used in this step" and
+  // changes nothing, and the maximum ignores NaN. In the unfused one, 0 is an amax like any other, and a NaN becomes
+  // the maximum and freezes the scale.
   bool fused = true;
-  bool guard = true;  // the guards the imitated system lacks (float8_scale.h); false: its numbers, to the bit
+  bool guard = true;  // guards that the imitated system lacks (float8_scale.h); if false, its numbers to the bit
 };
 
 struct AmaxHistory {
   std::span<float> amaxes;  // at least one
-  float* scale;             // TransformerEngine: multiplies; Keras: a step
-  ScaleCounters* counters;  // or null
+  float* scale;             // TransformerEngine: a factor; Keras: a step
+  ScaleCounters* counters;  // may be null
 
-  // Returns the amax that the scale was made from, or would have been.
+  // Returns the amax from which the scale was made, or would have been made.
   constexpr float update(float amax, const DelayedScaling& rule) const {
     return rule.order == UpdateOrder::kKeras ? update_keras(amax, rule) : update_transformer_engine(amax, rule);
   }
 
  private:
-  // NUMERICS.md eq. 25. Layout: [0, oldest, .., newest]. Today's amax counts at the next step.
+  // Does NUMERICS.md eq. 25. Layout: [0, oldest, .., newest]. Today's amax counts at the next step.
   constexpr float update_transformer_engine(float amax, const DelayedScaling& rule) const {
     const float today = amaxes[0] = larger(amaxes[0], amax);
     float used = 0;
@@ -53,7 +55,8 @@ struct AmaxHistory {
     return used;
   }
 
-  // NUMERICS.md eq. 26. Layout: [newest, oldest, .., second newest]. Today's amax counts at the step after the next.
+  // Does NUMERICS.md eq. 26. Layout: [newest, oldest, .., second newest]. Today's amax counts at the step after the
+  // next.
   constexpr float update_keras(float amax, const DelayedScaling& rule) const {
     const float used = rule.rule == AmaxRule::kMostRecent ? amaxes[0] : largest(false);
     take(keras_step(used, *scale, rule.format_max, rule.margin, rule.guard));
@@ -71,7 +74,7 @@ struct AmaxHistory {
     return largest;
   }
 
-  constexpr void roll() const {  // each entry moves one to the front; the first becomes the last
+  constexpr void roll() const {  // moves each entry one to the front; the first becomes the last
     const float first = amaxes[0];
     for (size_t i = 1; i < amaxes.size(); ++i) amaxes[i - 1] = amaxes[i];
     amaxes[amaxes.size() - 1] = first;

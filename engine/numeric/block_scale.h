@@ -1,5 +1,5 @@
-// Scales shared by blocks: MXFP8 (32 elements, E8M0) and NVFP4 (16 elements, E4M3, and one float32 per tensor).
-// NUMERICS.md section 11. Blocks are spans; their amaxes are magnitudes or NaN.
+// Makes scales that blocks share: MXFP8 (32 elements, E8M0) and NVFP4 (16 elements, E4M3, and one float32 per
+// tensor). NUMERICS.md section 11. Blocks are spans; their amaxes are magnitudes or NaN.
 #pragma once
 
 #include <bit>
@@ -15,23 +15,23 @@ namespace nacre::inline NACRE_ISA {
 
 inline constexpr int kMxBlock = 32, kNvfp4Block = 16;
 
-// The float8 value range a block is scaled into.
+// Returns the largest value of the format, to which a block's amax is scaled.
 template <class Q>
 constexpr float largest_of() {
   return float(Q::of_bits(decltype(Q::bits)(Q::kMax)));
 }
 
-// NUMERICS.md eq. 34, TransformerEngine: the power of two not below amax / max, so that no element saturates. 0 gives
-// code 0, infinity the largest.
+// NUMERICS.md eq. 34, TransformerEngine. Returns the least power of two not below amax / max, so that no element
+// saturates. An amax of 0 gives code 0, infinity the largest code.
 template <class Q>
 constexpr Float8E8M0 mx_scale(float amax) {
   constexpr float kReciprocal = 1 / largest_of<Q>();
   return Float8E8M0::rounded_up(amax * kReciprocal);
 }
 
-// NUMERICS.md eq. 35, OCP Microscaling Formats 1.0, 6.3: 2^(floor(log2 amax) - emax), clamped to the range of E8M0;
-// elements between max and 2^(emax + 1) saturate. Not defined there for amax 0 (here code 0) and where it is not finite
-// (here NaN).
+// NUMERICS.md eq. 35, OCP Microscaling Formats 1.0, 6.3. Returns 2^(floor(log2 amax) - emax), clamped to the range of
+// E8M0. Elements between max and 2^(emax + 1) saturate. The standard does not define it for amax 0 (here code 0) and
+// for an amax that is not finite (here NaN).
 template <class Q>
 constexpr Float8E8M0 mx_scale_floor(float amax) {
   if (amax == 0) return Float8E8M0::of_bits(0);
@@ -40,7 +40,7 @@ constexpr Float8E8M0 mx_scale_floor(float amax) {
   return Float8E8M0::of_bits(uint8_t(code < 0 ? 0 : code));  // at most 254
 }
 
-// q = saturated(x 2^(127 - code)); of a NaN scale, NaN.
+// Returns q = saturated(x 2^(127 - code)). A NaN scale gives NaN.
 template <class Q>
 constexpr Q mx_code(float x, Float8E8M0 scale) {
   return Q::saturated(scale.bits == Float8E8M0::kNan ? float(scale) : x * power_of_two(127 - scale.bits));
@@ -50,10 +50,10 @@ constexpr float mx_value(Q q, Float8E8M0 scale) {
   return float(q) * float(scale);
 }
 
-// NVFP4, NUMERICS.md eq. 36: x ~ q s_b / S, q E2M1, s_b E4M3, S float32.
+// NVFP4, NUMERICS.md eq. 36: x ~ q s_b / S, with q E2M1, s_b E4M3, S float32.
 //
-// S = 448 6 / amax of the tensor, at most the largest float32; 1 where amax is 0 or infinite. NaN counts as tiny, as in
-// TransformerEngine, whose minimum ignores NaN.
+// Returns S = 448 6 / amax of the tensor, at most the largest float32; 1 if amax is 0 or infinite. NaN counts as
+// tiny, as in TransformerEngine, whose minimum ignores NaN.
 constexpr float nvfp4_tensor_scale(float amax) {
   const float scale = largest_of<Float8E4M3>() * largest_of<Float4E2M1>() / amax;
   const float capped = scale < kLargest ? scale : kLargest;
@@ -65,7 +65,7 @@ constexpr Float8E4M3 nvfp4_block_scale(float block_amax, float tensor_scale) {
   return Float8E4M3::saturated(block_amax * (tensor_scale * kReciprocal));
 }
 
-// Returns the factor of x: 1 / (s_b (1 / S)), at most the largest float32.
+// Returns the factor by which x is multiplied: 1 / (s_b (1 / S)), at most the largest float32.
 constexpr float nvfp4_multiplier(Float8E4M3 block_scale, float tensor_scale) {
   const float multiplier = 1 / (float(block_scale) * (1 / tensor_scale));
   return multiplier < kLargest ? multiplier : kLargest;

@@ -1,4 +1,4 @@
-// Element types as traits: which C++ type stores an ElementType, and in which type its sums are kept.
+// Traits of element types: which C++ type stores an ElementType, and which type holds its sums.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-struct Bool {  // one byte, 0 or 1: reading another byte as `bool` would be undefined
+struct Bool {  // one byte, 0 or 1; to read another byte as `bool` would be undefined
   uint8_t byte;
 };
 

@@ -1,8 +1,9 @@
-// exp, 1 / (1 + x), logistic and tanh in fixed point, equal to the bit to gemmlowp's (fixedpoint/fixedpoint.h), which
-// TFLite's int8 softmax, logistic and tanh are made of. NUMERICS.md section 3.
+// Computes exp, 1 / (1 + x), logistic and tanh in fixed point, equal to gemmlowp's (fixedpoint/fixedpoint.h) to the
+// bit. TFLite's int8 softmax, logistic and tanh use those. NUMERICS.md section 3.
 //
-// Qn.m has n integer bits, m = 31 - n fractional bits and a sign: real = raw 2^-m. Products are doubling_high_multiply:
-// Qa times Qb gives Q(a+b). Sums wrap where untrusted numbers would overflow; no valid argument does.
+// Qn.m has n integer bits, m = 31 - n fractional bits and a sign: real = raw 2^-m. Products are
+// doubling_high_multiply: Qa times Qb gives Q(a+b). Sums of untrusted numbers may wrap; for valid arguments they do
+// not.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -10,14 +11,15 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// raw * 2^exponent, saturating.
+// Returns raw * 2^exponent, saturating.
 template <int kExponent>
 constexpr int32_t saturating_shift_left(int32_t raw) {
   constexpr int32_t kLimit = (int32_t{1} << (31 - kExponent)) - 1;
   return raw > kLimit ? INT32_MAX : raw < -kLimit ? INT32_MIN : wrapping_shift_left(raw, kExponent);
 }
 
-// exp(x), x in [-1/4, 0), Q0.  Taylor about -1/8, with t = x + 1/8:  e^(-1/8) (1 + t + t^2/2 + t^3/6 + t^4/24).
+// Returns exp(x) in Q0 for x in [-1/4, 0), Q0. Taylor about -1/8, with t = x + 1/8: e^(-1/8) (1 + t + t^2/2 + t^3/6 +
+// t^4/24).
 constexpr int32_t exp_of_minus_quarter_to_zero(int32_t x) {
   constexpr int32_t kExpMinusEighth = 1895147668;  // exp(-1/8) 2^31
   constexpr int32_t kThird = 715827883;            // 2^31 / 3
@@ -30,7 +32,8 @@ constexpr int32_t exp_of_minus_quarter_to_zero(int32_t x) {
   return wrapping_add(kExpMinusEighth, doubling_high_multiply(kExpMinusEighth, wrapping_add(t, tail)));
 }
 
-// exp(x), x <= 0 in Qn with n <= 5; Q0.  x = r - k/4 with r in [-1/4, 0): the factors exp(-2^e) of the bits of k.
+// Returns exp(x) in Q0 for x <= 0 in Qn, n <= 5. x = r - k/4 with r in [-1/4, 0). Each bit of k gives a factor
+// exp(-2^e).
 template <int kIntegerBits>
 constexpr int32_t exp_of_negative(int32_t x) {
   static_assert(kIntegerBits >= 1 && kIntegerBits <= 5);
@@ -46,8 +49,8 @@ constexpr int32_t exp_of_negative(int32_t x) {
   return result;
 }
 
-// 2 / (1 + x) - in Q2 -, x in [0, 1), Q0.  Newton-Raphson for the reciprocal of d = (1 + x) / 2:
-// z = 48/17 - 32/17 d, then three times z = z + z (1 - d z).
+// Returns 2 / (1 + x) in Q2 for x in [0, 1), Q0. It makes the reciprocal of d = (1 + x) / 2 by Newton-Raphson: z =
+// 48/17 - 32/17 d, then three times z = z + z (1 - d z).
 constexpr int32_t twice_reciprocal_of_one_plus(int32_t x) {
   constexpr int32_t k48Over17 = 1515870810, kMinus32Over17 = -1010580540;  // Q2
   constexpr int32_t kOne = 1 << 29;                                        // Q2
@@ -60,7 +63,7 @@ constexpr int32_t twice_reciprocal_of_one_plus(int32_t x) {
   return z;
 }
 
-// 1 / (1 + x) and (1 - x) / (1 + x), x in [0, 1), Q0.
+// Return 1 / (1 + x) and (1 - x) / (1 + x) in Q0 for x in [0, 1), Q0.
 constexpr int32_t reciprocal_of_one_plus(int32_t x) {
   return saturating_shift_left<1>(twice_reciprocal_of_one_plus(x));
 }
@@ -68,7 +71,7 @@ constexpr int32_t one_minus_over_one_plus(int32_t x) {
   return saturating_shift_left<2>(wrapping_sub(twice_reciprocal_of_one_plus(x), 1 << 29));
 }
 
-// 1 / (1 + exp(-x)), x in Qn; Q0.
+// Returns 1 / (1 + exp(-x)) in Q0 for x in Qn.
 template <int kIntegerBits>
 constexpr int32_t logistic(int32_t x) {
   if (x == 0) return 1 << 30;
@@ -76,7 +79,7 @@ constexpr int32_t logistic(int32_t x) {
   return x > 0 ? positive : INT32_MAX - positive;
 }
 
-// tanh(x), x in Qn; Q0.  (1 - e) / (1 + e) with e = exp(-2 |x|); doubling x is reading it as Q(n+1).
+// Returns tanh(x) in Q0 for x in Qn: (1 - e) / (1 + e) with e = exp(-2 |x|). To double x, it reads x as Q(n+1).
 template <int kIntegerBits>
 constexpr int32_t fixed_tanh(int32_t x) {
   if (x == 0) return 0;

@@ -1,10 +1,10 @@
-// One scale from one amax, for float8 tensors. NUMERICS.md section 9.
+// Makes one scale from one amax, for float8 tensors. NUMERICS.md section 9.
 //
 //   delayed_scale   TransformerEngine: the scale multiplies, q = saturated(x * scale)
 //   keras_step      Keras: the scale is a step, q = saturated(x / step)
-//   current_scale   TransformerEngine's current scaling, from this tensor's own amax: multiplies
+//   current_scale   TransformerEngine's current scaling, from this tensor's own amax; the scale multiplies
 //
-// Each says what happened, for the counters; the caller stores the scale. amax is a magnitude or NaN.
+// Each function returns what happened, for the counters. The caller stores the scale. amax is a magnitude or NaN.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@
 namespace nacre::inline NACRE_ISA {
 
 enum class ScaleEvent : uint8_t {
-  kUpdated,    // the scale is that of the amax
-  kZero,       // amax 0: no information
-  kInfinite,   // amax infinite
-  kNan,        // amax NaN
-  kOverflow,   // amax tiny: the multiplying scale was beyond float32, or its inverse not a normal number
-  kUnderflow,  // amax huge, or the margin: the multiplying scale was not a normal number
+  kUpdated,    // the scale was made from the amax
+  kZero,       // amax is 0: no information
+  kInfinite,   // amax is infinite
+  kNan,        // amax is NaN
+  kOverflow,   // amax is tiny: the multiplying scale was beyond float32, or its inverse not a normal number
+  kUnderflow,  // amax is huge, or the margin: the multiplying scale was not a normal number
   kCount
 };
 
-struct ScaleCounters {  // 0 at first; part of the state
+struct ScaleCounters {  // all 0 at first; part of the state
   uint32_t events[int(ScaleEvent::kCount)] = {};
 
   constexpr void count(ScaleEvent event) { ++events[int(event)]; }
@@ -41,15 +41,16 @@ struct NewScale {
 inline constexpr float kLargest = std::numeric_limits<float>::max();
 inline constexpr float kSmallestNormal = std::numeric_limits<float>::min();
 
-// kZero, kInfinite or kNan, else kUpdated.
+// Returns kZero, kInfinite or kNan for such an amax, else kUpdated.
 constexpr ScaleEvent event_of(float amax) {
   if (is_nan(amax)) return ScaleEvent::kNan;
   if (is_infinite(amax)) return ScaleEvent::kInfinite;
   return amax > 0 ? ScaleEvent::kUpdated : ScaleEvent::kZero;
 }
 
-// NUMERICS.md eq. 24: max 2^-margin / amax, the old scale where amax is 0, infinite or NaN; at most the largest
-// float32. With `guard`, at least the smallest normal, whose reciprocal is finite (TransformerEngine: unguarded).
+// NUMERICS.md eq. 24. Returns max 2^-margin / amax, at most the largest float32. If amax is 0, infinite or NaN,
+// returns the old scale. With `guard` the scale is at least the smallest normal number, whose reciprocal is finite.
+// TransformerEngine has no guard.
 constexpr NewScale delayed_scale(float amax, float old_scale, float format_max, int margin, bool guard) {
   ScaleEvent event = event_of(amax);
   float scale = event == ScaleEvent::kUpdated ? format_max * power_of_two(-margin) / amax : old_scale;
@@ -63,9 +64,9 @@ constexpr NewScale delayed_scale(float amax, float old_scale, float format_max, 
   return {scale, event};
 }
 
-// NUMERICS.md eq. 27: 1 / sf, sf = (max / amax) / 2^margin, or 1 / old where amax is 0, infinite or NaN. Keras inverts
-// twice even then, so an idle update can move the step by one ulp. With `guard` it does not, and the step stays within
-// the normal numbers; without, a tiny amax gives a step of 0 (Keras: unguarded).
+// NUMERICS.md eq. 27. Returns 1 / sf with sf = (max / amax) / 2^margin. If amax is 0, infinite or NaN, sf is 1 / old.
+// Keras inverts twice even then, so an idle update can move the step by one ulp. With `guard` it does not, and the
+// step stays within the normal numbers. Without it, as in Keras, a tiny amax gives a step of 0.
 constexpr NewScale keras_step(float amax, float old_step, float format_max, int margin, bool guard) {
   ScaleEvent event = event_of(amax);
   if (event != ScaleEvent::kUpdated) return {guard ? old_step : 1 / (1 / old_step), event};
@@ -80,11 +81,11 @@ constexpr NewScale keras_step(float amax, float old_step, float format_max, int 
 
 struct CurrentScaling {
   float format_max;
-  float epsilon = 0;          // amax is at least this
-  bool power_of_two = false;  // cut the mantissa: q's exponents are those of x, shifted
+  float epsilon = 0;          // a smaller amax is raised to it
+  bool power_of_two = false;  // clears the mantissa of the scale; the exponents of q are then those of x, shifted
 };
 
-// NUMERICS.md eq. 28. If amax is 0, infinite or NaN the scale becomes 1: the last scale is not kept.
+// NUMERICS.md eq. 28. If amax is 0, infinite or NaN, the scale becomes 1, and the last scale is not kept.
 constexpr NewScale current_scale(float amax, const CurrentScaling& rule) {
   if (amax < rule.epsilon) amax = rule.epsilon;
   ScaleEvent event = event_of(amax);

@@ -1,10 +1,10 @@
-// Keras' grouped int4: every group of `block` weights has a step and a zero point. NUMERICS.md section 7.
+// Keras' grouped int4 gives every group of `block` weights a step and a zero point. NUMERICS.md section 7.
 //
 //   x ~ (q - zero) scale,   -8 <= q, zero <= 7
 //
-// Codes and zero points of another width `bits` are in [-2^(bits - 1), 2^(bits - 1) - 1]; 2 <= bits <= 8.
+// Codes and zero points of another width, 2 <= bits <= 8, are in [-2^(bits - 1), 2^(bits - 1) - 1].
 //
-// Float32; numpy's path of Keras (`to_numpy`), which is the one that quantizes kernels.
+// It computes in float32, as the numpy path of Keras (`to_numpy`), which quantizes kernels.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ struct Group {
   int8_t zero;
 };
 
-// The range of a group's codes is
+// Returns the step and zero point of a group. The range of a group's codes is
 //
 //   kWithZero   [min(min x, 0), max(max x, 0)]: 0 has a code
 //   kKeras      [min x, max x]: a group of one sign saturates (Keras 3.15)
 //
-// x: the values of a group; with `block` > x.size() zeros follow, as Keras pads its last group.
+// x holds the values of a group. If `block` > x.size(), zeros follow, because Keras pads its last group.
 constexpr Group group_of(std::span<const float> x, size_t block, GroupRange range, int bits = 4) {
   float low = 0, high = 0;
   const bool zero_counts = range == GroupRange::kWithZero || block > x.size() || x.empty();
@@ -38,11 +38,11 @@ constexpr Group group_of(std::span<const float> x, size_t block, GroupRange rang
   }
   const int half = 1 << (bits - 1);
   const float scale = (high - low + float(kAbsMaxEpsilon)) / float(2 * half - 1);
-  const int64_t zero = int64_t{round_half_even(-low / scale)} - half;  // of a constant group beyond int32
+  const int64_t zero = int64_t{round_half_even(-low / scale)} - half;  // for a constant group it may exceed int32
   return {scale, int8_t(zero < -half ? -half : zero >= half ? half - 1 : zero)};
 }
 
-// clip(round_half_even(x / scale) + zero, -8, 7); NaN gives the zero point.
+// Returns clip(round_half_even(x / scale) + zero, -8, 7). NaN gives the zero point.
 constexpr int8_t group_code(float x, Group group, int bits = 4) {
   const int half = 1 << (bits - 1);
   const int64_t code = int64_t{round_half_even(x / group.scale)} + group.zero;

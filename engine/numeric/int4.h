@@ -1,4 +1,5 @@
-// Packed int4: two codes of -8 .. 7 per byte, the lower index in the low bits, an odd tail filled with 0.
+// Packs int4: two codes of -8 .. 7 per byte, the lower index in the low bits. If their number is odd, the last half
+// byte is 0.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ constexpr Int4Pair int4_pair(int8_t low, int8_t high) { return {uint8_t((low & 0
 
 constexpr size_t int4_bytes(size_t codes) { return (codes + 1) / 2; }
 
-// packed: int4_bytes(codes.size()).
+// `packed` must have int4_bytes(codes.size()) bytes.
 constexpr void pack_int4(std::span<const int8_t> codes, std::span<Int4Pair> packed) {
   for (size_t i = 0; i < codes.size(); i += 2)
     packed[i / 2] = int4_pair(codes[i], i + 1 < codes.size() ? codes[i + 1] : int8_t{0});

@@ -1,7 +1,7 @@
-// b^n by squaring, in float64 and without libm: the same number on every machine.
+// Computes b^n by squaring, in float64 and without libm: the same number on every machine.
 //
-// Squaring doubles the relative error and adds one rounding of 2^-53: it is at most (n + log2 n) 2^-53, and for 0 <= b
-// < 1 that of b^n relative to 1 at most n b^n 2^-53 <= 2^-53 / (e log(1 / b)).
+// Squaring doubles the relative error and adds one rounding of 2^-53. So the relative error is at most (n + log2 n)
+// 2^-53. For 0 <= b < 1, the error of b^n relative to 1 is at most n b^n 2^-53 <= 2^-53 / (e log(1 / b)).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Loss scaling: the loss is multiplied by a scale, the gradients divided by it, and the scale follows what overflows.
+// Loss scaling multiplies the loss by a scale and divides the gradients by it. The scale follows overflows.
 // NUMERICS.md section 10.
 //
 //   LossScaler rule = loss_scaler(LossScaleSystem::kNacre);
@@ -19,34 +19,34 @@
 namespace nacre::inline NACRE_ISA {
 
 enum class LossScaleSystem : uint8_t {
-  kNacre,       // clamped to [min, max]; says when the floor overflows. Powers of two: unscaling is exact
+  kNacre,       // clamped to [min, max]; reports overflow at the floor; powers of two, so unscaling is exact
   kTensorFlow,  // TF1, tf.keras 2: floor 1, grows only to finite scales
   kKeras,       // Keras 3: neither floor nor ceiling
-  kJmp,         // as kTensorFlow, the floor may be chosen
+  kJmp,         // as kTensorFlow, but the floor may be chosen
   kFastai,      // fastai v1: a ceiling; at scale 1 overflow is ignored
   kAxon,        // applies every update; NaN counts as finite
 };
 
-struct Gradients {  // of one step: what they hold that is not finite
+struct Gradients {  // whether the gradients of one step are finite
   bool infinite = false, nan = false;
 
   constexpr bool finite() const { return !infinite && !nan; }
 };
 
-// Makes both flags of the maximum of the gradients' magnitude bits, in which NaN hides infinity.
+// Makes both flags from the maximum of the gradients' magnitude bits, in which NaN hides infinity.
 constexpr Gradients gradients_of(uint32_t amax_bits) { return {amax_bits == kInfinityBits, amax_bits > kInfinityBits}; }
 
-struct LossScaleState {   // 0 at first where not said otherwise
-  float scale;            // LossScaler::start
+struct LossScaleState {   // 0 at first unless said otherwise
+  float scale;            // at first LossScaler::start
   uint32_t good = 0;      // finite steps since the scale changed
   uint32_t skipped = 0;   // steps not applied, in all
-  uint32_t at_floor = 0;  // of those, in a row, at the lowest scale: scaling cannot cure the overflow
+  uint32_t at_floor = 0;  // skipped steps in a row at the lowest scale: scaling cannot cure the overflow
 };
 
 struct LossVerdict {
-  bool apply;              // commit this step
-  float scale;             // that its gradients were made with
-  bool overflow_at_floor;  // and so will the next be, unless the loss changes
+  bool apply;              // whether to commit this step
+  float scale;             // the scale with which this step's gradients were made
+  bool overflow_at_floor;  // the next step overflows too, unless the loss changes
 };
 
 struct LossScaler {
@@ -59,7 +59,8 @@ struct LossScaler {
 
   constexpr LossScaleState start() const { return {.scale = kind == LossScale::kNone ? 1 : initial}; }
 
-  // kNacre takes powers of two only, so that unscaling is exact; the systems imitated allow any scale.
+  // Returns whether the rule is valid. kNacre takes powers of two only, so that unscaling is exact. The imitated
+  // systems allow any scale.
   constexpr bool valid() const {
     if (!is_finite(initial) || !(initial > 0) || !is_finite(factor) || !(factor > 1) || period == 0) return false;
     if (system != LossScaleSystem::kNacre) return kind != LossScale::kFixed || initial >= 1;
@@ -67,12 +68,12 @@ struct LossScaler {
     return exact && min <= max && (kind != LossScale::kDynamic || (min <= initial && initial <= max));
   }
 
-  // NUMERICS.md eq. 29 to 33.
+  // Does NUMERICS.md eq. 29 to 33.
   constexpr LossVerdict step(LossScaleState& state, Gradients gradients) const {
     LossVerdict verdict = {true, state.scale, false};
     const bool overflow = system == LossScaleSystem::kAxon ? gradients.infinite : !gradients.finite();
     if (kind != LossScale::kDynamic) {
-      verdict.apply = system != LossScaleSystem::kNacre || !overflow;  // the others do not look
+      verdict.apply = system != LossScaleSystem::kNacre || !overflow;  // the other systems do not check
     } else if (overflow && !(system == LossScaleSystem::kFastai && state.scale <= 1)) {
       verdict.apply = system == LossScaleSystem::kAxon;
       verdict.overflow_at_floor = system == LossScaleSystem::kNacre && state.scale <= min;
@@ -96,7 +97,7 @@ struct LossScaler {
   }
 
   constexpr void grow(LossScaleState& state) const {
-    if (system == LossScaleSystem::kFastai && state.scale >= max) return;  // its counter goes on
+    if (system == LossScaleSystem::kFastai && state.scale >= max) return;  // its counter continues
     const float more = state.scale * factor;
     state.good = 0;
     if (system == LossScaleSystem::kKeras) state.scale = more;
@@ -105,7 +106,7 @@ struct LossScaler {
   }
 };
 
-// The defaults of each system.
+// Returns the defaults of each system.
 constexpr LossScaler loss_scaler(LossScaleSystem system, LossScale kind = LossScale::kDynamic) {
   LossScaler rule = {.system = system, .kind = kind};
   if (system != LossScaleSystem::kNacre) rule.max = kLargest;

@@ -1,11 +1,11 @@
-// Philox 4x32-10: random numbers as a function of a counter and a key.  Salmon, Moraes, Dror & Shaw 2011, "Parallel
-// random numbers: as easy as 1, 2, 3", section 3.3.
+// Philox 4x32-10 makes random numbers as a function of a counter and a key.  Salmon, Moraes, Dror & Shaw 2011,
+// "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
 //
 //   one round, in 32 bits:  (c0, c1, c2, c3) <- (high(M1 c2) ^ c1 ^ k0, low(M1 c2), high(M0 c0) ^ c3 ^ k1, low(M0 c0))
 //   ten rounds; before each but the first (k0, k1) <- (k0 + W0, k1 + W1)
 //
-// There is no state: the same counter and key give the same numbers, so a gradient step computes again those of its
-// forward step, and neither the order of elements nor the number of workers changes them.
+// There is no state: the same counter and key give the same numbers. So a gradient step computes the numbers of its
+// forward step again, and neither the order of elements nor the number of workers changes them.
 #pragma once
 
 #include <array>

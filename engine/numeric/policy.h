@@ -1,5 +1,5 @@
-// The numeric policy of a layer: in which type variables are kept, in which the layer computes, what it gives out, and
-// how it is quantized. Only the record: tools read and write its names.
+// The numeric policy of a layer: the types in which variables are kept, in which the layer computes, and of its
+// outputs, and how it is quantized. This is only the record; tools read and write its names.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,15 @@ enum class Quantization : uint8_t {
 };
 enum class UpdateOrder : uint8_t { kTransformerEngine = 0, kKeras = 1, kCount };
 enum class AmaxRule : uint8_t { kMax = 0, kMostRecent = 1, kCount };
-// real = code * step, or code = real * reciprocal
+// kStep: real = code * step. kReciprocal: code = real * reciprocal.
 enum class ScaleForm : uint8_t { kStep = 0, kReciprocal = 1, kCount };
-// Range of a group of int4 codes: grouped_int4.h
+// The range of a group of int4 codes (grouped_int4.h).
 enum class GroupRange : uint8_t { kWithZero = 0, kKeras = 1, kCount };
-// Point at which a layer of several operations rounds to its compute type: after the last, or after each (matmul,
-// bias, activation; of float8 the division by a scale and the product with it too), as Keras does.
+// When a layer of several operations rounds to its compute type: after the last operation, or after each, as Keras
+// does. The operations are matmul, bias and activation, for float8 also the division by a scale and the product with
+// it.
 enum class OperationRounding : uint8_t { kLast = 0, kEach = 1, kCount };
-// Choice of the codes of weights: nearest to the weights, or by their effect on the outputs of samples.
+// How the codes of weights are chosen: nearest to the weights, or by their effect on the outputs of samples.
 enum class WeightFit : uint8_t { kNearest = 0, kGptq = 1, kAwq = 2, kCount };
 enum class LossScale : uint8_t { kNone = 0, kFixed = 1, kDynamic = 2, kCount };
 
@@ -45,14 +46,14 @@ struct Policy {  // schema/FORMAT.md, "policies"
   ScaleForm scale_form = ScaleForm::kStep;
   uint8_t rounding = 0;  // Rounding of ops/op.h
   LossScale loss_scale = LossScale::kNone;
-  uint32_t block = 0;  // elements that share a scale; 0: per channel or per tensor
+  uint32_t block = 0;  // elements that share a scale; 0 means per channel or per tensor
   float loss_scale_value = 0;
-  uint8_t activation_zero = 0;  // kInt8Dynamic: 1 = activations get a zero point beside their scale, 0 = symmetric
+  uint8_t activation_zero = 0;  // kInt8Dynamic: 1 = activations have a scale and a zero point, 0 = symmetric
   GroupRange group_range = GroupRange::kWithZero;  // kInt4Weights in blocks
   OperationRounding operation_rounding = OperationRounding::kLast;
   WeightFit weight_fit = WeightFit::kNearest;
-  uint8_t weight_bits = 0;       // 2, 3, 4 or 8 of a fit; 0: those of the quantization
-  uint8_t activation_order = 0;  // kGptq: 1 = terms by falling size of their inputs, 0 = as they stand
+  uint8_t weight_bits = 0;       // 2, 3, 4 or 8, set by a fit; 0 means those of the quantization
+  uint8_t activation_order = 0;  // kGptq: 1 = terms by falling size of their inputs, 0 = in their own order
   uint8_t reserved[6] = {};
 };
 static_assert(sizeof(Policy) == 32);

@@ -1,9 +1,11 @@
-// Arithmetic in T: every result is rounded to T, as if T had the operations. Keras computes so in its compute type.
+// Rounded computes in T: every result is rounded to T, as if T had the operations. Keras computes so in its compute
+// type.
 //
 //   Rounded<Bfloat16>{x} * Rounded<Bfloat16>{scale}
 //
-// For the 16-bit types float32 results are rounded once more. That is one rounding: 24 bits are at least 2 p + 2 for
-// p = 11 and p = 8 (Figueroa 1995), and quotients and products that are subnormal in T are rounded from 24 bits too.
+// For the 16-bit types, float32 results are rounded once more. The result is the same as with one rounding, because
+// 24 bits are at least 2 p + 2 for p = 11 and p = 8 (Figueroa 1995). Quotients and products that are subnormal in T
+// are rounded from 24 bits too.
 #pragma once
 
 #include <type_traits>

@@ -1,4 +1,4 @@
-// Rounding of a result to its integer type: a field of the step; the kernel is chosen by it.
+// How a result is rounded to its integer type. It is a field of the step, by which the kernel is chosen.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
-// Learning rates as functions of the step: what the caller writes into `learning_rate` before each update.
+// Learning rates as functions of the step. The caller writes one into `learning_rate` before each update.
 //
 //   const Schedule schedule = {.kind = ScheduleKind::kCosine, .rate = 0.1f, .steps = 1000, .warmup_steps = 50};
 //   rate = schedule.at(step);                  // step = updates applied so far
 //
-// Let W = warmup_steps, w = warmup_start, r = rate, T = steps, e = end, and s = step - W, counted from the end of the
+// Let W = warmup_steps, w = warmup_start, r = rate, T = steps, e = end, and let s = step - W be the step after the
 // warm-up:
 //
 //   warm-up    step < W: r (w + (1 - w) step / W)                Keras' CosineDecay(initial_learning_rate = w r,
@@ -16,13 +16,13 @@
 //   cosine     r (e + (1 - e) (1 + cos(pi min(s, T) / T)) / 2)   Loshchilov & Hutter 2017, eq. 5; Keras'
 //              CosineDecay(alpha = e),
 //                                                                torch's CosineAnnealingLR(eta_min = e r) up to T
-//   one-cycle  r the peak: from r w to r over the first pct of the steps, then to r w e, along a cosine (Smith & Topin
-//              2018, in torch's form, OneCycleLR: div_factor = 1 / w, final_div_factor = 1 / e):
+//   one-cycle  r is the peak: the rate goes from r w to r in the first pct of the steps, then to r w e, along a cosine
+//              (Smith & Topin 2018, in torch's form, OneCycleLR: div_factor = 1 / w, final_div_factor = 1 / e):
 //              a = pct T - 1, b = T - 1;   step <= a: between r w and r at step / a;   else between r and r w e at
 //              (step - a) / (b - a), at most 1;   between x and y at q: y + (x - y) (1 + cos(pi q)) / 2
 //
-// One-cycle has its own warm-up, so W is 0 there. Computed in float64 without libm, the same number on every machine,
-// and rounded once.
+// One-cycle has its own warm-up, so W is 0 there. Rates are computed in float64 without libm, the same number on
+// every machine, and rounded once.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ namespace nacre::inline NACRE_ISA {
 
 enum class ScheduleKind : uint8_t { kConstant = 0, kStep = 1, kCosine = 2, kLinear = 3, kOneCycle = 4, kCount };
 
-// cos(pi x), 0 <= x <= 1, within 2^-50: the angle has an error of 1.6 2^-52, the last products of 2^-51, and the first
-// term of Taylor's series left out is below 2^-55 on [0, pi / 2].
+// Returns cos(pi x) for 0 <= x <= 1, within 2^-50. The angle has an error of 1.6 2^-52, the last products have 2^-51,
+// and the first omitted term of Taylor's series is below 2^-55 on [0, pi / 2].
 constexpr double cosine_of_half_turns(double x) {
   constexpr double kPi = 3.14159265358979323846;
   const bool beyond = x > 0.5;
@@ -49,13 +49,13 @@ struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   float rate = 0.01f;
   uint32_t steps = 1;         // T
-  float gamma = 0.1f;         // of step
-  float end = 0;              // e: of linear and cosine, and of one-cycle beside warmup_start
+  float gamma = 0.1f;         // for `step`
+  float end = 0;              // e, for linear and cosine, and for one-cycle beside warmup_start
   uint32_t warmup_steps = 0;  // W
-  float warmup_start = 0;     // w; of one-cycle the start
-  float pct = 0.3f;           // of one-cycle: the share of the steps that rise
+  float warmup_start = 0;     // w; for one-cycle the start
+  float pct = 0.3f;           // for one-cycle, the share of the steps in which the rate rises
 
-  // Everything finite and in range, so that at() is finite and not negative for every step.
+  // Returns whether everything is finite and in range, so that at() is finite and not negative for every step.
   constexpr bool valid() const {
     const auto within = [](float v, float low, float high) { return v >= low && v <= high; };  // false for NaN
     if (kind >= ScheduleKind::kCount || steps == 0 || !within(rate, 0, 1e30f)) return false;

@@ -1,8 +1,9 @@
-// Floating-point formats of 16 bits and fewer: what their codes mean, and rounding to them. NUMERICS.md section 6.
+// Floating-point formats of 16 bits and fewer: what their codes mean, and how numbers are rounded to them.
+// NUMERICS.md section 6.
 //
-// One conversion for all: a format is (exponent bits, mantissa bits, bias, what its special codes are). Arithmetic is
-// done in float32; these types only store. No compiler type is used: none is portable. E8M0, which has neither sign nor
-// mantissa, stands apart.
+// One conversion serves all formats. A format is (exponent bits, mantissa bits, bias, meaning of its special codes).
+// Arithmetic is done in float32; these types only store. No compiler type is used, because none is portable. E8M0,
+// which has neither sign nor mantissa, is a type of its own.
 #pragma once
 
 #include <bit>
@@ -13,7 +14,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// v in float32, towards zero, with the last bit set if anything was lost: rounding that once more is rounding once.
+// Rounds v to float32 towards zero, and sets the last bit if anything was lost. Rounding that result once more is
+// equal to rounding v once.
 constexpr float round_to_odd(double v) {
   const float nearest = float(v);
   if (double(nearest) == v || v != v) return nearest;
@@ -24,9 +26,9 @@ constexpr float round_to_odd(double v) {
 }
 
 enum class Special : uint8_t {
-  kIeee,    // exponent all ones: infinity, NaN
-  kFn,      // no infinity; all ones is NaN (OCP E4M3)
-  kFnuz,    // no infinity, no -0: its code is NaN
+  kIeee,    // exponent all ones means infinity or NaN
+  kFn,      // no infinity; all bits ones is NaN (OCP E4M3)
+  kFnuz,    // no infinity, no -0, whose code is NaN
   kFinite,  // neither infinity nor NaN (E2M1)
 };
 
@@ -38,11 +40,12 @@ struct SmallFloat {
   static constexpr Special kKind = kSpecial;
   static constexpr uint32_t kSign = 1u << (kExponent + kMantissa);
   static constexpr uint32_t kAllOnes = kSign - 1;
-  static constexpr uint32_t kInfinity = kAllOnes & ~((1u << kMantissa) - 1);  // of kIeee
+  static constexpr uint32_t kInfinity = kAllOnes & ~((1u << kMantissa) - 1);  // for kIeee
   static constexpr uint32_t kMax = kSpecial == Special::kIeee ? kInfinity - 1
                                    : kSpecial == Special::kFn ? kAllOnes - 1
                                                               : kAllOnes;
-  // The quiet NaN, its sign kept where the format has two. kFinite has none: 0 of the other sign, as in ml_dtypes.
+  // The code of the quiet NaN, which keeps its sign if the format has two. kFinite has no NaN: it gets 0 of the other
+  // sign, as in ml_dtypes.
   static constexpr uint32_t kNan = kSpecial == Special::kIeee ? kInfinity | 1u << (kMantissa - 1)
                                    : kSpecial == Special::kFn ? kAllOnes
                                                               : kSign;
@@ -58,12 +61,12 @@ struct SmallFloat {
     value.bits = code;
     return value;
   }
-  // Values beyond the largest, infinity included, become the largest; NaN stays NaN.
+  // Converts v. Values beyond the largest, infinity included, become the largest; NaN stays NaN.
   static constexpr SmallFloat saturated(float v) { return of_bits(encode(v, true)); }
 
  private:
-  // NUMERICS.md eq. 15: v = m 2^(e - 23) is rounded to a multiple of 2^q, q = max(e, 1 - bias) - mantissa bits, half to
-  // even. The code counts these multiples: a carry out of the mantissa is a carry into the exponent.
+  // NUMERICS.md eq. 15. Rounds v = m 2^(e - 23) to a multiple of 2^q, q = max(e, 1 - bias) - mantissa bits, half to
+  // even. The code counts these multiples, so a carry out of the mantissa is a carry into the exponent.
   static constexpr Storage encode(float v, bool saturate) {
     const auto word = std::bit_cast<uint32_t>(v);
     const uint32_t magnitude = word & 0x7FFFFFFFu, sign = (word >> 31) * kSign;
@@ -80,7 +83,7 @@ struct SmallFloat {
     const uint32_t m = (magnitude & 0x7FFFFFu) | (field == 0 ? 0 : 0x800000u);
     const bool normal = e >= 1 - kBias;
     const int shift = (normal ? e : 1 - kBias) - kMantissa - e + 23;
-    if (shift > 24) return 0;  // below half of the smallest: m < 2^24
+    if (shift > 24) return 0;  // below half of the smallest, since m < 2^24
     const uint32_t whole = m >> shift, rest = m & ((1u << shift) - 1), half = 1u << (shift - 1);
     const uint32_t nearest = whole + (rest > half || (rest == half && (whole & 1) != 0) ? 1 : 0);
     return normal ? (uint32_t(e + kBias) << kMantissa) + nearest - (1u << kMantissa) : nearest;
@@ -101,7 +104,7 @@ struct SmallFloat {
     const uint32_t magnitude = code & kAllOnes, sign = (code & kSign) != 0 ? 0x80000000u : 0;
     if (kSpecial == Special::kFnuz && code == kSign) return std::bit_cast<float>(0x7FC00000u);
     if (kSpecial == Special::kFn && magnitude == kAllOnes) return std::bit_cast<float>(sign | 0x7FC00000u);
-    if (kExponent == 8) return std::bit_cast<float>(uint32_t(code) << (23 - kMantissa));  // float32, cut short
+    if (kExponent == 8) return std::bit_cast<float>(uint32_t(code) << (23 - kMantissa));  // the upper bits of a float32
     const uint32_t field = magnitude >> kMantissa, mantissa = magnitude & ((1u << kMantissa) - 1);
     if (kSpecial == Special::kIeee && magnitude >= kInfinity)
       return std::bit_cast<float>(sign | 0x7F800000u | mantissa << (23 - kMantissa));
@@ -120,11 +123,12 @@ using Float8E4M3 = SmallFloat<uint8_t, 4, 3, 7, Special::kFn>;  // OCP; also cal
 using Float8E5M2 = SmallFloat<uint8_t, 5, 2, 15, Special::kIeee>;
 using Float8E4M3Fnuz = SmallFloat<uint8_t, 4, 3, 8, Special::kFnuz>;
 using Float8E5M2Fnuz = SmallFloat<uint8_t, 5, 2, 16, Special::kFnuz>;
-using Float4E2M1 = SmallFloat<uint8_t, 2, 1, 1, Special::kFinite>;  // one code per byte here; two per byte when stored
+using Float4E2M1 = SmallFloat<uint8_t, 2, 1, 1, Special::kFinite>;  // one code per byte here; stored two per byte
 
-// 2^(code - 127), code 255 is NaN: the shared scale of a block (OCP Microscaling Formats 1.0, 5.4.1). No zero, no sign.
-// Floats are rounded to the nearest power of two, ties upward; 0, negative values and infinity, which it has not, are
-// NaN. In (2^-127, 2^-126) everything goes up, as in ml_dtypes, although up to 1.5 2^-127 code 0 is nearer.
+// 2^(code - 127), where code 255 is NaN: the shared scale of a block (OCP Microscaling Formats 1.0, 5.4.1). It has no
+// zero and no sign. Floats are rounded to the nearest power of two, ties upward. 0, negative values and infinity,
+// which it cannot represent, become NaN. In (2^-127, 2^-126) everything is rounded up, as in ml_dtypes, although up
+// to 1.5 2^-127 code 0 is nearer.
 struct Float8E8M0 {
   uint8_t bits;
 
@@ -144,13 +148,15 @@ struct Float8E8M0 {
     value.bits = code;
     return value;
   }
-  // The nearest power of two there is: 0 becomes the smallest, infinity the largest. Negative values and NaN are NaN.
+  // Returns the nearest power of two of the format: 0 becomes the smallest, infinity the largest. Negative values and
+  // NaN are NaN.
   static constexpr Float8E8M0 saturated(float v) { return of_bits(within(v, 0x400000u)); }
-  // The smallest power of two that is not below v, saturating (PTX cvt.rp.satfinite.ue8m0x2.f32).
+  // Returns the smallest power of two that is not below v, saturating (PTX cvt.rp.satfinite.ue8m0x2.f32).
   static constexpr Float8E8M0 rounded_up(float v) { return of_bits(within(v, 0x7FFFFFu)); }
 
  private:
-  // `up` is added below the exponent: half of its last bit rounds to nearest, all but one of its units rounds up.
+  // Adds `up` below the exponent. Half of the exponent's last bit rounds to nearest; one unit less than that bit
+  // rounds up.
   static constexpr uint8_t within(float v, uint32_t up) {
     const auto word = std::bit_cast<uint32_t>(v);
     if (word << 1 == 0) return 0;
@@ -161,11 +167,11 @@ struct Float8E8M0 {
 
   static constexpr uint8_t encode(float v) {
     const auto word = std::bit_cast<uint32_t>(v);
-    return word == 0 || word >= 0x7F400000u ? kNan : within(v, 0x400000u);  // from 1.5 2^127 on it overflows
+    return word == 0 || word >= 0x7F400000u ? kNan : within(v, 0x400000u);  // overflows from 1.5 2^127 on
   }
 };
 
-// Two codes of -8 .. 7 in a byte, the one of the lower index in the low bits.
+// Two codes of -8 .. 7 in a byte. The code of the lower index is in the low bits.
 struct Int4Pair {
   uint8_t bits;
 };

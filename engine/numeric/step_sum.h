@@ -1,8 +1,9 @@
-// Joins a micro-batch's part of its training step to the parts of those before it: NUMERICS.md (57).
+// Adds a micro-batch's part of its training step to the parts of those before it: NUMERICS.md (57).
 //
 //   for (const SumRun& run : runs) join(run, into, from);
 //
-// A run is a stretch of the step block whose numbers join in one way (train/step_sums.h finds them in a model).
+// A run is a part of the step block whose numbers are joined in one way (train/step_sums.h finds the runs of a
+// model).
 #pragma once
 
 #include <bit>
@@ -14,9 +15,9 @@ namespace nacre {
 
 enum class SumKind : uint8_t {
   kFloat32,  // a + b: gradients, losses, counts, statistics
-  kFloat64,  // a + b, of parameters in float64
-  kInt32,    // a + b, saturated (int8/full): an end is refused by the verdict
-  kUint32,   // the larger: amaxes as magnitude bits, where infinity and NaN are largest, and the count of micro-batches
+  kFloat64,  // a + b: sums for parameters in float64
+  kInt32,    // a + b, saturated (int8/full): the verdict refuses a sum at an end of int32
+  kUint32,   // the larger: amaxes as magnitude bits (infinity and NaN are largest), and the count of micro-batches
 };
 
 struct SumRun {
@@ -26,7 +27,7 @@ struct SumRun {
 
 constexpr uint32_t element_bytes(SumKind kind) { return kind == SumKind::kFloat64 ? 8 : 4; }
 
-// The earlier first: a NaN keeps its bits where both are one.
+// The earlier number comes first, so that of two NaNs its bits are kept.
 constexpr float joined(float a, float b) { return a + b; }
 constexpr double joined(double a, double b) { return a + b; }
 constexpr int32_t joined(int32_t a, int32_t b) {
@@ -35,7 +36,7 @@ constexpr int32_t joined(int32_t a, int32_t b) {
 }
 constexpr uint32_t joined(uint32_t a, uint32_t b) { return a < b ? b : a; }
 
-// into = into + from, of `bytes` bytes. They start at multiples of the element's size, and share no byte.
+// Joins `bytes` bytes: into = into + from. Both start at multiples of the element's size and share no byte.
 template <class T>
 void join_as(std::byte* into, const std::byte* from, size_t bytes) {
   for (size_t i = 0; i + sizeof(T) <= bytes; i += sizeof(T)) {
@@ -55,7 +56,8 @@ inline void join(SumKind kind, std::byte* into, const std::byte* from, size_t by
   }
 }
 
-// Joins the bytes of a run among bytes first .. first + bytes of the step block, which `into` and `from` point at.
+// Joins the bytes of a run that lie in bytes first .. first + bytes of the step block. `into` and `from` point at
+// byte `first`.
 inline void join(const SumRun& run, uint64_t first, uint64_t bytes, std::byte* into, const std::byte* from) {
   const uint64_t begin = run.first < first ? first : run.first;
   const uint64_t run_end = run.first + run.bytes, end = run_end < first + bytes ? run_end : first + bytes;

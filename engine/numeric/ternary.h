@@ -1,4 +1,4 @@
-// Ternary weights: -1, 0, 1 times one scale, five to a byte. NUMERICS.md section 7.
+// Ternary weights are -1, 0 or 1 times one scale, stored five to a byte. NUMERICS.md section 7.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// beta = mean |w|, in float64 (Keras takes numpy's float32 mean: the last bits differ).
+// Returns beta = mean |w|, computed in float64 (Keras takes numpy's float32 mean, so the last bits differ).
 template <class T>
 constexpr double ternary_scale(std::span<const T> w) {
   double sum = 0;
@@ -20,7 +20,7 @@ constexpr double ternary_scale(std::span<const T> w) {
 
 constexpr double ternary_threshold(double scale) { return 0.5 * scale; }
 
-// sign(w) where |w| > threshold, else 0; NaN gives 0.
+// Returns sign(w) if |w| > threshold, else 0. NaN gives 0.
 template <class T>
 constexpr int8_t trit_of(T w, double threshold) {
   return int8_t((double(w) > threshold) - (double(w) < -threshold));
@@ -29,7 +29,7 @@ constexpr int8_t trit_of(T w, double threshold) {
 inline constexpr int kTritsPerByte = 5;  // 3^5 = 243
 constexpr size_t ternary_bytes(size_t trits) { return (trits + kTritsPerByte - 1) / kTritsPerByte; }
 
-// byte = sum_i (t_i + 1) 3^i, missing trits 0; packed: ternary_bytes(trits.size()).
+// Packs trits: byte = sum_i (t_i + 1) 3^i, missing trits 0. `packed` must have ternary_bytes(trits.size()) bytes.
 constexpr void pack_ternary(std::span<const int8_t> trits, std::span<uint8_t> packed) {
   for (size_t b = 0; b < ternary_bytes(trits.size()); ++b) {
     int byte = 0;
@@ -41,7 +41,7 @@ constexpr void pack_ternary(std::span<const int8_t> trits, std::span<uint8_t> pa
   }
 }
 
-// Trit i of packed ones; bytes over 242, which no packing makes, give some trit.
+// Returns trit i of packed trits. Bytes over 242, which pack_ternary never makes, give some trit.
 constexpr int8_t trit_at(const uint8_t* packed, size_t i) {
   constexpr uint8_t kPlace[kTritsPerByte] = {1, 3, 9, 27, 81};
   return int8_t(packed[i / kTritsPerByte] / kPlace[i % kTritsPerByte] % 3 - 1);

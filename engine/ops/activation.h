@@ -1,4 +1,4 @@
-// Functions of one element.
+// Defines functions of one element.
 //
 //   clamp        y = min(max(x, low), high)
 //   leaky_relu   y = x for x > 0, else alpha x; int16: y = clamp(x M_0) for x >= 0, else clamp(x M_1)
@@ -7,13 +7,12 @@
 //   hard_swish   y = x min(max(x + 3, 0), 6) / 6
 //   lookup      y = table[x + 128]: any function of an int8 code; the converter makes the table (NUMERICS.md section 4)
 //
-// clamp on int8 and int16: y = clamp(zero_y + (x - zero_x) M), M = requant, or 1 where it is absent (NUMERICS.md
-// eq. 8).
+// clamp on int8 and int16: y = clamp(zero_y + (x - zero_x) M), M = requant, or 1 without requant (NUMERICS.md eq. 8).
 //
 // Backward:
 //
-//   clamp        dx = dy for low < y < high, else 0        0 at a bound, as the frameworks' relu and relu6; reads y,
-//                                                          which the next layer keeps anyway
+//   clamp        dx = dy for low < y < high, else 0        dx is 0 at a bound, as in the frameworks' relu and relu6.
+//                                                           Reads y, which the next layer keeps anyway
 //   leaky_relu   dx = dy for x > 0, else alpha dy
 //   sigmoid      dx = dy y (1 - y)
 //   tanh         dx = dy (1 - y^2)
@@ -127,7 +126,7 @@ struct Activation {  // the functions of real numbers
       {.of = kOf<0>, .by = Op::kHardSwishGradient, .reads = kReads<gradient_of(0), input_of(0)>}};
 
  private:
-  // y = f(x), f of the accumulator type: float32 for 16-bit elements, rounded once.
+  // Computes y = f(x). f works in the accumulator type: float32 for 16-bit elements, rounded once.
   template <class T, class F>
   constexpr void each(const T* x, T* y, F f) const {
     using A = typename Element<T>::Accumulator;
@@ -143,7 +142,7 @@ struct ActivationGradient {
     return {operands[0].elements(), words};
   }
 
-  // Passes dy where y is between the bounds as T has them: a forward step that clamped gave these. NaN passes.
+  // Passes dy if y is between the bounds as rounded to T, because a forward step that clamped gave those. NaN passes.
   template <class T>
   constexpr void clamp(const T* dy, const T* y, T* dx) const {
     using A = typename Element<T>::Accumulator;
@@ -191,7 +190,7 @@ struct ActivationGradient {
   static constexpr const char* kOutputs[] = {"dx"};
 
  private:
-  // dx = f(dy, v), f of the accumulator type.
+  // Computes dx = f(dy, v). f works in the accumulator type.
   template <class T, class F>
   constexpr void each(const T* dy, const T* v, T* dx, F f) const {
     using A = typename Element<T>::Accumulator;
@@ -199,7 +198,7 @@ struct ActivationGradient {
   }
 };
 
-// Functions of codes by table: of int8 all 256 results, of int16 the lines between 513 points.
+// Functions of codes by table. An int8 table has all 256 results; an int16 table has 513 points joined by lines.
 struct Lookup {
   int elements;
 

@@ -1,4 +1,4 @@
-// Every op of the engine: the headers behind find_rule().
+// Lists every op of the engine. find_rule() searches this list.
 #pragma once
 
 #include "engine/ops/activation.h"
@@ -51,7 +51,7 @@
 
 namespace nacre {
 
-// The rule of every op, for find_rule() and for tables that must have a row for each.
+// The rule of every op, for find_rule() and for tables that need a row per op.
 inline constexpr const OpRule* kAllRules[] = {
     &kDenseRule,
     &kConv2dRule,
@@ -153,7 +153,7 @@ inline constexpr const OpRule* kAllRules[] = {
     &kGruGradientRule,
     &kGruGradientWRule,
     &kGruGradientBiasRule,
-    // Losses, optimizers, what a step commits.
+    // Losses, optimizers, and commits of a step.
     &kSoftmaxCrossEntropyRule,
     &kSoftmaxCrossEntropyGradientRule,
     &kDenseCrossEntropyRule,
@@ -188,7 +188,7 @@ inline constexpr const OpRule* kAllRules[] = {
     &kObserveRangeRule,
     &kFakeFloat8Rule,
     &kFakeFloat8GradientRule,
-    // Rules of integers alone.
+    // Rules of ops that use integers alone.
     &kRoundCodesRule,
     &kInt8CrossEntropyRule,
     &kDenseInt8GradientWRule,

@@ -1,8 +1,8 @@
-// Index of the largest or the smallest element along one axis.
+// Finds the index of the largest or the smallest element along one axis.
 //
 //   y_oi = the first j (with last = 1 the last) at which x_oji is max_j x_oji, or with minimum = 1 min_j x_oji
 //
-// A NaN counts as the extreme, as in numpy. y is of int32 or int64; its gradient is none.
+// A NaN counts as the extreme, as in numpy. y is int32 or int64. It has no gradient.
 #pragma once
 
 #include "engine/base/isa.h"

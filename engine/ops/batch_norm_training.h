@@ -6,16 +6,16 @@
 //   inverse_deviation_c = 1 / sqrt(variance_c + epsilon)
 //   y_rc = scale_c (x_rc - mean_c) inverse_deviation_c + bias_c
 //
-// For the running statistics, which update_statistics computes at commit: mean_sum += mean, variance_sum += variance,
-// batches += 1. With `unbiased` variance_sum adds n / (n - 1) times the variance, as PyTorch; without, as Keras. The
-// variance of one row is 0 in both.
+// update_statistics computes the running statistics at commit from three sums: mean_sum += mean, variance_sum +=
+// variance, batches += 1. With `unbiased`, variance_sum adds n / (n - 1) times the variance, as PyTorch does; without
+// it, the variance, as Keras does. The variance of one row is 0 in both.
 //
 // Backward, with u_rc = (x_rc - mean_c) inverse_deviation_c:
 //
 //   dx_rc = scale_c inverse_deviation_c (dy_rc - sum_q dy_qc / n - u_rc sum_q dy_qc u_qc / n)
 //   dscale_c += sum_r dy_rc u_rc     dbias_c += sum_r dy_rc (bias_gradient)
 //
-// All but x, y and their gradients are in the accumulator's type.
+// All tensors but x, y and their gradients have the accumulator's type.
 #pragma once
 
 #include "engine/base/isa.h"

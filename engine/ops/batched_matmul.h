@@ -1,20 +1,20 @@
-// Products of two stacks of matrices, both made at run time.
+// Multiplies two stacks of matrices that are both computed at run time.
 //
 //   a [.., m, k] or with transpose_a [.., k, m]   b [.., k, n] or with transpose_b [.., n, k]   y [.., m, n]
 //
 //   y = a' b',  a' and b' being a and b or their transposes; leading dims are broadcast as in numpy
 //
-// Products of codes have one pair requant [1, 2] and, of int16, zero points 0:
+// Products of codes have one pair requant [1, 2]. Zero points of int16 are 0.
 //
 //   int8   y_ij = clamp(zero_y + requant(sum_p (a'_ip - zero_a) (b'_pj - zero_b)))       NUMERICS.md eq. 1
 //   int16  y_ij = clamp(requant(sum_p a'_ip b'_pj)), the sum in int64                    NUMERICS.md eq. 23
 //
-// Backward. An operand whose leading dims were repeated gets the sum over its repetitions:
+// Backward. If the leading dims of an operand were repeated, its gradient is the sum over the repetitions:
 //
 //   da' = dy b'^T    db' = a'^T dy     and da, db are these or their transposes
 //
-// The gradient step of a reads a only for its shape, which cannot be told from dy after broadcasting; that of b reads b
-// for the same reason.
+// The gradient step of a reads a only for its shape, which broadcasting makes impossible to tell from dy. The
+// gradient step of b reads b for the same reason.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -131,7 +131,7 @@ struct BatchedMatmul {
     return transpose_b ? MatrixView<T>{data, 1, k} : MatrixView<T>{data, n, 1};
   }
 
-  // f(the sum of element e of y, e). Without a sign: those of an untrusted model may wrap.
+  // Calls f(the sum of element e of y, e). Sums are unsigned, because those of an untrusted model may wrap.
   template <class U, class T, class F>
   constexpr void each_sum(const T* a_data, const T* b_data, F f) const {
     batches().each_independent(m * n, [&](const int32_t* at, int element, int e) {
@@ -143,7 +143,7 @@ struct BatchedMatmul {
     });
   }
 
-  // Over the matrices of y; offsets count matrices of a and b.
+  // Walks over the matrices of y. Offsets count matrices of a and b.
   constexpr Walk<2> batches() const {
     Dims y;
     broadcast_shape(a, b, &y);
@@ -153,8 +153,8 @@ struct BatchedMatmul {
 
 struct BatchedMatmulGradient : BatchedMatmul {
  protected:
-  // Over the matrices of x, and for each over its repetitions in y. Offsets count matrices of the other operand and of
-  // y.
+  // Walks over the matrices of x and, for each, over its repetitions in y. Offsets count matrices of the other
+  // operand and of y.
   struct Repetitions {
     Walk<2> outer, inner;
 
@@ -171,7 +171,7 @@ struct BatchedMatmulGradient : BatchedMatmul {
       }
     }
 
-    // f(matrix of other, matrix of y) for all of the matrix of x at `outer`.
+    // Calls f(matrix of other, matrix of y) for all repetitions of the matrix of x at `outer`.
     template <class F>
     constexpr void each(const int32_t* at, F f) const {
       inner.each([&](const int32_t* i) { f(at[0] + i[0], at[1] + i[1]); });

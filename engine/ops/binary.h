@@ -1,4 +1,5 @@
-// Functions of two real numbers, broadcast as in numpy (elementwise.h). One op: the attribute `function` says which.
+// Defines functions of two real numbers, broadcast as in numpy (elementwise.h), as one op. Its attribute `function`
+// says which.
 //
 //   a, b, y of at most 8 dims                     da = sum_{R_a} dy times              db = sum_{R_b} dy times
 //
@@ -9,11 +10,12 @@
 //   5 squared_difference   (a - b)^2              2 (a - b)                            -2 (a - b)
 //   6 floor_div            floor(a / b)           0                                    0
 //
-// R_a = the axes along which a was repeated. The gradients of pow, maximum and minimum are TensorFlow's
-// (python/ops/math_grad.py: _PowGrad, _MaximumMinimumGrad). A NaN in a or b is y's; pow(1, b) and pow(a, 0) are 1.
+// R_a is the set of axes along which a was repeated. The gradients of pow, maximum and minimum are TensorFlow's
+// (python/ops/math_grad.py: _PowGrad, _MaximumMinimumGrad). If a or b is NaN, y is NaN; but pow(1, b) and pow(a, 0)
+// are 1.
 //
-// int32 and int64 have them modulo 2^bits, without gradients. div rounds towards 0; div and floor_div by 0 are 0; pow
-// of b < 0 is 1 / a^|b| rounded towards 0, and 0 for a = 0. They have five functions more:
+// int32 and int64 compute these functions modulo 2^bits, without gradients. div rounds towards 0; div and floor_div
+// by 0 give 0. pow with b < 0 is 1 / a^|b| rounded towards 0, and 0 for a = 0. Integers have five more functions:
 //
 //   7 and, 8 or, 9 xor     of each bit
 //   10 shift_left          a 2^b, 0 for b outside [0, bits)
@@ -46,7 +48,7 @@ struct Binary {
     kShiftRight = 11,
   };
   static constexpr uint32_t kLast = kFloorDiv, kLastOfWhole = kShiftRight;
-  enum Word { kFunction = 0, kInput = 1 };  // kInput: of the gradient step, 0 for da and 1 for db
+  enum Word { kFunction = 0, kInput = 1 };  // kInput, of the gradient step: 0 for da, 1 for db
 
   static constexpr Binary from(const Words& words, const Operands& operands) {
     return {.walk = broadcast_walk(operands[0], operands[1], operands[operands.count - 1]),
@@ -69,7 +71,7 @@ struct Binary {
     }
   }
 
-  // Sums and products are those of numbers without a sign: no overflow.
+  // Sums and products are computed unsigned, so they cannot overflow.
   template <class T>
   constexpr void forward_whole(const T* a, const T* b, T* y) const {
     using U = std::make_unsigned_t<T>;
@@ -141,7 +143,8 @@ struct Binary {
 };
 
 struct BinaryGradient {
-  // Over x, which is a or b; over the elements of y that one element of x is repeated in; offsets into dy, a and b.
+  // The outer walk goes over x, which is a or b. The inner walk goes over the elements of y in which one element of x
+  // is repeated. Offsets are into dy, a and b.
   Walk<3> outer, inner;
   uint32_t function, input;
 

@@ -1,4 +1,4 @@
-// Steps that decide whether a training step commits, and that commit its values beside the parameters.
+// Defines the steps that decide whether a training step commits, and that commit values other than the parameters.
 //
 //   verdict             whether the sums of the step may be applied, and the factor of its gradients
 //   update_statistics   running means and variances of batch norm
@@ -7,7 +7,8 @@
 //   adjust_loss_scale   the loss scale, after every step                engine/numeric/loss_scale.h
 //   count_step          step = step + 1, at most 2^32 - 1
 //
-// All but verdict and adjust_loss_scale are guarded by the verdict's `apply` in the programs that the converter makes.
+// In the programs that the converter makes, all but verdict and adjust_loss_scale are guarded by the verdict's
+// `apply`.
 #pragma once
 
 #include <cmath>
@@ -22,19 +23,20 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The verdict over gradients G A [n], with loss L (a sum), count N and loss scale s:
+// Computes the verdict over gradients G A [n], with loss L (a sum), count N and loss scale s:
 //
 //   amax   = max_i |G_i| as float32 bits: infinity above every number, NaN above infinity
 //   norm   = |G|_2 / (s N), of the unscaled mean gradient
-//   factor = min(1, clip_norm / norm) / (s N)          clip_norm 0: 1 / (s N); Pascanu et al. 2013, algorithm 1
+//   factor = min(1, clip_norm / norm) / (s N)          1 / (s N) if clip_norm is 0; Pascanu et al. 2013, algorithm 1
 //   apply  = norm, and so every G_i and every G_i / (s N), and L finite, N > 0 and finite, s > 0, factor finite
-//   report = {factor, norm, L / N, s}                  factor 0 where apply is 0
+//   report = {factor, norm, L / N, s}                  factor is 0 if apply is 0
 //
-// The sum of squares is of G 2^-e, e the exponent of the largest, so that it cannot overflow, and compensated (Kahan
-// 1965): its error is 2 u + O(n u^2) instead of n u, and each square adds u (float32: norm within 3 ulp for n <= 2^20).
-// It is made block by block, and what a block's sum lacks goes into the next one.
-// One quotient by s and one by N, not one by s N: s may be 2^127. A double G is compared by its own bits, so that no
-// infinity or NaN is lost or made; its amax is then rounded to float32, finite numbers beyond float32 to the largest.
+// The sum of squares is that of G 2^-e, where e is the exponent of the largest, so it cannot overflow. It is
+// compensated (Kahan 1965): its error is 2 u + O(n u^2) instead of n u, and each square adds u (float32: norm within
+// 3 ulp for n <= 2^20). It is made block by block. The compensation left from one block goes into the next one. The
+// factor is divided by s and then by N, not by s N, because s may be 2^127. A double G is compared by its own bits,
+// so that no infinity or NaN is lost or made. Its amax is then rounded to float32, finite numbers beyond float32 to
+// the largest.
 struct Verdict {
   int elements;
   float clip_norm;
@@ -48,7 +50,7 @@ struct Verdict {
   template <class A>
   constexpr void forward(const A* gradients, const A* loss, const float* count, const float* loss_scale,
                          uint32_t* apply, uint32_t* amax, A* report, Parts<A> parts = {}) const {
-    A* const sums = parts.data + (parts.phase == 0 ? 0 : blocks());  // behind the largest numbers
+    A* const sums = parts.data + (parts.phase == 0 ? 0 : blocks());  // after the largest magnitudes of the blocks
     if (parts.phase == 1) {
       for (int b : teams(blocks()))
         if (const A v = largest_magnitude(gradients + b * kBlock, length_of(b)); leads()) parts.data[b] = v;
@@ -73,7 +75,8 @@ struct Verdict {
     }
   }
 
-  // `largest` of |G|, by its bits; squares(2^-e) = K.
+  // Writes the verdict. `largest` is the largest |G|, compared by its bits. squares(2^-e) returns the sum of squares
+  // of G 2^-e.
   template <class A, class Squares>
   constexpr void judge(A largest, const Squares& squares, const A* loss, const float* count, const float* loss_scale,
                        uint32_t* apply, uint32_t* amax, A* report) const {
@@ -90,7 +93,7 @@ struct Verdict {
     report[3] = s;
   }
 
-  // 2^-e of the formulas, of a positive finite `largest`.
+  // Returns 2^-e of the formulas for a positive finite `largest`.
   template <class A>
   static constexpr A scale_of(A largest) {
     return std::ldexp(A(1), -exponent_of(largest));
@@ -110,10 +113,10 @@ struct Verdict {
   static constexpr const char* kInputs[] = {"gradients", "loss", "count", "loss_scale"};
   static constexpr const char* kOutputs[] = {"apply", "amax", "report"};
 
-  // Numbers of a block, which makes one part.
+  // Numbers in a block. Each block is one part.
   static constexpr int kBlock = 1024;
   static constexpr int blocks_of(int numbers) { return (numbers - 1) / kBlock + 1; }
-  // A largest number and two sums of each block of gradients.
+  // Returns the count of parts: a largest magnitude and two sums for each block of gradients.
   static constexpr int64_t parts_of(const Operands& operands) {
     return int64_t{blocks_of(int(operands[0].elements()))} * 3;
   }
@@ -154,7 +157,7 @@ struct Verdict {
     return finite(v) && v > A(kLargest) ? kLargest : float(v);
   }
 
-  // A sum, and by how much it is too large.
+  // A compensated sum, and by how much it is too large.
   template <class A>
   struct Sum {
     A sum, lost;
@@ -176,7 +179,8 @@ struct Verdict {
     return team_size() == 1 ? sum : Sum<A>{team_sum(sum.sum), team_sum(sum.lost)};
   }
 
-  // e, so that 2^-e is a normal number, also of a subnormal or a huge `largest`: the scaled one is within [epsilon, 4).
+  // Returns e, limited so that 2^-e is a normal number even if `largest` is subnormal or huge. The scaled number is
+  // within [epsilon, 4).
   template <class A>
   static constexpr int exponent_of(A largest) {
     constexpr int kMost = std::numeric_limits<A>::max_exponent - 2;
@@ -185,21 +189,22 @@ struct Verdict {
     return e > kMost ? kMost : e < -kMost ? -kMost : e;
   }
 
-  // `largest` may be infinite or NaN: so is the norm then.
+  // Returns the norm. If `largest` is infinite or NaN, so is the norm.
   template <class A, class Squares>
   static constexpr A norm_of(const Squares& squares, A largest, A s, A n) {
     if (!finite(largest) || !(largest > 0)) return largest;
     int scale_exponent;
     const int e = exponent_of(largest);
     const A sum = squares(scale_of(largest));
-    const A rest = std::frexp(s, &scale_exponent);  // a huge s would otherwise underflow before 2^e is multiplied in
+    const A rest = std::frexp(s, &scale_exponent);  // else a huge s would underflow before 2^e is multiplied in
     return std::ldexp(std::sqrt(sum) / rest / n, e - scale_exponent);
   }
 };
 
-// running = momentum running + (1 - momentum) sum / batches, C numbers: Keras' BatchNormalization; torch's momentum is
-// 1 less this. Without a batch nothing changes, and neither does a statistic whose mean is not finite: the variance of
-// values beyond 1e19 overflows in float32 where y does not, and a running variance never leaves infinity again.
+// Computes running = momentum running + (1 - momentum) sum / batches for C numbers, as Keras' BatchNormalization.
+// torch's momentum is 1 - this momentum. Without a batch nothing changes. A statistic whose mean is not finite does
+// not change either: the variance of values beyond 1e19 overflows in float32 even if y does not, and a running
+// variance that is infinite stays so.
 struct UpdateStatistics {
   int channels;
   float momentum;
@@ -228,9 +233,9 @@ struct UpdateStatistics {
   static constexpr const char* kInputs[] = {"sum", "batches", "&running"};
 };
 
-// range = decay range + (1 - decay) sum / batches, {min, max}; a range that is still {0, 0} becomes the mean
-// itself. Nothing changes where an end of the sum is not finite: fake_quantize saturates an infinite activation, so its
-// gradients are finite and the step is not refused, and one infinite end would make every later value NaN.
+// Computes range = decay range + (1 - decay) sum / batches, {min, max}. A range that is still {0, 0} becomes the mean
+// itself. Nothing changes if an end of the sum is not finite. fake_quantize saturates an infinite activation, so its
+// gradients are finite and the step is not refused; one infinite end would make every later value NaN.
 struct UpdateRange {
   float decay;
 
@@ -255,7 +260,7 @@ struct UpdateRange {
   static constexpr const char* kInputs[] = {"sum", "batches", "&range"};
 };
 
-// NUMERICS.md eq. 24 to 27, with the amax of the whole step. `counters` counts ScaleEvents.
+// Does NUMERICS.md eq. 24 to 27, with the amax of the whole step. `counters` counts ScaleEvents.
 struct UpdateScales {
   int length;
   DelayedScaling rule;
@@ -298,9 +303,10 @@ struct UpdateScales {
   static constexpr const char* kInputs[] = {"amax", "&scale", "&history", "&counters"};
 };
 
-// NUMERICS.md eq. 29 to 33, from the amax of all gradients. counters: {good, skipped, at_floor}. Every step that the
-// verdict refused counts as one with infinite gradients: also where all are finite, and their norm or the loss is not,
-// and under Axon's rule, which sees no NaN and would never lower the scale that made it.
+// Does NUMERICS.md eq. 29 to 33, from the amax of all gradients. counters: {good, skipped, at_floor}. Every step that
+// the verdict refused counts as one with infinite gradients. That includes steps whose gradients are finite but whose
+// norm or loss is not. It also applies under Axon's rule, which sees no NaN and would never lower the scale that made
+// it.
 struct AdjustLossScale {
   LossScaler rule;
 

@@ -6,7 +6,7 @@
 //
 //   y_nhwk = epilogue(sum_{i,j,c} x_{n, h sh - top + i dh, w sw - left + j dw, c} w_kijc, b_k)       epilogue.h
 //
-// Fused, with a residual [batch, out_h, out_w, out_c] and an activation: fused_epilogue.h.
+// With a residual [batch, out_h, out_w, out_c] and an activation the step is fused: fused_epilogue.h.
 // Positions outside x contribute nothing: their real value is 0. Backward: conv_gradient.h.
 #pragma once
 
@@ -79,7 +79,8 @@ struct Conv2d {
     });
   }
 
-  // w = S(c_kg (q - z_kg)), g = i / block for term i of output k's filter, in the order i, j, c; S the type of scales.
+  // Weights are w = S(c_kg (q - z_kg)) with g = i / block for term i of output k's filter, in the order i, j, c. S is
+  // the type of the scales.
   template <class T, class W = Int4Pair, class S = float>  // int4 or int8 weights
   constexpr void forward_grouped(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
                                  WordAt<kBlock> block) const {
@@ -164,7 +165,8 @@ struct Conv2d {
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr uint32_t kParameters = 1u << kW | 1u << kBias;
 
-  // Attributes of the gradient steps: those of the step, {clamp .. block}, and the dims of x but for the batch.
+  // Makes the attributes of the gradient steps: those of the step, {clamp .. block}, and the dims of x without the
+  // batch.
   static constexpr int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
     for (int i = 0; i <= kBlock; ++i) made[i] = words[i];
     for (int axis = 1; axis < 4; ++axis) made[kBlock + axis] = uint32_t(operands[kX].dims[axis]);
@@ -213,7 +215,7 @@ struct Conv2d {
     int rows, columns, length;
   };
 
-  // f(pixel, output channel, e) for every element e of y, independent of each other.
+  // Calls f(pixel, output channel, e) for every element e of y. The calls are independent of each other.
   template <class F>
   constexpr void each_output(F f) const {
     if constexpr (kThreads) {
@@ -254,8 +256,8 @@ struct Conv2d {
             .length = whole_rows ? count * in_c : group_in};
   }
 
-  // f(index into x, index into w, length) for the runs of output k at `pixel`, in order of i, j, c. Unsigned, because
-  // indices that are not used, past the last run, may be beyond int.
+  // Calls f(index into x, index into w, length) for the runs of output k at `pixel`, in order of i, j, c. Indices are
+  // unsigned, because those past the last run, which are not used, may be beyond int.
   template <class F>
   constexpr void each_run(const Pixel& pixel, int k, F f) const {
     uint32_t x_row = pixel.x + uint32_t(k / group_out * group_in), w_row = pixel.w + uint32_t(k * w_channel);
@@ -269,7 +271,7 @@ struct Conv2d {
   }
 
  private:
-  // The sum of products of output k at `pixel`.
+  // Returns the sum of products of output k at `pixel`.
   template <class T, class W, class A = typename Element<T>::Accumulator>
   constexpr A sum(const T* x, const W* w, const Pixel& pixel, int k) const {
     A sum = 0;
@@ -279,13 +281,13 @@ struct Conv2d {
     return sum;
   }
 
-  // The sum of products (x - zero) w of output k at `pixel`. Unsigned sums wrap where those of an untrusted model would
-  // overflow; a valid model's do not.
+  // Returns the sum of products (x - zero) w of output k at `pixel`. The sum is unsigned: it wraps if that of an
+  // untrusted model would overflow. That of a valid model does not.
   constexpr int32_t dot(const int8_t* x, const int8_t* w, int zero, const Pixel& pixel, int k) const {
     uint32_t sum = 0;
     each_run(pixel, k, [&](int xi, int wi, int length) {
       const int8_t *a = x + xi, *b = w + wi;
-      uint32_t part = 0;  // in a register: `sum` is captured by reference
+      uint32_t part = 0;  // kept in a register: `sum` is captured by reference
       for (int c = 0; c < length; ++c) part += (uint32_t(a[c]) - uint32_t(zero)) * uint32_t(b[c]);
       sum += part;
     });

@@ -1,4 +1,4 @@
-// Gradients of the convolutions of conv.h, of the float form without a clamp.
+// Defines the gradients of the convolutions of conv.h, for the float form without a clamp.
 //
 //   dy [batch, out_h, out_w, out_c]      x, dx [batch, in_h, in_w, in_c]      w, dw as in conv.h
 //
@@ -8,8 +8,8 @@
 //   depthwise_conv2d  the same with w_ijk, and c = k / multiplier
 //   bias              db_k += sum_{n,h,v} dy_nhvk (bias_gradient)
 //
-// The size of y does not determine that of x if a stride is over 1: gradient_x has it in the words
-// {in_h, in_w, in_c}, so that x need not stay in memory.
+// If a stride is over 1, the size of y does not determine that of x. gradient_x therefore has it in the words {in_h,
+// in_w, in_c}, so that x need not stay in memory.
 //
 // Training that multiplies float8 codes, x and w E4M3 and dy E5M2, has steps t_x, t_w and t_dy (ops/dense.h):
 //
@@ -23,18 +23,18 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Common part of the gradient steps: attributes, and their shape rules.
+// Common part of the gradient steps: attributes and shape rules.
 struct ConvGradient : Conv2d {
   enum XWord { kInH = kBlock + 1, kInW, kInC };
 
-  // Gradients are of the float form without a clamp.
+  // Checks that the step has the float form without a clamp. Other forms have no gradients.
   static constexpr Code real_form(const Words& words) {
     for (const int word : {int{kClamp}, kClamp + 1, kClamp + 2, int{kXZero}, int{kYZero}, int{kForm}, int{kBlock}})
       if (words[word] != 0) return Code::kAttribute;
     return Code::kOk;
   }
 
-  // The dims of x from the words, with the rows of this run.
+  // Reads the dims of x from the words, with the rows of this run.
   static constexpr Code x_dims(const Words& words, Shape y, Dims* x) {
     x->push(y[0]);
     int64_t elements = y[0];
@@ -69,14 +69,14 @@ struct ConvGradient : Conv2d {
   static constexpr const char* kWInputs[] = {"dy", "x", "&dw"};
 
  protected:
-  // f(n, p, q, j, e) for every pixel (p, q) of every image n of x, and `more` times for each: e counts them,
-  // independent of each other.
+  // Calls f(n, p, q, j, e) for every pixel (p, q) of every image n of x, `more` times with j = 0, 1, .. e counts the
+  // calls, which are independent of each other.
   template <class F>
   constexpr void each_source(int more, F f) const {
     each_independent(batch, window.h.in, window.w.in, more, f);
   }
 
-  // f(pixel of y, tap of w) for every product that pixel (p, q) of image n is in.
+  // Calls f(pixel of y, tap of w) for every product that contains pixel (p, q) of image n.
   template <class F>
   constexpr void each_use(int n, int p, int q, F f) const {
     for (int i = 0; i < window.h.kernel; ++i) {
@@ -90,7 +90,7 @@ struct ConvGradient : Conv2d {
   }
 
  private:
-  // made: {batch, kernel_h, kernel_w, out_c}
+  // Checks y against a convolution of x with `made` = {batch, kernel_h, kernel_w, out_c}.
   static constexpr Code check_output(const Words& words, Shape x, Shape y, const Dims& made) {
     Dims expected;
     NACRE_TRY_CODE(window_shape(words, x, made.size[1], made.size[2], made.size[3], &expected));
@@ -139,8 +139,8 @@ struct Conv2dGradientX : ConvGradient {
   static constexpr const char* kInputs[] = {"dy", "w", "w_step?", "dy_step?"};
 
  protected:
-  // f(n, p, q, group, first, count, at) for every run of `count` channels from `first` of a group of pixel (p, q) of
-  // image n, which begins at dx[at].
+  // Calls f(n, p, q, group, first, count, at) for every run of `count` channels from `first` on, of a group of pixel
+  // (p, q) of image n. The run begins at dx[at].
   template <class F>
   constexpr void each_run_of_x(F f) const {
     const int runs = runs_of(group_in), more = in_c / group_in * runs;
@@ -151,7 +151,7 @@ struct Conv2dGradientX : ConvGradient {
   }
 
  private:
-  // `count` channels of one pixel and group; w begins at the first of them.
+  // Adds to the gradients of `count` channels of one pixel and group. w begins at the first of these channels.
   template <class D, class W, class A>
   constexpr void add_uses(const D* dy, const W* w, int n, int p, int q, int group, int count, A* sum) const {
     each_use(n, p, q, [&](int pixel, int tap) {
@@ -170,14 +170,14 @@ struct Conv2dGradientW : ConvGradient {
     return {{make(words, x, y, w[1], w[2], words.integer(kGroups) + 1)}};
   }
 
-  // A few filters at a time, over all of x: their sums stay in the cache.
+  // Takes a few filters at a time, over all of x, so that their sums stay in the cache.
   template <class T>
   constexpr void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
     using A = typename Element<T>::Accumulator;
     constexpr int kFilters = kThreads ? 1 : 8;
     for (int block : independent((out_c - 1) / kFilters + 1)) {
       const int first = block * kFilters, end = out_c - first < kFilters ? out_c : first + kFilters;
-      uint32_t pixels = 0;  // unsigned: past the last pixel it may be beyond int
+      uint32_t pixels = 0;  // unsigned, because past the last pixel it may be beyond int
       each_pixel([&](const Pixel& pixel) {
         for (int k = first; k < end; ++k) {
           const A d = A(dy[pixels + uint32_t(k)]);
@@ -202,7 +202,8 @@ struct Conv2dFloat8GradientW : Conv2dGradientW {
     return {Conv2dGradientW::from(words, operands)};
   }
 
-  // One run of channels of a tap at a time, over all of x: its sums are multiplied before they are added.
+  // Takes one run of channels of a tap at a time, over all of x. Its sums are multiplied by the steps before they are
+  // added.
   constexpr void forward_codes(const Float8E5M2* dy, const Float8E4M3* x, const float* dy_step, const float* x_step,
                                Update<float> dw) const {
     const float step = dy_step[0] * x_step[0];
@@ -229,7 +230,7 @@ struct Conv2dFloat8GradientW : Conv2dGradientW {
   static constexpr const char* kInputs[] = {"dy", "x", "dy_step", "x_step", "&dw"};
 
  protected:
-  // f(pixel of y, pixel of x) for every product that tap (i, j) of the windows is in.
+  // Calls f(pixel of y, pixel of x) for every product that contains tap (i, j) of the windows.
   template <class F>
   constexpr void each_read(int i, int j, F f) const {
     const WindowAxis &h = window.h, &w = window.w;
@@ -303,7 +304,7 @@ struct DepthwiseConv2dGradientW : ConvGradient {
   }
 
  private:
-  // One weight at a time, a team's: the terms of each, and their order, are those of forward.
+  // Makes one weight at a time, each by a team. The terms of each weight and their order are those of forward.
   template <class T, class A>
   constexpr void by_weight(const T* dy, const T* x, A* dw) const {
     const WindowAxis &h = window.h, &w = window.w;

@@ -1,5 +1,5 @@
-// Functions of int16 codes, from a table of points with straight lines between them: LOGISTIC and TANH of TFLite, and
-// the two functions of its SOFTMAX. NUMERICS.md eq. 12t.
+// Defines functions of int16 codes by a table of points with straight lines between them: LOGISTIC and TANH of
+// TFLite, and the two functions of its SOFTMAX. NUMERICS.md eq. 12t.
 //
 //   t_i = 2^16 sigmoid(i / 24), i = 0 .. 255        z = (x m + 2^(s-1)) >> s, x in units of 1 / 12288
 //
@@ -8,7 +8,7 @@
 //   tanh      r = 2^8 t_i + (|z| mod 2^8) (t_i+1 - t_i),  i = |z| >> 8:   2^24 sigmoid(2 |x|)
 //             y = (r - 2^23 + 2^7) >> 8 for z >= 0, else (2^23 - r + 2^7 - 1) >> 8
 //
-// For i >= 255 r is that of 1, less 2^-15 or 2^-16. y has scale 2^-15 and zero point 0.
+// For i >= 255, r has the value for 1, less 2^-15 or 2^-16. y has scale 2^-15 and zero point 0.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -69,7 +69,7 @@ struct Curve {
   }
 };
 
-// 513 points over all int16 codes, 128 codes apart; the last is only the end of a line.
+// 513 points over all int16 codes, 128 codes apart. The last one is only the end of a line.
 struct Curve513 {
   static constexpr int kPoints = 513;
 

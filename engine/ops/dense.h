@@ -1,4 +1,4 @@
-// Fully connected layer.
+// Defines the fully connected layer.
 //
 //   x [.., in]   w [out, in]   b [out]   y [.., out]      rows = product of the leading dims
 //
@@ -15,7 +15,7 @@
 //
 // Training that multiplies float8 codes, x and w E4M3 and dy E5M2, has steps t_x, t_w and t_dy [1]:
 //
-//   y = (t_x t_w) x w^T + b and dx = (t_dy t_w) dy w, both dense, the second of the transpose of w
+//   y = (t_x t_w) x w^T + b and dx = (t_dy t_w) dy w; both are dense, the second with the transpose of w
 //   dw_ki += (t_dy t_x) sum_r dy_rk x_ri (dense_float8_gradient_w)
 #pragma once
 
@@ -109,7 +109,7 @@ struct Dense {
     });
   }
 
-  // w_ki = S(c_kg (q_ki - z_kg)), g = i / block, S the type of scales.
+  // Weights are w_ki = S(c_kg (q_ki - z_kg)) with g = i / block. S is the type of the scales.
   template <class T, class W = Int4Pair, class S = float>  // int4 or int8 weights
   constexpr void forward_grouped(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
                                  WordAt<kBlock> block) const {
@@ -204,7 +204,7 @@ struct Dense {
        .words = &bias_words<kClamp>}};
 
  private:
-  // sum_i x_i w_ki
+  // Returns sum_i x_i w_ki.
   template <class T, class W, class A = typename Element<T>::Accumulator>
   constexpr A sum(const T* x, const W* w, int k) const {
     A sum = 0;
@@ -212,7 +212,8 @@ struct Dense {
     return sum;
   }
 
-  // sum_i (x_i - zero) w_i. Unsigned sums wrap where those of an untrusted model would overflow; a valid one's do not.
+  // Returns sum_i (x_i - zero) w_i. The sum is unsigned: it wraps if that of an untrusted model would overflow. That
+  // of a valid model does not.
   constexpr int32_t dot(const int8_t* x, const int8_t* w, int zero) const {
     uint32_t sum = 0;
     for (int i = 0; i < in; ++i) sum += (uint32_t(x[i]) - uint32_t(zero)) * uint32_t(w[i]);
@@ -256,7 +257,7 @@ struct DenseGradientX {
     return Code::kOk;
   }
 
-  // Gradients are of the float form without a clamp: every attribute is 0.
+  // Checks that the step has the float form without a clamp: every attribute is 0. Other forms have no gradients.
   static constexpr Code real_form(const Words& words) {
     for (int i = Dense::kClamp; i <= Dense::kBlock; ++i)
       if (words[i] != 0) return Code::kAttribute;
@@ -277,7 +278,7 @@ struct DenseGradientW {
 
   constexpr uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
 
-  // One run of a row of dw at a time, over all rows of x: the run stays in the cache.
+  // Takes one run of a row of dw at a time, over all rows of x, so that the run stays in the cache.
   template <class T>
   constexpr void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
     using A = typename Element<T>::Accumulator;

@@ -1,5 +1,6 @@
-// Dropout: each element is 0 with probability `rate`, else scaled so that its expectation stays.  Srivastava et al.
-// 2014, JMLR 15, section 4, with the scale in training ("inverted dropout") as PyTorch and Keras have it.
+// Dropout sets each element to 0 with probability `rate`. It scales the others so that the expectation does not
+// change. Srivastava et al. 2014, JMLR 15, section 4, with the scale in training ("inverted dropout"), as in PyTorch
+// and Keras.
 //
 //   x, y [..]   random uint32 [4] = {seed low, seed high, step, micro-batch}
 //
@@ -7,8 +8,8 @@
 //   u_e = word e mod 4 of philox({e div 4, layer, step, micro-batch}, {seed low, seed high}) 2^-32
 //
 // So u is a function of seed, step, micro-batch, layer and element. The gradient is dropout of dy with the same
-// operands: y is linear in x, and the mask, made again, is not stored. In inference there is no such step: it is the
-// identity.
+// operands, because y is linear in x. It computes the mask again, so no mask is stored. Inference has no such step,
+// because dropout is then the identity.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -33,7 +34,7 @@ struct Dropout {
   template <class T>
   constexpr void forward(const T* x, const uint32_t* random, T* y) const {
     using A = typename Element<T>::Accumulator;
-    const auto dropped = uint32_t(rate * 0x1p32f);  // of 2^32; exact, and less because rate < 1
+    const auto dropped = uint32_t(rate * 0x1p32f);  // of 2^32; exact, and below 2^32 because rate < 1
     const A kept = 1 - A(rate);
     for (int block : independent((elements - 1) / 4 + 1)) {
       const PhiloxCounter word = philox({uint32_t(block), layer, random[2], random[3]}, {random[0], random[1]});

@@ -1,5 +1,5 @@
-// Sums, differences and products of two arrays, broadcast as in numpy: dims are aligned at the last axis, a dim of 1
-// repeats.
+// Defines sums, differences and products of two arrays, broadcast as in numpy: dims are aligned at the last axis, and
+// a dim of 1 is repeated.
 //
 //   a, b, y of at most 8 dims
 //
@@ -10,13 +10,13 @@
 //   mul       y = clamp(zero_y + (a - zero_a) (b - zero_b) M)                                 NUMERICS.md eq. 7
 //             int8, and int16 with zero points 0
 //
-// requant: pairs int32 [3, 2], rows M_a, M_b, M_y, or [1, 2] of a product.
+// requant holds pairs int32 [3, 2] with rows M_a, M_b, M_y; that of a product is [1, 2].
 //
-// Backward, without a clamp; R_a = the axes along which a was repeated:
+// Backward, without a clamp. R_a is the set of axes along which a was repeated:
 //
 //   add  da = sum_{R_a} dy      sub  db = -sum_{R_b} dy (sum_to)      mul  da = sum_{R_a} dy b (mul_gradient), db alike
 //
-// A constant a or b of add is a parameter: its gradient is bias_gradient's.
+// If a or b of add is a constant, it is a parameter, and its gradient is made by bias_gradient.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -30,12 +30,12 @@ constexpr bool is_whole_number(ElementType element) {
   return element == ElementType::kInt32 || element == ElementType::kInt64;
 }
 
-// The bounds of a clamp are real numbers or codes: whole numbers have none.
+// Checks the clamp. Its bounds are real numbers or codes; steps on int32 and int64 have no clamp.
 constexpr Code check_whole(const Words& words, int clamp, ElementType element) {
   return is_whole_number(element) && words[clamp] != Clamp::kNone ? Code::kAttribute : Code::kOk;
 }
 
-// The shape of a broadcast pair, and the walk over it.
+// Returns the shape of a broadcast pair, or the walk over it.
 constexpr Code broadcast_shape(Shape a, Shape b, Dims* y) {
   const int rank = a.rank > b.rank ? a.rank : b.rank;
   *y = {};
@@ -63,7 +63,7 @@ constexpr Walk<2> broadcast_walk(Shape a, Shape b, Shape y) {
   return walk;
 }
 
-// A result of multiply() as a code of y.
+// Returns a result of multiply() as a code of y.
 template <Rounding kRounding, class Q>
 constexpr Q to_code(int32_t v, const int32_t* requant, int y_zero, const Clamp& clamp) {
   return clamp.code<Q>(wrapping_add(multiply<kRounding>(v, {requant[0], requant[1]}), y_zero));
@@ -126,8 +126,8 @@ struct Sum {  // add and sub
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const ElementType codes = operands.element(kA);
     for (const int word : {kAZero, kBZero, kYZero}) NACRE_TRY_CODE(check_zero(words.integer(word), codes));
-    // 255 * 2^22 < 2^30: a shifted code and the sum of two of them fit into int32; of int16, 2^15 * 2^15 and the sum of
-    // two halves.
+    // For int8, 255 * 2^22 < 2^30: a shifted code and the sum of two of them fit into int32. For int16, 2^15 * 2^15
+    // and the sum of two halves fit.
     const uint32_t most = codes == ElementType::kInt8 ? 22 : codes == ElementType::kInt16 ? 15 : 0;
     if (words[kLeftShift] > most) return Code::kAttribute;
     NACRE_TRY_CODE(check_clamp(words, kClamp, codes));
@@ -220,7 +220,7 @@ struct Product {  // mul
 };
 
 struct MulGradient {
-  Walk<2> outer, inner;  // over a; over the elements of y that one element of a is repeated in; offsets into dy and b
+  Walk<2> outer, inner;  // over a; over the elements of y in which one element of a is repeated; offsets into dy and b
 
   static constexpr MulGradient from(const Words& words, const Operands& operands) {
     const Shape y = operands[0], b = operands[1];

@@ -1,15 +1,15 @@
-// Rows of a table by their index.
+// Copies rows of a table by their index.
 //
 //   table [entries, width]   ids [..], integers   y [.., width]
 //
 //   y_i = table[ids_i]
 //
-// Backward, a row that was read several times gets the sum of those gradients:
+// Backward: a row that was read several times gets the sum of its gradients:
 //
 //   dtable[ids_i] += dy_i
 //
-// An id outside [0, entries), or with `negative` outside [-entries, entries), where -1 is the last row (ONNX Gather),
-// is refused at run time with Code::kIndex before anything is written.
+// Valid ids are [0, entries), or with `negative` [-entries, entries), where -1 is the last row (ONNX Gather). Other
+// ids are refused at run time with Code::kIndex before anything is written.
 #pragma once
 
 #include <cstring>

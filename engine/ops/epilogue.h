@@ -1,13 +1,13 @@
-// Epilogues: what dense and the convolutions make of the sum s of an output's products. This is the list of forms that
-// every implementation of these ops has; the types of the operands tell them apart.
+// Epilogues turn the sum s of an output's products into y, in dense and the convolutions. This is the list of forms
+// that every implementation of these ops has. The types of the operands tell the forms apart.
 //
 //   form              operands after x, w, bias    y of output channel k; n is the row of x that a scale t belongs to
 //
 //   float             none                         clamp(s + b_k)
 //   fused             residual r [as y], or none   f(s + b_k + r): fused_epilogue.h
 //   int8              scale                        clamp(zero_y + requant_k(s + b_k)): NUMERICS.md eq. 1
-//   int8 to int16     scale                        saturate(requant_k(s + b_k)), of dense alone: stream_lstm.h, svdf.h
-//   int16             scale                        weights are int8; b in int64: in 64 bits, NUMERICS.md eq. 23
+//   int8 to int16     scale                        saturate(requant_k(s + b_k)), in dense only: stream_lstm.h, svdf.h
+//   int16             scale                        weights are int8; int64 b: in 64 bits, NUMERICS.md eq. 23
 //   weight-only       scale [1 | out]              clamp(s c_k + b_k), or clamp(s / c_k + b_k) with form = reciprocal
 //   grouped           scale, zero [out, groups]    clamp(s + b_k), weights c_kg (q - z_kg), g = i / block of term i
 //   dynamic           scale [1 | out], x_scale     clamp(s / (c_k t_n) + b_k), every operation rounded: Keras' int8
@@ -21,9 +21,10 @@
 //   grouped           clamp(T(T(s) + b_k)), weights T(c_kg (q - z_kg))
 //   float8            clamp(T(T(s) + b_k)), terms T(x_i t_n) T(w_ki c_k)
 //
-// x_scale has one value for each row that dynamic_quantize sees (of dense the leading dims of x, of a convolution
-// [batch]), or one for all; in the hybrid form one for each row of axis 0. b is 0 where there is no bias. Sums of
-// 16-bit floats are float32; else scales, bias and clamp come before the one rounding to the type of y.
+// x_scale has one value for each row that dynamic_quantize sees, or one for all. The rows of dense are the leading
+// dims of x; a convolution has [batch]. The hybrid form has one value for each row of axis 0. b is 0 if there is no
+// bias. Sums of 16-bit floats are float32. Unless scales are of T, the scales, bias and clamp are applied before the
+// one rounding to the type of y.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -33,11 +34,11 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Scales of a 16-bit type: every operation rounds to it.
+// True for scales of a 16-bit type: every operation rounds to that type.
 template <class S>
 inline constexpr bool kRoundsEach = !std::is_floating_point_v<S>;
 
-// The code of a weight or an activation times its scale, rounded to the type of the scale.
+// Returns the code of a weight or an activation times its scale, rounded to the type of the scale.
 template <class T>
 constexpr T decoded(float code, T scale) {
   return T(code * float(scale));
@@ -49,8 +50,8 @@ struct Epilogue {
   int y_zero;
   bool per_channel;
 
-  // float, and grouped, whose scales are in the sum. With Y, a fused cast: the result is rounded to T, then to Y, as by
-  // the two steps.
+  // Finishes the sum of the float form and of the grouped form, whose scales are in the sum. Y gives a fused cast:
+  // the result is rounded to T, then to Y, as two steps would do.
   template <class T, class Y = T, class A>
   constexpr Y real(A sum, Optional<const T> b, int k) const {
     const A v = clamp.real(b ? sum + A(b[k]) : sum);
@@ -65,14 +66,15 @@ struct Epilogue {
     return clamp.code(wrapping_add(Requant<kRounding>::apply(sum, scale, scale_index(k)), y_zero));
   }
 
-  // Makes int16 codes with zero point 0 of the sums of int8 operands, for loops over time.
+  // Makes int16 codes with zero point 0 from the sums of int8 operands, for loops over time.
   constexpr int16_t int8_to_int16(int32_t sum, Optional<const int32_t> b, const int32_t* scale, int k) const {
     if (b) sum = wrapping_add(sum, b[k]);
     const int32_t v = Requant<Rounding::kDouble>::apply(sum, scale, scale_index(k));
     return int16_t(v > INT16_MAX ? INT16_MAX : v < INT16_MIN ? INT16_MIN : v);
   }
 
-  // int16 x: as above, or, with biases of 64 bits or rounded once, in 64.
+  // Finishes the sum for int16 x, in 32 bits as above. If biases have 64 bits, or the result is rounded once, it
+  // works in 64 bits.
   template <Rounding kRounding = Rounding::kDouble, class B>
   constexpr int16_t int16(int64_t sum, const B* b, const int32_t* scale, int k) const {
     const FixedPoint m = {scale[2 * scale_index(k)], scale[2 * scale_index(k) + 1]};
@@ -82,7 +84,7 @@ struct Epilogue {
     else return clamp.code<int16_t>(multiply<Rounding::kDouble>(int32_t(sum), m));
   }
 
-  // T(s) + b_k, rounded to T at both.
+  // Returns T(s) + b_k, rounded to T at both operations.
   template <class T>
   constexpr T each(Rounded<T> v, Optional<const T> b, int k) const {
     return T(clamp.real((b ? v + Rounded<T>(b[k]) : v).wide()));
@@ -100,14 +102,14 @@ struct Epilogue {
     }
   }
 
-  // Finishes sums of grouped weights and of float8 codes, whose scales are in the sum.
+  // Finishes sums of grouped weights and of float8 codes, whose scales are in the sum already.
   template <class T, class S, class A>
   constexpr T scaled_in_sum(A sum, Optional<const T> b, int k) const {
     if constexpr (kRoundsEach<S>) return each<T>(Rounded<T>(T{sum}), b, k);
     else return real<T>(sum, b, k);
   }
 
-  // The sum becomes a T by way of float32, as in Eigen and ml_dtypes.
+  // Finishes the sum of the dynamic form. The sum becomes a T by way of float32, as in Eigen and ml_dtypes.
   template <class T>
   constexpr T dynamic(int32_t sum, Optional<const T> b, const T* scale, T x_scale, int k) const {
     using R = Rounded<T>;
@@ -115,7 +117,7 @@ struct Epilogue {
     return T(clamp.real((b ? v + R(b[k]) : v).wide()));
   }
 
-  // hybrid (T = float) and float8
+  // Finishes the sum of the forms hybrid (T = float) and float8.
   template <class T>
   constexpr T scaled(float sum, Optional<const T> b, const float* scale, float x_scale, int k) const {
     return real<T>(sum * (x_scale * scale[scale_index(k)]), b, k);

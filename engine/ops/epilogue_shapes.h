@@ -1,5 +1,5 @@
-// The shape rule of an epilogue: which operands and attributes beside x and w make a form of epilogue.h, and their
-// shapes.
+// The shape rule of an epilogue. It says which operands and attributes beside x and w make a form of epilogue.h, and
+// checks their shapes.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -40,7 +40,7 @@ struct EpilogueShapes {
     return fit ? Code::kOk : Code::kShapeScale;
   }
 
-  // scale: [1 | channels], as requantization pairs [1 | channels, 2].
+  // Checks the scale: [1 | channels], or as requantization pairs [1 | channels, 2].
   constexpr bool scales_fit(const Operands& operands) const {
     const int pair = operands.element(kScale) == ElementType::kInt32 ? 2 : 0;
     if (!is(operands, kScale, 1, pair) && !is(operands, kScale, channels, pair)) return false;
@@ -51,7 +51,7 @@ struct EpilogueShapes {
     const Shape x = operands[kX], scale = operands[kXScale];
     const bool last = operands.has(kXZeroPoint);
     const bool hybrid = last && operands.element(kXZeroPoint) == ElementType::kInt32;
-    const int last_size = hybrid && rows > 0 ? x[0] : 1;  // of x_zero, of y_scale
+    const int last_size = hybrid && rows > 0 ? x[0] : 1;  // elements of x_zero, or of y_scale
     if (last && !is(operands, kXZeroPoint, last_size)) return false;
     if (is(operands, kXScale, last_size)) return true;
     bool fit = !hybrid && rows > 0 && scale.rank == rows;

@@ -1,5 +1,5 @@
-// float8 layers in training: the values that a float8 product would see, in the type of the layer, or its codes, and
-// the largest magnitudes from which their next scales are made. NUMERICS.md section 9.
+// Simulates float8 layers in training. It gives the values that a float8 product would see, in the type of the layer,
+// or their codes. It records the largest magnitudes, from which the next scales are made. NUMERICS.md section 9.
 //
 //   fake_float8   y = dequantize(quantize(x)), of quantize.h's float8 forms, to the bit
 //
@@ -10,16 +10,16 @@
 //     amax = max(amax, max |x|) as magnitude bits (amax.h), of x before it is scaled; without an amax nothing is
 //     observed
 //
-//   with `current`, by the values of each row (what shares the dims before `axis`); no scale, no amax
+//   with `current`, by the values of each row (the elements that share the dims before `axis`); no scale, no amax
 //
 //     f = current_scale(max |x|),  y = saturated(x f) (1 / f)            as dynamic_quantize stores 1 / f
 //
-//   fake_float8_gradient   y = x; stands behind a layer. Its gradient is fake_float8 of dy, with its scale and amax
+//   fake_float8_gradient   y = x; stands after a layer. Its gradient is fake_float8 of dy, with its scale and amax
 //
-// 16-bit floats are worked on in float32. float64 is divided in float64 and rounded to float8 once.
+// 16-bit floats are computed in float32. float64 is divided in float64 and rounded to float8 once.
 //
-// Gradient of fake_float8: dx = dy, also where x saturates (Keras, layers/core/dense.py; TransformerEngine quantizes
-// outside of the tape): no step.
+// The gradient of fake_float8 is dx = dy, even if x saturates, so it needs no step (Keras, layers/core/dense.py;
+// TransformerEngine quantizes outside of the tape).
 //
 //   x any shape;  scale float32 [1];  amax uint32 [1]
 #pragma once
@@ -36,13 +36,13 @@
 namespace nacre::inline NACRE_ISA {
 
 struct FakeFloat8 {
-  int rows, width;  // of `current`; otherwise one row
+  int rows, width;  // with `current`; otherwise one row
   uint32_t format, form;
 
   enum Word { kFormat = 0, kForm = 1, kCurrent = 2, kAxis = 3 };
   enum Operand { kX, kScale, kAmax };
   enum Format : uint32_t { kE4M3 = 0, kE5M2 = 1 };
-  static constexpr uint32_t kEachRounded = 2;  // a form beside those of ScaleForm
+  static constexpr uint32_t kEachRounded = 2;  // a form in addition to those of ScaleForm
 
   static constexpr FakeFloat8 from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX];
@@ -52,7 +52,7 @@ struct FakeFloat8 {
 
   template <class T>
   constexpr void forward(const T* x, const float* scale, Update<uint32_t> amax, T* y) const {
-    uint32_t largest = 0;  // that this thread sees
+    uint32_t largest = 0;  // that this thread has seen
     const auto observe = [&](const T& v) { largest = amax_bits(std::span<const T>(&v, 1), largest); };
     format == kE4M3 ? by_scale<Float8E4M3>(x, *scale, y, observe) : by_scale<Float8E5M2>(x, *scale, y, observe);
     raise(amax.data, largest);

@@ -1,42 +1,42 @@
-// Quantization that training simulates: y is what an integer layer will see of x, still as a real number.
+// Simulates quantization in training: y is the real number that an integer layer will see for x.
 //
 //   fake_quantize with a range [low, high]   activations, int8 codes -128 .. 127:
 //
 //     s, z = affine_of_range(low, high)                                   engine/numeric/int8_range.h
 //     y    = s (saturate(round(x / s) + z) - z)                           half away from zero
 //
-//   without one   weights, by the largest magnitude a of each channel, or of all of w:
+//   without a range   weights, by the largest magnitude a of each channel, or of all of w:
 //
 //     rule 0  int8/static    s = symmetric_scale(a),         y = s clip(round(w / s), -127, 127)        int8_range.h
 //     rule 1  int8/weights   s = a / 127 (1 where that is 0), the same with w / s in float32
 //     rule 2  int8           s = 127 / (a + 1e-7),           y = clip(round_half_even(w s), -127, 127) / s   absmax.h
 //     rule 3  int4           s = 7 / (a + 1e-7),             y = clip(round_half_even(w s), -8, 7) / s
 //
-//   with a step   codes that are trained themselves, x in units of the code: an integer layer's parameters are round(x)
+//   with a step   codes that are trained themselves; x counts codes. An integer layer's parameters are round(x)
 //
 //     rule 4  int8 codes     y = step_c clip(round(x), -128, 127)               half away from zero, step_c > 0 fixed
 //     rule 5  int32 codes    the same, clipped to int32
 //
 //   observe_range   sum += [min x, max x],  batches += 1: a running range R is made of their mean (update_range)
 //
-//   with an output   used = [min x, max x], by which x is then rounded: no x is cut, whose gradient would be 0. With
-//                    `widen` used holds R too. [0, 0] where an end of x is not finite. From committed step `freeze` on,
-//                    where that is not 0 and R is no [0, 0]: used = R, and nothing is observed, so that R stays
+//   with an output   used = [min x, max x]; x is then rounded by this range. So no x is clipped, and no gradient 0.
+//                     With `widen` used contains R too. used is [0, 0] if an end of x is not finite. If `freeze` is not
+//                     0 and R is not [0, 0], from committed step `freeze` on: used = R, nothing is observed, R stays
 //
-// In float32 y is, to the bit, what the converter's codes of the same range or weights stand for: the network that is
-// exported computes what was trained. 16-bit floats are worked on in float32, float64 in float64 with the float32
-// scale. NaN stays NaN, so that the step is refused; codes would hide it. A range of [0, 0] is none yet: y = x.
+// In float32, y equals to the bit what the converter's codes of the same range or weights stand for. So the exported
+// network computes what was trained. 16-bit floats are computed in float32, float64 in float64 with the float32
+// scale. NaN stays NaN, so that the step is refused; codes would hide it. A range of [0, 0] is not set yet: y = x.
 //
 // Gradients (straight through; tf.quantization.fake_quant_with_min_max_vars, core/kernels/fake_quant_ops_functor.h),
 // with the ends of the nudged range l = s (-128 - z), h = s (127 - z):
 //
-//   dx     = dy where l <= x <= h, else 0                 dx = dy without a range: nothing is cut
+//   dx     = dy if l <= x <= h, else 0                    dx = dy without a range: nothing is clipped
 //   d low += sum dy over x < l,   d high += sum dy over x > h
 //
 //   dx     = dy / step_c with a step: quantization-aware scaling (QAS; Lin et al. 2022, arXiv:2206.15472, section 2.1).
-//            The chain rule gives step_c dy for codes that are 1 / step_c times the real weights: relative to them, an
-//            update step_c^2 times as large as the learning rate means. QAS multiplies it by step_c^-2, so that SGD
-//            moves step_c x as it would move the real weight. Nothing is cut.
+//            Codes are 1 / step_c times the real weights, so the chain rule gives step_c dy. Relative to the codes,
+//            that update is step_c^2 times as large as the learning rate means. QAS multiplies it by step_c^-2, so that
+//            SGD moves step_c x as it would move the real weight. Nothing is clipped.
 //
 //   x any shape;  range float32 [2];  step float32 [1], or [size of axis];  sums float32 [2];  batches float32 [1]
 #pragma once
@@ -51,7 +51,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The quantizer of a range, with the ends that codes reach.
+// The quantizer of a range, with the real values of its lowest and highest code.
 struct NudgedRange {
   float scale, low, high;
   int32_t zero;
@@ -152,7 +152,7 @@ struct FakeQuantize {
     A amax = 0;
     each_of(c, [&](int i) {
       const A v = A(x[i]), size = v < 0 ? -v : v;
-      if (!(size <= amax)) amax = amax != amax ? amax : size;  // NaN stays
+      if (!(size <= amax)) amax = amax != amax ? amax : size;  // NaN stays NaN
     });
     switch (rule) {
       case kStatic: {
@@ -180,13 +180,13 @@ struct FakeQuantize {
   }
 
   template <class F>
-  constexpr void each_of(int c, F f) const {  // f(index) of the elements of channel c
+  constexpr void each_of(int c, F f) const {  // calls f(index) for the elements of channel c
     for (int o = 0; o < outer; ++o)
       for (int j = 0; j < inner; ++j) f((o * channels + c) * inner + j);
   }
 };
 
-// Operands {dy, x, range?, ..} of both gradients.
+// Checks the operands {dy, x, range?, ..} of both gradients.
 constexpr Code check_fake_quantize_gradient(const Operands& operands) {
   if (!same(operands[0], operands[1])) return Code::kShapeInput;
   return !operands.has(2) || is(operands, 2, 2) ? Code::kOk : Code::kShapeScale;
@@ -344,7 +344,7 @@ struct ObserveRange {
     float low = float(x[0]), high = low;
     for (int i = 1; i < elements; ++i) {
       const float v = float(x[i]);
-      if (!(v >= low)) low = low != low ? low : v;  // NaN stays
+      if (!(v >= low)) low = low != low ? low : v;  // NaN stays NaN
       if (!(v <= high)) high = high != high ? high : v;
     }
     return {low, high};

@@ -1,13 +1,14 @@
-// The fused float epilogue of dense and the convolutions: a residual r and an activation, in the step that makes the
-// sum s of an output's products.
+// The fused float epilogue of dense and the convolutions. The step that makes the sum s of an output's products also
+// adds a residual r and applies an activation.
 //
 //   y_i = T(f(A(T(A(T(s + b_k)) + A(r_i)))))      T the type of every operand, A its accumulator
 //
-// as the steps matmul, add and activation would store it, each rounding to T. Without r that sum and its rounding are
-// left out. The words {kind, low, high} name f (Clamp::Kind); low is alpha of leaky_relu. Bounds, those of the op add,
-// stand before the rounding of the sum instead: T(clamp(A(T(s + b_k)) + A(r_i))).
+// This is what the steps matmul, add and activation would store, each rounding to T. Without r, the addition and its
+// rounding are left out. The words {kind, low, high} name f (Clamp::Kind); low is alpha of leaky_relu. Bounds, which
+// are those of the op add, are applied before the sum is rounded: T(clamp(A(T(s + b_k)) + A(r_i))).
 //
-// A header, and entries, of their own: what links a float epilogue or an int8 one links no exp and no erfc.
+// This header and its entries are separate, so that firmware with only a float or an int8 epilogue links no exp and
+// no erfc.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -19,7 +20,7 @@ namespace nacre::inline NACRE_ISA {
 struct FusedEpilogue {
   Clamp clamp;
 
-  // Finishes the sum of output channel k, element i of y.
+  // Finishes the sum of output channel k, which becomes element i of y.
   template <class T, class A>
   constexpr T real(A sum, Optional<const T> b, int k, Optional<const T> residual, int i) const {
     A v = b ? sum + A(b[k]) : sum;
@@ -41,15 +42,15 @@ struct FusedEpilogue {
   }
 };
 
-// Words of a function, of a kind above kBounds.
+// Checks the words of a function, whose kind is above kBounds.
 constexpr Code check_function(const Clamp& function) {
   if (function.kind > Clamp::kGeluTanh || function.high != 0) return Code::kAttribute;
   const bool fits = function.kind == Clamp::kLeakyRelu ? is_finite(function.low) : function.low == 0;
   return fits ? Code::kOk : Code::kAttribute;
 }
 
-// The shape rule of the fused form of op O: that of the float form, but for the function; the residual is as y. A step
-// without a residual and a function is the float form's: no step fits two forms.
+// The shape rule of the fused form of op O. It is that of the float form, except for the function; the residual has
+// the shape of y. A step with neither residual nor function belongs to the float form, so no step fits two forms.
 template <class O>
 constexpr Code fused_shapes(const Words& words, const Operands& operands, Dims* y) {
   constexpr int kCount = O::kBlock + 1;
@@ -71,8 +72,8 @@ constexpr Code fused_shapes(const Words& words, const Operands& operands, Dims* 
   return fits ? Code::kOk : Code::kShapeInput;
 }
 
-// The rule of O for the tools, who know a step's form by its operands: fused where x, w and a residual are of one float
-// type, or where x and w are and there is a function.
+// The rule of O for the tools, which tell a step's form by its operands. The step is fused if x and w are of one
+// float type and there is a function, or a residual of that type.
 template <class O>
 constexpr Code shapes_of_form(const Words& words, const Operands& operands, Dims* y) {
   const ElementType type = operands.element(O::kX);

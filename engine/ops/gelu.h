@@ -1,11 +1,11 @@
-// Smooth relatives of relu: x times a gate of x.
+// Defines smooth relatives of relu: x times a gate that depends on x.
 //
 //   gelu   y = x Phi(x), Phi the standard normal distribution.  Hendrycks & Gimpel 2016, arXiv:1606.08415
 //     erf    Phi(x) = erfc(-x / sqrt(2)) / 2
 //     tanh   Phi(x) = (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)),  u = sqrt(2/pi) (x + 0.044715 x^3)
 //   silu   y = x s,  s = 1 / (1 + exp(-x))                        ibid., section 2; also called swish
 //
-// Both forms of Phi keep their digits where it is small, which 1 + erf and 1 + tanh lose.
+// Both forms of Phi keep their digits if Phi is small. Computed by 1 + erf or 1 + tanh, they would lose them.
 //
 // Backward, from x:
 //
@@ -69,7 +69,7 @@ struct Gelu {
     constexpr double kSlope = RealFunction::kSqrt2OverPi, kCubic = RealFunction::kGeluCubic;
     const A phi = RealFunction::gelu_gate(x, tanh);
     if (!tanh) return phi + x * std::exp(-x * x / 2) * A(kInverseSqrt2Pi);
-    const A bend = phi * (1 - phi);  // 0 far from 0, where x^2 may be infinite
+    const A bend = phi * (1 - phi);  // far from 0, where x^2 may be infinite, it is 0
     return bend == 0 ? phi : phi + x * bend * 2 * A(kSlope) * (1 + 3 * A(kCubic) * x * x);
   }
 };

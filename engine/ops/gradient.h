@@ -1,14 +1,14 @@
-// Gradient steps that many ops share: sums over broadcast axes, and sums over steps.
+// Defines gradient steps that many ops share: sums over broadcast axes, and sums over steps.
 //
 //   dy [n ..]   the gradient of a broadcast y, of rank n
-//   x [m ..]    aligned with y at the last axis, m <= n; a dim of 1, or one that is absent, was repeated
+//   x [m ..]    aligned with y at the last axis, m <= n; a dim that is 1 or absent was repeated
 //
 //   sum_to          dx = +-sum of dy over the axes along which x was repeated
-//   bias_gradient   s += sum of dy over the axes along which s was repeated: of a bias [channels] all but the last
-//   accumulate      s += x, the sum wider than x
-//   zeros           y = 0, of the dims in the attributes: where a step adds the gradient of a value, not of a parameter
+//   bias_gradient   s += sum of dy over the axes along which s was repeated; for a bias [channels] all but the last
+//   accumulate      s += x, where the sum has a wider type than x
+//   zeros           y = 0, with the dims in the attributes, if a step adds the gradient of a value, not of a parameter
 //
-// sum_to with the dims of dy and sign + is dy itself: the converter leaves such a step out.
+// sum_to with the dims of dy and sign + would be dy itself. The converter leaves such a step out.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -18,19 +18,20 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Channels whose sums one thread computes side by side, each rounded once: at most 256 bytes of stack. On a device it
-// is one channel, because the threads themselves are side by side.
+// Number of channels whose sums one thread computes side by side, each rounded once. They take at most 256 bytes of
+// stack. On a device it is one channel, because its threads already run side by side.
 inline constexpr int kRun = kThreads ? 1 : 32;
 
-// The runs of `channels`: how many, and how long one of them is.
+// Return how many runs `channels` has, and the length of one run.
 constexpr int runs_of(int channels) { return (channels - 1) / kRun + 1; }
 constexpr int length_of_run(int channels, int run) {
   const int rest = channels - run * kRun;
   return rest < kRun ? rest : kRun;
 }
 
-// sum[c] += sum_r f(r, c) for `count` columns, at most kColumns. Rows are added in blocks: the error of a sum grows
-// with kBlockRows + rows / kBlockRows, not with rows. On a device a team does it, and each of its threads gets the sum.
+// Adds sum[c] += sum_r f(r, c) for `count` columns, at most kColumns. Rows are added in blocks: the error of a sum
+// grows with kBlockRows + rows / kBlockRows, not with rows. On a device a team adds, and each of its threads gets the
+// sum.
 inline constexpr int kColumns = kThreads ? 1 : 16, kBlockRows = 128;
 
 template <class A, class F>
@@ -56,7 +57,7 @@ constexpr void add_columns(int rows, int count, A* sum, F f) {
   }
 }
 
-// f(first, count) for the runs of at most kColumns of `columns`, each run a team's.
+// Calls f(first, count) for runs of at most kColumns of `columns`. A team makes each run.
 template <class F>
 constexpr void each_columns(int columns, F f) {
   for (int run : teams((columns - 1) / kColumns + 1)) {
@@ -65,14 +66,14 @@ constexpr void each_columns(int columns, F f) {
   }
 }
 
-// Dims as attributes: {rank, dims[8]}, the compiled ones. Returns how many words.
+// Writes the compiled dims as attributes {rank, dims[8]}. Returns the number of words.
 constexpr int words_of_dims(Shape shape, uint32_t* made) {
   made[0] = uint32_t(shape.rank);
   for (int axis = 0; axis < kMaxRank; ++axis) made[1 + axis] = axis < shape.rank ? uint32_t(shape.dims[axis]) : 0;
   return 1 + kMaxRank;
 }
 
-// The reverse, from untrusted words: dims in [1, 2^28], fewer than 2^31 elements.
+// Reads dims from untrusted words. They must be in [1, 2^28], with fewer than 2^31 elements.
 constexpr Code dims_of_words(const Words& words, int first, Dims* dims) {
   if (words[first] > uint32_t(kMaxRank)) return Code::kShapeRank;
   int64_t elements = 1;
@@ -97,8 +98,7 @@ constexpr Code broadcast_source(const Words& words, int first, Shape y, Dims* x)
   return Code::kOk;
 }
 
-// A walk over x (outer) and, for each of its elements, over the elements of y that repeat it (inner). Offsets are into
-// y.
+// Walks over x (outer) and, for each element of x, over the elements of y that repeat it (inner). Offsets are into y.
 struct Repeats {
   Walk<1> outer, inner;
 
@@ -142,7 +142,7 @@ struct SumTo {
     return broadcast_source(words, kRank, operands[0], dx);
   }
 
-  // clamp: that of the step which is differentiated; the shape rule refuses any.
+  // "clamp" is that of the step which is differentiated. The shape rule refuses any clamp.
   static constexpr Attribute kAttributes[] = {{"clamp"}, {"rank"}, {"dims", Coding::kInteger, kMaxRank}, {"negative"}};
   static constexpr const char* kInputs[] = {"dy"};
   static constexpr const char* kOutputs[] = {"dx"};
@@ -150,7 +150,7 @@ struct SumTo {
 
 struct BiasGradient {
   int rows, columns;  // of dy as a matrix, if the sum has one value per column; else 0, and `walk` is used
-  Walk<1> walk;       // over dy, into the sum
+  Walk<1> walk;       // over dy, with offsets into the sum
 
   static constexpr BiasGradient from(const Words&, const Operands& operands) {
     const Shape y = operands[0], x = operands[1];
@@ -216,8 +216,8 @@ struct Accumulate {
   static constexpr const char* kInputs[] = {"x", "&sum"};
 };
 
-// Attributes of bias_gradient and sum_to in a gradient table: the clamp at word kClamp of the step, and the dims of the
-// input.
+// Makes the attributes of bias_gradient and sum_to in a gradient table: the clamp at word kClamp of the step, and the
+// dims of the input.
 template <int kClamp>
 constexpr int bias_words(const Words& words, const Operands&, int, uint32_t* made) {
   made[0] = words[kClamp];

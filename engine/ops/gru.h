@@ -1,8 +1,8 @@
-// Gated recurrent unit over whole sequences.  Cho et al. 2014, arXiv:1406.1078, eq. 5 to 8; with the reset gate after
-// the product as in cuDNN.
+// Runs a gated recurrent unit over whole sequences.  Cho et al. 2014, arXiv:1406.1078, eq. 5 to 8; with the reset
+// gate after the product as in cuDNN.
 //
-//   x [batch, time, 3 h]  W_x u_t and its bias, of the layer's input u: one dense over all steps before this op
-//   w [3 h, h]   bias? [3 h]   h0? [batch, h] (absent: 0)   y [batch, time, h]
+//   x [batch, time, 3 h]  W_x u_t and its bias for the layer's input u; one dense before this op makes it for all steps
+//   w [3 h, h]   bias? [3 h]   h0? [batch, h] (0 if absent)   y [batch, time, h]
 //
 //   z = sigmoid(x_z + w_z y_{t-1} + b_z)   r = sigmoid(x_r + w_r y_{t-1} + b_r)                     y_{-1} = h0
 //   n = tanh(x_n + w_n (r y_{t-1}) + b_n)        reset_after = 0: the paper, ONNX by default
@@ -11,23 +11,23 @@
 //
 // Rows of x, w and bias are ordered z, r, n: as in Keras (GRUCell) and ONNX (z, r, h). PyTorch has r, z, n.
 //
-// The training form has one more output: gates [batch, time, 3 h] = z, r, n, with reset_after [batch, time, 4 h] =
-// z, r, n, q. Inference has y alone.
+// The training form has one more output, gates [batch, time, 3 h] = z, r, n. With reset_after it is [batch, time, 4
+// h] = z, r, n, q. Inference has y alone.
 //
-// Backward, t from the last step to the first, with da the gradient of the sums inside z, r and n, and dh = 0 after the
-// last:
+// Backward goes from the last step t to the first. da is the gradient of the sums inside z, r and n. After the last
+// step dh = 0:
 //
 //   dy'  = dy_t + dh       da_z = dy' (y_{t-1} - n) z (1 - z)    da_n = dy' (1 - z) (1 - n^2)
 //   reset_after = 1:       da_r = da_n q r (1 - r)               dq = da_n r
 //                          dh = dy' z + w_z^T da_z + w_r^T da_r + w_n^T dq
 //   reset_after = 0:       v = w_n^T da_n                        da_r = v y_{t-1} r (1 - r)
 //                          dh = dy' z + w_z^T da_z + w_r^T da_r + v r
-//   dx_t = da              in the end dh0 = dh: an output where h0 is there
+//   dx_t = da              in the end dh0 = dh, which is an output if there is an h0
 //
 //   dw_z += sum da_z y_{t-1}^T   dw_r alike   dw_n += sum dq y_{t-1}^T, or sum da_n (r y_{t-1})^T
 //   dbias += sum da_z, sum da_r, and sum dq or sum da_n
 //
-// da is read back from dx, rounded to its type.
+// da is read back from dx, so it is rounded to its type.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -66,7 +66,7 @@ struct Gru {
     });
   }
 
-  // Gates that training keeps.
+  // Returns the number of gates that training keeps.
   static constexpr int saved(bool reset_after) { return reset_after ? 4 : 3; }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
@@ -101,7 +101,7 @@ struct Gru {
        .adds = true}};
 
  private:
-  // keep(step, gate, j, value) for gates z, r, n, q of unit j of each step, steps of all samples counted together.
+  // Calls keep(step, gate, j, value) for gates z, r, n, q of unit j of each step. Steps are counted over all samples.
   template <class T, class A, class F>
   constexpr void run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y, A* scratch,
                      F keep) const {
@@ -123,7 +123,7 @@ struct Gru {
       }
       for (int j = 0; j < h; ++j) {
         const int row = 2 * h + j;
-        A inner = 0;  // what is added to x_n
+        A inner = 0;  // the number that is added to x_n
         if (reset_after) {
           const A q = sum(row);
           keep(step, 3, j, q);
@@ -191,7 +191,7 @@ struct GruGradient {
   static constexpr const char* kOutputs[] = {"dx", "dh0?"};
 
  private:
-  // keep(n, j, dh) with the gradient of h0 of unit j.
+  // Calls keep(n, j, dh) with the gradient of h0 of unit j.
   template <class T, class A, class F>
   constexpr void run(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx, A* scratch,
                      F keep) const {

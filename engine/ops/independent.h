@@ -1,24 +1,26 @@
-// Loops that a device shares among its threads.
+// Loops that a device shares among its threads:
 //
-//   for (int i : independent(n))    iterations that write apart from each other and read nothing that another one
-//                                   writes: the same bytes in any order, and side by side
-//   if (!in_order()) return;        what follows carries something from one iteration to the next: one thread does it
-//   raise(at, v)                    *at = max(*at, v), whichever thread comes first
+//   for (int i : independent(n))    each iteration writes memory of its own and reads nothing that another one writes.
+//                                   So any order, and running side by side, gives the same bytes
+//   if (!in_order()) return;        the code after it carries values from one iteration to the next: one thread runs it
+//   raise(at, v)                    sets *at = max(*at, v), whichever thread comes first
 //
-// A long iteration, a sum over many numbers, is a team's: threads side by side that wait for each other.
+// A team runs a long iteration, such as a sum over many numbers. A team is a group of threads that wait for each
+// other.
 //
-//   for (int i : teams(n))          as independent(n); all threads of a team run the same iterations
-//   for (int j : of_team(n))        inside of such an iteration: this thread's share
-//   team_sum(v), team_max(v)        over what the threads of the team have, in a fixed order; each gets it. All of them
-//                                   must come by here
-//   leads()                         of one thread in each team: it stores what all of them know
-//   if (first_team())               what one team does
+//   for (int i : teams(n))          as independent(n), but all threads of a team run the same iterations
+//   for (int j : of_team(n))        gives, inside such an iteration, this thread's share
+//   team_sum(v), team_max(v)        combine the v of the team's threads in a fixed order; each thread gets the result.
+//                                   All threads must call it
+//   leads()                         is true for one thread in each team, which stores the team's common result
+//   if (first_team())               begins code that one team runs
 //
-// The host has one thread, and all are the plain loop. A port whose threads run one kernel together names a file,
-// -DNACRE_THREADS='"ports/cuda/threads.h"', that defines NACRE_THREAD, an initializer of the Thread that runs, and
-// NACRE_RAISE(at, v), an atomic maximum; and, where teams have more than one thread, NACRE_TEAM and NACRE_IN_TEAM,
-// initializers of Thread for the team and for the thread within it, and NACRE_TEAM_SUM(v) and NACRE_TEAM_MAX(v). Every
-// kernel is written so: all that it writes, it writes in loops of the first kinds, or behind in_order() or leads().
+// On the host there is one thread, and all of these are plain loops. A port whose threads run one kernel together
+// names a file, -DNACRE_THREADS='"ports/cuda/threads.h"'. That file defines NACRE_THREAD, an initializer of the
+// Thread that runs, and NACRE_RAISE(at, v), an atomic maximum. If teams have more than one thread, it also defines
+// NACRE_TEAM and NACRE_IN_TEAM, initializers of Thread for the team and for the thread within it, and
+// NACRE_TEAM_SUM(v) and NACRE_TEAM_MAX(v). Every kernel writes only in loops of the first kinds, or after in_order()
+// or leads().
 #pragma once
 
 #include <cstdint>
@@ -61,7 +63,8 @@ constexpr Thread in_team() {
   return NACRE_IN_TEAM;
 }
 
-// The share of [0, count) of one of several: index, index + threads, ... Unsigned: past the last it may be beyond int.
+// The share of [0, count) that one of several threads or teams gets: index, index + threads, ... It counts unsigned,
+// because past the last one it may be beyond int.
 struct Independent {
   struct Iterator {
     uint32_t i, step;
@@ -142,7 +145,8 @@ constexpr void raise(uint32_t* at, uint32_t v) { *at = v > *at ? v : *at; }
 
 #endif
 
-// f(i, j, i * columns + j) for every element of a matrix of `rows` x `columns`, independent of each other.
+// Calls f(i, j, i * columns + j) for every element of a `rows` x `columns` matrix. The calls are independent of each
+// other.
 template <class F>
 constexpr void each_independent(int rows, int columns, F f) {
   if constexpr (kThreads) {
@@ -154,13 +158,13 @@ constexpr void each_independent(int rows, int columns, F f) {
   }
 }
 
-// f(i, j) for every element of such a matrix, each element a team's.
+// Calls f(i, j) for every element of such a matrix. A team runs each call.
 template <class F>
 constexpr void each_team(int rows, int columns, F f) {
   for (int at : teams(rows * columns)) f(at / columns, at % columns);
 }
 
-// each_independent for an array of four axes: f(i, j, k, l, e).
+// Does each_independent for an array of four axes, with f(i, j, k, l, e).
 template <class F>
 constexpr void each_independent(int a, int b, int c, int d, F f) {
   if constexpr (kThreads) {

@@ -1,17 +1,17 @@
-// The backward pass of integer training through convolutions, pools and sums: integer_gradient.h for what errors,
-// ranges, f and the bounds low and high are; conv_gradient.h for the windows.
+// The backward pass of integer training through convolutions, pools and sums. integer_gradient.h explains errors,
+// ranges, f, and the bounds low and high; conv_gradient.h explains the windows.
 //
 //   e int8 [batch, out_h, out_w, out_c]      x, dx int8 [batch, in_h, in_w, in_c]      w as in conv.h
 //
 //   conv2d_int8_gradient_w            dw_kijc += sum_{n,h,v} e_nhvk (x_npqc - zero), p = h sh - top + i dh,
-//                                                                                   q = v sw - left + j dw
+//   conv2d_int8_gradient_x            a_npqc = sum_{i,j} sum_k e_nhvk f_k w_kijc; dx follows from a as in dense
 //   conv2d_int8_gradient_x            a_npqc = sum_{i,j} sum_k e_nhvk f_k w_kijc, dx as of dense
 //   depthwise_conv2d_int8_gradient_w  the same with w_ijk, and c = k / multiplier
 //   depthwise_conv2d_int8_gradient_x
-//   average_pool_int8_gradient        dx_npqc = e of the window that the pixel is in: its error is 1 / |W| of it, which
-//                                     the scale takes. Windows do not overlap and have no pads
-//   max_pool_int8_gradient            dx_npqc = e of that window where the pixel is its first maximum, else 0
-//   mask_error                        dx = e where low < x < high, else 0: after what passes an error on as it is
+//   average_pool_int8_gradient        dx_npqc = e of the window that contains the pixel. The pixel's error is e / |W|;
+//                                     the scale takes that factor. Windows do not overlap and have no pads
+//   max_pool_int8_gradient            dx_npqc = e of the window if the pixel is its first maximum, else 0
+//   mask_error                        dx = e if low < x < high, else 0: used after a step that passes errors unchanged
 //   add_errors                        a = sum of e f 2^(E - E_0) of two errors of one value, E_0 the larger E;
 //                                     y = clip(round(a / 2^(E_y - E_0))),   amax = max(amax, |a|)
 #pragma once
@@ -23,9 +23,10 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Attributes are those of the convolution. x_zero is of the gradients of w; low and high, with clamp 1, of those of x.
+// The attributes are those of the convolution. Gradients of w also have x_zero. Gradients of x also have low and
+// high, with clamp 1.
 struct ConvInt8Gradient : ConvGradient {
-  // The words of the window alone, as check_conv wants them.
+  // The words of the window alone, which check_conv takes.
   struct Plain {
     uint32_t data[kGroups + 1] = {};
     constexpr explicit Plain(const Words& words) {
@@ -63,7 +64,7 @@ struct Conv2dInt8GradientW : Conv2dFloat8GradientW {
     return {{Conv2dGradientW::from(words, operands)}};
   }
 
-  // One run of channels of a tap at a time, over all of x.
+  // Takes one run of channels of a tap at a time, over all of x.
   constexpr void forward_int8(const int8_t* error, const int8_t* x, Update<int32_t> dw) const {
     const WindowAxis &h = window.h, &w = window.w;
     each_independent(out_c, h.kernel, w.kernel, runs_of(group_in), [&](int k, int i, int j, int run, int) {
@@ -180,7 +181,7 @@ struct DepthwiseConv2dInt8GradientX : ConvGradient {
   }
 };
 
-// Windows side by side: a pixel of x is in one at most, and each has all of its taps.
+// Checks that windows do not overlap: a pixel of x is in one at most. Each window must have all of its taps.
 constexpr Code check_apart(const Words& words) {
   for (int axis = 0; axis < 2; ++axis) {
     if (words[Pool::kWindow + axis] < words[Pool::kKernelH + axis]) return Code::kStride;
@@ -195,7 +196,7 @@ struct AveragePoolInt8Gradient : PoolGradient {
     return {{make(words, operands[1], operands[0])}};
   }
 
-  // x gives its dims alone.
+  // Computes dx. x is read only for its dims.
   constexpr void forward_int8(const int8_t* error, const int8_t*, int8_t* dx) const {
     each_source(dx, [&](int32_t* sum, const Use& at) {
       const int8_t* const e = error + index_of_y(at);
@@ -252,7 +253,7 @@ struct MaskError {
 struct AddErrors {
   int elements;
   int32_t factor_a, factor_b;
-  static constexpr int kFactorBits = 16;  // of 1
+  static constexpr int kFactorBits = 16;  // fraction bits of a factor; 1 is 2^16
 
   static constexpr AddErrors from(const Words& words, const Operands& operands) {
     return {operands[0].elements(), words.integer(0), words.integer(1)};

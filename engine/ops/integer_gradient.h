@@ -11,9 +11,9 @@
 //   dense_int8_gradient_x    a_ri = sum_k e_rk f_k w_ki where low < x_ri < high, else 0
 //                            dx_ri = clip(round(a_ri / 2^h)), h = E_dx - E_e,   amax = max(amax, |a_ri|)
 //
-// Sums of the step block add saturating; one that stands at an end is refused by verdict_codes. f_k makes the scales of
-// channels one: s_w,k = f_k s_f. Ranges, int32 [2], are state: {E, running level} of update_error_range
-// (integer_update.h). low and high are the codes where the layer before was clamped: nothing flows back there.
+// Sums of the step block saturate. verdict_codes refuses a sum that stands at an end of int32. f_k removes the
+// channels' different scales: s_w,k = f_k s_f. Ranges, int32 [2], are state: {E, running level} of update_error_range
+// (integer_update.h). low and high are the codes at which the layer before was clamped; no error flows back there.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -27,7 +27,7 @@ constexpr int32_t saturating(int64_t v) { return v > INT32_MAX ? INT32_MAX : v <
 constexpr int8_t error_code(int32_t v) { return int8_t(v > 127 ? 127 : v < -127 ? -127 : v); }
 
 struct Int8CrossEntropy {
-  Softmax softmax;  // over rows
+  Softmax softmax;  // over the classes of a row
 
   enum Word { kMultiplier = 0, kShift = 1, kDiffMin = 2 };
   static constexpr int kLossBits = 12;
@@ -90,7 +90,7 @@ struct Int8CrossEntropy {
     return wrapping_add((log2 * kLn2) >> 15, distance >> (26 - kLossBits));
   }
 
-  // 2^12 log2(v 2^-31), v in [2^31, 2^32), rounded down: a bit of it per squaring.
+  // Returns 2^12 log2(v 2^-31) for v in [2^31, 2^32), rounded down. Each squaring gives one bit.
   static constexpr int32_t log2_of(uint32_t v) {
     int32_t log2 = 0;
     for (int bit = 0; bit < kLossBits; ++bit) {
@@ -103,9 +103,9 @@ struct Int8CrossEntropy {
   }
 };
 
-// Sums of an input's error become codes: how steps of dense layers and of convolutions end.
+// Turns the sums of an input's error into codes. Steps of dense layers and of convolutions end with it.
 struct ErrorCodes {
-  int low, high;  // codes of x between which the error flows
+  int low, high;  // the error flows if x is strictly between these codes
   int64_t h;
 
   constexpr ErrorCodes(int from, int to, const int32_t* range, Optional<const int32_t> error_range)
@@ -113,7 +113,7 @@ struct ErrorCodes {
 
   constexpr bool flows(int8_t x) const { return x > low && x < high; }
 
-  // Stores `count` elements, one after another.
+  // Stores `count` consecutive elements.
   constexpr void store(const uint32_t* sum, int count, const int8_t* x, int8_t* dx, uint32_t* amax) const {
     uint32_t most = 0;
     for (int i = 0; i < count; ++i) {
@@ -125,7 +125,8 @@ struct ErrorCodes {
     raise(amax, most);
   }
 
-  // round(a / 2^h), ties away from zero; of a negative h exact. Saturating: 127 stands for all above.
+  // Returns round(a / 2^h), ties away from zero; exact if h is negative. It saturates: 127 stands for all larger
+  // values.
   constexpr int32_t shifted(int32_t a) const {
     if (h > 31 || a == 0) return 0;
     if (h >= 0) return rounding_shift_right(a, int(h));
@@ -170,7 +171,7 @@ struct DenseInt8GradientW : DenseGradientW {
 };
 
 struct DenseInt8GradientX : DenseGradientX {
-  int low, high;  // codes of x
+  int low, high;  // codes of x at which the layer before was clamped
 
   static constexpr DenseInt8GradientX from(const Words& words, const Operands& operands) {
     return {DenseGradientX::from(words, operands), words.integer(0), words.integer(1)};
@@ -182,7 +183,7 @@ struct DenseInt8GradientX : DenseGradientX {
     const ErrorCodes codes(low, high, range, error_range);
     each_independent(rows, runs_of(in), [&](int r, int run, int) {
       const int first = run * kRun, count = length_of_run(in, run);
-      uint32_t sum[kRun] = {};  // wraps where an untrusted model's overflows; a valid one's does not
+      uint32_t sum[kRun] = {};  // wraps if an untrusted model's sum overflows; a valid model's does not
       for (int k = 0; k < out; ++k) {
         const uint32_t e = uint32_t(int32_t{error[r * out + k]}) * uint32_t(channel_factor[k]);
         const int8_t* const from = w + k * in + first;

@@ -1,17 +1,17 @@
-// Integer training (policy int8/full) with --train-share: masters move in every step (sgd_codes), and are where small
-// changes add up; the codes that the network computes with are state of their own, and a step writes those of a share
-// of the channels. NUMERICS.md section 16. No step has a float instruction.
+// Integer training (policy int8/full) with --train-share. Masters move in every step (sgd_codes) and add up small
+// changes. The codes that the network computes with are separate state. A step writes the codes of only a share of
+// the channels. NUMERICS.md section 16. No step has a float instruction.
 //
 //   masters M int32 and codes c of one shape: `channels` along axis 0 or the last, `inner` elements i each
 //   code(M) = clip(round(M / 2^bits)) as round_codes makes it
 //
 //   pending_codes   p_k = sum_i |code(M_ki) - c_ki| + ceil(|code(B_k) - b_k| / 2^7),   at most 2^32 - 1
-//                   B, b [channels]: master and code of the channel's bias, where it has one. A step of a weight's code
-//                   moves a sum by x - zero, one of a bias's by 1. p_k is 0 only where nothing is pending
-//   write_codes     c_ki = code(M_ki) of the `count` channels with the largest p_k; of equal ones the first; of none
-//                   whose p_k is 0
+//                   B, b [channels]: master and code of the channel's bias, if it has one. A change of 1 in a weight's
+//                   code moves a sum by x - zero, in a bias's code by 1. p_k is 0 only if nothing is pending
+//   write_codes     c_ki = code(M_ki) for the `count` channels with the largest p_k, the first of equal ones. Channels
+//                   with p_k = 0 are not written
 //
-// So a channel that waits is not lost: its p_k grows until it is among them.
+// A channel that waits is not lost: its p_k grows until it is among the largest.
 #pragma once
 
 #include <bit>
@@ -29,7 +29,7 @@ constexpr T code_of_master(int32_t master, int bits) {
   else return code;
 }
 
-// Elements of a channel: first(k), and `step` from each to the next.
+// Addresses the elements of a channel: first(k), and `step` from each one to the next.
 struct ChannelElements {
   int channels, inner, step;
 
@@ -114,7 +114,7 @@ struct WriteCodes {
             words.integer(kCount) + 1};
   }
 
-  // Up to 32 bounds are tried.
+  // Returns the work. Up to 32 bounds are tried.
   constexpr uint64_t work() const { return uint64_t(at.channels) * uint64_t(at.inner + 32); }
 
   constexpr void to_int8(const uint32_t* pending, const int32_t* master, Update<int8_t> code) const {
@@ -138,13 +138,14 @@ struct WriteCodes {
   static constexpr const char* kInputs[] = {"pending", "master", "&code"};
 
  private:
-  // Channels that are written: those above the bound, and those at it before `end`.
+  // The channels that are written: those with p_k above the bound, and those equal to it before index `end`.
   struct Chosen {
     uint32_t bound;
     int end;
   };
 
-  // The bound is the largest number that `count` channels reach, found bit by bit; 0 where fewer have any change.
+  // Chooses the bound: the largest number that at least `count` channels reach, found bit by bit. It is 0 if fewer
+  // channels have a change.
   constexpr Chosen choose(const uint32_t* pending) const {
     uint32_t most = 0, bound = 0;
     for (int k = 0; k < at.channels; ++k) most = pending[k] > most ? pending[k] : most;

@@ -1,23 +1,23 @@
 // Steps that commit integer training (policy int8/full), NUMERICS.md section 16. A master is int32: the code of a
-// parameter times 2^bits, and the part that is not yet a whole code. No step has a float instruction: a learning
-// rate is read, and a report written, by the bits of float32.
+// parameter times 2^bits, plus the part that is not yet a whole code. No step has a float instruction. Steps read a
+// learning rate, and write a report, by the bits of float32.
 //
 //   round_codes          code = clip(round(master / 2^bits)): int8 to -127 .. 127, int32 as it is
-//   verdict_codes        of sums G int32 [n], a loss, a count N of samples and a rate:
+//   verdict_codes        takes sums G int32 [n], a loss, a count N of samples and a rate:
 //                        apply  = 0 < N < 2^23, no G_i and not the loss at an end of int32, the rate finite and not
 //                                 negative
 //                        amax   = max |G_i|
-//                        report = {rate / N, 0, loss 2^-12 / N, 1}, float32; the first is 0 where apply is 0.
+//                        report = {rate / N, 0, loss 2^-12 / N, 1}, float32; the first is 0 if apply is 0.
 //                        Gradients of layers have no unit in common: there is no norm. The loss scale is 1
 //   sgd_codes            master_i = saturating(master_i - round(G_i u_c 2^E)), c the channel of i, by axis 0 or
 //                        the last, u_c = (rate / N) m_c, of 31 bits: m_c {multiplier, shift}, of s_e s_x 2^bits / s_w,c
-//   update_error_range   of the largest accumulator a of a step, whose error had exponent E_e (of add_errors the
-//                        larger of two; where the other is absent, E_e is 0 for the loss's):
+//   update_error_range   takes the largest accumulator a of a step whose error had exponent E_e. For add_errors E_e is
+//                        the larger of two; an absent one counts as 0, the exponent of the loss's error:
 //                        need = E_e + bits of a - 7: a / 2^(need - E_e) is below 2^7
-//                        level = max(16 need, level - 1),   E = level / 16 rounded up;   nothing changes where a = 0
+//                        level = max(16 need, level - 1),   E = level / 16 rounded up;   nothing changes if a = 0
 //
-// So the range of an error rises at once and falls by a factor of 2 in 16 steps, and is that of the step before: a
-// larger error saturates once. Before the first step E is kUnknownRange, and the error 0.
+// So the range of an error rises at once and falls by a factor of 2 in 16 steps. A step uses the range of the step
+// before, so a larger error saturates once. Before the first step E is kUnknownRange and the error is 0.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -26,7 +26,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-inline constexpr int32_t kUnknownRange = 1 << 20, kUnknownLevel = INT32_MIN;  // what a range is at first
+inline constexpr int32_t kUnknownRange = 1 << 20, kUnknownLevel = INT32_MIN;  // a range before the first step
 
 struct RoundCodes {
   int elements, bits;
@@ -94,7 +94,7 @@ struct VerdictCodes {
 };
 
 struct SgdCodes {
-  int channels, inner, step;  // step: from an element of a channel to the next
+  int channels, inner, step;  // step: from one element of a channel to the next
 
   static constexpr SgdCodes from(const Words& words, const Operands& operands) {
     const int channels = operands[2][0];
@@ -130,7 +130,8 @@ struct SgdCodes {
   static constexpr const char* kInputs[] = {"gradient", "report", "multiplier", "range?", "&master"};
 
  private:
-  // round(product / 2^shift), ties towards +infinity, saturating to int32; |product| < 2^62, shift in [-31, 63].
+  // Returns round(product / 2^shift), ties towards +infinity, saturating to int32; |product| < 2^62, shift in [-31,
+  // 63].
   static constexpr int32_t change(int64_t product, int shift) {
     if (shift > 62) return 0;
     if (shift > 0) return saturating((product + (int64_t{1} << (shift - 1))) >> shift);

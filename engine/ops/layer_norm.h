@@ -1,5 +1,5 @@
-// Layer normalization over the last axis.  Ba, Kiros & Hinton 2016, arXiv:1607.06450, eq. 3; with epsilon inside the
-// root as in PyTorch, Keras and ONNX.
+// Normalizes the elements along the last axis.  Ba, Kiros & Hinton 2016, arXiv:1607.06450, eq. 3; with epsilon inside
+// the root as in PyTorch, Keras and ONNX.
 //
 //   x, y [.., width]   scale, bias [width] (absent: 1, 0)
 //
@@ -11,9 +11,9 @@
 //   dx_rj     = s_r (g_rj - mean_k g_rk - h_rj mean_k(g_rk h_rk))
 //   dscale_j += sum_r dy_rj h_rj     dbias_j += sum_r dy_rj
 //
-// m and s are computed again in the backward steps, which read x anyway: two sums per row instead of two tensors that
-// live from the forward pass to the backward one. The parameters are float32 where x is float16 or bfloat16, as of
-// batch_norm.
+// The backward steps read x anyway, so they compute m and s again. That costs two sums per row and saves two tensors
+// that would live from the forward pass to the backward one. If x is float16 or bfloat16, the parameters are float32,
+// as in batch_norm.
 #pragma once
 
 #include <cmath>
@@ -131,7 +131,8 @@ struct LayerNorm {
       {.of = kOf<2>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words},
   };
 
-  // The mean and the deviation of each row are parts of gradient_scale, which has a team for each and for each column.
+  // The parts of gradient_scale are the mean and the deviation of each row. It has a team for each row and for each
+  // column.
   static constexpr int64_t statistics_of(const Operands& operands) { return rows_of_first(operands) * 2; }
   static constexpr int64_t teams_of_scale(const Operands& operands) {
     return statistics_of(operands) + channels_of_first(operands);

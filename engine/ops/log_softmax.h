@@ -1,8 +1,8 @@
-// The logarithm of softmax over one axis.
+// Computes the logarithm of softmax over one axis.
 //
 //   y_i = (x_i - m) - ln sum_j exp(x_j - m),   m = max_j x_j
 //
-// The sum is at least 1, so that no y is -infinity for finite x, as ln softmax(x) may be.
+// The sum is at least 1, so y is never -infinity for finite x, whereas ln softmax(x) may be.
 //
 // Backward, from y alone:   dx_i = dy_i - exp(y_i) sum_j dy_j
 #pragma once

@@ -1,5 +1,5 @@
-// Losses of classes: softmax cross-entropy of labels and of whole target distributions. Losses of single numbers are in
-// loss_elementwise.h.
+// Defines losses of classes: softmax cross-entropy of labels and of whole target distributions. Losses of single
+// numbers are in loss_elementwise.h.
 //
 //   logits x [.., classes], rows = product of the leading dims     labels y int32 [..]     targets t [.., classes]
 //
@@ -7,16 +7,17 @@
 //          = sum_k q_rk (log S_r - (x_rk - m_r))
 //   q_rk   = (1 - s) [k = y_r] + s / classes,  or of targets  (1 - s) t_rk + s / classes
 //
-// s: label_smoothing, Szegedy et al. 2015, arXiv:1512.00567, section 7; torch.nn.CrossEntropyLoss and Keras'
-// CategoricalCrossentropy agree. Nothing overflows: every exponential is in (0, 1] and S_r >= 1.
+// s is label_smoothing (Szegedy et al. 2015, arXiv:1512.00567, section 7), as in torch.nn.CrossEntropyLoss and Keras'
+// CategoricalCrossentropy. Nothing overflows: every exponential is in (0, 1] and S_r >= 1.
 //
-// The step adds the sum over rows to `loss` and the number of counted rows to `count` (float32: exact up to 2^24 in one
-// step block), never means: verdict computes the mean (commit.h). With `ignore` rows whose label is ignore_index
-// are not counted, as in torch. Any other label outside [0, classes) is refused with kIndex before anything is written.
+// The step adds the sum over rows to `loss`, and the number of counted rows to `count` (float32: exact up to 2^24 in
+// one step block). It never adds means; verdict computes the mean (commit.h). With `ignore`, rows whose label is
+// ignore_index are not counted, as in torch. Any other label outside [0, classes) is refused with kIndex before
+// anything is written.
 //
-// Backward, seed the loss scale, and T_r = sum_k q_rk (1 for labels):
+// Backward, where seed is the loss scale and T_r = sum_k q_rk (1 for labels):
 //
-//   dx_rk = seed (T_r p_rk - q_rk);   0 in rows that are ignored
+//   dx_rk = seed (T_r p_rk - q_rk);   0 in ignored rows
 #pragma once
 
 #include <cmath>
@@ -29,13 +30,13 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// A part is the loss of a row; in losses of single numbers a row is all behind axis 0.
+// Returns the number of parts: one loss per row. In losses of single numbers a row is everything after axis 0.
 constexpr int64_t losses_of(const Operands& operands) {
   const int64_t rows = rows_of_first(operands), samples = operands[0][0];
   return rows < samples ? samples : rows;
 }
 
-// Adds up the loss of one run before it goes into the sum of the step: few sums, few roundings.
+// Adds up the loss of one run before adding it to the sum of the step, so that there are few roundings.
 struct CrossEntropy {
   int rows, classes;
   float smoothing;
@@ -154,7 +155,7 @@ struct CrossEntropy {
   constexpr A target(A s, A t) const {
     return (1 - s) * t + s / A(classes);
   }
-  // sum_k q_rk of targets.
+  // Returns sum_k q_rk of targets.
   template <class T, class A>
   constexpr A total(const T* t) const {
     A sum = 0;
@@ -175,7 +176,7 @@ struct CrossEntropy {
     return team_sum(sum);
   }
 
-  // T_r log S_r - sum_k q_rk (x_rk - m_r). A class of probability 0 may have a logit of -infinity.
+  // Returns T_r log S_r - sum_k q_rk (x_rk - m_r). A class of probability 0 may have a logit of -infinity.
   template <class T, class A, class Q>
   constexpr A row_loss(const T* x, A total, Q q) const {
     const A m = peak<T, A>(x);

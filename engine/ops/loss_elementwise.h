@@ -1,4 +1,4 @@
-// Losses of single numbers: the mean over the elements of a sample, summed over the samples (axis 0).
+// Defines losses of single numbers: the mean over the elements of a sample, summed over the samples (axis 0).
 //
 //   y, t [rows, ..], d = y - t, width = elements of a sample
 //
@@ -10,10 +10,10 @@
 //   absolute_error          f = |d|                                                  f' = sign(d), 0 at 0
 //   huber, delta            f = d^2 / 2 for |d| <= delta, else delta (|d| - delta / 2)   f' = d within [-delta, delta]
 //
-// Keras' BinaryCrossentropy(from_logits), MeanSquaredError, MeanAbsoluteError and Huber, torch's BCEWithLogitsLoss,
-// MSELoss, L1Loss and HuberLoss with reduction mean, where every sample has the same width. The form of the first is
-// that of tf.nn.sigmoid_cross_entropy_with_logits: no exponential over 1. Huber 1964, eq. 3.1. NaN reaches loss and
-// gradient.
+// These are Keras' BinaryCrossentropy(from_logits), MeanSquaredError, MeanAbsoluteError and Huber. They are also
+// torch's BCEWithLogitsLoss, MSELoss, L1Loss and HuberLoss with reduction mean, if every sample has the same width.
+// The first has the form of tf.nn.sigmoid_cross_entropy_with_logits, in which no exponential is over 1. Huber 1964,
+// eq. 3.1. A NaN reaches both the loss and the gradient.
 #pragma once
 
 #include "engine/base/isa.h"

@@ -1,30 +1,30 @@
-// Long short-term memory over whole sequences.  Hochreiter & Schmidhuber 1997; with forget gates: Gers, Schmidhuber &
-// Cummins 2000.
+// Runs a long short-term memory over whole sequences.  Hochreiter & Schmidhuber 1997; with forget gates: Gers,
+// Schmidhuber & Cummins 2000.
 //
-//   x [batch, time, 4 h]  W_x u_t and its bias, of the layer's input u: one dense over all steps before this op
-//   w [4 h, h]   bias? [4 h]   h0?, c0? [batch, h] (both, or none: 0)   y [batch, time, h]
+//   x [batch, time, 4 h]  W_x u_t and its bias for the layer's input u; one dense before this op makes it for all steps
+//   w [4 h, h]   bias? [4 h]   h0?, c0? [batch, h] (both, or none: then 0)   y [batch, time, h]
 //
 //   a_t = x_t + w y_{t-1} + bias                                               y_{-1} = h0
 //   i = sigmoid(a_i)   f = sigmoid(a_f)   g = tanh(a_g)   o = sigmoid(a_o)
 //   c_t = f c_{t-1} + i g   y_t = o tanh(c_t)                                  c_{-1} = c0
 //
-// Rows of x, w and bias are ordered i, f, g, o: as in PyTorch (torch.nn.LSTM) and Keras (LSTMCell, where g is called
-// c). ONNX orders them i, o, f, c; its importer moves them. y_{t-1} is read as it is stored; c is kept in the
+// Rows of x, w and bias are ordered i, f, g, o, as in PyTorch (torch.nn.LSTM) and Keras (LSTMCell, which calls g c).
+// ONNX orders them i, o, f, c; the ONNX importer reorders them. y_{t-1} is read as it is stored. c is kept in the
 // accumulator type over all steps.
 //
 // The training form has two more outputs, which the backward step reads: gates [batch, time, 4 h] = i, f, g, o and
 // cells [batch, time, h] = c_t. Inference has y alone.
 //
-// Backward, t from the last step to the first, with da the gradient of a, and dh = dc = 0 after the last:
+// Backward goes from the last step t to the first. da is the gradient of a. After the last step dh = dc = 0:
 //
 //   dy'  = dy_t + dh                    dc' = dy' o (1 - tanh^2 c_t) + dc
 //   da_i = dc' g i (1 - i)              da_f = dc' c_{t-1} f (1 - f)
 //   da_g = dc' i (1 - g^2)              da_o = dy' tanh(c_t) o (1 - o)
-//   dx_t = da   dh = w^T da   dc = dc' f          in the end dh0 = dh, dc0 = dc: outputs where h0 and c0 are there
+//   dx_t = da   dh = w^T da   dc = dc' f          in the end dh0 = dh, dc0 = dc: outputs if h0 and c0 are there
 //
 //   dw  += sum_nt da_nt y_{n,t-1}^T   dbias += sum_nt da_nt
 //
-// da is read back from dx, rounded to its type, in w^T da too: so dh and dw are gradients of the same da.
+// da is read back from dx, rounded to its type, also for w^T da. So dh and dw are gradients of the same da.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -93,7 +93,7 @@ struct Lstm {
       {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<input_gradient_of(kX)>, .adds = true}};
 
  private:
-  // keep(step, j, {i, f, g, o}, c) for unit j of each step, steps of all samples counted together.
+  // Calls keep(step, j, {i, f, g, o}, c) for unit j of each step. Steps are counted over all samples.
   template <class T, class A, class F>
   constexpr void run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, Optional<const T> c0, T* y,
                      A* scratch, F keep) const {
@@ -171,7 +171,7 @@ struct LstmGradient {
   static constexpr const char* kOutputs[] = {"dx", "dh0?", "dc0?"};
 
  private:
-  // keep(n, j, dh, dc) with the gradients of h0 and c0 of unit j.
+  // Calls keep(n, j, dh, dc) with the gradients of h0 and c0 of unit j.
   template <class T, class A, class F>
   constexpr void run(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, A* states,
                      F keep) const {

@@ -1,14 +1,15 @@
-// Ops that move elements and compute nothing: any element type, quantizers travel along.
+// Ops that move elements and compute nothing. They take any element type; y has the quantizer of x.
 //
 //   reshape    y = x in the same order, other dims
 //   copy       y = x
 //   transpose  y[i_0, i_1, ..] = x[j],  j_perm(a) = i_a
 //   concat     y = the inputs one after another along `axis`
-//   pad        y[i] = x[i - before] inside x; outside `value`, or the mirrored (without its edge) or nearest element
+//   pad        y[i] = x[i - before] inside x; outside x `value`, or the mirrored (edge not repeated) or nearest element
 //   slice      y[i] = x[begin + i step]
 //
-// Most gradients are moves themselves: reshape to the dims of x, copy, transpose by the inverse permutation, and for
-// an input of concat its slice of dy. The gradients of pad and slice are in move_gradient.h.
+// Most gradients are moves themselves. That of reshape is a reshape to the dims of x, that of copy a copy, that of
+// transpose the inverse transpose, and that of an input of concat a slice of dy. The gradients of pad and slice are
+// in move_gradient.h.
 #pragma once
 
 #include <cstring>
@@ -23,7 +24,7 @@ namespace nacre::inline NACRE_ISA {
 
 inline constexpr int32_t kMaxDim = 1 << 28;  // the limit of Model::open on every dim
 
-// y = x, `count` elements; more: `runs` of them, at distances of their own in y.
+// Copies y = x, `count` elements. If `runs` is over 1, copies as many runs, which lie `stride` apart in y.
 template <class T>
 constexpr void move_run(const T* x, T* y, int count, int runs = 1, int stride = 0) {
   if constexpr (kThreads) {
@@ -164,7 +165,7 @@ struct Concat {
   static constexpr const char* kInputs[] = {"x", "..."};
   static constexpr const char* kOutputs[] = {"y"};
 
-  // Attributes of the slice of y that input `input` became.
+  // Makes the attributes of the slice of y that input `input` became.
   static int slice_words(const Words& words, const Operands& operands, int input, uint32_t* made);
   static constexpr Gradient kGradients[] = {
       {.of = kOf<0>, .by = Op::kSlice, .reads = kReads<gradient_of(0)>, .words = &slice_words}};
@@ -221,7 +222,7 @@ struct Pad {
     else return T(std::bit_cast<float>(word));
   }
 
-  // The index into x that output `index` copies, or -1 outside.
+  // Returns the index into x that output `index` copies, or -1 if it lies outside x.
   constexpr int position(const int32_t* index) const {
     int source = 0;
     for (int axis = 0; axis < x.rank; ++axis) {
@@ -282,7 +283,7 @@ struct Slice {
                                               {"size", Coding::kInteger, kMaxRank},
                                               {"step", Coding::kLessOne, kMaxRank}};
 
-  // Attributes of slice_gradient: those of the step and the dims of x, so that x need not stay in memory.
+  // Makes the attributes of slice_gradient: those of the step and the dims of x, so that x need not stay in memory.
   static constexpr int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
     const Shape x = operands[0];
     for (int i = 0; i < kStep + kMaxRank; ++i) made[i] = words[i];

@@ -1,7 +1,7 @@
-// Gradients of pad and slice, which are no moves themselves.
+// Defines the gradients of pad and slice, which are not moves themselves.
 //
-//   pad     dx_j = sum of dy_i over the i that copy x_j: i = j + before, and in the modes reflect and edge those that
-//           mirror or repeat it
+//   pad     dx_j = sum of dy_i over all i that copy x_j: i = j + before, and in the modes reflect and edge also the i
+//           that mirror or repeat it
 //   slice   dx[begin + i step] = dy[i], 0 elsewhere
 #pragma once
 
@@ -65,7 +65,7 @@ struct PadGradient {
     return words[Pad::kMode] == Pad::kReflect && i < last && last - i <= after(axis);
   }
 
-  // count(): how many indices of y along `axis` copy index i of x. position(): the one with number `use`.
+  // count() returns how many indices of y along `axis` copy index i of x. position() returns number `use` of them.
   constexpr int count(int axis, int i) const {
     int uses = 1 + int{mirrored_before(axis, i)} + int{mirrored_after(axis, i)};
     if (words[Pad::kMode] == Pad::kEdge) uses += (i == 0 ? before(axis) : 0) + (i == x[axis] - 1 ? after(axis) : 0);
@@ -103,7 +103,7 @@ struct SliceGradient {
     }
   }
 
-  // The slice that takes dy of dx, both as compiled; a run of rows takes whole rows.
+  // Checks the slice that takes dy from dx, with both shapes as compiled. A run with fewer rows takes whole rows.
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     TensorRecord record = {};
@@ -133,7 +133,7 @@ struct SliceGradient {
   static constexpr const char* kOutputs[] = {"dx"};
 
  private:
-  // The element of dy that element e of dx is, or -1.
+  // Returns the element of dy that becomes element e of dx, or -1 if there is none.
   constexpr int source_of(int e) const {
     int source = 0, stride = 1;
     for (int axis = x.rank - 1; axis >= 0; e /= x[axis--]) {

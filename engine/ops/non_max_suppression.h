@@ -1,21 +1,22 @@
-// Greedy non-maximum suppression: of boxes that overlap the one with the greatest score (ONNX NonMaxSuppression; TFLite
-// NON_MAX_SUPPRESSION_V4 and _V5). No gradient.
+// Suppresses boxes that overlap a box of greater score, greedily (ONNX NonMaxSuppression; TFLite
+// NON_MAX_SUPPRESSION_V4 and _V5). It has no gradient.
 //
 //   boxes [batch, n, 4]: two opposite corners, (y, x, y, x) or (x, y, x, y)       scores [batch, classes, n]
 //   places [batch classes most], int32     kept [batch classes most]     count [1], int32
 //
-// In each of the batch * classes lists, at most `most` times, the box i of the greatest score that is left is selected,
-// of equals the first, and of the others each j leaves whose overlap is above the bound (with `closed` also at it):
+// In each of the batch * classes lists, at most `most` times, the remaining box i with the greatest score is
+// selected; of equals the first. Then each other box j is removed if its overlap is above the bound, or with `closed`
+// equal to it:
 //
-//   o = |i j| / (|i| + |j| - |i j|),  |.| an area, i j what both cover; 0 where one of them has no area
+//   o = |i j| / (|i| + |j| - |i j|),  |.| an area, i j the intersection; 0 if one of the boxes has no area
 //
-// Boxes that stay lose score if sigma > 0 (N. Bodla et al., "Soft-NMS", ICCV 2017, equation 2):
+// If sigma > 0, the boxes that remain lose score (N. Bodla et al., "Soft-NMS", ICCV 2017, equation 2):
 //
 //   s_j <- s_j exp(-o^2 / (2 sigma))
 //
-// A score at or below `least` (with `at_least` only below), -infinity and NaN have no part. The selected stand list
-// after list without gaps: places (list n + i), kept the scores that it was selected by, count how many; then `empty`
-// and 0.
+// A score at or below `least` (with `at_least`: below `least`) takes no part, nor does -infinity or NaN. The selected
+// boxes stand list after list without gaps: places holds list n + i, kept the score by which the box was selected,
+// count their number. The rest of places is `empty`, of kept 0.
 #pragma once
 
 #include <cmath>
@@ -51,7 +52,7 @@ struct NonMaxSuppression {
             .empty = words.integer(kEmpty)};
   }
 
-  // `left`: of one list, the scores of what has not left; of the rest -infinity.
+  // `left` holds the scores of one list; -infinity for boxes that are removed or take no part.
   template <class T>
   constexpr void forward(const T* box, const T* score, int32_t* place, T* kept, int32_t* count, Scratch<T> left) const {
     if (!in_order()) return;

@@ -1,13 +1,13 @@
-// Batch normalisation at inference, channels last.  Ioffe & Szegedy 2015, arXiv:1502.03167, algorithm 2.
+// Normalizes batches at inference, channels last.  Ioffe & Szegedy 2015, arXiv:1502.03167, algorithm 2.
 //
 //   x, y [.., channels]   scale, bias, mean, variance [channels]
 //
 //   y_rc = scale_c (x_rc - mean_c) / sqrt(variance_c + epsilon) + bias_c
 //
-// The parameters are float32 where x is float16 or bfloat16: variances leave the range of float16.
+// If x is float16 or bfloat16, the parameters are float32, because variances exceed the range of float16.
 //
-// Backward, with mean and variance constant (a frozen layer; in training: batch_norm_training.h) and
-// f_c = 1 / sqrt(variance_c + epsilon):
+// Backward, with constant mean and variance (a frozen layer; for training see batch_norm_training.h) and f_c = 1 /
+// sqrt(variance_c + epsilon):
 //
 //   dx_rc = dy_rc scale_c f_c    dscale_c += f_c sum_r dy_rc (x_rc - mean_c)     dbias_c += sum_r dy_rc (bias_gradient)
 #pragma once
@@ -70,7 +70,7 @@ struct BatchNorm {
     return check(words, operands, 2, 5);
   }
 
-  // Every operand from `first` to `end` is [channels].
+  // Checks that every operand from `first` to `end` is [channels].
   static constexpr Code check(const Words& words, const Operands& operands, int first, int end) {
     const Shape y = operands[0];
     if (y.rank < 1) return Code::kShapeRank;
@@ -108,7 +108,7 @@ struct BatchNorm {
       {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words}};
 
  private:
-  // f(element, channel, factor of the channel), independent of each other.
+  // Calls f(element, channel, factor of the channel). The calls are independent of each other.
   template <class A, class F>
   constexpr void each_scaled(const A* scale, const A* variance, F f) const {
     const auto factor_of = [&](int c) { return scale[c] / std::sqrt(variance[c] + A(epsilon)); };

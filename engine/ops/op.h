@@ -1,7 +1,7 @@
-// An op is an id, attributes as 32-bit words, a shape rule, and, for the tools, a description.
+// Defines an op: an id, attributes as 32-bit words, a shape rule, and a description for the tools.
 //
-// The op's own file (dense.h, conv.h, ...) holds all of it: formula, loops, attributes, shape rule. Attributes are a
-// counted run of words in the model; a missing trailing word reads as 0, so an op can grow. Attributes that naturally
+// The op's own file (dense.h, conv.h, ...) holds its formula, loops, attributes and shape rule. Attributes are a
+// counted run of words in the model. A missing trailing word reads as 0, so an op can grow. Attributes that naturally
 // start at 1 (stride, dilation, groups, kernel size) are stored less 1.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace nacre {
 
-// Ids never change meaning. Families have room to grow.
+// Ids never change meaning. Each family leaves room for further ops.
 enum class Op : uint16_t {
   kNone = 0,
   kDense = 1,
@@ -186,7 +186,7 @@ struct StepRecord {  // schema/FORMAT.md, "steps"
   uint8_t word_count, operand_count;
   uint32_t first_word, first_operand;
   uint32_t layer;  // index or kNoIndex
-  uint32_t guard;  // tensor id or kNoIndex: if its one uint32 is 0 the step has no effect
+  uint32_t guard;  // tensor id or kNoIndex; if the tensor's one uint32 is 0, the step has no effect
   uint8_t place;
   Rounding rounding;
   uint16_t flags;
@@ -194,7 +194,7 @@ struct StepRecord {  // schema/FORMAT.md, "steps"
 };
 static_assert(sizeof(StepRecord) == 32);
 
-// Attributes of one step. Missing trailing words read as 0.
+// The attributes of one step. Missing trailing words read as 0.
 struct Words {
   const uint32_t* data = nullptr;
   int count = 0;
@@ -204,11 +204,11 @@ struct Words {
   NACRE_SHARED constexpr float real(int i) const { return std::bit_cast<float>((*this)[i]); }
 };
 
-// Operands of one step, inputs first, then outputs, in the order of the kernel's parameters.
+// The operands of one step, inputs first, then outputs, in the order of the kernel's parameters.
 struct Operands {
   const Tensor* tensor = nullptr;
   int count = 0;
-  int rows = 0;  // > 0: rows of this run, for batched tensors
+  int rows = 0;  // if > 0, the rows of this run, for batched tensors
 
   NACRE_SHARED constexpr bool has(int i) const { return i < count && tensor[i].record != nullptr; }
   NACRE_SHARED constexpr Shape operator[](int i) const {
@@ -219,18 +219,19 @@ struct Operands {
 };
 
 // Checks attributes and the shapes of the inputs, and computes the shape of every output, in order. `operands` holds
-// the inputs only (count = inputs of this step, absent ones included): dense in float has 3, in int8 4. Runs after the
-// element types have been matched with an entry, so required inputs are present, and before anything else that uses the
-// step, on untrusted numbers: every dim is in [1, 2^28], every tensor below 2^31 elements. `outputs` comes zeroed.
+// the inputs only. Its count is the inputs of this step, absent ones included: dense in float has 3, in int8 4. A
+// rule runs after the element types have been matched with an entry, so required inputs are present. It runs before
+// all other code that uses the step, on untrusted numbers: every dim is in [1, 2^28], every tensor below 2^31
+// elements. `outputs` is zeroed.
 using ShapeRule = Code (*)(const Words& words, const Operands& operands, Dims* outputs);
 
-// ---- For the tools only: no engine .cc refers to what follows, so firmware does not link it. ----
+// ---- For the tools only: no engine .cc refers to the code below, so firmware does not link it. ----
 
 enum class Coding : uint8_t {
   kInteger,
   kLessOne,  // stored less 1
   kReal,     // float32 bits
-  kBound,    // of a clamp: float32 bits in a float step, a code in an int8 step
+  kBound,    // bound of a clamp: float32 bits in a float step, a code in an int8 step
 };
 
 struct Attribute {
@@ -239,14 +240,14 @@ struct Attribute {
   int count = 1;  // consecutive words
 };
 
-// Source of an operand of a gradient step.
+// The source of an operand of a gradient step.
 struct GradientRead {
   enum Source : uint8_t {
     kForwardInput,   // input `index` of the step that is differentiated
-    kForwardOutput,  // its output `index`
-    kGradient,       // the gradient of its output `index`
-    kInputGradient,  // the gradient of its input `index`, made by an earlier row
-    kSeed,           // what the backward pass starts with: the loss scale, float32 [1]
+    kForwardOutput,  // output `index` of that step
+    kGradient,       // the gradient of output `index`
+    kInputGradient,  // the gradient of input `index`, made by an earlier row
+    kSeed,           // the start of the backward pass: the loss scale, float32 [1]
   } source;
   uint8_t index = 0;
 };
@@ -256,34 +257,34 @@ constexpr GradientRead gradient_of(uint8_t i) { return {GradientRead::kGradient,
 constexpr GradientRead input_gradient_of(uint8_t i) { return {GradientRead::kInputGradient, i}; }
 inline constexpr GradientRead kBackwardSeed = {GradientRead::kSeed, 0};
 
-// The lists of a row: .of = kOf<0>, .reads = kReads<gradient_of(0), input_of(1)>.
+// Makes the lists of a row: .of = kOf<0>, .reads = kReads<gradient_of(0), input_of(1)>.
 template <uint8_t... kInputs>
 inline constexpr uint8_t kOf[] = {kInputs...};
 template <GradientRead... kSources>
 inline constexpr GradientRead kReads[] = {kSources...};
 
-// One row of an op's gradient table: a step of op `by` makes the gradients of inputs `of`, its outputs in order. With
-// `adds`, of one input, the step instead adds to a sum in the step block, its last operand. An absent input is an
-// absent operand. A row whose inputs are all absent or need no gradient is left out. If an input has a row that adds
-// and a row that does not, the first is for a parameter, which has a sum, and the second for a value. With `by` =
-// Op::kNone and one read there is no step: the tensor that is read is the gradient. With gradient_of(0) that is the
-// identity.
+// One row of an op's gradient table. A step of op `by` makes the gradients of inputs `of`, which are its outputs in
+// order. With `adds` the row has one input, and the step adds to a sum in the step block, its last operand. If an
+// input is absent, so is the operand. A row whose inputs are all absent or need no gradient is left out. If an input
+// has a row that adds and a row that does not, the first is for a parameter, which has a sum, and the second for a
+// value. If `by` is Op::kNone, there is one read and no step: the tensor that is read is the gradient. With
+// gradient_of(0) that is the identity.
 struct Gradient {
   std::span<const uint8_t> of;
   Op by;
   std::span<const GradientRead> reads;
   bool adds = false;
-  // Writes the attributes of the gradient step, at most 32, to `made` and returns how many. `words` and `operands`
-  // (inputs, then outputs) are those of the step that is differentiated. `input` is the index of the input in
-  // question; for variadic ops it is the place in the list. Null: the same attributes.
+  // Writes the attributes of the gradient step, at most 32, to `made` and returns their number. `words` and
+  // `operands` (inputs, then outputs) are those of the step that is differentiated. `input` is the index of the input
+  // in question; for variadic ops it is the place in the list. If null, the attributes are those of that step.
   int (*words)(const Words& words, const Operands& operands, int input, uint32_t* made) = nullptr;
 };
 
-// Division of an op among the threads of a device (engine/ops/parts.h), by its operands' shapes.
+// How an op is divided among the threads of a device (engine/ops/parts.h), by its operands' shapes.
 struct DeviceThreads {
-  int phases = 1;                                        // launches, one behind the other
-  int64_t (*parts)(const Operands& operands) = nullptr;  // numbers that the phases give to each other
-  int64_t (*teams)(const Operands& operands) = nullptr;  // most iterations that are a team's; null: the parts, or none
+  int phases = 1;                                        // launches, one after the other
+  int64_t (*parts)(const Operands& operands) = nullptr;  // numbers that one phase passes to the next
+  int64_t (*teams)(const Operands& operands) = nullptr;  // most iterations that teams run; null: `parts`, or none
 };
 constexpr int64_t elements_of_first(const Operands& operands) { return operands[0].elements(); }
 constexpr int64_t elements_of_last(const Operands& operands) { return operands[operands.count - 1].elements(); }
@@ -296,16 +297,16 @@ struct OpRule {
   Numerics numerics;
   ShapeRule shapes;
   std::span<const Attribute> attributes;  // in word order
-  // Names; a trailing '?' means optional, a leading '&' read and written (Role::kUpdate; after what is only read); a
-  // last "...": any number more like the first.
+  // Names of the operands. A trailing '?' means optional. A leading '&' means read and written (Role::kUpdate); such
+  // operands come after those only read. A last "..." means any number of further operands like the first.
   std::span<const char* const> inputs;
   std::span<const char* const> outputs;
-  std::span<const Gradient> gradients = {};  // empty: nothing flows back through the op
-  uint32_t parameters = 0;                   // bit i: input i is a parameter that can be trained, where it is constant
+  std::span<const Gradient> gradients = {};  // empty if no gradient flows back through the op
+  uint32_t parameters = 0;                   // bit i: input i, if constant, is a parameter that can be trained
   DeviceThreads threads = {};
 };
 
-// The rule of an op, or null. Defined in engine/ops/all.cc from one table.
+// Returns the rule of an op, or null if there is none. engine/ops/all.cc defines it by one table.
 const OpRule* find_rule(Op op);
 const OpRule* find_rule(const char* name);
 std::span<const OpRule* const> all_rules();

@@ -1,4 +1,4 @@
-// Optimizers: one step each, of one parameter, in place. NUMERICS.md section 12.
+// Defines the optimizers. Each step updates one parameter in place. NUMERICS.md section 12.
 //
 //   gradient G A [n]   report A [4], report[0] the factor of the verdict (commit.h)   learning_rate r float32 [1]
 //   parameter p P [n]   moments M [n], zeros at first
@@ -18,14 +18,14 @@
 //   adam and adamw, with epsilon_before, add epsilon before the correction: r sqrt(1 - beta2^t) / (1 - beta1^t) m /
 //             (sqrt(v) + epsilon), the form of keras.optimizers and of section 2 of Kingma & Ba (epsilon hat)
 //
-// Keras is the same but for: momentum, where r is inside the sum (u = mu u - r g), so that a schedule acts on
-// what comes after it only; adagrad's sum, which starts at 0.1.
+// Keras differs in two. In momentum, r is inside the sum (u = mu u - r g), so a schedule acts only on later updates.
+// The sum of adagrad starts at 0.1.
 //
-// t = step + 1: `step` counts what was applied before. Arithmetic is in A = float, or double for double parameters, in
-// the order of torch's loops over one tensor, so that steps from equal state agree to the bit or an ulp. Attributes are
-// float32: 1 - beta of such a beta >= 1/2 is exact in A. The two powers and the rate of adam are computed in float64,
-// once for each tensor: of a Cortex-M4 some 40 multiplications in software; 1 - beta^t in float32 would lose 10 bits at
-// t = 1.
+// t = step + 1, because `step` counts the updates applied before. Arithmetic is in A = float, or double for double
+// parameters. It goes in the order of torch's loops over one tensor, so that steps from equal state agree to the bit
+// or an ulp. Attributes are float32; if beta >= 1/2, 1 - beta is exact in A. The two powers and the rate of adam are
+// computed in float64, once for each tensor: some 40 multiplications in software on a Cortex-M4. In float32, 1 -
+// beta^t would lose 10 bits at t = 1.
 #pragma once
 
 #include <cmath>
@@ -53,7 +53,7 @@ struct Optimizer {
   template <class A>
   constexpr A clipped(A g) const {
     const A limit = A(clip_value);
-    return !(limit > 0) ? g : g > limit ? limit : g < -limit ? -limit : g;  // NaN passes
+    return !(limit > 0) ? g : g > limit ? limit : g < -limit ? -limit : g;  // NaN stays NaN
   }
   template <class A>
   constexpr A gradient(A raw, A factor, A p) const {
@@ -61,7 +61,8 @@ struct Optimizer {
     return weight_decay != 0 ? g + A(weight_decay) * p : g;
   }
 
-  // Operands: gradient, report, learning_rate, then [1] each of `scalars` further ones, then parameter and moments.
+  // Checks the operands: gradient, report, learning_rate, then `scalars` more of shape [1], then parameter and
+  // moments.
   static constexpr Code check(const Words& words, const Operands& operands, int scalars) {
     for (const int word : {kClipValue, kWeightDecay})
       if (!real_within(words, word, 0, kLargestAttribute)) return Code::kAttribute;
@@ -73,7 +74,7 @@ struct Optimizer {
     return Code::kOk;
   }
   static constexpr bool is_share(const Words& words, int i) { return real_within(words, i, 0, 1) && words.real(i) < 1; }
-  // Over 0: an element that never had a gradient would be 0 / 0.
+  // Checks that an epsilon is above 0. Otherwise an element that never had a gradient would be 0 / 0.
   static constexpr bool is_epsilon(const Words& words, int i) {
     return real_within(words, i, 0, kLargestAttribute) && words.real(i) > 0;
   }
@@ -177,7 +178,7 @@ struct Adam : Optimizer {  // and adamw
                                               kEpsilon, kBefore};
   static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "step", "&parameter", "&m", "&v"};
 
-  // r / (1 - beta1^t), sqrt(1 - beta2^t), and of adamw 1 - r weight_decay.
+  // The functions below return r / (1 - beta1^t), sqrt(1 - beta2^t), and for adamw 1 - r weight_decay.
   template <class A>
   constexpr A step_size(float rate, uint32_t step) const {
     return A(double(rate) / correction(beta1, step));
@@ -211,7 +212,7 @@ struct Adam : Optimizer {  // and adamw
     }
   }
 
-  // 1 - beta^(step + 1).
+  // Returns 1 - beta^(step + 1).
   static constexpr double correction(float beta, uint32_t step) {
     return 1 - double(beta) * integer_power(double(beta), step);
   }

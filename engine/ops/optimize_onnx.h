@@ -1,5 +1,5 @@
-// The optimizers of the ONNX domain ai.onnx.preview.training, version 1. They have outputs and update nothing in place,
-// so that an ONNX network which trains another network runs like any network. github.com/onnx/onnx,
+// Defines the optimizers of the ONNX domain ai.onnx.preview.training, version 1. They have outputs and update nothing
+// in place. So an ONNX network that trains another network runs like any network. github.com/onnx/onnx,
 // docs/Operators-preview.training (Adagrad, Adam, Momentum).
 //
 //   R T [] the rate   t int64 [] the updates so far   x, G, state T [..]   ->   x', state'
@@ -12,9 +12,9 @@
 //                  R' = R sqrt(1 - beta^t) / (1 - alpha^t),  R for t = 0
 //   onnx_adagrad   h' = h + g^2;   x' = x - R / (1 + t decay_factor) g / (sqrt(h') + epsilon)
 //
-// They differ from optimize.h: in momentum alpha and beta have each other's meaning, adam adds epsilon before the bias
-// correction (as Keras does), and t is the count before this update, so that the second update is corrected as a first
-// one.
+// They differ from optimize.h in three ways. In momentum, alpha and beta are swapped. adam adds epsilon before the
+// bias correction, as Keras does. t is the count before this update, so the second update gets the correction of a
+// first one.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -27,7 +27,7 @@ struct OnnxOptimizer {
   int elements;
   float norm_coefficient;
 
-  // rate, count, x, gradient, states: all attributes finite, one rate and one count, the rest of one shape.
+  // Checks rate, count, x, gradient and states: all attributes finite, one rate and one count, the rest of one shape.
   static constexpr Code check(const Words& words, const Operands& operands, int reals, Dims* outputs) {
     for (int i = 0; i < reals; ++i)
       if (!is_finite(words[i])) return Code::kAttribute;
@@ -43,7 +43,7 @@ struct OnnxOptimizer {
     return Code::kOk;
   }
 
-  // b^t with t clamped to [0, 2^32 - 1].
+  // Returns b^t with t clamped to [0, 2^32 - 1].
   static constexpr double power(float b, int64_t t) {
     constexpr int64_t kMost = 0xFFFFFFFF;
     return integer_power(double(b), uint32_t(t < 0 ? 0 : t > kMost ? kMost : t));

@@ -1,9 +1,9 @@
-// Weights in the layout of the kernels that read them (base/layout.h).
+// Puts weights into the layout of the kernels that read them (base/layout.h).
 //
-//   pack   y = x, stored in the layout of y's record; between the elements y has zeros
+//   pack   y = x, stored in the layout of y's record; y is 0 where the layout has no element
 //
-// The converter runs it on constants; of trained parameters it is a step of the program `derive`; of the weights of a
-// file that was made for no port Places does the same when a program is bound.
+// The converter runs it on constants. For trained parameters it is a step of the program `derive`. For the weights of
+// a file that was made for no port, Places does the same work when a program is bound.
 #pragma once
 
 #include <cstring>

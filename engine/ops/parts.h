@@ -1,11 +1,11 @@
-// Kernels in phases, for ops that carry a sum from one iteration to the next. A device's threads make its parts side by
-// side in one phase, and read them in a later one:
+// Runs kernels in phases, for ops that carry a sum from one iteration to the next. A device's threads make the sum's
+// parts side by side in one phase, and read them in a later one:
 //
-//   phase 0          all of it, by one thread in order: how the host runs it
-//   phase 1, 2, ..   one of DeviceThreads::phases, each a launch of its own; `data` is scratch of as many numbers as
-//                    DeviceThreads::parts says
+//   phase 0          everything, by one thread in order; the host runs it so
+//   phase 1, 2, ..   one of DeviceThreads::phases, each in a launch of its own; `data` is scratch of as many numbers as
+//                    DeviceThreads::parts returns
 //
-// Terms and their order are the same either way, and so are the bytes.
+// Both ways have the same terms in the same order, so they give the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ struct Parts {
   A* data = nullptr;
   int phase = 0;
 
-  // sum_i f(i) in the order of i, in two phases. A team makes each f(i). True, for all of one team, where *total is it.
+  // Computes sum_i f(i) in the order of i, in two phases. A team makes each f(i). Returns true in the threads of the
+  // one team for which *total holds the sum.
   template <class F>
   constexpr bool sum(int n, F f, A* total) const {
     if (phase == 1) {

@@ -1,14 +1,15 @@
-// Pools over NHWC, with explicit pads and dilation. A global pool has the whole map as its kernel.
+// Defines pools over NHWC, with explicit pads and dilation. A global pool has the whole map as its kernel.
 //
 //   x [batch, in_h, in_w, channels]   y [batch, out_h, out_w, channels]
 //   W = the taps of output (h, v) that lie inside x
 //
 //   average_pool   y_nhvc = clamp(sum_W x / |W|), or / (kernel_h kernel_w) with count_include_pad
-//   max_pool       y_nhvc = clamp(max_W x), NaN if any of W is (NUMERICS.md eq. 49)
+//   max_pool       y_nhvc = clamp(max_W x), NaN if W contains a NaN (NUMERICS.md eq. 49)
 //
-// int8 and int16 have one quantizer for x and y, so codes are averaged: rounded half away from zero, NUMERICS.md eq. 9.
+// In int8 and int16, x and y have one quantizer. So the codes are averaged, rounded half away from zero (NUMERICS.md
+// eq. 9).
 //
-// Backward, without a clamp; V = the outputs in whose windows the pixel (p, q) of x lies:
+// Backward, without a clamp. V is the set of outputs whose windows contain the pixel (p, q) of x:
 //
 //   average_pool   dx_npqc = sum_V dy_nhvc / |W_hv|
 //   max_pool       dx_npqc = sum of dy_nhvc over the outputs in V whose maximum is at (p, q). If values are equal, the
@@ -104,7 +105,8 @@ struct Pool {
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
 
-  // Attributes of average_pool_gradient: those of the step and {in_h, in_w}, so that x need not stay in memory.
+  // Makes the attributes of average_pool_gradient: those of the step and {in_h, in_w}, so that x need not stay in
+  // memory.
   static constexpr int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
     for (int i = 0; i <= kHigh; ++i) made[i] = words[i];
     for (int axis = 1; axis < 3; ++axis) made[kHigh + axis] = uint32_t(operands[0].dims[axis]);
@@ -124,7 +126,7 @@ struct Pool {
             .clamp = Clamp::from(words, kClamp)};
   }
 
-  // Returns whether a later tap becomes the maximum.
+  // Returns whether the value of a later tap replaces the maximum.
   template <class A>
   static constexpr bool replaces(A later, A peak) {
     return later > peak || later != later;
@@ -132,16 +134,17 @@ struct Pool {
 
   constexpr int divisor(int count) const { return count_include_pad ? window.h.kernel * window.w.kernel : count; }
 
-  // Every window has a tap inside x. Pads are less than the span, so a window without one needs a dilation over the
-  // size of x; such pools are refused.
+  // Checks that every window has a tap inside x. Pads are less than the span, so a window without one needs a
+  // dilation over the size of x. Such pools are refused.
   static constexpr Code check_taps(const Words& words, Shape x, int kernel_h, int kernel_w) {
     const bool h = kernel_h == 1 || words.integer(kWindow + 2) < x[1];
     const bool w = kernel_w == 1 || words.integer(kWindow + 3) < x[2];
     return h && w ? Code::kOk : Code::kWindow;
   }
 
-  // A sum of 2^23 codes of 8 bits, or 2^15 of 16, and half the count fit into int32. A padded position would count as
-  // the zero point, which the step does not know: count_include_pad is for windows without pads.
+  // Checks that sums fit into int32: 2^23 codes of 8 bits, or 2^15 of 16, and half the count do. A padded position
+  // would count as the zero point, which the step does not know. So count_include_pad is only allowed for windows
+  // without pads.
   static constexpr Code check_codes(const Words& words, ElementType codes, int taps) {
     const uint32_t pads = words[kWindow + 4] | words[kWindow + 5] | words[kWindow + 6] | words[kWindow + 7];
     if (words[kCountIncludePad] != 0 && pads != 0) return Code::kAttribute;
@@ -153,7 +156,7 @@ struct Pool {
     each_independent(batch, window.h.out, window.w.out, channels, f);
   }
 
-  // f(index into x) for every tap of output (n, h, v, c) inside x.
+  // Calls f(index into x) for every tap of output (n, h, v, c) inside x.
   template <class F>
   constexpr void each_tap(int n, int h, int v, int c, F f) const {
     for (int i = 0; i < window.h.kernel; ++i) {
@@ -167,7 +170,7 @@ struct Pool {
   }
 };
 
-// Common part of the gradients: `window` is that of the forward step, from x to y.
+// The common part of the gradients. `window` is that of the forward step, from x to y.
 struct PoolGradient : Pool {
   // Checks that y has the shape that the pool makes of x.
   static constexpr Code check(const Words& words, const Operands& x, Shape y) {
@@ -181,7 +184,8 @@ struct PoolGradient : Pool {
   }
 
  protected:
-  // dx of every pixel: f(sum, use) adds what each window that the pixel is in contributes to a run of channels.
+  // Makes dx of every pixel. For each window that contains the pixel, f(sum, use) adds its contribution to a run of
+  // channels.
   template <class T, class F>
   constexpr void each_source(T* dx, F f) const {
     using A = typename Element<T>::Accumulator;
@@ -263,7 +267,8 @@ struct MaxPoolGradient : PoolGradient {
     return {{make(words, operands[1], operands[0])}};
   }
 
-  // Every tap of a window visits all of its taps: up to 2^31 2^28 2^28, clamped to 2^64 - 1.
+  // Returns the work. Every tap of a window visits all taps of that window: up to 2^31 2^28 2^28, clamped to 2^64 -
+  // 1.
   constexpr uint64_t work() const {
     const uint64_t once = Pool::work(), taps = uint64_t(window.h.kernel) * uint64_t(window.w.kernel);
     return (once >> 28) * taps >> 35 != 0 ? ~uint64_t{0} : once * taps;

@@ -1,4 +1,4 @@
-// Conversion between real numbers and codes: real = scale (code - zero), per tensor or per index of `axis`.
+// Converts between real numbers and codes: real = scale (code - zero), per tensor or per index of `axis`.
 //
 //   quantize          q = saturate(round(x / scale) + zero)           round: half away from zero, or half to even
 //                     q = saturated(x / scale)                        float8, half to even; with x and scale of a
@@ -8,7 +8,7 @@
 //   requantize        y = saturate(zero_y + (x - zero_x) M)           int8, uint8, int16, int32: NUMERICS.md eq. 8
 //   cast              y = x in another element type: real to integer truncates and saturates, NaN gives 0; integer to a
 //                     narrower integer keeps the low bits; to bool: x != 0
-//   dynamic_quantize  scale and zero point from the values of each row: what shares the dims before `axis`
+//   dynamic_quantize  scale and zero point come from each row's values; a row shares the dims before `axis`
 //                     TFLite       NUMERICS.md eq. 13
 //                     Keras        s = 127 / (max |x| + 1e-7),  q = clip(round_half_even(x s), -127, 127): absmax.h
 //                     float8       f = current_scale(max |x|),  q = saturated(x f),  scale = 1 / f: float8_scale.h
@@ -27,7 +27,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// v in the range of T.
+// Returns v saturated to the range of T.
 template <class T>
 constexpr T saturate(int64_t v) {
   constexpr int64_t kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max();
@@ -102,7 +102,7 @@ struct Quantize {  // and dequantize
   }
 
   template <class F>
-  constexpr void each_element(F f) const {  // f(index, channel)
+  constexpr void each_element(F f) const {  // calls f(index, channel)
     each_independent(1, outer, channels, inner, [&](int, int, int c, int, int e) { f(e, per_channel ? c : 0); });
   }
 };
@@ -236,7 +236,7 @@ struct DynamicQuantize {
     outputs[0] = dims_of(x);
     for (int axis = 0; axis < words.integer(kAxis); ++axis) outputs[1].push(x[axis]);
     if (words[kAxis] == 0) outputs[1].push(1);
-    outputs[2] = outputs[1];  // `zero`, where there is one
+    outputs[2] = outputs[1];  // `zero`, if there is one
     return Code::kOk;
   }
 
@@ -255,7 +255,8 @@ struct DynamicQuantize {
     }
   }
 
-  // The zero point is computed from the end of the range whose magnitude is smaller: less is lost in rounding.
+  // Quantizes with a zero point. It is computed from the end of the range with the smaller magnitude, which loses
+  // less in rounding.
   constexpr void quantize_asymmetric(const float* x, float low, float high, int8_t* q, float* scale,
                                      int32_t* zero) const {
     *scale = 1;
@@ -270,8 +271,9 @@ struct DynamicQuantize {
     for (int i = 0; i < width; ++i) q[i] = saturate<int8_t>(round_half_away(float(*zero) + x[i] * inverse));
   }
 
-  // DynamicQuantizeLinear with codes and zero point 128 lower, all in float32: onnxruntime's core/util/qmath.h,
-  // GetQuantizationParameter, and core/mlas/lib/quantize.cpp. A step that underflows to 0 is 1: there it divides by 0.
+  // Does DynamicQuantizeLinear, with codes and zero point lower by 128, all in float32, as onnxruntime's
+  // core/util/qmath.h, GetQuantizationParameter, and core/mlas/lib/quantize.cpp. A step that underflows to 0 becomes
+  // 1; onnxruntime divides by 0 there.
   constexpr void quantize_as_onnx(const float* x, float low, float high, int8_t* q, float* scale, int32_t* zero) const {
     const float step = (high - low) / 255;
     *scale = step > 0 ? step : 1;

@@ -1,13 +1,13 @@
-// Random numbers, uniform in [0, 1).
+// Draws random numbers, uniform in [0, 1).
 //
 //   x [..] gives the shape; its numbers are not read   run int32 [1]   y [..] of x's type
 //
 //   y_e = (word e mod 4 of philox({e div 4, layer, run, 0}, {seed low, seed high}) div 2^(32 - d)) 2^-d
 //
-// d: the bits of y's significand, at most 32 (8 in bfloat16, 11 in float16, 24 in float32). So every y is one of 2^d
-// numbers at equal distances, and none rounds to 1. y is a function of seed, layer, run and element: neither the
-// order of elements nor the number of workers changes it. If `run` is a tensor of the stream region that each run
-// counts up (store.h), every run draws other numbers, and a reset draws the first ones again.
+// d is the number of bits of y's significand, at most 32 (8 in bfloat16, 11 in float16, 24 in float32). So every y is
+// one of 2^d numbers at equal distances, and none rounds to 1. y is a function of seed, layer, run and element:
+// neither the order of elements nor the number of workers changes it. `run` may be a tensor of the stream region that
+// each run counts up (store.h). Then every run draws other numbers, and after a reset the first ones are drawn again.
 #pragma once
 
 #include <limits>
@@ -54,7 +54,7 @@ struct RandomUniform {  // the op random
   static constexpr Attribute kAttributes[] = {{"seed", Coding::kInteger, 2}, {"layer"}};
   static constexpr const char* kInputs[] = {"x", "run"};
   static constexpr const char* kOutputs[] = {"y"};
-  static constexpr Gradient kGradients[] = {{.of = {}, .by = Op::kNone, .reads = {}}};  // of nothing: x is not read
+  static constexpr Gradient kGradients[] = {{.of = {}, .by = Op::kNone, .reads = {}}};  // none, since x is not read
 
  private:
   template <class T>

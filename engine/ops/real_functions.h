@@ -1,5 +1,5 @@
-// Functions of one real number, each defined once: the ops of activation.h and gelu.h and the fused epilogue give the
-// same bits, because they call the same function.
+// Defines functions of one real number, each once. The ops of activation.h and gelu.h and the fused epilogue call the
+// same function, so they give the same bits.
 //
 //   leaky_relu   v for v > 0, else alpha v
 //   sigmoid      1 / (1 + exp(-v))
@@ -17,7 +17,7 @@ namespace nacre::inline NACRE_ISA {
 struct RealFunction {                                             // A: float or double
   static constexpr double kSqrtHalf = 0.70710678118654752440;     // sqrt(1/2)
   static constexpr double kSqrt2OverPi = 0.79788456080286535588;  // sqrt(2/pi)
-  static constexpr double kGeluCubic = 0.044715;                  // of the paper
+  static constexpr double kGeluCubic = 0.044715;                  // as in the paper
 
   template <class A>
   static constexpr A leaky_relu(A v, A alpha) {

@@ -1,4 +1,4 @@
-// Common part of lstm and gru: sizes, products with the recurrent weights, and walks over steps.
+// The common part of lstm and gru: sizes, products with the recurrent weights, and walks over steps.
 #pragma once
 
 #include <cmath>
@@ -14,17 +14,18 @@ namespace nacre::inline NACRE_ISA {
 struct Sequence {
   int batch, time, width;
 
-  // Multiply-accumulates of `gates` products with the recurrent weights, in all steps.
+  // Returns the multiply-accumulates of `gates` products with the recurrent weights, in all steps.
   constexpr uint64_t work(int gates) const {
     return uint64_t(uint32_t(batch * time)) * uint32_t(gates * width) * uint32_t(width);
   }
 
-  // f(step, y_{t-1}) for every step, counted over all samples; y_{-1} is h0, null if absent. y [batch, time, width].
+  // Calls f(step, y_{t-1}) for every step, counted over all samples. y_{-1} is h0, or null if absent. y is [batch,
+  // time, width].
   template <class T, class F>
   constexpr void each_step(const T* y, const T* h0, F f) const {
     for (int n = 0; n < batch; ++n) each_step_of(n, y, h0, f);
   }
-  // f(n, step, y_{t-1}) for every step: samples n are independent of each other.
+  // Calls f(n, step, y_{t-1}) for every step. Samples n are independent of each other.
   template <class T, class F>
   constexpr void each_step_apart(const T* y, const T* h0, F f) const {
     for (int n : independent(batch)) each_step_of(n, y, h0, [&](int step, const T* before) { f(n, step, before); });
@@ -40,7 +41,7 @@ struct Sequence {
   }
 };
 
-// Bytes of a vector of accumulators for each sample.
+// Returns the bytes of a vector of accumulators for each sample.
 constexpr size_t samples_bytes(int batch, int width, ElementType type) {
   return size_t(batch) * size_t(width) * (type == ElementType::kFloat64 ? sizeof(double) : sizeof(float));
 }
@@ -50,7 +51,7 @@ constexpr A logistic(A v) {
   return 1 / (1 + std::exp(-v));
 }
 
-// (w y)_row, w [.., width]; 0 where y is null.
+// Returns (w y)_row for w [.., width], or 0 if y is null.
 template <class A, class T>
 constexpr A recurrent(const T* w, const T* y, int row, int width) {
   A sum = 0;
@@ -58,14 +59,14 @@ constexpr A recurrent(const T* w, const T* y, int row, int width) {
   return sum;
 }
 
-// sum += w^T da, w [rows, width].
+// Adds sum += w^T da for w [rows, width].
 template <class T, class A>
 constexpr void add_transposed(const T* w, const T* da, int rows, int width, A* sum) {
   for (int k = 0; k < rows; ++k)
     for (int j = 0; j < width; ++j) sum[j] += A(w[k * width + j]) * A(da[k]);
 }
 
-// Operand `x` [batch, time, gates width] with recurrent weights [gates width, width] at `w`.
+// Checks operand `x` [batch, time, gates width] with recurrent weights [gates width, width] at `w`.
 constexpr Code check_sequence(const Operands& operands, int x_slot, int w_slot, int gates) {
   const Shape x = operands[x_slot], w = operands[w_slot];
   if (x.rank != 3 || w.rank != 2) return Code::kShapeRank;
@@ -73,7 +74,7 @@ constexpr Code check_sequence(const Operands& operands, int x_slot, int w_slot, 
   return w[0] == rows && x[2] == rows ? Code::kOk : Code::kShapeWeights;
 }
 
-// Returns whether y is [batch, time, width] of the sequence x.
+// Returns whether y is [batch, time, width] for the sequence x.
 constexpr bool is_sequence(Shape y, Shape x, int width) {
   return y.rank == 3 && y[0] == x[0] && y[1] == x[1] && y[2] == width;
 }

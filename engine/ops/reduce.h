@@ -1,10 +1,10 @@
-// The mean over any set of axes.
+// Computes the mean over any set of axes.
 //
 //   y_j = mean_{i in axes} x_ij                                                              float
 //   y_j = clamp(zero_y + (sum_i x_ij - count zero_x) M / count)                       int8, int16: NUMERICS.md eq. 10
 //
-// Codes: requant is the pair of M = scale_x / scale_y; if it is absent, M is 1. The pair of M / count is computed
-// from it in integers, once per step, as in TFLite.
+// For codes, requant is the pair of M = scale_x / scale_y; if it is absent, M is 1. The pair of M / count is
+// computed from requant in integers, once per step, as in TFLite.
 //
 // Backward:   dx_ij = dy_j / count
 #pragma once
@@ -16,7 +16,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// floor(value / divisor) by shift and subtract: a 64-bit division would link 770 bytes of helper on a Cortex-M.
+// Returns floor(value / divisor) by shift and subtract. A 64-bit division would link 770 bytes of helper on a
+// Cortex-M.
 constexpr uint64_t divide(uint64_t value, uint32_t divisor) {
   uint64_t quotient = 0, rest = 0;
   for (int bit = 63; bit >= 0; --bit) {
@@ -27,8 +28,8 @@ constexpr uint64_t divide(uint64_t value, uint32_t divisor) {
   return quotient;
 }
 
-// The pair of M / count: m' = floor(m 2^n / count), s' = s - n, n = min(floor(log2 count), 31 + s).  No pair of the
-// converter has a shift outside [-31, 31].
+// Returns the pair of M / count: m' = floor(m 2^n / count), s' = s - n, n = min(floor(log2 count), 31 + s). No pair
+// that the converter makes has a shift outside [-31, 31].
 constexpr FixedPoint divide(FixedPoint scale, int count) {
   if (scale.shift < -31 || scale.shift > 31) return {0, 0};
   int n = 31 - std::countl_zero(uint32_t(count));
@@ -38,7 +39,7 @@ constexpr FixedPoint divide(FixedPoint scale, int count) {
 }
 
 struct Mean {
-  Walk<1> outer, inner;  // over y, and over the elements of x that one element of y is the mean of
+  Walk<1> outer, inner;  // over y, and over the elements of x whose mean is one element of y
   int x_zero, y_zero;
 
   enum Word { kAxes = 0, kKeepDims = 1, kXZero = 2, kYZero = 3 };
@@ -106,7 +107,7 @@ struct Mean {
   static constexpr const char* kInputs[] = {"x", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
 
-  // Attributes of mean_gradient: {axes, keep_dims} and the dims of x, so that x need not stay in memory.
+  // Makes the attributes of mean_gradient: {axes, keep_dims} and the dims of x, so that x need not stay in memory.
   static constexpr int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
     made[kAxes] = words[kAxes];
     made[kKeepDims] = words[kKeepDims];
@@ -149,7 +150,7 @@ struct MeanGradient {
     walk.each_independent([&](const int32_t* at, int e) { dx[e] = T(A(dy[at[0]]) / A(count)); });
   }
 
-  // Axis 0 of x has the rows of this run, unless it is reduced.
+  // Computes the shape of dx. Axis 0 of x has the rows of this run, unless it is reduced.
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     NACRE_TRY_CODE(dims_of_words(words, kRank, dx));

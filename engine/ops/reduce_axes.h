@@ -1,15 +1,15 @@
-// Sums, products and extremes over any set of axes. One op: the attribute `function` says which.
+// Computes sums, products and extremes over any set of axes, as one op. Its attribute `function` says which.
 //
 //   y_j = f over i in axes of x_ij                         dx_ij
 //
 //   1 sum    sum_i x_ij                                    dy_j
-//   2 max    max_i x_ij                                    dy_j / n_j where x_ij = y_j, n_j of them; else 0
-//   3 min    min_i x_ij                                    the same
+//   2 max    max_i x_ij                                    dy_j / n_j if x_ij = y_j, for n_j such elements; else 0
+//   3 min    min_i x_ij                                    as for max
 //   4 prod   prod_i x_ij                                   dy_j prod_{k != i} x_kj
 //
-// A NaN in x is y's, and takes the gradient of max and min. Elements that are equal share it: TensorFlow,
-// python/ops/math_grad.py, _MinOrMaxGrad. The product of the others is y_j / x_ij; where one x_ij is 0, it is
-// that of the rest for this one and 0 for all else.
+// If x contains a NaN, y is NaN, and the NaN takes the gradient of max and min. Equal elements share the gradient
+// (TensorFlow, python/ops/math_grad.py, _MinOrMaxGrad). The product of the others is y_j / x_ij. If one x_ij is 0, it
+// is the product of the rest for this element, and 0 for all others.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -19,7 +19,7 @@
 namespace nacre::inline NACRE_ISA {
 
 struct Reduce {
-  Walk<1> outer, inner;  // over y, and over the elements of x that one element of y is made of
+  Walk<1> outer, inner;  // over y, and over the elements of x from which one element of y is made
   uint32_t function;
 
   enum Function : uint32_t {  // stored in files; 0 is refused
@@ -139,7 +139,7 @@ struct ReduceGradient {
 
   template <class A, class T>
   constexpr void product(A d, const T* x, T* dx) const {
-    A rest = d;  // times all that is not 0
+    A rest = d;  // times all elements that are not 0
     int zeros = 0;
     forward_step.inner.each([&](const int32_t* i) {
       const A v = A(x[i[0]]);

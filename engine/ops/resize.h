@@ -1,23 +1,25 @@
-// Interpolation of a map at other sizes, separable: each axis has a table of where its outputs read and of weights.
+// Interpolates a map at another size, each axis separately. Each axis has a table of the positions that its outputs
+// read, and one of weights.
 //
 //   x [batch, in_h, in_w, channels]   y [batch, out_h, out_w, channels]
-//   r [out_h], int32: the first row of x that output row i reads; u [out_h, m]: the weights of m rows from there on
-//   s [out_w], int32, v [out_w, n]: the same of columns
+//   r [out_h], int32: the first row of x that output row i reads; u [out_h, m]: the weights of the m rows from there on
+//   s [out_w], int32, v [out_w, n]: the same for columns
 //
 //   y_ijc = sum_p sum_q u_ip v_jq x[r_i + p, s_j + q, c],   p < m, q < n
 //
-// Without u or v their one weight is 1; without both, y takes the nearest element and nothing is computed. The
-// converter makes the tables, so nearest, linear and cubic of every convention, antialiased or not, are one op.
-// One axis or three are this op over other shapes of the same bytes.
+// Without u or v, their one weight is 1. Without both, y takes the nearest element and nothing is computed. The
+// converter makes the tables. So nearest, linear and cubic interpolation of every convention, antialiased or not, are
+// one op. Interpolation along one axis, or three, is this op over other shapes of the same bytes.
 //
-// int8 and int16, one quantizer for x and y: u and v are int32, in units of 2^-10, and the sum is rounded half away
-// from zero. With linear weights it is TensorFlow Lite's kernel (reference/resize_bilinear.h) to the bit; |u| and |v|
-// that sum to less than 2 keep the sum of int8 in int32, that of int16 in int64; other tables wrap.
+// In int8 and int16, x and y have one quantizer. u and v are int32, in units of 2^-10, and the sum is rounded half
+// away from zero. With linear weights this equals TensorFlow Lite's kernel (reference/resize_bilinear.h) to the bit.
+// If |u| and |v| each sum to less than 2, the sum of int8 fits into int32 and that of int16 into int64. With other
+// tables it wraps.
 //
 // Backward: dx_pqc = sum_ij u_i,p-r_i v_j,q-s_j dy_ijc over the i and j that read (p, q). r and s do not decrease.
 //
-// A table that reads outside of x, or of a gradient one that decreases, is refused at run time with Code::kIndex before
-// anything is written.
+// A table that reads outside of x is refused at run time with Code::kIndex before anything is written. So is a table
+// of the gradient that decreases.
 #pragma once
 
 #include <type_traits>
@@ -38,7 +40,7 @@ struct Resize {
   Axis h, w;
 
   enum Operand { kX, kFirstRows, kFirstColumns, kRowWeights, kColumnWeights };
-  static constexpr int kFraction = 10;  // bits, of an int8 step's weights
+  static constexpr int kFraction = 10;  // fraction bits of an int8 step's weights
 
   static constexpr Resize from(const Words&, const Operands& operands) {
     const Shape x = operands[kX];
@@ -104,7 +106,7 @@ struct Resize {
   static constexpr const char* kInputs[] = {"x", "rows", "columns", "row_weights?", "column_weights?"};
   static constexpr const char* kOutputs[] = {"y"};
 
-  // Attributes of resize_gradient: {in_h, in_w}, so that x need not stay in memory.
+  // Makes the attributes of resize_gradient: {in_h, in_w}, so that x need not stay in memory.
   static constexpr int words_of_x(const Words&, const Operands& operands, int, uint32_t* made) {
     for (int axis = 1; axis < 3; ++axis) made[axis - 1] = uint32_t(operands[kX].dims[axis]);
     return 2;
@@ -132,7 +134,7 @@ struct Resize {
   }
 
   static constexpr bool below_limit(const Dims& dims) {
-    int64_t elements = 1;  // of factors in [1, 2^28]
+    int64_t elements = 1;  // a product of factors in [1, 2^28]
     for (int axis = 0; axis < 4; ++axis)
       if ((elements *= dims.size[axis]) > INT32_MAX) return false;
     return true;
@@ -154,7 +156,7 @@ struct Resize {
 
   constexpr int index(int n, int row, int column) const { return ((n * h.in + row) * w.in + column) * channels; }
 
-  // f(n, i, j, first channel, how many, index into y) for every run of channels of y.
+  // Calls f(n, i, j, first channel, how many, index into y) for every run of channels of y.
   template <class F>
   constexpr void each_run(F f) const {
     const int runs = runs_of(channels);
@@ -238,7 +240,8 @@ struct ResizeGradient : Resize {
     return false;
   }
 
-  // The first output that reads position `at` or one after it: taps reach from table[i] to table[i] + taps - 1.
+  // Returns the first output that reads position `at` or one after it. Taps reach from table[i] to table[i] + taps -
+  // 1.
   static constexpr int first_reader(const int32_t* table, Axis axis, int at) {
     int low = 0, high = axis.out;
     while (low < high) {

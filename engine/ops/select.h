@@ -1,12 +1,12 @@
-// Comparisons of two tensors, and the choice between two by a third, broadcast as in numpy (elementwise.h).
+// Defines comparisons of two tensors, and the choice between two by a third, broadcast as in numpy (elementwise.h).
 //
 //   compare   y = a f b, one bool per element        f: 1 equal, 2 not_equal, 3 less, 4 less_equal, 5 greater,
 //                                                    6 greater_equal; with a NaN all but not_equal are false
-//   select    y = a where c is true, else b
+//   select    y = a if c is true, else b
 //
-// Backward; R_a = the axes along which a was repeated; compare has no gradient:
+// Backward; R_a is the set of axes along which a was repeated. compare has no gradient:
 //
-//   select    da = sum_{R_a} dy where c is true, else 0;   db = sum_{R_b} dy where c is false, else 0
+//   select    da = sum_{R_a} dy if c is true, else 0;   db = sum_{R_b} dy if c is false, else 0
 #pragma once
 
 #include "engine/base/isa.h"
@@ -85,14 +85,14 @@ struct Select {
     walk.each_independent([&](const int32_t* at, int e) { y[e] = c[at[2]].byte != 0 ? a[at[0]] : b[at[1]]; });
   }
 
-  // The dims of a and b together, and those with c's.
+  // Computes the broadcast dims of a, b and c.
   static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
     Dims numbers;
     NACRE_TRY_CODE(broadcast_shape(operands[kA], operands[kB], &numbers));
     return broadcast_shape(operands[kC], Shape{numbers.rank, numbers.size, 0}, y);
   }
 
-  // Attributes of select_gradient: {input, rank, dims} of a or b, so that they need not stay in memory.
+  // Makes the attributes of select_gradient: {input, rank, dims} of a or b, so that they need not stay in memory.
   static constexpr int words_of_input(const Words&, const Operands& operands, int input, uint32_t* made) {
     made[0] = input == kB ? 1 : 0;
     return 1 + words_of_dims(operands[input], made + 1);
@@ -111,9 +111,10 @@ struct Select {
 };
 
 struct SelectGradient {
-  // Over x, which is a or b; over the elements of y that one element of x is repeated in; offsets into dy and c.
+  // The outer walk goes over x, which is a or b. The inner walk goes over the elements of y in which one element of x
+  // is repeated. Offsets are into dy and c.
   Walk<2> outer, inner;
-  bool when;  // what c is where x is chosen
+  bool when;  // the value of c that chooses x
 
   enum Word { kInput = 0, kRank = 1 };
 

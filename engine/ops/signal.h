@@ -1,6 +1,7 @@
-// Audio front ends in integers, as TensorFlow Lite Micro's signal library has them (signal/src), to the bit. One op:
-// the attribute `function` says which. No gradient. All operands are int32; a number of 16 bits, int16(..), or without
-// a sign, u32(..), is one in it, modulo 2^16 or 2^32. msb(v) counts the bits of u32(v), 0 for 0.
+// Computes audio front ends in integers, equal to TensorFlow Lite Micro's signal library (signal/src) to the bit.
+// They are one op, whose attribute `function` says which. It has no gradient. All operands are int32. A 16-bit number
+// int16(..), or an unsigned one u32(..), is held in an int32, modulo 2^16 or 2^32. msb(v) counts the bits of u32(v),
+// 0 for 0.
 //
 //   x [.., n]   w, a, y as follows
 //
@@ -23,13 +24,15 @@
 //   7 log           y as x             min(2^15 - 1, round(factor ln v)) by a table, v = u32(2^shift x); 0 for v < 2
 //                   w [129]            2^16 (log2(1 + i / 128) - i / 128)
 //
-// root is the nearest integer to the square root, but not above 2^16 - 1 of sums below 2^32, nor above 2^32 - 1.
+// root is the nearest integer to the square root. It is at most 2^16 - 1 for sums below 2^32, and at most 2^32 - 1
+// for others.
 //
-// fft is kissfft's in 16 bits (FIXED_POINT 16): size / 2 complex numbers (x_2k, x_2k+1) in stages of 4, the innermost
-// of 2 where one is left over; a butterfly of p first multiplies its inputs by floor(32767 / p) / 2^15; products are
-// rounded half up; then the bins k and size / 2 - k of the real transform are made of each two.
+// fft is kissfft's in 16 bits (FIXED_POINT 16). It takes size / 2 complex numbers (x_2k, x_2k+1) in stages of 4; if
+// one factor of 2 is left over, the innermost stage is of 2. A butterfly of p first multiplies its inputs by
+// floor(32767 / p) / 2^15. Products are rounded half up. At the end each pair of complex numbers gives the bins k and
+// size / 2 - k of the real transform.
 //
-// An entry of the filter bank outside of its tensor is refused at run time with Code::kIndex.
+// A filter bank entry that points outside its tensor is refused at run time with Code::kIndex.
 #pragma once
 
 #include <bit>
@@ -41,7 +44,7 @@
 namespace nacre::inline NACRE_ISA {
 
 struct Signal {
-  int rows, width, made, entries;  // width: of a row of x; made: of a row of y
+  int rows, width, made, entries;  // width of a row of x, `made` of a row of y
   uint32_t function, size, shift, bits, factor;
 
   enum Function : uint32_t { kHeadroom = 1, kFft, kFilterBank, kNoise, kSubtract, kGain, kLog };
@@ -134,7 +137,7 @@ struct Signal {
     }
   }
 
-  // ---- one number from one number
+  // ---- Functions of one number
 
   constexpr uint32_t of_one(int32_t x, const int32_t* w, const int32_t* a, int i, int e) const {
     const uint32_t v = uint32_t(x), scaled = v << (shift & 31);
@@ -155,8 +158,9 @@ struct Signal {
     return factor == 1 && y > scaled ? scaled : y;
   }
 
-  // w holds 3 numbers and one unused for each msb of v from 2 on, and before them values for 0, 1, 2: w_0 + w_1 f +
-  // w_2 f^2 in f = the 10 bits below the highest one, in units of 2^-10 and rounded to the nearest.
+  // Interpolates in w. For each msb of v from 2 on, w holds 3 numbers and an unused one; before them it holds values
+  // for 0, 1, 2. The result is w_0 + w_1 f + w_2 f^2, rounded to the nearest, where f is the 10 bits below the
+  // highest one, in units of 2^-10.
   constexpr uint32_t interpolated(uint32_t v, const int32_t* w) const {
     if (v <= 2) return uint32_t(int16_t(w[v]));
     const int top = int(std::bit_width(v));
@@ -167,7 +171,7 @@ struct Signal {
     return uint32_t(int16_t(sum + uint32_t(w[0])));
   }
 
-  // u = v / 2^12, y / 2^6: u^2 / 4 below 2, else u - 1.
+  // Returns y in units of 2^-6 for u = v / 2^12: u^2 / 4 if u is below 2, else u - 1.
   static constexpr uint32_t shrunk(uint32_t v) { return v < 2u << 12 ? v * v >> 20 : (v >> 6) - (1u << 6); }
 
   constexpr uint32_t logarithm(uint32_t v, const int32_t* w) const {
@@ -183,7 +187,7 @@ struct Signal {
     return y < INT16_MAX ? y : INT16_MAX;
   }
 
-  // ---- rows
+  // ---- Functions of rows
 
   constexpr int32_t headroom(const int32_t* x) const {
     uint32_t most = 0;
@@ -222,7 +226,7 @@ struct Signal {
     return uint32_t(v > y && y != most ? y + 1 : y);
   }
 
-  // ---- the transform, in place in y
+  // ---- The transform, in place in y
 
   static constexpr int16_t rounded(uint32_t v) { return int16_t(int32_t(v + (1u << 14)) >> 15); }
   static constexpr uint32_t times(int16_t a, int16_t b) { return uint32_t(int32_t{a} * b); }
@@ -245,7 +249,7 @@ struct Signal {
     for (int k = 0; k < count; ++k) store(y, k, sample(x, source(k, count)));
     int m = 1;
     for (int p = last; m < count; m *= p, p = 4) {
-      const int step = int(size) / (p * m);  // in w, of one turn
+      const int step = int(size) / (p * m);  // in w, of one turn of the roots
       for (int b = 0; b < count; b += p * m)
         for (int j = 0; j < m; ++j) p == 4 ? four(y, b + j, m, w, j * step) : two(y, b + j, m, w, j * step);
     }
@@ -256,7 +260,8 @@ struct Signal {
     return {int16_t(2 * k < width ? x[2 * k] : 0), int16_t(2 * k + 1 < width ? x[2 * k + 1] : 0)};
   }
 
-  // The number that stands at place k before the stages: digits of k in base 4, and a last one of 2, reversed.
+  // Returns the number that stands at place k before the stages: the digits of k in base 4, and a last one in base 2,
+  // reversed.
   static constexpr int source(int k, int count) {
     int at = 0;
     for (int stride = 1; count > 1;) {
@@ -287,8 +292,8 @@ struct Signal {
     store(y, k + 3 * m, difference(less, turned));
   }
 
-  // Makes the spectrum of x of that of (x_2k, x_2k+1), z: e = (z_k + conj(z_c-k)) / 2,
-  // o = -i e^(-2 pi i k / size) (z_k - conj(z_c-k)) / 2, and y_k = (e + o) / 2, y_c-k = conj(e - o) / 2, c = size / 2.
+  // Makes the spectrum of x from z, that of (x_2k, x_2k+1). With c = size / 2: e = (z_k + conj(z_c-k)) / 2, o = -i
+  // e^(-2 pi i k / size) (z_k - conj(z_c-k)) / 2, y_k = (e + o) / 2, y_c-k = conj(e - o) / 2.
   static constexpr void separate(const int32_t* w, int32_t* y, int count) {
     const Pair zero = over(load(y, 0), 2);
     store(y, 0, {int16_t(zero.re + zero.im), 0});

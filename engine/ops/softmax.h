@@ -1,16 +1,17 @@
-// Softmax over one axis.
+// Computes softmax over one axis.
 //
 //   y_i = exp(beta (x_i - m)) / sum_j exp(beta (x_j - m)),   m = max_j x_j
 //
-// Subtracting m keeps every exponential in (0, 1], and the sum is at least 1: no overflow, no division by 0. The
-// exponential is computed twice rather than stored: y may be float16, and would round it before the division.
+// Subtracting m keeps every exponential in (0, 1], and the sum is at least 1. So nothing overflows or is divided by
+// 0. The exponential is computed twice and not stored, because y may be float16 and would round it before the
+// division.
 //
-// int8, over the last axis: TFLite's fixed point, NUMERICS.md eq. 11. y has scale 1/256 and zero point -128, or in
-// int16 1/65536 and -32768.
-// `multiplier` and `shift` are the pair of min(beta scale_x 2^26, 2^31 - 1); what is further than `diff_min` below the
-// maximum is 0.
-// int16, over the last axis: exp and 1 / (1 + x) from tables, NUMERICS.md eq. 11t. y has scale 2^-15 and zero point 0;
-// `multiplier` and `shift` are the pair of beta scale_x 65535 / 10. tables [2, 513].
+// int8, over the last axis: TFLite's fixed point, NUMERICS.md eq. 11. y has scale 1/256 and zero point -128; if y is
+// int16, 1/65536 and -32768. `multiplier` and `shift` are the pair of min(beta scale_x 2^26, 2^31 - 1). A number that
+// is further than `diff_min` below the maximum gives 0.
+//
+// int16, over the last axis: exp and 1 / (1 + x) from tables, NUMERICS.md eq. 11t. y has scale 2^-15 and zero point
+// 0. `multiplier` and `shift` are the pair of beta scale_x 65535 / 10. tables is [2, 513].
 //
 // Backward, from y alone:   dx_i = beta y_i (dy_i - sum_j dy_j y_j)
 #pragma once
@@ -27,7 +28,7 @@ namespace nacre::inline NACRE_ISA {
 
 struct Softmax {
   int outer, width, inner;
-  uint32_t beta;  // float32 bits: the int8 form touches no float register
+  uint32_t beta;  // float32 bits, since the int8 form uses no float register
   FixedPoint scale;
   int diff_min;
 
@@ -69,7 +70,8 @@ struct Softmax {
     }
   }
 
-  // store(j, round(2^bits y_j), at most 2^bits - 1) of one row of codes. Returns sum_j exp(beta (x_j - m)), Q12.
+  // Calls store(j, round(2^bits y_j), at most 2^bits - 1) for one row of codes. Returns sum_j exp(beta (x_j - m)),
+  // Q12.
   template <Rounding kRounding, int kBits, class Store>
   constexpr int32_t row_int8(const int8_t* x, Store store) const {
     constexpr int32_t kHighest = (1 << kBits) - 1;
@@ -83,7 +85,7 @@ struct Softmax {
     const int exponent = 12 - zeros + 31 - kBits;
     for (int j = 0; j < width; ++j) {
       int32_t share = 0;
-      if (x[j] - peak >= diff_min && exponent <= 31)  // beyond, every y rounds to 0
+      if (x[j] - peak >= diff_min && exponent <= 31)  // for smaller x every y rounds to 0
         share = rounding_shift_right(doubling_high_multiply(reciprocal, exponential<kRounding>(x[j] - peak)), exponent);
       store(j, share > kHighest ? kHighest : share);
     }
@@ -96,7 +98,7 @@ struct Softmax {
       int16_t* y = codes + o * width;
       int peak = INT16_MIN;
       for (int j = 0; j < width; ++j) peak = x[j] > peak ? x[j] : peak;
-      const auto exponential = [&](int j) {  // Q15: of a difference in units of 10 / 65535
+      const auto exponential = [&](int j) {  // Q15, for a difference in units of 10 / 65535
         return Curve513::at(tables, symmetric(multiply<Rounding::kDouble>(x[j] - peak, scale), INT16_MAX));
       };
       int32_t sum = 0;  // Q15: at most 65535 terms of at most 1
@@ -153,13 +155,13 @@ struct Softmax {
       {.of = kOf<0>, .by = Op::kSoftmaxGradient, .reads = kReads<gradient_of(0), output_of(0)>}};
 
  private:
-  // exp of a difference to the maximum, Q0: the scaled difference is Q5.
+  // Returns exp of a difference from the maximum, in Q0. The scaled difference is in Q5.
   template <Rounding kRounding>
   constexpr int32_t exponential(int32_t difference) const {
     return exp_of_negative<5>(multiply<kRounding>(difference, scale));
   }
 
-  // x + by, as a code of int16.
+  // Returns x + by as a code of int16.
   static constexpr int32_t symmetric(int32_t x, int32_t by) {
     const int64_t sum = int64_t{x} + by;
     return int32_t(sum > INT16_MAX ? INT16_MAX : sum < INT16_MIN ? INT16_MIN : sum);
@@ -173,7 +175,8 @@ struct Softmax {
     return x.last() > 65535 ? Code::kAccumulator : Code::kOk;
   }
 
-  // The maximum itself counts (diff_min <= 0), so the sum is at least 1; 4095 terms of 2^19 fit into int32.
+  // Checks the sizes. The maximum itself counts (diff_min <= 0), so the sum is at least 1. 4095 terms of 2^19 fit
+  // into int32.
   static constexpr Code check_int8(const Words& words, Shape x) {
     if (words.integer(kAxis) != x.rank - 1) return Code::kAttributeAxis;
     if (words.integer(kMultiplier) < 0 || words[kShift] > 31 || words.integer(kDiffMin) > 0) return Code::kAttribute;

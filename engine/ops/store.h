@@ -1,8 +1,8 @@
-// Stores a value for the next run: s is a tensor of the stream region, which steps of this run read before.
+// Stores a value for the next run. s is a tensor of the stream region, which earlier steps of this run have read.
 //
 //   x, s, y [..] of one shape   s = x, y = x
 //
-// y lets x be read on; where nothing does, it lies over x.
+// Later steps read x as y. If no step does, y lies over x.
 #pragma once
 
 #include "engine/base/isa.h"

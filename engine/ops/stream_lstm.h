@@ -1,5 +1,6 @@
-// Long short-term memory whose state outlives a run: lstm.h from (h, c), which it leaves for the next run. TFLite's
-// UNIDIRECTIONAL_SEQUENCE_LSTM. h and c are tensors of the stream region: zeroing them is a reset.
+// Runs an LSTM whose state outlives a run. It is lstm.h from the state (h, c), and stores the final state for the next
+// run: TFLite's UNIDIRECTIONAL_SEQUENCE_LSTM. h and c are tensors of the stream region; setting them to zero is a
+// reset.
 //
 //   x [batch, time, 4 h]   w [4 h, h]   bias? [4 h]   h [batch, h], c [batch, h] read and written   y [batch, time, h]
 //
@@ -8,13 +9,14 @@
 //   c_t = clip(f c_{t-1} + i g)   y_t = o tanh(c_t)                            c_{-1} = c
 //   clip(v) = v for cell_clip = 0, else min(max(v, -cell_clip), cell_clip)
 //
-// c is of the accumulator type.
+// c has the accumulator type.
 //
-// int8: x is int16 in units of 2^-12 (dense with an int16 result makes it), c int16 in units of 2^-cell_fraction, w, h
-// and y int8. h and y have one scale. NUMERICS.md section 3, (12l). h is stored less its zero point, wrapping, so that
-// zeroed memory means h = 0. With a table (curve.h) the functions and products are TensorFlow Lite Micro's.
+// int8: x is int16 in units of 2^-12 (dense with an int16 result makes it); c is int16 in units of 2^-cell_fraction;
+// w, h and y are int8. h and y have one scale. NUMERICS.md section 3, (12l). h is stored less its zero point,
+// wrapping, so that zeroed memory means h = 0. With a table (curve.h) the functions and products are TensorFlow Lite
+// Micro's.
 //
-// Nothing flows back through it: a state of an earlier run has no gradient.
+// No gradient flows back through it, because the state of an earlier run has none.
 #pragma once
 
 #include <limits>
@@ -31,7 +33,7 @@ struct StreamLstm {
   Sequence size;
   uint32_t clip;  // float32 bits, or a code of c
   int cell_fraction, h_zero, y_zero;
-  FixedPoint scales[5];  // of w h for i, f, g, o, to units of 2^-12; of o tanh(c) to y
+  FixedPoint scales[5];  // of w h for i, f, g, o, in units of 2^-12; of o tanh(c) to y
 
   enum Word { kClip, kCellFraction, kHZero, kYZero, kScales, kWords = kScales + 10 };
   enum Operand { kX, kW, kBias, kH, kC, kTable };
@@ -102,7 +104,7 @@ struct StreamLstm {
   static constexpr const char* kOutputs[] = {"y"};
 
  private:
-  // f(n, step, y_{t-1}, y_t) for every step of every sample; h becomes the last y.
+  // Calls f(n, step, y_{t-1}, y_t) for every step of every sample. At the end h is the last y.
   template <class T, class F>
   constexpr void each_sample(T* h, T* y, F f) const {
     for (int n : independent(size.batch)) {
@@ -123,18 +125,18 @@ struct StreamLstm {
   struct Given {
     const int16_t* x;
     const int8_t* w;
-    const int32_t* bias;  // or null
+    const int32_t* bias;  // null if there is none
   };
 
-  // Functions of gates and products: logistic of Q3, tanh of Qn to Q0, p 2^-bits, all of 16 bits; the sum of x and
-  // the recurrent product, which LiteRT adds before it saturates.
+  // Computes functions of gates, and products: logistic of Q3, tanh of Qn to Q0, p 2^-bits, all in 16 bits. Also adds
+  // x and the recurrent product, before saturation as in LiteRT.
   struct Computed {
     constexpr int32_t logistic(int32_t a) const { return fixed16::logistic(a); }
     constexpr int32_t tanh(int32_t v, int n) const { return fixed16::tanh(v, n); }
     constexpr int32_t shifted(int32_t p, int bits) const { return fixed16::wrapped(rounding_shift_right(p, bits)); }
     constexpr int32_t sum(int32_t product, int16_t x) const { return fixed16::saturated(wrapping_add(product, x)); }
   };
-  struct Tabled {  // z: units of 1 / 12288
+  struct Tabled {  // z is in units of 1 / 12288
     const int32_t* table;
 
     constexpr int32_t logistic(int32_t a) const { return Curve::sigmoid_of(3 * int64_t{a}, table); }
@@ -175,7 +177,7 @@ struct StreamLstm {
       for (int j = 0; j < width; ++j) h.data[n * width + j] = moved(h.data[n * width + j], -h_zero);
   }
 
-  // The recurrent part of gate k of unit j, Q3.
+  // Returns the recurrent part of gate k of unit j, in Q3.
   constexpr int32_t recurrent_sum(const Given& given, const int8_t* before, int k, int j) const {
     const int row = k * size.width + j;
     uint32_t sum = given.bias != nullptr ? uint32_t(given.bias[row]) : 0;
@@ -192,7 +194,7 @@ struct StreamLstm {
   static constexpr Code check_reals(const Words& words) {
     const float most = words.real(kClip);
     if (!(most >= 0 && most <= std::numeric_limits<float>::max())) return Code::kAttribute;
-    if (words[kCellFraction] > 15) return Code::kAttribute;  // what the source would code c in
+    if (words[kCellFraction] > 15) return Code::kAttribute;  // the source model would use it to code c
     for (int i = kHZero; i < kWords; ++i)
       if (words[i] != 0) return Code::kAttribute;
     return Code::kOk;

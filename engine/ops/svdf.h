@@ -1,6 +1,6 @@
-// Filters over time whose past outlives a run.  Nakkiran et al. 2015, "Compressing deep neural networks using a
-// rank-constrained topology": TFLite's SVDF, behind its product with the feature weights, which is a dense layer. s is
-// a tensor of the stream region: zeroing it is a reset.
+// Applies filters over time to the current input and those of earlier runs.  Nakkiran et al. 2015, "Compressing deep
+// neural networks using a rank-constrained topology". It is TFLite's SVDF after its product with the feature weights,
+// which is a dense layer. s is a tensor of the stream region; setting it to zero is a reset.
 //
 //   x [batch, filters]   w [filters, memory]   bias? [units]   s [batch, filters, memory] read and written
 //   y [batch, units], filters = units rank
@@ -12,9 +12,9 @@
 //
 //   y_nu = saturate(zero_y + requant(bias_u + sum sum w_fm (s_nfm - zero_x)))              NUMERICS.md eq. 1, 2
 //
-// x and s have one quantizer. s is stored less its zero point, wrapping, so that zeroed memory means silence.
+// x and s have one quantizer. s is stored less its zero point, wrapping, so that zeroed memory means that x was 0.
 //
-// Nothing flows back through it: a state of an earlier run has no gradient.
+// No gradient flows back through it, because the state of an earlier run has none.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -97,7 +97,7 @@ struct Svdf {
     return T(std::make_unsigned_t<T>(uint32_t(code) + uint32_t(by)));
   }
 
-  // The line of filter f of sample n, one step older, with x at its end.
+  // Makes the line of filter f of sample n one step older, puts x at its end, and returns the line.
   template <class T>
   constexpr T* pushed(T* s, int n, int f, T x) const {
     T* const line = s + (n * filters + f) * memory;

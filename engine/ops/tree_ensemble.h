@@ -1,25 +1,25 @@
-// Ensembles of decision trees: gradient boosting and random forests (ONNX, ai.onnx.ml TreeEnsemble). No gradient.
+// Evaluates ensembles of decision trees: gradient boosting and random forests (ONNX, ai.onnx.ml TreeEnsemble). It has
+// no gradient.
 //
 //   x [.., features]   y [.., targets]
 //   nodes [n, 3], int32: {16 feature + turns, left, right}   thresholds [n]
 //   roots [trees], int32   leaves [m], int32: 2 target + last   weights [m]
 //
-// A node compares v = x_feature with its threshold t and goes left where `turns` has the bit of what it finds:
+// A node compares v = x_feature with its threshold t. It goes left if `turns` has the bit of the result:
 //
-//   1: v < t     2: v = t     4: v > t     8: neither, as v or t is NaN (a missing value)
+//   1: v < t     2: v = t     4: v > t     8: none of these, because v or t is NaN (a missing value)
 //
-// so <=, <, >=, >, = and != are one node each, with missing values on either side. `left`, `right` and a root are
-// indices. An index of 0 or more is a node, and greater than the index of the node that it comes from. A negative
-// index i is a leaf: its weights are the entries from -1 - i on, up to one that is `last`, at most one for each
-// target.
+// So each of <=, <, >=, >, = and != is one node, with missing values on either side. `left`, `right` and a root are
+// indices. An index of 0 or more is a node; it is greater than the index of its parent node. A negative index i is a
+// leaf. Its weights are the entries from -1 - i on, up to one that is `last`, at most one for each target.
 //
 //   y_k = the sum of the weights of target k in the leaves that the trees reach; with aggregate 1 the least of them,
 //         with 2 the greatest; 0 if no leaf names target k
 //
 // Sums are compensated (W. Kahan, CACM 8, 1965: within 2 roundings of the sum of magnitudes, however many trees),
-// because a forest decides at 1/2, and sums are often close to it. No walk is longer than `depth`. An index that is
-// outside of its tensor, or not behind the node that it comes from, is refused at run time with Code::kIndex; rows
-// before it stay written.
+// because a forest decides at 1/2, and sums are often close to it. No walk is longer than `depth`. An index is
+// refused at run time with Code::kIndex if it is outside its tensor, or not greater than its parent's. Rows before
+// that one stay written.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -50,8 +50,8 @@ struct TreeEnsemble {
             .aggregate = words[kAggregate]};
   }
 
-  // `aside`, per row and target: the compensation of a sum; with aggregate 1 or 2, whether a leaf has named the
-  // target.
+  // `aside` holds a number per row and target. It is the compensation of a sum; with aggregate 1 or 2 it says whether
+  // a leaf has named the target.
   template <class T>
   constexpr Code forward(const T* x, const int32_t* node, const T* threshold, const int32_t* root, const int32_t* leaf,
                          const T* weight, T* y, Scratch<T> aside) const {
@@ -106,7 +106,7 @@ struct TreeEnsemble {
     T *y, *aside;
   };
 
-  // Walks from a root to the first entry of the leaf that it leads to.
+  // Walks from a root to a leaf. `next` becomes the first entry of that leaf.
   template <class T>
   constexpr Code walk(const T* x, const int32_t* node, const T* threshold, int& next) const {
     int before = -1;

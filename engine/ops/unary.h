@@ -1,4 +1,5 @@
-// Functions of one real number that need no parameter but alpha and gamma. One op: the attribute `function` says which.
+// Defines functions of one real number without parameters other than alpha and gamma, as one op. Its attribute
+// `function` says which.
 //
 //   1 exp          e^x                                     dx = dy e^x
 //   2 log          ln x                                    dx = dy / x
@@ -14,14 +15,14 @@
 //   12 square      x^2                                     dx = 2 x dy
 //   13 softplus    ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)          dx = dy / (1 + e^-x)
 //   14 elu         x for x > 0, else alpha (e^x - 1)       dx = dy for x > 0, else alpha e^x dy
-//   15 selu        gamma elu(x)                            dx = gamma times that
+//   15 selu        gamma elu(x)                            dx = gamma times dx of elu
 //   16 erf         2 / sqrt(pi) int_0^x e^-t^2 dt          dx = dy 2 / sqrt(pi) e^-x^2
 //   17 softsign    x / (1 + |x|)                           dx = dy / (1 + |x|)^2
 //   18 sin         sin x                                   dx = dy cos x
 //   19 cos         cos x                                   dx = -dy sin x
 //
-// Outside its domain a function is what IEEE 754 says: log(-1) and sqrt(-1) are NaN, log(0) and 1 / 0 infinite. A
-// kernel holds all functions: a firmware that links it links their part of <cmath>.
+// Outside its domain a function gives what IEEE 754 says: log(-1) and sqrt(-1) are NaN, log(0) and 1 / 0 infinite.
+// One kernel holds all functions. So a firmware that links it links all the functions of <cmath> that they use.
 #pragma once
 
 #include <cmath>
@@ -147,7 +148,7 @@ struct Unary {
 
  private:
   template <class A>
-  static constexpr A sign(A v) {  // NaN stays
+  static constexpr A sign(A v) {  // NaN stays NaN
     return v > 0 ? A(1) : v < 0 ? A(-1) : v == 0 ? A(0) : v;
   }
 };

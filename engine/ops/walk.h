@@ -1,5 +1,5 @@
-// Walks over arrays of any rank: an odometer over indices, and offsets into other arrays that move by their own
-// strides.
+// Walks over arrays of any rank. A walk counts through all indices and keeps an offset into each of several arrays,
+// which have strides of their own.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -8,7 +8,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// f(index) for every index of an array of `rank` dims `size`, last axis fastest. Rank 0 has one element.
+// Calls f(index) for every index of an array of `rank` dims `size`, the last axis fastest. Rank 0 has one element.
 template <class F>
 constexpr void each_index(int rank, const int32_t* size, F f) {
   int32_t index[kMaxRank] = {};
@@ -21,7 +21,7 @@ constexpr void each_index(int rank, const int32_t* size, F f) {
   }
 }
 
-// f(index, e) for every index of an array, independent of each other; e counts them.
+// Calls f(index, e) for every index of an array, independent of each other; e counts the calls.
 template <class F>
 constexpr void each_index_independent(int rank, const int32_t* size, F f) {
   if constexpr (kThreads) {
@@ -38,7 +38,8 @@ constexpr void each_index_independent(int rank, const int32_t* size, F f) {
   }
 }
 
-// One walk over `size`, with an offset into each of N arrays. Strides count elements; 0 repeats, negative reverses.
+// A walk over `size`, with an offset into each of N arrays. Strides count elements. A stride of 0 repeats, a negative
+// one reverses.
 template <int N>
 struct Walk {
   int rank = 0;
@@ -46,7 +47,8 @@ struct Walk {
   int32_t stride[size_t(N)][kMaxRank] = {};
   int32_t first[size_t(N)] = {};
 
-  // f(offsets) for every index, last axis fastest. Offsets never leave the range of the indices: no overflow.
+  // Calls f(offsets) for every index, the last axis fastest. Offsets stay within the range of the indices, so they
+  // cannot overflow.
   template <class F>
   constexpr void each(F f) const {
     int32_t index[kMaxRank] = {}, offset[size_t(N)];
@@ -68,13 +70,14 @@ struct Walk {
     return product;
   }
 
-  // f(offsets, e) for every index, independent of each other; e counts them, last axis fastest.
+  // Calls f(offsets, e) for every index, independent of each other; e counts the indices, the last axis fastest.
   template <class F>
   constexpr void each_independent(F f) const {
     each_independent(1, [&](const int32_t* offset, int, int e) { f(offset, e); });
   }
 
-  // f(offsets, j, e) for every index and j < more, independent of each other; e = (the index's number) more + j.
+  // Calls f(offsets, j, e) for every index and j < more, independent of each other; e = (the index's number) more +
+  // j.
   template <class F>
   constexpr void each_independent(int more, F f) const {
     if constexpr (kThreads) {
@@ -92,7 +95,7 @@ struct Walk {
   }
 
  private:
-  // Offsets of the index that has the number n.
+  // Computes the offsets of the index that has the number n.
   constexpr void locate(int n, int32_t* offset) const {
     for (int i = 0; i < N; ++i) offset[i] = first[i];
     for (int axis = rank - 1; axis >= 0; --axis, n /= size[axis + 1])
@@ -100,7 +103,7 @@ struct Walk {
   }
 };
 
-// The stride of `axis` in a contiguous array. Not inlined: code size.
+// Returns the stride of `axis` in a contiguous array. It is not inlined, to save code size.
 [[gnu::noinline]] constexpr int stride_of(Shape shape, int axis) { return shape.product(axis + 1, shape.rank); }
 
 }  // namespace nacre::inline NACRE_ISA

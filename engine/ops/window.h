@@ -1,4 +1,5 @@
-// The window that conv, depthwise and pool share: kernel, stride, dilation and four explicit pads over NHWC.
+// The window that convolutions, depthwise convolutions and pools share: kernel, stride, dilation and four explicit
+// pads over NHWC.
 //
 //   out = floor((in + pad_before + pad_after - (kernel - 1) dilation - 1) / stride) + 1        per axis
 //   input position of tap t for output position o:   o stride - pad_before + t dilation
@@ -15,14 +16,15 @@ struct WindowAxis {
   constexpr int position(int o, int tap) const { return o * stride - before + tap * dilation; }
   constexpr bool inside(int position) const { return position >= 0 && position < in; }
 
-  // The output position whose tap `tap` reads `position`, or -1. Gradients read dy through it.
+  // Returns the output position whose tap `tap` reads `position`, or -1 if there is none. Gradients use it to read
+  // dy.
   constexpr int output(int position, int tap) const {
     const int offset = position + before - tap * dilation;
     if (offset < 0 || offset % stride != 0) return -1;
     return offset / stride < out ? offset / stride : -1;
   }
 
-  // Taps [first, end) of output position o that read inside x; empty where all of the window is padding.
+  // The taps [first, end) of output position o that read inside x. It is empty if all of the window is padding.
   struct Taps {
     int first, end;
   };
@@ -34,8 +36,8 @@ struct WindowAxis {
   }
 };
 
-// Eight words from `first`: stride_h, stride_w, dilation_h, dilation_w (less 1), pad_top, pad_left, pad_bottom,
-// pad_right.
+// Reads eight words from `first` on: stride_h, stride_w, dilation_h, dilation_w (less 1), pad_top, pad_left,
+// pad_bottom, pad_right.
 struct Window {
   WindowAxis h, w;
 
@@ -45,7 +47,7 @@ struct Window {
     return {.h = axis(words, first, x[1], y[1], kernel_h), .w = axis(words, first + 1, x[2], y[2], kernel_w)};
   }
 
-  // Output sizes of the two axes, from untrusted words. `x` has rank 4.
+  // Computes the output sizes of the two axes from untrusted words. `x` has rank 4.
   static constexpr Code sizes(const Words& words, int first, Shape x, int kernel_h, int kernel_w, int* out_h,
                               int* out_w) {
     NACRE_TRY_CODE(size(words, first, x[1], kernel_h, out_h));
@@ -53,7 +55,8 @@ struct Window {
   }
 
  private:
-  // `first` is the index of the axis' stride; dilation and pads follow at steps of two. Not inlined: code size.
+  // Reads one axis. `first` is the index of its stride; dilation and pads follow at steps of two. It is not inlined,
+  // to save code size.
   [[gnu::noinline]] static constexpr WindowAxis axis(const Words& words, int first, int in, int out, int kernel) {
     return {.in = in,
             .out = out,

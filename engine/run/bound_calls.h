@@ -16,7 +16,7 @@ struct BoundCalls {
   std::span<std::byte> scratch;
   const Workers* workers = nullptr;
 
-  // Runs calls [begin, end) with `rows` rows (0: the compiled batch). `at` receives the index of a call that failed.
+  // Runs calls [begin, end) with `rows` rows (0: the compiled batch). If a call fails, writes its index to `at`.
   Code run(uint32_t begin, uint32_t end, uint32_t rows, uint32_t* at) const;
 };
 

@@ -1,4 +1,5 @@
-// Kernels that a bound program runs, and packed copies that they read. Apart: a firmware that does not ask links none.
+// Tells which kernels a bound program runs, and which packed copies they read. It is a file of its own, so a firmware
+// that does not ask links none of it.
 #include "engine/run/find_entry.h"
 #include "engine/run/placed_call.h"
 #include "engine/run/program.h"
@@ -21,7 +22,7 @@ Kernel Program::kernel(uint32_t step) const {
   return call == nullptr ? nullptr : call->run;
 }
 
-// The entry tells it for a place, because its port may have copied all weights to its own memory.
+// With places, the entry tells it, because a port may have copied all weights to its own memory.
 uint32_t Program::packed_operands(uint32_t step) const {
   const Call* const call = call_of(step);
   uint32_t bits = 0;

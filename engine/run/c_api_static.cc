@@ -1,4 +1,5 @@
-// Apart from the rest of the C API: an image of a static program links no more of it.
+// The C API of static programs. It is a file of its own, so an image of a static program links no other part of the C
+// API.
 #include "engine/nacre_c.h"
 #include "engine/run/static_program.h"
 

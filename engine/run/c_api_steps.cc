@@ -1,5 +1,5 @@
-// Kernels that run the steps of a bound program, for C (nacre_c.h). Apart from c_api.cc: an image that does not ask
-// links none of it, nor the table of all ops.
+// Tells C (nacre_c.h) which kernels run the steps of a bound program. It is separate from c_api.cc, so an image that
+// does not ask links neither this nor the table of all ops.
 #include "engine/c_api.h"
 
 extern "C" nacre_status nacre_program_step(const nacre_program* program, uint32_t step, nacre_step_info* info) {

@@ -8,10 +8,11 @@
 namespace nacre {
 namespace {
 
-// Degree to which a step fits an entry, from not at all to wholly.
+// How well a step fits an entry, from not at all to wholly.
 enum Fit : uint8_t { kOtherOp, kOtherCount, kAbsentOperand, kOtherRole, kOtherType, kFits };
 
-// `ids`: of the operands, with their roles; null: a node's, whose roles are those of its rule.
+// Returns how well the operands fit the entry. `ids` are the operands with their roles. If `ids` is null, the
+// operands are those of a node, whose roles are those of its rule.
 template <bool kPacks>
 Fit fit_of(const KernelEntry& entry, Rounding rounding, const Operands& operands, const uint32_t* ids) {
   const int count = operands.count;
@@ -35,7 +36,8 @@ bool accepts(const KernelEntry& entry, const Words& words, const Operands& opera
   return entry.accepts == nullptr || entry.accepts(words, operands);
 }
 
-// No output shares bytes with another operand, unless the kernel works in place on exactly the same bytes.
+// Checks that no output shares bytes with another operand, unless the kernel works in place on exactly the same
+// bytes.
 [[gnu::noinline]] Code check_overlap(const KernelEntry& entry, const LoadedStep& step) {
   const uint32_t* ids = step.model.operands(step.record);
   const int count = step.operands.count, first = first_output(entry, count);
@@ -133,7 +135,7 @@ Code search(const LoadedStep& step, std::span<const KernelSet* const> kernels, c
       const Fit fit = fit_of<kPacks>(*entry, step.record.rounding, step.operands, ids);
       closest = std::max(closest, fit);
       if (fit != kFits) continue;
-      Code code = check_shapes(*entry, step.words, step.operands);  // before accepts, which may rely on it
+      Code code = check_shapes(*entry, step.words, step.operands);  // before accepts, which may rely on the shapes
       if (code == Code::kOk && !accepts(*entry, step.words, step.operands)) continue;
       if (code == Code::kOk) code = check_overlap(*entry, step);
       if (code == Code::kOk) {

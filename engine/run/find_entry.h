@@ -41,7 +41,7 @@ struct LoadedStep {
   Tensor tensors[kMaxOperands];  // the tensors of `operands`
 
   LoadedStep(const Model& m, uint32_t index) : model(m), record(m.steps()[index]) {}
-  Code load();  // fills the members after `record`; kOperandCount: there are too many operands
+  Code load();  // fills the members after `record`; returns kOperandCount if there are too many operands
   uint32_t tensor_count() const { return uint32_t{record.operand_count} + (record.guard != kNoIndex); }  // of its call
   uint32_t tensor_id(uint32_t i) const {
     return i < record.operand_count ? model.operands(record)[i] & kOperandIdMask : record.guard;
@@ -63,8 +63,9 @@ Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernel
 // Finds an entry like find_entry, and also accepts an entry for which bind can pack weights.
 Code find_packing_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
 
-// Answer for a node of a graph that is being compiled: it has no roles and no places, and its operands have no data.
-// Operands are as many as the entry has; an absent one has no record. types_fit does not look at words and shapes.
+// Returns whether the types fit, for a node of a graph that is being compiled. It has no roles and no places, and its
+// operands have no data. There are as many operands as the entry has; an absent one has no record. types_fit does not
+// look at words and shapes.
 bool types_fit(const KernelEntry& entry, Rounding rounding, const Operands& operands);
 bool takes(const KernelEntry& entry, Rounding rounding, const Words& words, const Operands& operands);
 

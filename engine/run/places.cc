@@ -19,7 +19,8 @@ bool is_whole(const Port& port) {
          port.tail_bytes <= Places::kMaxTailBytes;
 }
 
-// Bytes of operand i as the kernel reads it: of a weight that is packed for it, those of the copy.
+// Returns the bytes of operand i as the kernel reads it. For a weight that is packed for the kernel, these are the
+// bytes of the copy.
 uint64_t bytes_for(const KernelEntry& entry, const LoadedStep& step, uint32_t i, const TensorRecord& r) {
   if (i >= step.record.operand_count) return r.bytes;
   const OperandType& type = operand_type(entry, int(i), step.record.operand_count);
@@ -109,7 +110,8 @@ uint64_t Places::block_bytes(uint32_t block) const {
   return model_->region_bytes(Region(uint32_t(Region::kState) + block - kState));
 }
 
-// A part: mirrors of the blocks in their order, scratch, weights in the order of the steps.
+// Returns the offset of a mirror in a program's part. A part holds the mirrors of the blocks in their order, scratch,
+// and the weights in the order of the steps.
 uint64_t Places::mirror(uint32_t place, uint32_t block) const {
   uint64_t offset = 0;
   for (uint32_t i = kState; i < block; ++i)
@@ -124,7 +126,8 @@ uint64_t Places::shared_mirror(uint32_t place, uint32_t block) const {
   return offset;
 }
 
-// All but streams, which are kept on the host while a program runs, and the arena.
+// Returns whether programs share the mirror. All blocks are shared but the arena and streams, which are kept on the
+// host while a program runs.
 bool Places::shares(uint32_t place, uint32_t block) const {
   return sharing_ && places_[place].keeps && apart(place) &&
          (block == kState || block == kDerived || block == kStepSums);
@@ -166,10 +169,10 @@ Status Places::start(const Model& model, const ProgramView& view, std::span<cons
   return {};
 }
 
-// The entry for a step, and the place of the port whose it is: kMaxPlaces for the host.
+// Finds the entry for a step, and the place of the port that has it; kMaxPlaces means the host.
 Code Places::pick(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found,
                   uint32_t* place) const {
-  Code refusal = Code::kNoKernel;  // of the first port that has such a kernel
+  Code refusal = Code::kNoKernel;  // refusal of the first port that has such a kernel
   for (const uint32_t at : {uint32_t{step.record.place}, uint32_t{0}}) {
     if (port_at(at) == nullptr) continue;
     *place = at;
@@ -201,7 +204,8 @@ void Places::count(const LoadedStep& step, const KernelEntry& entry) {
   }
 }
 
-// Notes the blocks of the step at hand that its place shares, and the shared blocks of other places that it uses.
+// Notes the blocks of the current step that its place shares, and the shared blocks of other places that the step
+// uses.
 void Places::tell_shared(const LoadedStep& step) {
   for (uint32_t i = 0; i < step.tensor_count(); ++i) {
     const uint32_t id = step.tensor_id(i);
@@ -260,13 +264,13 @@ Status Places::take(Program& program, std::span<std::byte> calls) {
   derived_ = program.region_[kDerived - kState];
   if (packed_.count != 0) packed_.pack(*model_, program_, alignment_, Picked{*this, kernels_}, derived_);
   const uint64_t kept = round_up(kept_bytes(*model_, view_.entry), kAlignment);
-  std::memset(calls.data(), 0, calls.size());  // no step is bound yet
+  std::memset(calls.data(), 0, calls.size());  // marks every step as not bound
   program.calls_ = reinterpret_cast<Call*>(calls.data() + kept + sizeof(PlacedCall));
   program.places_ = this;
   return {};
 }
 
-// Kernels may read the bytes behind a tensor: they have a value, on every run the same.
+// Fills the bytes after a tensor. Kernels may read them, so they have the same value in every run.
 bool Places::fill_tail(uint32_t place, std::byte* at, uint64_t bytes) const {
   const uint64_t tail = padded(place, bytes) - bytes;
   if (port_at(place)->tail_bytes == 0 || tail == 0) return true;
@@ -313,7 +317,7 @@ Code Places::relocate(const LoadedStep& step, const KernelEntry& entry, Call* ca
   return Code::kOk;
 }
 
-// Reads nothing of the model, which may be gone.
+// Unbinds the program. It does not read the model, which may be gone.
 void Places::unbind(Program& program) {
   Call* call = program.calls_;
   for (uint32_t i = 0; i < program.view_.step_count && placed(call)->entry != nullptr; ++i, call = next(call)) {
@@ -331,7 +335,8 @@ void Places::sum(Places& self, bool first) {
   }
 }
 
-// All programs are measured before the first is bound: where the mirrors lie depends on all of them.
+// Prepares or ends a sharing. All programs are measured before the first is bound, because the positions of the
+// mirrors depend on all of them.
 Status Places::share(Places& self, Sharing phase) {
   for (uint32_t i = 0; i < kMaxPlaces; ++i) {
     Place& place = self.places_[i];

@@ -79,8 +79,8 @@ class Places {
   // more. Known after measure.
   uint32_t alignment() const { return alignment_; }
 
-  // Returns the bytes that a place needs for the program, or for all programs of the trainer, that was measured last.
-  // 0: the place is the host, or its port works in the host's memory.
+  // Returns the bytes that a place needs for the program, or all programs of the trainer, measured last. Returns 0 if
+  // the place is the host, or if its port works in the host's memory.
   uint64_t bytes(uint32_t place) const { return place < kMaxPlaces ? places_[place].needed : 0; }
 
   // Gives a place its memory, in the address space of its port. Each program that is bound afterwards takes the part
@@ -105,16 +105,16 @@ class Places {
   struct Place {
     uint64_t needed = 0;  // returned by bytes()
     std::span<std::byte> memory;
-    size_t taken = 0;  // by programs that are bound
-    // The program at hand:
+    size_t taken = 0;  // bytes taken by programs that are bound
+    // State of the current program:
     std::byte* part = nullptr;
-    uint64_t scratch = 0;  // the largest need of a step
-    uint64_t weights = 0;  // so far
-    uint16_t blocks = 0;   // that a step uses: bit per block from kState on
-    // The programs of a Trainer, where the place keeps its memory; bits as in `blocks`:
+    uint64_t scratch = 0;  // the largest scratch of a step
+    uint64_t weights = 0;  // bytes of weights so far
+    uint16_t blocks = 0;   // blocks that a step uses: one bit per block from kState on
+    // State of the programs of a Trainer, if the place keeps its memory. Bits are as in `blocks`:
     bool keeps = false;
     uint16_t shared = 0;                // blocks with one mirror for all
-    uint16_t foreign = 0;               // blocks that a step of another place uses: these mirrors are not kept
+    uint16_t foreign = 0;               // blocks that a step of another place uses; these mirrors are not kept
     MirrorStates states = {};           // which copies are newer: run/mirror.h
     std::byte* saved = nullptr;         // a second block of the state
     StateCopy copy = StateCopy::kNone;  // state of that second block
@@ -131,21 +131,21 @@ class Places {
   };
   // A block whose mirror a place keeps, for all programs of a Trainer.
   struct KeptBlock {
-    Place* place;  // null: the address lies in no mirror
+    Place* place;  // null if the address lies in no mirror
     uint32_t block;
     uint16_t bit() const { return uint16_t(1u << (block - kState)); }
     MirrorState& state() const { return place->states[block - kState]; }
   };
   struct Run;
 
-  // PlaceFunctions.
+  // These are the PlaceFunctions.
   static Status measure(Places& places, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
                         Sizes* sizes, const Machine& machine);
   static Status bind(Places& places, Program* bound, const Model& model, uint32_t program,
                      std::span<const KernelSet* const> kernels, const Memory& memory, const Workers* workers);
   static Status run(const Program& program, uint32_t first, uint32_t last, uint32_t rows);
   static void unbind(Program& program);
-  // TrainingFunctions.
+  // These are the TrainingFunctions.
   static void sum(Places& self, bool first);
   static Status share(Places& self, Sharing phase);
   static void changed(Places& self, Block block, bool zeroed);
@@ -172,12 +172,12 @@ class Places {
 
   const Port* port_at(uint32_t place) const { return place < ports_.size() ? ports_[place] : nullptr; }
   bool apart(uint32_t place) const { return port_at(place) != nullptr && port_at(place)->copy != nullptr; }
-  uint64_t kept_bytes(const Model& model, Entry entry) const;  // while a program of this entry runs
+  uint64_t kept_bytes(const Model& model, Entry entry) const;  // needed while a program of this entry runs
   uint64_t padded(uint32_t place, uint64_t bytes) const;
   uint64_t block_bytes(uint32_t block) const;
   uint64_t mirror(uint32_t place, uint32_t block) const;         // offset in the program's part
   uint64_t shared_mirror(uint32_t place, uint32_t block) const;  // offset in the mirrors that programs share
-  bool shares(uint32_t place, uint32_t block) const;             // the program at hand
+  bool shares(uint32_t place, uint32_t block) const;             // for the current program
   std::byte* mirror_at(uint32_t place, uint32_t block) const;
   KeptBlock kept_at(const Port& port, const void* at);
   Place* keeper_of_sums(const Port& port);
@@ -202,8 +202,8 @@ class Places {
   bool lost_ = false;               // a state that was newer than the host's is lost
   bool held_ = false;               // several programs run as one
   bool holder_known_ = false;       // `holder_` is computed for the trainer that is bound
-  const Port* holder_ = nullptr;    // runs a step of this trainer as one run; or null
-  // The program at hand:
+  const Port* holder_ = nullptr;    // port that runs a step of this trainer as one run, or null
+  // State of the current program:
   const Model* model_ = nullptr;
   ProgramView view_;
   bool binding_ = false;
@@ -212,9 +212,9 @@ class Places {
   PackedWeights packed_;
   std::byte* derived_ = nullptr;  // the block kDerived, while the program is bound
   uint32_t alignment_ = kAlignment;
-  uint32_t current_ = kMaxPlaces;  // place of the port that runs the step at hand; kMaxPlaces: the host
+  uint32_t current_ = kMaxPlaces;  // place of the port that runs the current step; kMaxPlaces means the host
   uint32_t segment_ = 0;
-  const Port* before_ = nullptr;  // port of the step before
+  const Port* before_ = nullptr;  // port of the previous step
 };
 
 }  // namespace nacre

@@ -1,4 +1,4 @@
-// Programs that are bound to places, run.
+// Runs programs that are bound to places.
 #include <cstring>
 
 #include "engine/run/bound_step.h"
@@ -13,14 +13,14 @@ constexpr uint64_t kCounterBytes = 16;
 struct Places::Run {
   const Program& program;
   uint32_t rows;
-  uint32_t unsaved;  // the place whose state has no copy yet; kMaxPlaces: none
+  uint32_t unsaved;  // the place whose state has no copy yet; kMaxPlaces if there is none
 
   const Model& model() const { return *program.model_; }
   Status failed(uint32_t step, Code code = Code::kPortFailed) const {
     return {code, Table::kStep, program.view_.first_step + step};
   }
 
-  // Steps [first, last).
+  // Runs steps [first, last), segment by segment.
   Status segments(uint32_t first, uint32_t last) const {
     const Call* call = program.calls_;
     for (uint32_t i = 0; i < first; ++i) call = next(call);
@@ -35,7 +35,7 @@ struct Places::Run {
     return {};
   }
 
-  // Steps [first, end), which run on one port or on the host.
+  // Runs steps [first, end), which are on one port or on the host.
   Status segment(const Call* call, uint32_t first, uint32_t end) const {
     const Port* const port = placed(call)->port;
     if (port == nullptr) return steps(call, nullptr, first, end);
@@ -48,7 +48,8 @@ struct Places::Run {
     return status.ok() && finished != Code::kOk ? failed(first, finished) : status;
   }
 
-  // Copies the state beside the steps of a program that does not write it: the copy is whole when they have finished.
+  // Copies the state while the steps of a program run that does not write it. The copy is whole when they have
+  // finished.
   Status save(uint32_t first) const {
     Places& places = *program.places_;
     if (places.places_[unsaved].copy == StateCopy::kUnderway) return {};
@@ -75,7 +76,8 @@ struct Places::Run {
     return {};
   }
 
-  // Into the port's memory what the segment reads and has not made; out of it what it wrote and somebody may read.
+  // Copies into the port's memory what the segment reads and has not made, or out of it what it wrote and may be
+  // read.
   Status copies(const Call* call, const Port& port, CopyDirection direction, uint32_t first, uint32_t end) const {
     if (port.copy == nullptr) return {};
     for (uint32_t i = first; i < end; ++i, call = next(call)) {
@@ -105,7 +107,7 @@ struct Places::Run {
     return {};
   }
 
-  // The host's block, where the mirror is older.
+  // Copies the host's block to the mirror, if the mirror is older.
   bool bring(const KeptBlock& kept, const Port& port) const {
     MirrorState& state = kept.state();
     if (is_readable(state)) return true;
@@ -126,7 +128,7 @@ struct Places::Run {
     return r.region != Region::kArena || (root.flags & kInput) != 0 || root.first_step < first;
   }
 
-  // Returns whether an operand must be back on the host behind a segment that ends before step `end`.
+  // Returns whether an operand must be copied back to the host after a segment that ends before step `end`.
   bool leaves(Role role, const TensorRecord& r, uint32_t end) const {
     if (role == Role::kIn) return false;
     const TensorRecord& root = root_of(model(), r);
@@ -148,7 +150,7 @@ Places::KeptBlock Places::kept_at(const Port& port, const void* at) {
   return {nullptr, 0};
 }
 
-// The place whose state is newer than the host's.
+// Returns the place whose state is newer than the host's; kMaxPlaces if there is none.
 uint32_t Places::newest_state() const {
   uint32_t place = 0;
   while (place < kMaxPlaces && places_[place].states[0] != MirrorState::kAhead) ++place;
@@ -172,7 +174,7 @@ Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32
   const uint32_t newest = self.newest_state();
   Place* const holder = newest < kMaxPlaces ? &self.places_[newest] : nullptr;
   const bool unsaved = holder != nullptr && holder->copy != StateCopy::kWhole;
-  const bool saves = unsaved && !writes && !(self.held_ && entry == Entry::kDerive);  // which runs behind the update
+  const bool saves = unsaved && !writes && !(self.held_ && entry == Entry::kDerive);  // derive runs after the update
   if (self.lost_ || (unsaved && writes && !self.copy_state(newest, false)))
     return {Code::kPortFailed, Table::kStep, program.view_.first_step + first};
   const auto bytes = writes && holder != nullptr ? 0 : size_t(self.kept_bytes(*program.model_, entry));
@@ -187,7 +189,7 @@ Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32
     for (Place& place : self.places_) place.copy = state_wrote();
   if (status.ok()) return status;
   if (bytes != 0) std::memcpy(block, kept, bytes);
-  // Bytes that the run brought may not have arrived, and the state that it wrote is not the host's.
+  // Bytes that the run copied may not have arrived, and the state that it wrote is not the host's.
   for (uint32_t i = 0; i < kMaxPlaces; ++i) self.places_[i].undo(before[i]);
   if (writes && holder != nullptr) {
     self.lost_ = !self.copy_state(newest, true);
@@ -202,7 +204,8 @@ std::byte* Places::kept_at_home(const Program& program) const {
   return reinterpret_cast<std::byte*>(placed(program.calls_)) - bytes;
 }
 
-// Copies the state home by way of the memory where `update` keeps it: the host's block is never a mixture.
+// Copies the state to the host by way of the memory in which `update` keeps it, so that the host's block is never a
+// mixture.
 Status Places::bring_home(const Program& update) {
   Places& self = *update.places_;
   const uint32_t newest = self.newest_state();
@@ -218,7 +221,7 @@ Status Places::bring_home(const Program& update) {
   return {};
 }
 
-// Straight into the host's block: where it fails, what was accumulated is discarded.
+// Copies the sums straight into the host's block. If that fails, the accumulated sums are discarded.
 Status Places::bring_sums(const Program& update) {
   Places& self = *update.places_;
   for (uint32_t i = 0; i < kMaxPlaces; ++i) {
@@ -233,7 +236,8 @@ Status Places::bring_sums(const Program& update) {
   return {};
 }
 
-// The place of this port whose mirror of the sums is the one that programs read and write; null: none.
+// Returns the place of this port whose mirror of the sums is the one that programs read and write; null if there is
+// none.
 Places::Place* Places::keeper_of_sums(const Port& port) {
   for (uint32_t i = 0; i < kMaxPlaces; ++i) {
     Place& place = places_[i];
@@ -248,7 +252,7 @@ std::span<std::byte> Places::sums_at(const Program& update, const Port& port) {
   return place->mirror[kSums];
 }
 
-// `counter`: what Trainer reads of them on the host, or kNoIndex.
+// Notes that a program wrote the sums. `counter` is the sum that Trainer reads on the host, or kNoIndex.
 Status Places::wrote_sums_at(const Program& update, const Port& port, uint32_t counter) {
   Place* const place = update.places_->keeper_of_sums(port);
   if (place == nullptr) return {Code::kPort, Table::kPort};
@@ -257,7 +261,7 @@ Status Places::wrote_sums_at(const Program& update, const Port& port, uint32_t c
   const std::span<std::byte> home = update.bytes(counter);
   const auto offset = size_t(home.data() - update.region_[kSums]);
   if (offset > place->mirror[kSums].size() || home.size() > place->mirror[kSums].size() - offset)
-    return {};  // a counter of another block, which the host has
+    return {};  // a counter in another block, which the host has
   const std::byte* const there = place->mirror[kSums].data() + offset;
   const Code code = port.copy(port.context, CopyDirection::kFromPort, home.data(), there, home.size());
   return code == Code::kOk ? Status{} : Status{Code::kPortFailed, Table::kPort};
@@ -265,8 +269,9 @@ Status Places::wrote_sums_at(const Program& update, const Port& port, uint32_t c
 
 // ---- Several programs as one run ----
 
-// The port that runs all steps of a program, holds, and keeps all blocks but the arena and, of the first program,
-// streams; null: none. A later program would read there what an earlier one has yet to write on the host.
+// Returns the port that runs all steps of a program, holds, and keeps all blocks but the arena and, for the first
+// program, streams; null if there is none. A later program would read blocks that an earlier one has yet to write on
+// the host.
 const Port* Places::holder_of(const Program& program, bool first) const {
   const Model& model = *program.model_;
   if (program.view_.step_count == 0) return nullptr;

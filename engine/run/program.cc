@@ -11,7 +11,7 @@ namespace {
 
 struct HostRules {
   static constexpr uint32_t kTensorsBefore = 0;
-  static constexpr bool kThreads = false;  // the reference's kernels share no step
+  static constexpr bool kThreads = false;  // the reference's kernels do not share a step among threads
 
   uint32_t alignment() const { return kAlignment; }
   template <class Pass>
@@ -30,7 +30,7 @@ struct HostRules {
 
 }  // namespace
 
-// Returns whether a tensor's first rows are the first rows of the tensor that it is an alias of, and no others.
+// Returns whether a tensor's first rows are exactly the first rows of the tensor of which it is an alias.
 bool keeps_rows(const Model& model, const TensorRecord& r) {
   if (r.alias_of == kNoIndex) return true;
   const TensorRecord& target = model.tensors()[r.alias_of];
@@ -38,10 +38,10 @@ bool keeps_rows(const Model& model, const TensorRecord& r) {
   return (r.flags & kBatched) == 0 || r.bytes == target.bytes;
 }
 
-// Returns whether the step holds for every number of rows that a run may have. Results of batched tensors are batched
-// (of one row a broadcast to the whole batch would hold by accident), aliases among them too, and shapes hold for two
-// numbers of rows, in which they are linear. Further outputs may be of the rows together: the mean that
-// batch_norm_training saves. So may the one of observe_range, the ends of all rows.
+// Returns whether the step holds for every number of rows that a run may have. Results of batched tensors must be
+// batched, aliases among them too. (A result of one row that is broadcast to the whole batch would hold by accident.)
+// Shapes must hold for two numbers of rows, in which they are linear. Two kinds of outputs may depend on all rows
+// together: the mean that batch_norm_training saves, and the ends that observe_range finds.
 bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint32_t batch) {
   const int count = step.record.operand_count, first = first_output(entry, count);
   bool from_batch = false, to_batch = true;
@@ -61,8 +61,8 @@ bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint
   return true;
 }
 
-// Weak: an image that links fast kernels, whose tables name weight_packing.cc, has measure and bind of that file. One
-// without, as a firmware's, has no byte of code or stack of it.
+// This function is weak. An image that links fast kernels, whose tables name weight_packing.cc, uses measure and bind
+// of that file. An image without them, such as a firmware, has no byte of code or stack of that file.
 [[gnu::weak]] Status Program::measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
                                       Sizes* sizes, const Machine& machine) {
   return measure_with(HostRules(), model, program, kernels, sizes, machine);
@@ -87,13 +87,13 @@ Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memor
   return {};
 }
 
-// Out of line: the temporary is on the stack of this call only.
+// Not inlined, so that the temporary is on the stack of this call only.
 [[gnu::noinline]] void Program::unbind() {
   if (places_ != nullptr) places_->functions_->unbind(*this);
   *this = Program();
 }
 
-// The first call of a program with steps knows where its model's record of the step lies: another model has it
+// Compares the first call's step record with its position in the model: after another model was opened, records lie
 // elsewhere.
 bool Program::bound() const {
   if (calls_ == nullptr || !model_->opened() || view_.changes != model_->changes()) return false;
@@ -103,10 +103,11 @@ bool Program::bound() const {
 std::span<std::byte> Program::bytes(uint32_t tensor) const {
   if (!bound() || tensor >= model_->tensors().size()) return {};
   const TensorRecord& r = model_->tensors()[tensor];
-  // Weights are constant: roles, checked by open, keep every kernel from writing them.
+  // Casts const away. Weights are constant all the same, because the roles, which open checks, keep every kernel from
+  // writing them.
   if (r.region == Region::kWeights) return {const_cast<std::byte*>(model_->weights(tensor)), size_t(r.bytes)};
   if (r.region == Region::kArena && (tensor < view_.first_tensor || tensor - view_.first_tensor >= view_.tensor_count))
-    return {};  // of another program
+    return {};  // belongs to another program
   const Location at = locate(*model_, tensor);
   return {region_[at.block - kState] + at.offset, size_t(r.bytes)};
 }
@@ -130,7 +131,7 @@ Status Program::run(uint32_t first, uint32_t last, uint32_t rows) const {
   if (rows == view_.batch) rows = 0;
   if (rows != 0 && fixed_step_ != 0) return {Code::kRowsUnsupported, Table::kStep, fixed_step_ - 1};
   if (places_ != nullptr) return places_->functions_->run(*this, first, last, rows);
-  // The words of a step without a number of its own are the first of all.
+  // The words of an empty StepRecord are the first of all words.
   const BoundCalls calls = {calls_, model_->words(StepRecord{}).data, scratch_, workers_};
   uint32_t at = 0;
   const Code code = calls.run(first, last, rows, &at);

@@ -59,7 +59,7 @@ struct Memory {
 struct Machine {
   uint32_t pointer_bytes = sizeof(void*);
   uint32_t workers = 1;
-  // False: count no packed weights, so that the sizes are the least that Program::bind takes. Places ignore this.
+  // If false, no packed weights are counted, so the sizes are the least that Program::bind takes. Places ignore this.
   bool packs = true;
 };
 
@@ -163,7 +163,7 @@ class Program {
   template <class Rules>
   Status bind_with(const Rules& rules, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
                    const Memory& memory, const Workers* workers);
-  const Call* call_of(uint32_t step) const;  // null: no such step
+  const Call* call_of(uint32_t step) const;  // null if there is no such step
 
   const Model* model_ = nullptr;
   const Workers* workers_ = nullptr;
@@ -171,8 +171,8 @@ class Program {
   std::span<std::byte> scratch_;
   Call* calls_ = nullptr;
   ProgramView view_;
-  uint32_t fixed_step_ = 0;                       // 1 + the first step whose batch cannot be lowered; 0: none
-  std::byte* region_[kBlockCount - kState] = {};  // of block kState and up
+  uint32_t fixed_step_ = 0;                       // 1 + the first step whose batch cannot be lowered; 0 if none
+  std::byte* region_[kBlockCount - kState] = {};  // blocks from kState on
 };
 
 }  // namespace nacre

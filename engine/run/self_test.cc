@@ -14,7 +14,7 @@ void print_hash(const StaticProgram& program, void (*print)(const char* text)) {
   print(text);
 }
 
-// Leaves both pointers at the next pair.
+// Runs one pair, and leaves both pointers at the next pair.
 bool run_pair(const StaticProgram& program, GoldenPairs& golden) {
   start_stream(program);
   for (const std::span<std::byte> input : program.inputs) {
@@ -45,7 +45,7 @@ bool close_floats(const std::byte* found, const uint8_t* expected, size_t bytes)
   for (size_t i = 0; i < bytes / sizeof(float); ++i) largest = std::max(largest, std::fabs(number(expected, i)));
   for (size_t i = 0; i < bytes / sizeof(float); ++i) {
     const float apart = std::fabs(number(found, i) - number(expected, i));
-    if (!(apart <= 1e-5f * largest)) return false;  // a NaN is close to nothing
+    if (!(apart <= 1e-5f * largest)) return false;  // false for NaN
   }
   return true;
 }

@@ -27,11 +27,11 @@
 namespace nacre {
 
 inline constexpr uint32_t kLibraryVersion = 100;  // 10,000 major + 100 minor + patch (c_api.cc asserts it)
-// Changes when the meaning of tables changes: a struct, the words of an op, or the operands of a kernel of the same
-// name.
+// Changes when the meaning of tables changes: that of a struct, of an op's words, or of the operands of a kernel that
+// keeps its name.
 inline constexpr uint32_t kStaticVersion = 1;
 
-// A call as a constant: the engine finds the operands behind it.
+// A call as a constant. The engine finds the operands directly after it.
 template <int kTensors>
 struct StaticCall {
   Call call;
@@ -88,10 +88,11 @@ struct nacre_static_program {
   uint32_t call_count;
   std::span<const std::span<std::byte>> inputs, outputs;  // written before, read after every run
   std::span<std::byte> stream;                            // survives from run to run; zero when a stream begins
-  // Weights, stream and each bank of the arena, which operands point into; then ops, which calls point at.
+  // The blocks that operands point into: weights, stream and each bank of the arena. The ops follow, which calls
+  // point at.
   std::span<const nacre::StaticBlock> blocks;
-  uint32_t first_op;  // in `blocks`
-  uint8_t hash[16];   // of the model file that was checked (FileHeader::hash)
+  uint32_t first_op;  // index of the first op in `blocks`
+  uint8_t hash[16];   // hash of the model file that was checked (FileHeader::hash)
   uint32_t crc;       // of all constants: table_crc() on the PC
 
   nacre::Code run() const {  // fails only on indices found in data

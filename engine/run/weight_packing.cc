@@ -1,6 +1,6 @@
-// Program::measure and bind where kernels read weights in other layouts than the file's (packed_weights.h). They stand
-// for those of program.cc, which are weak, in each image that links this file: the tables of the fast kernels name it
-// (ports/vector/tables.h).
+// Program::measure and bind for kernels that read weights in other layouts than the file's (packed_weights.h). They
+// replace those of program.cc, which are weak, in each image that links this file. The tables of the fast kernels
+// name it (ports/vector/tables.h).
 #include <utility>
 
 #include "engine/run/packed_weights.h"
@@ -8,7 +8,7 @@
 
 namespace nacre {
 
-// Copies lie at whole lines of a cache, wherever the caller's block begins: some 48 bytes are room for that. Programs
+// Copies lie at whole cache lines, wherever the caller's block begins. Some 48 bytes leave room for that. Programs
 // that share a block find the copies at the same addresses.
 struct PackingRules {
   static constexpr uint32_t kLine = 64, kRoom = kLine - kAlignment, kTensorsBefore = 0;
@@ -16,10 +16,10 @@ struct PackingRules {
   const Model& model;
   uint32_t program;
   std::span<const KernelSet* const> kernels;
-  PackedWeights& packed;  // of none: every weight is read as it lies in the model
-  std::byte*& base;       // what offsets of copies count from, while the program is bound
+  PackedWeights& packed;  // if it has no copies, every weight is read as it lies in the model
+  std::byte*& base;       // offsets of copies count from it while the program is bound
 
-  // The entry that takes a step, as PackedWeights asks it.
+  // Returns the entry that takes a step, for PackedWeights.
   const KernelEntry* operator()(const LoadedStep& step) const {
     const KernelEntry* entry = nullptr;
     return find_packing_entry(step, kernels, &entry) == Code::kOk ? entry : nullptr;
@@ -75,7 +75,7 @@ Status Program::bind(const Model& model, uint32_t program, std::span<const Kerne
     const PackedWeights wanted = std::exchange(packed, {});
     const Status plain = bind_with(rules, model, program, kernels, memory, workers);
     if (plain.code != Code::kNoKernel) return plain;
-    packed = wanted;  // a step has no kernel but one that packs: it says how many bytes that takes
+    packed = wanted;  // a step has only kernels that pack; report the bytes that this takes
   }
   return bind_with(rules, model, program, kernels, memory, workers);
 }

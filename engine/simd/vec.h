@@ -1,72 +1,74 @@
-// The vector layer: the operations that the fast kernels (engine/kernels) are written in. A port brings them for its
-// instruction set (ports/x86/vec_avx512.h, ...) as a struct of static functions and types; Lanes<n> below has them in
-// plain C++ and so defines them.
+// The vector layer: the operations in which the fast kernels (engine/kernels) are written. A port provides them for
+// its instruction set (ports/x86/vec_avx512.h, ...) as a struct of static functions and types. Lanes<n> below
+// provides them in plain C++, which also defines their meaning.
 //
-//   kLanes     numbers in a vector: float32 in F, int32 in I; M says something of each lane
-//   load(p)    kLanes numbers from p, which needs no alignment; load(p, n) the first n, 0 <= n <= kLanes, touches
-//              nothing behind them and gives 0 for the rest; store(p, v), store(p, v, n) alike. Numbers in memory
-//              are of type float, Float16, Bfloat16, Float8E4M3 or int8_t beside F (narrowing rounds half to even and
-//              makes of NaN some NaN), int32_t or int8_t beside I (store: saturated to [-128, 127])
+//   kLanes     numbers in a vector: float32 in F, int32 in I; M holds a condition for each lane
+//   load(p)    reads kLanes numbers from p, which needs no alignment; load(p, n) reads the first n, 0 <= n <= kLanes,
+//              touches nothing after them and gives 0 for the rest; store(p, v), store(p, v, n) write likewise. For F
+//              numbers in memory are float, Float16, Bfloat16, Float8E4M3 or int8_t (narrowing rounds half to even; NaN
+//              becomes some NaN); for I they are int32_t or int8_t (store saturates to [-128, 127])
 //              store(int8_t*, a, b, c, d): four vectors, one behind the other
 //   most(n)    n, at most kLanes
-//   fma        a b + c with one rounding, or with two where there is no such instruction
-//   min, max   of F: b where a or b is NaN, and where they are equal
+//   fma        a b + c with one rounding, or with two if there is no such instruction
+//   min, max   of F: b if a or b is NaN, or if they are equal
 //   floor, nearest   whole numbers in F, nearest half to even
 //   scale      a 2^n, rounded once; n in F and whole, within [-252, 254]
 //   part(n, a, b)    a in the first n lanes, b in the rest; 0 <= n <= kLanes
 //   truncate   towards 0; NaN gives 0; saturated to int32 at both ends
-//   round_even NaN gives 0; saturated to int32 at both ends; round_within: of numbers below 2^31, no NaN
-//   transpose  of kLanes vectors: vector i becomes the numbers i of all
+//   round_even NaN gives 0; saturated to int32 at both ends; round_within: for numbers below 2^31 that are not NaN
+//   transpose  takes kLanes vectors; vector i becomes numbers i of all of them
 //   doubling_high, rounding_shift, scaled   doubling_high_multiply and rounding_shift_right of numeric/fixed_point.h,
 //              and multiply<kSingle> of it (total: 31 - shift); but INT32_MIN times INT32_MIN is INT32_MIN
 //   scaled_twice(a, b, c, by)   (doubling_high(a, b) + c - (a < 0 ? 1 : 0)) >> by, for |a| < 2^30, b >= 0, |c| <= 2^30
 //
 // Vectors with kHalfFloat8 decode many Float8E4M3 in turn:
 //
-//   half_numbers(p, largest, first, second)   2 kLanes numbers, 2^-8 times themselves, in two vectors; NaN as what its
+//   half_numbers(p, largest, first, second)   2 kLanes numbers, each times 2^-8, in two vectors. NaN becomes what its
 //                                             bits would be, 480. `largest`, Bytes, begins as bytes() and notes NaN
-//   any_nan(largest)
+//   any_nan(largest)                          whether a NaN was noted
 //
-// Products of codes, four at a time: of weights, four codes for each of kLanes columns stand together (Quads); of
-// activations, the four of one row go with all columns (Quad). Activations are first copied in the form that the
-// instruction reads, Code:
+// Products of codes take four at a time. The weights' four codes for each of kLanes columns stand together (Quads). The
+// activations' four codes of one row are multiplied with all columns (Quad). Activations are first copied in the form
+// that the instruction reads, Code:
 //
-//   to_codes(p, x, n)  n activations; fill_codes(p, x, n): n times one
-//   dot(sum, a, b)     sum + (a + kDotOffset) b over the four: where the instruction takes one side unsigned,
-//                      kDotOffset is 128, and whoever starts the sum has subtracted 128 sum(b)
-//   Dot                kLanes sums on their way; dot_from(I), and total(Dot) in the end
+//   to_codes(p, x, n)  copies n activations; fill_codes(p, x, n) writes one n times
+//   dot(sum, a, b)     sum + (a + kDotOffset) b over the four. If the instruction takes one side unsigned,
+//                      kDotOffset is 128, and the start of the sum has 128 sum(b) subtracted
+//   Dot                kLanes unfinished sums; dot_from(I) starts them, and total(Dot) finishes them
 //
-// Vectors of kRealGroup 2 take bfloat16 in pairs, summed in float32 (elsewhere it is 1, and they are float32 first):
+// Vectors of kRealGroup 2 take bfloat16 in pairs, summed in float32. For others it is 1, and bfloat16 becomes float32
+// first:
 //
 //   pair(p), pairs(p)   two numbers of a row, and two for each of kLanes columns
-//   put_pairs(to, a, b, n)   kLanes pairs of a_i and b_i, of n; behind those, and of no b, zeros
+//   put_pairs(to, a, b, n)   stores kLanes pairs of a_i and b_i, i < n; zeros after those, and for b if it is null
 //   dot(F sum, a, b)    sum + a_0 b_0 + a_1 b_1, each sum rounded half to even; subnormal numbers may be taken for 0
 //
-// Blocks, where V has them, multiplies blocks of rows with panels, in the same groups (fast/product.h):
+// If V has Blocks, it multiplies blocks of rows with panels, in the same groups (fast/product.h):
 //
-//   kMostRows, kAtOnce   rows of a block, blocks of sums at a time; takes(rows, bytes of a run): whether it gains
+//   kMostRows, kAtOnce   rows of a block, blocks of sums at a time; takes(rows, bytes of a run): whether it is faster
 //   kReal                whether it multiplies bfloat16 as well
 //   prepare(rows, bytes of a run), then multiply(..) of BlockRows
 //
-// Products of codes column by column, where activations too are four codes for each of kLanes columns:
+// Products of codes may also go column by column. Activations then are four codes for each of kLanes columns too:
 //
 //   interleave(to, a, b, c, d)   codes + kFoursOffset of four rows, [4 kLanes columns][4]; or (.., n) of n columns,
 //                                n <= kLanes
 //   fours(p), weight_fours(w)    kLanes columns of those, and of weights, int8 [kLanes][4]
 //   dot(I sum, fours, weights)   sum + (a + kFoursOffset) w over the four
 //
-// Vectors whose kPairs is not 0 take pairs of numbers of 16 bits too, of kPairs = 2 kLanes columns in no order of
-// memory: with kPairs 16, columns 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high:
+// Vectors whose kPairs is not 0 also take pairs of 16-bit numbers, of kPairs = 2 kLanes columns. These are not in the
+// order of memory: with kPairs 16, columns 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high:
 //
 //   words(p)                     codes of kPairs columns in 16 bits
 //   pairs(a, b)                  pairs a_k, b_k, low and high
 //   dot(PairSums, pairs, w)      adds a w_0 + b w_1, of weights int16 [low, high][kLanes][2]
-//   store(p, q, a, b, range)     codes of kPairs columns of two sums each to a place of its own
+//   store(p, q, a, b, range)     stores the codes of kPairs columns of sums a to p, and of sums b to q
 //
-// Vectors with kPacksWords pack codes of several vectors by way of 16 bits: saturated, `zero` of CodeRange(zero, low,
-// high) added, saturated again and clamped.
+// Vectors with kPacksWords pack the codes of several vectors by way of 16 bits. They saturate, add `zero` of
+// CodeRange(zero, low, high), saturate again and clamp.
 //
-//   round_word(F)                     as round_even where that is a number of 16 bits, or it and the same are saturated
+//   round_word(F)                     round_even if the result has 16 bits; else a number that saturates to the same
+//   store(p, step, a, b, c, d, range) four vectors, `step` bytes apart
 //   store(p, step, a, b, c, d, range) four vectors, `step` bytes apart
 #pragma once
 
@@ -83,7 +85,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The rows of a block (V::Blocks), in bytes: each has `runs` runs of `length`, `run` apart; `step` from row to row.
+// The rows of a block (V::Blocks), in bytes. Each row has `runs` runs of `length`, `run` apart; rows are `step`
+// apart.
 struct BlockRows {
   ptrdiff_t step;
   int runs, length;
@@ -95,12 +98,13 @@ struct Lanes {
   static constexpr int kLanes = kCount;
   static constexpr int kDotOffset = 0, kFoursOffset = 128, kRealGroup = 1, kPairs = 0;
   static constexpr bool kPacksWords = false, kHalfFloat8 = false;
-  // Rows of the tiles of a product that fit the registers, with one and with two vectors of columns. kTallRows: with
-  // one, where that is more than kRealRows.
+  // Rows of the tiles of a product that fit the registers, with one and with two vectors of columns. kTallRows is for
+  // one vector, if that allows more than kRealRows.
   static constexpr int kRealRows = 4, kTallRows = kRealRows, kDotRows = 4;
-  static constexpr bool kDotWide = true;  // whether tiles of codes are of two vectors; else of one
+  static constexpr bool kDotWide = true;  // whether tiles of codes have two vectors, else one
 
-  // Vectors of the compiler, which has them on every machine: of arrays it makes single numbers, or memory.
+  // Vectors of the compiler, which exist on every machine. From arrays the compiler would make single numbers, or
+  // memory.
   struct F {
     float lane [[gnu::vector_size(4 * kCount)]];
   };
@@ -180,7 +184,7 @@ struct Lanes {
   static F nearest(F a) {
     return each(a, a, [](float x, float) { return std::nearbyint(x); });
   }
-  static F scale(F a, F n) {        // in two steps: 2^n itself may be no float
+  static F scale(F a, F n) {        // in two steps, since 2^n itself may not be a float
     const float magic = 0x1.8p23f;  // the bits of n + magic are n + those of magic
     const I whole = sub(as_integers(add(n, set(magic))), set(std::bit_cast<int32_t>(magic)));
     const I half = shift_right(whole, 1);
@@ -208,7 +212,7 @@ struct Lanes {
   static I shift_right(I a, int by) { return {a.lane >> by}; }
 
   static F to_float(I a) { return {__builtin_convertvector(a.lane, decltype(F::lane))}; }
-  // Rounds within 2^22 by an addition that rounds: its bits are those of 1.5 2^23 and the whole number.
+  // Rounds numbers within 2^22 by an addition. The bits of the result are those of 1.5 2^23 plus the whole number.
   static I round_even(F a) {
     const float magic = 0x1.8p23f;
     if (!any(not_less(abs(a), set(0x1p22f))))
@@ -315,7 +319,7 @@ struct Lanes {
 
  private:
   template <class T>
-  [[gnu::noinline]] static F decoded(const T* p, int n) {  // code size
+  [[gnu::noinline]] static F decoded(const T* p, int n) {  // not inlined, to save code size
     F v = {};
     for (int i = 0; i < n; ++i) v.lane[i] = float(p[i]);
     return v;
@@ -340,7 +344,7 @@ struct Lanes {
   };
   static Bits bits(I a) { return std::bit_cast<Bits>(a); }
   static I wrapped(Bits a) { return std::bit_cast<I>(a); }
-  static M not_less(F a, F b) { return {~(a.lane < b.lane)}; }  // NaN too
+  static M not_less(F a, F b) { return {~(a.lane < b.lane)}; }  // true for NaN too
 
   template <class R, class Function>
   static R each(R a, R b, Function f) {

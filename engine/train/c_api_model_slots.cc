@@ -1,4 +1,4 @@
-// Slots of models for C (nacre_c.h). Apart from the rest: an image links no more of it.
+// Slots of models for C (nacre_c.h). It is a file of its own, so an image links no other part of the C API.
 #include <cstring>
 #include <type_traits>
 
@@ -21,7 +21,7 @@ static_assert(alignof(ModelSlots) <= alignof(nacre_model_slots) && std::is_trivi
 const ModelSlots& of(const nacre_model_slots* s) {
   return *static_cast<const ModelSlots*>(static_cast<const void*>(s->opaque));
 }
-// Returns whether they were made with a storage that has a size.
+// Returns whether the slots were made, with a storage whose size is set.
 bool made(const nacre_model_slots* s) { return s != nullptr && of(s).storage().context != nullptr; }
 ModelSlots& of(nacre_model_slots* s) { return *static_cast<ModelSlots*>(static_cast<void*>(s->opaque)); }
 

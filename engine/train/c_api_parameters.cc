@@ -21,7 +21,7 @@ bool is_parameter(const nacre::TensorRecord& r) {
   return r.region == nacre::Region::kState && r.alias_of == kNoIndex && (r.flags & nacre::kTrainable) != 0;
 }
 
-// The tensor of parameter `index`; kNoIndex: there are fewer.
+// Returns the tensor of parameter `index`, or kNoIndex if there are fewer.
 uint32_t parameter_at(const Model& model, uint32_t index) {
   for (uint32_t id = 0; id < model.tensors().size(); ++id)
     if (is_parameter(model.tensors()[id]) && index-- == 0) return id;

@@ -1,4 +1,5 @@
-// Training of static programs for C (nacre_c.h). Apart from the rest: an image links no more of it.
+// Training of static programs for C (nacre_c.h). It is a file of its own, so an image links no other part of the C
+// API.
 #include <cstring>
 #include <type_traits>
 

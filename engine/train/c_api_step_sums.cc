@@ -1,4 +1,4 @@
-// Sums of a training step for C (nacre_c.h): a device that trains alone links none of it.
+// Sums of a training step for C (nacre_c.h). A device that trains alone links none of it.
 #include <cstring>
 
 #include "engine/c_api.h"

@@ -1,4 +1,4 @@
-// Training for C (nacre_c.h). Apart from c_api.cc: a firmware that only infers links none of it.
+// Training for C (nacre_c.h). It is separate from c_api.cc, so a firmware that only infers links none of it.
 #include <cstring>
 #include <type_traits>
 
@@ -117,7 +117,7 @@ void nacre_trainer_discard(nacre_trainer* trainer) {
   if (trainer != nullptr) of(trainer).discard();
 }
 
-// A nacre_program is as many bytes or more, and nobody reads beyond the Program in it.
+// A nacre_program has at least as many bytes as a Program, and no function reads beyond the Program in it.
 const nacre_program* nacre_trainer_infer(const nacre_trainer* trainer) {
   if (trainer == nullptr) return nullptr;
   return static_cast<const nacre_program*>(static_cast<const void*>(&of(trainer).infer()));

@@ -17,7 +17,7 @@ constexpr Status refuse(Code code, uint32_t slot = 0, uint64_t needed = 0, uint6
 
 }  // namespace
 
-// Out of line: the buffer is on the stack of this call only.
+// Not inlined, so that the buffer is on the stack of this call only.
 [[gnu::noinline]] bool Checkpoint::put(uint64_t at, std::span<const std::byte> bytes) const {
   std::byte buffer[kBufferBytes];
   Writer writer(storage_, at, 0, buffer);
@@ -41,8 +41,8 @@ Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   const auto bytes = bytes_of(h);
   s.blank = (bytes[0] == std::byte{0xFF} || bytes[0] == std::byte{0}) &&
             std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == bytes[0]; });
-  // Nothing in a header is trusted, whole or not: no sum below overflows, and what it describes lies in what the slot
-  // holds. A mark that was never programmed is no part of what must be there.
+  // A header is not trusted, even if it is whole. No sum below overflows, and all that the header describes lies
+  // within the bytes that the slot holds. A mark that was never programmed need not be there.
   uint64_t filled = s.bytes;
   if (storage_.filled != nullptr)
     filled = std::min(s.bytes, std::max(storage_.filled(storage_.context, s.base), h.table()));
@@ -59,7 +59,7 @@ Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   return s;
 }
 
-// Returns whether the payload is as the header says; where it cannot be read, the slot is `failed`.
+// Returns whether the payload has the CRC of the header. If it cannot be read, the slot becomes `failed`.
 bool Checkpoint::whole(Slot& slot) const {
   const Header& h = slot.header;
   uint32_t crc = crc32c(bytes_of(h.generation));
@@ -67,8 +67,8 @@ bool Checkpoint::whole(Slot& slot) const {
          crc == h.payload_crc;
 }
 
-// Returns whether the table is that of the header's layout: rows in the order of their offsets, each behind the one
-// before, all in the state. So match() never reads more than the state. Out of line, as put is.
+// Returns whether the table has the header's layout: rows in the order of their offsets, each after the one before,
+// all within the state. So match() never reads more than the state. It is not inlined, like put.
 [[gnu::noinline]] bool Checkpoint::table(Slot& slot, uint32_t* crc) const {
   constexpr uint64_t kAtOnce = kBufferBytes / sizeof(StateRow);
   StateRow rows[kAtOnce];
@@ -99,7 +99,7 @@ bool Checkpoint::whole(Slot& slot) const {
   return true;
 }
 
-// Finds both slots as they are. Refuses where there is no checkpoint, and says why.
+// Reads both slots. If there is no checkpoint, refuses and says why.
 Status Checkpoint::find(Slots* slots) const {
   NACRE_TRY(check());
   Slot* const s = slots->slot;
@@ -109,11 +109,11 @@ Status Checkpoint::find(Slots* slots) const {
   }
   for (int i = 0; i < 2; ++i) {
     if (s[i].failed && !s[1 - i].valid) return refuse(Code::kStorageFailed, uint32_t(i));
-    // Generations wrap: their difference is what counts.
+    // Generations wrap, so their difference decides.
     if (s[i].valid && (!s[1 - i].valid || int32_t(s[i].header.generation - s[1 - i].header.generation) > 0))
       slots->newest = i;
   }
-  if (s[0].valid && s[1].valid && slots->newest < 0) slots->newest = 0;  // equal: no save makes that
+  if (s[0].valid && s[1].valid && slots->newest < 0) slots->newest = 0;  // equal generations, which no save makes
   if (slots->newest < 0) return refuse(s[0].blank && s[1].blank ? Code::kNoCheckpoint : Code::kCheckpointDamaged);
   const int other = 1 - slots->newest;
   slots->keep = !s[slots->newest].counts && s[other].valid && s[other].counts ? other : slots->newest;
@@ -162,7 +162,7 @@ Status Checkpoint::save(const StateTable& table, std::span<const std::byte> stat
   return write(table, target, state.first(size_t(state_bytes)), info.note);
 }
 
-// The order is the protocol: the header is the first to be erased and the last to be programmed.
+// The order is the protocol: the header is erased first and programmed last.
 Status Checkpoint::write(const StateTable& table, Slot& slot, std::span<const std::byte> state,
                          std::span<const std::byte> note) {
   Header& h = slot.header;
@@ -191,8 +191,8 @@ Status Checkpoint::write(const StateTable& table, Slot& slot, std::span<const st
   return true;
 }
 
-// Compares the slot's table with that of `table`; where `state` is given, reads what matches into it: what is
-// learned, and with `all` the rest. False: the storage could not be read.
+// Compares the slot's table with that of `table`. If `state` is given, reads the matching tensors into it: those that
+// are learned, and with `all` the rest. Returns false if the storage could not be read.
 [[gnu::noinline]] bool Checkpoint::match(const StateTable& table, const Slot& slot, bool all,
                                          std::span<std::byte> state, Found* found) const {
   constexpr uint64_t kAtOnce = 4;

@@ -20,11 +20,12 @@
 namespace nacre {
 
 struct NorFlash {
-  const std::byte* begin;  // of a sector
+  const std::byte* begin;  // start of a sector
   uint32_t bytes;          // whole sectors, at least two
-  // Bytes programmed at once, with their error correction: a power of two, at most 256; bytes of a sector, to erase.
+  // Bytes that are programmed at once, with their error correction: a power of two, at most 256. Bytes of a sector,
+  // which is erased at once.
   uint32_t program_bytes, erase_bytes;
-  // Return whether the flash did it. `granule` has program_bytes, at a multiple of 8, in RAM.
+  // Return whether the flash succeeded. `granule` has program_bytes, at a multiple of 8, in RAM.
   bool (*program)(uintptr_t address, const void* granule);
   bool (*erase)(uintptr_t address);
 

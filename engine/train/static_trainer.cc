@@ -52,7 +52,7 @@ Code StaticTrainer::accumulate() {
   return Code::kOk;
 }
 
-// No sample: none of the labels counts.
+// Returns whether the loss counted no sample, because none of the labels counts.
 bool StaticTrainer::counts_nothing() const {
   return !immediate() && training_->samples != nullptr && counts_none(training_->samples);
 }

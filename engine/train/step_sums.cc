@@ -19,14 +19,15 @@ constexpr SumKind kind_of(ElementType element) {
   }
 }
 
-// f(run) of every tensor of the step block that is no part of another, in the order of their offsets.
+// Calls f(run) for every tensor of the step block that is not a part of another, in the order of offsets.
 template <class F>
 void each_sum(const Model& model, F f) {
   for (const TensorRecord& r : model.tensors())
     if (r.region == Region::kStep && r.alias_of == kNoIndex) f(SumRun{r.offset, r.bytes, kind_of(r.element)});
 }
 
-// Returns the verdict's operand: gradients, loss, samples, loss scale. Null: another tensor, or no verdict of floats.
+// Returns an operand of the verdict: gradients, loss, samples or loss scale. Returns null if there is no float
+// verdict, or if the operand is another tensor.
 const TensorRecord* judged(const Model& model, uint32_t operand, Region region) {
   for (const StepRecord& step : model.steps()) {
     if (step.op != Op::kVerdict || step.operand_count <= operand) continue;
@@ -96,8 +97,9 @@ std::span<std::byte> Trainer::sums_at(const Port& port) const {
   return there.size() < step_.size() ? std::span<std::byte>() : there.first(step_.size());
 }
 
-// The step's count of micro-batches, which dropout draws by: what count_step raises in the program of gradients.
-// kRegion: that program writes something else that the next micro-batch would read, of streams or of the state.
+// Finds the step's count of micro-batches, which dropout reads: the tensor that count_step raises in the program of
+// gradients. Returns kRegion if that program writes another tensor, of streams or state, that the next micro-batch
+// would read.
 Status Trainer::find_counter(uint32_t* tensor) const {
   *tensor = kNoIndex;
   const ProgramView& view = feeding().view();
@@ -161,8 +163,8 @@ Status Trainer::accumulate_apart(std::span<std::byte> keep, uint32_t rows) {
     NACRE_TRY(merged(before));
     return status;
   }
-  // The earlier first: into `keep`, and back.
-  if (sums().empty()) {  // a place does not give them
+  // The earlier sums come first, so they are joined in `keep` and copied back.
+  if (sums().empty()) {  // a place cannot give them back
     discard();
     return refuse(Code::kPortFailed, Entry::kGradients);
   }

@@ -5,7 +5,7 @@
 
 #include "engine/base/bytes.h"
 #include "engine/run/places.h"
-#include "engine/train/object_sizes.h"  // is checked here
+#include "engine/train/object_sizes.h"  // checked in this file
 #include "engine/train/step_numbers.h"
 
 namespace nacre {
@@ -45,15 +45,15 @@ constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram,
 
 }  // namespace
 
-// Bytes of each program in the blocks that have a part for each.
+// The bytes of each program in the blocks that have a part for each program.
 struct Trainer::Parts {
   static_assert(kCalls == 0 && kPrepared == 1);
   size_t bytes[kPrograms][2];
 };
 
-// The blocks that the programs share, and those with a part for each, are apart. Each program's bind sees its own parts
-// alone. They are measured here, without packed weights where the block kDerived has no room for these. Out of line:
-// the sizes are on the stack of this call only.
+// Checks that the shared blocks, and the blocks with a part for each program, do not overlap. Each program's bind
+// sees only its own parts. Sizes are measured here, without packed weights if the block kDerived has no room for
+// these. It is not inlined, so that the sizes are on the stack of this call only.
 [[gnu::noinline]] Status Trainer::check_apart(const Model& model, const char* target,
                                               std::span<const KernelSet* const> kernels, const Memory& memory,
                                               const Workers* workers, Places* places, Parts* parts) {
@@ -63,7 +63,7 @@ struct Trainer::Parts {
   if (bytes_in(memory.block[kDerived]) < sizes.bytes[kDerived]) {
     machine.packs = false;
     if (!measure_parts(model, target, kernels, &sizes, machine, places, parts).ok()) {
-      machine.packs = true;  // a program has no kernel without: its bind says how many bytes that takes
+      machine.packs = true;  // some program has only packing kernels; its bind says how many bytes that takes
       NACRE_TRY(measure_parts(model, target, kernels, &sizes, machine, places, parts));
     }
   }
@@ -74,7 +74,7 @@ struct Trainer::Parts {
   return {};
 }
 
-// Finds the programs of the model; kNoIndex where it has none. Only `update` must be there; all are of its target.
+// Finds the programs of the model; kNoIndex marks a missing one. Only `update` must be there. All have its target.
 Status Trainer::find(const Model& model, const char* target, uint32_t (&index)[kPrograms]) {
   if (!model.opened()) return {Code::kNotBound, Table::kFile};
   uint32_t update;
@@ -84,7 +84,8 @@ Status Trainer::find(const Model& model, const char* target, uint32_t (&index)[k
   return check_update(model, update);
 }
 
-// Its last input is the learning rate; its outputs begin with apply, amax, and report in the type of the sums.
+// Checks `update`. Its last input is the learning rate; its outputs begin with apply, amax, and report in the type of
+// the sums.
 Status Trainer::check_update(const Model& model, uint32_t index) {
   const ProgramView p = model.program(index);
   const auto tensors = model.tensors();
@@ -127,7 +128,7 @@ Status Trainer::measure_all(const Model& model, const char* target, std::span<co
       return s;
     }
     for (uint32_t block = 0; block < kBlockCount; ++block) {
-      const bool own = block == kCalls || block == kPrepared;  // of each program; the rest they share
+      const bool own = block == kCalls || block == kPrepared;  // one part per program; the programs share the rest
       const uint64_t bytes = own ? aligned(one.bytes[block], places) : one.bytes[block];
       sizes->bytes[block] = own ? sizes->bytes[block] + bytes : std::max(sizes->bytes[block], bytes);
       if (own && parts != nullptr) parts->bytes[entry][block] = size_t(std::min(bytes, uint64_t{SIZE_MAX}));
@@ -138,7 +139,8 @@ Status Trainer::measure_all(const Model& model, const char* target, std::span<co
   return {};
 }
 
-// A part lies behind those of the programs before. Out of line: the memory is on the stack of this call only.
+// Binds one program. Its part lies after those of the programs before. It is not inlined, so that the memory is on
+// the stack of this call only.
 [[gnu::noinline]] Status Trainer::bind_one(uint32_t entry, uint32_t index, std::span<const KernelSet* const> kernels,
                                            const Memory& memory, const Workers* workers, Places* places,
                                            const Parts& parts) {
@@ -160,7 +162,7 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
   started_ = false;
   present_ = 0;
   state_ = stream_ = step_ = {};
-  for (Program& program : programs_) program.unbind();  // from a model that may be gone
+  for (Program& program : programs_) program.unbind();  // their model may be gone
   uint32_t index[kPrograms];
   NACRE_TRY(find(model, target, index));
   Parts parts;
@@ -202,7 +204,8 @@ Status Trainer::start() {
   return begin();
 }
 
-// A place's newer state counts if nobody called state() to write it: it is brought home first.
+// If a place has a newer state and state() was not called to write it, that state counts: it is copied to the host
+// first.
 Status Trainer::restored() {
   if (!update().bound()) return refuse(Code::kNotBound, Entry::kUpdate);
   NACRE_TRY(bring_home());
@@ -259,7 +262,7 @@ Status Trainer::commit(float learning_rate, Report* report) {
   return told.applied || immediate() ? derive() : Status{};
 }
 
-// No sample: no batch, or none of its labels counts.
+// Returns whether the loss counted no sample: there was no batch, or none of its labels counts.
 bool Trainer::counts_nothing() const {
   return !immediate() && count_ != kNoIndex && counts_none(update().bytes(count_).data());
 }
@@ -275,7 +278,8 @@ void Trainer::tell(Report* told, Report* report) {
   if (report != nullptr) *report = *told;
 }
 
-// The port that runs all programs of a step as one; null: none. They stand in the order in which they run.
+// Returns the port that runs all programs of a step as one, or null. The programs stand in the order in which they
+// run.
 const Port* Trainer::holder() const {
   Places* const places = update().places();
   constexpr auto kFirst = size_t(Entry::kGradients), kLast = size_t(Entry::kDerive);
@@ -301,15 +305,15 @@ Status Trainer::step(float learning_rate, Report* report, uint32_t rows) {
   if (status.ok()) status = read_report(&told);
   discard();
   if (!status.ok()) {
-    if (const Status derived = derive(); !derived.ok()) return derived;  // of the state that it was
+    if (const Status derived = derive(); !derived.ok()) return derived;  // derived again, from the unchanged state
     return status;
   }
   tell(&told, report);
   return {};
 }
 
-// Gradients, update and what depends on it, whatever the verdict is: of a state that is what it was, the same. The port
-// holds when it begins.
+// Runs gradients, update and derive, whatever the verdict is; if the state did not change, derive gives the same
+// values again. The port already holds.
 Status Trainer::run_held(const Port& port, float learning_rate, uint32_t rows) {
   Places& places = *update().places();
   if (immediate()) write_rate(learning_rate);
@@ -333,7 +337,7 @@ Status Trainer::read_report(Report* report) const {
   report->loss_scale = number(3);
   if (count_ != kNoIndex) report->samples = sample_count(update().bytes(count_).data());
   if (floor_ == kNoIndex || report->applied) return {};
-  NACRE_TRY(bring_home());  // counters of the loss scale are of the state
+  NACRE_TRY(bring_home());  // the counters of the loss scale are in the state
   report->overflow_at_floor = value<uint32_t>(update().bytes(floor_), 2) != 0;
   return {};
 }

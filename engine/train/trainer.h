@@ -93,7 +93,7 @@ class Trainer {
   // immediate(). Also empty if the place cannot give the block back: the accumulated gradients are then lost, so call
   // discard().
   std::span<std::byte> sums() const;
-  uint32_t micro_batches() const { return accumulated_; }  // in the step block
+  uint32_t micro_batches() const { return accumulated_; }  // whose sums are in the step block
   // Returns the step block in the memory of this port, for ports that exchange it among themselves. Empty if sums()
   // is, and if no place of this port keeps the block.
   std::span<std::byte> sums_at(const Port& port) const;
@@ -168,7 +168,7 @@ class Trainer {
   uint32_t count_ = kNoIndex;  // tensor: the number of samples, float32 or int32
   uint32_t floor_ = kNoIndex;  // tensor: counters of the loss scale
   uint32_t accumulated_ = 0;   // micro-batches since the last commit
-  uint32_t rows_ = 0;          // of the micro-batch, where immediate
+  uint32_t rows_ = 0;          // rows of the micro-batch, with immediate()
   uint32_t refused_in_row_ = 0;
   bool started_ = false;
 };

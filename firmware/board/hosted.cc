@@ -1,6 +1,6 @@
-// main() of a C program with newlib's standard output, in an image of this folder: app_main() calls it, and newlib's
-// system calls go to the host. Programs of the engine need none of this; it is for NAME_main.c of `nacre firmware`,
-// which on a board has the board's own.
+// main() of a C program with newlib's standard output, in an image of this folder. app_main() calls it, and newlib's
+// system calls go to the host. Programs of the engine do not need this. It is for NAME_main.c of `nacre firmware`; on
+// a board that program uses the board's own.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 extern "C" {
 
-int program_main() asm("main");                  // C++ may not call what it names main
-[[noreturn]] void exit(int);                     // newlib's: writes what is buffered, then calls _exit
+int program_main() asm("main");                  // C++ may not call a function named main
+[[noreturn]] void exit(int);                     // newlib's exit writes buffered text, then calls _exit
 extern char nacre_bss_end[], nacre_last_word[];  // sections.ld
 
-// The heap, of newlib's buffers: what RAM is left.
+// The heap, for newlib's buffers, is the rest of RAM.
 void* _sbrk(ptrdiff_t bytes) {
   static char* end = nullptr;
   if (end == nullptr) end = nacre_bss_end;
@@ -23,7 +23,7 @@ void* _sbrk(ptrdiff_t bytes) {
   return begin;
 }
 
-// Every file is the host's console.
+// Writes to every file go to the host's console.
 int _write(int, const char* text, int count) {
   char part[65];
   for (int at = 0; at < count;) {

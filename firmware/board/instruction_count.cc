@@ -11,13 +11,13 @@ constexpr uint32_t kCurrent = 0xE000E018;  // SYST_CVR: counts down; any write m
 
 constexpr uint32_t kEnable = 1u << 0;
 constexpr uint32_t kProcessorClock = 1u << 2;
-constexpr uint32_t kCountFlag = 1u << 16;  // has passed 0; reading clears it
+constexpr uint32_t kCountFlag = 1u << 16;  // the counter has passed 0; reading clears the flag
 constexpr uint32_t kTop = 0xFFFFFF;
 
 }  // namespace
 
-// Writing SYST_CVR gives 0 and clears the flag, and the reload comes one tick later: a reading
-// before that would be off by 2^24 ticks.
+// Writing SYST_CVR sets it to 0 and clears the flag. The reload comes one tick later, and a reading before it would
+// be off by 2^24 ticks.
 void start_ticks() {
   hardware_register(kControl) = 0;
   hardware_register(kReload) = kTop;
@@ -27,7 +27,7 @@ void start_ticks() {
   }
 }
 
-// The counter is stopped once it has wrapped, so that later readings say so too.
+// Stops the counter once it has wrapped, so that later readings return kTooManyTicks too.
 uint32_t read_ticks() {
   const uint32_t current = hardware_register(kCurrent);
   const uint32_t control = hardware_register(kControl);

@@ -1,6 +1,6 @@
 #include "firmware/board/instruction_count.h"
 
-// In front of all functions: -march names no instructions for CSRs, as gcc's multilibs do not.
+// This must come before all functions, because -march names no instructions for CSRs, nor do gcc's multilibs.
 asm(".option arch, +zicsr");
 
 namespace nacre::firmware {
@@ -8,7 +8,7 @@ namespace {
 
 uint64_t g_start;  // .bss
 
-// Both halves of one moment: the upper one is read again until it stays.
+// Reads both halves at one moment: the upper one is read again until it does not change.
 uint64_t cycles() {
   uint32_t low, high, again;
   do asm volatile("csrr %0, mcycleh \n csrr %1, mcycle \n csrr %2, mcycleh" : "=&r"(high), "=&r"(low), "=r"(again));

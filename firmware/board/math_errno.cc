@@ -1,5 +1,5 @@
-// Newlib's libm needs one thing of a libc: the place of a range error. Float networks call expf and tanhf;
-// libc's own errno lies in .data with the rest of its state. Integer networks link neither this nor libm.
+// Newlib's libm needs only one function of a libc: the address of errno for a range error. Float networks call expf
+// and tanhf. libc's own errno lies in .data with the rest of its state. Integer networks link neither this nor libm.
 extern "C" int* __errno() {
   static int error;  // .bss
   return &error;

@@ -1,10 +1,10 @@
-// memcpy, memmove, memset, memcmp and strlen: gcc calls them even in a program without a libc.
-// (strlen, because gcc 12 makes a call to it out of any loop that looks for a zero byte.)
+// Defines memcpy, memmove, memset, memcmp and strlen, which gcc calls even in a program without a libc. (gcc 12 calls
+// strlen in place of any loop that looks for a zero byte.)
 //
-// A compiler would make these loops into calls to the very functions, hence the pragma; test_port.sh
-// checks the object. From M3 on Arm reads and writes words unaligned in hardware with single loads and
-// stores, and `packed` makes gcc avoid the multiple and double ones, which fault. On M0+ and RISC-V
-// words are moved where all places are aligned.
+// A compiler would turn these loops into calls of these very functions; the pragma prevents that, and test_port.sh
+// checks the object. From M3 on, Arm reads and writes unaligned words in hardware with single loads and stores.
+// `packed` makes gcc avoid the multiple and double ones, which fault. On M0+ and RISC-V words are moved if all
+// addresses are aligned.
 
 #include <cstddef>
 #include <cstdint>
@@ -90,7 +90,7 @@ size_t strlen(const char* text) {
   return length;
 }
 
-// Clang calls these functions instead, by Arm's run-time ABI (RTABI32, 4.3.4): the count comes before the value.
+// Clang calls these functions instead (Arm's run-time ABI, RTABI32, 4.3.4). The count comes before the value.
 #if defined(__clang__) && defined(__arm__)
 #define NACRE_OF_ALIGNMENT(ALIGNMENT)                                                                          \
   void __aeabi_memcpy##ALIGNMENT(uint8_t* to, const uint8_t* from, size_t count) { copy_up(to, from, count); } \

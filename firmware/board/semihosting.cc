@@ -14,17 +14,18 @@ enum Operation : uint32_t {
   kSeek = 0x0A,
   kLength = 0x0C,
   kGetCommandLine = 0x15,
-  kExitExtended = 0x20,  // SYS_EXIT (0x18) carries no status on a 32-bit machine
+  kExitExtended = 0x20,  // used because SYS_EXIT (0x18) carries no status on a 32-bit machine
 };
 
 constexpr uint32_t kApplicationExit = 0x20026;  // ADP_Stopped_ApplicationExit
 
 uint32_t word(const void* pointer) { return reinterpret_cast<uint32_t>(pointer); }
 
-// Operation and argument (or address of the argument block) in the first two registers of a call, result in the first.
-// The host reads and writes memory behind the compiler's back: hence the clobber.
+// The first two registers of a call hold the operation and its argument, or the address of the argument block. The
+// first register then holds the result. The host accesses memory without the compiler's knowledge, so the asm
+// clobbers memory.
 #ifdef __riscv
-// The three instructions that mark a call, of four bytes each and within a page: RISC-V semihosting, 1.0.
+// Three instructions of four bytes each, within a page, mark a call: RISC-V semihosting, 1.0.
 uint32_t call(Operation operation, const void* argument) {
   register uint32_t a0 asm("a0") = operation;
   register const void* a1 asm("a1") = argument;
@@ -38,7 +39,7 @@ uint32_t call(Operation operation, const void* argument) {
   return a0;
 }
 #else
-// 0xAB is the immediate that M-profile hosts look for.
+// 0xAB is the immediate that hosts of M-profile cores look for.
 uint32_t call(Operation operation, const void* argument) {
   register uint32_t r0 asm("r0") = operation;
   register const void* r1 asm("r1") = argument;
@@ -90,7 +91,7 @@ bool close(int handle) {
   return call(kClose, block) == 0;
 }
 
-// SYS_READ and SYS_WRITE return how many bytes were not moved.
+// SYS_READ and SYS_WRITE return the number of bytes that were not moved.
 uint32_t read(int handle, std::span<uint8_t> bytes) {
   const uint32_t block[] = {static_cast<uint32_t>(handle), word(bytes.data()), bytes.size()};
   return bytes.size() - call(kRead, block);

@@ -13,14 +13,14 @@ uint32_t bytes_between(const volatile uint32_t* low, const volatile uint32_t* hi
 
 }  // namespace
 
-// Neither Arm nor RISC-V has a red zone: what lies below sp belongs to nobody. Volatile, because gcc would call
-// memset, which would paint over its own frame.
+// Fills the memory below sp with the pattern. Neither Arm nor RISC-V has a red zone, so that memory is unused. The
+// pointer is volatile, because gcc would otherwise call memset, which would overwrite its own frame.
 void paint_stack() {
   const volatile uint32_t* sp;
 #ifdef __riscv
   asm volatile("mv %0, sp" : "=r"(sp));
 #else
-  asm volatile("mov %0, sp" : "=r"(sp) : : "lr");  // lr: is saved before, not below what sp is here
+  asm volatile("mov %0, sp" : "=r"(sp) : : "lr");  // the clobber makes gcc save lr before this, not below sp
 #endif
   for (volatile uint32_t* word = nacre_stack_limit; word < sp; ++word) *word = kPaint;
 }

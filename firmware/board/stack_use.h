@@ -1,16 +1,16 @@
-// How deep the stack has been: it is painted with a pattern, and what differs from it was used.
+// Measures how deep the stack has been. It is filled with a pattern; the words that differ from the pattern were
+// used.
 //
-// startup.cc paints once, so stack_use_bytes() counts from reset. To measure one part alone, paint
-// again before it and subtract the use read right after painting. A used word that equals the
-// pattern is missed.
+// startup.cc fills it once, so stack_use_bytes() counts from reset. To measure one part alone, fill the stack again
+// before that part and subtract the use read right after filling. A used word that equals the pattern is missed.
 #pragma once
 
 #include <cstdint>
 
 namespace nacre::firmware {
 
-void paint_stack();          // all that lies below the caller
-uint32_t stack_use_bytes();  // deepest since the last paint; equal to stack_bytes() means overflow
-uint32_t stack_bytes();      // what the linker script reserved
+void paint_stack();          // fills all of the stack below the caller
+uint32_t stack_use_bytes();  // deepest use since the last paint; equal to stack_bytes() means overflow
+uint32_t stack_bytes();      // bytes that the linker script reserves
 
 }  // namespace nacre::firmware

@@ -1,12 +1,12 @@
-// Between reset and app_main(). No libc; no static constructors (the linker script refuses them).
+// The code between reset and app_main(). It has no libc and no static constructors, which the linker script refuses.
 
 #include "firmware/board/startup.h"
 
 #include "firmware/board/semihosting.h"
 #include "firmware/board/stack_use.h"
 
-// `<`, not `!=`: gcc takes two symbols for two addresses and would enter the loop when a section is
-// empty.
+// The loops test `<`, not `!=`: gcc assumes that two symbols have different addresses and would enter the loop for an
+// empty section.
 extern "C" [[noreturn, gnu::used]] void start() {
   nacre::firmware::protect_memory();
   nacre::firmware::paint_stack();

@@ -6,20 +6,20 @@
 #include "firmware/board/startup.h"
 
 #if __ARM_ARCH >= 8
-#define NACRE_FORGET_STACK_LIMIT "movs r1, #0 \n msr msplim, r1 \n"  // below which the handler could not push
+#define NACRE_FORGET_STACK_LIMIT "movs r1, #0 \n msr msplim, r1 \n"  // below the limit the handler could not push
 #else
 #define NACRE_FORGET_STACK_LIMIT ""
 #endif
 
-// The compiler may use the FPU anywhere in a C++ function, and until CPACR (0xE000ED88) grants full access to CP10 and
-// CP11 that is a UsageFault.
+// The compiler may use the FPU anywhere in a C++ function. That is a UsageFault until CPACR (0xE000ED88) grants full
+// access to CP10 and CP11.
 #ifdef __ARM_FP
 #define NACRE_ENABLE_FPU "ldr r0, =0xE000ED88 \n ldr r1, [r0] \n orr r1, r1, #0xF00000 \n str r1, [r0] \n dsb \n isb \n"
 #else
 #define NACRE_ENABLE_FPU ""
 #endif
 
-// CCR.LOB (0xE000ED14) lets the core keep the branch of a counted loop, which Armv8.1-M has instructions for.
+// CCR.LOB (0xE000ED14) lets the core cache the branch of a counted loop, for which Armv8.1-M has instructions.
 #ifdef __ARM_FEATURE_MVE
 #define NACRE_ENABLE_LOOPS "ldr r0, =0xE000ED14 \n ldr r1, [r0] \n orr r1, r1, #0x80000 \n str r1, [r0] \n"
 #else
@@ -28,7 +28,7 @@
 
 extern "C" {
 
-// sp is set again for debuggers that jump here without a reset.
+// Sets sp again for debuggers that jump here without a reset.
 [[gnu::naked, noreturn]] void reset() {
   asm volatile(
       "ldr r0, =nacre_stack_top \n"
@@ -37,8 +37,8 @@ extern "C" {
       "bx r0 \n");
 }
 
-// After a stack overflow sp points outside RAM: a handler that pushed there would lock the core up.
-// So sp goes to r0 for the report, and back to the top unless it leaves 256 bytes for the handler.
+// After a stack overflow sp points outside RAM, and a handler that pushed there would lock the core up. So sp is kept
+// in r0 for the report. If it leaves less than 256 bytes for the handler, it is set back to the top.
 [[gnu::naked, noreturn]] void fault() {
   asm volatile(NACRE_FORGET_STACK_LIMIT R"(
     mov   r0, sp
@@ -56,7 +56,7 @@ extern "C" {
 
 [[noreturn, gnu::used]] void report_fault(const uint32_t* frame) {
   using namespace nacre::firmware;
-  constexpr uint32_t kStackingErrors = 1u << 20 | 1u << 12 | 1u << 4;  // STKOF, STKERR, MSTKERR: there is no frame
+  constexpr uint32_t kStackingErrors = 1u << 20 | 1u << 12 | 1u << 4;  // STKOF, STKERR, MSTKERR: no frame was stacked
   const uint32_t cfsr = hardware_register(0xE000ED28);
   const bool has_frame = (cfsr & kStackingErrors) == 0 && frame >= nacre_stack_limit && frame + 8 <= nacre_stack_top;
   print("fault: CFSR ");
@@ -76,7 +76,7 @@ struct VectorTable {
   void (*handlers[15])();
 };
 
-// Arm DDI 0403E, B1.5.2. No interrupt is ever enabled, so the table ends after SysTick.
+// The vector table: Arm DDI 0403E, B1.5.2. No interrupt is ever enabled, so the table ends after SysTick.
 [[gnu::section(".vectors"), gnu::used]] const VectorTable kVectorTable = {
     nacre_stack_top,
     {reset, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault},
@@ -91,7 +91,7 @@ constexpr uint32_t kRegion = 0xE000ED98, kBase = 0xE000ED9C, kLimit = 0xE000EDA0
 uint32_t address_of(const uint32_t* place) { return reinterpret_cast<uint32_t>(place); }
 
 #if __ARM_ARCH >= 8
-// One region, and a register for the stack's end. Armv8-M, Arm DDI 0553, D1.2.160 to D1.2.171.
+// Sets one region, and a register for the stack's end. Armv8-M, Arm DDI 0553, D1.2.160 to D1.2.171.
 void set_regions() {
   constexpr uint32_t kReadOnly = 3u << 1;  // AP
   hardware_register(0xE000EDC0) = 0x44;    // MPU_MAIR0: normal memory, not cached
@@ -101,14 +101,14 @@ void set_regions() {
   asm volatile("msr msplim, %0" : : "r"(nacre_stack_limit));
 }
 #else
-// 2^(log2_bytes) bytes, aligned to their size.
+// Sets a region of 2^log2_bytes bytes, aligned to its size.
 void set_region(uint32_t region, uint32_t begin, uint32_t log2_bytes, uint32_t access) {
   hardware_register(kRegion) = region;
   hardware_register(kBase) = begin;
   hardware_register(kLimit) = access | (log2_bytes - 1) << 1 | 1;
 }
 
-// Neither is there a stack limit register, nor need what lies below RAM fault by itself: in QEMU it reads as 0 and
+// These cores have no stack limit register, and memory below RAM need not fault by itself: in QEMU it reads as 0 and
 // ignores writes, and flash is writable.
 void set_regions() {
   constexpr uint32_t kNoAccess = 1u << 28;                                  // XN, AP = 0
@@ -120,7 +120,7 @@ void set_regions() {
 
 }  // namespace
 
-// The rest keeps the default map.
+// All other memory keeps the default map.
 void protect_memory() {
   set_regions();
   hardware_register(0xE000ED94) = 5;  // MPU_CTRL: PRIVDEFENA, ENABLE

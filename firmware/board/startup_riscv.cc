@@ -4,10 +4,10 @@
 #include "firmware/board/semihosting.h"
 #include "firmware/board/startup.h"
 
-// In front of all functions: -march names no instructions for CSRs, as gcc's multilibs do not.
+// This must come before all functions, because -march names no instructions for CSRs, nor do gcc's multilibs.
 asm(".option arch, +zicsr");
 
-// mstatus.FS (bits 13, 14) switches the FPU on; fcsr 0: round to nearest even.
+// mstatus.FS (bits 13, 14) switches the FPU on. fcsr 0 means round to nearest even.
 #ifdef __riscv_flen
 #define NACRE_ENABLE_FPU "li t0, 0x6000 \n csrs mstatus, t0 \n csrw fcsr, zero \n"
 #else
@@ -16,8 +16,8 @@ asm(".option arch, +zicsr");
 
 extern "C" {
 
-// The board starts at the first byte of .vectors. tp: where libm's errno lies. gp is not used: the linker scripts name
-// no __global_pointer$.
+// The board starts at the first byte of .vectors. tp points at libm's errno. gp is not used, because the linker
+// scripts define no __global_pointer$.
 [[gnu::naked, noreturn, gnu::section(".vectors"), gnu::used]] void reset() {
   asm volatile(
       "la sp, nacre_stack_top \n"
@@ -26,7 +26,8 @@ extern "C" {
       "csrw mtvec, t0 \n" NACRE_ENABLE_FPU "j start \n");
 }
 
-// After a stack overflow sp points outside RAM: back to the top, unless it leaves 256 bytes for the report.
+// After a stack overflow sp points outside RAM. If it leaves less than 256 bytes for the report, it is set back to
+// the top.
 [[gnu::naked, noreturn, gnu::aligned(4), gnu::used]] void fault() {
   asm volatile(R"(
     la    t0, nacre_stack_limit + 256
@@ -57,18 +58,18 @@ extern "C" {
 namespace nacre::firmware {
 namespace {
 
-// pmpaddr of 2^n bytes, aligned to their size: the place in words, then n - 3 ones. RISC-V privileged architecture
-// 1.12, section 3.7.1.
+// Returns pmpaddr for 2^n bytes, aligned to their size: the address in words, then n - 3 ones. RISC-V privileged
+// architecture 1.12, section 3.7.1.
 constexpr uint32_t aligned_power(uint32_t begin, uint32_t bytes) { return begin >> 2 | ((bytes >> 3) - 1); }
 uint32_t address_of(const uint32_t* place) { return reinterpret_cast<uint32_t>(place); }
 
 }  // namespace
 
-// Two locked entries, which bind machine mode too; memory outside of both keeps all access.
+// Sets two locked entries, which bind machine mode too. Memory outside of both keeps all access.
 void protect_memory() {
   constexpr uint32_t kLocked = 1u << 7, kAlignedPower = 3u << 3, kRead = 1, kRun = 4;
   constexpr uint32_t kFlash = kLocked | kAlignedPower | kRead | kRun, kNoAccess = kLocked | kAlignedPower;
-  constexpr uint32_t kGuardBytes = 1 << 20;  // also for frames that skip some of it
+  constexpr uint32_t kGuardBytes = 1 << 20;  // large enough for frames that skip some of it
   const uint32_t begin = address_of(nacre_flash_begin), end = address_of(nacre_flash_end);
   const uint32_t guard = aligned_power(address_of(nacre_stack_limit) - kGuardBytes, kGuardBytes);
   asm volatile("csrw pmpaddr0, %0 \n csrw pmpaddr1, %1 \n csrw pmpcfg0, %2"

@@ -1,9 +1,10 @@
 // The example image: a model in flash, all memory in .bss, inputs and outputs as files of the host.
 //
-//   example [INPUT OUTPUT]...     INPUT: the bytes of input 0, OUTPUT: where the bytes of output 0 go
+//   example [INPUT OUTPUT]...     INPUT holds the bytes of input 0; the bytes of output 0 are written to OUTPUT
 //
-// Prints what the application must provide, to the byte, and what a run costs. A product does the same without files:
-// open, measure (or `nacre size` on a PC and a constant), bind once, then write the input, run, read the output.
+// The image prints the bytes that the application must provide, exactly, and the cost of a run. A product does the
+// same without files: open, measure (or `nacre size` on a PC and a constant), bind once; then write the input, run,
+// read the output.
 
 #include "engine/nacre.h"
 #include "engine/nacre_c.h"
@@ -13,7 +14,7 @@
 #include "firmware/images/host.h"
 #include "firmware/images/model_image.h"
 
-// The kernels of this model and no others: written by `nacre kernels model.nacre`.
+// The kernels of this model and no others, which `nacre kernels model.nacre` writes.
 #define NACRE_DEFINE_MODEL_KERNELS
 #include NACRE_MODEL_KERNELS
 
@@ -26,7 +27,7 @@ constinit Program g_program;
 constinit Sizes g_sizes;
 constinit Memory g_blocks;
 
-// Out of line, as run_files(): bind, the deepest, has less of the stack above it.
+// Not inlined, like run_files(), so that bind, which uses the most stack, has less above it.
 [[gnu::noinline]] void report_sizes() {
   report("model_object", sizeof g_model);
   report("program_object", sizeof g_program);
@@ -47,7 +48,7 @@ Status prepare() {
   return g_program.bind(g_model, 0, kernels, g_blocks);
 }
 
-// Inputs and outputs by the names of their files, two by two; the exit status.
+// Runs the model for pairs of input and output files, whose names are the arguments. Returns the exit status.
 [[gnu::noinline]] int run_files() {
   static char line[8192];
   if (!semihosting::read_command_line(line)) return complain("the command line is too long", "");

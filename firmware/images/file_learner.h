@@ -1,4 +1,4 @@
-// A Trainer of a model file, as FineTune (finetune.h) asks of it.
+// Makes a Trainer of a model file the learner of FineTune (finetune.h).
 #pragma once
 
 #include "engine/base/crc32c.h"
@@ -8,7 +8,7 @@ namespace nacre::firmware {
 
 class FileLearner {
  public:
-  // Once `trainer` is bound to `model`; both must outlive this.
+  // Call it when `trainer` is bound to `model`. Both must outlive this object.
   void take(Trainer& trainer, const Model& model) {
     trainer_ = &trainer, model_ = &model;
     if (trainer.infer().bound()) find_frozen();
@@ -40,8 +40,8 @@ class FileLearner {
  private:
   const Program& infer() const { return trainer_->infer(); }
 
-  // The first steps of a program, none of which reads what is trained, up to the last that gives codes of int8. Their
-  // results are integers, so they are equal on every machine.
+  // Finds the frozen steps: the first steps of a program, none of which reads a trained value, up to the last that
+  // gives int8 codes. Their results are integers, so they are equal on every machine.
   void find_frozen() {
     frozen_steps_ = 0;
     const ProgramView& program = infer().view();

@@ -1,5 +1,5 @@
-// The fine-tuning image: a training model in flash, its state and everything else in .bss, data and an emulated flash
-// for checkpoints as files of the host: finetune_run.h.
+// The fine-tuning image. A training model is in flash, its state and all other memory in .bss. Data, and an emulated
+// flash for checkpoints, are files of the host (finetune_run.h).
 #include "engine/nacre.h"
 #include "firmware/images/file_learner.h"
 #include "firmware/images/finetune_run.h"

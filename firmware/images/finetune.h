@@ -1,12 +1,12 @@
-// Fine-tuning in place, for firmwares and for the PC that checks them: the loop over data, checkpoints and the count of
-// right answers, over three functions that the machine provides and a learner: of a model file (file_learner.h), or of
-// static programs (static_finetune.cc).
+// Fine-tunes in place, in firmwares and on the PC that checks them. It holds the loop over data, the checkpoints, and
+// the count of right answers. It needs three functions that the machine provides, and a learner: of a model file
+// (file_learner.h), or of static programs (static_finetune.cc).
 //
-//   data       micro-batches one after the other, each the bytes of all inputs of the program `gradients` (data, then
-//              labels)
-//   test       samples one after the other, each the bytes of input 0 of `infer` and an int32 label; so is data of a
-//              batch of 1
-//   note       of a checkpoint: how many micro-batches it has seen
+//   data       micro-batches one after the other. Each is the bytes of all inputs of the program `gradients`: data,
+//              then labels
+//   test       samples one after the other. Each is the bytes of input 0 of `infer` and an int32 label. With a batch
+//              of 1, data has the same form
+//   note       of a checkpoint: the number of micro-batches that the training has seen
 #pragma once
 
 #include <cstring>
@@ -16,21 +16,21 @@
 
 namespace nacre::firmware {
 
-// n 10^-6, without a float instruction: a model that trains codes brings none into the image.
+// Returns n 10^-6 without a float instruction: a model that trains codes brings none into the image.
 inline float rate_of_millionths(uint32_t n) {
   return std::bit_cast<float>(float_of_scaled(divided(scaled_of_integer(n), 1000000)));
 }
 
-// A learner has Trainer's start, restored, input_count, input, accumulate, commit and state; a checkpoint's table();
+// A learner has Trainer's start, restored, input_count, input, accumulate, commit and state, a checkpoint's table(),
 // and these functions of the network that it trains:
 //
-//   std::span<std::byte> sample()            where a sample goes
-//   Status infer(uint32_t* frozen_crc)       the CRC-32C goes on over what frozen layers gave for it
-//   std::span<const std::byte> scores()      of the classes
-//   bool codes()                             whether they are int8, or float32
+//   std::span<std::byte> sample()            the memory for a sample
+//   Status infer(uint32_t* frozen_crc)       runs it, and continues the CRC-32C over the results of frozen layers
+//   std::span<const std::byte> scores()      the scores of the classes
+//   bool codes()                             whether the scores are int8; else they are float32
 template <class Learner>
 struct FineTune {
-  // Fills `bytes` from byte `offset` of the data (or test) set; false where it ends before.
+  // Fills `bytes` from byte `offset` of the data (or test) set. Returns false if the set ends before.
   bool (*read_data)(uint64_t offset, std::span<std::byte> bytes);
   bool (*read_test)(uint64_t offset, std::span<std::byte> bytes);
   void (*committed)(uint32_t step, const Trainer::Report& report);
@@ -38,10 +38,10 @@ struct FineTune {
   Learner* learner;
   Storage storage;
   float learning_rate;
-  uint32_t epochs, micro_batches;  // of a step
-  uint32_t save_every;             // steps between two checkpoints; 0: none are kept
+  uint32_t epochs, micro_batches;  // micro-batches of a step
+  uint32_t save_every;             // steps between two checkpoints; 0 means no checkpoints
 
-  uint32_t seen = 0, steps = 0;  // micro-batches, steps
+  uint32_t seen = 0, steps = 0;  // micro-batches and steps so far
   uint32_t refused = 0;
   float loss = 0;  // of the last step
 
@@ -51,7 +51,7 @@ struct FineTune {
     return bytes;
   }
 
-  // Begins where the newest checkpoint stands, or at the start.
+  // Continues from the newest checkpoint, or begins at the start.
   Status resume() {
     NACRE_TRY(learner->start());
     Checkpoint checkpoint(storage);
@@ -97,8 +97,8 @@ struct FineTune {
   }
 
   struct Evaluation {
-    uint32_t right = 0, samples = 0;  // right: `infer` gives the highest score to the label
-    uint32_t frozen_crc = 0;          // CRC-32C of what the frozen layers gave, sample after sample
+    uint32_t right = 0, samples = 0;  // right: `infer` gives the label the highest score
+    uint32_t frozen_crc = 0;          // CRC-32C of the frozen layers' results, sample after sample
   };
 
   Status evaluate(bool (*read)(uint64_t, std::span<std::byte>), Evaluation* found) const {
@@ -124,7 +124,8 @@ struct FineTune {
     return best;
   }
 
-  // In the order of the scores: of float32 by their bits, whose magnitudes are ordered as they are.
+  // Returns a number with the order of the scores. float32 scores give their bits, whose magnitudes have the same
+  // order.
   static int32_t score(std::span<const std::byte> y, bool codes, size_t i) {
     if (codes) return int8_t(y[i]);
     int32_t bits;

@@ -1,11 +1,11 @@
-// A fine-tuning from its command line to what it reports, for each learner.
+// Runs a fine-tuning from the command line to its report, for any type of learner (finetune.h).
 //
 //   NAME DATA TEST FLASH LEARNING_RATE_MILLIONTHS EPOCHS MICRO_BATCHES SAVE_EVERY [STATE]
 //
-// DATA, TEST: finetune.h; an empty TEST is not run. FLASH: a file of the emulated flash's size; what is programmed or
-// erased is written through to it at once, so that the machine may be stopped at any moment and started again with the
-// same file. MICRO_BATCHES: of a step. SAVE_EVERY: steps between two checkpoints. STATE: where the state block goes at
-// the end.
+// finetune.h describes DATA and TEST; an empty TEST is not run. FLASH is a file of the emulated flash's size. Each
+// program or erase goes to it at once, so the machine may stop at any moment and start again with the same file.
+// MICRO_BATCHES is their number in a step. SAVE_EVERY is the number of steps between two checkpoints. STATE is the
+// file that takes the state block at the end.
 #pragma once
 
 #include "firmware/board/instruction_count.h"
@@ -15,7 +15,7 @@
 
 namespace nacre::firmware {
 
-// The first steps, told apart: what one micro-batch and its commit cost.
+// Reports the first three steps one by one: the cost of one micro-batch and its commit.
 inline void report_step(uint32_t step, const Trainer::Report& r) {
   const uint32_t now = instructions(read_ticks());
   if (step <= 3) report("instructions_step", now);
@@ -23,7 +23,7 @@ inline void report_step(uint32_t step, const Trainer::Report& r) {
   start_ticks();
 }
 
-// Nothing where there is no sample.
+// Reports the right answers; reports nothing if there is no sample.
 template <class Learner>
 Status report_answers(const FineTune<Learner>& tune, bool (*read)(uint64_t, std::span<std::byte>), const char* right,
                       const char* samples, const char* crc) {
@@ -36,7 +36,8 @@ Status report_answers(const FineTune<Learner>& tune, bool (*read)(uint64_t, std:
   return {};
 }
 
-// The answers before are those of the model in flash: a machine that goes on has given them before.
+// Reports the answers of the model in flash first, unless the run resumes a checkpoint: then an earlier run has
+// reported them.
 template <class Learner>
 Status fine_tune(FineTune<Learner>& tune, bool data_are_samples) {
   NACRE_TRY(tune.resume());
@@ -54,7 +55,7 @@ Status fine_tune(FineTune<Learner>& tune, bool data_are_samples) {
   return {};
 }
 
-// prepare() makes `learner` ready and reports sizes. The exit status.
+// Fine-tunes. prepare() makes `learner` ready and reports sizes. Returns the exit status.
 template <class Learner>
 int fine_tune_main(FineTune<Learner>& tune, Learner& learner, Status (*prepare)(bool* data_are_samples)) {
   static char line[4096];

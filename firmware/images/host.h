@@ -1,5 +1,5 @@
-// Exchange of an image with its host: numbers by name, refusals, whole files. It is a header, so that an image pays
-// only for the functions that it uses, inlined.
+// Exchanges numbers by name, refusals and whole files between an image and its host. Everything is in this header, so
+// an image pays only for the functions that it uses, inlined.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,10 @@ inline void report_word(const char* name, uint32_t value) {
   print_unsigned(value);
   print("\n");
 }
-// "name value": the lower 32 bits.
+// Prints "name value", with the lower 32 bits of the value.
 inline void report(const char* name, auto value) { report_word(name, uint32_t(value)); }
 
-// Both print; the exit status.
+// Both print the refusal and return the exit status.
 inline int refuse(const Status& status) {
   print("refused: ");
   print(sentence(status.code));
@@ -48,7 +48,7 @@ inline int complain(const char* what, const char* path) {
   return 2;
 }
 
-// Exactly so many bytes, no more.
+// Reads a file that must have exactly so many bytes.
 inline bool read_file(const char* path, std::span<std::byte> bytes) {
   const int file = semihosting::open(path, semihosting::Mode::kRead);
   if (file < 0) return false;
@@ -64,7 +64,7 @@ inline bool write_file(const char* path, std::span<const std::byte> bytes) {
   return semihosting::close(file) && whole;
 }
 
-// Reads `bytes` of an open file from byte `offset` on; false where the file ends before.
+// Reads `bytes` of an open file from byte `offset` on. Returns false if the file ends before.
 inline bool read_at(int file, uint64_t offset, std::span<std::byte> bytes) {
   return semihosting::seek(file, uint32_t(offset)) && read_all(file, bytes);
 }

@@ -1,5 +1,6 @@
-// The image that holds the kernels of ports/cortex_m to the reference's: random sizes, codes and scales, equal to the
-// bit and within their scratch. Prints `cases N`; the exit status is 0 if all are equal.
+// The image that compares the kernels of ports/cortex_m with the reference's. Sizes, codes and scales are random.
+// Results must be equal to the bit, and kernels must stay within their scratch. Prints `cases N`; the exit status is
+// 0 if all are equal.
 #include <cstring>
 
 #include "firmware/board/print.h"
@@ -42,7 +43,7 @@ WindowAxis random_axis(Random& random, int most_kernel) {
   return axis;
 }
 
-// Pairs as converters make them, and some of all others: {0, 0}, shifts to the left, multipliers below 2^30.
+// Makes pairs as converters do, and some of all other kinds: {0, 0}, shifts to the left, multipliers below 2^30.
 void random_scales(Random& random) {
   const bool odd_ones = random.upto(3) == 0;
   for (int k = 0; k < kMostChannels; ++k) {
@@ -66,7 +67,7 @@ Epilogue random_epilogue(Random& random) {
   return {.clamp = clamp, .y_zero = random.between(-128, 127), .per_channel = random.upto(2) != 0};
 }
 
-// Whether the kernel writes what the reference does, and nothing behind y and its scratch; also with y on x.
+// Returns whether the kernel writes what the reference does, and no byte past y and its scratch. Also tests y on x.
 template <class Kernel, class Reference>
 bool equal(const Kernel& kernel, const Reference& reference, Random& random, int outputs, bool in_place = false) {
   const Optional<const int32_t> b = {random.upto(3) == 0 ? nullptr : bias};
@@ -92,7 +93,7 @@ void fill(Random& random, float* to, int count) {
 
 int outputs_of(const Conv2d& op) { return op.batch * op.window.h.out * op.window.w.out * op.out_c; }
 
-// Sizes of a convolution whose operands have at most `most` elements; else batch is 0.
+// Returns a convolution whose operands have at most `most` elements. If the random one has more, batch is 0.
 Conv2d random_convolution(Random& random, int most) {
   const int groups = random.upto(3) == 0 ? 2 : 1, group_in = random.between(1, 20);
   const int group_out = random.between(1, kMostChannels / groups);
@@ -119,7 +120,8 @@ bool convolution(Random& random) {
   return op.batch == 0 || equal(cortex_m::Convolution{op}, op, random, outputs_of(op));
 }
 
-// In float32, the gradient of its weights, which is added to what is there, and that of its input.
+// Compares float32 convolutions: the result, the gradient of the weights, which is added to a sum, and the gradient
+// of x.
 bool real_convolution(Random& random) {
   Conv2d op = random_convolution(random, kMostReals);
   if (op.batch == 0) return true;

@@ -1,4 +1,4 @@
-// The port's own test image; test_port.sh runs it and judges what it prints.
+// The port's own test image. test_port.sh runs it and checks what it prints.
 //
 //   selftest check               arithmetic, memory functions, the model's place
 //   selftest invert INPUT OUTPUT writes the complement of every byte of a host file, up to 64 KB
@@ -20,14 +20,14 @@
 #include "firmware/board/startup.h"
 #include "firmware/images/model_image.h"
 
-extern "C" volatile uint32_t nacre_last_word;  // of RAM; nobody's, and start-up leaves it
+extern "C" volatile uint32_t nacre_last_word;  // of RAM; no section uses it, and start-up leaves it
 
 namespace nacre::firmware {
 namespace {
 
 constinit std::array<uint8_t, 65536> g_bytes{};  // .bss: zero until a command fills it
 
-// Initialised only where the linker is told to allow .data: shows that startup.cc copies it.
+// Initialised only if the linker may create .data. It shows that startup.cc copies .data.
 #ifdef NACRE_SELFTEST_DATA
 volatile uint32_t g_initialised = 0x600DDA7A;
 #else
@@ -60,14 +60,14 @@ bool claim(const char* what, bool holds) {
   return holds;
 }
 
-// Volatile operands: the machine computes, not the compiler. Expected values are exact in float32.
+// Operands are volatile, so that the machine computes and not the compiler. Expected values are exact in float32.
 bool fpu_is_right() {
 #if defined(__ARM_FEATURE_FMA) || defined(__riscv_flen)
   volatile float third = 1.0f / 3, nine = 9;
-  return __builtin_fmaf(third, 3, -1) == 0x1p-25f &&  // which a rounded product has lost
+  return __builtin_fmaf(third, 3, -1) == 0x1p-25f &&  // a rounded product has lost this
          __builtin_sqrtf(nine) == 3;
 #else
-  return true;  // these would be calls of a libm
+  return true;  // these would call libm
 #endif
 }
 
@@ -83,7 +83,7 @@ bool same_bytes(std::span<const uint8_t> a, std::span<const uint8_t> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-// Every alignment and overlap of up to 40 bytes within 64, against byte-wise copies.
+// Tests every alignment and overlap of up to 40 bytes within 64 against byte-wise copies.
 bool memory_functions_are_right() {
   std::array<uint8_t, 64> bytes, copy, expected;
   for (size_t size = 0; size <= 40; ++size) {
@@ -114,7 +114,7 @@ bool comparisons_are_right() {
   volatile uint8_t frame[1000];
   frame[0] = 0;
   frame[999] = frame[0];
-  asm volatile("" : : "r"(frame) : "memory");  // clang would keep two bytes of it
+  asm volatile("" : : "r"(frame) : "memory");  // else clang would keep two bytes of it
 }
 
 bool stack_paint_shows_a_frame() {
@@ -122,7 +122,7 @@ bool stack_paint_shows_a_frame() {
   const uint32_t before = stack_use_bytes();
   touch_1000_bytes();
   const uint32_t deeper = stack_use_bytes() - before;
-  return deeper >= 1000 - 100 && deeper <= 1000 + 100;  // 100: what the calls themselves use
+  return deeper >= 1000 - 100 && deeper <= 1000 + 100;  // the calls themselves use up to 100
 }
 
 int check(char*&) {
@@ -156,7 +156,7 @@ int invert(char*& rest) {
   const int source = semihosting::open(input, semihosting::Mode::kRead);
   if (source < 0) return 3;
   const int length = semihosting::length(source);
-  const uint32_t got = semihosting::read(source, g_bytes);  // asks for more than there is
+  const uint32_t got = semihosting::read(source, g_bytes);  // asks for more bytes than the file has
   if (static_cast<uint32_t>(length) != got || !semihosting::close(source)) return 4;
 
   const std::span<uint8_t> bytes(g_bytes.data(), got);
@@ -166,7 +166,7 @@ int invert(char*& rest) {
   return semihosting::write(target, bytes) == got && semihosting::close(target) ? 0 : 6;
 }
 
-// Two instructions per turn.
+// Runs a loop of two instructions per turn.
 uint32_t ticks_of_loop(uint32_t turns) {
   start_ticks();
 #ifdef __riscv
@@ -188,8 +188,8 @@ int count(char*& rest) {
   return 0;
 }
 
-// QEMU's RAM is zero to begin with: only a second start shows that start-up clears it. The last word of RAM remembers
-// that this is the second.
+// QEMU's RAM is zero at first, so only a second start shows that start-up clears .bss. The last word of RAM tells
+// that this is the second start.
 int restart(char*&) {
   constexpr uint32_t kSecond = 0x5EC02D;
   constexpr auto is_zero = [](uint8_t byte) { return byte == 0; };
@@ -210,7 +210,7 @@ int fault(char*&) {
   return 0;
 }
 
-// gcc sees no bound, and the sum after the call keeps it from making a loop of this.
+// gcc sees no bound of the recursion. The sum after the call keeps gcc from turning it into a loop.
 [[gnu::noinline]] uint32_t depth(volatile uint32_t* above) {
   volatile uint32_t here = *above + 1;
   return here == 0 ? 0 : depth(&here) + here;

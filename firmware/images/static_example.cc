@@ -1,5 +1,6 @@
-// The example image of a static program: what `nacre firmware` wrote, and nothing of the engine but its kernels.
-// Without a host's files: its self-test runs the golden pairs. A product includes NAME.h and calls NAME_program.run().
+// The example image of a static program. It holds what `nacre firmware` wrote, and of the engine only the kernels. It
+// uses no files of the host; its self-test runs the golden pairs. A product includes NAME.h and calls
+// NAME_program.run().
 
 #include NACRE_STATIC_HEADER
 

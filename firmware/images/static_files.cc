@@ -1,8 +1,9 @@
-// The image of a static program on data of the host, for tests:
+// Runs a static program on data of the host, for tests:
 //
-//   static_files [INPUT OUTPUT]...   pairs of files, the bytes of all inputs and outputs in order; then the self-test
+//   static_files [INPUT OUTPUT]...   pairs of files with the bytes of all inputs and outputs in order. The self-test
+//                                    follows
 //
-// A product is more like static_example.cc.
+// static_example.cc is closer to a product.
 
 #include NACRE_STATIC_HEADER
 

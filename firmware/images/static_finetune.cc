@@ -1,5 +1,5 @@
-// The fine-tuning image of static programs, which `nacre firmware --train` wrote: finetune_run.h. Nothing of the engine
-// but their kernels, StaticTrainer and Checkpoint.
+// The fine-tuning image (finetune_run.h) of static programs that `nacre firmware --train` wrote. It holds only
+// these parts of the engine: their kernels, StaticTrainer and Checkpoint.
 #include NACRE_STATIC_HEADER
 
 #include "firmware/images/finetune_run.h"
@@ -17,9 +17,9 @@ struct StaticLearner : StaticTrainer {
   Status accumulate() { return status_of(StaticTrainer::accumulate()); }
   Status commit(float rate, Trainer::Report* report) { return status_of(StaticTrainer::commit(rate, report)); }
 
-  // Rows of the compiled batch, each with a label of int32.
+  // Returns the rows of the compiled batch. Each row has an int32 label.
   size_t rows() const { return input(input_count() - 1).size() / sizeof(int32_t); }
-  // The first row of that batch; the other rows stay as they were.
+  // Returns the memory of the first row of the inference batch. The other rows keep their values.
   std::span<std::byte> sample() const { return model_program.inputs[0].first(model_program.inputs[0].size() / rows()); }
   Status infer(uint32_t*) const { return status_of(model_program.run()); }
   std::span<const std::byte> scores() const {

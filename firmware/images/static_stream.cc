@@ -1,9 +1,9 @@
-// The image of a static program that listens: `nacre convert --front-end`, `nacre firmware`.
+// The image of a static program that listens to a stream (made by `nacre convert --front-end` and `nacre firmware`).
 //
-//   static_stream SAMPLES SCORES CLASSES     SAMPLES: 16-bit mono at 16 kHz; CLASSES: silence,unknown,yes,no
+//   static_stream SAMPLES SCORES CLASSES     SAMPLES is 16-bit mono at 16 kHz; CLASSES e.g. silence,unknown,yes,no
 //
-// Prints what tools/samples/keyword_stream.cc prints, writes the scores of every run, and counts the instructions of
-// runs and recognizer. A product fills the input from its microphone's DMA in place of the host's file.
+// It prints what tools/samples/keyword_stream.cc prints, writes the scores of every run, and counts the instructions
+// of runs and recognizer. A product fills the input from its microphone's DMA instead of the host's file.
 
 #include NACRE_STATIC_HEADER
 
@@ -20,7 +20,7 @@ constexpr uint32_t kPerMillisecond = 16;  // samples
 constinit samples::WordRecognizer g_recognizer;
 
 struct Counts {
-  uint32_t runs, instructions, most;  // most: of a run
+  uint32_t runs, instructions, most;  // `most` is the largest count of a run
 };
 
 void print_word(uint32_t ms, const char* classes, const samples::Heard& heard) {

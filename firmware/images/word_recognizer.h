@@ -1,13 +1,14 @@
-// Words of a stream, of the scores that a network gives of its last second again and again, much as micro_speech's
-// recognize_commands finds them (TensorFlow Lite Micro):
+// Recognizes words in a stream from the scores that a network gives, in every run, of the stream's last second. The
+// rule is much like that of micro_speech's recognize_commands (TensorFlow Lite Micro):
 //
 //   a_c = mean of (score_c + 128) over the last `window` runs, 0 to 255
 //   c   = the class with the largest a_c, of equals the first
-//   A word is heard where a_c > threshold, and c is another class than the last such one, or that was more than
-//   `suppression` runs ago: a spoken word is in the network's window for many runs, and is one word.
+//   A word is heard if a_c > threshold and c is new: another class than the last heard one, or that one was more than
+//   `suppression` runs ago. So a spoken word, which is in the network's window for many runs, is heard once.
 //
-// The first `lead` runs count for nothing: the network's window is not full yet. Classes before `first_word`, silence
-// and unknown, are no words; behind one of them any word is new. No heap, no float: for a microcontroller too.
+// The first `lead` runs do not count, because the network's window is not full yet. Classes before `first_word`
+// (silence and unknown) are not words; after one of them any word is new. It uses no heap and no float, so it suits a
+// microcontroller.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 namespace nacre::samples {
 
 struct Heard {
-  int word;     // class; -1: none
+  int word;     // the class, or -1 if no word was heard
   int average;  // a_c
 };
 
@@ -25,7 +26,8 @@ struct HearingRule {
   int threshold, first_word;
 };
 
-// The rule for a run every `ms` milliseconds over a window of a second: means of half a second, one word in 1.5 s.
+// Returns the rule for a run every `ms` milliseconds over a window of a second: means of half a second, one word in
+// 1.5 s.
 constexpr HearingRule hearing_rule(int ms) {
   return {
       .lead = (1000 + ms - 1) / ms, .window = 500 / ms, .suppression = 1500 / ms, .threshold = 200, .first_word = 2};
@@ -35,14 +37,14 @@ class WordRecognizer {
  public:
   static constexpr int kMostClasses = 16, kMostWindow = 64;
 
-  // Before the first run of a stream. rule.window is 1 to kMostWindow.
+  // Must be called before the first run of a stream. rule.window is 1 to kMostWindow.
   void start(const HearingRule& rule) {
     rule_ = rule;
     for (int32_t& sum : sums_) sum = 0;
     next_ = filled_ = last_ = since_ = 0;
   }
 
-  // The scores of the next run, int8 as a softmax gives them; at most kMostClasses.
+  // Takes the scores of the next run, int8 as a softmax gives them, of at most kMostClasses classes.
   Heard hear(std::span<const int8_t> scores) {
     if (rule_.lead > 0) {
       --rule_.lead;
@@ -59,7 +61,7 @@ class WordRecognizer {
   }
 
  private:
-  // Takes the scores into the sums, the oldest ones out; the class with the largest sum.
+  // Adds the scores to the sums and subtracts the oldest ones. Returns the class with the largest sum.
   int average(std::span<const int8_t> scores) {
     int best = 0;
     int8_t(&row)[kMostClasses] = scores_[next_];

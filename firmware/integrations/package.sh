@@ -1,6 +1,7 @@
 #!/bin/sh
-# package.sh FOLDER: Nacre as a library of Arduino, PlatformIO, ESP-IDF and Zephyr, one folder for all four. It holds what
-# static programs link (`nacre firmware`), for inference: engine/meson.build names the sources. Arduino compiles .cpp.
+# package.sh FOLDER: makes Nacre a library for Arduino, PlatformIO, ESP-IDF and Zephyr, one folder for all four. It
+# holds what static programs (`nacre firmware`) link for inference; engine/meson.build names the sources. Arduino
+# compiles .cpp.
 set -eu
 folder=${1:?package.sh FOLDER}
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -2,9 +2,9 @@
 # qemu_run.sh MACHINE IMAGE [ARGUMENT...]: runs a firmware image; the exit status is the program's.
 #
 # MACHINE is a board that qemu-system-arm knows, or rv32imac or rv32imafc: a RISC-V with these instructions and no others.
-# Text goes to stdout: without the chardev QEMU writes semihosting text to stderr. Arguments may not
-# hold blanks, with which semihosting joins them; a comma is doubled because it separates QEMU's
-# options. From the environment:
+# Text goes to stdout; without the chardev QEMU would write semihosting text to stderr. Arguments may not
+# contain blanks, because semihosting joins them with blanks. A comma is doubled, because it separates QEMU's
+# options. The script reads from the environment:
 #   NACRE_QEMU_SECONDS   limit, after which the status is 124; default 60
 #   NACRE_ICOUNT_SHIFT   see instruction_count.h; default 0
 set -eu

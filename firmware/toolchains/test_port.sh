@@ -1,6 +1,7 @@
 #!/bin/sh
-# test_port.sh [TARGET]: builds selftest.cc with the cross compiler alone, runs it under QEMU and judges it. TARGET is
-# that of a cross file in this folder: m4 (the default), m0plus, m3, m7, m33, m55, rv32imac, rv32imafc; m4-clang: by clang.
+# test_port.sh [TARGET]: builds selftest.cc with the cross compiler alone, runs it under QEMU and checks it. TARGET is
+# the target of a cross file in this folder: m4 (the default), m0plus, m3, m7, m33, m55, rv32imac, rv32imafc; m4-clang:
+# by clang.
 set -eu
 target=${1:-m4}
 clang=${target#"${target%-clang}"}
@@ -12,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 : >"$work/text"
 
-# setting NAME: of the target's cross file, or else of m4.ini, which it changes.
+# setting NAME: prints a setting of the target's cross file, or else of m4.ini, which that file changes.
 setting() {
   cat "firmware/toolchains/m4.ini" "firmware/toolchains/$target.ini" | sed -n "s/ *#.*//; s/^$1 = \(['[]\)/\1/p" | tail -n 1 | sed "s/', '/ /g" | tr -d "[]'"
 }
@@ -48,7 +49,7 @@ build() {
   return 1
 }
 
-# run [ARGUMENT...]: the image's text in $work/text, its exit status in $status
+# run [ARGUMENT...]: runs the image; puts its text in $work/text, its exit status in $status
 run() {
   status=0
   firmware/toolchains/qemu_run.sh "$machine" "$work/selftest.elf" "$@" >"$work/text" 2>&1 || status=$?
@@ -67,7 +68,7 @@ claim() {
   failures=$((failures + 1))
 }
 
-# Texts of two faults: an instruction that there is not; a stack that has outgrown its place.
+# The texts of two faults: an undefined instruction, and a stack that has outgrown its memory.
 case $target in
   rv32*) undefined_instruction='mcause 0x00000002.* pc 0x800' below_ram='mcause 0x00000007, address 0x804f' ;;
   m33 | m55) undefined_instruction='CFSR 0x00010000.* pc 0x1000' below_ram='CFSR 0x00100000' ;;  # STKOF
@@ -130,7 +131,7 @@ claim "and its complement is the first file" cmp "$work/input" "$work/again"
 run invert "$work/missing" "$work/output"
 claim "a file that is missing is an error" test $status = 3
 
-# 2 instructions a turn, and about 10 around the loop; a tick is 40 instructions at shift 0.
+# The loop has 2 instructions a turn, and about 10 around it. A tick is 40 instructions at shift 0.
 for shift in 0 5 10; do
   export NACRE_ICOUNT_SHIFT=$shift
   run count $shift 100000

@@ -1,4 +1,4 @@
-/* Kernels of ARM with Neon, for C. */
+/* Declares the kernels of ARM with Neon, for C. */
 #pragma once
 
 #include "ports/arm/arm_c.h"

@@ -1,4 +1,4 @@
-/* The port to NVIDIA's GPUs. */
+/* Declares the port to NVIDIA's GPUs. */
 #pragma once
 
 #include "ports/cuda/cuda_port.h"

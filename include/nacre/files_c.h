@@ -1,4 +1,4 @@
-/* Checkpoints in files, for C. */
+/* Keeps checkpoints in files, for C. */
 #pragma once
 
 #include "ports/files/files_c.h"

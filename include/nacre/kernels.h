@@ -1,4 +1,4 @@
-/* Every kernel of the reference by its name, for programs that link only what they run. */
+/* Declares every reference kernel by its name, for programs that link only the kernels they run. */
 #pragma once
 
 #include "engine/kernels/reference.h"

@@ -1,4 +1,4 @@
-/* Training on several machines, for C. */
+/* Trains on several machines by MPI, for C. */
 #pragma once
 
 #include "ports/mpi/nacre_mpi.h"

@@ -1,4 +1,4 @@
-/* A model, its programs and its trainer, for C++. */
+/* Declares a model, its programs and its trainer, for C++. */
 #pragma once
 
 #include "engine/nacre.h"

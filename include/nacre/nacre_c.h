@@ -1,4 +1,4 @@
-/* A model and its programs, for C. */
+/* Declares a model and its programs, for C. */
 #pragma once
 
 #include "engine/nacre_c.h"

@@ -1,4 +1,4 @@
-/* A trainer, for C; nacre_c.h includes it. */
+/* Declares a trainer, for C; nacre_c.h includes this header. */
 #pragma once
 
 #include "engine/nacre_c_training.h"

@@ -1,4 +1,4 @@
-/* Checkpoints in NOR flash, over the vendor's functions. */
+/* Keeps checkpoints in NOR flash, which the vendor's functions program and erase. */
 #pragma once
 
 #include "engine/train/nor_flash.h"

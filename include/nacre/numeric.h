@@ -1,4 +1,4 @@
-/* Number formats of a few bits, as functions: int4, ternary, blocks with a scale. */
+/* Converts numbers to formats of a few bits: int4, ternary, blocks with a scale. */
 #pragma once
 
 #include "engine/numeric/block_scale.h"

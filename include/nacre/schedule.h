@@ -1,4 +1,4 @@
-/* The learning rate of each step. */
+/* Computes the learning rate of each step. */
 #pragma once
 
 #include "engine/numeric/schedule.h"

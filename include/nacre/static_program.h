@@ -1,4 +1,4 @@
-/* Runs what `nacre firmware` writes. */
+/* Runs the programs that `nacre firmware` writes. */
 #pragma once
 
 #include "engine/run/static_program.h"

@@ -1,4 +1,4 @@
-/* Kernels and ops that the tables of `nacre firmware` name. */
+/* Declares the kernels and ops that the tables of `nacre firmware` name. */
 #pragma once
 
 #include "engine/kernels/entry_functions.h"

@@ -1,4 +1,4 @@
-/* Trains what `nacre firmware` writes. */
+/* Trains the programs that `nacre firmware --train` writes. */
 #pragma once
 
 #include "engine/train/static_trainer.h"

@@ -1,4 +1,4 @@
-/* Threads that share steps, for C++. */
+/* Provides threads that share the work of steps, for C++. */
 #pragma once
 
 #include "ports/threads/threads.h"

@@ -1,4 +1,4 @@
-/* Kernels of x86-64, for C. */
+/* Declares the kernels of x86-64, for C. */
 #pragma once
 
 #include "ports/x86/x86_c.h"

@@ -1,4 +1,5 @@
-// ARM: fast kernels over NEON in tiers, one of which is chosen once for the processor, as on x86 (ports/x86/x86.h).
+// Fast kernels for ARM, in tiers over NEON. A program chooses one tier for its processor, as on x86
+// (ports/x86/x86.h).
 //
 //   const Port* const ports[] = {&arm::port(arm::best())};
 #pragma once
@@ -12,19 +13,19 @@ namespace nacre::arm {
 
 enum class Tier : uint8_t {
   kArmv7,    // 32 bits: ARMv7-A with NEON and VFPv4, whose multiply-add rounds once (Cortex-A7 and newer)
-  kNeon,     // AArch64: all of them (Cortex-A53, -A72, ...)
-  kDotprod,  // and ARMv8.2 with dot products of int8 (Cortex-A55, -A76, Neoverse and newer)
+  kNeon,     // AArch64: every processor has it (Cortex-A53, -A72, ...)
+  kDotprod,  // kNeon and ARMv8.2's dot products of int8 (Cortex-A55, -A76, Neoverse and newer)
   kI8mm,     // and ARMv8.6 with int8 matrix products and bfloat16 (Cortex-A510, -A710, -X2, Neoverse V1, N2 and newer)
   kCount
 };
 
 const char* name(Tier tier);  // "armv7", "neon", "dotprod", "i8mm"
-bool runs_here(Tier tier);    // by what the system says of the processor (AT_HWCAP); false on other machines
+bool runs_here(Tier tier);    // asks the system for the processor's features (AT_HWCAP); false on other machines
 int lanes(Tier tier);         // numbers in a vector
-Tier best();                  // the highest that runs here; kCount where none does
+Tier best();                  // the highest tier that runs here; kCount if none does
 
 const KernelSet& kernels(Tier tier);
 const Port& port(Tier tier);                             // "arm/neon"
-std::span<const reference::NamedEntry> list(Tier tier);  // with names; `run` is null on machines of another kind
+std::span<const reference::NamedEntry> list(Tier tier);  // with names; `run` is null if not compiled here
 
 }  // namespace nacre::arm

@@ -1,5 +1,5 @@
-/* The fast kernels of ARM for C (arm.h): sets of kernels for nacre_program_bind_with and
- * nacre_trainer_bind_with, with the reference kernels behind them for what a set lacks.
+/* The fast kernels of ARM for C (arm.h). They are sets of kernels for nacre_program_bind_with and
+ * nacre_trainer_bind_with. List the reference kernels after them, for steps that a set does not take.
  *
  *   const nacre_kernels* const kernels[] = {nacre_arm_kernels(nacre_arm_best()), nacre_reference_kernels()};
  *   nacre_program_bind_with(&program, &model, 0, kernels, 2, NULL, memory, size);
@@ -13,9 +13,11 @@
 extern "C" {
 #endif
 
-/* The fastest tier of this processor and of the library: "neon", "dotprod", ... NULL: none runs here. */
+/* Returns the name of the fastest tier that this processor and this library have: "neon", "dotprod", ... Returns NULL
+ * if none runs here. */
 const char* nacre_arm_best(void);
-/* The kernels of a tier; NULL: no such tier, or this processor or the library does not have it. Nothing to free. */
+/* Returns the kernels of a tier; the caller frees nothing. Returns NULL if there is no such tier, or if this
+ * processor or this library does not have it. */
 const nacre_kernels* nacre_arm_kernels(const char* tier);
 
 #ifdef __cplusplus

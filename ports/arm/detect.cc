@@ -1,4 +1,4 @@
-// Finds the tiers that the processor has, by the bits that Linux gives every program.
+// Finds the tiers that the processor has, by the feature bits that Linux gives every program.
 #include "ports/arm/arm.h"
 
 #if defined(__aarch64__) || defined(__arm__)
@@ -10,16 +10,16 @@ namespace {
 
 uint32_t find_tiers() {
 #if defined(__aarch64__)
-  // arch/arm64/include/uapi/asm/hwcap.h. ARMv8.1, which the compiler may use too: LSE atomics, CRC32, SQRDMLAH.
+  // Bits of arch/arm64/include/uapi/asm/hwcap.h. The compiler may also use ARMv8.1: LSE atomics, CRC32, SQRDMLAH.
   constexpr unsigned long kCrc32 = 1ul << 7, kAtomics = 1ul << 8, kAsimdRdm = 1ul << 12, kAsimdDp = 1ul << 20;
   constexpr unsigned long kDotprod = kCrc32 | kAtomics | kAsimdRdm | kAsimdDp;
-  constexpr unsigned long kI8mm = 1ul << 13, kBf16 = 1ul << 14, kMatrices = kI8mm | kBf16;  // of AT_HWCAP2
+  constexpr unsigned long kI8mm = 1ul << 13, kBf16 = 1ul << 14, kMatrices = kI8mm | kBf16;  // bits of AT_HWCAP2
   uint32_t tiers = 1u << uint32_t(Tier::kNeon);
   if ((getauxval(AT_HWCAP) & kDotprod) != kDotprod) return tiers;
   tiers |= 1u << uint32_t(Tier::kDotprod);
   return (getauxval(AT_HWCAP2) & kMatrices) == kMatrices ? tiers | 1u << uint32_t(Tier::kI8mm) : tiers;
 #elif defined(__arm__)
-  // arch/arm/include/uapi/asm/hwcap.h
+  // Bits of arch/arm/include/uapi/asm/hwcap.h.
   constexpr unsigned long kNeon = 1ul << 12, kVfpv4 = 1ul << 16;
   return (getauxval(AT_HWCAP) & (kNeon | kVfpv4)) == (kNeon | kVfpv4) ? 1u << uint32_t(Tier::kArmv7) : 0;
 #else

@@ -1,12 +1,14 @@
-// Blocks of products (engine/simd/vec.h) with the matrix instructions of ARMv8.6, SMMLA of codes, BFMMLA of bfloat16:
+// Blocks of products (engine/simd/vec.h) with the matrix instructions of ARMv8.6: SMMLA for int8 codes, BFMMLA for
+// bfloat16.
 //
 //   s_rc += sum_k x_rk w_kc        r of two rows, c of two columns, k of 8 bytes: 8 codes or 4 bfloat16
 //
-// Weights stand in groups of 4 bytes, [group][4 columns]: two groups of a panel are interleaved to 8 bytes of columns 0
-// and 1, and of 2 and 3. The last group of a run may be without a second: it meets zeros.
+// Weights are stored in groups of 4 bytes, [group][4 columns]. Two groups of a panel are interleaved to 8 bytes of
+// columns 0 and 1, and of columns 2 and 3. If the number of groups in a run is odd, zeros stand for the missing
+// group.
 //
-// BFMMLA rounds each sum of two to odd (the last bit is set where it is inexact), which is off by less than an epsilon:
-// twice what half to even is off by, but once for two terms.
+// BFMMLA rounds each sum of two products to odd (it sets the last bit if the sum is inexact). The error is less than
+// one epsilon, twice that of half to even, but there is one rounding for two terms.
 //
 // Arm Architecture Reference Manual for A-profile, C7.2, SMMLA (vector) and BFMMLA; shared/functions/float/bfloat.
 #pragma once
@@ -25,15 +27,16 @@ namespace nacre::inline NACRE_ISA {
 
 class MatrixBlocks {
  public:
-  static constexpr int kMostRows = 8, kAtOnce = 4;  // rows of a block; blocks of sums
-  static constexpr bool kReal = true;               // of bfloat16 too
+  static constexpr int kMostRows = 8, kAtOnce = 4;  // rows in a block; blocks of sums at a time
+  static constexpr bool kReal = true;               // bfloat16 is multiplied too
   static bool takes(int count, int) { return count >= 2; }
 
-  // For blocks of `rows` rows.
+  // Called before multiply(), for blocks of `rows` rows.
   void prepare(int rows, int) { rows_ = rows; }
 
-  // Multiplies `count` blocks, whose rows begin at from[i], and `vectors` panels of w, `panel` numbers apart, with
-  // count vectors <= 4. Block i and panel v go to sums + 4 (i vectors + v), rows `step` numbers apart.
+  // Multiplies `count` blocks, whose rows begin at from[i], with `vectors` panels of w, which lie `panel` numbers
+  // apart; count vectors <= 4. The sums of block i and panel v go to sums + 4 (i vectors + v), with rows `step`
+  // numbers apart.
   template <class X, class W, class Sum>
   void multiply(const X* const (&from)[kAtOnce], int count, const BlockRows& rows, const W* w, ptrdiff_t panel,
                 int vectors, const Sum* start, Sum* sums, int step) const {
@@ -82,7 +85,8 @@ class MatrixBlocks {
     return vreinterpret_u8_u32(vset_lane_u32(bytes, vdup_n_u32(0), 0));
   }
 
-  // Sums [row pair][columns 0 1, columns 2 3]: r0 c0, r0 c1, r1 c0, r1 c1. An odd last row is a pair with itself.
+  // Multiplies one block. Its sums are [row pair][columns 0 1, columns 2 3]: r0 c0, r0 c1, r1 c0, r1 c1. If the
+  // number of rows is odd, the last row stands for both rows of its pair.
   template <int kPairs, int kVectors, class Sum>
   [[gnu::noinline]] static void block(const Call<Sum>& call) {
     using Sums = std::conditional_t<std::is_same_v<Sum, float>, float32x4_t, int32x4_t>;
@@ -94,9 +98,9 @@ class MatrixBlocks {
         sum[p][v][0] = twice(call.start + v * 4);
         sum[p][v][1] = twice(call.start + v * 4 + 2);
       }
-    const ptrdiff_t last = call.count < 2 * kPairs ? 0 : call.rows.step;  // from the first row of the last pair
+    const ptrdiff_t last = call.count < 2 * kPairs ? 0 : call.rows.step;  // to the second row of the last pair
     const uint8_t *x = call.x, *w = call.w;
-    // Rows and weights of two groups, as eight(row) and second(v) have them.
+    // Multiplies the rows and the weights of two groups, which eight(row) and second(v) give.
     const auto groups = [&](const auto& eight, int at, const auto& second) __attribute__((always_inline)) {
       uint8x16_t columns[kVectors][2];
 #pragma GCC unroll 2

@@ -1,5 +1,6 @@
-// The vector layer (engine/simd/vec.h) with NEON of AArch64 and of ARMv7 with fused multiply-add (VFPv4); dot products
-// with SDOT, SMMLA and BFMMLA where the compiler has them. NEON of ARMv7 takes subnormal numbers for 0, and makes none.
+// The vector layer (engine/simd/vec.h) with NEON of AArch64, and of ARMv7 with fused multiply-add (VFPv4). Dot
+// products use SDOT, SMMLA and BFMMLA if the compiler has them. NEON of ARMv7 takes subnormal numbers for 0 and makes
+// none.
 #pragma once
 
 #include <arm_neon.h>
@@ -14,9 +15,9 @@ namespace nacre::inline NACRE_ISA {
 struct Neon {
   static constexpr int kLanes = 4;
 #ifdef __aarch64__
-  static constexpr int kRealRows = 8;  // of 32 registers 16 hold sums: g++ loads all numbers of x first
+  static constexpr int kRealRows = 8;  // 16 of 32 registers hold sums: g++ loads all numbers of x first
 #else
-  static constexpr int kRealRows = 6;  // 12 of 16
+  static constexpr int kRealRows = 6;  // 12 of 16 registers hold sums
 #endif
   static constexpr int kTallRows = kRealRows;
   static constexpr bool kDotWide = true;
@@ -97,12 +98,12 @@ struct Neon {
   static F add(F a, F b) { return vaddq_f32(a, b); }
   static F sub(F a, F b) { return vsubq_f32(a, b); }
   static F mul(F a, F b) { return vmulq_f32(a, b); }
-  static F div(F a, F b) { return a / b; }  // ARMv7: number by number
+  static F div(F a, F b) { return a / b; }  // ARMv7 divides number by number
   static F min(F a, F b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
   static F max(F a, F b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
   static F abs(F a) { return vabsq_f32(a); }
   static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
-  static F scale(F a, F n) {  // in two steps: 2^n itself may be no float
+  static F scale(F a, F n) {  // multiplies in two steps, because 2^n itself may not be a float
     const I whole = vcvtq_s32_f32(n), half = vshrq_n_s32(whole, 1);
     const auto power = [](I e) { return as_float(vshlq_n_s32(vaddq_s32(e, vdupq_n_s32(127)), 23)); };
     return mul(mul(a, power(half)), power(vsubq_s32(whole, half)));
@@ -126,7 +127,7 @@ struct Neon {
     const F n = nearest(a);
     return vsubq_f32(n, vbslq_f32(vcltq_f32(a, n), set(1.0f), set(0.0f)));
   }
-  // Adding 2^23 to a smaller number, and taking it away again, rounds the number to a whole one.
+  // Rounds to a whole number: adding 2^23 to a smaller number and subtracting it again rounds it.
   static F nearest(F a) {
     const M sign = vdupq_n_u32(0x80000000u);
     const F magic = vbslq_f32(sign, a, set(0x1p23f)), n = vsubq_f32(vaddq_f32(a, magic), magic);
@@ -179,7 +180,7 @@ struct Neon {
   }
 
   static I doubling_high(I a, I b) { return vqrdmulhq_s32(a, b); }
-  // The instruction rounds half up: 1 less where a number is negative makes it half away from 0.
+  // The instruction rounds half up. Subtracting 1 from negative numbers first makes it round half away from 0.
   static I rounding_shift(I a, I by) {
     const I right = vnegq_s32(by);
     return vrshlq_s32(vqaddq_s32(a, vshrq_n_s32(vandq_s32(a, right), 31)), right);
@@ -206,7 +207,7 @@ struct Neon {
   static Quads quads(const int8_t* p) { return vld1q_s8(p); }
   static constexpr int kDotOffset = 0;
 
-  // Columns by columns, codes are as they are.
+  // Codes need no reordering when products go column by column.
   static constexpr int kFoursOffset = 0, kPairs = 0;
   static constexpr bool kPacksWords = false, kHalfFloat8 = false;
   using Fours = int8x16_t;
@@ -226,8 +227,8 @@ struct Neon {
 #ifdef __ARM_FEATURE_MATMUL_INT8
   using Blocks = MatrixBlocks;
 
-  // For one row alone and for gradients of weights. BFMLALB and BFMLALT take the even and the odd numbers, and round
-  // as a float32 multiply-add.
+  // For products with a single row, and for gradients of weights. BFMLALB multiplies the even numbers and BFMLALT the
+  // odd ones; both round like a float32 multiply-add.
   static constexpr int kRealGroup = 2;
   static bfloat16x8_t pair(const Bfloat16* p) {
     int32_t pair;
@@ -259,8 +260,8 @@ struct Neon {
   static I total(Dot v) { return v; }
   static I dot(I sum, int8x16_t a, int8x16_t b) { return vdotq_s32(sum, b, a); }
 #else
-  // Two sums of pairs for each column, side by side, columns 0 and 1, and 2 and 3. A product has 16 bits; the sum of
-  // two may have 17.
+  // Holds two sums of pairs for each column side by side: columns 0 and 1, then 2 and 3. A product has 16 bits; the
+  // sum of two products may have 17.
 #ifdef __aarch64__
   static constexpr int kDotRows = 4;
 #else
@@ -295,7 +296,7 @@ struct Neon {
 
  private:
   template <class T>
-  static uint16x4_t words(const T* p, int n) {  // n numbers of two bytes
+  static uint16x4_t words(const T* p, int n) {  // loads n numbers of two bytes
     static_assert(sizeof(T) == 2);
     const auto* const from = reinterpret_cast<const uint16_t*>(p);
     uint16x4_t v = vdup_n_u16(0);
@@ -315,7 +316,7 @@ struct Neon {
     if (n >= 3) vst1_lane_u16(to + 2, v, 2);
   }
   template <class T>
-  static uint8x8_t bytes(const T* p, int n) {  // n of one byte, n <= 4
+  static uint8x8_t bytes(const T* p, int n) {  // loads n numbers of one byte, n <= 4
     static_assert(sizeof(T) == 1);
     const auto* const from = reinterpret_cast<const uint8_t*>(p);
     uint8x8_t v = vdup_n_u8(0);
@@ -329,13 +330,13 @@ struct Neon {
     if (n >= 3) v = vld1_lane_u8(from + 2, v, 2);
     return v;
   }
-  static uint16x4_t to_bf16(F v) {  // half to even
+  static uint16x4_t to_bf16(F v) {  // rounds half to even
     const uint32x4_t word = vreinterpretq_u32_f32(v), odd = vandq_u32(vshrq_n_u32(word, 16), vdupq_n_u32(1));
     const uint32x4_t rounded = vaddq_u32(word, vaddq_u32(odd, vdupq_n_u32(0x7FFF)));
     return vshrn_n_u32(vbslq_u32(is_nan(v), vdupq_n_u32(0x7FC00000), rounded), 16);
   }
-  // Sign, and exponent and mantissa as those of a float32, 2^120 times too small; the code of NaN is all ones. Numbers
-  // so small are subnormal where the exponent is 0: those are made of their mantissa.
+  // Makes a float32 of the code's exponent plus 120, its mantissa and its sign. If the exponent is 0, the number is
+  // the mantissa times 2^-9. The code whose exponent and mantissa are all ones is NaN.
   static F of_e4m3(I v) {
     const I magnitude = vandq_s32(v, set(0x7F));
     const F normal = as_float(vaddq_s32(vshlq_n_s32(magnitude, 20), set(120 << 23)));

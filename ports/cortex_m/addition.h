@@ -1,9 +1,9 @@
-// int8 add of tensors of one shape, double rounding, to the bit: NUMERICS.md eq. 6.
+// int8 add of two tensors of one shape, with double rounding, equal to the reference to the bit: NUMERICS.md eq. 6.
 //
 //   y = clamp(zero_y + requant_y(requant_a((a - zero_a) 2^L) + requant_b((b - zero_b) 2^L)))
 //
-// |(a - zero_a) 2^(L+1)| < 2^31, as the shape rule has it, so SMMULR of it is the inner rounding of a term; half away
-// from zero as in channel_codes.h, where n may be 0 too.
+// The shape rule ensures |(a - zero_a) 2^(L+1)| < 2^31, so SMMULR gives the inner rounding of a term. The outer
+// rounding is half away from zero as in channel_codes.h, except that n may be 0 here.
 #pragma once
 
 #include "engine/kernels/adapter.h"
@@ -45,7 +45,7 @@ struct Addition {
 
  private:
   struct Term {
-    int32_t multiplier, half, away, left, right;  // away: -1, or 0 where right is 0
+    int32_t multiplier, half, away, left, right;  // away: -1, or 0 if right is 0
     bool quick;
 
     static Term of(const int32_t* pair, int left_shift) {

@@ -1,4 +1,4 @@
-// int8 average_pool, four channels at a time: pairs of int16 sums, of at most 255 taps.
+// int8 average_pool, four channels at a time, in pairs of int16 sums over at most 255 taps.
 //
 //   y_hvc = clamp(round(sum_W x / |W|)), half away from zero: NUMERICS.md eq. 9
 #pragma once
@@ -10,7 +10,7 @@
 namespace nacre::cortex_m {
 
 struct AveragePool : Pool {
-  static constexpr int kMostTaps = 255;  // 255 * -128 > -2^15
+  static constexpr int kMostTaps = 255;  // because 255 * -128 > -2^15
 
   static constexpr AveragePool from(const Words& words, const Operands& operands) {
     return {Pool::from(words, operands)};
@@ -34,7 +34,7 @@ struct AveragePool : Pool {
     const int first_row = window.h.position(h, rows.first), first = window.w.position(v, columns.first);
     const int8_t* const from = x + (first_row * window.w.in + first) * channels;
     for (int c = 0; c < channels; c += 4) {
-      const int some = channels - c;  // 4 or fewer
+      const int some = channels - c;  // the remaining channels, at most 4
       Quad sums = {0, 0};
       const int8_t* row = from + c;
       for (int i = rows.first; i < rows.end; ++i, row += row_step) {

@@ -1,14 +1,14 @@
-// Makes codes of the int32 sums of one output channel: NUMERICS.md eq. 1 and 2, double rounding, to the bit.
+// Makes codes from the int32 sums of one output channel: NUMERICS.md eq. 1 and 2, double rounding, equal to the bit.
 //
 //   code = clamp(zero_y + round(round(s m / 2^31) / 2^n)),   the pair {m, -n} of the channel's multiplier
 //
-// in six instructions where m >= 2^30, 1 <= n <= 21:
+// This takes six instructions if m >= 2^30 and 1 <= n <= 21:
 //
 //   u = (2 s m + 2^31) >> 32                                  SMMULR of 2 s: the inner rounding, ties towards +infinity
 //   v = (u + (u >> 31) + 2^(n-1) + zero_y 2^n) >> n           half away from zero; the zero point rides along
 //
-// 2 s saturates (QADD) if |s| >= 2^30. Then |u| is at least 2^29 with saturation and without, and v is beyond all
-// codes, so both end at the same bound. Pairs outside these ranges take the reference's function.
+// 2 s saturates (QADD) if |s| >= 2^30. Then |u| is at least 2^29 with and without saturation, v is beyond all codes,
+// and the clamp gives the same bound. Pairs outside these ranges use the reference's function.
 #pragma once
 
 #include "engine/ops/epilogue.h"
@@ -17,7 +17,7 @@
 namespace nacre::cortex_m {
 
 struct ChannelCodes {
-  int32_t multiplier, add, right;  // right 0: not quick
+  int32_t multiplier, add, right;  // right is 0 if the channel is not quick
 
   static constexpr int kMostShift = 21;
 
@@ -32,14 +32,14 @@ struct ChannelCodes {
   }
 
   bool quick() const { return right != 0; }
-  // Returns the code before the clamp, of a quick channel.
+  // Returns the code before the clamp, for a quick channel.
   int32_t operator()(int32_t sum) const {
     const int32_t u = high_product(doubled(sum), multiplier);
     return (u + (u >> 31) + add) >> right;
   }
 };
 
-// Returns whether the clamp keeps every code of int8.
+// Returns whether the clamp changes no int8 code.
 inline bool keeps_all(const Clamp& clamp) {
   return clamp.kind == Clamp::kNone || (int32_t(clamp.low) <= -128 && int32_t(clamp.high) >= 127);
 }

@@ -1,8 +1,9 @@
-// Products of int8 weights with columns: the numbers that some rows of a matrix sum over, made once for all outputs.
+// Products of int8 weights with columns. A column holds the numbers that one row of a matrix is summed over, and is
+// made once for all output channels.
 //
-//   s_pk = b_k + sum_i (x_pi - zero_x) w_ki,   p of up to kSharedRows rows, i of `terms`, k of the output's channels
+//   s_pk = b_k + sum_i (x_pi - zero_x) w_ki,   up to kSharedRows rows p, terms i, output channels k
 //
-// The instruction set decides how a column stands in scratch: columns_pairs.h, columns_helium.h. Both have
+// The instruction set decides how columns are stored in scratch: columns_pairs.h, columns_helium.h. Both files define
 //
 //   ColumnWriter(columns, p, rows, terms, zero)   writes column p of `rows` that stand in one block
 //   multiply(product, rows, part, y, scratch)     all outputs; four_rows() and one_row() those of a block
@@ -12,19 +13,19 @@
 
 namespace nacre::cortex_m {
 
-inline constexpr int kSharedRows = 4;  // of a block: each word of weights is loaded once for them
+inline constexpr int kSharedRows = 4;  // rows in a block: each word of weights is loaded once for all of them
 
 constexpr int quads_of(int terms) { return (terms + 3) / 4; }
-constexpr size_t column_bytes(int terms) { return size_t(quads_of(terms)) * sizeof(Quad); }  // enough for each of them
+constexpr size_t column_bytes(int terms) { return size_t(quads_of(terms)) * sizeof(Quad); }  // on every target
 
-// `count` codes less `zero` as quads.
+// Writes `count` codes less `zero` as quads.
 inline void widen(const int8_t* x, int count, int zero, Quad* to) {
   const Pair less = pair_of(-zero, -zero);
   for (; count >= 4; count -= 4, x += 4) *to++ = widened(load_four(x), less);
   if (count > 0) *to = widened(load_some(x, count, int8_t(zero)), less);
 }
 
-// Weights, scales and epilogue that make codes of y of a product's sums.
+// The weights, scales and epilogue that turn the sums of a product into codes of y.
 struct ColumnProduct {
   const int8_t* w;  // [channels, terms]
   const int32_t* b;
@@ -37,7 +38,7 @@ struct ColumnProduct {
     const ChannelCodes codes = ChannelCodes::of(epilogue, scale, k);
     return all && codes.quick() ? int8_t(saturated_code(codes(sum))) : other_code(codes, k, sum);
   }
-  // Stores the sums of channels that are not quick, and of clamps.
+  // Stores the sums of channels that are not quick, and sums that need a clamp.
   [[gnu::noinline]] void store_others(const int32_t (&sums)[kSharedRows], int k, int8_t* y, int step) const {
     const ChannelCodes codes = ChannelCodes::of(epilogue, scale, k);
     for (const int32_t sum : sums) *y = other_code(codes, k, sum), y += step;
@@ -49,7 +50,7 @@ struct ColumnProduct {
   }
 };
 
-// Outputs of `rows` rows by channels [first, end); of y the next row is `step` further.
+// The outputs of `rows` rows by channels [first, end). Rows of y are `step` apart.
 struct Part {
   int rows, first, end, step;
 };

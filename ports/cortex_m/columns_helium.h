@@ -1,12 +1,13 @@
-// columns.h by Helium (Cortex-M55): codes as they are, 16 products to an instruction (VMLADAVA).
+// The functions of columns.h with Helium (Cortex-M55). Codes stay int8, and one instruction (VMLADAVA) makes 16
+// products.
 //
 //   s_pk = b'_k + sum_i x_pi w_ki,   b'_k = b_k - zero_x sum_i w_ki
 //
-// A column is int8 [terms / 4, rounded up, 4], one behind the other; padding is the zero point. So rows of x that lie
-// behind each other are columns already. b' is made once a call: it takes the other half of the columns' bytes.
+// A column is int8 [terms / 4, rounded up, 4], padded with the zero point. Columns lie one after another, so rows of
+// x without gaps are columns already. b' is computed once a call and takes the other half of the scratch.
 //
-// The loops over terms are written out: g++ 12 knows neither loads that move on nor loops with a predicated end (DLSTP,
-// LETP), by which the last 1 to 16 terms cost what 16 do.
+// The loops over terms are in assembly. g++ 12 makes neither loads that advance their pointer nor loops with a
+// predicated end (DLSTP, LETP), in which the last 1 to 16 terms cost as much as 16.
 #pragma once
 
 #include <arm_mve.h>
@@ -54,8 +55,8 @@ class ColumnWriter {
   int zero_;
 };
 
-// Codes of four sums of one channel, whose pair is {m, -n}, 1 <= n <= 31: NUMERICS.md eq. 1, double rounding. And of
-// {0, 0}, that of a channel without weights.
+// Makes the codes of four sums of one channel, whose pair is {m, -n}, 1 <= n <= 31: NUMERICS.md eq. 1, double
+// rounding. It also takes {0, 0}, the pair of a channel without weights.
 //
 //   u = (2 s m + 2^31) >> 32        VQRDMULH: the inner rounding, ties towards +infinity
 //   v = (u + (u >> 31)) / 2^n       VRSHL, ties towards +infinity: together half away from zero
@@ -86,7 +87,7 @@ inline int32_t sum_of(const int8_t* codes, int count) {
   return sum;
 }
 
-// b' of channels [first, end), and whether the codes of all of them are quick.
+// b' of channels [first, end), and whether the codes of all these channels are quick.
 struct FoldedBiases {
   const int32_t* of;
   bool quick;
@@ -100,14 +101,14 @@ struct FoldedBiases {
     }
     return folded;
   }
-  // Columns of a block, whose bytes are twice theirs, leave space for so many.
+  // Returns how many b' fit. The scratch has twice the bytes of a block of columns.
   static constexpr int most(int terms) { return quads_of(terms) * kSharedRows; }
   static int32_t* behind(Quad* columns, int terms) {
     return reinterpret_cast<int32_t*>(columns) + quads_of(terms) * kSharedRows;
   }
 };
 
-// Makes a vector of four registers: g++ 12 goes by way of the stack.
+// Makes a vector of four registers. g++ 12 would go through the stack.
 [[gnu::always_inline]] inline int32x4_t vector_of(int32_t s0, int32_t s1, int32_t s2, int32_t s3) {
   int32x4_t sums;
   asm("vmov %q[sums][2], %q[sums][0], %[s0], %[s2]\n"
@@ -117,7 +118,7 @@ struct FoldedBiases {
   return sums;
 }
 
-// Products of four rows, `step` from each other, with one channel: 16 terms a turn.
+// Multiplies four rows, `step` apart, with one channel, 16 terms at a time.
 [[gnu::always_inline]] inline int32x4_t four_dots(const int8_t* w, const int8_t* x0, int step, int terms,
                                                   int32_t start) {
   const int8_t *x1 = x0 + step, *x2 = x1 + step, *x3 = x2 + step;
@@ -141,7 +142,7 @@ struct FoldedBiases {
   return vector_of(s0, s1, s2, s3);
 }
 
-// Rows of x `stride` from each other, and of y `step`. Channels [first, end).
+// Makes channels [first, end) of four rows. Rows of x are `stride` apart, rows of y `step`.
 inline void four_rows(const ColumnProduct& product, const FoldedBiases& biases, const int8_t* x, int stride, int first,
                       int end, int8_t* y, int step) {
   const int terms = product.terms, y_zero = product.epilogue.y_zero;
@@ -169,7 +170,7 @@ inline void one_row(const ColumnProduct& product, const int8_t* x, int first, in
   const int terms = product.terms, x_zero = product.x_zero;
   const int8_t* row = product.w + first * terms;
   for (int k = first; k < end; k += 2, row += 2 * terms) {
-    const bool two = k + 1 < end;  // the last of an odd number stands beside itself
+    const bool two = k + 1 < end;  // if the number of channels is odd, the last one is paired with itself
     const int8_t *w0 = row, *w1 = row + (two ? terms : 0), *from = x;
     int32_t s0 = 0, s1 = 0, weights0 = 0, weights1 = 0;
     int8x16_t v, u;
@@ -192,9 +193,9 @@ inline void one_row(const ColumnProduct& product, const int8_t* x, int first, in
   }
 }
 
-// Takes as many channels at a time as there is space for b' of. The last block takes up rows of the one before it.
-// rows.codes() are rows that are columns as they lie, or nullptr: rows.write_next(columns, p, count) writes one after
-// the other.
+// Takes as many channels at a time as the scratch has space for b'. The last block of rows repeats rows of the block
+// before it. rows.codes() returns rows that are columns already, or nullptr. If it is nullptr,
+// rows.write_next(columns, p, count) writes one column after another.
 template <class Rows>
 inline void multiply(const ColumnProduct& product, Rows rows, const Part& part, int8_t* y, Quad* scratch) {
   const int8_t* const codes = rows.codes();

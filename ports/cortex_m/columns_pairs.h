@@ -1,12 +1,12 @@
-// columns.h by pairs of int16: DSP, and plain C++.
+// The functions of columns.h with pairs of int16, for the DSP extension and in plain C++.
 //
-// A column is a Quad for four terms, as SXTB16 takes them out of a word of codes, of x and of w alike; so weights stay
-// in their own order. Columns of several rows stand beside each other,
+// A column is a Quad for each four terms, as SXTB16 takes them out of a word of codes. Weights are split in the same
+// way, so they keep their order. The columns of several rows lie side by side:
 //
 //   [terms / 4, rounded up][rows]   terms past the last are 0
 //
-// A word of weights, loaded and widened by 3 instructions, makes 16 products with 4 rows in 8 more; the quads of the
-// rows are 2 LDM. The zero point is subtracted by the instruction that widens.
+// Three instructions load and widen a word of weights. Eight more make 16 products with 4 rows, whose quads are
+// loaded with 2 LDM. The instruction that widens also subtracts the zero point.
 #pragma once
 
 #include "ports/cortex_m/columns.h"
@@ -19,7 +19,7 @@ class ColumnWriter {
  public:
   ColumnWriter(Quad* columns, int p, int rows, int, int zero) : to_(columns + p), step_(rows), zero_(zero) {}
 
-  // A multiple of 4, but at the end.
+  // `count` is a multiple of 4, except in the last call.
   void add(const int8_t* x, int count) {
     const Pair less = pair_of(-zero_, -zero_);
     Quad* to = to_;
@@ -47,7 +47,7 @@ class ColumnWriter {
   int step_, zero_;
 };
 
-// Sums of kRows rows, which stay in registers.
+// The sums of kRows rows. They stay in registers.
 template <int kRows>
 struct Sums {
   int32_t of[size_t(kRows)];
@@ -68,7 +68,7 @@ struct Sums {
       }
     }
   }
-  // Returns what follows these weights.
+  // Returns the address after these weights.
   [[gnu::always_inline]] const int8_t* add_terms(const int8_t* w, int terms, const Quad* column) {
     for (const int8_t* const end = w + (terms & ~7); w != end; w += 8) {
       add_four_terms(load_four(w), column);
@@ -84,7 +84,7 @@ struct Sums {
   }
 };
 
-// Makes channels [first, end) of four rows; in y the next row is `step` further.
+// Makes channels [first, end) of four rows. Rows of y are `step` apart.
 inline void four_rows(const ColumnProduct& product, const Quad* columns, int first, int end, int8_t* y, int step) {
   const int terms = product.terms;
   const Epilogue& epilogue = product.epilogue;
@@ -103,13 +103,13 @@ inline void four_rows(const ColumnProduct& product, const Quad* columns, int fir
 #pragma GCC unroll 4
       for (int p = 0; p < kSharedRows; ++p, to += step) *to = int8_t(saturated_code(codes(sums.of[p])));
     } else {
-      const Sums<kSharedRows> copy = sums;  // so that only these have an address
+      const Sums<kSharedRows> copy = sums;  // only the copy's address is taken
       product.store_others(copy.of, end - int(last - y), y, step);
     }
   }
 }
 
-// sums[i] += products with the weights of channel i of four.
+// Adds to sums[i] the products with the weights of channel i of four.
 inline void add_four_channels(const int8_t* w0, int terms, const Quad* column, int32_t (&sums)[kSharedRows]) {
   const int8_t *w1 = w0 + terms, *w2 = w1 + terms, *w3 = w2 + terms;
   int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
@@ -128,7 +128,7 @@ inline void add_four_channels(const int8_t* w0, int terms, const Quad* column, i
   sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
 }
 
-// The quads of a column, loaded once, make products with the weights of 4 channels.
+// Makes one row. The quads of the column are loaded once for the weights of 4 channels.
 inline void one_row(const ColumnProduct& product, const Quad* column, int first, int end, int8_t* y) {
   const bool all = keeps_all(product.epilogue.clamp);
   const int terms = product.terms;
@@ -147,7 +147,7 @@ inline void one_row(const ColumnProduct& product, const Quad* column, int first,
   }
 }
 
-// rows.write_next(columns, p, count) writes the column of a row, one after the other.
+// rows.write_next(columns, p, count) writes the columns of the rows one after another.
 template <class Rows>
 inline void multiply(const ColumnProduct& product, Rows rows, const Part& part, int8_t* y, Quad* scratch) {
   int left = part.rows;

@@ -2,11 +2,12 @@
 //
 //   s_hvc = b_c + sum_ij (x_{h sh - top + i dh, v sw - left + j dw, c} - zero_x) w_ijc
 //
-// The rows of x that a row of outputs reads stand in scratch, widened to int16 with the zero point subtracted and with
-// the padding as zeros, so that no output asks where x ends: a ring, to which each row of outputs adds `stride` rows.
-// A position is a Quad of four channels, and so are the weights of a tap: two LDRD and four SMLAxy each.
+// The rows of x that a row of outputs reads are kept in scratch, as int16 with the zero point subtracted. Padding is
+// stored as zeros, so no output tests the borders of x. The rows form a ring, to which each row of outputs adds
+// `stride` rows. A position is a Quad of four channels, and so are the weights of a tap: two LDRD and four SMLAxy
+// each.
 //
-// Scratch: {weights [taps]; where the rows of the window stand [kernel_h]; ring [span][padded columns]}.
+// Scratch: {weights [taps]; addresses of the window's rows [kernel_h]; ring [span][padded columns]}.
 #pragma once
 
 #include "engine/kernels/adapter.h"
@@ -19,15 +20,15 @@
 namespace nacre::cortex_m {
 
 struct Depthwise : DepthwiseConv2d {
-  // A map of one column is one row of as many numbers: rows are what costs.
+  // A map of one column is turned into one row, because the cost is per row.
   static constexpr Depthwise from(const Words& words, const Operands& operands) {
     Depthwise op = {DepthwiseConv2d::from(words, operands)};
     const WindowAxis w = op.window.w;
     if (w.in == 1 && w.out == 1 && w.kernel == 1) op.window.w = op.window.h, op.window.h = w;
     return op;
   }
-  // y may lie on x: a row of x is in the ring before the row of outputs that is written over it. In maps of other sizes
-  // and as many numbers a row of y could be longer.
+  // y may share the bytes of x, because a row of x is in the ring before outputs are written over it. If the map of y
+  // were wider than that of x, a row of y could overwrite rows of x that are still needed.
   static bool accepts(const Words& words, const Operands& operands) {
     const Depthwise op = from(words, operands);
     return op.group_out == 1 && op.window.w.out <= op.window.w.in;
@@ -63,19 +64,19 @@ struct Depthwise : DepthwiseConv2d {
   constexpr int columns() const { return (window.w.out - 1) * window.w.stride + span(window.w); }
   static constexpr size_t row_table_quads(const WindowAxis& h) { return (size_t(h.kernel) + 1) / 2; }
 
-  // Four channels from `channel` on, or as many as are left.
+  // Four channels from `channel` on, or the remaining ones.
   struct Four {
     const Depthwise& op;
     const int32_t *b, *scale;
     Quad* scratch;
-    int channel = 0, count = 0, next = 0;  // next row of x to be read
+    int channel = 0, count = 0, next = 0;  // next: the next row of x to read
     bool all = false, quick = false;
     ChannelCodes codes[4] = {};
     int32_t bias[4] = {};
 
     int taps() const { return op.window.h.kernel * op.window.w.kernel; }
     Quad* weights() const { return scratch; }
-    uint32_t* rows() const { return reinterpret_cast<uint32_t*>(scratch + taps()); }  // in the ring
+    uint32_t* rows() const { return reinterpret_cast<uint32_t*>(scratch + taps()); }  // addresses of rows in the ring
     Quad* ring() const { return scratch + taps() + row_table_quads(op.window.h); }
 
     void start(const int8_t* w, int c) {
@@ -90,7 +91,7 @@ struct Depthwise : DepthwiseConv2d {
       }
     }
 
-    // Reads the rows of x for the outputs of row h, and notes where these rows lie.
+    // Reads the rows of x that the outputs of row h need, and stores their addresses.
     void read_rows(const int8_t* x, int h) {
       const WindowAxis& axis = op.window.h;
       const int size = span(axis), first = axis.position(h, 0);
@@ -98,7 +99,7 @@ struct Depthwise : DepthwiseConv2d {
       for (; next < first + size; ++next) read_row(x, next, ring() + slot(next) * op.columns());
       for (int i = 0; i < axis.kernel; ++i) rows()[i] = uint32_t(slot(axis.position(h, i)) * op.columns());
     }
-    // Returns the slot of row r, which may be above x.
+    // Returns the slot of row r in the ring. r is negative in the padding above x.
     int slot(int r) const { return int(uint32_t(r + op.window.h.before) % uint32_t(span(op.window.h))); }
 
     static Quad* pad(int positions, Quad* to) {
@@ -134,7 +135,7 @@ struct Depthwise : DepthwiseConv2d {
         store(sums, y);
       }
     }
-    // Windows of 3 x 3 by pointers that stay in registers.
+    // Writes a row of outputs of 3 x 3 windows, with pointers that stay in registers.
     void write_row_of_nine(int8_t* y) const {
       const Quad *x0 = ring() + rows()[0], *x1 = ring() + rows()[1], *x2 = ring() + rows()[2];
       const Quad* const first = weights();

@@ -1,11 +1,12 @@
-// Depthwise windows of at most 4 x 4 by Helium (Cortex-M55): all products of an output in one instruction (VMLADAVA).
+// Depthwise windows of at most 4 x 4 with Helium (Cortex-M55). One instruction (VMLADAVA) makes all products of an
+// output.
 //
 //   s_hv = b' + sum_ij x_{h sh - top + i, v sw - left + j} w_ij,   b' = b - zero_x sum_ij w_ij,   channel by channel
 //
-// The rows of x that a row of outputs reads stand in scratch as codes, padding as the zero point: four bytes to a
-// column, row r in byte r mod 4. So the window of an output is up to 4 words that lie behind each other, and that of
-// the next one begins `stride` words further. The weights, in the same order and 0 elsewhere, are turned by a byte for
-// each row.
+// The rows of x that a row of outputs reads are kept in scratch as codes, with the zero point as padding. A column
+// has four bytes, row r in byte r mod 4. So the window of an output is up to 4 adjacent words, and the next window
+// begins `stride` words further. The weights have the same order, with 0 in unused places. They are rotated by one
+// byte for each row.
 #pragma once
 
 #include <arm_mve.h>
@@ -15,7 +16,7 @@
 
 namespace nacre::cortex_m {
 
-// An axis of the map, and how far its positions lie from each other in x, y and w.
+// An axis of the map, and the distance between its positions in x, y and w.
 struct MapAxis {
   WindowAxis window;
   int x_step, y_step, w_step;
@@ -37,7 +38,8 @@ struct SmallWindows {
                                {h, w.in * op.in_c, w.out * op.out_c, w.kernel * op.out_c},
                                {w, op.in_c, op.out_c, op.out_c},
                                reinterpret_cast<int8_t*>(scratch)};
-    // Long rows are what is quick. y may lie on x: of maps of one size columns may be written one after the other too.
+    // Long rows are quick. y may share the bytes of x: if both maps have one size, columns may be written one after
+    // another too.
     const SmallWindows turned = {op, made.columns, made.rows, made.scratch};
     const bool turns = h.out > w.out && h.in == h.out && w.in == w.out;
     return turns && turned.fit(bytes) ? turned : made;
@@ -61,7 +63,7 @@ struct SmallWindows {
  private:
   static bool fit(const WindowAxis& axis) { return axis.kernel <= kMostTaps && axis.dilation == 1; }
 
-  // {weights [16]; ring [columns][4]; what windows behind the last read}
+  // {weights [16]; ring [columns][4]; bytes that windows read past the last column}
   int8_t* ring() const { return scratch + kVector; }
   void fill_with_zero_point() const {
     int8_t* to = ring();
@@ -86,7 +88,7 @@ struct SmallWindows {
     int8x16_t turning = weights(w);
     const int32_t folded = wrapping_sub(bias, op.x_zero * vaddvq_s8(turning));
     const WindowAxis axis = rows.window;
-    int next = 0;  // row of x to be read, counted from the first of padding
+    int next = 0;  // next row of x to read, counted from the first row of padding
     for (int h = 0; h < axis.out; ++h, y += rows.y_step) {
       const int first = h * axis.stride;
       if (next < first) next = first;
@@ -123,7 +125,7 @@ struct SmallWindows {
         : "lr", "memory");
   }
 
-  // The sums of four outputs.
+  // Returns the sums of four outputs.
   template <int kStride>
   [[gnu::always_inline]] static int32x4_t four_windows(const int8_t*& x, int8x16_t w, int32_t start) {
     int32_t s0 = start, s1 = start, s2 = start, s3 = start;
@@ -142,7 +144,8 @@ struct SmallWindows {
     return vector_of(s0, s1, s2, s3);
   }
 
-  // The last four outputs of a row may be some of the four before; of a row of fewer, `some`.
+  // Makes the last four outputs of a row, which may overlap the four before. If a row has fewer than four outputs,
+  // only these are stored.
   template <int kStride>
   void write_row(int8x16_t w, int32_t bias, const int32_t* scale, int c, int8_t* y) const {
     const int out = columns.window.out, step = columns.y_step;

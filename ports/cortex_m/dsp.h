@@ -1,5 +1,5 @@
-// The instructions of ARM's DSP extension (Cortex-M4, -M7, -M33) that the kernels are made of, named by what they do;
-// without the extension the same in plain C++, so that any machine runs and tests these kernels to the bit.
+// The instructions of ARM's DSP extension (Cortex-M4, -M7, -M33) that the kernels use, named by what they do. Without
+// the extension they are plain C++, so that any machine runs and tests these kernels to the bit.
 #pragma once
 
 #include <bit>
@@ -20,18 +20,18 @@ constexpr int low_of(Pair pair) { return int16_t(uint16_t(pair)); }
 constexpr int high_of(Pair pair) { return int16_t(uint16_t(pair >> 16)); }
 constexpr Pair pair_of(int low, int high) { return Pair(uint16_t(low)) | Pair(uint16_t(high)) << 16; }
 
-// Four int16 in two words, {0, 2} and {1, 3}: what SXTB16 makes of a word of codes. At a multiple of 8.
+// Four int16 in two words, {0, 2} and {1, 3}, as SXTB16 makes them from a word of codes. Aligned to 8 bytes.
 struct alignas(8) Quad {
   Pair even, odd;
 };
 
-// Four codes as they lie in memory, at any address: a single load may be unaligned.
+// Loads four codes from any address; a single load may be unaligned.
 inline uint32_t load_four(const int8_t* at) {
   uint32_t four;
   std::memcpy(&four, at, sizeof four);
   return four;
 }
-// The first 1 to 3 of them, then `rest`.
+// Loads the first 1 to 3 codes, then fills up with `rest`.
 inline uint32_t load_some(const int8_t* at, int count, int8_t rest = 0) {
   uint32_t four = uint32_t(uint8_t(rest)) * 0x01010100 | uint8_t(at[0]);
   if (count > 1) four = (four & 0xFFFF00FF) | uint32_t(uint8_t(at[1])) << 8;
@@ -41,14 +41,14 @@ inline uint32_t load_some(const int8_t* at, int count, int8_t rest = 0) {
 
 #ifdef __ARM_FEATURE_DSP
 
-// *at++
+// Returns *at++.
 inline Quad next_quad(const Quad*& at) {
   Quad quad;
   asm("ldrd %0, %1, [%2], #8" : "=&r"(quad.even), "=&r"(quad.odd), "+r"(at) : "m"(*at));
   return quad;
 }
 
-// *at++ and *at++: in one instruction, which wants its registers in order. clang keeps r7 for frames.
+// Returns *at++ and *at++, loaded by one instruction that needs its registers in order. clang reserves r7 for frames.
 #ifdef __clang__
 inline void next_quads(const Quad*& at, Quad& first, Quad& second) { first = next_quad(at), second = next_quad(at); }
 #else
@@ -62,9 +62,9 @@ inline void next_quads(const Quad*& at, Quad& first, Quad& second) { first = nex
 }
 #endif
 
-// Codes 0 and 2 of four, and codes 1 and 3, added to a pair.
+// Adds codes 0 and 2, or codes 1 and 3, of a word of four to a pair.
 inline Pair add_even(Pair pair, uint32_t four) { return Pair(__sxtab16(int32_t(pair), int32_t(four))); }
-inline Pair add_odd(Pair pair, uint32_t four) {  // g++ 12 turns in an instruction of its own
+inline Pair add_odd(Pair pair, uint32_t four) {  // g++ 12 rotates in an instruction of its own
   Pair sum;
   asm("sxtab16 %0, %1, %2, ror #8" : "=r"(sum) : "r"(pair), "r"(four));
   return sum;
@@ -76,14 +76,14 @@ inline Pair odd_codes(uint32_t four) {
   return codes;
 }
 
-// sum + a_low b_low + a_high b_high, and sum + one of these products; wrapping.
+// Return sum + a_low b_low + a_high b_high, or sum plus one of these products; the sums wrap.
 inline int32_t add_products(int32_t sum, Pair a, Pair b) { return __smlad(int32_t(a), int32_t(b), sum); }
 inline int32_t add_low_product(int32_t sum, Pair a, Pair b) { return __smlabb(int32_t(a), int32_t(b), sum); }
 inline int32_t add_high_product(int32_t sum, Pair a, Pair b) { return __smlatt(int32_t(a), int32_t(b), sum); }
 
-// 2 v, saturated to int32.
+// Returns 2 v, saturated to int32.
 inline int32_t doubled(int32_t v) { return __qadd(v, v); }
-// round(a b / 2^32), ties towards +infinity.
+// Returns round(a b / 2^32), ties towards +infinity.
 inline int32_t high_product(int32_t a, int32_t b) {
   int32_t product;
   asm("smmulr %0, %1, %2" : "=r"(product) : "r"(a), "r"(b));
@@ -119,7 +119,7 @@ inline int32_t saturated_code(int32_t v) { return v < -128 ? -128 : v > 127 ? 12
 
 #endif
 
-// Four codes, and what is added to each.
+// Returns four codes as a quad, with `add` added to each pair.
 inline Quad widened(uint32_t four, Pair add) { return {add_even(add, four), add_odd(add, four)}; }
 
 }  // namespace nacre::cortex_m

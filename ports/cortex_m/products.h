@@ -1,7 +1,8 @@
 // int8 conv2d and dense with double rounding: blocks of four pixels or rows, each widened once (columns.h).
 //
-// Scratch: the columns of a block; of a convolution whose channels are no multiple of 4 also the codes of one, gathered
-// before they are widened. The size is the same for each instruction set: programs are bound on a PC.
+// Scratch holds the columns of a block. If the channels of a convolution are no multiple of 4, it also holds the
+// codes of one column, gathered before they are widened. The size does not depend on the instruction set, because
+// programs are bound on a PC.
 #pragma once
 
 #include <cstring>
@@ -36,16 +37,16 @@ struct Convolution : Conv2d {
 
  private:
   struct Position {
-    int n, h, v;  // of an output
+    int n, h, v;  // position of an output
   };
 
-  // Rows that outputs read, as a matrix [pixels, terms].
+  // The rows that outputs read, as a matrix [pixels, terms].
   struct Pixels {
     const Convolution& op;
-    const int8_t* x;  // from the first channel of the group on
+    const int8_t* x;  // from the group's first channel
     Position at = {0, 0, 0};
 
-    // Column p of `count`.
+    // Writes column p of `count`.
     void write_next(Quad* columns, int p, int count) {
       op.fill(x, at, columns, p, count);
       at = op.next(at);
@@ -54,7 +55,7 @@ struct Convolution : Conv2d {
       const int width = op.window.w.out, height = op.window.h.out;
       at = {row / (width * height), row / width % height, row % width};
     }
-    // Returns x if rows are its pixels, one behind the other; else nullptr.
+    // Returns x if its pixels are the rows, without gaps; else nullptr.
     const int8_t* codes() const { return op.is_matrix() ? x : nullptr; }
     int stride() const { return op.in_c; }
   };
@@ -66,7 +67,7 @@ struct Convolution : Conv2d {
 
   constexpr int pixels() const { return batch * window.h.out * window.w.out; }
   constexpr int terms() const { return w_channel; }
-  // The codes of the taps of a row of the window are not whole words.
+  // Returns whether the codes of a window's row must be gathered, because a tap is not whole words.
   constexpr bool gathers() const { return group_in % 4 != 0 && w_channel != group_in; }
 
   Position next(Position at) const {
@@ -77,7 +78,7 @@ struct Convolution : Conv2d {
     return at;
   }
 
-  // Column p of `count`.
+  // Writes column p of `count`.
   void fill(const int8_t* x, const Position& at, Quad* columns, int p, int count) const {
     ColumnWriter column(columns, p, count, terms(), x_zero);
     const bool whole_rows = group_in == in_c && window.w.dilation == 1;
@@ -103,7 +104,7 @@ struct Convolution : Conv2d {
     column.add(codes, terms());
   }
 
-  // Copies few codes: calls of memcpy and memset would take longer.
+  // Copies a few codes. Calls of memcpy and memset would take longer.
   static int8_t* copy(const int8_t* from, int count, int8_t* to) {
     for (; count >= 4; count -= 4, from += 4, to += 4) std::memcpy(to, from, 4);
     for (; count > 0; --count) *to++ = *from++;
@@ -117,7 +118,7 @@ struct Convolution : Conv2d {
   static bool is_inside(const WindowAxis& axis, int first) {
     return first >= 0 && first + (axis.kernel - 1) * axis.dilation < axis.in;
   }
-  // WindowAxis::taps() without its loops, which each pixel would run.
+  // Returns what WindowAxis::taps() returns, without loops that every pixel would run.
   static WindowAxis::Taps taps_of(const WindowAxis& axis, int o) {
     if (axis.dilation != 1) return axis.taps(o);
     const int before = -axis.position(o, 0), inside = axis.in + before;
@@ -126,7 +127,7 @@ struct Convolution : Conv2d {
     return {first, end < first ? first : end};
   }
 
-  // f(first tap inside x, taps before it, inside, behind) for the rows of the window.
+  // Calls f(first tap inside x, taps before it, taps inside, taps after) for each row of the window.
   template <class F>
   void each_row(const int8_t* x, const Position& at, const F& f) const {
     const int top = window.h.position(at.h, 0), left = window.w.position(at.v, 0);

@@ -1,5 +1,5 @@
-// float32 conv2d and its gradients, for training: a few outputs at a time, whose sums stay in registers of
-// the FPU. Each sum is made in the order of the reference, every product and sum rounded: the same numbers to the bit.
+// float32 conv2d and its gradients, for training. A few outputs are made at a time, with their sums in FPU registers.
+// Every sum has the reference's order and roundings, so the results are equal to the bit.
 //
 //   conv2d              blocks of 4 output channels, and of 2 pixels where rows of x are pixels of y (1x1)
 //   conv2d_gradient_x   dx_npqc: blocks of 8 channels c, over taps and filters
@@ -23,7 +23,7 @@ constexpr bool is_point(const Window& window) {
   return axis(window.h) && axis(window.w);
 }
 
-// f(0), f(1) .. of integral constants: loops without a counter, so that arrays stay in registers.
+// Calls f(0), f(1) .. with integral constants: loops without a counter, so that arrays stay in registers.
 template <int kCount, class F>
 [[gnu::always_inline]] inline void unrolled(const F& f) {
   [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
@@ -32,7 +32,7 @@ template <int kCount, class F>
   (std::make_integer_sequence<int, kCount>());
 }
 
-// f(first, integral constant of the count) for blocks of at most kMost, the last of 1 each.
+// Calls f(first, integral constant of the count) for blocks of kMost, then for each remaining one alone.
 template <int kMost, class F>
 void each_block(int from, int end, const F& f) {
   for (; end - from >= kMost; from += kMost) f(from, std::integral_constant<int, kMost>());
@@ -54,7 +54,7 @@ struct RealConvolution : Conv2d {
   }
 
  private:
-  // f(k, count): blocks of filters of one group.
+  // Calls f(k, count) for blocks of filters of one group.
   template <class F>
   void each_filter(const F& f) const {
     for (int k = 0; k < out_c; k += group_out) each_block<4>(k, k + group_out, f);
@@ -79,7 +79,7 @@ struct RealConvolution : Conv2d {
     });
   }
 
-  // sum_pi += x_{p stride + c} w_{i w_channel + c} for c below `length`, one c after the other.
+  // Adds x_{p stride + c} w_{i w_channel + c} to sum_pi for each c below `length`, in order.
   template <int kPixels, int kFilters>
   void add(const float* x, int stride, const float* w, int length, float (*sum)[size_t(kFilters)]) const {
     float s[size_t(kPixels * kFilters)];
@@ -117,7 +117,7 @@ struct RealGradientX : Conv2dGradientX {
   }
 
  private:
-  // sum_c += dy_k w_kc over the filters of a group, one after the other.
+  // Adds dy_k w_kc to sum_c for each filter k of a group, in order.
   template <int kChannels>
   void add(const float* dy, const float* w, float* sum) const {
     float s[size_t(kChannels)];
@@ -149,7 +149,7 @@ struct RealGradientW : Conv2dGradientW {
   }
 
  private:
-  // dw_kc += sum of dy_k x_c over the pixels of y whose tap (i, j) is inside x, in order.
+  // Adds dy_k x_c to dw_kc for each pixel of y whose tap (i, j) is inside x, in order.
   template <int kFilters, int kChannels>
   void add(const float* dy, const float* x, int i, int j, float* dw) const {
     float sum[size_t(kFilters * kChannels)];

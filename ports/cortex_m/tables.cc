@@ -1,4 +1,4 @@
-// Apart from the kernels: whoever links this file links all of them.
+// The tables are apart from the kernels, because a program that links this file links all kernels.
 #include "engine/kernels/sorted_list.h"
 #include "ports/cortex_m/cortex_m.h"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# compile.sh FATBIN REPORT PTX NVCC OPTION... SOURCE: compiles the entries of a source file for the device; what ptxas says
-# of each kernel becomes REPORT, and the PTX of the first target is kept.
+# compile.sh FATBIN REPORT PTX NVCC OPTION... SOURCE: compiles the entries of a source file for the device. It writes
+# what ptxas says about each kernel to REPORT, and the first target's PTX to PTX.
 set -eu
 fatbin=$1 report=$2 ptx=$3
 shift 3
@@ -10,7 +10,7 @@ if ! "$@" --fatbin -Xptxas -v --keep --keep-dir "$kept" -o "$fatbin" 2>"$report"
   cat "$report" >&2
   exit 1
 fi
-# Without its list of headers a later build would keep this file when one of them changed.
+# Without a list of headers a later build would not compile this file again when a header changed.
 if ! [ -s "${fatbin%.fatbin}.d" ]; then
   rm -f "$fatbin"
   echo "$fatbin: nvcc wrote no list of headers" >&2

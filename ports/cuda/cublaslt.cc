@@ -12,7 +12,7 @@ struct Loaded {
   bool whole = false;
 
   Loaded() {
-    // Looks where the loader does, then where the toolkit's packages put it.
+    // Tries the loader's own paths first, then the folders of the toolkit's packages.
     void* library = nullptr;
     for (const char* path : {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"})
       if (library == nullptr) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -1,7 +1,7 @@
-// The functions of NVIDIA's cuBLASLt that the port calls, found when a program runs, as the driver's are (driver.h).
-// Names, arguments and numbers are those of <cublasLt.h> (CUDA 13), which declared/cublaslt.cc compares.
+// The functions of NVIDIA's cuBLASLt that the port calls. They are found when a program runs, like the driver's
+// (driver.h). declared/cublaslt.cc compares names, arguments and numbers with <cublasLt.h> (CUDA 13).
 //
-// Descriptors are memory of the caller. Making them needs neither a GPU nor a driver; asking for an algorithm does.
+// Descriptors lie in the caller's memory. Making them needs neither a GPU nor a driver; choosing an algorithm does.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace nacre::cuda {
 
 using LtStatus = int;     // cublasStatus_t; 0 is success
-using LtEnum = unsigned;  // of the size of the library's enums
+using LtEnum = unsigned;  // as large as the library's enums
 using LtHandle = struct cublasLtContext*;
 
 struct LtProduct {  // cublasLtMatmulDescOpaque_t
@@ -58,7 +58,7 @@ enum : LtEnum {  // cublasLtMatmulDescAttributes_t
   kLtTransposeB = 4,
   kLtEpilogue = 7,
   kLtBiasPointer = 8,
-  kLtScaleA = 17,  // address of a float32
+  kLtScaleA = 17,  // the address of a float32
   kLtScaleB = 18,
   kLtBiasType = 26,
 };
@@ -67,11 +67,11 @@ enum : LtEnum { kLtBatchCount = 5, kLtBatchStride = 6 };     // cublasLtMatrixLa
 enum : LtEnum {                                              // cublasLtMatmulPreferenceAttributes_t
   kLtMostWorkspace = 1,
   kLtReductions = 3,
-  kLtLeastAlignmentA = 5,  // B, C, D follow
+  kLtLeastAlignmentA = 5,  // the attributes of B, C, D follow
 };
 enum : LtEnum { kLtReduceNone = 0, kLtReduceComputeType = 2 };  // cublasLtReductionScheme_t
 
-// The list of library.h.
+// The functions, as library.h's list describes them.
 #define NACRE_CUBLASLT_FUNCTIONS(F)                                                                             \
   F(create, cublasLtCreate, LtStatus, (LtHandle * handle))                                                      \
   F(destroy, cublasLtDestroy, LtStatus, (LtHandle handle))                                                      \
@@ -98,9 +98,10 @@ struct CublasLt {
   NACRE_CUBLASLT_FUNCTIONS(NACRE_LIBRARY_MEMBER)
 };
 
-// The library of this machine; null where there is none, or where it lacks one of the functions.
+// Returns the library of this machine; null if there is none, or if it lacks one of the functions.
 const CublasLt* load_cublaslt();
-// Loads it for this driver: null without one, and the library, which is half a gigabyte, is not loaded.
+// Loads the library for this driver. Returns null without a driver, and then does not load the library's half
+// gigabyte.
 inline const CublasLt* load_cublaslt(const Driver* driver) { return driver != nullptr ? load_cublaslt() : nullptr; }
 
 }  // namespace nacre::cuda

@@ -1,4 +1,4 @@
-// Says which GPU the port would use, or why there is none: 0, or 3 where there is none.
+// Prints which GPU the port would use, or why there is none. Exit code 0, or 3 if there is none.
 //
 //   cuda_device [NUMBER OF THE GPU]
 #include <cstdio>

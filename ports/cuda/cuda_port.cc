@@ -11,7 +11,7 @@
 namespace nacre::cuda {
 namespace {
 
-constexpr int kOldestDriver = 13000;  // CUDA 13.0, that of the kernels
+constexpr int kOldestDriver = 13000;  // CUDA 13.0, for which the kernels are compiled
 constexpr uint32_t kAlignment = 256;
 
 }  // namespace
@@ -151,7 +151,7 @@ void Device::release(std::span<std::byte> memory) {
 
 // ---- Binding ----
 
-// A recorded graph holds copies of images: what is bound anew may lie where others did.
+// Recorded graphs hold copies of images, and a new binding may lie at the addresses of an earlier one.
 Code Device::prepare(const Args& args, int room, StepHead* image) {
   forget_recordings();
   Function function = nullptr;
@@ -176,7 +176,7 @@ bool Device::find_function(const char* kernel, Function* found) {
   Result result = kNotFound;
   for (size_t i = 0; i < modules_.size() && result == kNotFound; ++i)
     result = driver_->module_function(found, modules_[i], name);
-  // Now: a driver that loads kernels when they are first launched would have to in the middle of a capture.
+  // Loads the function now. A driver that loads kernels at their first launch would do so in the middle of a capture.
   return succeeded(result, name) && succeeded(driver_->function_load(*found), name);
 }
 
@@ -241,7 +241,7 @@ Code Device::enqueue(size_t entry, const Args& args) {
   return Code::kOk;
 }
 
-// Launches what was put off.
+// Launches the commands that were put off.
 Code Device::flush() {
   if (commands_.empty()) return Code::kOk;
   const bool launched = timing_ == Timing::kSteps ? launch_steps() : launch_graph();
@@ -251,7 +251,7 @@ Code Device::flush() {
 
 // ---- Several segments as one ----
 
-// Fails in a segment, and while steps are timed one by one.
+// Refuses in a segment, and while steps are timed one by one.
 Code Device::hold() {
   if (in_segment_ || timing_ == Timing::kSteps || !succeeded(driver_->set_context(context_), "cuCtxSetCurrent"))
     return Code::kPortFailed;
@@ -274,7 +274,7 @@ Code Device::release(bool drop, bool* ran) {
   return read_times() ? failure : Code::kPortFailed;
 }
 
-// Copies from the host are taken now; copies to the host wait for all to have run.
+// Takes copies from the host now. Copies to the host wait until all commands have run.
 Code Device::hold_copy(CopyDirection direction, void* to, const void* from, size_t bytes) {
   Command command = {.kind = Command::kCopyWithin,
                      .to = static_cast<std::byte*>(to),
@@ -295,7 +295,8 @@ Code Device::hold_copy(CopyDirection direction, void* to, const void* from, size
   return Code::kOk;
 }
 
-// Equal sequences of sizes get the same pieces, so that a graph that was recorded fits. Null: there is no memory.
+// Equal sequences of sizes get the same pieces, so that a recorded graph fits again. Returns null if there is no
+// memory.
 std::byte* Device::pinned_piece(size_t bytes) {
   constexpr size_t kBlockBytes = size_t{1} << 20;
   while (pinned_block_ < pinned_.size() && pinned_[pinned_block_].bytes - pinned_taken_ < bytes)

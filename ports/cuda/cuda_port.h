@@ -1,25 +1,25 @@
-// The port of NVIDIA's GPUs: the kernels of the reference, compiled for the device, over the device's memory.
+// The port for NVIDIA GPUs: the reference's kernels, compiled for the device, work on the device's memory.
 //
 //   cuda::Device device;
 //   if (!device.open(cuda::load_driver(), cuda::modules())) return device.sentence();
 //   const Port* const ports[] = {nullptr, &device.port()};
 //   Places places(ports);  ...  places.give(1, device.allocate(places.bytes(1)));
 //
-// Commands of a segment are put off until its outputs are copied: then all its kernels are one CUDA graph, made by
-// the first run of these steps with this number of rows and launched by every later one. Guards are read on the
-// device. Products of matrices are made by cuBLASLt (product_step.h), where the caller has it; the rest, and all
-// without it, by kernels of this port. A kernel that fails (an index outside of a table) tells it in a word of the
-// host's memory, which `finish` reads.
+// Commands of a segment are put off until its outputs are copied. Then all its kernels are launched as one CUDA
+// graph. The first run of these steps with this number of rows records the graph; each later run launches it again.
+// Guards are read on the device. cuBLASLt makes products of matrices (product_step.h) if the caller has the library;
+// kernels of this port make all else. A kernel that fails (an index outside of a table) writes its code to a word of
+// host memory, which `finish` reads.
 //
-// Between hold and release (kernels/kernel.h) copies are put off too: they are nodes of the graph, by way of memory
-// that the driver pinned. So a step of training, Trainer::step, is one launch and one wait.
+// Between hold and release (kernels/kernel.h) copies are put off too. They are nodes of the graph and go through
+// memory that the driver pinned. So a training step, Trainer::step, is one launch and one wait.
 //
-// Device times, by events of the driver: time(kGraphs) has them around each graph; time(kSteps) launches the steps one
-// by one in place of a graph, with an event between any two. A time then holds what the device waits for the launch of
-// the kernel, which the host makes while the one before runs: of a short kernel, little else.
+// Device times are measured with events of the driver. time(kGraphs) puts events around each graph. time(kSteps)
+// launches the steps one by one in place of a graph, with an event between any two. A step's time then includes the
+// wait for its launch, which the host makes while the step before runs. For a short kernel it is little else.
 //
-// The device is that of the calling thread: open, bind, run and close on one. `open`, `allocate` and the first run of a
-// program allocate, in the driver and here, as do first runs that are timed; a later run does not.
+// The device belongs to the calling thread: open, bind, run and close on one thread. `open`, `allocate`, the first
+// run of a program and first timed runs allocate, in the driver and here. Later runs do not.
 #pragma once
 
 #include <cstddef>
@@ -41,23 +41,23 @@ namespace nacre::cuda {
 struct Touched;
 struct TurnedCodes;
 
-// The kernels of this build, one fat binary for each source file of them; none where it was built without nvcc.
+// The kernels of this build, one fat binary per source file. Empty if the build had no nvcc.
 std::span<const void* const> modules();
 
 class Device {
  public:
   struct Counts {
-    uint64_t launches = 0;    // of a graph
-    uint64_t recordings = 0;  // of a graph, before its first launch
+    uint64_t launches = 0;    // launches of graphs
+    uint64_t recordings = 0;  // recordings of graphs, each before a first launch
     uint64_t kernels = 0;     // steps in graphs that were launched
-    uint64_t products = 0;    // of these, made by cuBLASLt
-    uint64_t joined = 0;      // of these, with others in one launch (step_groups.h)
-    uint64_t turned = 0;      // of these, that wrote float8 codes and their transpose (turned_codes.h)
+    uint64_t products = 0;    // of these steps, made by cuBLASLt
+    uint64_t joined = 0;      // of these steps, joined with others in one launch (step_groups.h)
+    uint64_t turned = 0;      // of these steps, wrote float8 codes and their transpose (turned_codes.h)
   };
 
   enum class Timing : uint8_t { kNone, kGraphs, kSteps };
   struct Time {
-    const char* kernel;  // "kDenseF32"; null: a graph
+    const char* kernel;  // "kDenseF32"; null for a graph
     float us;
   };
 
@@ -66,47 +66,49 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // False: sentence() says why. `driver` may be null. `library`: cuBLASLt, or null; it takes Products::kWorkspace bytes
-  // of the device, and where it does not open, all steps run on the port's own kernels. All must outlive the Device.
+  // Returns false if it fails; then sentence() says why. `driver` may be null. `library` is cuBLASLt or null. It
+  // takes Products::kWorkspace bytes of the device; if it does not open, the port's own kernels run all steps. All
+  // arguments must outlive the Device.
   bool open(const Driver* driver, std::span<const void* const> modules, int ordinal = 0,
             const CublasLt* library = nullptr);
-  // Frees all that allocate gave. First unbind every program that is bound to the port.
+  // Frees all memory that `allocate` gave. First unbind every program that is bound to the port.
   void close();
 
-  static size_t kernel_count();               // of the entries, and of those around products
-  static const char* name_of(Kernel kernel);  // "kDenseF32"; null: it is no kernel of the port
+  static size_t kernel_count();               // kernels of the entries, and kernels around products
+  static const char* name_of(Kernel kernel);  // "kDenseF32"; null if the port has no such kernel
 
   // The port of an open device.
   const Port& port() const { return port_; }
-  // Bytes of the device's memory, for Places::give; empty where there are not as many.
+  // Returns bytes of the device's memory, for Places::give; empty if the device has not as many.
   std::span<std::byte> allocate(size_t bytes);
-  void release(std::span<std::byte> memory);  // that allocate gave
+  void release(std::span<std::byte> memory);  // memory from `allocate`
 
   // Returns the last failure in one sentence; "" if there was none.
   const char* sentence() const { return sentence_; }
   const char* name() const { return name_; }
-  bool has_products() const { return products_.is_open(); }  // cuBLASLt is in use
-  // Lets the library multiply float32 as TF32 (product.h), or not, in runs from now on; not unless it is asked for.
+  bool has_products() const { return products_.is_open(); }  // whether cuBLASLt is in use
+  // Allows the library to multiply float32 as TF32 (product.h) in later runs, or forbids it. The default is to
+  // forbid.
   void multiply_as_tf32(bool allowed);
-  int architecture() const { return architecture_; }  // 90 of an H200; 0 where none is open
+  int architecture() const { return architecture_; }  // 90 for an H200; 0 if no device is open
   const Counts& counts() const { return counts_; }
 
-  // Work of the caller's own between runs, put into the port's stream in this order (ports/mpi/device_exchange.h).
-  // False: sentence() says why.
-  bool make_current();  // before any of it
+  // Work of the caller between runs, put into the port's stream in this order (ports/mpi/device_exchange.h). Returns
+  // false if it fails; then sentence() says why.
+  bool make_current();  // before any such work
   Stream stream() const { return stream_; }
-  bool put_copy(void* to, const void* from, size_t bytes);  // within the device's memory
-  // into = into + from of `count` numbers, as numeric/step_sum.h joins them.
+  bool put_copy(void* to, const void* from, size_t bytes);  // from device to device memory
+  // Joins `count` numbers, into = into + from, as numeric/step_sum.h does.
   bool put_join(SumKind kind, void* into, const void* from, uint64_t count);
-  bool wait();  // until all of it is done
+  bool wait();  // until all this work is done
 
-  // Measures from the next segment on. kNone gives the events back. No times of before remain.
+  // Measures from the next segment on, and drops earlier times. kNone gives the events back.
   void time(Timing timing);
-  // Times of every segment that finished since time(), in the order in which they ran.
+  // Times of every segment that finished since time(), in the order in which the segments ran.
   std::span<const Time> times() const { return times_; }
 
  private:
-  // A step or, of what is held, a copy: its host's end is a piece of pinned memory.
+  // A step, or a held copy, whose host side is a piece of pinned memory.
   struct Command {
     enum Kind : uint8_t { kStep, kCopyIn, kCopyOut, kCopyWithin, kFill } kind;
     const StepHead* image = nullptr;  // in the block kPrepared of its program
@@ -118,7 +120,7 @@ class Device {
     std::byte value = {};
     bool operator==(const Command&) const = default;
   };
-  struct Arrival {  // what is copied to the host's own memory when all has run
+  struct Arrival {  // a copy to the caller's host memory when all has run
     void* to;
     const std::byte* from;
     size_t bytes;
@@ -128,13 +130,13 @@ class Device {
     size_t bytes;
   };
   struct Mark {  // an event that was recorded in this segment
-    bool ends;   // what began at the mark before
+    bool ends;   // whether it ends what began at the mark before
     const char* kernel;
   };
   struct Recording {
     std::vector<Command> commands;
     GraphExec graph = nullptr;
-    DevicePointer memory = 0;  // images of steps that share a launch, and codes turned; 0: neither
+    DevicePointer memory = 0;  // images of steps that share a launch, and turned codes; 0 if there are neither
     uint64_t products = 0, joined = 0, turned = 0;
   };
   struct Grouping;
@@ -206,22 +208,22 @@ class Device {
   Stream stream_ = nullptr;
   std::vector<Module> modules_;
   std::vector<Function> functions_;                 // by entry; null: not looked up yet
-  std::map<std::string, Function> many_functions_;  // those that were looked up; null: there is none
+  std::map<std::string, Function> many_functions_;  // functions that were looked up; null: there is none
   std::vector<DevicePointer> allocated_;
-  uint32_t* failure_ = nullptr;  // on the host, and where the device sees it
+  uint32_t* failure_ = nullptr;  // word in host memory, and its device address
   DevicePointer failure_on_device_ = 0;
   Port port_ = {};
   bool in_segment_ = false, holding_ = false;
-  std::vector<Command> commands_;  // of this segment, not launched yet
+  std::vector<Command> commands_;  // commands of this segment that are not launched yet
   std::vector<Recording> recordings_;
   std::vector<Arrival> arrivals_;
   std::vector<PinnedBlock> pinned_;
   size_t pinned_block_ = 0, pinned_taken_ = 0;  // where the next piece comes from
   Products products_;
   bool tf32_ = false;
-  std::map<std::string, Function> product_kernels_;  // those that were looked up
+  std::map<std::string, Function> product_kernels_;  // kernels that were looked up
   Timing timing_ = Timing::kNone;
-  std::vector<Event> events_;  // the first of them at the marks of this segment
+  std::vector<Event> events_;  // the first ones are at the marks of this segment
   std::vector<Mark> marks_;
   std::vector<Time> times_;
   Counts counts_;

@@ -94,7 +94,8 @@ std::vector<Kernel> Device::enqueuers(std::index_sequence<kIndex...>) {
   return {enqueue_entry<kIndex>...};
 }
 
-// The most that the kernel, its phases and a product need. Not inlined: a thousand instances call it.
+// Returns the most scratch that the kernel, its phases and a product need. Not inlined, because a thousand instances
+// call it.
 [[gnu::noinline]] size_t Device::scratch_of_entry(size_t index, bool with_products, const Words& words,
                                                   const Operands& operands) {
   const KernelEntry& entry = tables().entries[index];

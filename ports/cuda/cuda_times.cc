@@ -1,4 +1,4 @@
-// Times of the device: events of the driver between what the port launches.
+// Device times, measured by driver events between launches.
 #include "ports/cuda/cuda_port.h"
 
 namespace nacre::cuda {
@@ -9,7 +9,7 @@ void Device::time(Timing timing) {
   if (timing == Timing::kNone) forget_events();
 }
 
-// An event behind what the stream was asked for so far.
+// Records an event after all commands in the stream so far.
 bool Device::mark(bool ends, const char* kernel) {
   if (marks_.size() == events_.size()) {
     Event event = nullptr;
@@ -21,7 +21,7 @@ bool Device::mark(bool ends, const char* kernel) {
   return true;
 }
 
-// Reads the times of a segment that is done.
+// Reads the times of a finished segment.
 bool Device::read_times() {
   for (size_t i = 1; i < marks_.size(); ++i) {
     float milliseconds = 0;

@@ -1,7 +1,7 @@
-// NACRE_DEFINE_ENTRIES of the device (kernels/define_entries.h): nvcc compiles the reference's sources with it, and
-// each entry becomes a __global__ function nacre_<name>, whose grid's threads share its loops (ops/independent.h). With
-// NACRE_MANY there is nacre_<name>Many too, which runs a step for each row of blocks: their images lie in the device's
-// memory.
+// Defines NACRE_DEFINE_ENTRIES for the device (kernels/define_entries.h). nvcc compiles the reference's sources with
+// it. Each entry becomes a __global__ function nacre_<name>, and the threads of its grid share its loops
+// (ops/independent.h). With NACRE_MANY there is also nacre_<name>Many. It runs one step for each row of blocks; the
+// images of these steps lie in device memory.
 #pragma once
 
 #include "ports/cuda/step_image.h"

@@ -1,4 +1,4 @@
-// Work of a caller's own beside the programs: what is sent among GPUs, and added there.
+// Work of the caller between runs: sums that GPUs send each other, and their addition.
 #include <algorithm>
 #include <string>
 
@@ -7,7 +7,7 @@
 namespace nacre::cuda {
 namespace {
 
-constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;  // numbers of a launch, which counts in int
+constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;  // numbers in a launch, which counts in int
 
 const char* kernel_of(SumKind kind) {
   switch (kind) {
@@ -46,7 +46,7 @@ bool Device::put_join(SumKind kind, void* into, const void* from, uint64_t count
                           static_cast<std::byte*>(into) + offset};
     for (int i = 0; i < 2; ++i) {
       image.operand[i].data = data[i];
-      image.operand[i].record.element = ElementType::kUint8;  // that it is there
+      image.operand[i].record.element = ElementType::kUint8;  // marks the operand as present
     }
     if (!launch(function, blocks_of(numbers), &image)) return false;
   }

@@ -1,6 +1,6 @@
-// The functions of NVIDIA's driver that the port and its measurements call, found when a program runs: one that links
-// the port starts on a machine without a driver too. Their names, arguments and numbers are those of <cuda.h> (CUDA
-// 13); where the toolkit is there, the build compares them (declared/driver.cc).
+// The functions of NVIDIA's driver that the port and its measurements call. They are found when a program runs, so a
+// program with the port starts on a machine without a driver too. Names, arguments and numbers are those of <cuda.h>
+// (CUDA 13). If the toolkit is installed, the build compares them (declared/driver.cc).
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ enum : Result {
   kNotFound = 500,
 };
 
-// The list of library.h.
+// The functions, as library.h's list describes them.
 #define NACRE_CUDA_FUNCTIONS(F)                                                                                        \
   F(init, cuInit, Result, (unsigned flags))                                                                            \
   F(driver_version, cuDriverGetVersion, Result, (int* version))                                                        \
@@ -80,7 +80,7 @@ struct Driver {
   NACRE_CUDA_FUNCTIONS(NACRE_LIBRARY_MEMBER)
 };
 
-// The driver of this machine; null where there is none. One that is older than CUDA 13 may lack functions.
+// Returns the driver of this machine; null if there is none. A driver older than CUDA 13 may lack functions.
 const Driver* load_driver();
 
 }  // namespace nacre::cuda

@@ -1,5 +1,5 @@
-// The functions of NVIDIA's NCCL that ranks on GPUs exchange their sums with, found when a program runs, as cuBLASLt's
-// are (cublaslt.h). Names, arguments and numbers are those of <nccl.h> (2.32), which declared/nccl.cc compares.
+// The functions of NVIDIA's NCCL with which ranks on GPUs exchange their sums. They are found when a program runs,
+// like cuBLASLt's (cublaslt.h). declared/nccl.cc compares names, arguments and numbers with <nccl.h> (2.32).
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ struct NcclId {  // ncclUniqueId
 };
 
 inline constexpr NcclResult kNcclSuccess = 0;
-inline constexpr unsigned kNcclBytes = 1;  // ncclUint8, of ncclDataType_t
+inline constexpr unsigned kNcclBytes = 1;  // ncclUint8, a value of ncclDataType_t
 
-// The list of library.h.
+// The functions, as library.h's list describes them.
 #define NACRE_NCCL_FUNCTIONS(F)                                                                                     \
   F(version, ncclGetVersion, NcclResult, (int* version))                                                            \
   F(unique_id, ncclGetUniqueId, NcclResult, (NcclId * id))                                                          \
@@ -35,7 +35,7 @@ struct Nccl {
   NACRE_NCCL_FUNCTIONS(NACRE_LIBRARY_MEMBER)
 };
 
-// The library of this machine, libnccl.so.2; null where there is none, or where it lacks one of the functions.
+// Returns the library of this machine, libnccl.so.2; null if there is none, or if it lacks one of the functions.
 const Nccl* load_nccl();
 
 }  // namespace nacre::cuda

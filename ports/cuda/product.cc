@@ -5,7 +5,7 @@
 namespace nacre::cuda {
 namespace {
 
-constexpr size_t kAligned = 16;  // bytes, of every address
+constexpr size_t kAligned = 16;  // bytes to which every address is aligned
 
 int bytes_of(LtType type) {
   switch (type) {
@@ -18,7 +18,7 @@ int bytes_of(LtType type) {
   }
 }
 
-// The largest power of two, at most 256, that divides the addresses of all matrices of a batch.
+// Returns the largest power of two, at most 256, that divides the addresses of all matrices of a batch.
 uint32_t alignment_of(const Product& product, const Product::Matrix& matrix) {
   const int64_t stride = product.batch > 1 ? matrix.stride * bytes_of(matrix.type) : 0;
   const uintptr_t bits = reinterpret_cast<uintptr_t>(matrix.at) | uintptr_t(stride) | 256;
@@ -27,14 +27,14 @@ uint32_t alignment_of(const Product& product, const Product::Matrix& matrix) {
 
 bool aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % kAligned == 0; }
 
-// The scale type of alpha and beta, and the compute type of the sums.
+// Return the scale type of alpha and beta, and the compute type of the sums.
 LtEnum scale_of(LtType a) { return a == kLtI8 ? kLtI32 : a == kLtF64 ? kLtF64 : kLtF32; }
 LtEnum compute_of(const Product& p) {
   if (p.tf32 && p.a.type == kLtF32) return kLtComputeTf32;
   return p.a.type == kLtI8 ? kLtCompute32I : p.a.type == kLtF64 ? kLtCompute64F : kLtCompute32F;
 }
 
-// alpha or beta, 0 or 1, of the scale type.
+// alpha or beta, 0 or 1, in the scale type.
 struct Factor {
   float real;
   int32_t integer;
@@ -48,8 +48,9 @@ constexpr Factor kOne = {1, 1, 1}, kNone = {0, 0, 0};
 
 }  // namespace
 
-// int8: sizes and steps are whole words of 4. float8: both operands are contiguous along k, in pieces of 16 bytes, and
-// so are D's columns. Types of 16 bits take any size; a step that is no multiple of 16 bytes takes longer.
+// For int8, sizes and steps are multiples of 4. For float8, both operands are contiguous along k in pieces of 16
+// bytes, and so are the columns of D. 16-bit types take any size; a step that is no multiple of 16 bytes takes
+// longer.
 bool Product::fits() const {
   if (m < 1 || n < 1 || k < 1 || !aligned(a.at) || !aligned(b.at) || !aligned(d.at)) return false;
   if (bias != nullptr && !aligned(bias)) return false;
@@ -91,10 +92,10 @@ bool DescribedProduct::describe(const CublasLt& library, const Product& p, size_
   lay(&d, p.d, p.m, p.n);
   told = told && library.preference_init(&preference, sizeof preference) == kLtSuccess &&
          library.preference_set(&preference, kLtMostWorkspace, &workspace, sizeof workspace) == kLtSuccess;
-  // Parts of a sum are added in the type of the sum, not in that of D, which would round each of them.
+  // Adds parts of a sum in the type of the sum. In the type of D each part would be rounded.
   const uint32_t reductions = kLtReduceNone | kLtReduceComputeType;
   told = told && library.preference_set(&preference, kLtReductions, &reductions, sizeof reductions) == kLtSuccess;
-  // Else the library takes addresses to be multiples of 256.
+  // By default the library assumes that addresses are multiples of 256.
   const Product::Matrix* const matrices[] = {&p.a, &p.b, &p.d, &p.d};
   for (LtEnum matrix = 0; matrix < 4; ++matrix) {
     const uint32_t alignment = alignment_of(p, *matrices[matrix]);

@@ -1,4 +1,4 @@
-// Products of matrices on Tensor Cores, by cuBLASLt.
+// Products of matrices on Tensor Cores, made by cuBLASLt.
 //
 //   D = epilogue(A' B' + C)       A' [m, k]   B' [k, n]   D [m, n]   column by column, as in BLAS; C is D or 0 (`adds`)
 //
@@ -24,20 +24,20 @@ namespace nacre::cuda {
 
 struct Product {
   struct Matrix {
-    const void* at;  // on the device
+    const void* at;  // address on the device
     LtType type;
-    bool transposed;  // A' or B' is the transpose of what lies there
+    bool transposed;  // whether A' or B' is the transpose of the matrix that lies there
     int64_t step;     // elements from column to column
-    int64_t stride;   // elements from one of `batch` to the next; 0: all are this one
+    int64_t stride;   // elements between matrices of `batch`; 0: all are the same one
   };
   int m, n, k, batch;
   Matrix a, b, d;
-  bool adds;                      // C is D
-  bool tf32;                      // float32 may be multiplied as TF32
+  bool adds;                      // whether C is D
+  bool tf32;                      // whether float32 may be multiplied as TF32
   const void* bias;               // [m] of D's type, added to the sums; or null
-  const void *a_scale, *b_scale;  // of float8; or null
+  const void *a_scale, *b_scale;  // scales of float8 operands; or null
 
-  // Returns whether addresses, sizes and steps are as the library demands. If not, the library is not called.
+  // Returns whether the library takes these addresses, sizes and steps. If not, the caller does not call the library.
   bool fits() const;
   uint64_t work() const { return uint64_t(m) * uint64_t(n) * uint64_t(k) * uint64_t(batch); }
 };
@@ -49,21 +49,21 @@ struct DescribedProduct {
   LtPreference preference;
   LtAlgorithm algorithm;
 
-  // False: the library refused a field.
+  // Returns false if the library refused a field.
   bool describe(const CublasLt& library, const Product& product, size_t workspace);
 };
 
 // The library, open on the current context.
 class Products {
  public:
-  static constexpr size_t kWorkspace = size_t{32} << 20;  // what NVIDIA recommends from Hopper on
+  static constexpr size_t kWorkspace = size_t{32} << 20;  // what NVIDIA recommends for Hopper and newer
 
-  // False: the library does not open here. `workspace`: kWorkspace bytes on the device.
+  // Returns false if the library does not open here. `workspace` has kWorkspace bytes on the device.
   bool open(const CublasLt* library, void* workspace);
   void close();
   bool is_open() const { return handle_ != nullptr; }
 
-  // Describes the product and chooses an algorithm. False: the library has no algorithm for the product.
+  // Describes the product and chooses an algorithm. Returns false if the library has no algorithm for the product.
   bool choose(const Product& product, DescribedProduct* made) const;
   // Puts the product into the stream.
   LtStatus enqueue(const Product& product, DescribedProduct* made, Stream stream) const;

@@ -1,4 +1,4 @@
-// Compiled for the device and the simulated one, as the sources of the reference's entries are.
+// Compiled for the device and for the tests' simulated one, like the sources of the reference's entries.
 #include "ports/cuda/product_kernels.h"
 
 #include "engine/kernels/define_entries.h"

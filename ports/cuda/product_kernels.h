@@ -1,23 +1,23 @@
-// Kernels of the device around a product that cuBLASLt makes: what its operands and its sums are made of where an op
-// asks for more than matrices.
+// Device kernels around a product by cuBLASLt. They make its operands and finish its sums if an op is more than a
+// product of matrices.
 //
-//   columns   of a convolution: row r is the window of pixel r of y, in the order i, j, c of w; 0 in the padding, of
-//             codes the zero point
-//   uses      of the gradient of x: row r is dy wherever a window read pixel r of x, in the order i, j, k; 0 where the
-//             stride or the edge of y has no window that did
-//   turned    w of that gradient, in the order i, j, k, c: dx = uses turned; of codes in the order c, i, j, k
-//             where there are groups, all three group by group: a row has the window of each behind that of the other
-//   turned columns   of codes: row i is what the windows of all pixels have in place i; dw = dy^T columns sums over
-//             pixels, which are then contiguous
-//   rows      a matrix with more rows or columns, 0 there, or with fewer: sizes that the library takes
-//             (product_step.h); or turned, so that what a product sums over is contiguous; or added to what is there
-//   sums      y of the sums s, in the order of y: the epilogue of the op's form (ops/epilogue.h)
-//   weights   w_k = sum_i w_ki: codes are multiplied without their zero point, and s_rk - zero w_k is what the op means
+//   columns   the windows of a convolution: row r is the window of pixel r of y, in the order i, j, c of w. Padding is
+//             0, or the zero point for codes
+//   uses      for the gradient of x: row r is dy wherever a window read pixel r of x, in the order i, j, k. It is 0 if
+//             the stride or the edge of y has no such window
+//   turned    w for that gradient, in the order i, j, k, c: dx = uses turned. For codes the order is c, i, j, k. With
+//             groups, a row of all three holds the windows of each group one after another
+//   turned columns   for codes: row i holds element i of the windows of all pixels. dw = dy^T columns sums over pixels,
+//             which are then contiguous
+//   rows      a matrix copied to more rows or columns, filled with 0, or to fewer, for sizes that the library takes
+//             (product_step.h); or transposed, so that the terms of a sum are contiguous; or added to the target
+//   sums      y from the sums s, in the order of y, by the op's epilogue (ops/epilogue.h)
+//   weights   w_k = sum_i w_ki: codes are multiplied without their zero point, and the op needs s_rk - zero w_k
 //
-// They are written as ops are, so that the device and the simulated one have them from the same lines as entries
-// (product_kernels.inc); their operands are those of the step, where another one stands in the place of x, w or y. A
-// row of columns, uses and sums may be longer than what stands in it: its length is a word that the port adds
-// (kRowWord), and so is the number of rows of turned columns (kRowsWord).
+// The kernels are written like ops, so the device and the simulated one compile the same lines as entries
+// (product_kernels.inc). Their operands are the step's, with another one in place of x, w or y. A row of columns,
+// uses or sums may be longer than its content. The port adds a word with the length of the row (kRowWord), and one
+// with the number of rows of turned columns (kRowsWord).
 #pragma once
 
 #include "engine/base/isa.h"
@@ -28,8 +28,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The matrix that y of a Dense or a convolution of one group is: rows and columns, and the row of x_scale and of x_zero
-// that belongs to a row.
+// y of a Dense, or of a convolution with one group, as a matrix: its rows, its columns, and the row of x_scale and
+// x_zero that belongs to a row.
 constexpr int product_rows(const Dense& op) { return op.rows; }
 constexpr int product_rows(const Conv2d& op) { return op.batch * op.window.h.out * op.window.w.out; }
 constexpr int product_columns(const Dense& op) { return op.out; }
@@ -39,12 +39,12 @@ constexpr int scale_row(const Conv2d& op, int row) { return row / (op.window.h.o
 constexpr int zero_row(const Dense& op, int row) { return row / op.rows_per_batch; }
 constexpr int zero_row(const Conv2d& op, int row) { return scale_row(op, row); }
 
-// Beyond those of any op that has products.
+// The last two words, which no op with products uses.
 inline constexpr int kRowWord = cuda::kMostWords - 1, kRowsWord = kRowWord - 1;
 
 template <class O>
 struct FromSums : O {
-  int row;  // numbers from one row of sums to the next
+  int row;  // numbers between two rows of sums
 
   static constexpr FromSums from(const Words& words, const Operands& operands) {
     return {O::from(words, operands), words.integer(kRowWord)};
@@ -102,14 +102,14 @@ struct FromSums : O {
   }
 
  private:
-  // f(row, column, e, at) for every element e of y, whose sum is s[at].
+  // Calls f(row, column, e, at) for every element e of y, whose sum is s[at].
   template <class F>
   constexpr void each(F f) const {
     each_independent(product_rows(*this), product_columns(*this),
                      [&](int r, int k, int e) { f(r, k, e, r * row + k); });
   }
 
-  // sum_i (x_i - zero) w_i; it wraps as the op's does.
+  // Returns sum_i (x_i - zero) w_i from sum_i x_i w_i and sum_i w_i. It wraps like the op's sum.
   static constexpr int32_t moved(int32_t sum, int32_t weights, int zero) {
     return int32_t(uint32_t(sum) - uint32_t(zero) * uint32_t(weights));
   }
@@ -117,7 +117,7 @@ struct FromSums : O {
 
 template <class O>
 struct Columns : O {
-  int row;  // numbers of one row; 0 behind the window
+  int row;  // numbers in a row; 0 past the window
 
   static constexpr Columns from(const Words& words, const Operands& operands) {
     return {O::from(words, operands), words.integer(kRowWord)};
@@ -148,7 +148,7 @@ struct Columns : O {
   }
 };
 
-// to_{i, nhv} = columns_{nhv, i}, and 0 behind the last window and behind the last pixel.
+// to_{i, nhv} = columns_{nhv, i}, with 0 past the last window and past the last pixel.
 struct TurnedColumns : Conv2dGradientW {
   int rows, row;
 
@@ -171,7 +171,7 @@ struct TurnedColumns : Conv2dGradientW {
 
 // dx_npqc = sum_{i,j,k} uses_{npq, ijk} turned_{ijk, c}
 struct Uses : Conv2dGradientX {
-  int row;  // numbers of one row of uses; 0 behind the last
+  int row;  // numbers in a row of uses; 0 past the last
 
   static constexpr Uses from(const Words& words, const Operands& operands) {
     return {Conv2dGradientX::from(words, operands), words.integer(kRowWord)};
@@ -205,7 +205,7 @@ struct Uses : Conv2dGradientX {
   constexpr int channel_of(int i) const { return i / of_group() * group_out + i % group_out; }
 };
 
-// to [to_rows, to_columns], x [rows, columns]: to_ij = x_ij, and 0 where there is none.
+// to [to_rows, to_columns], x [rows, columns]: to_ij = x_ij, and 0 if x has no such element.
 struct CopiedRows {
   int rows, columns, to_rows, to_columns;
 

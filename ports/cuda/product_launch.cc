@@ -8,7 +8,7 @@
 namespace nacre::cuda {
 namespace {
 
-// The image of a kernel around a product: that of the step, with other operands.
+// Makes the image of a kernel around a product: the step's image with other operands.
 template <int kCount>
 StepImage<kCount> image_of(const StepHead& step, const StepOperand (&operands)[kCount]) {
   StepImage<kCount> image;
@@ -20,7 +20,7 @@ StepImage<kCount> image_of(const StepHead& step, const StepOperand (&operands)[k
 
 const StepOperand* operands_of(const StepHead& image) { return reinterpret_cast<const StepOperand*>(&image + 1); }
 
-// Words of an image that the step has not are 0.
+// Sets the words of kRowWord and kRowsWord. Words that the step lacks are 0.
 void add_row(int row, StepHead* image, int rows = 0) {
   image->words[kRowWord] = uint32_t(row), image->words[kRowsWord] = uint32_t(rows);
   image->step.word_count = kMostWords;
@@ -47,7 +47,7 @@ std::vector<std::string> kernels_around(const ProductStep& step, const char* nam
   return wanted;
 }
 
-// A factor that is there turned needs no copy.
+// Reads a factor from its transpose, if that was made already, and drops the copy.
 void read_turned(std::span<const TurnedCodes> turned, CopyOfRows* copy, Product::Matrix* factor) {
   for (const TurnedCodes& codes : turned)
     if (copy->to != nullptr && copy->from == codes.codes && is_copy_of(codes, *copy)) *copy = {}, factor->at = codes.to;
@@ -55,7 +55,7 @@ void read_turned(std::span<const TurnedCodes> turned, CopyOfRows* copy, Product:
 
 }  // namespace
 
-// Finds the kernels that launch_product will need: in the middle of a capture a driver must not have to load one.
+// Finds the kernels that launch_product will need, so that no driver has to load one in the middle of a capture.
 bool Device::find_product_kernels(const KernelEntry& entry, const char* name, const StepHead& image) {
   ProductStep step;
   if (!product_of(entry, image, image.rows, &step)) return true;
@@ -69,7 +69,7 @@ Function Device::product_kernel(const std::string& name) const {
   return found == product_kernels_.end() ? nullptr : found->second;
 }
 
-// True with *is_product false: the step is none, or the library has no algorithm for it, and nothing was put there.
+// Sets *is_product to false, and launches nothing, if the step is no product or the library has no algorithm for it.
 bool Device::launch_product(const KernelEntry& entry, const char* name, StepHead* image, int rows,
                             std::span<const TurnedCodes> turned, bool* is_product) {
   ProductStep step;
@@ -79,7 +79,7 @@ bool Device::launch_product(const KernelEntry& entry, const char* name, StepHead
   read_turned(turned, &step.left, &step.product.b);
   step.product.tf32 = tf32_;
   *is_product = *is_product && products_.choose(step.product, &described);
-  // Fewer rows than those that bind knew may need other kernels.
+  // A run with fewer rows than bind saw may need other kernels.
   for (const std::string& kernel : *is_product ? kernels_around(step, name) : std::vector<std::string>())
     *is_product = *is_product && product_kernel(kernel) != nullptr;
   if (!*is_product) return true;
@@ -91,7 +91,7 @@ bool Device::launch_product(const KernelEntry& entry, const char* name, StepHead
          (!step.sums || launch_sums(step, name, image));
 }
 
-// Columns, uses or turned weights.
+// Launches the kernel that makes columns, uses or turned weights.
 bool Device::launch_windows(const char* kernel, const ProductStep& step, std::byte* to, const StepHead& image) {
   const StepOperand* const of = operands_of(image);
   StepImage<3> made = image_of<3>(image, {of[0], of[1], of[image.step.operand_count - 1]});

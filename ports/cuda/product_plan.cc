@@ -19,7 +19,7 @@ bool single_pixels(const Conv2d& op) {
   return single(op.window.h) && single(op.window.w);
 }
 
-// Products of float8 are scaled by the library where x and w have one scale each; it adds a bias of 16 bits alone.
+// Lets the library scale float8 products if x and w have one scale each. It adds only biases of 16 bits to them.
 void plan_scales(const KernelEntry& entry, const Operands& operands, uint32_t clamp, Plan* plan) {
   const bool one_each = operands[3].elements() == 1 && operands[4].elements() == 1;
   const bool adds = !operands.has(2) || (entry.operands[2].element != ElementType::kFloat32 && !plan->grouped);
@@ -29,21 +29,21 @@ void plan_scales(const KernelEntry& entry, const Operands& operands, uint32_t cl
   if (operands.has(2)) plan->bias = 2;
 }
 
-// Returns whether the library adds a bias to the sums: not to those of groups or of float64. For sizes that Tensor
-// Cores do not take it rounds sums to 16 bits before it adds a bias of 16 bits (seen on an H100).
+// Returns whether the library adds a bias to the sums. It does not for groups or for float64. For sizes that Tensor
+// Cores do not take it rounds sums to 16 bits before it adds a 16-bit bias (seen on an H100).
 bool adds_bias(LtType type, int groups, const Plan& plan) {
   const bool halves = type == kLtF16 || type == kLtBf16;
   return groups == 1 && type != kLtF64 && (!halves || (plan.terms % 8 == 0 && plan.columns % 8 == 0));
 }
 
-// Plans y = epilogue(x W^T): without a clamp, a function or a residual the library adds the bias and writes y itself.
+// Plans y = epilogue(x W^T). Without a clamp, a function or a residual the library adds the bias and writes y itself.
 bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& operands, Plan* plan) {
   const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
   LtType type = kLtF32, other = kLtF32, made = kLtF32;
   if (!type_of(x, &type) || !type_of(entry.operands[1].element, &other) || !type_of(y, &made)) return false;
   if (made == kLtF64 && x != y) return false;
   if (other != type && !(type == kLtE5M2 && other == kLtE4M3)) return false;
-  if (is_float8(type) && entry.operands[3].element != ElementType::kFloat32) return false;  // scales are in the sum
+  if (is_float8(type) && entry.operands[3].element != ElementType::kFloat32) return false;  // scales vary within a sum
   uint32_t clamp;
   int groups = 1;
   if (entry.op == Op::kDense) {
@@ -55,7 +55,7 @@ bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& op
     plan->rows = product_rows(op), plan->columns = op.group_out, plan->terms = op.w_channel;
     groups = op.in_c / op.group_in;
     if (!single_pixels(op)) plan->windows = 0;
-    // The padding of a hybrid convolution is a zero point for each row of x.
+    // A hybrid convolution is refused, because its padding is a zero point for each row of x.
     if (type == kLtI8 && entry.operand_count == 7 && plan->windows >= 0) return false;
     clamp = op.epilogue.clamp.kind;
   }
@@ -70,7 +70,8 @@ bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& op
   return type != kLtE5M2 || !plan->sums;
 }
 
-// dw += (t_dy t_x) dy^T x, both factors turned, so that the library finds them contiguous along the sum.
+// Plans dw += (t_dy t_x) dy^T x. Both factors are transposed, so that the library finds them contiguous along the
+// sum.
 bool plan_turned(int groups, Plan* plan) {
   plan->left = {0, false, false}, plan->right = {1, true, false};
   plan->left_scale = 2, plan->right_scale = 3;
@@ -122,20 +123,21 @@ bool plan_gradient(const KernelEntry& entry, const Words& words, const Operands&
   return plan->adds = true;
 }
 
-// y = a' b', da' = dy b'^T and db' = a'^T dy; the transposes of these where what lies there is one.
+// Plans y = a' b', da' = dy b'^T and db' = a'^T dy. If a' or b' is stored transposed, its gradient is made
+// transposed.
 bool plan_batched(const KernelEntry& entry, const Words& words, const Operands& operands, Plan* plan) {
   const auto op = BatchedMatmul::from(words, operands);
   const int a = op.a.product(0, op.a.rank), b = op.b.product(0, op.b.rank);
   const bool same = op.a.rank == op.b.rank && std::equal(op.a.dims, op.a.dims + op.a.rank, op.b.dims);
   plan->batch = std::max(a, b);
   if (entry.op == Op::kBatchedMatmul) {
-    if (entry.rounding != Rounding::kNone) return false;  // of codes, whose zero points are in the sum
+    if (entry.rounding != Rounding::kNone) return false;  // codes have zero points in the sum
     if (!same && a != 1 && b != 1) return false;
     plan->rows = op.m, plan->columns = op.n, plan->terms = op.k;
     plan->left = {0, op.transpose_a, a == 1}, plan->right = {1, op.transpose_b, b == 1};
     return true;
   }
-  if (!same) return false;  // a sum over repetitions
+  if (!same) return false;  // it would be a sum over repetitions
   if (entry.op == Op::kBatchedMatmulGradientA) {
     plan->rows = op.m, plan->columns = op.k, plan->terms = op.n;
     plan->left = {2, false, false}, plan->right = {1, !op.transpose_b, false};

@@ -9,17 +9,17 @@ namespace nacre::cuda {
 namespace {
 
 constexpr size_t kPiece = 256;                      // alignment of a piece of scratch
-constexpr size_t kMostColumns = size_t{256} << 20;  // bytes: a convolution with more runs on its own kernel
+constexpr size_t kMostColumns = size_t{256} << 20;  // bytes: a convolution with more columns runs on its own kernel
 
 size_t whole_pieces(size_t bytes) { return (bytes + kPiece - 1) / kPiece * kPiece; }
 
-// A factor as it lies in memory: `count` matrices of [rows, columns], from one to the next `stride` elements, and from
-// row to row `step`.
+// A factor in memory: `count` matrices of [rows, columns], `stride` elements apart, with rows `step` elements apart.
 struct Laid {
   int count, rows, columns, whole_rows, whole_columns;
   int64_t stride, step;
 
-  // Returns the copy of these matrices with the whole sizes, or with the matrices of a batch as rows.
+  // Returns the copy of these matrices to the whole sizes. If the matrices are contiguous, each becomes one row of
+  // the copy.
   CopyOfRows copy(LtType type, bool turned = false) const {
     CopyOfRows made = {nullptr, nullptr, bytes_of(type), rows, columns, whole_rows, whole_columns, turned};
     if (turned) made.rows *= count, made.to_rows *= count;
@@ -36,7 +36,7 @@ size_t bytes_to(const CopyOfRows& copy) {
   return is_needed(copy) ? whole_pieces(size_t(copy.to_rows) * size_t(copy.to_columns) * copy.element_bytes) : 0;
 }
 
-// Matrices of a batch begin at multiples of 16 bytes; one that is repeated is no batch.
+// Lays out the matrices of a batch at multiples of 16 bytes. A factor that all products share is one matrix.
 Laid laid(const Plan& plan, LtType type, const Factor& f, Laid sizes) {
   Laid made = sizes;
   made.count = f.repeated ? 1 : plan.batch, made.step = made.whole_columns, made.stride = 0;
@@ -62,7 +62,7 @@ Laid laid_result(const Plan& plan) {
   return laid(plan, plan.result, f, {1, plan.rows, plan.columns, plan.rows, plan.whole_columns, 0, 0});
 }
 
-// Groups are multiplied where they lie, or not at all.
+// Returns whether groups can be multiplied in place. If not, the port's own kernel runs the step.
 bool groups_fit(const Plan& plan, LtType type) {
   const auto fits = [](const Laid& laid, LtType of) {
     return !is_needed(laid.copy(of)) && laid.stride * int64_t(bytes_of(of)) % 16 == 0;
@@ -71,8 +71,8 @@ bool groups_fit(const Plan& plan, LtType type) {
          fits(laid_right(plan, type), type) && fits(laid_result(plan), plan.result);
 }
 
-// The windows of a layer are its left factor, [rows, terms]; those of a gradient of w its right one, [terms, columns],
-// or turned.
+// The windows of a layer are its left factor, [rows, terms]. The windows of a gradient of w are its right factor,
+// [terms, columns] or transposed.
 struct Windows {
   int rows, row;
   uint64_t numbers() const { return uint64_t(rows) * uint64_t(row); }
@@ -88,7 +88,8 @@ struct Pieces {
   size_t all() const { return columns + sums + weights + left + right + result; }
 };
 
-// False: more than the device should give to one step.
+// Returns false if the step would need more memory than the device should give to one step, or if its groups do not
+// fit.
 bool pieces_of(const Plan& plan, LtType type, Pieces* pieces) {
   if (plan.grouped && !groups_fit(plan, type)) return false;
   const auto groups = size_t(plan.groups());
@@ -131,7 +132,7 @@ const char* turned_kernel(LtType type) {
   }
 }
 
-// A step's operands, of its image.
+// The operands of a step, taken from its image.
 struct OperandsOf {
   Tensor tensor[kMostOperands];
   explicit OperandsOf(const StepHead& image) : tensor() {
@@ -188,7 +189,7 @@ bool product_of(const KernelEntry& entry, const StepHead& image, int rows, Produ
     return Product::Matrix{data, own, f.transposed, laid.step, laid.stride};
   };
   const auto data_of = [&](int operand) { return operand < 0 ? nullptr : of.tensor[operand].data; };
-  // The product is Y^T = R'^T L'^T in columns; a matrix in rows is its transpose in columns already.
+  // The product is made column by column, Y^T = R'^T L'^T. A row-major matrix is its transpose column by column.
   Product& product = made->product;
   product = {.m = plan.whole_columns,
              .n = plan.rows,
@@ -208,7 +209,7 @@ bool product_of(const KernelEntry& entry, const StepHead& image, int rows, Produ
   void* const y = of.tensor[operands.count - 1].data;
   product.d = {plan.sums ? made->sums_at : y, plan.result, false, result.step, result.stride};
   if (pieces.result == 0) return true;
-  // The copy from where the library puts the result: copy() the other way round.
+  // The copy from the library's result is copy() with source and target exchanged.
   const CopyOfRows padding = result.copy(plan.result);
   std::byte* const at_result = piece(pieces.result);
   product.d.at = at_result;

@@ -1,4 +1,4 @@
-// Makes a graph of the steps that a Device put off, and launches it.
+// Makes a graph from the steps that a Device put off, and launches the graph.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -12,9 +12,9 @@
 namespace nacre::cuda {
 namespace {
 
-constexpr size_t kPieceBytes = 256;  // memory besides is given in pieces of so many
+constexpr size_t kPieceBytes = 256;  // the device's extra memory for a graph is given in such pieces
 
-// x, scale, amax, codes, and these turned.
+// Operands x, scale, amax, codes, and the transposed codes.
 using TurnedImage = StepImage<5>;
 
 TurnedImage turned_image(const StepHead& step, const TurnedCodes& codes) {
@@ -33,7 +33,7 @@ uint64_t strips_of(const TurnedCodes& codes) {
 
 }  // namespace
 
-// Launches the graph that was recorded when these steps ran first.
+// Launches the graph that the first run of these steps recorded.
 bool Device::launch_graph() {
   const auto same = [&](const Recording& recording) { return recording.commands == commands_; };
   const auto found = std::ranges::find_if(recordings_, same);
@@ -50,7 +50,7 @@ bool Device::launch_graph() {
   return true;
 }
 
-// One by one, between marks.
+// Launches the steps one by one, between marks.
 bool Device::launch_steps() {
   bool launched = mark(false, nullptr);
   for (const Command& command : commands_)
@@ -60,13 +60,13 @@ bool Device::launch_steps() {
 
 size_t Device::image_bytes(const Command& command) { return tables().list[command.entry]->preparation->bytes({}, {}); }
 
-// Parts of a graph: the steps that one launch runs, and the device's memory that the graph needs besides.
+// Parts of a graph: the steps that share a launch, and the extra device memory that the graph needs.
 struct Device::Grouping {
   struct Launch {
     std::vector<size_t> steps;   // numbers of commands
-    Function many = nullptr;     // null: one step, by the kernel of its entry or as a product
-    std::vector<size_t> turned;  // by step, where they turn what they make: numbers of `turned`
-    size_t images = 0;           // where theirs begin, from the beginning of the memory
+    Function many = nullptr;     // null: the step runs alone, by its entry's kernel or as a product
+    std::vector<size_t> turned;  // for each step that also transposes its codes: a number of `turned`
+    size_t images = 0;           // offset of the launch's images in that memory
   };
   std::vector<Launch> launches;
   std::vector<TurnedCodes> turned;
@@ -75,7 +75,8 @@ struct Device::Grouping {
 
 // ---- Which steps run together ----
 
-// Device ranges that a copy reads and writes. Host memory is not tracked: only one command touches it.
+// Returns the device ranges that a copy reads and writes. Host memory is not tracked, because only one command uses
+// it.
 std::vector<Touched> Device::touched_by(const Command& copy) {
   std::vector<Touched> made;
   if (copy.kind != Command::kCopyOut) made.push_back({copy.to, copy.to + copy.bytes, true});
@@ -122,8 +123,8 @@ Device::Grouping Device::group() {
   return made;
 }
 
-// The kernel that runs many such steps, and turns what they make; null: there is none. Looked up before a capture
-// begins.
+// Returns the kernel that runs many such steps, and transposes their codes if `turned`; null if there is none. Called
+// before a capture begins, because it looks the kernel up.
 Function Device::function_of_many(const Command& command, bool turned) {
   if (command.kind != Command::kStep || (!turned && !tables().runs_many[command.entry])) return nullptr;
   const std::string name = std::string(tables().names[command.entry]) + (turned ? "TurnedMany" : "Many");
@@ -134,7 +135,7 @@ Function Device::function_of_many(const Command& command, bool turned) {
 
 // ---- Needs of recorded steps ----
 
-// Codes that are turned into memory besides get a place there; images come before them.
+// Gives transposed codes a place in the extra memory. The images come before them.
 bool Device::allocate_for(Grouping* grouping, DevicePointer* at) {
   for (Grouping::Launch& launch : grouping->launches) {
     if (launch.many == nullptr) continue;
@@ -176,7 +177,7 @@ std::vector<std::byte> Device::images_of(const Grouping& grouping) const {
   return images;
 }
 
-// Copied when this returns.
+// Copies the images to the device, before it returns.
 bool Device::copy_images(const Grouping& grouping, DevicePointer at) {
   const std::vector<std::byte> images = images_of(grouping);
   return images.empty() ||
@@ -203,7 +204,7 @@ const Device::Recording* Device::record() {
   return &recordings_.emplace_back(std::move(made));
 }
 
-// A capture that began is ended, whatever failed in it.
+// Records the graph. It ends a capture that began, even if something in it failed.
 bool Device::capture(const Grouping& grouping, Graph* graph, Recording* made) {
   if (!succeeded(driver_->begin_capture(stream_, kCaptureThread), "cuStreamBeginCapture")) return false;
   bool launched = true;
@@ -221,7 +222,7 @@ bool Device::capture(const Grouping& grouping, Graph* graph, Recording* made) {
   return succeeded(driver_->end_capture(stream_, graph), "cuStreamEndCapture") && launched;
 }
 
-// Launches as many rows of blocks as steps, each as long as the longest needs.
+// Launches one row of blocks for each step. Every row is as long as the longest step needs.
 template <class Launch>
 bool Device::launch_many(const Grouping& grouping, const Launch& of, DevicePointer memory) {
   uint32_t blocks = 1;
@@ -251,7 +252,7 @@ bool Device::launch_copy(const Command& copy) {
   }
 }
 
-// Launches a step as a product, or where it is none by the kernel of its entry.
+// Launches a step as a product; if it is none, by the kernel of its entry.
 bool Device::launch(const Command& command, size_t index, std::span<const TurnedCodes> turned, uint64_t* products) {
   if (command.kind != Command::kStep) return launch_copy(command);
   alignas(StepImage<kMostOperands>) std::byte bytes[sizeof(StepImage<kMostOperands>)];
@@ -260,7 +261,7 @@ bool Device::launch(const Command& command, size_t index, std::span<const Turned
   auto* const image = reinterpret_cast<StepHead*>(bytes);
   image->rows = command.rows;
   bool is_product = false;
-  std::vector<TurnedCodes> read;  // by this step
+  std::vector<TurnedCodes> read;  // transposed codes that this step reads
   for (const TurnedCodes& codes : turned)
     if (std::ranges::find(codes.products, index) != codes.products.end()) read.push_back(codes);
   if (has_products() && !launch_product(entry, tables().names[command.entry], image, command.rows, read, &is_product))

@@ -1,6 +1,5 @@
-// Compares a function as the port declares it with that of NVIDIA's header: the files of declared/ ask. The
-// headers have enums where the port has integers of their size, and other names for structs that are passed by
-// address.
+// Compares a function as the port declares it with NVIDIA's header, for the files of declared/. The headers have
+// enums for which the port has integers of the same size, and other names for structs that are passed by address.
 #pragma once
 
 #include <tuple>

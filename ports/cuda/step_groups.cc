@@ -7,7 +7,7 @@
 namespace nacre::cuda {
 namespace {
 
-constexpr size_t kMostBack = 256;  // launches that a step looks back over
+constexpr size_t kMostBack = 256;  // launches that are searched for one which a step can join
 
 bool conflict(const Touched& a, const Touched& b) {
   return (a.writes || b.writes) && a.first < b.end && b.first < a.end;

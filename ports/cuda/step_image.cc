@@ -6,7 +6,8 @@
 namespace nacre::cuda {
 namespace {
 
-// Threads take the elements of the last operand, what a step makes or updates; teams what the op says.
+// Returns the number of blocks. Threads share the elements of the last operand, which the step makes or updates.
+// Teams share what the op says.
 uint32_t blocks_for(Op op, const Operands& operands) {
   const DeviceThreads& threads = find_rule(op)->threads;
   const auto teams = threads.teams != nullptr ? threads.teams : threads.parts;

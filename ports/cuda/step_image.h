@@ -1,5 +1,5 @@
-// Image of a step: all that a kernel of the device knows of it. It is one of the launch's parameters, by value, because
-// the model's records are in the host's memory. Compiled for the host, the device and the tests' simulated device.
+// The image of a step: all that a device kernel knows about the step. It is a launch parameter, passed by value,
+// because the model's records lie in host memory. Compiled for the host, the device and the tests' simulated device.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,20 @@
 
 namespace nacre::cuda {
 
-// Most words and operands of a step on the device: an image then fits a launch's 4 KiB. Other steps stay on the host.
+// The most words and operands of a step on the device, so that an image fits in a launch's 4 KiB. Other steps stay on
+// the host.
 inline constexpr int kMostWords = 40, kMostOperands = 24;
-// The grid of a launch: blocks of so many threads.
+// The grid of a launch: threads in a block, and the most blocks.
 inline constexpr uint32_t kBlockThreads = 128, kMostBlocks = 2048;
 
 struct StepHead {
-  const uint32_t* guard;  // null: none
+  const uint32_t* guard;  // null if the step has no guard
   std::byte* scratch;
   uint32_t* failure;  // takes the Code of a kernel that failed
   uint64_t scratch_bytes;
   StepRecord step;
   int32_t rows;
-  int32_t phase;  // 0, or that of this launch (ops/parts.h)
+  int32_t phase;  // 0, or the phase of this launch (ops/parts.h)
   uint32_t blocks;
   uint32_t words[kMostWords];
 };
@@ -38,27 +39,28 @@ struct StepImage {
 };
 static_assert(sizeof(StepImage<kMostOperands>) <= 4096);
 
-// Operands that the image of an entry has room for.
+// Returns the number of operands that the image of an entry has room for.
 NACRE_SHARED constexpr int image_operands(const OperandType* types, int count) {
   for (int i = 0; i < count; ++i)
     if ((types[i].role & kVariadic) != 0) return kMostOperands;
   return count;
 }
 
-// Blocks of a launch whose threads take so many elements, and of one whose blocks do.
+// Returns the blocks of a launch in which each thread takes one element, or in which each block does.
 uint32_t blocks_of(uint64_t elements);
 uint32_t blocks_of_teams(uint64_t elements);
 
-// Writes the image of a step with room for so many operands: what bind knows. `failure` as the device sees it.
+// Writes all that bind knows about a step to an image with room for `room` operands. `failure` is an address on the
+// device.
 void write_image(const Args& args, int room, uint32_t* failure, StepHead* image);
 
-// A kernel of the simulated device (tests/fake): runs one thread; `bytes` of its image.
+// A kernel of the simulated device (tests/fake). It runs one thread. `bytes` is the size of its image.
 struct SimulatedKernel {
   void (*run)(const void* image);
   size_t bytes;
 };
 
-// Runs the step as the thread that NACRE_THREAD names (ops/independent.h). A: an Adapter.
+// Runs the step as the thread that NACRE_THREAD names (ops/independent.h). A is an Adapter.
 template <class A, int kCount>
 NACRE_SHARED inline void run_image(const StepImage<kCount>& image) {
   const StepHead& head = image.head;

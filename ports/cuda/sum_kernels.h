@@ -1,4 +1,4 @@
-// Joins the sums of several GPUs' micro-batches on one of them: numeric/step_sum.h, element by element.
+// Joins the sums of several GPUs' micro-batches on one GPU, element by element, as numeric/step_sum.h does.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -9,7 +9,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// to_i = joined(to_i, x_i), i below the first word.
+// to_i = joined(to_i, x_i) for each i below the first word.
 struct JoinedSums {
   int count;
 

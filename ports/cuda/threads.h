@@ -1,11 +1,11 @@
-// NACRE_THREADS of the device (ops/independent.h): the threads of a grid of one dimension. A team is a block.
+// Defines NACRE_THREADS for the device (ops/independent.h): the threads of a one-dimensional grid. A team is a block.
 #pragma once
 
 #include <cstdint>
 
 namespace nacre::cuda {
 
-// __host__ too: what calls them are constexpr functions, which are of both.
+// These functions are __host__ too, because the constexpr functions that call them are both.
 __host__ __device__ inline uint32_t thread_index() {
 #ifdef __CUDA_ARCH__
   return blockIdx.x * blockDim.x + threadIdx.x;
@@ -26,7 +26,7 @@ __host__ __device__ inline void raise_atomically([[maybe_unused]] uint32_t* at, 
 #endif
 }
 
-// A sum or a maximum over the threads of a block: over those of each warp by shuffles, then over the warps in order.
+// Joins a sum or a maximum over the threads of a block: within each warp by shuffles, then over the warps in order.
 struct Sum {
   template <class A>
   __host__ __device__ static A of(A a, A b) {
@@ -49,7 +49,7 @@ __host__ __device__ inline A over_team(A v) {
   __syncthreads();
   A all = of_warps[0];
   for (unsigned warp = 1; warp < blockDim.x / kWarp; ++warp) all = Op::of(all, of_warps[warp]);
-  __syncthreads();  // before the next one writes
+  __syncthreads();  // before the next call writes
   return all;
 #else
   return v;

@@ -24,13 +24,14 @@ bool touches(const RecordedStep& step, const std::byte* at, size_t bytes, bool o
                              [&](const Touched& t) { return (t.writes || !only_writes) && overlap(t, at, bytes); });
 }
 
-// Codes with their amax, whose kernel has a form that turns them.
+// Returns whether a step makes codes and their amax with a kernel that can also transpose the codes.
 bool quantizes(const RecordedStep& step) {
   return step.entry != nullptr && step.entry->op == Op::kFakeFloat8 && step.image->guard == nullptr &&
          is_float8(operand(step, FakeFloat8::kAmax + 1).record.element);
 }
 
-// The step before `reader` that made the bytes of its operand and nothing else; none where it does not quantize.
+// Returns the step before `reader` that made all bytes of its operand and no others; none if that step does not
+// quantize.
 std::optional<size_t> maker_of(std::span<const RecordedStep> steps, size_t reader, const void* data) {
   const auto* const at = static_cast<const std::byte*>(data);
   for (size_t i = reader; i-- > 0;) {
@@ -48,14 +49,14 @@ TurnedCodes codes_of(const RecordedStep& step, size_t index) {
   return {index, y.data, int(shape.product(0, shape.rank - 1)), int(shape[shape.rank - 1])};
 }
 
-// y = x^T of a matrix of codes.
+// Returns whether a step makes y = x^T from a matrix of codes.
 bool turns(const RecordedStep& step) {
   const TensorRecord& x = operand(step, 0).record;
   return step.entry->op == Op::kTranspose && step.image->guard == nullptr && is_float8(x.element) && x.rank == 2 &&
          step.image->words[0] == 1 && (x.flags & kBatched) == 0;
 }
 
-// Nothing between reads or writes where y lies, and the step that quantizes does not either.
+// Returns whether no step in between reads or writes the bytes of y, nor the quantizing step itself.
 bool may_write_early(std::span<const RecordedStep> steps, size_t first, size_t reader) {
   const StepOperand& y = operand(steps[reader], 1);
   return std::none_of(steps.begin() + int64_t(first), steps.begin() + int64_t(reader), [&](const RecordedStep& step) {

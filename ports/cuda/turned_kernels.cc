@@ -1,4 +1,4 @@
-// Compiled for the device and the simulated one, as product_kernels.cc is.
+// Compiled for the device and for the tests' simulated one, like product_kernels.cc.
 #include "ports/cuda/turned_kernels.h"
 
 #include "engine/kernels/define_entries.h"

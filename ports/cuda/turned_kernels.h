@@ -1,11 +1,11 @@
-// Codes and their transpose, in one pass over what they are of.
+// Makes codes and their transpose in one pass over x.
 //
 //   q_ij = code(x_ij)   turned_ji = q_ij   amax = max(amax, max |x_ij|)      x [rows, columns], of any rank: columns
 //                                                                            last
 //
-// float8 is multiplied with both operands contiguous along the sum (product.h): x and w forward, dy and w^T for dx,
-// dy^T and x^T for dw. A thread makes a strip of rows of one column: those of a warp read and write neighbouring
-// columns, and each writes a strip of the transpose at once.
+// The library needs both float8 factors contiguous along the sum (product.h): x and w forward, dy and w^T for dx,
+// dy^T and x^T for dw. A thread makes a strip of rows in one column. The threads of a warp read and write
+// neighbouring columns, and each writes a strip of the transpose at once.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -30,8 +30,8 @@ struct TurnedFakeFloat8 : FakeFloat8 {
       Q code[kStrip];
     };
     const auto s = this->scale_of<T>(*scale);
-    const bool whole = matrix_rows % kStrip == 0;  // then strips lie at multiples of their size
-    uint32_t largest = 0;                          // that this thread sees
+    const bool whole = matrix_rows % kStrip == 0;  // then strips are aligned to their size
+    uint32_t largest = 0;                          // the largest that this thread sees
     const auto make = [&](int e) {
       largest = amax_bits(std::span<const T>(x + e, 1), largest);
       return y[e] = this->code<Q>(x[e], s);

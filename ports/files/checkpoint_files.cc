@@ -48,7 +48,7 @@ bool CheckpointFiles::open_all(const std::string& directory, Use use) {
   const bool saves = use == Use::kSave;
   directory_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory_ < 0 && saves) return refuse_errno(directory, "", "name a directory for checkpoints");
-  // Not every file system locks directories; the slots are locked too.
+  // Not every file system locks directories, so the slots are locked too.
   if (directory_ >= 0 && !lock(directory_, use) && errno == EWOULDBLOCK)
     return refuse_errno(directory, "",
                         "another process trains with these checkpoints: end it, or name another directory");
@@ -91,7 +91,7 @@ bool CheckpointFiles::lock(int file, Use use) {
   return flock(file, (use == Use::kSave ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0;
 }
 
-// The mark has no content: a full disk has room for it.
+// The mark is an empty file, so it also fits on a full disk.
 bool CheckpointFiles::mark_unsaved() {
   const int file = openat(directory_, kUnsaved, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   const bool written = file >= 0 && fsync(file) == 0 && fsync(directory_) == 0;
@@ -114,7 +114,7 @@ bool CheckpointFiles::begin_anew() {
   return there() && (unsaved_ || mark_unsaved()) && void_slots();
 }
 
-// Called with a whole checkpoint in a slot, and not before.
+// Called only once a slot holds a whole checkpoint.
 bool CheckpointFiles::count_from_now() {
   if (unlinkat(directory_, kUnsaved, 0) != 0 && errno != ENOENT) return refuse_errno(mark_, "cannot be removed: ", "");
   if (fsync(directory_) != 0) return refuse_errno(mark_, "cannot be synced: ", "");
@@ -122,7 +122,7 @@ bool CheckpointFiles::count_from_now() {
   return true;
 }
 
-// It opens without waiting: opening a pipe would wait until somebody writes to it.
+// Opens the slot without waiting. If it is a pipe, a plain open would wait for a writer.
 bool CheckpointFiles::open_slot(int slot, Use use) {
   const char* const path = paths_[slot].c_str();
   struct stat now;
@@ -141,7 +141,7 @@ bool CheckpointFiles::open_slot(int slot, Use use) {
   return true;
 }
 
-// A process that saved nothing may have removed its slots after they were opened here.
+// Another process that saved nothing may have removed these slots after they were opened here.
 bool CheckpointFiles::require_own(int slot) {
   if (is_own(slot)) return true;
   return refuse(paths_[slot], "was replaced while it was opened",
@@ -171,7 +171,7 @@ bool CheckpointFiles::there() {
 void CheckpointFiles::close() {
   const bool removes = made() && !saved_;
   for (int i = 0; i < 2; ++i) {
-    // else another process saves there
+    // If the lock fails, another process saves to the slot.
     if (made_[i] && !saved_ && lock(files_[i], Use::kSave) && is_own(i)) unlink(paths_[i].c_str());
     made_[i] = false;
   }
@@ -206,7 +206,7 @@ bool CheckpointFiles::fail(uint32_t slot, const char* what) {
   return refuse_errno(paths_[slot], std::string(what) + ": ", "");
 }
 
-// Beyond the end of a file everything is erased, and of a file that is not there.
+// Reads erased bytes (0xFF) beyond the end of a file, and for a file that does not exist.
 bool CheckpointFiles::read(uint64_t offset, std::span<std::byte> to) {
   const auto slot = uint32_t(offset / kSlotBytes);
   for (offset %= kSlotBytes; !to.empty();) {
@@ -229,7 +229,7 @@ bool CheckpointFiles::program(uint64_t offset, std::span<const std::byte> from) 
   heads_ = heads_ || offset == 0;
   const off_t end = lseek(files_[slot], 0, SEEK_END);
   if (end < 0) return fail(slot, "cannot be written");
-  // Skipped bytes (the header, until it comes last) are erased, and no hole of zeros.
+  // Skipped bytes (the header, until it is written last) must read as erased, not as a hole of zeros.
   const std::vector<std::byte> gap(uint64_t(end) < offset ? offset - uint64_t(end) : 0, std::byte{0xFF});
   return write_at(slot, uint64_t(end), gap) && write_at(slot, offset, from);
 }
@@ -245,7 +245,7 @@ bool CheckpointFiles::write_at(uint32_t slot, uint64_t offset, std::span<const s
   return true;
 }
 
-// Units are erased in order from the start of a slot, so what lies behind this one is of the old checkpoint too.
+// Units are erased in order from the start of a slot, so all that comes after this one is also of the old checkpoint.
 bool CheckpointFiles::erase(uint64_t offset) {
   const auto slot = uint32_t(offset / kSlotBytes);
   offset %= kSlotBytes;
@@ -256,13 +256,13 @@ bool CheckpointFiles::erase(uint64_t offset) {
   return ftruncate(files_[slot], off_t(offset)) == 0 || fail(slot, "cannot be cut to length");
 }
 
-// A file's length is what it claims, its blocks are what somebody had to write.
+// A file's length is what it claims to have; its blocks are what somebody had to write.
 uint64_t CheckpointFiles::filled(uint64_t offset) const {
   struct stat now;
   const int file = files_[offset / kSlotBytes];
   if (file < 0) return 0;
-  if (fstat(file, &now) != 0) return kSlotBytes;  // reading will say why
-  constexpr uint64_t kBlock = 512;                // of st_blocks, whatever the disk's are
+  if (fstat(file, &now) != 0) return kSlotBytes;  // reading will tell why
+  constexpr uint64_t kBlock = 512;                // unit of st_blocks, whatever the disk's blocks are
   return std::min(uint64_t(now.st_size), std::max(plausible_bytes_, uint64_t(now.st_blocks) * kBlock));
 }
 

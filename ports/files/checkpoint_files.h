@@ -1,19 +1,20 @@
-// CheckpointFiles: the two slots of a checkpoint as two files, slot0.checkpoint and slot1.checkpoint, of one directory:
-// a ready Storage on POSIX systems.
+// CheckpointFiles stores the two slots of a checkpoint as two files of one directory, slot0.checkpoint and
+// slot1.checkpoint. It is a ready Storage for POSIX systems.
 //
 //   CheckpointFiles files;
 //   if (!files.open(directory, CheckpointFiles::Use::kSave)) return say(files.problem());   // or kRead, to load from
 //   Checkpoint checkpoint(files.storage(model));
 //
-// To save, the directory must be there; to load, nothing is made or need be writable. Slots that were made and into
-// which nothing was saved are removed again. A slot is as long as it needs to be. What flush() has returned for
-// survives a loss of power: files and directory are synced. Two processes must not save to one directory: the second is
-// refused, and so is one that reads meanwhile. Failures inside a save are Status; problem() says more.
+// To save, the directory must exist. To load, nothing is created and nothing need be writable. Slots that were
+// created and never saved to are removed again. A slot is as long as it needs to be. Once flush() has returned, the
+// data survive a loss of power, because files and directory are synced. Two processes must not save to one directory:
+// the second is refused, and so is one that reads meanwhile. Failures during a save are a Status; problem() says
+// more.
 //
-// A directory whose slots were made, or which was begun anew, has a file `unsaved` until the first checkpoint in it is
-// whole: until then nothing else in it counts. So one call makes all that was there void, and a cut of power leaves
-// either the old checkpoints or none. A save that ends well has found its files under their names: a directory that
-// was removed, renamed or replaced meanwhile fails it.
+// If the slots are new, or were begun anew, the directory has a file `unsaved` until its first checkpoint is whole.
+// Until then nothing else in the directory counts. So one call makes all older checkpoints void, and a cut of power
+// leaves either the old checkpoints or none. A save checks at its end that the files still have their names. It fails
+// if the directory was removed, renamed or replaced meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ class CheckpointFiles {
   enum class Use { kSave, kRead };
   struct Problem {
     std::string place, fact, remedy;  // "run/slot0.checkpoint", "is a pipe", "name another directory, or remove it"
-    bool no_checkpoints = false;      // to load from: there are none
-    int error = 0;                    // errno, where the system refused
+    bool no_checkpoints = false;      // when loading: the directory has none
+    int error = 0;                    // errno, if the system refused
     std::string sentence() const { return place + ": " + fact + (remedy.empty() ? "" : ": " + remedy); }
   };
 
@@ -38,26 +39,26 @@ class CheckpointFiles {
   CheckpointFiles(const CheckpointFiles&) = delete;
   CheckpointFiles& operator=(const CheckpointFiles&) = delete;
 
-  bool open(const std::string& directory, Use use);  // false: problem() says why
+  bool open(const std::string& directory, Use use);  // returns false if it fails; then problem() says why
   void close();
 
-  // For checkpoints that `model` is to load. A file may claim a length that takes no room on its disk: of such a slot
-  // no more is read than twice what a checkpoint of this model takes, or 16 MiB.
+  // Returns a storage for checkpoints that `model` is to load. A file may claim a length that takes no room on its
+  // disk. From such a slot at most twice the bytes of a checkpoint of this model are read, or 16 MiB.
   Storage storage(const Model& model);
 
-  // Nothing that is there counts any more. False: problem() says why, and everything counts as before.
+  // Makes all existing checkpoints void. Returns false if it fails; then problem() says why, and all count as before.
   bool begin_anew();
 
-  // Returns whether the slots are still the files of their names; false: problem() says so.
+  // Returns whether the slots are still the files with their names; if not, problem() says so.
   bool there();
 
   const Problem& problem() const { return problem_; }  // the last one
-  bool saved() const { return saved_; }                // a whole checkpoint since open()
-  bool unsaved() const { return unsaved_; }            // to save to: no checkpoint was ever whole, or it was begun anew
-  bool made() const { return made_[0] && made_[1]; }   // to save to: no slot was there before
+  bool saved() const { return saved_; }                // whether a whole checkpoint was saved since open()
+  bool unsaved() const { return unsaved_; }            // when saving: no checkpoint is whole yet
+  bool made() const { return made_[0] && made_[1]; }   // when saving: no slot existed before
 
  private:
-  static constexpr uint64_t kSlotBytes = uint64_t{1} << 40;  // more than any state: a slot's place in the storage
+  static constexpr uint64_t kSlotBytes = uint64_t{1} << 40;  // distance of the two slots, more than any state takes
   static constexpr uint32_t kEraseBytes = 1u << 31;
 
   bool open_all(const std::string& directory, Use use);
@@ -79,12 +80,12 @@ class CheckpointFiles {
   bool refuse_errno(const std::string& place, const std::string& before, const std::string& remedy);
 
   std::string paths_[2], mark_;
-  int files_[2] = {-1, -1};  // -1: to read from, and not there
-  bool made_[2] = {};        // by this object
-  bool heads_ = false;       // a header was programmed: with the next flush() a checkpoint is there
+  int files_[2] = {-1, -1};  // -1: opened for reading, and the file does not exist
+  bool made_[2] = {};        // whether this object created the file
+  bool heads_ = false;       // a header was programmed: the next flush() completes a checkpoint
   bool saved_ = false, unsaved_ = false;
   int directory_ = -1;
-  uint64_t plausible_bytes_ = 0;  // of a slot, whatever room it takes
+  uint64_t plausible_bytes_ = 0;  // a slot of this length is read, whatever room it takes
   Problem problem_;
 };
 

@@ -60,7 +60,7 @@ nacre_checkpoint_files* nacre_checkpoint_files_open(const char* directory, int s
 
 const char* nacre_checkpoint_files_problem(const nacre_checkpoint_files* files) {
   if (files == nullptr) return "";
-  auto* const own = const_cast<nacre_checkpoint_files*>(files);  // where the sentence is kept
+  auto* const own = const_cast<nacre_checkpoint_files*>(files);  // the sentence is stored there
   const auto& problem = files->files.problem();
   own->problem = problem.place.empty() ? std::string() : problem.sentence();
   return files->problem.c_str();

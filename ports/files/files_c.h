@@ -1,4 +1,4 @@
-/* A file-backed nacre_storage on POSIX systems, for C: checkpoints in two files of a directory (checkpoint_files.h).
+/* A nacre_storage over files, for C on POSIX systems: checkpoints in two files of a directory (checkpoint_files.h).
  *
  *   nacre_storage storage = {sizeof storage};
  *   char why[256];
@@ -17,13 +17,14 @@ extern "C" {
 
 typedef struct nacre_checkpoint_files nacre_checkpoint_files;
 
-/* Fills `storage`, whose size is set. `save` not 0: to save to; else to load from. The directory must be there. NULL:
- * refused, and `why`, of why_size bytes, says it in a sentence; it may be NULL. Allocates. */
+/* Opens the files and fills `storage`, whose size the caller set. If `save` is not 0, opens them for saving, else for
+ * loading. The directory must exist. Returns NULL if it refuses; then `why`, of why_size bytes, holds a sentence that
+ * says so. `why` may be NULL. Allocates. */
 nacre_checkpoint_files* nacre_checkpoint_files_open(const char* directory, int save, const nacre_model* model,
                                                     nacre_storage* storage, char* why, size_t why_size);
-/* The last failure of a call on the storage, "" where nothing failed. */
+/* Returns the last failure of a call on the storage; "" if nothing failed. */
 const char* nacre_checkpoint_files_problem(const nacre_checkpoint_files* files);
-void nacre_checkpoint_files_close(nacre_checkpoint_files* files); /* NULL: nothing happens */
+void nacre_checkpoint_files_close(nacre_checkpoint_files* files); /* does nothing for NULL */
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,7 @@ struct nacre_mpi {
   explicit nacre_mpi(MPI_Comm communicator) : ranks(communicator) {}
 
   nacre::mpi::Ranks ranks;
-  std::unique_ptr<nacre::mpi::Exchange> exchange;  // null: the ranks do not fit together
+  std::unique_ptr<nacre::mpi::Exchange> exchange;  // null if the ranks do not fit together
   std::string problem;
 };
 
@@ -44,7 +44,7 @@ std::string hex(const uint8_t* bytes, size_t count) {
 
 constexpr const char* kNull = "an argument is NULL";
 
-// Lists the facts that must be the same on all ranks for the sums and the states to be.
+// Lists the facts that must be equal on all ranks, so that their sums and states are equal.
 std::string lines_of(const nacre_model* model, nacre_trainer* trainer, const nacre_mpi_options& options) {
   if (model == nullptr || trainer == nullptr) return kNull;
   uint8_t hash[16];

@@ -14,7 +14,7 @@ constexpr float kLargestCode = 448;  // of E4M3
 
 constexpr size_t runs_of(size_t numbers) { return (numbers + kRun - 1) / kRun; }
 
-// f(first, count) of every run.
+// Calls f(first, count) for every run of numbers.
 template <class F>
 void each_run(size_t numbers, F f) {
   for (size_t first = 0; first < numbers; first += kRun) f(first, std::min(kRun, numbers - first));
@@ -31,7 +31,7 @@ void encode_run(Coding coding, const float* v, size_t count, std::byte* coded) {
   float largest = 0;
   for (size_t i = 0; i < count; ++i)
     if (std::isfinite(v[i])) largest = std::max(largest, std::fabs(v[i]));
-  // Subnormal steps would lose what they multiply.
+  // A subnormal step would lose digits of what it multiplies.
   const float step = std::max(largest / kLargestCode, 0x1p-126f);
   std::memcpy(coded, &step, sizeof step);
   for (size_t i = 0; i < count; ++i) {

@@ -26,7 +26,7 @@ DeviceExchange::~DeviceExchange() {
   if (!memory_.empty()) device_.release(memory_);
 }
 
-// Returns the sentence of the first rank that failed; the turn of all ranks.
+// Returns the sentence of the first rank that failed. Every rank takes part in the turn.
 std::string DeviceExchange::first_problem() {
   Turn mine = {.what = kOpen, .failed = problem_.empty() ? 0 : 1};
   mine.say(problem_);
@@ -62,7 +62,7 @@ bool DeviceExchange::on_device(bool done) {
   return done;
 }
 
-// Messages among ranks that are under way together.
+// Runs a group of NCCL messages, which are under way together.
 template <class F>
 bool DeviceExchange::together(F calls) {
   const bool begun = call(nccl_.group_start(), "ncclGroupStart"), made = begun && calls();
@@ -82,7 +82,7 @@ bool DeviceExchange::receive(std::byte* to, uint64_t bytes, size_t from) {
               "ncclRecv");
 }
 
-// This rank's slice of another's block, to the sum.
+// Adds another rank's part of this rank's slice to the sum.
 bool DeviceExchange::join(const std::byte* part) {
   const Slice& own = slices_[rank_];
   for (const SumRun& run : runs_) {

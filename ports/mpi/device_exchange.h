@@ -6,7 +6,7 @@
 //   exchange.add(mine ? trainer.sums_at(device.port()) : std::span<std::byte>());
 //   exchange.finish(trainer.sums_at(device.port())); trainer.merged_at(device.port(), micro_batches);
 //
-// Memory of the device: a block and two slices.
+// Memory on the device: a block and two slices.
 #pragma once
 
 #include <cstddef>
@@ -24,23 +24,23 @@ namespace nacre::mpi {
 
 class DeviceExchange {
  public:
-  // `runs`: of the step block of `bytes` bytes; the same on all ranks. Each rank has a device of its own.
+  // `runs` describe the step block of `bytes` bytes and are the same on all ranks. Each rank has its own device.
   DeviceExchange(Ranks& ranks, cuda::Device& device, const cuda::Nccl& nccl, std::span<const SumRun> runs,
                  uint64_t bytes);
   ~DeviceExchange();
   DeviceExchange(const DeviceExchange&) = delete;
   DeviceExchange& operator=(const DeviceExchange&) = delete;
 
-  // Collective; call it before any other function. Returns the problem of the first rank that failed, the same
-  // sentence on all ranks; "": all ranks succeeded.
+  // Collective; call it before any other function. Returns the problem of the first rank that failed, in the same
+  // words on all ranks; "" if all ranks succeeded.
   std::string open();
 
-  // Do as Exchange's functions, with blocks in the device's memory.
+  // These functions do what Exchange's do, with blocks in the device's memory.
   const std::vector<Turn>& add(std::span<const std::byte> mine, Turn turn = {});
   bool finish(std::span<std::byte> all);
 
-  // Returns why NCCL or the device refused in the middle of an exchange; "": neither did. Other ranks may then wait
-  // for bytes that this rank did not send: end them (MPI_Abort).
+  // Returns why NCCL or the device refused in the middle of an exchange; "" if neither did. Other ranks may then wait
+  // for bytes that this rank did not send; end these ranks with MPI_Abort.
   const std::string& problem() const { return problem_; }
   uint64_t sent_bytes() const { return sent_; }
 

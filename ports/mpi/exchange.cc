@@ -6,13 +6,13 @@
 namespace nacre::mpi {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{1} << 26;  // of the block, exchanged at once: MPI counts in int
+constexpr uint64_t kPiece = uint64_t{1} << 26;  // bytes of the block exchanged at once: MPI counts in int
 constexpr uint64_t kLine = 64;                  // slices begin at multiples of it
 constexpr uint32_t kAdd = 0xFFFF0002;
 
 constexpr int kSliceTag = 2;
 
-// Messages among ranks that are under way together.
+// MPI messages among ranks that are under way together.
 class Messages {
  public:
   explicit Messages(Ranks& ranks) : ranks_(ranks) {}
@@ -83,7 +83,8 @@ Exchange::Slice Exchange::slice(uint64_t first, uint64_t bytes) const {
   return s;
 }
 
-// `block` points at byte `origin` of the step block, `error` at that of the slice's first coded number.
+// `block` points at byte `origin` of the step block. `error` holds the errors of the slice's coded numbers, from the
+// first one on.
 void Exchange::pack(const Slice& s, const std::byte* block, uint64_t origin, std::span<float> error,
                     std::byte* to) const {
   const size_t numbers = size_t(s.coded.bytes) / sizeof(float);
@@ -181,7 +182,7 @@ bool Exchange::finish(std::span<std::byte> all) {
   return true;
 }
 
-// The sum is coded too, by the rank that has it: all ranks decode the same.
+// The rank that has a slice of the sum codes it too, so that all ranks decode the same bytes.
 void Exchange::finish_piece(size_t i, std::span<std::byte> all) {
   const std::span<const Slice> slices = piece(i);
   const uint64_t origin = slices[0].whole.first;

@@ -10,11 +10,12 @@
 //   }
 //   exchange.finish(trainer.sums()); trainer.merged(micro_batches); trainer.commit(rate, &report);
 //
-// The block is cut into a slice for each rank. In a round every rank sends slice r of its block to rank r, which adds
-// what it gets to its slice of the sum, in the order of the ranks; at the end all get all slices. Every number is added
-// by one rank, in the order of the micro-batches: work and data sent do not grow with the number of ranks.
+// The block is cut into one slice per rank. In a round every rank sends slice r of its block to rank r. Rank r adds
+// the slices that it gets to its slice of the sum, in the order of the ranks. At the end all ranks get all slices.
+// One rank adds each number, in the order of the micro-batches, so work and sent data do not grow with the number of
+// ranks.
 //
-// Memory: two blocks. With a coding three more, for the errors that it feeds back.
+// Memory: two blocks. A coding needs three more, for the errors that it feeds back.
 #pragma once
 
 #include <cstddef>
@@ -30,35 +31,36 @@ namespace nacre::mpi {
 
 class Exchange {
  public:
-  // `runs`: of the step block of `bytes` bytes. `gradients`: the run of float32 that `coding` makes smaller; an empty
+  // `runs` describe the step block of `bytes` bytes. `gradients` is the float32 run that `coding` shrinks; an empty
   // run turns the coding off. All ranks give the same arguments.
   Exchange(Ranks& ranks, std::span<const SumRun> runs, uint64_t bytes, Coding coding = Coding::kNone,
            SumRun gradients = {});
 
-  // Exchanges and adds the blocks of one round. `mine`: this rank's block, or empty if it has none. `turn`: what this
-  // rank tells the others besides. Returns the turns of all ranks. If one of them failed (first_failed), nothing was
+  // Exchanges and adds the blocks of one round. `mine` is this rank's block, or empty if it has none. `turn` is what
+  // this rank tells the others besides. Returns the turns of all ranks. If a rank failed (first_failed), nothing was
   // exchanged.
   const std::vector<Turn>& add(std::span<const std::byte> mine, Turn turn = {});
 
-  // Writes the sum of all blocks since the last finish or discard to `all`, on every rank. False: there was no block.
+  // Writes the sum of all blocks since the last finish or discard to `all`, on every rank. Returns false if there was
+  // no block.
   bool finish(std::span<std::byte> all);
   void discard() { given_ = false; }
 
   // Needed only with a coding. Call begin_step before the first round, with the loss scale of the next step's
-  // gradients. Call end_step after commit; `applied`: whether the step was applied. A refused step discards the
-  // errors that it left.
+  // gradients. Call end_step after commit; `applied` says whether the step was applied. The errors of a refused step
+  // are discarded.
   void begin_step(float loss_scale);
   void end_step(bool applied);
   // Returns the bytes that this rank has sent to others.
   uint64_t sent_bytes() const { return sent_; }
 
  private:
-  struct Part {  // of the block, in the memory of one slice
+  struct Part {  // a part of the block, in the memory of one slice
     uint64_t first = 0, bytes = 0;
   };
   struct Slice {
-    Part whole, before, coded, behind;  // before and behind: as they are
-    size_t sent = 0;                    // bytes of it on the way
+    Part whole, before, coded, behind;  // before and behind are sent uncoded
+    size_t sent = 0;                    // bytes of the slice when it is sent
   };
   Slice slice(uint64_t first, uint64_t bytes) const;
   void pack(const Slice& s, const std::byte* block, uint64_t origin, std::span<float> error, std::byte* to) const;
@@ -72,13 +74,13 @@ class Exchange {
   Coding coding_;
   SumRun gradients_;
   size_t count_ = 1, rank_ = 0, pieces_ = 0;
-  std::vector<Slice> slices_;     // of each piece, by rank
+  std::vector<Slice> slices_;     // for each piece, by rank
   std::vector<std::byte> sum_;    // this rank's slice of each piece, one after another
-  std::vector<size_t> at_;        // where in it a piece begins
-  std::vector<size_t> error_at_;  // and where in sum_error_
+  std::vector<size_t> at_;        // offset of each piece in sum_
+  std::vector<size_t> error_at_;  // offset of each piece in sum_error_
   std::vector<std::byte> out_, in_, decoded_;
-  std::vector<float> error_, next_error_;          // of this rank's blocks
-  std::vector<float> sum_error_, next_sum_error_;  // of its slices of the sum
+  std::vector<float> error_, next_error_;          // errors of this rank's blocks
+  std::vector<float> sum_error_, next_sum_error_;  // errors of its slices of the sum
   std::vector<Turn> turns_;
   float unit_ = 1;
   bool given_ = false;

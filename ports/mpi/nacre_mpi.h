@@ -1,6 +1,6 @@
-/* Training on several machines for C, and for what calls C: Python passes mpi4py's communicator as its Fortran handle
- * (comm.py2f()), C gives MPI_Comm_c2f(comm). ports/mpi/exchange.h says what is exchanged and why all ranks then have
- * the state of one machine.
+/* Training on several machines for C, and for languages that call C. Python passes mpi4py's communicator as its
+ * Fortran handle (comm.py2f()), C passes MPI_Comm_c2f(comm). ports/mpi/exchange.h says what is exchanged, and why all
+ * ranks then have the state of one machine.
  *
  *   nacre_mpi* ranks = nacre_mpi_open(MPI_Comm_c2f(MPI_COMM_WORLD), &model, &trainer, NULL);
  *   if (nacre_mpi_problem(ranks)) ..                        // a sentence, the same on all ranks
@@ -30,29 +30,31 @@ typedef struct nacre_mpi nacre_mpi;
 
 typedef struct {
   uint32_t size;    /* set to sizeof(nacre_mpi_options) */
-  uint32_t coding;  /* of gradients on their way: 0 as they are, 1 bfloat16, 2 float8; with error feedback */
-  const char* same; /* lines that must be the same on all ranks, besides model, library and block; NULL: none */
+  uint32_t coding;  /* of sent gradients: 0 none, 1 bfloat16, 2 float8, with error feedback */
+  const char* same; /* lines that must be equal on all ranks, like model, library and block; or NULL */
 } nacre_mpi_options;
 
-/* Never NULL, but where there is no memory. `model` and `trainer`: bound and started. `options` may be NULL. */
+/* Returns NULL only if there is no memory. `model` and `trainer` are bound and started. `options` may be NULL. */
 nacre_mpi* nacre_mpi_open(int communicator, const nacre_model* model, nacre_trainer* trainer,
                           const nacre_mpi_options* options);
-/* Says why nothing more is exchanged: a failure on this rank or another, or that `ranks` is NULL. NULL: nothing
+/* Says why nothing more is exchanged: a failure on this rank or another, or `ranks` is NULL. Returns NULL if nothing
  * failed. */
 const char* nacre_mpi_problem(const nacre_mpi* ranks);
 uint32_t nacre_mpi_rank(const nacre_mpi* ranks);
 uint32_t nacre_mpi_count(const nacre_mpi* ranks);
 
-/* 1: done. 0: nacre_mpi_problem says why not. `trainer` NULL: this rank has no micro-batch in this round. */
+/* Returns 1 if it succeeded, else 0; then nacre_mpi_problem says why. `trainer` is NULL if this rank has no
+ * micro-batch in this round. */
 int nacre_mpi_add(nacre_mpi* ranks, nacre_trainer* trainer);
-/* Takes the place of nacre_mpi_add: this rank cannot go on, and all others hear why. `why` NULL: only that. */
+/* Called in place of nacre_mpi_add if this rank cannot go on. All other ranks are told, with the reason `why` if it
+ * is not NULL. */
 int nacre_mpi_fail(nacre_mpi* ranks, const char* why);
 int nacre_mpi_finish(nacre_mpi* ranks, nacre_trainer* trainer, uint32_t micro_batches);
-/* Called after commit; with coding 0 it does nothing. */
+/* Called after commit. It does nothing with coding 0. */
 void nacre_mpi_end_step(nacre_mpi* ranks, const nacre_model* model, const nacre_trainer* trainer,
                         const nacre_report* report);
 uint64_t nacre_mpi_sent_bytes(const nacre_mpi* ranks);
-void nacre_mpi_close(nacre_mpi* ranks); /* NULL: nothing happens */
+void nacre_mpi_close(nacre_mpi* ranks); /* does nothing for NULL */
 
 #ifdef __cplusplus
 }

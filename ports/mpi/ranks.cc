@@ -12,8 +12,9 @@ namespace {
 constexpr int kTurnTag = 1;
 constexpr uint32_t kSameLines = 0xFFFF0001;
 
-// Pause between looks at a message: none at first, as most come at once, then short sleeps, after which the scheduler
-// favours a process. A pause that only lets others go first waits for whole time slices on a busy machine.
+// The pause between two looks at a message. At first there is none, because most messages come at once. Then come
+// short sleeps, after which the scheduler favours a process. Yielding alone would wait for whole time slices on a
+// busy machine.
 class Pause {
  public:
   void operator()() {
@@ -76,7 +77,8 @@ void Ranks::wait_all(std::span<MPI_Request> requests, std::span<const int> peers
   }
 }
 
-// Sends between rank 0 and the others, in the order in which they come: to `bytes(r)` of rank r, or from there.
+// Sends `size` bytes from every other rank to rank 0, or from rank 0 to the others if `back`. bytes(r) is the address
+// for rank r. Messages are taken in the order in which they come.
 template <class F>
 void Ranks::to_first(size_t size, F bytes, bool back) {
   std::vector<MPI_Request> requests;

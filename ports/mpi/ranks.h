@@ -26,18 +26,18 @@
 namespace nacre::mpi {
 
 struct Turn {
-  uint32_t what = 0;                   // of what is exchanged next: must be the same on all ranks
-  int32_t failed = 0;                  // not 0: this rank cannot go on, `text` says why
-  uint32_t wishes = 0;                 // bits of the caller's, such as to stop
+  uint32_t what = 0;                   // the next exchange; must be the same on all ranks
+  int32_t failed = 0;                  // not 0: this rank cannot go on, and `text` says why
+  uint32_t wishes = 0;                 // the caller's bits, such as a wish to stop
   uint32_t gives = 0;                  // whether sums follow (exchange.h)
-  uint64_t numbers[6] = {};            // the caller's
+  uint64_t numbers[6] = {};            // the caller's numbers
   char text[464] = {};                 // ends with 0
-  void say(const std::string& words);  // cut off where it is longer
+  void say(const std::string& words);  // cuts off what is too long
 };
 
 class Ranks {
  public:
-  // Copies the communicator: messages of the caller's own do not meet these.
+  // Copies the communicator, so that the caller's own messages do not meet these.
   explicit Ranks(MPI_Comm communicator);
   ~Ranks();
   Ranks(const Ranks&) = delete;
@@ -47,7 +47,7 @@ class Ranks {
   int count() const { return count_; }
   MPI_Comm communicator() const { return communicator_; }
 
-  // Called on rank 0 each time another `patience` has passed, with the ranks that it waits for.
+  // Called on rank 0 each time another `patience` has passed, with the ranks that it still waits for.
   using Late = std::function<void(const std::vector<int>& ranks, double seconds)>;
   void on_late(std::chrono::milliseconds patience, Late late) {
     patience_ = patience;
@@ -58,15 +58,15 @@ class Ranks {
   // and no rank has failed, every turn is marked as failed.
   std::vector<Turn> turn(const Turn& mine);
 
-  // Sends bytes of rank 0 to all ranks. `bytes` has the same size on all ranks.
+  // Sends the bytes of rank 0 to all ranks. `bytes` has the same size on all ranks.
   void broadcast(std::span<std::byte> bytes);
-  std::string broadcast_text(const std::string& text);  // of any length, rank 0's
+  std::string broadcast_text(const std::string& text);  // rank 0's text, of any length
 
   // Compares lines "name value" with the lines of rank 0. Returns a sentence that names the first rank and line that
-  // differ, the same on all ranks; "": all lines are equal.
+  // differ, the same on all ranks. Returns "" if all lines are equal.
   std::string require_same(const std::string& lines);
 
-  // Waits until all requests are done. peers[i]: the rank whose message request i is.
+  // Waits until all requests are done. peers[i] is the rank that sends or receives message i.
   void wait_all(std::span<MPI_Request> requests, std::span<const int> peers);
 
  private:
@@ -79,7 +79,7 @@ class Ranks {
   Late late_;
 };
 
-// Returns the first turn that failed; null: no turn failed.
+// Returns the first turn that failed; null if no turn failed.
 const Turn* first_failed(std::span<const Turn> turns, int* rank = nullptr);
 
 }  // namespace nacre::mpi

@@ -1,5 +1,5 @@
-// Sleep of a thread until a word changes, and the time that it has been at something. Linux: the futex of the word;
-// elsewhere std::atomic's own wait, which may spin first.
+// Lets a thread sleep until a word changes, and measures how long it has waited. On Linux the word is a futex.
+// Elsewhere std::atomic's own wait is used, which may spin first.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace nacre {
 using Word = std::atomic<uint32_t>;
 static_assert(sizeof(Word) == sizeof(uint32_t) && Word::is_always_lock_free);
 
-// Returns when `word` was woken or is not `value`, and now and then without cause.
+// Returns when `word` was woken or is not `value`, and sometimes without a cause.
 inline void sleep_while(Word& word, uint32_t value) {
 #if defined(__linux__) && defined(SYS_futex)
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
@@ -25,7 +25,7 @@ inline void sleep_while(Word& word, uint32_t value) {
   word.wait(value);
 #endif
 }
-// `word` must have changed.
+// Wakes one sleeping thread. `word` must have changed before.
 inline void wake_one(Word& word) {
 #if defined(__linux__) && defined(SYS_futex)
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
@@ -39,7 +39,7 @@ inline int64_t now_ns() {
       .count();
 }
 
-// The other threads of the core go first for a moment.
+// Lets the core's other threads run for a moment.
 inline void pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -50,14 +50,14 @@ inline void pause() {
 #endif
 }
 
-// Stands between two steps of the pool's protocol: a test compiled with NACRE_DELAYS lets threads come late there.
+// Placed between two steps of the pool's protocol. A test compiled with NACRE_DELAYS delays threads there.
 #ifdef NACRE_DELAYS
 void delay();
 #else
 inline void delay() {}
 #endif
 
-// Returns whether `ready` became true within `ns`: the clock is read once in 32 looks.
+// Returns whether `ready` became true within `ns`. Reads the clock once in 32 looks.
 template <class Ready>
 bool spin(int64_t ns, const Ready& ready) {
   if (ready()) return true;

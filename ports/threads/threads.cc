@@ -48,7 +48,7 @@ class ThreadPool::Crew {
         hands_(new Hand[size_t(threads - 1)]), more_(threads > kNear ? new Word[size_t(threads)]() : nullptr),
         left_(more_ ? more_.get() : near_) {}
 
-  // The number of threads that run, the caller's among them.
+  // Starts the threads. Returns how many run, with the caller's.
   int start() {
     sigset_t all, before;  // signals are for the application's threads, but for those of a fault in this one
     sigfillset(&all);
@@ -89,10 +89,10 @@ class ThreadPool::Crew {
  private:
   enum State : uint32_t { kAwake, kAsleep };
   static constexpr uint32_t kCallerSleeps = 1u << 31;
-  // ns. A longer pause ends a burst of work; a tile is late beyond; a rest lasts at least so long; without a late tile
-  // for so long, rests begin anew.
+  // In ns: a longer pause ends a burst of work; a tile is late after this; the shortest rest; rests start from the
+  // shortest again after this time without a late tile.
   static constexpr int64_t kBurstGap = 1'000'000, kLate = 400'000, kLeastRest = 1'000'000, kCalm = 100'000'000;
-  static constexpr int64_t kQuiet = 10'000'000, kLook = 1'000'000;  // ns: see rests()
+  static constexpr int64_t kQuiet = 10'000'000, kLook = 1'000'000;  // ns; rests() uses them
   static constexpr int64_t kSlow = 500'000;  // ns; a wake-up that takes longer shows a processor with other work
 
   struct Step {
@@ -100,15 +100,16 @@ class ThreadPool::Crew {
     void* context;
     int tiles;
   };
-  struct alignas(64) Hand {  // a thread
+  struct alignas(64) Hand {  // one thread
     Word state = kAwake;
-    std::atomic<int64_t> woken = 0;  // when the caller woke it, ns
+    std::atomic<int64_t> woken = 0;  // ns: when the caller woke it
     int worker = 0;
     Crew* crew = nullptr;
     pthread_t thread = {};
   };
 
-  // The run of worker w begins at its part of the tiles. `run`: the one that is looked at first, and was claimed from.
+  // The run of worker w begins at its part of the tiles. `run` is the run that was last claimed from; it is looked at
+  // first.
   int first_of(int w) const { return int(int64_t{step_.tiles} * w / workers_); }
   bool claim(int* run, int* tile) {
     for (int i = 0, w = *run; i < workers_; ++i, w = w + 1 < workers_ ? w + 1 : 0) {
@@ -128,9 +129,10 @@ class ThreadPool::Crew {
   // ---- The caller
 
   int64_t wake_after() const { return int64_t{1000} * settings_.wake_after_us; }
-  // While a rest lasts, the caller runs alone, because other work has the processors: it waited for a begun tile longer
-  // than it worked itself, or a thread that it woke came late. Signs that follow each other double the rest. A late
-  // thread is a sign if it was woken in this burst and after the last sign: threads woken together are one sign.
+  // While a rest lasts, the caller runs alone, because other work has the processors. A sign of such work is that the
+  // caller waited longer for a begun tile than it worked itself, or that a thread came late after it was woken. Signs
+  // in a row double the rest. A late thread is a sign if it was woken in this burst and after the last sign; threads
+  // woken together are one sign.
   void share(const Step& step) {
     const int64_t begun = now_ns();
     if (begun - ended_ > kBurstGap) {
@@ -179,7 +181,8 @@ class ThreadPool::Crew {
     looked_ = quiet_ = now;
     look_at_switches();
   }
-  // A rest goes on while the caller too loses its processor now and then, so that other work is still there.
+  // Returns whether a rest goes on. It does while the caller too loses its processor now and then, because other work
+  // is then still there.
   bool rests(int64_t now) {
     if (now - looked_ >= kLook) {
       looked_ = now;
@@ -187,7 +190,8 @@ class ThreadPool::Crew {
     }
     return resting_ = now < rest_until_ || now - quiet_ < kQuiet;
   }
-  // Returns whether the system took the processor from this thread since it looked before; false for another thread.
+  // Returns whether the system took the processor from this thread since the last look; false if another thread
+  // looked before.
   bool look_at_switches() {
     const pthread_t self = pthread_self();
     const bool same = pthread_equal(self, looker_) != 0;
@@ -195,7 +199,7 @@ class ThreadPool::Crew {
     looker_ = self, switches_ = switches_of_thread();
     return same && switches_ != before;
   }
-  // Counts how often the system took the processor from this thread, where it tells.
+  // Counts how often the system took the processor from this thread, on systems that tell.
   static long switches_of_thread() {
 #if defined(__linux__) && defined(RUSAGE_THREAD)
     rusage usage;
@@ -204,7 +208,7 @@ class ThreadPool::Crew {
     return 0;
   }
 
-  // Wakes as many as `tiles` keep busy.
+  // Wakes as many threads as `tiles` keep busy.
   void rouse_for(int tiles) {
     for (int i = 0; i < count_ && tiles > 0; ++i) tiles -= rouse(hands_[i]) ? 1 : 0;
   }
@@ -253,32 +257,32 @@ class ThreadPool::Crew {
   }
 
   const ThreadSettings settings_;
-  const long process_;  // that has the threads
-  int count_;           // threads, without the caller's
-  const int workers_;   // with it
+  const long process_;  // the process that has the threads
+  int count_;           // threads, without the caller
+  const int workers_;   // threads, with the caller
   const std::unique_ptr<Hand[]> hands_;
   const std::unique_ptr<Word[]> more_;
-  Word* const left_;                // of each worker: near_, or more_
-  std::atomic<bool> busy_ = false;  // a caller shares a step
-  // The caller's alone, while it holds `busy_`; ns.
+  Word* const left_;                // tiles left for each worker: near_ or more_
+  std::atomic<bool> busy_ = false;  // a caller is sharing a step
+  // Only the caller that holds `busy_` uses these; in ns.
   int64_t burst_ = 0, ended_ = 0, rest_ = 0, rest_until_ = -kCalm, looked_ = 0, quiet_ = 0;
   long switches_ = 0;
   pthread_t looker_ = {};
   bool resting_ = false, long_burst_ = false;
   alignas(64) Step step_ = {};
-  // These words share a line of the cache with the step: a thread that looks for work has all that it needs.
+  // These words share a cache line with the step, so a thread that looks for work has all that it needs.
   static constexpr int kNear = 8;
   Word posted_ = 0;
   Word near_[kNear] = {};
   alignas(64) Word unfinished_ = 0;
   alignas(64) Word asleep_ = 0;  // threads whose state is kAsleep
   std::atomic<bool> stops_ = false;
-  std::atomic<int64_t> late_wake_ = 0;  // when the thread was woken that last came late, ns; 0: none did
+  std::atomic<int64_t> late_wake_ = 0;  // ns: when the last late thread was woken; 0: none was late
 };
 
 namespace {
 
-// A larger number is a mistake, and the system takes minutes to refuse it.
+// A larger number is a mistake, and the system would take minutes to refuse it.
 constexpr int kMostThreads = 1024;
 
 int threads_of_process() {
@@ -298,7 +302,7 @@ ThreadsRefused::ThreadsRefused(int some, int all)
 ThreadPool::ThreadPool(int threads, const ThreadSettings& settings) : workers_{} {
   if (threads == 0) threads = threads_of_process();
   if (threads > kMostThreads) throw ThreadsRefused(kMostThreads, threads);
-  // A step of 120,000 takes some 2 us with AVX2; to share one costs 0.6 us.
+  // A step of 120,000 takes about 2 us with AVX2; sharing a step costs 0.6 us.
   workers_ = {nullptr, threads, &Crew::run, 120'000};
   if (threads < 2) return;
   crew_ = std::make_unique<Crew>(threads, settings);

@@ -1,4 +1,4 @@
-/* Threads for C (threads.h): what nacre_program_bind_with and nacre_trainer_bind_with take as workers.
+/* Threads for C (threads.h): the workers that nacre_program_bind_with and nacre_trainer_bind_with take.
  *
  *   nacre_thread_pool* pool = nacre_thread_pool_open(4);
  *   const nacre_workers* workers = nacre_thread_pool_workers(pool);
@@ -17,28 +17,30 @@ extern "C" {
 
 typedef struct nacre_thread_pool nacre_thread_pool;
 
-/* `threads`, the caller's among them; 0: as many as this process may use. NULL: fewer than 0, no memory, or the system
- * gave fewer threads; none is left behind then. Allocates. No step waits for a thread that has not begun. */
+/* Opens a pool of `threads`, the caller's included; 0 means as many as this process may use. Returns NULL if
+ * `threads` is below 0, there is no memory, or the system gave fewer threads; no thread is left running then.
+ * Allocates. No step waits for a thread that has not begun. */
 nacre_thread_pool* nacre_thread_pool_open(int threads);
 
 typedef struct {
-  uint32_t size;    /* of this struct: sizeof */
-  uint32_t spin_us; /* a thread without work looks for more so long, then sleeps; 0: it sleeps at once [50] */
-  /* Threads that sleep are woken once the caller has been at work so long, without a pause of a millisecond, or at once
-   * where it was before its last pause: a network that runs now and then, and is through sooner, costs the time of one
-   * thread. 0: always at once [500] */
+  uint32_t size;    /* sizeof this struct */
+  uint32_t spin_us; /* a thread without work looks for more for this long, then sleeps; 0: at once [50] */
+  /* Sleeping threads are woken once the caller has worked for this long without a pause of a millisecond. They are
+   * woken at once if it worked so long before its last pause. So a network that runs now and then, and takes less
+   * time, costs the time of one thread. If 0, threads are always woken at once [500]. */
   uint32_t wake_after_us;
-  /* A begun tile that takes long shows a thread that lost its processor, a slow wake-up one that got none: the caller
-   * then runs alone for a while, which grows up to this. 0: never [64,000] */
+  /* A begun tile that takes long shows a thread that lost its processor; a slow wake-up shows a thread that got none.
+   * The caller then runs alone for a while, which grows up to this. If 0, it never does [64,000]. */
   uint32_t most_rest_us;
 } nacre_thread_settings;
-/* Opens a pool with settings. NULL, and members behind `size`: the numbers in brackets. `started`, where not NULL: how
- * many threads there are, or where NULL is returned, how many could be started. */
+/* Opens a pool with settings. If `settings` is NULL, or lacks members by its `size`, the numbers in brackets are
+ * used. `started`, unless NULL, gets the number of threads; if NULL is returned, the number that could be started. */
 nacre_thread_pool* nacre_thread_pool_open_with(int threads, const nacre_thread_settings* settings, int* started);
-int nacre_thread_pool_count(const nacre_thread_pool* pool); /* threads; 0 of NULL */
-/* Valid while the pool is; NULL, which means one thread, where it has one or is NULL. */
+int nacre_thread_pool_count(const nacre_thread_pool* pool); /* the number of threads; 0 for NULL */
+/* Returns the pool's workers, valid as long as the pool. Returns NULL, which means one thread, if it has one thread
+ * or is NULL. */
 const nacre_workers* nacre_thread_pool_workers(const nacre_thread_pool* pool);
-void nacre_thread_pool_close(nacre_thread_pool* pool); /* NULL: nothing happens */
+void nacre_thread_pool_close(nacre_thread_pool* pool); /* does nothing for NULL */
 
 #ifdef __cplusplus
 }

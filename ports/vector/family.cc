@@ -1,5 +1,5 @@
-// One family of fast kernels, compiled for one tier. meson.build names them: NACRE_FAMILY and NACRE_RUN, its run.h;
-// NACRE_ISA and NACRE_VECTORS, the vectors of the tier.
+// One family of fast kernels, compiled for one tier. meson.build defines NACRE_FAMILY; NACRE_RUN, the family's run.h;
+// NACRE_ISA; and NACRE_VECTORS, the tier's vectors.
 #include NACRE_VECTORS
 // NACRE_RUN needs the vectors before it.
 #include NACRE_RUN
@@ -29,7 +29,7 @@ template <int... kIndex>
 struct Runs<std::integer_sequence<int, kIndex...>> {
   static constexpr Kernel kAll[] = {&run_line<tier_of::NACRE_ISA, family::NACRE_FAMILY, kIndex>...};
 };
-// Names every line, so that each is compiled.
+// Names every line of the family, so that each is compiled.
 [[gnu::used]] const Kernel* const kRuns = Runs<std::make_integer_sequence<int, List::kCount>>::kAll;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The tables of a port's tiers of fast kernels: what the kernels of each tier take, in plain C++, so that every machine
-// can ask what a model for one of them needs. Their functions are compiled for the tiers (family.cc).
+// The tables of a port's tiers of fast kernels. They say in plain C++ what the kernels of each tier take, so that
+// every machine can ask what a model for a tier needs. The functions themselves are compiled per tier (family.cc).
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -8,16 +8,16 @@
 
 namespace nacre {
 
-// engine/run/weight_packing.cc packs weights for these kernels when a program is bound. Its name stands here, so that
-// an image with the tables links it.
+// engine/run/weight_packing.cc packs weights for these kernels when a program is bound. The name is used here so that
+// an image with the tables links that file.
 extern const char kWeightPacking;
 [[gnu::used]] constinit static const char* const kPacking = &kWeightPacking;
 
-// A tier is a struct with kName, its port's name in front; kRuns, whether its functions are compiled here; the numbers
-// of its vectors (fast/lines.h); and Base: where the tier has products of its own alone, the one that all else is taken
-// from, else void.
+// A tier is a struct. kName is its port's and its own name; kRuns says whether its functions are compiled here; the
+// numbers of its vectors follow (fast/lines.h). Base is void, or, if the tier has only products of its own, the tier
+// that gives all other kernels.
 
-// The names of a family's entries, which are the same in every tier.
+// Lists the names of a family's entries, which are the same in every tier.
 template <class Family>
 struct FamilyNames {
   struct AnyTier {
@@ -34,7 +34,7 @@ struct FamilyNames {
   static constexpr auto kNames = names(std::make_integer_sequence<int, Family::template lines<AnyTier>().kCount>());
 };
 
-// The entries of a family in a tier.
+// Lists the entries of a family in a tier.
 template <class Tier, class Family>
 struct FamilyTable {
   static constexpr auto kLines = Family::template lines<Tier>();

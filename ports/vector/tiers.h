@@ -10,17 +10,17 @@
 namespace nacre {
 
 struct VectorTier {
-  const char* name;  // "avx2": no two ports have one of the same name
+  const char* name;  // "avx2"; two ports never share a tier's name
   const Port* port;  // "x86/avx2"
   std::span<const reference::NamedEntry> list;
   int lanes;
   bool runs_here;
-  bool by_name;   // taken only where asked for
-  bool emulated;  // of another machine: here in plain C++, for programs that were made for it
+  bool by_name;   // used only if the user asks for it
+  bool emulated;  // for another machine: runs here in plain C++, for programs made for that machine
 };
 
-// f(tier) for each, of each port the lowest first: of those that run on a machine, and are not by_name, the last is the
-// fastest.
+// Calls f(tier) for each tier, port by port, lowest first. The last tier that runs on a machine and is not by_name is
+// the fastest one.
 template <class F>
 void each_vector_tier(const F& f) {
   for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i) {

@@ -1,4 +1,4 @@
-// Vectors of plain C++, for every machine.
+// Vectors in plain C++, for every machine.
 #pragma once
 
 #include "engine/simd/vec.h"

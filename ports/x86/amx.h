@@ -2,8 +2,8 @@
 //
 //   sums[r][c] += sum over the groups k of a tile: x[r][k] w[k][c]     a group: 4 codes or 2 bfloat16, so 4 bytes
 //
-// Tiles 0 to 3 are sums, 4 and 5 rows of x, 6 and 7 columns of w. A run of a row is cut into pieces of at most 16
-// groups, of one length; where that does not come out even, the last piece is copied and filled up with zeros.
+// Tiles 0 to 3 hold sums, 4 and 5 rows of x, 6 and 7 columns of w. A run of a row is cut into pieces of equal length,
+// at most 16 groups each. If the length does not divide the run, the last piece is copied and filled up with zeros.
 //
 // Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
 #pragma once
@@ -21,19 +21,19 @@ namespace nacre::inline NACRE_ISA {
 
 class AmxBlocks {
  public:
-  static constexpr int kMostRows = 16, kAtOnce = 4;  // rows of a block; blocks of sums
-  static constexpr bool kReal = true;                // of bfloat16 too
-  // Returns whether so many rows with runs of so many bytes are worth the way to the tiles.
+  static constexpr int kMostRows = 16, kAtOnce = 4;  // rows in a block; blocks of sums at a time
+  static constexpr bool kReal = true;                // bfloat16 is multiplied too
+  // Returns whether this many rows with runs of this many bytes repay the cost of loading tiles.
   static bool takes(int count, int length) { return count * length >= kLeastBytes; }
 
   AmxBlocks() = default;
   AmxBlocks(const AmxBlocks&) = delete;
   AmxBlocks& operator=(const AmxBlocks&) = delete;
   ~AmxBlocks() {
-    if (rows_ != 0) __asm__ volatile("tilerelease");  // else the system keeps 8 KiB for the thread
+    if (rows_ != 0) __asm__ volatile("tilerelease");  // otherwise the system keeps 8 KiB for the thread
   }
 
-  // For blocks of `rows` rows with runs of `length` bytes, whole groups.
+  // Called before multiply(), for blocks of `rows` rows with runs of `length` bytes, which are whole groups.
   void prepare(int rows, int length) {
     const int all = length / 4, pieces = (all + 15) / 16, groups = (all + pieces - 1) / pieces;
     pieces_ = pieces;
@@ -55,8 +55,9 @@ class AmxBlocks {
     __asm__ volatile("ldtilecfg %0" : : "m"(config));
   }
 
-  // Multiplies `count` blocks, whose rows begin at from[i], and `vectors` panels of w, `panel` numbers apart, with
-  // count vectors <= 4. Block i and panel v go to sums + 16 (i vectors + v), rows `step` numbers apart.
+  // Multiplies `count` blocks, whose rows begin at from[i], with `vectors` panels of w, which lie `panel` numbers
+  // apart; count vectors <= 4. The sums of block i and panel v go to sums + 16 (i vectors + v), with rows `step`
+  // numbers apart.
   template <class X, class W, class Sum>
   void multiply(const X* const (&from)[kAtOnce], int count, const BlockRows& rows, const W* w, ptrdiff_t panel,
                 int vectors, const Sum* start, Sum* sums, int step) {
@@ -84,13 +85,13 @@ class AmxBlocks {
     const BlockRows& rows;
     const std::byte* w;
     ptrdiff_t panel;
-    const void* start;  // [4 bytes of each column]
+    const void* start;  // start values, 4 bytes for each column
     void* sums;
     ptrdiff_t step;
   };
 
-  // The numbers of tiles are part of the instructions; the intrinsics of g++ 12 take no template arguments for them,
-  // and do not say that they touch memory.
+  // The numbers of tiles are part of the instructions. The intrinsics of g++ 12 take no template arguments for these
+  // numbers and do not say that they touch memory.
   template <int kTile>
   [[gnu::always_inline]] static void load(const void* from, ptrdiff_t step) {
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(step), "i"(kTile) : "memory");
@@ -107,7 +108,7 @@ class AmxBlocks {
   template <int kCount, int kVectors, int kTile = 0>
   [[gnu::always_inline]] static void begin(const Call& call) {
     if constexpr (kTile < kCount * kVectors) {
-      load<kTile>(static_cast<const std::byte*>(call.start) + kTile % kVectors * 64, 0);  // in each row
+      load<kTile>(static_cast<const std::byte*>(call.start) + kTile % kVectors * 64, 0);  // into each row
       begin<kCount, kVectors, kTile + 1>(call);
     }
   }
@@ -118,7 +119,7 @@ class AmxBlocks {
       end<kCount, kVectors, kTile + 1>(call);
     }
   }
-  // One piece: x(i) where block i has it, w(v) where panel v has it.
+  // Multiplies one piece, at x(i) for block i and at w(v) for panel v.
   template <bool kPairs, int kCount, int kVectors, class X, class W>
   [[gnu::always_inline]] static void piece(const X& x, ptrdiff_t x_step, const W& w) {
     if constexpr (kCount == 1) {
@@ -184,8 +185,8 @@ class AmxBlocks {
     end<kCount, kVectors>(call);
   }
 
-  int rows_ = 0, groups_ = 0;  // of a block; of a piece
-  int pieces_ = 0, last_ = 0;  // of a run; groups of its last piece
+  int rows_ = 0, groups_ = 0;  // rows in a block; groups in a piece
+  int pieces_ = 0, last_ = 0;  // pieces in a run; groups in its last piece
 };
 
 }  // namespace nacre::inline NACRE_ISA

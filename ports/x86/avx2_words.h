@@ -1,4 +1,4 @@
-// AVX2: codes by way of 16 bits, the parts of the vector layer (engine/simd/vec.h) with CodeRange, half_numbers and
+// Parts of the vector layer (engine/simd/vec.h) for AVX2 that go through 16 bits: CodeRange, half_numbers and
 // PairSums.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Avx2Words {
    private:
     static int8_t code(int32_t c) { return int8_t(c < -128 ? -128 : c > 127 ? 127 : c); }
   };
-  // Numbers below all integers become the least one.
+  // Rounds to integers. Numbers above 2^30 become 2^30, and numbers below all integers become the least one.
   static I round_word(__m256 a) { return _mm256_cvtps_epi32(_mm256_min_ps(a, _mm256_set1_ps(0x1p30f))); }
   static void store(int8_t* p, ptrdiff_t step, I a, I b, I c, I d, const CodeRange& range) {
     const I codes = range.codes(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
@@ -41,7 +41,7 @@ struct Avx2Words {
     put(p + 2 * step, _mm256_extracti128_si256(rows, 1), step);
   }
 
-  // Numbers are made by way of float16, whose exponent is 8 more and one bit longer.
+  // Float8 is made by way of float16, whose exponent is biased by 8 more and one bit longer.
   static constexpr bool kHalfFloat8 = true;
   using Bytes = __m128i;
   static Bytes bytes() { return _mm_setzero_si128(); }
@@ -49,7 +49,7 @@ struct Avx2Words {
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     largest = _mm_max_epu8(largest, _mm_or_si128(codes, _mm_set1_epi8(int8_t(-128))));
     const I shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
-    const I halves = _mm256_and_si256(shifted, _mm256_set1_epi16(int16_t(0xBF80)));  // without the copy of the sign
+    const I halves = _mm256_and_si256(shifted, _mm256_set1_epi16(int16_t(0xBF80)));  // drops the copied sign bit
     first = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
     second = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
   }
@@ -73,7 +73,7 @@ struct Avx2Words {
       int16_t w[16];
     };
     const auto* const from = reinterpret_cast<const Weights*>(w);
-    I product;  // weights stay in memory: registers are few
+    I product;  // the weights stay in memory, because registers are few
     asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sums.low), "=&x"(product) : "x"(x.low), "m"(from[0]));
     asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sums.high), "=&x"(product) : "x"(x.high), "m"(from[1]));
   }

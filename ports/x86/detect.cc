@@ -26,14 +26,14 @@ Registers cpuid(uint32_t leaf, uint32_t subleaf) {
 }
 bool bit(uint32_t word, int i) { return (word >> i & 1) != 0; }
 
-// The register states that the system keeps (XCR0): bit 1 xmm, 2 ymm, 5 to 7 what AVX-512 adds.
+// Returns the register states that the system saves (XCR0): bit 1 xmm, bit 2 ymm, bits 5 to 7 the AVX-512 state.
 uint32_t kept_states() {
   uint32_t low, high;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;
 }
 
-// The tiles' state is kept only for a process that has asked for it: arch_prctl(2), ARCH_REQ_XCOMP_PERM.
+// Asks for the tiles. The system saves their state only for a process that asked: arch_prctl(2), ARCH_REQ_XCOMP_PERM.
 bool may_use_tiles() {
 #ifdef __linux__
   constexpr long kRequest = 0x1023, kTileData = 18;
@@ -43,11 +43,11 @@ bool may_use_tiles() {
 #endif
 }
 
-// Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID: leaves 1 and 7.
+// Reads CPUID leaves 1 and 7: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID.
 uint32_t find_tiers() {
   const Registers one = cpuid(1, 0), seven = cpuid(7, 0), more = cpuid(7, 1);
   uint32_t tiers = 1u << uint32_t(Tier::kPortable);
-  if (!bit(one.c, 27)) return tiers;  // OSXSAVE: without it there is no xgetbv
+  if (!bit(one.c, 27)) return tiers;  // OSXSAVE: xgetbv needs it
   const uint32_t states = kept_states();
   const bool avx2 = (states & 6) == 6 && bit(one.c, 12) && bit(one.c, 28) && bit(one.c, 29) && bit(seven.b, 3) &&
                     bit(seven.b, 5) && bit(seven.b, 8);
@@ -68,7 +68,7 @@ uint32_t find_tiers() {
   return tiers;
 }
 
-// Measured on Sapphire Rapids; on Zen 4 and 5 pairs have twice the rate of float32.
+// Measured on Sapphire Rapids. On Zen 4 and 5 pairs have twice the rate of float32.
 bool has_slow_pairs() { return cpuid(0, 0).c == 0x6C65746E; }  // "ntel" of GenuineIntel
 
 #else

@@ -1,4 +1,4 @@
-// The vector layer (engine/simd/vec.h) with AVX2, FMA and F16C; dot products with AVX-VNNI where the compiler has it.
+// The vector layer (engine/simd/vec.h) with AVX2, FMA and F16C. Dot products use AVX-VNNI if the compiler has it.
 #pragma once
 
 #include <immintrin.h>
@@ -36,7 +36,8 @@ struct Avx2 : Avx2Words {
   static I load_integers(const int8_t* p, int n = kLanes) { return _mm256_cvtepi8_epi32(bytes(p, n)); }
 
   static void store(float* p, F v) { _mm256_storeu_ps(p, v); }
-  // Stores without masks: on AMD's processors before Zen 4 a masked store is of some 40 steps, and 12 cycles.
+  // Stores without masks. On AMD processors before Zen 4 a masked store takes about 40 micro-operations and 12
+  // cycles.
   [[gnu::always_inline]] static void store(float* p, F v, int n) {
     if (n == kLanes) store(p, v);
     else store_part(p, v, n);
@@ -52,7 +53,7 @@ struct Avx2 : Avx2Words {
     const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     put(p, _mm_packs_epi16(words, words), n);
   }
-  // Packing works in each 128 bits: dword 4 i + j of what it leaves is of vector j, lanes 4 i on.
+  // Packing works in each 128 bits: dword 4 i + j of the packed result holds vector j, lanes from 4 i on.
   static void store(int8_t* p, I a, I b, I c, I d) {
     const I codes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     const I order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -72,7 +73,7 @@ struct Avx2 : Avx2Words {
   static F abs(F a) { return _mm256_andnot_ps(set(-0.0f), a); }
   static F floor(F a) { return _mm256_floor_ps(a); }
   static F nearest(F a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-  static F scale(F a, F n) {  // in two steps: 2^n itself may be no float
+  static F scale(F a, F n) {  // multiplies in two steps, because 2^n itself may not be a float
     const I whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
     const auto power = [](I e) { return as_float(_mm256_slli_epi32(_mm256_add_epi32(e, set(127)), 23)); };
     return mul(mul(a, power(half)), power(_mm256_sub_epi32(whole, half)));
@@ -101,7 +102,7 @@ struct Avx2 : Avx2Words {
   static I shift_right(I a, int by) { return _mm256_sra_epi32(a, _mm_cvtsi32_si128(by)); }
 
   static F to_float(I a) { return _mm256_cvtepi32_ps(a); }
-  // Above the range the instruction gives INT32_MIN: those lanes become INT32_MAX, and NaN 0.
+  // Above the range the instruction gives INT32_MIN. These lanes become INT32_MAX, and NaN becomes 0.
   static I round_even(F a) {
     const I rounded = _mm256_cvtps_epi32(_mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     const I over = as_integers(_mm256_cmp_ps(a, set(2147483648.0f), _CMP_GE_OQ));
@@ -167,7 +168,7 @@ struct Avx2 : Avx2Words {
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
   }
   static I scaled_twice(I a, I b, I c, I by) {
-    const auto part = [](I x, I m, I add) {  // 2 x m + 2^31 + 2^32 add, whose high half is wanted
+    const auto part = [](I x, I m, I add) {  // the high half of 2 x m + 2^31 + 2^32 add is used
       const I start = _mm256_add_epi64(_mm256_slli_epi64(add, 32), _mm256_set1_epi64x(INT64_C(1) << 31));
       return _mm256_add_epi64(_mm256_mul_epi32(x, m), start);
     };
@@ -179,7 +180,7 @@ struct Avx2 : Avx2Words {
   }
 
   static void interleave(uint8_t* to, const int8_t* a, const int8_t* b, const int8_t* c, const int8_t* d) {
-    // Unpacking works in each 128 bits; so dword 2 i + j of the 32 codes goes to dword i of the 128 bits j.
+    // Unpacking works in each 128 bits, so dword 2 i + j of the 32 codes goes to dword i of 128-bit half j.
     const I order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     const auto row = [&](const int8_t* p) {
       const I codes = _mm256_loadu_si256(reinterpret_cast<const I*>(p));
@@ -233,8 +234,8 @@ struct Avx2 : Avx2Words {
   static Fours fours(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const I*>(p)); }
   static WeightFours weight_fours(const int8_t* p) { return quads(p); }
 #else
-  // In 16 bits: two sums of pairs for each column, side by side, columns 0 to 3 and 4 to 7. (Products of unsigned and
-  // signed bytes, the shorter way, saturate.)
+  // Holds two 16-bit sums of pairs for each column side by side: columns 0 to 3, then 4 to 7. (The shorter way,
+  // products of unsigned and signed bytes, saturates.)
   static constexpr int kPairs = 16;
   static constexpr int kDotOffset = 0, kDotRows = 5;
   static constexpr bool kDotWide = false;
@@ -281,7 +282,7 @@ struct Avx2 : Avx2Words {
     return sum;
   }
 
-  // Fours are multiplied in 16 bits too: of each column codes 0 and 2 are a pair, and codes 1 and 3.
+  // Fours are multiplied in 16 bits too. In each column codes 0 and 2 form a pair, and codes 1 and 3.
   struct Fours {
     I even, odd;
   };
@@ -302,7 +303,7 @@ struct Avx2 : Avx2Words {
  private:
   static I first(int n) { return _mm256_cmpgt_epi32(set(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
 
-  // n < kLanes numbers of four bytes. Not inlined: code size.
+  // Stores n < kLanes numbers of four bytes. Not inlined, to save code.
   [[gnu::noinline]] static void store_part(void* to, F v, int n) {
     auto* p = static_cast<char*>(to);
     __m128i four = _mm_castps_si128(_mm256_castps256_ps128(v));
@@ -320,7 +321,7 @@ struct Avx2 : Avx2Words {
     }
   }
 
-  // Reads at most 8 bytes. A call of memcpy would take longer than a row of few channels.
+  // Reads at most 8 bytes. A call of memcpy would take longer than a row with few channels.
   static uint64_t few(const void* from, int bytes) {
     const auto* const p = static_cast<const char*>(from);
     uint64_t v = 0;
@@ -349,7 +350,7 @@ struct Avx2 : Avx2Words {
     if ((bytes & 2) != 0) put_piece(uint16_t{});
     if ((bytes & 1) != 0) put_piece(uint8_t{});
   }
-  // Not inlined: code size.
+  // Loads n numbers of two bytes. Not inlined, to save code.
   [[gnu::noinline]] static __m128i few_words(const void* from, int n) {
     const auto* const p = static_cast<const char*>(from);
     const int low = n < 4 ? n : 4;
@@ -371,7 +372,7 @@ struct Avx2 : Avx2Words {
     return _mm_cvtsi64_si128(int64_t(few(p, n)));
   }
   template <class T>
-  static void put(T* p, __m128i v, int n) {  // n numbers of one or two bytes
+  static void put(T* p, __m128i v, int n) {  // stores n numbers of one or two bytes
     if constexpr (sizeof(T) == 2) {
       if (n == kLanes) _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v);
       else put_few_words(p, v, n);
@@ -381,7 +382,7 @@ struct Avx2 : Avx2Words {
     }
   }
 
-  static __m128i to_bf16(F v) {  // half to even
+  static __m128i to_bf16(F v) {  // rounds half to even
     const I bits = as_integers(v);
     const I odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), set(1));
     const I rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, set(0x7FFF))), 16);
@@ -389,7 +390,8 @@ struct Avx2 : Avx2Words {
     const I codes = _mm256_blendv_epi8(rounded, set(0x7FC0), nan);
     return _mm_packus_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
   }
-  // Sign, exponent and mantissa as those of a float32, 2^120 times too small; exponent and mantissa of ones are NaN.
+  // Makes a float32 of the code's sign, exponent and mantissa, and multiplies it by 2^120. If exponent and mantissa
+  // are all ones, the result is NaN.
   static F of_e4m3(__m128i codes) {
     const I bits = _mm256_and_si256(_mm256_slli_epi32(_mm256_cvtepi8_epi32(codes), 20), set(int32_t(0x87F00000u)));
     const I nan = _mm256_cmpeq_epi32(_mm256_or_si256(bits, set(INT32_MIN)), set(int32_t(0x87F00000u)));

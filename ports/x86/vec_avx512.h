@@ -1,5 +1,5 @@
-// The vector layer (engine/simd/vec.h) with AVX-512 F, BW, DQ and VL; dot products with VNNI and BF16, and blocks with
-// AMX, where the compiler has them.
+// The vector layer (engine/simd/vec.h) with AVX-512 F, BW, DQ and VL. If the compiler has them, dot products use VNNI
+// and BF16, and blocks use AMX.
 #pragma once
 
 #include <immintrin.h>
@@ -52,7 +52,7 @@ struct Avx512 {
   static void store(int32_t* p, I v, int n) { _mm512_mask_storeu_epi32(p, first(n), v); }
   static void store(int8_t* p, I v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(v)); }
   static void store(int8_t* p, I v, int n) { _mm_mask_storeu_epi8(p, first(n), _mm512_cvtsepi32_epi8(v)); }
-  // Packing works in each 128 bits: dword 4 i + j of what it leaves is of vector j, lanes 4 i on.
+  // Packing works in each 128 bits: dword 4 i + j of the packed result holds vector j, lanes from 4 i on.
   static void store(int8_t* p, I a, I b, I c, I d) {
     const I codes = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
     const I order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -89,7 +89,7 @@ struct Avx512 {
   static I shift_right(I a, int by) { return _mm512_sra_epi32(a, _mm_cvtsi32_si128(by)); }
 
   static F to_float(I a) { return _mm512_cvtepi32_ps(a); }
-  // Above the range the instruction gives INT32_MIN: those lanes become INT32_MAX, and NaN 0.
+  // Above the range the instruction gives INT32_MIN. These lanes become INT32_MAX, and NaN becomes 0.
   static I round_even(F a) {
     const I rounded = _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     const I high =
@@ -111,7 +111,8 @@ struct Avx512 {
   static F part(int n, F a, F b) { return _mm512_mask_mov_ps(b, first(n), a); }
   static F select(M m, F yes, F no) { return _mm512_mask_blend_ps(m, no, yes); }
 
-  // Pairs, then quads, then 128-bit pieces: after the quads rows[4 g + c] has in piece l column 4 l + c of rows 4 g ..
+  // Transposes pairs, then quads, then 128-bit pieces. After the quads, piece l of rows[4 g + c] is column 4 l + c of
+  // rows 4 g to 4 g + 3.
   static void transpose(F (&rows)[kLanes]) {
     const auto pair = [&](int g, F a, F b) {
       const __m512d low = _mm512_castps_pd(a), high = _mm512_castps_pd(b);
@@ -161,7 +162,7 @@ struct Avx512 {
     return _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
   }
   static I scaled_twice(I a, I b, I c, I by) {
-    const auto part = [](I x, I m, I add) {  // 2 x m + 2^31 + 2^32 add, whose high half is wanted
+    const auto part = [](I x, I m, I add) {  // the high half of 2 x m + 2^31 + 2^32 add is used
       const I start = _mm512_add_epi64(_mm512_slli_epi64(add, 32), _mm512_set1_epi64(INT64_C(1) << 31));
       return _mm512_add_epi64(_mm512_mul_epi32(x, m), start);
     };
@@ -173,7 +174,7 @@ struct Avx512 {
   }
 
   static void interleave(uint8_t* to, const int8_t* a, const int8_t* b, const int8_t* c, const int8_t* d) {
-    // Unpacking works in each 128 bits; so dword 4 i + j of the 64 codes goes to dword i of the 128 bits j.
+    // Unpacking works in each 128 bits, so dword 4 i + j of the 64 codes goes to dword i of 128-bit quarter j.
     const I order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const auto row = [&](const int8_t* p) {
       return _mm512_permutexvar_epi32(order, _mm512_xor_si512(_mm512_loadu_si512(p), set(int32_t(0x80808080u))));
@@ -256,7 +257,7 @@ struct Avx512 {
   static Fours fours(const uint8_t* p) { return _mm512_loadu_si512(p); }
   static WeightFours weight_fours(const int8_t* p) { return _mm512_loadu_si512(p); }
 #else
-  // In 16 bits: two sums of pairs for each column, side by side, columns 0 to 7 and 8 to 15.
+  // Holds two 16-bit sums of pairs for each column side by side: columns 0 to 7, then 8 to 15.
   static constexpr int kDotOffset = 0, kDotRows = 6;
   struct Dot {
     I low, high;
@@ -304,7 +305,7 @@ struct Avx512 {
     return sum;
   }
 
-  // Fours are multiplied in 16 bits too: of each column codes 0 and 2 are a pair, and codes 1 and 3.
+  // Fours are multiplied in 16 bits too. In each column codes 0 and 2 form a pair, and codes 1 and 3.
   struct Fours {
     I even, odd;
   };
@@ -325,7 +326,7 @@ struct Avx512 {
  private:
   static I odd_lanes(I v) { return as_integers(_mm512_movehdup_ps(as_float(v))); }
   static F of_bf16(__m256i v) { return as_float(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16)); }
-  // Half to even in integers: the instruction of AVX512-BF16 flushes subnormal numbers.
+  // Rounds half to even with integers, because the AVX512-BF16 instruction flushes subnormal numbers.
   static __m256i to_bf16(F v) {
     const I bits = as_integers(v);
     const I odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), set(1));
@@ -333,7 +334,8 @@ struct Avx512 {
     const M nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
     return _mm512_cvtepi32_epi16(_mm512_mask_blend_epi32(nan, rounded, set(0x7FC0)));
   }
-  // Sign, and exponent and mantissa as those of a float32, 2^120 times too small; the code of NaN is all ones.
+  // Makes a float32 of the code's exponent and mantissa, multiplies it by 2^120, and adds the sign. If exponent and
+  // mantissa are all ones, the result is NaN.
   static F of_e4m3(__m128i codes) {
     const I v = _mm512_cvtepi8_epi32(codes);
     const I magnitude = _mm512_and_si512(v, set(0x7F));

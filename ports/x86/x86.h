@@ -1,9 +1,10 @@
-// x86-64: fast kernels in tiers, one of which is chosen once for the processor.
+// Fast kernels for x86-64, in tiers. A program chooses one tier for its processor.
 //
 //   const Port* const ports[] = {&x86::port(x86::best())};
 //   Places places(ports);                      // engine/run/places.h; the reference kernels stay behind
 //
-// Each tier is a set of its own, compiled with the flags that it names; what it lacks, the reference kernels run.
+// Each tier is a set of kernels, compiled with the flags that it names. The reference kernels run the steps that it
+// lacks.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,13 @@
 namespace nacre::x86 {
 
 enum class Tier : uint8_t {
-  kPortable,    // plain C++: every machine but AArch64, which has NEON always
+  kPortable,    // plain C++, on every machine but AArch64, which always has NEON
   kAvx2,        // AVX2, FMA, F16C
-  kAvx2Vnni,    // and AVX-VNNI
+  kAvx2Vnni,    // kAvx2 and AVX-VNNI
   kAvx512,      // AVX-512 F, BW, DQ, VL
-  kAvx512Vnni,  // and VNNI
-  kAvx512Bf16,  // and BF16: products of bfloat16 in pairs
-  kAmx,         // and AMX-INT8, AMX-BF16: products in tiles
+  kAvx512Vnni,  // kAvx512 and VNNI
+  kAvx512Bf16,  // kAvx512Vnni and BF16: products of bfloat16 in pairs
+  kAmx,         // kAvx512Bf16 and AMX-INT8, AMX-BF16: products in tiles
   kCount
 };
 

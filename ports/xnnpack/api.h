@@ -1,4 +1,4 @@
-// XNNPACK's C interface as this port calls it. The library numbers no versions, and its functions have changed:
+// XNNPACK's C interface as this port calls it. The library has no version numbers, and its functions have changed:
 //
 //   2022-02   create(.., &operator)                   setup(operator, sizes, pointers, threads)
 //   then      create(.., cache, cache, &operator)     the same; since 2025-05 with one cache
@@ -6,8 +6,9 @@
 //                                                     setup(operator, [workspace], pointers)
 //   2024-10   functions of one element, and of two, have one name for all (NACRE_XNNPACK_ELEMENTWISE)
 //
-// The header's version is told by what can be called: a name in a generic lambda is looked up when it is called,
-// among the functions of its arguments' types, so that it need not exist. Built and run: 2022-02 and 2024-11.
+// The code finds the header's version by what can be called. A name in a generic lambda is looked up when the lambda
+// is called, among the functions of its arguments' types, so the name need not exist. Built and run with 2022-02 and
+// 2024-11.
 #pragma once
 
 #include <xnnpack.h>
@@ -18,11 +19,11 @@
 
 namespace nacre::xnnpack {
 
-// The function of that name, as an object that can be asked for the arguments it takes.
+// Makes an object of the function of that name, which can be asked for the arguments it takes.
 // clang-format off
 #define NACRE_XNN(name) [](auto... v) requires requires { name(v...); } { return name(v...); }
 
-// The function of that name, or of the name that it had before.
+// Calls the function of that name, or of its earlier name.
 #define NACRE_XNN_RENAMED(name, before)                                        \
   [](auto... v)                                                                \
     requires(requires { name(v...); } || requires { before(v...); })           \
@@ -33,7 +34,7 @@ namespace nacre::xnnpack {
 
 // clang-format on
 
-// create(a.., caches.., made), without caches.
+// Calls create(a.., caches.., made). Callers pass no caches.
 template <class F, class... A>
 xnn_status create_with(F create, xnn_operator_t* made, A... a) {
   if constexpr (std::invocable<F, A..., xnn_operator_t*>) return create(a..., made);
@@ -60,8 +61,8 @@ xnn_status reshape_map(F reshape, xnn_operator_t op, size_t* workspace, S... siz
   else return reshape(op, sizes..., workspace, &alignment, &out_h, &out_w, pthreadpool_t{});
 }
 
-// Gives an operator its sizes and pointers; allocate(bytes) gives it a workspace. kPool: channels and strides are among
-// the sizes since there is a reshape.
+// Gives an operator its sizes and pointers; allocate(bytes) gives it a workspace. With kPool, and if there is a
+// reshape, channels and strides are among the sizes.
 template <bool kPool, class Setup, class Reshape, class T, class Allocate>
 xnn_status place_map(Setup setup, Reshape reshape, xnn_operator_t op, const Map& m, const T* x, T* y,
                      Allocate allocate) {
@@ -100,7 +101,7 @@ struct Dims6 {
 
 #ifdef NACRE_XNNPACK_ELEMENTWISE
 
-inline constexpr bool kBinaryClamps = false;  // clamps are operators of their own
+inline constexpr bool kBinaryClamps = false;  // clamps are separate operators
 
 inline xnn_status create_unary(xnn_unary_operator function, const xnn_unary_params* parameters, xnn_operator_t* made) {
   return xnn_create_unary_elementwise_nc(function, xnn_datatype_fp32, xnn_datatype_fp32, parameters, nullptr, nullptr,

@@ -38,8 +38,8 @@ constexpr xnn_allocator kAllocator = {
         },
 };
 
-// The allocator of the first xnn_initialize in the process stays, and later calls succeed all the same: only an
-// operator tells whose it is.
+// The first xnn_initialize in the process sets the allocator, and later calls succeed without setting theirs. Only
+// making an operator shows whose allocator it is.
 bool initialize() {
   if (xnn_initialize(&kAllocator) != xnn_status_success) return false;
   static std::byte probe[64 << 10];
@@ -70,8 +70,8 @@ void* Arena::allocate(size_t bytes) {
   return first_ + last_;
 }
 
-// Grows the last block in place. Any other block is copied to a new one. Its size is not kept, so the copy also takes
-// bytes that stand behind the block.
+// Grows the last block in place. Any other block is copied to a new one. The size of a block is not stored, so the
+// copy also takes bytes that follow the block.
 void* Arena::reallocate(void* block, size_t bytes) {
   const auto at = size_t(static_cast<std::byte*>(block) - first_);
   const size_t behind = used_ - at;

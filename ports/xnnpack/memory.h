@@ -1,4 +1,4 @@
-// The memory that XNNPACK gets: on each thread, the memory of the step that is being prepared there, and no other.
+// The memory that XNNPACK gets. On each thread it is only the memory of the step that is being prepared there.
 #pragma once
 
 #include <cstddef>
@@ -7,22 +7,22 @@
 
 namespace nacre::xnnpack {
 
-// Blocks one behind the other. free() makes room again only if it frees the last block.
+// Blocks, one after another. free() makes room again only for the last block.
 class Arena {
  public:
-  static constexpr size_t kAlignment = 64;  // of every block: no version of XNNPACK asks for more
+  static constexpr size_t kAlignment = 64;  // alignment of every block: no version of XNNPACK asks for more
 
   Arena(std::byte* first, size_t bytes);
 
-  void* allocate(size_t bytes);                 // null: the bytes do not fit
+  void* allocate(size_t bytes);                 // null if the bytes do not fit
   void* reallocate(void* block, size_t bytes);  // the contents stay
   void free(void* block);
-  size_t most() const { return most_; }  // bytes in use at most, from the first multiple of kAlignment on
+  size_t most() const { return most_; }  // most bytes in use, counted from the first multiple of kAlignment
   bool overflowed() const { return overflowed_; }
 
  private:
   std::byte* first_;
-  size_t bytes_, used_ = 0, last_ = 0, most_ = 0;  // last_: where the last block begins
+  size_t bytes_, used_ = 0, last_ = 0, most_ = 0;  // last_: offset of the last block
   bool overflowed_ = false;
 };
 

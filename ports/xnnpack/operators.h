@@ -1,12 +1,13 @@
-// Operators that XNNPACK takes, op by op. A form is a struct of four functions, static all:
+// The operators that XNNPACK takes, one struct for each op. Such a struct, a form, has four static functions:
 //
-//   accepts(words, operands)               whether XNNPACK has such an operator; without data, as KernelEntry::accepts
-//   exact(words, operands)                 the same of what the constants hold
-//   create(words, operands, made)          the operator, with constants packed into it
-//   place(op, words, operands, allocate)   its sizes and pointers, of operands.rows rows
+//   accepts(words, operands)               returns whether XNNPACK has such an operator; sees no data, like
+//                                          KernelEntry::accepts
+//   exact(words, operands)                 returns whether the constants' values allow equal results
+//   create(words, operands, made)          makes the operator, with the constants packed into it
+//   place(op, words, operands, allocate)   sets its sizes and pointers, for operands.rows rows
 //
-// Kernels of XNNPACK read up to Port::tail_bytes behind what they are given, so what a model file holds is no input of
-// one. Weights, biases and scales are, because create copies them.
+// Kernels of XNNPACK read up to Port::tail_bytes past their inputs, so an input may not lie in a model file. Weights,
+// biases and scales may, because create copies them.
 #pragma once
 
 #include <cmath>
@@ -30,7 +31,7 @@ T* data_of(const Operands& operands, int i) {
   return operands.has(i) ? static_cast<T*>(operands.tensor[i].data) : nullptr;
 }
 
-// A clamp as XNNPACK has it, with low < high.
+// A clamp in XNNPACK's form, with low < high.
 template <class T>
 struct Bounds {
   T low, high;
@@ -53,7 +54,7 @@ struct AlwaysExact {
 
 // ---- Products ----
 
-// A convolution as XNNPACK counts it. Dense is a convolution of 1 x 1 over maps of one pixel.
+// A convolution in XNNPACK's terms. Dense is a convolution of 1 x 1 over maps of one pixel.
 struct Convolution {
   uint32_t top = 0, right = 0, bottom = 0, left = 0;
   uint32_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
@@ -96,7 +97,7 @@ inline Convolution convolution_of(const Conv2d& op, const Words& words) {
 }
 inline Convolution convolution_of(const DepthwiseConv2d& op, const Words& words) {
   Convolution c = convolution_of(static_cast<const Conv2d&>(op), words);
-  c.flags = XNN_FLAG_DEPTHWISE_CONVOLUTION;  // weights [kernel_h, kernel_w, out]
+  c.flags = XNN_FLAG_DEPTHWISE_CONVOLUTION;  // weights are [kernel_h, kernel_w, out]
   return c;
 }
 
@@ -144,13 +145,15 @@ struct RealProduct : PackedProduct<O, float>, AlwaysExact {
 
 // y = clamp(zero_y + round_half_even(float(s + b) M)), M one or one per channel.
 //
-// XNNPACK takes M as a quotient of scales, x w / y: M 1 / 1 has no rounding of its own. It clamps the real product from
-// above, converts, and adds zero_y with saturation, as does the reference while neither leaves int32.
+// XNNPACK takes M as a quotient of scales, x w / y; the port passes M 1 / 1, which adds no rounding. XNNPACK clamps
+// the real product from above, converts it, and adds zero_y with saturation. The reference gives the same while
+// neither leaves int32.
 template <class O>
 struct CodeProduct : PackedProduct<O, int8_t> {
   using Base = PackedProduct<O, int8_t>;
 
-  // |s + b| M < 2^31 - 2^8, of every channel. The sum of M < 1 is below 2^31 - 2^7 however large it is.
+  // Requires |s + b| M < 2^31 - 2^8 for every channel. If M < 1, the product stays below 2^31 - 2^7, however large
+  // the sum is.
   static bool exact(const Words& words, const Operands& operands) {
     const Convolution c = Base::from(words, operands);
     const float* const scale = data_of<const float>(operands, O::kScale);
@@ -187,7 +190,7 @@ struct CodeProduct : PackedProduct<O, int8_t> {
   }
 
  private:
-  template <class F, class Scale>  // float, or const float* of one per channel
+  template <class F, class Scale>  // float, or const float* for one scale per channel
   static xnn_status create_with_scale(F create, const Convolution& c, const Operands& operands, Scale scale,
                                       xnn_operator_t* made) {
     const auto [low, high] = Bounds<int8_t>::from(c.epilogue.clamp);
@@ -221,7 +224,7 @@ struct PoolWindow {
   bool dilates() const { return dilation_h > 1 || dilation_w > 1; }
 };
 
-// Newer libraries refuse strides over the window.
+// Newer versions of the library refuse strides larger than the window.
 template <class T>
 bool accepts_pool(const PoolWindow& w, const Words& words, const Operands& operands) {
   return !is_constant(operands, 0) && w.kernel_h * w.kernel_w > 1 && w.stride_h <= w.kernel_h &&
@@ -248,7 +251,7 @@ struct AveragePool : AlwaysExact {
   }
 };
 
-// XNNPACK reads the nearest pixel of x in place of a padded one, which lies in the window where nothing is dilated.
+// For padding XNNPACK reads the nearest pixel of x. That pixel is in the window if nothing is dilated.
 template <class T>
 struct MaxPool : AlwaysExact {
   static bool accepts(const Words& words, const Operands& operands) {

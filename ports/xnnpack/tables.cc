@@ -1,4 +1,4 @@
-// The entries, and what bind and run do for all of them.
+// The entries of the port, and the functions that bind and run use for all entries.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -16,14 +16,14 @@
 namespace nacre::xnnpack {
 namespace {
 
-// Content of call.prepared; the operator's blocks are behind it.
+// The content of call.prepared. The operator's blocks follow it.
 struct Prepared {
   xnn_operator_t op = nullptr;  // null: the reference runs the step
-  int rows = 0;                 // as it was placed
-  void* workspace = nullptr;    // of newer libraries
+  int rows = 0;                 // the rows for which the operator was placed
+  void* workspace = nullptr;    // newer versions of the library need it
   size_t workspace_bytes = 0;
 };
-constexpr size_t kHead = 64;  // of Prepared
+constexpr size_t kHead = 64;  // bytes of Prepared
 static_assert(sizeof(Prepared) <= kHead);
 
 template <class Form>
@@ -49,8 +49,8 @@ using HeapBlock = std::unique_ptr<void, Free>;
 
 constexpr int kMostOperands = 5;
 
-// Operands whose constants are zeros, or halves where they scale codes; pointers to what is no constant, which nobody
-// follows, are there too.
+// Operands whose constants are zeros, or halves if they scale codes. Other pointers are not null, but nobody reads
+// through them.
 class BlankOperands {
  public:
   explicit BlankOperands(const Operands& operands) : operands_{tensors_, operands.count, operands.rows} {
@@ -76,7 +76,7 @@ class BlankOperands {
   HeapBlock zeros_, scales_;
 };
 
-// Bytes of an operator's blocks, by making it once; 0 where XNNPACK refuses to.
+// Returns the bytes of an operator's blocks, which it finds by making the operator once; 0 if XNNPACK refuses to.
 template <class Form>
 size_t arena_bytes(const Words& words, const Operands& operands) {
   const BlankOperands blank(operands);
@@ -98,8 +98,8 @@ size_t prepared_bytes_of(const Words& words, const Operands& operands) {
   return kHead + Arena::kAlignment + arena_bytes<Form>(words, operands);
 }
 
-// kMemorySize: the operator took more than it did when it was measured. kPortFailed: XNNPACK refuses what it should
-// take, or there was no memory to measure it in.
+// Returns kMemorySize if the operator took more than it did when it was measured. Returns kPortFailed if XNNPACK
+// refuses an operator that it should take, or if there was no memory to measure it in.
 template <class Form>
 Code prepare_of(const Args& args) {
   auto* const prepared = new (args.call.prepared) Prepared;
@@ -111,7 +111,7 @@ Code prepare_of(const Args& args) {
   return bytes > Arena::kAlignment && arena.overflowed() ? Code::kMemorySize : Code::kPortFailed;
 }
 
-// Its memory is the caller's again, without a call of the heap.
+// Gives the operator's memory back to the caller, without a call of the heap.
 void release(void*, void* prepared) {
   xnn_operator_t& op = static_cast<Prepared*>(prepared)->op;
   if (op != nullptr) xnn_delete_operator(op);
@@ -140,7 +140,7 @@ bool accepts_of(const Words& words, const Operands& operands) {
 template <class Form>
 constexpr Preparation kPreparationOf = {&prepared_bytes_of<Form>, &prepare_of<Form>, &release};
 
-// `reference` with XNNPACK's operator in place of its kernel.
+// Returns `reference` with XNNPACK's operator in place of its kernel.
 template <class Form, class O, auto Method>
 constexpr KernelEntry entry_of(Op op, Rounding rounding, uint8_t in_place) {
   KernelEntry made = entry<O, Method>(op, rounding, in_place);

@@ -1,17 +1,17 @@
-// XNNPACK: operators of Google's library as kernels. For systems with a heap; a port beside x86's.
+// XNNPACK: operators of Google's library as kernels, for systems with a heap. A port that can be used beside x86's.
 //
 //   const Port* const ports[] = {xnnpack::port()};   // null where XNNPACK cannot be used
 //   Places places(ports);                            // engine/run/places.h; the reference kernels stay behind
 //
 // XNNPACK takes dense, conv2d and depthwise_conv2d in float32, and in int8 with Rounding::kFloatEven (one scale, or
-// one per channel), where weights, bias and scale are constants; average_pool, add, sub, mul, clamp, sigmoid and
-// hard_swish in float32; max_pool in float32 and int8. The batch may be lowered. Fused activations and residuals stay
-// with the reference: a network that is converted with --no-fuse has none.
+// one per channel), if weights, bias and scale are constants. It takes average_pool, add, sub, mul, clamp, sigmoid
+// and hard_swish in float32, and max_pool in float32 and int8. The batch may be lowered. Fused activations and
+// residuals stay with the reference kernels; a network that is converted with --no-fuse has none.
 //
-// Memory. XNNPACK copies weights into an order of its own, beside an operator of some 2 KB and, for most windows, 8
-// bytes per tap and output pixel. All of these bytes are the caller's, in the block kPrepared. measure finds out how
-// many: it makes the operator of every step once with weights of zeros, in memory from malloc that it gives back.
-// bind does this three times more and then makes the real operator. Running a program allocates nothing.
+// Memory. XNNPACK copies weights into an order of its own. It also needs an operator of about 2 KB and, for most
+// windows, 8 bytes per tap and output pixel. All these bytes are the caller's, in the block kPrepared. measure finds
+// their number: it makes the operator of every step once with weights of zeros, in memory from malloc that it gives
+// back. bind does this three times more and then makes the real operator. Running a program allocates nothing.
 //
 // A process has one allocator for XNNPACK, which the first call of xnn_initialize sets. If another library made that
 // call, port() is null. If this port made it, other code in the process cannot create operators: allocations outside
@@ -36,10 +36,10 @@ namespace nacre::xnnpack {
 const Port* port();  // the first call initializes XNNPACK
 std::span<const reference::NamedEntry> list();
 
-// Allocations that XNNPACK asked for while no step of this port was prepared; they were refused.
+// Counts the allocations that XNNPACK asked for while no step of this port was prepared; they were refused.
 uint64_t refused_allocations();
 
-// Steps so far that were prepared for the reference's kernel, because of what their scales are.
+// Counts the steps so far that were left to the reference kernel because of their scales.
 uint64_t steps_left_to_reference();
 
 }  // namespace nacre::xnnpack

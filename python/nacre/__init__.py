@@ -1,4 +1,4 @@
-"""Nacre: neural networks converted, run and trained without a heap, each layer with a numeric policy.
+"""Nacre converts, runs and trains neural networks without a heap, each layer with a numeric policy.
 
     import nacre
     m = nacre.convert("net.onnx", policy="int8/static_from_float32", calibrate=x)
@@ -49,7 +49,7 @@ __all__ = [
 
 
 def set_progress(told: _commands.Progress | None) -> None:
-    """Calls `told(what, done, total)` while long calls work; None: a bar in notebooks, elsewhere nothing."""
+    """Calls `told(what, done, total)` while long calls work. None shows a bar in notebooks, elsewhere nothing."""
     if told is not None and not callable(told):
         raise TypeError(f"progress is told to a function, not to {type(told).__name__}")
     _commands.progress = told

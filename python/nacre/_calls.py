@@ -11,10 +11,10 @@ from ._error import Error
 
 
 class Calls:
-    """with self._calls: ...   Other threads wait. Raises nacre.Error, where waiting would never end: in a call inside of
-    another of the same thread, and in a process that os.fork made of one in which threads of it were at work.
+    """with self._calls: ...   Other threads wait. Raises nacre.Error if waiting would never end: in a call inside
+    another call of the same thread, and in a process that os.fork made while its threads were at work.
 
-    what: whose calls these are, for the sentence. threads: that share its work.
+    what: the object whose calls these are, for the error's text. threads: the number that share its work.
     """
 
     def __init__(self, what: str, threads: int) -> None:
@@ -46,7 +46,7 @@ class Calls:
         self._lock.release()
 
     def _forked(self) -> None:
-        """In the new process, which has of all threads the one that called os.fork."""
+        """Runs in the new process, whose only thread is the one that called os.fork."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
         else:

@@ -1,4 +1,4 @@
-"""Arguments that the library takes as they are: each wrong one is one sentence."""
+"""Checks arguments that the library takes without conversion. A wrong one raises an error of one sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEARNING_RATE = 100  # nacre::Code::kLearningRate: what the engine would say
 
 
 def whole(name: str, value: Any, lowest: int, highest: int) -> int:
-    """Raises TypeError where it is no whole number, ValueError where it is out of range."""
+    """Returns a whole number. Raises TypeError if it is not whole, ValueError if it is out of range."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
@@ -35,7 +35,7 @@ def one_of(name: str, value: Any, choices: list[str]) -> str:
 
 
 def text(name: str, value: Any) -> str:
-    """Raises TypeError where it is none, also where UTF-8 cannot have it."""
+    """Returns a text. Raises TypeError if it is not a text, or if UTF-8 cannot encode it."""
     try:
         if isinstance(value, str):
             value.encode()
@@ -46,7 +46,7 @@ def text(name: str, value: Any) -> str:
 
 
 def rate(value: Any) -> float:
-    """A learning rate. Raises TypeError where it is no number, and nacre.Error where no step can have it."""
+    """Returns a learning rate. Raises TypeError if it is not a number, nacre.Error if no step can use it."""
     try:
         if value is None or isinstance(value, (str, bytes)):
             raise TypeError
@@ -62,7 +62,7 @@ def rate(value: Any) -> float:
 
 
 def path(value: str | bytes | os.PathLike[Any]) -> bytes:
-    """A path as the system has it. Raises TypeError where it is none, ValueError where it cannot be one."""
+    """Returns a path in the system's form. Raises TypeError if it is not a path, ValueError if it cannot be one."""
     made = os.fsencode(value)
     if not made or b"\0" in made:
         raise ValueError(f"a path is not empty and has no null character: {value!r}")

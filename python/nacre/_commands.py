@@ -1,4 +1,4 @@
-"""The commands of the tool, in this process: keywords become its options, arrays files for one call."""
+"""Runs the commands of the tool in this process. Keywords become its options, arrays become files for one call."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ progress: Progress | None = None
 
 @functools.cache
 def table() -> dict[str, dict[str, Any]]:
-    """Every command by its name: its options as the command line has them."""
+    """Returns the options of every command, by the command's name, as the command line has them."""
     return {command["name"]: command for command in json.loads(_native.commands())}
 
 
 @functools.cache
 def options_of(command: str) -> dict[str, dict[str, Any]]:
-    """The options of a command by the keyword that stands for them."""
+    """Returns the options of a command by their keywords."""
     return {keyword_of(option["name"]): option for option in table()[command]["options"]}
 
 
@@ -43,12 +43,12 @@ _SPELLED = re.compile(
     r"(?<![\w/-])--(?P<name>[a-z][a-z0-9-]*)(?: (?P<value>'[^']*'|(?:[^\s,;:()]|,(?=\S))+))?(?P<after>.?)",
     re.DOTALL,
 )
-# An option is to be typed behind such a verb, with other options between or not, and behind another option's value.
+# After such a verb a sentence asks for an option. Other options, or another option's value, may stand in between.
 _ASKED = re.compile(r"(?:\b(?:add|write|give|take|give it:) (?:[^.;:\n]* (?:or|and) )?|--[a-z-]+ (?!and |or )\S+ )$")
 
 
 def in_keywords(command: str, sentence: str) -> str:
-    """A sentence of the command line in keywords: "add --labels FILE" as "add labels=FILE".
+    """Returns a sentence of the command line with keywords for options: "add --labels FILE" becomes "add labels=FILE".
 
     Options of another command ("nacre convert --train", "convert it with --target host") stay as they are.
     """
@@ -72,7 +72,7 @@ def in_keywords(command: str, sentence: str) -> str:
 
 
 def help_of(command: str, without: Sequence[str] = ()) -> str:
-    """The options of a command as the part of a docstring."""
+    """Returns the part of a docstring that lists the options of a command."""
     lines = [f"Options of `nacre {command}`, by keyword:", ""]
     for keyword, option in options_of(command).items():
         if keyword in without or not option["group"]:
@@ -153,7 +153,7 @@ def _words(option: Mapping[str, Any], value: object, folder: _files.Folder) -> l
 
 
 def _caller_level() -> int:
-    """The stack level, for warnings.warn, of the first frame outside of this package."""
+    """Returns the stack level, for warnings.warn, of the first frame outside of this package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "nacre":
         frame, level = frame.f_back, level + 1
@@ -167,7 +167,7 @@ def _unknown(command: str, keyword: str, without: Sequence[str]) -> str:
 
 
 class _NotebookBar:
-    """A line below the cell while a call takes more than half a second."""
+    """Shows a line below the cell while a call takes more than half a second."""
 
     def __init__(self) -> None:
         self._shown: Any = None
@@ -192,7 +192,7 @@ class _NotebookBar:
 
 
 def _notebook_bar() -> _NotebookBar | None:
-    """In a notebook, elsewhere None."""
+    """Returns the bar in a notebook, elsewhere None."""
     if "IPython" not in sys.modules:
         return None
     import IPython  # type: ignore[import-not-found, unused-ignore]

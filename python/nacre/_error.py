@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """A file, an option or a number that Nacre refuses, in the tool's own sentence: the place, the fact, the remedy.
+    """Says that Nacre refuses a file, an option or a number. The text is the tool's: the place, the fact, the remedy.
 
     Wrong Python types and shapes of arrays are TypeError and ValueError.
     """
@@ -45,4 +45,4 @@ class Error(Exception):
 
 
 class Warning(UserWarning):
-    """A sentence that the tool says on standard error before it goes on."""
+    """A sentence that the tool would print on standard error before it continues."""

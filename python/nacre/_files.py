@@ -1,4 +1,4 @@
-"""Python values that a command reads as files: networks, models, arrays, tables."""
+"""Writes Python values to files that a command reads: networks, models, arrays, tables."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from . import _tensors
 
 
 class Folder:
-    """A temporary folder for the files of one call, made with the first and gone after it. `without` removes its path
-    from what a caller sees."""
+    """A temporary folder for the files of one call. It is made with the first file and deleted after the call.
+    `without` removes its path from texts that the caller sees."""
 
     def __init__(self) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -34,11 +34,11 @@ class Folder:
             self._folder.cleanup()
 
     def without(self, text: str) -> str:
-        """The text with names of its files alone."""
+        """Returns the text with the names of its files in place of their paths."""
         return text if self._folder is None else text.replace(self._folder.name + os.sep, "")
 
     def path(self, name: str) -> str:
-        """A new file of this name, or, where there is one already, of this name with a number."""
+        """Returns the path of a new file of this name; if there is one already, of this name with a number."""
         name = os.path.basename(name) or "file"
         stem, dot, end = name.partition(".")
         count = 1
@@ -57,7 +57,7 @@ class Folder:
         return path
 
     def network(self, network: object) -> str:
-        """The path of a network: a path, the bytes of its file, an onnx.ModelProto or a keras.Model."""
+        """Returns the path of a network: of a path, the bytes of a file, an onnx.ModelProto or a keras.Model."""
         if isinstance(network, (str, os.PathLike)):
             return os.fsdecode(network)
         if isinstance(network, (bytes, bytearray, memoryview)):
@@ -106,7 +106,7 @@ def _storable(name: str, array: _tensors.Array) -> _tensors.Array:
 
 
 def text_of(value: object) -> str:
-    """One value of an option, as one would type it."""
+    """Returns one value of an option as a user would type it."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (str, os.PathLike)):
@@ -117,7 +117,7 @@ def text_of(value: object) -> str:
 
 
 def texts_of(value: object) -> list[str]:
-    """All values of an option: of a list each one, of a dict "KEY=VALUE", where a tuple of sizes is "1x3"."""
+    """Returns all values of an option: each one of a list; "KEY=VALUE" of a dict, with a tuple of sizes as "1x3"."""
     if isinstance(value, Mapping):
         return [f"{key}={_sizes(each)}" for key, each in value.items()]
     if isinstance(value, (list, tuple)):

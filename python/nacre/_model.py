@@ -1,4 +1,4 @@
-"""Models: converting, loading, saving, and what is in them."""
+"""Converts, loads, saves and describes models."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ProgramInfo:
 class Model:
     """A model file in memory, checked: what nacre.convert makes and nacre.load reads. It never changes.
 
-    Raises nacre.Error where the bytes are no model that this version reads.
+    Raises nacre.Error if the bytes are not a model that this version reads.
     """
 
     def __init__(self, data: bytes, name: str = "model.nacre") -> None:
@@ -79,11 +79,11 @@ class Model:
         return self._name
 
     def to_bytes(self) -> bytes:
-        """The model file's bytes, as `nacre convert` writes them."""
+        """Returns the model file's bytes, as `nacre convert` writes them."""
         return self.native.to_bytes()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file whole or not at all. Raises nacre.Error where it cannot be written."""
+        """Writes the file completely or not at all. Raises nacre.Error if it cannot be written."""
         self.native.save(_checked.path(path))
 
     @cached_property
@@ -94,7 +94,7 @@ class Model:
 
     @cached_property
     def programs(self) -> tuple[ProgramInfo, ...]:
-        """All programs, in the order of the file."""
+        """Returns all programs, in the order of the file."""
         return tuple(
             ProgramInfo(
                 program["entry"],
@@ -109,49 +109,49 @@ class Model:
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """Inputs of the program that infers on this machine, or else of the first that infers."""
+        """Returns the inputs of the program that infers on this machine, or else of the first that infers."""
         return self.programs[self.native.infer_program("")].inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """Outputs of the program that infers on this machine, or else of the first that infers."""
+        """Returns the outputs of the program that infers on this machine, or else of the first that infers."""
         return self.programs[self.native.infer_program("")].outputs
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Targets that the model has programs for."""
+        """Returns the targets for which the model has programs."""
         return tuple(dict.fromkeys(program.target for program in self.programs))
 
     @property
     def trains(self) -> bool:
-        """Whether nacre.Trainer takes it: it was converted with train=LOSS."""
+        """Returns whether nacre.Trainer takes the model: it must be converted with train=LOSS."""
         return any(program.entry == "update" for program in self.programs)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
-        """The network's layers with the policies they were compiled with."""
+        """Returns the network's layers with the policies they were compiled with."""
         return tuple(Layer(layer["name"], layer["op"], layer["policy"]) for layer in self._about["layers"])
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Origin of the model: converter, options, SHA-256 of the network, and the entries that were added."""
+        """Returns the origin of the model: converter, options, SHA-256 of the network, and added entries."""
         return dict(self._about["metadata"])
 
     def size(self, target: str = "host", *, train: bool = False) -> dict[str, Any]:
-        """Every byte that running it takes on a machine, as `nacre size --json`; of train=True what training takes."""
+        """Counts the bytes that a run, or with train=True training, takes on a machine, as `nacre size --json`."""
         return self._json("size", own={"target": target, "train": train})
 
     def inspect(self, **options: Unpack[InspectOptions]) -> dict[str, Any]:
-        """All that `nacre inspect --json` says: programs, steps with kernels, tensors, layers, costs."""
+        """Returns what `nacre inspect --json` prints: programs, steps with kernels, tensors, layers, costs."""
         return self._json("inspect", options, without=("steps", "svg"))
 
     def summary(self, *, steps: bool = False) -> str:
-        """The text that `nacre inspect` prints: layers, types, policies, costs, memory."""
+        """Returns the text that `nacre inspect` prints: layers, types, policies, costs, memory."""
         with _files.Folder() as folder:
             return _commands.run("inspect", [self._file(folder)], {}, folder, own={"steps": steps})
 
     def picture(self) -> str:
-        """The graph and its memory plan, as SVG."""
+        """Returns the graph and its memory plan, as SVG."""
         with _files.Folder() as folder:
             path = folder.path("picture.svg")
             _commands.run("inspect", [self._file(folder)], {}, folder, own={"svg": path})
@@ -159,14 +159,15 @@ class Model:
                 return file.read()
 
     def check(self) -> dict[str, Any]:
-        """Verifies structure, weights, plan and golden pairs. Raises nacre.Error where a pair differs."""
+        """Verifies structure, weights, plan and golden pairs. Raises nacre.Error if a pair differs."""
         return self._json("check")
 
     def compare(self, reference: Model | Network, x: object, **options: Unpack[CompareOptions]) -> dict[str, Any]:
-        """How far each layer and the outputs are from those of a reference, on samples `x`, as `nacre compare --json`.
+        """Measures how far each layer and the outputs are from a reference's, on samples `x`, as `nacre compare
+        --json`.
 
-        reference: a Model, or a model's file, or a network, which is converted as its file has it. x: an array of the
-        only input's shape with samples stacked on axis 0, a dict of one per input, or a file.
+        reference: a Model, a model's file, or a network, which is converted with the policies of its file. x: an array
+        of the only input's shape with samples stacked on axis 0, a dict of one per input, or a file.
         """
         with _files.Folder() as folder:
             first = _model_file(reference, folder)
@@ -175,9 +176,9 @@ class Model:
             )
 
     def evaluate(self, x: object, y: object, **options: Unpack[EvalOptions]) -> dict[str, Any]:
-        """How good it is on labelled samples, as `nacre eval --json` says of one model: score, bytes, time.
+        """Measures score, bytes and time on labelled samples, as `nacre eval --json` for one model.
 
-        y: a label per sample, or targets for metric="mse". Raises nacre.Error where they do not fit.
+        y: a label per sample, or targets for metric="mse". Raises nacre.Error if they do not fit.
         """
         return evaluate([self], x, y, **options)
 
@@ -227,9 +228,9 @@ class Model:
 
 
 def load(model: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Model:
-    """A model from its file, or from the bytes of one.
+    """Loads a model from its file, or from the bytes of one.
 
-    Raises nacre.Error where it is no model that this version reads, and OSError where the file cannot be read.
+    Raises nacre.Error if it is not a model that this version reads, and OSError if the file cannot be read.
     """
     if isinstance(model, (str, os.PathLike)):
         with open(model, "rb") as file:
@@ -246,7 +247,7 @@ def convert(network: Network, **options: Unpack[ConvertOptions]) -> Model:
     Options that name files also take arrays, or a dict of arrays by input: calibrate=x. set={"fc.*": "int8_from_float32"} and
     shape={"x": (1, 3)} stand for several PATTERN=POLICY and NAME=SIZES.
 
-    Raises nacre.Error where the network or an option is refused, TypeError for an option that there is none of.
+    Raises nacre.Error if the network or an option is refused, TypeError for an option that does not exist.
     """
     with _files.Folder() as folder:
         source, made = folder.network(network), folder.path("model.nacre")
@@ -259,7 +260,8 @@ def convert(network: Network, **options: Unpack[ConvertOptions]) -> Model:
 
 
 def graph(network: Network, **options: Unpack[ConvertOptions]) -> str:
-    """The graph as text, after the pass stop_after="simplify", or of explain=True what a rewrite does. Writes no model."""
+    """Returns the graph as text, without writing a model: after the pass stop_after="simplify", or with explain=True
+    what a rewrite does."""
     with _files.Folder() as folder:
         return _commands.run("convert", [folder.network(network)], options, folder, without=("json", "output"))
 
@@ -267,7 +269,7 @@ def graph(network: Network, **options: Unpack[ConvertOptions]) -> str:
 def evaluate(
     models: Sequence[Model | str | os.PathLike[str]], x: object, y: object, **options: Unpack[EvalOptions]
 ) -> dict[str, Any]:
-    """Models on labelled samples side by side, as `nacre eval --json`; drops are against the first."""
+    """Compares models on labelled samples, as `nacre eval --json`; drops are relative to the first."""
     with _files.Folder() as folder:
         paths = [_model_file(model, folder) for model in _several(models)]
         return _commands.run_json("eval", paths, options, folder, own={"data": x, "labels": y})
@@ -278,19 +280,19 @@ def report(
     output: str | os.PathLike[str],
     **options: Unpack[ReportOptions],
 ) -> None:
-    """Models side by side as one HTML page at `output`, as `nacre report`; the first is the reference."""
+    """Compares models in one HTML page at `output`, as `nacre report`; the first is the reference."""
     with _files.Folder() as folder:
         paths = [_model_file(model, folder) for model in _several(models)]
         _commands.run("report", paths, options, folder, own={"output": output})
 
 
 def _several(models: Sequence[Model | str | os.PathLike[str]]) -> Sequence[object]:
-    """One model alone too."""
+    """Returns a list of models; one model becomes a list of one."""
     return [models] if isinstance(models, (Model, str, bytes, os.PathLike)) else models
 
 
 def _model_file(model: object, folder: _files.Folder) -> str:
-    """The path of a model; of a network a file with its model, as the network has it."""
+    """Returns the path of a model file. A network is converted to one, with the policies of its own file."""
     if isinstance(model, Model):
         return model._file(folder)
     if isinstance(model, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""Running a model."""
+"""Runs a model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ class Program:
 
         y = nacre.Program(model)(x)
 
-    model: a Model. target: which of its programs for inference; "" the one for this machine. program: its index in
-    model.programs instead. kernels: auto, the fastest here; reference, the same numbers on every machine; or a tier such
-    as avx2. threads: that share the work of large steps. quantize_inputs: calls take float32 where an input holds int8 or
-    int16 codes, or a smaller float type. dequantize_outputs: calls give codes of outputs as float32. Both as `nacre run`.
+    model: a Model. target: which of its programs for inference; "" is the one for this machine. program: instead of
+    target, the index in model.programs. kernels: auto, the fastest here; reference, the same numbers on every machine;
+    or a tier such as avx2. threads: the number that share large steps. quantize_inputs: calls take float32 if an input
+    holds int8 or int16 codes, or a smaller float type. dequantize_outputs: calls give codes of outputs as float32.
+    Both as `nacre run`.
 
     One run at a time: calls of several threads wait for each other. Python's lock is free while a run computes. A process
-    that os.fork makes can call it where threads is 1 and no other thread was in a call; else that is an Error. Raises
-    nacre.Error where the model has no such program or this machine cannot run it.
+    that os.fork makes can call it if threads is 1 and no other thread was in a call; else that is an Error. Raises
+    nacre.Error if the model has no such program or this machine cannot run it.
     """
 
     def __init__(
@@ -77,18 +78,19 @@ class Program:
 
     @property
     def kernels(self) -> str:
-        """The set of kernels that runs it here, such as avx512_vnni."""
+        """Returns the name of the set of kernels that runs it here, such as avx512_vnni."""
         return self._native.kernels()
 
     def __call__(self, *arrays: object) -> Any:
-        """The outputs for these inputs: arrays in the order of `inputs`, or one dict by their names.
+        """Returns the outputs for these inputs: arrays in the order of `inputs`, or one dict by their names.
 
-        An array is of NumPy or anything with DLPack (torch, jax), of the input's type, in its shape; where the input has
-        rows, of any number of them, which are run as many at a time as the program takes. A list becomes an array.
+        An array is NumPy's, or any object with DLPack (torch, jax), with the input's type and shape. If the input has
+        rows, the array may have any number of them; each run takes as many as the program allows. A list becomes an
+        array.
 
-        One output is an array, several are a tuple, and given a dict they are a dict. They are copies. What a stream
-        keeps from run to run goes on: start() begins a new one. Raises TypeError for another type, ValueError for another
-        shape, nacre.Error where the run is refused, such as for an index outside its table.
+        One output is an array, several are a tuple; if inputs are a dict, outputs are a dict. They are copies. A stream
+        continues from run to run; start() begins a new one. Raises TypeError for another type, ValueError for another
+        shape, nacre.Error if the run is refused, for example for an index outside its table.
         """
         with self._calls:
             made = self._run_all(arrays)
@@ -97,23 +99,23 @@ class Program:
         return made[0] if len(made) == 1 else tuple(made)
 
     def input(self, i: int | str = 0) -> Array:
-        """The memory of an input, to be written before run(): by index or by name. No copy, and it lives on by itself."""
+        """Returns the memory of an input (index or name), to write before run(). The array keeps it alive."""
         return self._input(_index(i, self.inputs))
 
     def output(self, i: int | str = 0) -> Array:
-        """The memory of an output, to be read after run(), and valid until the next; it cannot be written."""
+        """Returns the memory of an output, to read after run(). It is read-only and valid until the next run."""
         array = self._output(_index(i, self.outputs))
         array.flags.writeable = False
         return array
 
     def run(self, rows: int = 0) -> None:
-        """One run on what stands in the inputs; `rows`: the first of the compiled batch alone."""
+        """Runs once on the inputs' memory. `rows`: runs only the first rows of the compiled batch."""
         rows = _checked.whole("rows", rows, 0, self.info.batch)
         with self._calls:
             self._native.run(rows)
 
     def start(self) -> None:
-        """A stream begins: what the model keeps from run to run becomes zero."""
+        """Begins a stream: values that the model keeps from run to run become zero."""
         with self._calls:
             self._native.start()
 

@@ -1,4 +1,4 @@
-"""Inputs and outputs of programs, and the arrays that go in and come out."""
+"""Inputs and outputs of programs, and their arrays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PACKED = ("int4", "uint4", "float4_e2m1", "ternary")  # several elements in a b
 class TensorInfo:
     """An input, an output or a tensor of a training's state.
 
-    real = scale * (code - zero_point) where it holds codes; scale and zero_point are None where it holds numbers.
+    If it holds codes, real = scale * (code - zero_point). If it holds numbers, scale and zero_point are None.
     """
 
     name: str
@@ -46,12 +46,12 @@ class TensorInfo:
 
     @property
     def codes(self) -> bool:
-        """Whether its elements are codes of real numbers."""
+        """Returns whether its elements are codes of real numbers."""
         return self.scale is not None and self.dtype in _CODES
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """Type of its numpy arrays. bfloat16 and float8: from ml_dtypes if that is installed, else uint16 and uint8."""
+        """Returns the type of its numpy arrays; for bfloat16 and float8 that of ml_dtypes, or uint16 and uint8."""
         return numpy_dtype(self.dtype)
 
 
@@ -73,7 +73,7 @@ def tensor_info(entry: Mapping[str, Any]) -> TensorInfo:
 
 
 def views(get: Callable[[int], Array], infos: Sequence[TensorInfo]) -> Callable[[int], Array]:
-    """`get` with arrays of the type that their elements have."""
+    """Returns `get`, changed to return arrays of the elements' type."""
     return lambda i: view(get(i), infos[i])
 
 
@@ -82,7 +82,7 @@ def is_array(value: object) -> bool:
 
 
 def numpy_of(value: object) -> Array:
-    """The array itself, or a view of anything with DLPack; of what has neither a new array."""
+    """Returns the array itself, a view of an object with DLPack, or else a new array."""
     if isinstance(value, np.ndarray):
         return value
     if not hasattr(value, "__dlpack__") or isinstance(value, np.generic):
@@ -107,8 +107,8 @@ def view(array: Array, info: TensorInfo) -> Array:
 
 
 def fitted(value: object, info: TensorInfo, *, lossless_cast: bool = False, quantize: bool = False) -> Array:
-    """`value` as an array of the tensor's type. A list becomes one; an array of another type is refused, but that with
-    `lossless_cast` integers are cast where none changes, and with `quantize` float32 becomes codes or is rounded.
+    """Returns `value` as an array of the tensor's type. A list becomes one. An array of another type is refused,
+    except: `lossless_cast` casts integers if none changes, and `quantize` turns float32 into codes or rounds it.
 
     Raises TypeError, and nacre.Error for a number that has no code.
     """
@@ -132,7 +132,7 @@ def fitted(value: object, info: TensorInfo, *, lossless_cast: bool = False, quan
 
 
 def _of_list(value: object, dtype: np.dtype[Any], info: TensorInfo) -> Array:
-    """Numbers as an array of this type. Raises TypeError for what is no number, or would be cut to a whole one."""
+    """Returns numbers as an array of this type. Raises TypeError if one is not a number, or would lose its fraction."""
     array = np.asarray(value)
     if array.dtype != dtype and array.dtype.kind not in "iufb":
         raise TypeError(f"{info.name} takes {info.dtype}, and what this list holds are no numbers")
@@ -143,7 +143,7 @@ def _of_list(value: object, dtype: np.dtype[Any], info: TensorInfo) -> Array:
 
 
 def real(array: Array, info: TensorInfo) -> Array:
-    """float32 of codes; an array that holds none as it is."""
+    """Returns codes as float32; an array of numbers is returned unchanged."""
     if not info.codes:
         return array
     made = _native.to_float32(array.tobytes(), info.dtype, info.scale or 1.0, info.zero_point or 0)
@@ -151,9 +151,9 @@ def real(array: Array, info: TensorInfo) -> Array:
 
 
 def named(values: Sequence[object], infos: Sequence[TensorInfo], what: str) -> list[object]:
-    """One value for each tensor, of a sequence in their order, or of one dict by their names.
+    """Returns one value for each tensor, from a sequence in their order, or from one dict by their names.
 
-    Raises ValueError where one is missing or too many.
+    Raises ValueError if one is missing or too many.
     """
     if len(values) == 1 and isinstance(values[0], Mapping):
         given = dict(values[0])
@@ -170,9 +170,9 @@ def named(values: Sequence[object], infos: Sequence[TensorInfo], what: str) -> l
 
 
 def runs_of(arrays: Sequence[Array], infos: Sequence[TensorInfo], batch: int) -> tuple[int, int]:
-    """How many runs the arrays are, and the rows of the last one; 0: all that the program takes.
+    """Returns how many runs the arrays need, and the rows of the last run (0: all that the program takes).
 
-    Raises ValueError where a shape does not fit, or where two arrays are of different numbers of rows.
+    Raises ValueError if a shape does not fit, or if two arrays have different numbers of rows.
     """
     counts = []
     for array, info in zip(arrays, infos):

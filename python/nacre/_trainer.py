@@ -1,4 +1,4 @@
-"""Training a model step by step."""
+"""Trains a model step by step."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Trainer:
         trainer.accumulate(x, y)
         report = trainer.commit(lr=1e-3)
 
-    model: converted with train=LOSS. kernels, threads and target: as of Program. Raises nacre.Error where the model does
+    model: converted with train=LOSS. kernels, threads and target: as for Program. Raises nacre.Error if the model does
     not train.
     """
 
@@ -88,27 +88,28 @@ class Trainer:
         )
 
     def accumulate(self, x: object, y: object) -> None:
-        """Adds the gradients of these rows. More of them than `batch` are several micro-batches, each summed from zero, as
-        `nacre tune` does.
+        """Adds the gradients of these rows. More rows than `batch` become several micro-batches, each summed from
+        zero, as `nacre tune` does.
 
-        x: an array, or of several inputs a tuple in their order or a dict by name. y: labels or targets; integers of
-        another type are cast where none changes. Raises TypeError and ValueError for other types and shapes, and
-        nacre.Error where a label is out of range: then everything accumulated since the last commit is discarded.
+        x: an array; for several inputs a tuple in their order or a dict by name. y: labels or targets; integers of
+        another type are cast if none changes. Raises TypeError and ValueError for other types and shapes, and
+        nacre.Error if a label is out of range: then everything accumulated since the last commit is discarded.
         """
         with self._calls:
             self._accumulate(self._arrays(x, y))
 
     def commit(self, lr: float) -> StepReport:
-        """One step with what was accumulated. A step that the verdict refuses is no error: report.applied says so.
+        """Makes one step with the accumulated gradients. If the verdict refuses it, no error is raised; report.applied
+        is False.
 
-        Raises nacre.Error where nothing was accumulated, or where lr is negative or not finite: then nothing happened.
+        Raises nacre.Error if nothing was accumulated, or if lr is negative or not finite: then nothing happened.
         """
         rate = _checked.rate(lr)
         with self._calls:
             return StepReport(**self._native.commit(rate))
 
     def step(self, x: object, y: object, lr: float) -> StepReport:
-        """accumulate and commit."""
+        """Does accumulate, then commit."""
         rate = _checked.rate(lr)
         with self._calls:
             arrays = self._arrays(x, y)
@@ -120,8 +121,8 @@ class Trainer:
             return StepReport(**self._native.step(rate, last_rows))
 
     def sums(self) -> NDArray[np.uint8]:
-        """The accumulated sums, in the trainer's own memory: the bytes that machines send around between accumulate and
-        commit. Empty if there is none to share: a model that updates as it goes, or one on a GPU.
+        """Returns the accumulated sums, in the trainer's own memory: the bytes that machines exchange between
+        accumulate and commit. Empty if there are none to share: for a model with update="immediate", or one on a GPU.
 
             trainer.begin_at(machine)                 # which micro-batch of the step this machine takes
             trainer.accumulate(x, y)
@@ -137,14 +138,14 @@ class Trainer:
         return self._native.sums()
 
     def begin_at(self, index: int) -> None:
-        """Forgets what was accumulated; what accumulate takes next is micro-batch `index` of its step, from 0."""
+        """Discards what was accumulated. The next accumulate takes micro-batch `index` of its step, counted from 0."""
         index = _checked.whole("index", index, 0, 2**32 - 1)
         with self._calls:
             self._native.begin_at(index)
 
     def join(self, into: NDArray[np.uint8], other: NDArray[np.uint8]) -> None:
-        """into = into + other, of whole blocks of sums, in the order of the micro-batches. Raises nacre.Error where one is
-        too short, and TypeError where one is no array of uint8 in one piece."""
+        """Computes into = into + other for whole blocks of sums, in the order of the micro-batches. Raises nacre.Error
+        if one is too short, and TypeError if one is not a contiguous array of uint8."""
         for array in (into, other):
             if not (isinstance(array, np.ndarray) and array.dtype == np.uint8 and array.ndim == 1 and array.flags.c_contiguous):
                 raise TypeError("blocks of sums are arrays of uint8 in one piece, as sums() and its copies are")
@@ -155,23 +156,23 @@ class Trainer:
         self._native.join(into, other)
 
     def merged(self, micro_batches: int) -> None:
-        """sums() was written: it holds what so many micro-batches gave."""
+        """Says that sums() was written, and now holds the sums of so many micro-batches."""
         micro_batches = _checked.whole("micro_batches", micro_batches, 0, 2**32 - 1)
         with self._calls:
             self._native.merged(micro_batches)
 
     def discard(self) -> None:
-        """Forgets what was accumulated."""
+        """Discards what was accumulated."""
         with self._calls:
             self._native.discard()
 
     def start(self) -> None:
-        """Begins again: the state becomes the model's initial values."""
+        """Begins again: sets the state to the model's initial values."""
         with self._calls:
             self._native.start()
 
     def infer(self, *arrays: object) -> Any:
-        """The network's outputs with what has been learned; arrays and results as of Program."""
+        """Returns the network's outputs with the learned values. Arrays and results are as for Program."""
         with self._calls:
             made = self._infer(arrays)
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
@@ -179,12 +180,12 @@ class Trainer:
         return made[0] if len(made) == 1 else tuple(made)
 
     def state_dict(self) -> dict[str, Array]:
-        """Copies of everything that training has learned, by name: parameters, moments, statistics, counters."""
+        """Returns copies of all that training has learned, by name: parameters, moments, statistics, counters."""
         with self._calls:
             return {info.name: np.array(view(self._native.state_tensor(i), info)) for info, i, _ in self._state}
 
     def parameters(self) -> dict[str, Array]:
-        """Copies of the trained parameters alone, by name."""
+        """Returns copies of the trained parameters alone, by name."""
         with self._calls:
             return {
                 info.name: np.array(view(self._native.state_tensor(i), info))
@@ -193,10 +194,10 @@ class Trainer:
             }
 
     def load_state_dict(self, state: Mapping[str, object], *, strict: bool = True) -> None:
-        """Takes what state_dict() or parameters() gave, or a part of it with strict=False.
+        """Loads values that state_dict() or parameters() returned, or a part of them with strict=False.
 
-        Raises ValueError where a name is unknown or, of strict, missing, or a shape differs, and TypeError where a type
-        differs: then nothing changes.
+        Raises ValueError if a name is unknown, if (with strict) a name is missing, or if a shape differs, and TypeError
+        if a type differs: then nothing changes.
         """
         if not isinstance(state, Mapping):
             raise TypeError(f"a state is a dict of arrays by name, not {type(state).__name__}")
@@ -216,18 +217,18 @@ class Trainer:
             self._native.restored()
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """A checkpoint in this directory, as `nacre tune --checkpoint` and a device write them: two slots in turn, so
-        that a cut of power at any byte leaves the one before. Raises nacre.Error where it cannot be written."""
+        """Saves a checkpoint in this directory, as `nacre tune --checkpoint` and a device do. Two slots are written in
+        turn, so a loss of power at any byte leaves the one before. Raises nacre.Error if it cannot be written."""
         with self._calls:
             self._native.save(_checked.path(directory))
 
     def load(self, directory: str | os.PathLike[str], *, any_training: bool = False) -> dict[str, Any]:
-        """The newest checkpoint there, also of `nacre tune`: {"taken": tensors that have its values, "kept": others,
-        "file": its slot, "where": "epoch 3" of nacre tune, else "", "warnings": sentences}. A slot that is not whole is
-        warned of: then the other one, which may be the older, is what is loaded.
+        """Loads the newest checkpoint there, also one of `nacre tune`. Returns {"taken": tensors that have its values,
+        "kept": others, "file": its slot, "where": "epoch 3" of nacre tune, else "", "warnings": sentences}. If a slot
+        is not whole, a warning says so, and the other slot, which may be older, is loaded.
 
-        any_training: of another training too, what matches in name, type and size. Raises nacre.Error where there is none
-        or it is another training's: then nothing changes.
+        any_training: also loads another training's checkpoint, as far as name, type and size match. Raises nacre.Error
+        if there is none, or if it is another training's: then nothing changes.
         """
         with self._calls:
             loaded: dict[str, Any] = self._native.load(_checked.path(directory), bool(any_training))

@@ -1,4 +1,4 @@
-"""Whole trainings and searches, as the commands `nacre tune` and `nacre search`."""
+"""Runs whole trainings and searches, as the commands `nacre tune` and `nacre search`."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def tune(
     """Trains on labelled data, as `nacre tune` with the same options: shuffles, validates, stops early.
 
     model: a Model of convert(..., train=LOSS), a path, or a network with loss=LOSS. x: rows, an array, a dict of one per
-    input, or a file. y: labels; None: those in x. callback: called after every epoch; where it returns False, the
-    training ends with that epoch. Ctrl-C ends it with KeyboardInterrupt; with checkpoint=DIR what was learned is there,
-    and the same call goes on with it.
+    input, or a file. y: labels; None means that x has them. callback: called after every epoch; if it returns
+    False, the training ends with that epoch. Ctrl-C ends it with KeyboardInterrupt. With checkpoint=DIR the learned
+    state is saved there, and the same call continues from it.
 
-    Raises nacre.Error where it diverges, or where data or an option is refused.
+    Raises nacre.Error if the training diverges, or if data or an option is refused.
     """
 
     def told(record: str) -> object:
@@ -69,9 +69,9 @@ def tune(
 
 
 def search(network: Network, x: object, y: object, **options: Unpack[SearchOptions]) -> dict[str, Any]:
-    """The policy map that makes a network smallest within limits, found by measuring, as `nacre search --json`.
+    """Finds, by measuring, the policy map that makes a network smallest within limits, as `nacre search --json`.
 
-    ["map"] is for convert(network, policy_file=map). Raises nacre.Error where no map that was measured meets the limits.
+    ["map"] is for convert(network, policy_file=map). Raises nacre.Error if no measured map meets the limits.
     """
     with _files.Folder() as folder:
         made = folder.path("map.json")

@@ -36,7 +36,7 @@ from ._trainer import Trainer
 
 _LOG = logging.getLogger("flwr")
 
-# Flower sums weights as floats: of larger ones the sum is infinite, and the average 0.
+# Flower sums weights as floats. With larger weights the sum would be infinite, and the average 0.
 _MOST_SAMPLES = 2**53
 
 Device = Callable[[Context], tuple[Trainer, Any, Any]]
@@ -44,7 +44,7 @@ Evaluate = Callable[[Trainer, Any, Any], Mapping[str, float]]
 
 
 def _sent(update: Mapping[str, Array]) -> ArrayRecord:
-    """16-bit floats as float32: Flower's bytes of arrays are NumPy's, which has no bfloat16."""
+    """Returns 16-bit floats as float32, because Flower sends NumPy arrays, and NumPy has no bfloat16."""
     return ArrayRecord(
         {
             name: FlowerArray(np.ascontiguousarray(array if array.dtype.itemsize != 2 else array.astype(np.float32)))
@@ -64,12 +64,12 @@ def _received(record: ArrayRecord) -> dict[str, Array]:
 
 
 def arrays(trainer: Trainer) -> ArrayRecord:
-    """The trained parameters by name, as Flower sends them: initial_arrays of a strategy."""
+    """Returns the trained parameters by name, as Flower sends them: initial_arrays of a strategy."""
     return _sent(trainer.parameters())
 
 
 def load(trainer: Trainer, record: ArrayRecord) -> None:
-    """Puts parameters that Flower brought into the trainer. Raises nacre.Error as nacre.updates.check does: then nothing
+    """Loads parameters from Flower into the trainer. Raises nacre.Error as nacre.updates.check does: then nothing
     changes."""
     trainer.load_state_dict(updates.check(_received(record), trainer.parameters()), strict=False)
 
@@ -83,13 +83,13 @@ def client(
     evaluate: Evaluate | None = None,
     mods: list[Any] | None = None,
 ) -> ClientApp:
-    """A ClientApp that trains as nacre.updates.train_round does and sends back the trained parameters alone.
+    """Returns a ClientApp that trains as nacre.updates.train_round does and sends back the trained parameters alone.
 
-    trainer, data: a Trainer and (x, y), of a device that is one process. Or a function of Flower's Context that gives
-    (trainer, x, y): for a simulation, where one program is all devices (context.node_config["partition-id"]); Flower
-    pickles it, and a Trainer cannot be pickled, so let it make them where it runs. lr, epochs: unless the server's
-    train_config has "lr" and "local-epochs". evaluate(trainer, x, y): metrics of the server's parameters on this
-    device's data; without it the strategy takes fraction_evaluate=0.
+    trainer, data: a Trainer and (x, y), for a device that is one process. For a simulation, in which one program is
+    all devices, `trainer` is a function that takes Flower's Context (context.node_config["partition-id"]) and returns
+    (trainer, x, y). Flower pickles the function, and a Trainer cannot be pickled, so make the Trainer inside it. lr,
+    epochs: used unless the server's train_config has "lr" and "local-epochs". evaluate(trainer, x, y): metrics of the
+    server's parameters on this device's data; without it the strategy takes fraction_evaluate=0.
 
     The server's parameters are checked by name, shape and value. If they are refused, or if training leaves a value
     that is not finite, this device raises a nacre.Error and the server gets a failed reply: the round goes on without
@@ -150,7 +150,7 @@ def _only_metrics(message: Message) -> MetricRecord:
 
 
 def _real(value: object) -> bool:
-    """An integer too large for a float is none."""
+    """Returns whether a value is a finite real number. An integer too large for a float is not."""
     try:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
@@ -165,7 +165,8 @@ def _shown(value: object) -> str:
     return repr(value)
 
 
-# Flower's strategies ask these of all replies alike: the names of the records, the names of the metrics, their lengths.
+# Flower's strategies require that all replies have the same records, the same metrics, and the same lengths of
+# metrics.
 Form = tuple[tuple[str, str, str], ...]  # kind and name, and the length of a metric
 _CLIENT: Form = tuple(
     sorted(
@@ -185,7 +186,7 @@ def _form(reply: Message) -> Form:
 
 
 def _difference(form: Form, usual: Form) -> str:
-    """The first thing in which a reply's form is not the usual one."""
+    """Returns the first difference between a reply's form and the usual one."""
     mine, theirs = ({(kind, name): size for kind, name, size in each} for each in (form, usual))
     kind, name = min(key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key))
     if (kind, name) not in theirs:
@@ -213,13 +214,14 @@ class Refusal:
 
 
 class Checked(Strategy):  # type: ignore[misc, unused-ignore]
-    """A strategy of Flower's that sees only replies that are whole: names, shapes, types and values as the trainer's,
-    metrics that are finite and have the names and lengths that those of most replies have.
+    """A Flower strategy that sees only valid replies. Names, shapes, types and values must be as the trainer's. Metrics
+    must be finite, with the names and lengths that most replies have.
 
-    strategy: FedAvg or any other. trainer: of the model that the devices have. most_samples: what an update may claim to
-    weigh; a larger claim is refused. Refused replies are in `refused`, and in Flower's log as a warning; the round goes
-    on without them. The others reach the strategy in an order of their contents, so that its float sums do not depend on
-    who answers first. An aggregate that is not whole is not taken either: the parameters stay what they were.
+    strategy: FedAvg or any other. trainer: one of the model that the devices have. most_samples: the largest weight
+    that an update may claim; a larger claim is refused. Refused replies are in `refused`, and in Flower's log as a
+    warning; the round continues without them. The others reach the strategy in an order given by their contents, so
+    that its float sums do not depend on who answers first. An invalid aggregate is refused too, and the parameters do
+    not change.
     """
 
     def __init__(self, strategy: Strategy, trainer: Trainer, *, most_samples: int | None = None) -> None:
@@ -273,7 +275,7 @@ class Checked(Strategy):  # type: ignore[misc, unused-ignore]
         return True
 
     def _check_metrics(self, metrics: MetricRecord) -> None:
-        """A weight or a metric that is not finite would spoil an average as a parameter does."""
+        """Refuses a weight or a metric that is not finite: it would spoil an average, as such a parameter would."""
         key = getattr(self.strategy, "weighted_by_key", "num-examples")
         if key not in metrics:
             raise updates.refused(f"{key}: the reply lacks this metric, by which the update is weighed")

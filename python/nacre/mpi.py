@@ -1,4 +1,4 @@
-"""Training on the ranks of an MPI communicator (mpi4py): the state of one process, to the byte, on any number of ranks.
+"""Trains on the ranks of an MPI communicator (mpi4py). Any number of ranks gives the state of one process, to the byte.
 
     # mpirun -n 4 python -m mpi4py train.py
     trainer = nacre.Trainer(nacre.load("train.nacre"))
@@ -7,7 +7,7 @@
         report = ranks.step(x, y, lr=1e-3)
     ranks.save("checkpoint")
 
-`-m mpi4py` makes a rank whose script ends with an exception end all of them; without it they would wait for it.
+With `-m mpi4py`, a rank whose script ends with an exception ends all ranks. Without it the others would wait for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LINE = 64  # slices begin at multiples of it
 
 @dataclass(frozen=True)
 class _Taken:
-    """The arrays of a step, and the micro-batches that they are."""
+    """The arrays of a step, and the micro-batches that they make."""
 
     arrays: list[Array]
     runs: int
@@ -57,12 +57,13 @@ class _Taken:
 class Ranks:
     """The ranks of a communicator that train one model together.
 
-    Every method is collective: all ranks call the same, in the same order, with the same numbers. A refusal on one rank
-    is raised on all, before anything is exchanged: on that rank as it is, on the others as nacre.Error that names it.
+    Every method is collective: all ranks call it, in the same order, with the same numbers. A refusal on one rank is
+    raised on all, before anything is exchanged: on that rank unchanged, on the others as a nacre.Error that names it.
 
-    trainer: each rank's own, of the same model, kernels and state. communicator: of mpi4py; None: all processes that mpirun
-    started. It is copied: messages of the caller's own do not meet these. Raises nacre.Error, on all ranks, where their
-    models, kernels, versions or states differ, and where the model has no sums to share (update="immediate").
+    trainer: each rank's own, with the same model, kernels and state. communicator: one of mpi4py; None means all
+    processes that mpirun started. It is copied, so the caller's own messages do not mix with these. Raises
+    nacre.Error, on all ranks, if their models, kernels, versions or states differ, and if the model has no sums to
+    share (update="immediate").
     """
 
     def __init__(self, trainer: Trainer, communicator: MPI.Comm | None = None) -> None:
@@ -91,15 +92,16 @@ class Ranks:
         }
 
     def close(self) -> None:
-        """Gives the copy of the communicator back; nothing is called after it."""
+        """Frees the copy of the communicator. No method may be called after it."""
         self._communicator.Free()
 
     def step(self, x: object, y: object, lr: float) -> StepReport:
-        """One step with these rows, as Trainer.step: the same state, to the byte. Rows beyond `trainer.batch` are several
-        micro-batches; rank r computes micro-batches r, r + count, r + 2 count and so on, and copies the rows of these alone.
+        """Makes one step with these rows, as Trainer.step: the same state, to the byte. Rows beyond `trainer.batch`
+        make several micro-batches. Rank r computes micro-batches r, r + count, r + 2 count and so on, and copies only
+        their rows.
 
         x, y and lr: as for Trainer.step, with the same shapes and the same lr on every rank. Fewer micro-batches than
-        ranks leave ranks without work. Gradients that were accumulated before are forgotten. Raises the errors of
+        ranks leave ranks without work. Gradients that were accumulated before are discarded. Raises the errors of
         Trainer.step, on all ranks. Raises nacre.Error if the ranks gave different numbers of micro-batches or different
         lr: then nothing changed.
         """
@@ -120,11 +122,11 @@ class Ranks:
                 raise
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """The checkpoint of Trainer.save, written by rank 0 alone; all ranks go on when it is there."""
+        """Saves the checkpoint of Trainer.save. Rank 0 alone writes it; all ranks continue when it is there."""
         self._agree("save", lambda: self.trainer.save(directory) if self.rank == 0 else None)
 
     def require_same_state(self) -> None:
-        """Raises nacre.Error, on all ranks, where their states differ, as after a change of one rank's own."""
+        """Raises nacre.Error, on all ranks, if their states differ, for example after a change on one rank."""
         self._require_same(lambda: {"state": self._state_hash()})
 
     @staticmethod
@@ -153,7 +155,7 @@ class Ranks:
         return StepReport(**self.trainer._native.commit(_checked.rate(lr)))
 
     def _add(self, givers: int, given: bool) -> None:
-        """One round: ranks below `givers` have a block each; rank r adds slice r of them, in the order of the ranks."""
+        """Adds up one round. Ranks below `givers` have a block each; rank r adds slice r of them, in rank order."""
         mine = self._sizes[self.rank]
         gives = self.rank < givers
         block = self.trainer.sums()

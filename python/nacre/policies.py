@@ -1,4 +1,4 @@
-"""Numeric policies: their names, and what a name means."""
+"""Lists numeric policies: their names, and what a name means."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from . import _commands, _files
 
 
 def names() -> list[str]:
-    """Every name without parameters, as `nacre policies --json` lists them."""
+    """Returns every name without parameters, as `nacre policies --json` lists them."""
     return list(_forms()["names"])
 
 
 def forms() -> list[dict[str, Any]]:
-    """Every form of a name with its meaning and an example: {"system", "form", "meaning", "example"}."""
+    """Returns every form of a name with its meaning and an example: {"system", "form", "meaning", "example"}."""
     return list(_forms()["forms"])
 
 
 def resolve(policy: str) -> dict[str, Any]:
-    """The fields of a policy, such as "mixed_bfloat16": {"variable": "float32", "compute": "bfloat16", ...}.
+    """Returns the fields of a policy, such as "mixed_bfloat16": {"variable": "float32", "compute": "bfloat16", ...}.
 
-    The policy "source" leaves layers as their file has them: {}. Raises nacre.Error for a name that is no policy.
+    The policy "source", which leaves layers as their file has them, gives {}. Raises nacre.Error for a name that is no
+    policy.
     """
     with _files.Folder() as folder:
         made = json.loads(_commands.run("policies", [policy], {}, folder, own={"json": True}))

@@ -1,4 +1,5 @@
-"""Updates of federated training: the trained parameters by name, checked, and as the bytes that devices exchange.
+"""Updates of federated training: checks the trained parameters, by name, and converts them to the bytes that devices
+exchange.
 
     update = nacre.updates.train_round(trainer, None, x, y, lr=0.01)      # the first round: from the model's own values
     data = nacre.updates.to_bytes(update, samples=len(x))                 # what tools/samples/installed/federate.c writes
@@ -48,10 +49,11 @@ def refused(sentence: str) -> Error:
 
 
 def check(update: Mapping[str, object], wanted: Mapping[str, Array]) -> dict[str, Array]:
-    """The update in the types of `wanted`, which Trainer.parameters() gives: averages of codes are rounded to codes.
+    """Returns the update in the types of `wanted`, which Trainer.parameters() gives. Averages of codes are rounded to
+    codes.
 
-    Raises nacre.Error, which begins with the parameter's name, where one is unknown or missing, has another shape or a
-    type that holds no real numbers, or where a value is NaN, infinite or too large for the parameter's type.
+    Raises nacre.Error, which begins with the parameter's name, if one is unknown or missing, or has another shape or a
+    type that holds no real numbers. Also raises it if a value is NaN, infinite or too large for the parameter's type.
     """
     for name in update:
         if name not in wanted:
@@ -94,13 +96,13 @@ def _checked(name: str, value: object, mine: Array) -> Array:
 def train_round(
     trainer: Trainer, update: Mapping[str, object] | None, x: object, y: object, *, lr: float, epochs: int = 1
 ) -> Round:
-    """A device's part of a round: takes the update, trains on all rows in their order, a micro-batch a step, and gives
-    its own update back.
+    """Does a device's part of a round: takes the update, trains on all rows in their order, one micro-batch a step, and
+    returns its own update.
 
-    The optimizer begins anew each round, and so does all else that is not a trained parameter: running statistics of
+    The optimizer begins anew each round, and so does all state that is not a trained parameter: running statistics of
     batch norms are not exchanged. update: None for the model's own values. Raises nacre.Error as check() does, before
-    anything changed, and where training itself left a value that is not finite; TypeError and ValueError as
-    Trainer.accumulate.
+    anything changes, and if training leaves a value that is not finite. Raises TypeError and ValueError as
+    Trainer.accumulate does.
     """
     if epochs < 1:
         raise ValueError(f"epochs is {epochs}, not at least 1")
@@ -133,9 +135,10 @@ def _rows(x: Any, part: slice) -> object:
 
 
 def to_bytes(update: Mapping[str, Array], samples: int) -> bytes:
-    """An update as devices read and write it. 16-bit floats are sent as float32, which holds them exactly.
+    """Returns the bytes of an update, as devices read and write them. 16-bit floats are sent as float32, which is
+    exact.
 
-    Raises nacre.Error where a parameter has no name, or one longer than 255 bytes, or a type that is not sent so.
+    Raises nacre.Error if a parameter has no name, a name over 255 bytes, or a type that is not sent.
     """
     if not isinstance(samples, (int, np.integer)) or not 0 <= samples < 2**32:
         raise refused(f"samples: the update has {samples!r}, which is no number of samples from 0 to 4294967295")
@@ -154,9 +157,10 @@ def to_bytes(update: Mapping[str, Array], samples: int) -> bytes:
 
 
 def from_bytes(data: bytes) -> tuple[dict[str, Array], int]:
-    """The parameters of an update by name, and the samples that it was trained on. Whether they fit a model: check().
+    """Returns the parameters of an update by name, and the number of its samples. check() tells whether they fit a
+    model.
 
-    Raises nacre.Error where the bytes are no whole update.
+    Raises nacre.Error if the bytes are not a whole update.
     """
     data = bytes(data)
     if len(data) < _HEADER.size or data[: len(MAGIC)] != MAGIC:

@@ -1,4 +1,4 @@
-// The commands of the tool in this process: one call, with the words that one would type.
+// Runs the commands of the tool in this process: one call takes the words that a user would type.
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@ namespace nacre::python {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kInterval = std::chrono::milliseconds(50);  // between two looks at signals, and two calls of progress
+constexpr auto kInterval = std::chrono::milliseconds(50);  // between two checks of signals, and two calls of progress
 
-// Called by a command, which runs without the interpreter's lock. The first exception of a callback, or of a signal's
-// handler, interrupts the command.
+// Receives the calls of a command, which runs without the interpreter's lock. The first exception of a callback or of
+// a signal's handler interrupts the command.
 class PythonCaller : public tools::Caller {
  public:
   PythonCaller(nb::object progress, nb::object epoch) : progress_(std::move(progress)), epoch_(std::move(epoch)) {}

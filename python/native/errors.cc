@@ -13,7 +13,8 @@ namespace nb = nanobind;
 namespace nacre::python {
 namespace {
 
-// "SegmentCrc" of Code::kSegmentCrc, as the compiler spells it: so no list of names has to be kept beside the enum.
+// Returns the name of an enumerator, "SegmentCrc" for Code::kSegmentCrc, as the compiler spells it. So no list of
+// names has to be kept beside the enum.
 template <Code code>
 constexpr std::string_view spelled() {
   constexpr std::string_view function = __PRETTY_FUNCTION__, scope = "Code::k";
@@ -33,7 +34,7 @@ const char* name_of_exit(tools::ExitCode code) {
   return size_t(code) < std::size(kNames) ? kNames[size_t(code)] : "failed";
 }
 
-// With the arguments of nacre.Error.
+// Raises nacre.Error with its arguments.
 void raise(const tools::Error& error, const Status* status) {
   nb::object code = nb::none(), table = nb::none(), index = nb::none();
   std::string_view name = name_of_exit(error.code);

@@ -7,10 +7,10 @@
 
 namespace nacre::python {
 
-// Text that may hold a file's name, which need be no UTF-8: as Python's own os.fsdecode.
+// Converts text that may contain a file's name, which need not be UTF-8, as Python's os.fsdecode does.
 nanobind::str text_of(const std::string& text);
 
-// From now on tools::Error becomes nacre.Error, with code, table and index where the engine refused something.
+// Makes tools::Error become nacre.Error from now on. If the engine refused something, it has code, table and index.
 void translate_errors();
 
 }  // namespace nacre::python

@@ -1,4 +1,4 @@
-// A model in memory: what its file says.
+// Adds Model to nacre._native: a model in memory and what its file says.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 

@@ -1,4 +1,4 @@
-// nacre._native: the engine and the tools for the Python package beside it, which has the documented interface.
+// nacre._native gives the engine and the tools to the Python package beside it, which has the documented interface.
 #include <nanobind/nanobind.h>
 
 #include "python/native/bindings.h"

@@ -1,4 +1,4 @@
-// A program of a model, bound to kernels and to memory of its own.
+// Adds Program to nacre._native: a program of a model, bound to kernels and to memory of its own.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 

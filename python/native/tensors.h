@@ -1,4 +1,4 @@
-// Tensors of programs as arrays of NumPy, without a copy.
+// Shows tensors of programs as NumPy arrays, without a copy.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,14 +15,15 @@ namespace nacre::python {
 
 using Array = nanobind::ndarray<nanobind::numpy>;
 
-// Over these bytes, which `owner` keeps alive, in the record's shape. Types that DLPack lacks or NumPy cannot hold are
-// uint16 and uint8 codes; elements of less than a byte are a row of bytes.
+// Returns an array over these bytes, which `owner` keeps alive, in the record's shape. If DLPack lacks the type or
+// NumPy cannot hold it, the array has uint16 or uint8 codes. Elements of less than a byte become a row of bytes.
 Array array_over(std::span<const std::byte> bytes, const TensorRecord& record, nanobind::handle owner);
 
 // Views the memory of `array` as unsigned integers, for types that DLPack has and NumPy lacks, such as bfloat16.
 Array codes_of(const nanobind::ndarray<nanobind::ro, nanobind::device::cpu, nanobind::c_contig>& array);
 
-// {"name", "shape", "dtype", "rows": whether axis 0 counts rows, "scale", "zero_point"}; both null without a quantizer.
+// Returns {"name", "shape", "dtype", "rows": whether axis 0 counts rows, "scale", "zero_point"}. Without a quantizer
+// the last two are null.
 tools::Json tensor_json(const tools::LoadedModel& model, uint32_t tensor, const std::string& name, uint32_t batch);
 
 }  // namespace nacre::python

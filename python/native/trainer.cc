@@ -1,4 +1,4 @@
-// The training programs of a model, bound to kernels and to memory of their own.
+// Adds Trainer to nacre._native: the training programs of a model, bound to kernels and to memory of their own.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using tools::Json, tools::LoadedModel, tools::LoadedTrainer;
 
-// With the data's names, which the engine does not know: the objective of the training.
+// A trainer with the training's objective, which has the names of the data. The engine does not know these.
 struct TrainerHandle {
   TrainerHandle(const LoadedModel& model, const std::string& kernels, uint32_t threads, const std::string& target)
       : objective(model, target), kernel_set(tools::name_of_ports(tools::training_ports(model, kernels, target))),
@@ -31,10 +31,10 @@ struct TrainerHandle {
     sum_runs(model.model(), runs);
   }
   tools::Objective objective;
-  std::string kernel_set;  // its name
+  std::string kernel_set;  // name of the set of kernels
   LoadedTrainer owner;
-  std::vector<SumRun> runs;     // of the step block
-  std::vector<std::byte> keep;  // of accumulate_apart
+  std::vector<SumRun> runs;     // runs of the step block
+  std::vector<std::byte> keep;  // memory for accumulate_apart
 
   Trainer& trainer() { return owner.trainer(); }
   const Model& model() const { return owner.loaded().model(); }
@@ -57,7 +57,7 @@ Array inference(nb::handle_t<TrainerHandle> handle, bool of_input, uint32_t i) {
   return array_over(infer.bytes(tensor), self.model().tensors()[tensor], handle);
 }
 
-// Each micro-batch summed from zero, as nacre tune and ranks of MPI do.
+// Accumulates each micro-batch from zero, as `nacre tune` and the ranks of MPI do.
 void accumulate(TrainerHandle& self, uint32_t rows) {
   const nb::gil_scoped_release unlocked;
   Trainer& trainer = self.trainer();
@@ -119,7 +119,8 @@ nb::dict step(TrainerHandle& self, float rate, uint32_t rows) {
   return dict_of(report);
 }
 
-// Inputs of a micro-batch and of inference, and the tensors of the state, in the order of the state block.
+// Describes the inputs of a micro-batch and of inference, and the tensors of the state in the order of the state
+// block.
 Json describe(TrainerHandle& self) {
   const LoadedModel& model = self.owner.loaded();
   const ProgramView view = feeding(self), infer = self.trainer().infer().view();
@@ -152,7 +153,7 @@ Json describe(TrainerHandle& self) {
           {"state", state}};
 }
 
-// A tensor of the state, in place: read it, or write it and call restored().
+// Returns a tensor of the state without a copy. After writing to it, call restored().
 Array state_tensor(nb::handle_t<TrainerHandle> handle, uint32_t tensor) {
   auto& self = nb::cast<TrainerHandle&>(handle);
   const std::span<std::byte> state = self.owner.state();

@@ -18,8 +18,8 @@ std::vector<float> joined(const std::vector<std::vector<float>>& samples) {
   return all;
 }
 
-// sum over all values of (x - real(code(x)))^2, with the quantizer written out: scale and zero point of TensorFlow
-// Lite's converter.
+// Returns the sum over all values of (x - real(code(x)))^2. The quantizer is written out, with the scale and zero
+// point of TensorFlow Lite's converter.
 double squared_error(const std::map<float, int>& values, double low, double high) {
   const auto scale = double(float((high - low) / 255));
   const double zero = std::clamp(128 - low / ((high - low) / 255) < 127 + high / ((high - low) / 255)
@@ -35,7 +35,7 @@ double squared_error(const std::map<float, int>& values, double low, double high
   return sum;
 }
 
-// KL(P || Q) for |x| below (kept - 1/2) steps of the grid.
+// Returns KL(P || Q) for |x| below (kept - 1/2) steps of the grid.
 double divergence(const std::vector<int>& bins, int kept) {
   std::vector<double> p(bins.begin(), bins.begin() + kept), q(size_t(kept), 0);
   for (size_t i = size_t(kept); i < bins.size(); ++i) p.back() += bins[i];
@@ -58,7 +58,7 @@ double divergence(const std::vector<int>& bins, int kept) {
 }  // namespace
 
 std::vector<std::vector<float>> skewed_samples() {
-  constexpr int kSamples = 12, kElements = 12000;  // 80 values a bin: none are merged
+  constexpr int kSamples = 12, kElements = 12000;  // 80 values per bin, so KL merges none
   std::mt19937 rng(7);
   const auto unit = [&] { return (double(rng() >> 8) + 0.5) * 0x1p-24; };
   std::vector<std::vector<float>> samples(kSamples);
@@ -80,7 +80,7 @@ Range brute_min_max(const std::vector<std::vector<float>>& samples) {
   return {all.front(), all.back()};
 }
 
-// The weights of the sum written out: sample t of T has (1 - d) d^(T - 1 - t) / (1 - d^T).
+// Computes the weighted sum: sample t of T has the weight (1 - d) d^(T - 1 - t) / (1 - d^T).
 Range brute_moving_average(const std::vector<std::vector<float>>& samples, double decay) {
   double low = 0, high = 0, weights = 0;
   for (size_t t = 0; t < samples.size(); ++t) {

@@ -1,4 +1,4 @@
-// Oracles of the calibration methods: each by its definition, on the values themselves, in the plainest way.
+// Oracles of the calibration methods. Each follows its definition on the values themselves, in the plainest way.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace nacre::tools {
 
-// One skewed tensor: `samples` of a long-tailed distribution, most values near 0, a few large ones on one side. Every
-// value is a multiple of 2^-10 in [-0.25, 1.749], both ends are there and the width of a histogram is exactly 2^-10:
-// values are bins.
+// Returns `samples` of one skewed tensor: a long-tailed distribution with most values near 0 and a few large ones on
+// one side. Every value is a multiple of 2^-10 in [-0.25, 1.749]. Both ends occur, and a histogram bin is exactly
+// 2^-10 wide, so values are bins.
 std::vector<std::vector<float>> skewed_samples();
 
 Range brute_min_max(const std::vector<std::vector<float>>& samples);
@@ -27,7 +27,7 @@ struct MethodResult {
   Range found, expected;
 };
 
-inline constexpr double kPercentile = 99.5, kDecay = 0.9;  // of the five on skewed_samples()
+inline constexpr double kPercentile = 99.5, kDecay = 0.9;  // parameters of the five methods on skewed_samples()
 std::vector<MethodResult> compare_methods();
 bool all_different(const std::vector<MethodResult>& methods);
 

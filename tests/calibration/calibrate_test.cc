@@ -1,4 +1,4 @@
-// Ranges of a network's activations over samples.
+// Tests the ranges of a network's activations over samples.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace nacre::tools {
 namespace {
 
-// x -> 2 x + 1 -> relu
+// The network x -> 2 x + 1 -> relu.
 const std::string kNet = R"(graph "net" batch=1
 layer "fc.0" source="FULLY_CONNECTED"
 layer "relu.1" source="RELU"
@@ -72,7 +72,7 @@ TEST(calibrate, of_a_batch_gives_the_ranges_of_single_samples) {
   }
 }
 
-// Reals of the codes: quantizers on activations round nothing.
+// Quantizers on activations round nothing in calibration, so values are the reals of the codes.
 TEST(calibrate, decodes_a_quantized_source) {
   std::string text = kNet;
   text.replace(text.find("region=weights data=float32 {2, 0, 0, 2}"), 40,
@@ -132,7 +132,7 @@ TEST(calibrate, refuses_activations_that_are_not_finite) {
 }
 
 TEST(float_network, keeps_every_value_of_a_run) {
-  // Values that a plan would lay over each other, and views.
+  // The values are ones that a memory plan would overlap, and views.
   std::string text = "graph \"net\" batch=1\nvalue %v0 float32 [1, 4] batched\ninput \"x\" %v0\n";
   for (int i = 1; i <= 6; ++i) text += "value %v" + std::to_string(i) + " float32 [1, 4] batched\n";
   text += "value %r float32 [1, 2, 2] batched\noutput \"y\" %r\n";

@@ -1,4 +1,5 @@
-// GPTQ and AWQ against their definitions (naive_fits.h), against every assignment of codes, and what every fit keeps.
+// Tests GPTQ and AWQ against their definitions (naive_fits.h) and against every assignment of codes, and what every
+// fit keeps.
 #include "tools/passes/policy/fit_weights.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ using namespace nacre::tools;
 
 float uniform_weight(std::mt19937& random) { return float(random() >> 8) * 0x1p-23f - 1; }
 
-// Inputs that go together, of sizes that differ; `dead`: about one in eight is always 0.
+// Makes correlated inputs of different magnitudes. With `dead`, about one in eight is always 0.
 NaiveLayer random_fit_layer(std::mt19937& random, int in, int out, int rows, bool dead) {
   NaiveLayer layer = {.in = in, .out = out, .w = {}, .x = {}};
   for (int i = 0; i < in * out; ++i) layer.w.push_back(uniform_weight(random));
@@ -50,8 +51,8 @@ bool equal_numbers(const std::vector<A>& a, const std::vector<B>& b) {
 
 constexpr int kFitBits[] = {2, 3, 4, 8};
 
-// Both sides compute in float64, in another order. A code can differ only if a weight lies within 1e-12 of the middle
-// of two codes; a scale only if a weight is as near to the middle of two float32 numbers. No weight of these 400
+// Both sides compute in float64, in another order. A code can differ only if a weight is within 1e-12 of the middle
+// of two codes, and a scale only if a weight is as near to the middle of two float32 numbers. No weight of these 400
 // layers is.
 TEST(fit_weights, gptq_has_the_codes_of_obq_with_an_explicit_inverse) {
   std::mt19937 random(1);
@@ -70,7 +71,7 @@ TEST(fit_weights, gptq_has_the_codes_of_obq_with_an_explicit_inverse) {
     EXPECT_TRUE(equal_numbers(fit.codes.codes, expected.codes)) << shape_of(layer, block, bits, trial);
     EXPECT_TRUE(equal_numbers(fit.codes.scale, expected.scale)) << shape_of(layer, block, bits, trial);
     EXPECT_TRUE(equal_numbers(fit.codes.zero, expected.zero)) << shape_of(layer, block, bits, trial);
-    // Sums of in^2 products of either sign: float64 keeps 1e-12 of the largest.
+    // Sums in^2 products of either sign. float64 keeps 1e-12 of the largest.
     EXPECT_NEAR(fit.error, std::min(error, of_nearest), 1e-10 * (1 + of_nearest))
         << shape_of(layer, block, bits, trial);
     EXPECT_NEAR(fit.nearest_error, of_nearest, 1e-10 * (1 + of_nearest)) << shape_of(layer, block, bits, trial);
@@ -81,7 +82,7 @@ TEST(fit_weights, gptq_has_the_codes_of_obq_with_an_explicit_inverse) {
   EXPECT_GT(unlike_nearest, codes / 10) << "of " << codes;
 }
 
-// The Cholesky factor is made in chunks of 128 terms, and a group's steps are found within and across them.
+// The Cholesky factor is made in chunks of 128 terms. A group's steps are found within a chunk and across chunks.
 TEST(fit_weights, gptq_of_more_terms_than_a_chunk_is_obq_too) {
   std::mt19937 random(2);
   for (const int block : {32, 100, 128, 150, 300})
@@ -96,7 +97,7 @@ TEST(fit_weights, gptq_of_more_terms_than_a_chunk_is_obq_too) {
     }
 }
 
-// One output, up to 4 inputs, 2 bits: the least error of all 4^in codes with the same step.
+// Tries all 4^in codes with the same step, for one output, up to 4 inputs and 2 bits, to find the least error.
 TEST(fit_weights, gptq_lies_between_the_best_codes_of_all_and_the_nearest) {
   std::mt19937 random(3);
   double best_sum = 0, gptq_sum = 0, nearest_sum = 0;
@@ -120,7 +121,7 @@ TEST(fit_weights, gptq_lies_between_the_best_codes_of_all_and_the_nearest) {
     optimal += fit.error <= best * (1 + 1e-12);
     optimal_nearest += fit.nearest_error <= best * (1 + 1e-12);
   }
-  // Greedy, so not the best of all; but rounding each term by itself is a special case of what it may do.
+  // GPTQ is greedy, so it is not the best of all. It could round each term by itself, so it is better than that.
   EXPECT_LT(best_sum, gptq_sum);
   EXPECT_LT(gptq_sum, nearest_sum);
   EXPECT_GT(optimal, optimal_nearest);
@@ -148,7 +149,7 @@ TEST(fit_weights, awq_has_the_codes_of_the_search_over_rows) {
   EXPECT_GT(scaled, 30);
 }
 
-// Weights and inputs that leave nothing to fit, or nearly.
+// Tests weights and inputs that leave nothing, or almost nothing, to fit.
 TEST(fit_weights, no_layer_is_worse_than_its_nearest_codes) {
   std::mt19937 random(5);
   const auto weights = [](auto f) { return [f](NaiveLayer& l) { std::ranges::transform(l.w, l.w.begin(), f); }; };
@@ -197,7 +198,7 @@ TEST(fit_weights, the_nearest_codes_stand_where_a_group_spans_more_than_float32)
     EXPECT_EQ(fit.codes.codes, nearest.codes);
 }
 
-// ---- Moments of a network's inputs, and what a policy makes of them ----
+// ---- Moments of a network's inputs, and the codes that a policy makes by them ----
 
 NpyArray array_of(std::vector<int64_t> dims, const std::vector<float>& x) {
   return {.type = ElementType::kFloat32, .dims = std::move(dims), .data = bytes_of(x), .place = "test"};
@@ -235,7 +236,7 @@ Graph conv_graph(const ConvShape& s, std::mt19937& random) {
                s.y + " batched\ninput \"x\" %x\noutput \"y\" %y\n%y = " + s.step + " name=\"l\" layer=\"l\"\n");
 }
 
-// With 1 in one weight of every output and 0 in all others, y is that term of every row: the rows, by the engine.
+// Each output has one weight of 1 and otherwise 0, so y is that term of every row. The engine computes it.
 TEST(fit_weights, moments_are_those_of_what_the_steps_read) {
   std::mt19937 random(6);
   constexpr int kSamples = 3;
@@ -337,7 +338,7 @@ TEST(fit_weights, a_policy_leaves_the_fitted_codes_in_the_program) {
         EXPECT_EQ(reals(*factor), fit.factor);
       }
       EXPECT_EQ(made.graph.nodes.size(), fit.factor.empty() ? 1u : 2u);
-      // The program computes with these weights: float32 sums of at most 18 terms.
+      // The program computes with these weights, in float32 sums of at most 18 terms.
       std::vector<float> v = grouped_reals(fit.codes, layout, block);
       const auto first = bytes_of(std::vector<float>(x.begin(), x.begin() + elements_of(s.x)));
       const std::vector<float> y = reals(run_graph(made.graph, {first}).values[size_t(made.graph.outputs[0].value)]);
@@ -355,7 +356,7 @@ TEST(fit_weights, a_policy_leaves_the_fitted_codes_in_the_program) {
   }
 }
 
-// Codes are fitted to the inputs of one layer, so each of two that share weights has its own.
+// Codes are fitted to one layer's inputs, so two layers that share weights have codes of their own.
 TEST(fit_weights, layers_that_share_weights_have_codes_of_their_own) {
   std::mt19937 random(9);
   const Graph graph = parse(

@@ -31,7 +31,7 @@ class KerasDraws {
   SplitMix64 stream_;
 };
 
-// Keras's numbers, codes and zero points less half of their range.
+// Keras's numbers. Codes and zero points are lowered by half of their range.
 struct KerasFit {
   std::string by, kind;
   NaiveLayer layer;
@@ -42,7 +42,7 @@ struct KerasFit {
   double own_error = 0;
 };
 
-// A row of x, in float32, each operation rounded: keras_fits.py.
+// Computes a row of x in float32, each operation rounded, as keras_fits.py does.
 std::vector<double> keras_row(const std::string& kind, int row, int in, KerasDraws& draws) {
   std::vector<float> x(size_t(in), 0.0f);
   if (kind == "diagonal") x[size_t(row)] = 0.0625f + std::abs(4 * draws.next());
@@ -106,7 +106,7 @@ struct KerasCount {
   int outputs = 0, equal = 0, near_tie = 0, one_sign = 0;
 };
 
-// Whether a group of output k has weights of one sign, as they were when its step was found.
+// Returns whether a group of output k had weights of one sign when its step was found.
 bool one_sign(const KerasFit& keras, const NaiveCodes& ours, int k) {
   const int groups = (keras.layer.in - 1) / keras.group + 1, half = 1 << (keras.bits - 1);
   for (int g = 0; g < groups; ++g) {
@@ -116,7 +116,7 @@ bool one_sign(const KerasFit& keras, const NaiveCodes& ours, int k) {
   return false;
 }
 
-// `ours`: with what was rounded to each code.
+// `ours` holds, besides the codes, the number that was rounded to each code.
 void compare_outputs(const KerasFit& keras, const NaiveCodes& ours, KerasCount& count) {
   const int in = keras.layer.in, groups = (in - 1) / keras.group + 1;
   const double pow_error = keras.by == "awq" ? 8 : 0;
@@ -127,7 +127,7 @@ void compare_outputs(const KerasFit& keras, const NaiveCodes& ours, KerasCount& 
       ++count.one_sign;
       continue;
     }
-    // In the order of rounding: what comes after the first difference may differ for that reason alone.
+    // Follows the order of rounding: codes after the first difference may differ only because of it.
     int first = -1;
     for (int i = 0; i < in && first < 0; ++i)
       if (ours.codes[size_t(k * in + i)] != keras.codes[size_t(k * in + i)]) first = i;
@@ -143,7 +143,7 @@ void compare_outputs(const KerasFit& keras, const NaiveCodes& ours, KerasCount& 
     for (int g = 0; g < groups; ++g) {
       const auto at = size_t(k * groups + g);
       EXPECT_EQ(ours.zero[at], keras.zero[at]);
-      // The sum of range and 1e-7, which Keras leaves out; ranges are of at least one weight of a half.
+      // Keras leaves out the 1e-7 that is added to the range. Ranges belong to at least one weight of a half.
       EXPECT_NEAR(ours.scale[at], keras.scale[at], keras.scale[at] * (off + 2e-7)) << keras.by;
     }
   }
@@ -159,7 +159,7 @@ TEST(keras_fits, gptq_has_the_codes_of_keras_where_keras_computes_gptq) {
     const FitProblem problem = problem_of(keras.layer, moments, keras.group, keras.bits);
     const Fit fit = gptq_fit(problem, keras.activation_order);
     NaiveCodes ours = naive_gptq(keras.layer, keras.group, keras.bits, keras.activation_order);
-    // The oracle and the fit have the same codes (fit_weights_test.cc), and the fit is not the nearest ones here.
+    // The fit has the oracle's codes (fit_weights_test.cc), and they are not the nearest codes.
     ASSERT_TRUE(std::ranges::equal(ours.codes, fit.codes.codes)) << record["seed"].dump();
     compare_outputs(keras, ours, keras.by == "gptq" ? own : rows);
     if (keras.own_error > 0) ours_sum += fit.error, keras_sum += keras.own_error;
@@ -171,7 +171,7 @@ TEST(keras_fits, gptq_has_the_codes_of_keras_where_keras_computes_gptq) {
   // No weight of these layers is that near to a tie.
   EXPECT_EQ(own.equal, own.outputs);
   EXPECT_EQ(rows.equal, rows.outputs);
-  // Without the elimination Keras's own codes are worse on the layers of `rows`.
+  // Keras's own codes come without the elimination, and are worse on the layers of `rows`.
   std::printf("squared errors of those layers: %.4g, by Keras's own GPTQ %.4g\n", ours_sum, keras_sum);
   EXPECT_LT(ours_sum, keras_sum);
 }
@@ -189,7 +189,7 @@ TEST(keras_fits, awq_has_the_codes_and_the_factors_of_keras) {
     scaled += !fit.factor.empty();
     for (size_t i = 0; i < keras.factors.size(); ++i) {
       const float factor = fit.factor.empty() ? 1 : fit.factor[i];
-      // Theirs multiplies the weights; two pow and a division, in float32.
+      // Keras's factor multiplies the weights. Two pow and a division round it in float32.
       EXPECT_NEAR(1 / factor, keras.factors[i], keras.factors[i] * 20 * 0x1p-24f) << record["seed"].dump();
     }
     compare_outputs(keras, ours.codes, count);

@@ -1,4 +1,4 @@
-// The five methods against their definitions, the collectors they read, and quantizers of ranges and weights.
+// Tests the five methods and their collectors against their definitions, and quantizers of ranges and weights.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace {
 
 using Tensors = std::vector<std::vector<float>>;
 
-// Values on a grid of 2047 steps of 2^-8 from `least`, both ends there: bins of the histogram are values.
+// Returns values on a grid of 2047 steps of 2^-8 from `least` on. Both ends occur, so bins of the histogram are
+// values.
 Tensors grid_samples(uint32_t seed, int least, size_t count) {
   std::mt19937 rng(seed);
   std::normal_distribution<double> normal(0, 300);
@@ -57,7 +58,7 @@ TEST(range_methods, percentile_is_an_order_statistic) {
 TEST(range_methods, moving_average_of_one_sample_is_that_sample) {
   const Range one[] = {{-2, 3}};
   EXPECT_EQ(moving_average_range(one, 0.999), (Range{-2, 3}));
-  const Range same[] = {{0.5f, 4}, {0.25f, 4}, {1, 4}};  // 0 is part of every sample's range
+  const Range same[] = {{0.5f, 4}, {0.25f, 4}, {1, 4}};  // every sample's range includes 0
   EXPECT_EQ(moving_average_range(same, 0.9).low, 0);
   EXPECT_FLOAT_EQ(moving_average_range(same, 0.9).high, 4);
 }
@@ -68,7 +69,7 @@ TEST(range_methods, all_zeros_give_an_empty_range) {
     EXPECT_EQ(found_range(RangeMethod(m), zeros), (Range{0, 0})) << name_of(RangeMethod(m));
 }
 
-// 300 values over 2048 bins are noise: without merging, KL would fall with every bin left out.
+// 300 values over 2048 bins are noise. Without merging of bins, KL would fall with every bin left out.
 TEST(range_methods, entropy_keeps_the_range_of_few_values) {
   std::mt19937 rng(5);
   Tensors samples(1);
@@ -135,7 +136,7 @@ TEST(quantizers, a_range_is_coded_as_tflite_does) {
   }
 }
 
-// ExpandVerySmallRange: [-5e-7, 5e-7].
+// The range is ExpandVerySmallRange's [-5e-7, 5e-7].
 TEST(quantizers, an_empty_range_has_a_scale) {
   const Quantizer q = quantizer_of_range({0, 0});
   EXPECT_FLOAT_EQ(q.scale[0], 1e-6f / 255);
@@ -151,7 +152,8 @@ TEST(quantizers, zero_has_a_code_and_ends_lose_at_most_a_step) {
     ASSERT_GE(q.zero[0], -128);
     ASSERT_LE(q.zero[0], 127);
     const double scale = q.scale[0], first = scale * double(-128 - q.zero[0]), last = scale * double(127 - q.zero[0]);
-    // The zero point moves both ends by half a step at most; the scale is rounded to float32: 255 2^-24 of a step.
+    // The zero point moves both ends by at most half a step. The scale's rounding to float32 costs 255 2^-24 of a
+    // step.
     ASSERT_LE(first - std::min(double(low), 0.0), scale * 0.5001) << low << " " << high;
     ASSERT_LE(std::max(double(high), 0.0) - last, scale * 0.5001) << low << " " << high;
     ASSERT_EQ(asymmetric_codes(std::vector<float>{0}, q)[0], q.zero[0]);

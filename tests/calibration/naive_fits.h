@@ -1,6 +1,6 @@
-// Oracles of GPTQ and AWQ by their definitions, in the plainest way and in float64: an inverse Hessian from which each
-// term is eliminated as in OBQ (Frantar et al. 2022, section 2 and eq. 3), no triangular factor; errors as sums over
-// the rows of the outputs. Steps and zero points of a group as NUMERICS.md eq. 20 says.
+// Oracles of GPTQ and AWQ by their definitions, in the plainest way and in float64. Each term is eliminated from an
+// inverse Hessian as in OBQ (Frantar et al. 2022, section 2 and eq. 3), without a triangular factor. Errors are sums
+// over the rows of the outputs. Steps and zero points of a group follow NUMERICS.md eq. 20.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ inline NaiveMatrix naive_hessian(const NaiveLayer& layer) {
   return h;
 }
 
-// Gauss and Jordan, rows with the largest pivot first.
+// Inverts by Gauss-Jordan elimination, with the rows of the largest pivot first.
 inline NaiveMatrix naive_inverse(NaiveMatrix a) {
   const size_t m = a.size();
   NaiveMatrix inverse(m, std::vector<double>(m));
@@ -79,7 +79,7 @@ inline int naive_code(double in_steps, int zero, int bits) {
   return int(std::clamp(std::nearbyint(in_steps) + zero, double(-half), double(half - 1)));
 }
 
-// 2/n sum_rows sum_k (sum_i (v_ki - w_ki) x_i)^2
+// Returns 2/n sum_rows sum_k (sum_i (v_ki - w_ki) x_i)^2.
 inline double naive_error(const NaiveLayer& layer, const std::vector<double>& v) {
   double sum = 0;
   for (const std::vector<double>& x : layer.x)
@@ -123,7 +123,7 @@ inline NaiveCodes naive_gptq(const NaiveLayer& layer, int block, int bits, bool 
   found.codes.resize(m * size_t(layer.out)), found.steps.resize(found.codes.size());
   found.scale.resize(size_t(layer.out * groups)), found.zero.resize(found.scale.size());
   for (int k = 0; k < layer.out; ++k) {
-    NaiveMatrix left = inverse;  // of the terms that are not rounded yet
+    NaiveMatrix left = inverse;  // of the terms that are not yet rounded
     std::vector<double> w(m);
     for (size_t i = 0; i < m; ++i) w[i] = dead[i] ? 0 : double(layer.at(k, int(i)));
     const auto find_step = [&](size_t g) {
@@ -172,7 +172,7 @@ struct NaiveAwq {
   double error = 0;
 };
 
-// The best of ratio = 0, 1/20, .., 1, by the error of the outputs.
+// Returns the best of ratio = 0, 1/20, .., 1, by the error of the outputs.
 inline NaiveAwq naive_awq(const NaiveLayer& layer, int block) {
   std::vector<double> mean(size_t(layer.in));
   for (const std::vector<double>& x : layer.x)

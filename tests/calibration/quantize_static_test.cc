@@ -1,4 +1,5 @@
-// quantize_static: quantizers and codes of dense layers, what apply_policy makes of them, and what is refused.
+// Tests quantize_static: quantizers and codes of dense layers, the steps that apply_policy makes of them, and
+// refusals.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -74,8 +75,8 @@ TEST(quantize_static, dense_weights_have_one_scale_where_asked_for) {
   EXPECT_EQ(value(graph, "b").quantizer->scale.size(), 1u);
 }
 
-// |b| = 3 in units of s_x s_w = (2 / 255) (5e-7 / 127) would be 9.7e10: twice past half of int32 is where the scale
-// must be.
+// |b| = 3 in units of s_x s_w = (2 / 255) (5e-7 / 127) would be 9.7e10. The scale is widened so that it is half of
+// int32.
 TEST(quantize_static, a_bias_beyond_int32_widens_its_channel) {
   std::string text = kDense;
   text.replace(text.find("{1.1, -2, 0.5, 0.25, 0.01, 0.03, -0.04, 0}"), 42, "{1, -2, 0.5, 0.25, 0, 0, 0, 1e-20}");
@@ -168,7 +169,7 @@ output "y" %y
 TEST(quantize_static, layers_that_did_not_ask_stay_as_they_are) {
   Graph graph = parse(kDense);
   for (Layer& layer : graph.layers)
-    layer.policy.quantization = Quantization::kInt8Static;  // as a source says it, without asking
+    layer.policy.quantization = Quantization::kInt8Static;  // set by a source, without asked
   const std::string before = dump(graph);
   quantize_static(graph, nullptr);
   EXPECT_EQ(dump(graph), before);

@@ -1,4 +1,5 @@
-// quantize_static: which values have a quantizer, at borders, through moves, pools and constants.
+// Tests which values quantize_static gives a quantizer: inputs and outputs, and values around moves, pools and
+// constants.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Calibration data from files: what is taken, and what is refused by name.
+// Tests calibration data from files: accepted files, and refusals by name.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,5 @@
-// Masks of softmax take no part in ranges: where codes begin, what may be infinite, what stays real.
+// Tests that masks of softmax are left out of ranges: where codes begin, which values may be infinite, which stay
+// real.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
-// softmax(x + mask), three scores a row
+// Returns a network of softmax(x + mask), with three scores a row.
 std::string masked_net(const std::string& mask) {
   return R"(graph "net" batch=1
 layer "add" source="Add" asked=1 quantization=int8/static
@@ -93,7 +94,7 @@ TEST(softmax_masks, a_row_without_scores_sets_no_limit) {
   EXPECT_LT(kNoScore, found.find("s")->range.low);
 }
 
-// m counts as input: (1 - m) x -1e9 is made of it
+// m is an input, and the mask (1 - m) x -1e9 is computed from it.
 const std::string kComputed = R"(graph "net" batch=1
 layer "away" source="Sub" asked=1 quantization=int8/static
 layer "mask" source="Mul" asked=1 quantization=int8/static

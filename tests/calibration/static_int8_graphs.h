@@ -1,4 +1,4 @@
-// Small networks for the tests of quantize_static: what asks for int8, ranges, and what of a graph is compared.
+// Small networks for the tests of quantize_static: layers that ask for int8, ranges, and comparisons of graphs.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Claim: one command times every network with the reference kernels, after checking its results. A short form of what
-# README says: short timings, for the numbers to be there, not for them to be exact. Without the shared networks the sample is timed.
+# Claim: one command times every network with the reference kernels, after checking its results. The timings are
+# short, because the claim is that the numbers are there, not that they are exact. Without the shared networks only
+# the sample is timed.
 set -uo pipefail
 models=$NACRE_BUILD/bench/models
 shared=${NACRE_SHARED-$NACRE_ROOT/../shared}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Claim: one command runs every kernel of the table, each after its result was compared with the oracle. One call of each is
-# timed, for the kernels to run, not for the times.
+# Claim: one command runs every kernel of the table, after comparing its result with the oracle's. One call of each is
+# timed, because the claim is about the runs, not about the times.
 set -uo pipefail
 kernels=$NACRE_BUILD/bench/kernels
 [ -x "$kernels" ] || { echo "no benchmarks in this build: set -Dbench=true"; exit 77; }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Claim c_abi: what is installed is enough. Programs of C11, C17 and C++20 compile against the installed headers alone with gcc and
-# clang and no warning, by pkg-config and by CMake, and give the tool's results; what the C API tells of five networks is what their
-# TFLite files say; each header of C++ compiles by itself, also where another project has headers of its own as engine/ and
-# ports/; the names of before are found. (That a program of the last released header runs with this library, and what NULL does, is in
-# tests/run.)
+# Claim c_abi: the installed files are enough. Programs of C11, C17 and C++20 compile with gcc and clang, without
+# warnings, against the installed headers alone, by pkg-config and by CMake. They give the tool's results. The C API
+# says about five networks what their TFLite files say. Each header of C++ compiles by itself, also in a project with
+# headers of its own in engine/ and ports/. The earlier names of headers still work. (tests/run shows that a program
+# of the last released header runs with this library, and what NULL does.)
 #
 # Needs a build with all its targets (NACRE_BUILD, else build/test), cmake, pkg-config, and NACRE_SHARED for the networks.
 set -euo pipefail
@@ -58,13 +58,14 @@ for pair in "${pairs[@]}"; do
   grep -q 'Nacre is C++20' old.txt || fail "C++17 is not told what is wrong, $cxx"
 done
 
-# From C with MPI, as its wrapper of the compiler links it.
+# Compiles a C program with MPI, linked as MPI's compiler wrapper does.
 if [ -f "$prefix/include/nacre/mpi_c.h" ]; then
   mpicc -std=c11 "${flags[@]}" "$root/tests/mpi_user.c" -o mpi_user $(config --cflags --libs nacre-mpi nacre) || fail "mpi_user.c, mpicc"
   programs=$((programs + 1))
 fi
 
-# All headers of C++ in one translation unit, in both orders; those of Cortex-M's kernels are for that processor alone.
+# Includes all headers of C++ in one translation unit, in both orders, without those of Cortex-M's kernels, which need
+# that processor.
 (cd "$prefix/include" && find nacre -name '*.h' | grep -vE '^nacre/(compat/|cortex_m_functions.h|ports/cortex_m/([^c]|channel|columns))' | sort) >headers.txt
 public=$(cd "$root" && ls include/nacre)
 for header in engine/nacre.h engine/run/places.h engine/model/model_slots.h ports/x86/x86.h; do
@@ -73,7 +74,7 @@ done
 gcc -std=c99 -fsyntax-only -x c $(config --cflags nacre) - <<<'#include <ports/x86/x86_c.h>' 2>all.log || { grep -m 3 error all.log; fail "ports/x86/x86_c.h, as before"; }
 compat=$(cd "$prefix/include/nacre/compat" && find . -name '*.h' | wc -l)
 [ "$compat" -ge 100 ] || fail "$compat headers have the names of before"
-# Another project's, which comes first.
+# A header of another project comes first in the search path.
 while read -r header; do
   mkdir -p "others/$(dirname "$header")"
   echo '#error "another project'"'"'s header"' >"others/$header"
@@ -119,7 +120,7 @@ cmake -S cmake -B cmake/build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=R
 "$tool" convert "$root/tools/samples/digits.onnx" -o digits.nacre >/dev/null
 python3 - "$root/tools/samples" <<'END'
 import sys
-# Images as float32, as the network reads them: what --cast-inputs makes of them; labels as int32.
+# Reads images as float32, as the network reads them (--cast-inputs does the same), and labels as int32.
 def array(path):
     data = open(path, "rb").read()
     length = int.from_bytes(data[8:10], "little")
@@ -139,14 +140,14 @@ digit=$(sed -n '2s/^ *class \([0-9]*\) .*/\1/p' said-build-classify)
 [ "$digit" = "$(od -An -t u1 -j $(($(stat -c %s "$root/tools/samples/digits_labels.npy") - 1797 + 3)) -N 1 "$root/tools/samples/digits_labels.npy" | tr -d ' ')" ] ||
   fail "classify reads $digit"
 
-# Fast kernels and threads from C: outputs as far from the reference's as sums of another order are.
+# Runs fast kernels and threads from C. Outputs differ from the reference's only as another order of sums makes them.
 for program in ./speed-* cmake/build/speed; do
   "$program" digits.nacre 2 5 >speed.txt || fail "$program"
   awk '/differ by at most/ {near = $6 <= 1e-5 * $8} END {exit !near}' speed.txt || { cat speed.txt; fail "$program: other outputs"; }
 done
 cat speed.txt
 
-# Training: 20 steps, then 20 more in a second process, as 40 in one.
+# Trains 20 steps, then 20 more in a second process. The result must equal 40 steps in one process.
 "$tool" convert "$root/tools/samples/digits.onnx" -o train.nacre --train softmax_cross_entropy --optimizer adam --batch 32 >/dev/null
 mkdir one two
 ./learn-g++-c++20 train.nacre images.bin labels.bin one 40 >one.txt

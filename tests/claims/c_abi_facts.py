@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""What tools/samples/installed/describe.c told of a model, against the TFLite file that it was made of.
+"""Compares what tools/samples/installed/describe.c says about a model with the TFLite file that the model was made
+from.
 
     c_abi_facts.py told.txt network.tflite
 
-Prints how many facts (names, element types, shapes, scales, zero points) of inputs and outputs are equal, or what is not.
-The file is read here by the field ids of TensorFlow Lite's schema, with no code of the project.
+Prints how many facts of inputs and outputs (names, element types, shapes, scales, zero points) are equal, or which
+one is not. It reads the file by the field ids of TensorFlow Lite's schema, without code of the project.
 """
 
 import re
 import struct
 import sys
 
-# TensorType of the schema to nacre's element types.
+# Nacre's element types, by TensorType of the schema.
 ELEMENTS = {0: 1, 1: 2, 2: 8, 3: 6, 4: 9, 6: 11, 7: 7, 9: 5}
 
 
@@ -59,7 +60,7 @@ class Table:
 
 
 def names_of(model, kind):
-    """By tensor, where the file has a signature: what it calls inputs (0) or outputs (1)."""
+    """Returns by tensor what the file's signature, if any, calls the inputs (0) or the outputs (1)."""
     if model.target(7) is None:
         return {}
     maps = model.tables(7)[0].tables(kind)

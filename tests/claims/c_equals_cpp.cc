@@ -1,13 +1,13 @@
-// Claim c_equals_cpp: a program of C runs what C++ runs. Each of four networks is bound by nacre_program_bind_with, by
-// Program::bind and by Places, with the fastest kernels of this machine on one thread.
+// Claim c_equals_cpp: a C program runs what a C++ program runs. nacre_program_bind_with, Program::bind and Places
+// bind each of four networks, with the fastest kernels of this machine on one thread.
 //
-//   steps    nacre_step_info names the kernel and the packed operands that C++ has, step by step
-//   memory   in nacre_sizes.total bytes to the byte, and, with nothing packed, in nacre_sizes.unpacked
+//   steps    nacre_step_info names the same kernel and packed operands as C++, step by step
+//   memory   a run takes nacre_sizes.total bytes to the byte and, if nothing is packed, nacre_sizes.unpacked
 //   bytes    outputs are the same
-//   time     where a run takes more than 50 us: at most 1.05 times that of C++. Both run by turns in this process, and
-//            the fastest of their runs are compared, so that other work of the machine does not decide.
+//   time     if a run takes more than 50 us, C takes at most 1.05 times as long as C++. Both run in turns in this
+//            process, and the fastest runs are compared, so that other work of the machine does not decide
 //
-//   c_equals_cpp [SECONDS]   for each network's times; 5
+//   c_equals_cpp [SECONDS]   for the times of each network [5]
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -51,7 +51,7 @@ constexpr double kLeastMicroseconds = 50, kMostRatio = 1.05;
 struct Tally {
   int networks = 0, timed = 0;
   uint64_t steps = 0, packed = 0, failures = 0;
-  double slowest = 0;  // of the ratios
+  double slowest = 0;  // the largest ratio
 
   bool that(bool holds, const std::string& what) {
     if (!holds) ++failures, std::printf("FAIL %s\n", what.c_str());
@@ -61,7 +61,7 @@ struct Tally {
 
 using Fill = std::function<void(uint32_t input, std::span<std::byte> bytes)>;
 
-// Handles and memory that the C API binds, as README's program of C does.
+// The handles and memory that the C API binds, as README's C program does.
 struct OfC {
   AlignedBytes file, memory;
   nacre_model model;
@@ -114,7 +114,7 @@ Bytes outputs_of(const Program& program) {
   return all;
 }
 
-// Steps of C against those of a program of C++; how many operands are packed.
+// Compares the steps of C with those of a C++ program. Returns how many operands are packed.
 uint64_t compare_steps(Tally& tally, const std::string& name, const OfC& c, const Program& cpp) {
   uint64_t packed = 0;
   const uint32_t steps = nacre_program_step_count(&c.program);
@@ -137,7 +137,7 @@ double microseconds_of(const std::function<bool()>& run) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count();
 }
 
-// The fastest run of each, by turns, until the ratio is met behind some rounds, or the time is over.
+// Runs both in turns and compares the fastest runs, until the ratio is met after some rounds or the time is over.
 void compare_times(Tally& tally, const std::string& name, const OfC& c, const Program& cpp, const Fill& fill,
                    double seconds) {
   constexpr int kLeastRounds = 500;

@@ -1,14 +1,14 @@
-// Claim: whatever becomes of the files of a training's checkpoints, nothing is taken for another epoch or training than
-// is said.
+// Claim: whatever happens to the checkpoint files of a training, no state is mistaken for that of another epoch or of
+// another training.
 //
-//   damaged  each slot, of the training and of its best epoch: a bit flipped, cut, zeroed, emptied, removed, replaced
-//            by an older one, by one of the other folder or by one of another training: other options, another
-//            optimizer, the same options from another beginning, no training of nacre tune at all
-//   kills    of a training that begins anew over another one, at its calls that change a file (tests/power_cut.c)
+//   damaged  each slot, of the training and of its best epoch: with a bit flipped, cut, zeroed, emptied, removed, or
+//            replaced by an older one, by one of the other folder, or by one of another training. That training has
+//            other options, another optimizer, or the same options from another beginning, or is not from nacre tune
+//   kills    a training that begins anew over another one is killed at its calls that change a file (tests/power_cut.c)
 //
-// After each: the same training goes on and ends with the bytes of one that was left alone, or is refused; what is
-// loaded, as by nacre export with and without --best, has the state of the epoch that is said; and where it is not the
-// epoch that was saved last, a sentence says so. NACRE_LONG=1: each byte, else a sample.
+// After each case the same training goes on and ends with the bytes of an undisturbed one, or is refused. nacre
+// export, with and without --best, loads the state of the epoch that it says. If that is not the epoch that was saved
+// last, a sentence says so. NACRE_LONG=1 tries each byte, else a sample.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,20 +36,20 @@ using Folder = std::map<std::string, Bytes>;  // by name: "best/slot0.checkpoint
 const std::vector<std::string> kSlots = {"slot0.checkpoint", "slot1.checkpoint", "best/slot0.checkpoint",
                                          "best/slot1.checkpoint"};
 
-// Whether a slot that is no longer whole shows that something was lost. A whole older one is what a copy of
-// an earlier day is: then the epoch is all that can be said.
+// Whether a damaged slot shows that something was lost. A whole but older slot looks like a copy of an earlier day,
+// so the tool can only say its epoch.
 enum class Loss { kShows, kIsOlder };
 
 struct Known {
   std::string training, where;
 };
 
-// A training of its own options, its files at each end of an epoch, and how it ends when it is left alone.
+// A training with its own options: its files at the end of each epoch, and its end if nothing disturbs it.
 struct Reference {
   std::string name = {};
   Bytes model = {};
   TuneSettings settings = {};
-  std::vector<Folder> after = {};  // each epoch
+  std::vector<Folder> after = {};  // after each epoch
   std::vector<std::byte> kept = {}, last = {};
   std::string log = {}, best = {};
 };
@@ -106,7 +106,7 @@ struct Tally {
   }
 };
 
-// "" where it ends as it should, "refused", "anew", or what is wrong.
+// Returns "" if the training ends as it should, "refused", "anew", or what is wrong.
 std::string go_on(const Reference& of, const std::string& path, Tally& tally, const std::string& now,
                   Loss loss = Loss::kShows) {
   TuneSettings s = of.settings;
@@ -129,7 +129,7 @@ std::string go_on(const Reference& of, const std::string& path, Tally& tally, co
   return "";
 }
 
-// Names the checkpoint that nacre export would take: "training, epoch", "refused", or the mistake.
+// Returns the checkpoint that nacre export takes: "training, epoch", "refused", or the mistake.
 std::string load(const Reference& of, const std::string& path, bool best, Tally& tally,
                  const std::string& expected = "", Loss loss = Loss::kShows) {
   const LoadedModel model(of.model, "test", "");
@@ -202,7 +202,7 @@ bool sweep(const Reference& of, const std::vector<const Reference*>& others, siz
       for (const auto& [name, foreign] : other->after.back())
         if (!replaced("as " + name + " of " + other->name, foreign, Loss::kIsOlder)) return false;
   }
-  // Several at once: emptied, removed, of another training or another folder.
+  // Damages several slots at once: they are emptied, or are of another training or another folder.
   for (int mask = 1; mask < 16; ++mask)
     for (const char* how : {"emptied", "removed", "swapped"}) {
       Folder changed = whole;
@@ -211,7 +211,7 @@ bool sweep(const Reference& of, const std::vector<const Reference*>& others, siz
         if (how[0] == 'r') changed.erase(kSlots[i]);
         else changed[kSlots[i]] = how[0] == 'e' ? Bytes() : whole.at(kSlots[3 - i]);
       }
-      if (how[0] == 'r' && mask == 15) continue;  // an empty folder: a new training
+      if (how[0] == 'r' && mask == 15) continue;  // an empty folder gives a new training
       if (!judge(of.name + ", slots " + std::to_string(mask) + " " + how, of, changed,
                  how[0] == 's' ? Loss::kIsOlder : Loss::kShows, tally))
         return false;
@@ -219,7 +219,7 @@ bool sweep(const Reference& of, const std::vector<const Reference*>& others, siz
   return true;
 }
 
-// A training begins anew over another one, and is killed at its call `at`. False: it ended before.
+// Kills a training, which begins anew over another one, at its call `at`. Returns false if the training ended before.
 bool killed(const Reference& next, const std::string& path, int at) {
   const pid_t child = fork();
   if (child == 0) {
@@ -255,7 +255,7 @@ bool judge_kill(const Reference& before, const Reference& next, const std::strin
                     new_end = go_on(next, copy(), tally, last.substr(last.find(',') + 2));
   const auto fits = [](const std::string& end) { return end.empty() || end == "refused" || end == "anew"; };
   if (!fits(old_end)) return tally.fail(what, "the old training: " + old_end);
-  // It may stand within an epoch, of which no state is known here.
+  // The training may stand within an epoch, whose state is not known here.
   if (!fits(new_end)) return tally.fail(what, "the new training: " + new_end);
   if (old_end.empty() && new_end.empty()) return tally.fail(what, "both trainings go on");
   if (old_end.empty() && last != before.name + ", epoch " + std::to_string(before.after.size()))
@@ -289,7 +289,7 @@ TuneSettings options(float rate, const std::string& text, uint32_t epochs) {
 
 int run() {
   const Bytes adam = training_bytes(), sgd = training_bytes(Optimizer::kSgd);
-  // Below, with higher rates, the best epoch is in no slot of the training itself.
+  // With the higher rates below, no slot of the training itself holds the best epoch.
   const Reference near = train("near", adam, options(0.6f, "lr 0.6", 4)),
                   other = train("other", adam, options(0.05f, "lr 0.05", 4)),
                   another_model = train("sgd", sgd, options(0.1f, "sgd", 4)),

@@ -1,5 +1,5 @@
-// The claims of the project that are C++ are one program: claims NAME [ARGUMENT...]. Each defines itself, in the file
-// of its name:
+// The C++ claims of the project are one program: claims NAME [ARGUMENT...]. Each claim is defined in the file of its
+// name:
 //
 //   NACRE_CLAIM(op_table) {
 //     ...  // count and arguments as of main(), from the name on; prints "CLAIM op_table ..."

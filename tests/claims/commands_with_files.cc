@@ -43,7 +43,7 @@ NpyArray numbers(const std::vector<int32_t>& values) {
   return array;
 }
 
-// Name of the file that a command writes into the folder of this option; "": the option names a file.
+// Returns the name of the file that a command writes into this option's folder; "" if the option names a file.
 std::string written_name(const std::string& command, const std::string& output) {
   if (command == "run") return output == "--output" ? "probabilities.npy" : "input_pixels.npy";
   if (command == "firmware") return "model.h";
@@ -69,8 +69,8 @@ void CommandsWithFiles::make_arrays() {
   const NpyArray images = floats_of(rows_of(read_npy(samples + "digits_images.npy"), kRows));
   write_npy(file("images.npy"), images);
   write_npy(file("samples/pixels.npy"), images);
-  write_npy(file("probabilities.npy"), rows_of(images, 1));  // as an output of the network would be called
-  OnnxBuilder rows;                                          // a row of an image of 8
+  write_npy(file("probabilities.npy"), rows_of(images, 1));  // named like an output of the network
+  OnnxBuilder rows;                                          // a network for one row of 8 pixels
   rows.input("x", {1, 8});
   rows.node("Relu", {"x"}, {"y"});
   rows.output("y");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Claim cortex_m_instructions: the int8 networks of MLPerf Tiny, converted for arm/m4, on a Cortex-M4F by the kernels
-# of ports/cortex_m (always -O2; the rest at -Os). It checks:
+# Claim cortex_m_instructions: the int8 networks of MLPerf Tiny, converted for arm/m4, run on a Cortex-M4F with the
+# kernels of ports/cortex_m (always -O2; the rest at -Os). It checks:
 #
 #   instructions   each static program takes at most those of TensorFlow Lite Micro with CMSIS-NN, as QEMU counts them
 #   outputs        for 5 random inputs they equal the PC's to the bit; for TensorFlow's own golden pairs, run from the
@@ -8,7 +8,7 @@
 #   memory         the image with the model file takes the bytes that `nacre size --target arm/m4` says
 #   kernels        on random sizes, codes and scales they equal the reference kernels to the bit, within their scratch
 #
-# On a Cortex-M55, by Helium, it checks the instructions of the static programs of four networks, and the kernels.
+# For a Cortex-M55 with Helium it checks the instructions of the static programs of four networks, and the kernels.
 #
 # Needs build/test (tools/test.sh) or NACRE_TOOL, the shared networks and the firmware packages.
 set -euo pipefail
@@ -19,16 +19,16 @@ shared=${NACRE_SHARED-../shared}
 work=$PWD/build/cortex_m
 core=m4 folder=build/m4_cortex_m
 verdict=shown goals= text= wrong=
-export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends a run that hangs; it is no bound on speed
 . tests/claims/firmware_gates.sh
 mkdir -p "$work"
 
-# Name, file, instructions of TensorFlow Lite Micro with CMSIS-NN, in units of 10^3.
+# Name, file, and the instructions that TensorFlow Lite Micro with CMSIS-NN takes, in thousands.
 networks=("KWS kws_ref_model 7700" "IC pretrainedResnet_quant 29860" "VWW vww_96_int8 24100" "AD ad01_int8 583" "str_ww str_ww_ref_model 2227")
 helium=("KWS kws_ref_model 1810" "IC pretrainedResnet_quant 4910" "VWW vww_96_int8 6560" "AD ad01_int8 290")
 
 fail() { verdict='NOT SHOWN'; wrong+="[$1] "; }
-# build IMAGE OPTION..: one folder for all images, so that the library is compiled once.
+# build IMAGE OPTION..: builds an image. All images share one folder, so that the library is compiled once.
 build() {
   local image=$1
   shift
@@ -48,7 +48,7 @@ code_bytes() {
     awk '$1 ~ /^\.(vectors|text|rodata|init_array|ARM\.exidx|data)$/ {s += $2} END {print s + 0}'
 }
 
-# static_program NAME FILE MOST: converts, builds and runs; sets count.
+# static_program NAME FILE MOST: converts, builds and runs a static program; sets count.
 static_program() {
   model=$work/$2.nacre
   "$nacre" convert "$shared/models/mlperf_tiny/$2.tflite" -o "$model" --target arm/$core --strip-names >/dev/null

@@ -1,6 +1,6 @@
-// A driver that passes every call on to another and counts it: what a run asks of the driver.
+// A driver that passes every call on to another driver and counts the calls. It shows what a run asks of the driver.
 //
-// One at a time: the functions of a driver know no object.
+// Only one exists at a time, because a driver's functions take no object.
 #pragma once
 
 #include <cstdint>

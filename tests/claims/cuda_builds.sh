@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Claim: nvcc compiles every entry of the reference, and the kernels around products, for the device (sm_90; with --long
-# for every target), none of them silently empty; those that matter spill no registers; driver.h
-# and cublaslt.h say what <cuda.h> and <cublasLt.h> say; the program of bench/cuda.sh links; and a program with the port
-# starts on a machine without CUDA and says so in one sentence.
+# Claim: nvcc compiles every entry of the reference, and the kernels around products, for the device (sm_90; with
+# --long for every target). No kernel is silently empty. The kernels that matter spill no registers. driver.h and
+# cublaslt.h agree with <cuda.h> and <cublasLt.h>. The program of bench/cuda.sh links. A program with the port starts
+# on a machine without CUDA and says so in one sentence.
 #
-# A constexpr function that calls one which is not makes nvcc drop the body of the kernel without a word: so the
+# If a constexpr function calls one that is not, nvcc drops the body of the kernel without a message. So the
 # instructions of each kernel are counted in its PTX.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -32,7 +32,8 @@ if ! ninja -C "$build" ports/cuda/cuda_device ports/cuda/libcheck_declarations.a
   not_shown "it does not compile; see $log"
 fi
 
-# Kernels; the instructions of the smallest but count_step, whose one addition is no loop; kernels that store nothing.
+# Counts the kernels, the instructions of the smallest one but count_step (whose one addition is no loop), and the
+# kernels that store nothing.
 read -r kernels least smallest silent < <(awk '
   /^\.visible \.entry/ { name = $3; sub(/\(.*/, "", name); inside = 1; count = stores = 0; next }
   inside && /^}/ {
@@ -48,7 +49,7 @@ read -r expected modules < <("$build"/ports/cuda/cuda_device | sed -n 's/^\([0-9
 [ "$least" -ge 65 ] || not_shown "$smallest has $least instructions: a part of it is empty"
 [ "$silent" = - ] || not_shown "these kernels store nothing: ${silent#,}"
 
-# Spills, of all targets: none of the kernels below, and of no other more than 64 bytes.
+# Checks the spills of all targets: none in the kernels listed below, and at most 64 bytes in any other.
 listed='kDenseF32 kDenseBf16 kDenseF16 kDenseI8Double kDenseFloat8F32 kConv2dF32 kConv2dBf16 kConv2dI8Double
 kDepthwiseConv2dF32 kDepthwiseConv2dBf16 kDepthwiseConv2dI8Double kDenseGradientXF32 kDenseGradientXBf16 kDenseGradientWF32
 kDenseGradientWBf16 kConv2dGradientXF32 kBatchedMatmulF32 kSoftmaxF32 kLayerNormF32 kAddF32 kClampF32 kAveragePoolF32
@@ -65,7 +66,7 @@ done
 [ "$most" -le 64 ] || not_shown "a kernel spills $most bytes"
 count=$(tr -cd , <<<"$spilling" | wc -c)
 
-# cuda_device without a driver says one sentence and ends with the code of a missing thing.
+# Without a driver, cuda_device says one sentence and ends with the exit code of a missing thing.
 status=0
 sentence=$("$build"/ports/cuda/cuda_device | tail -n 1) || status=$?
 case "$status $sentence" in

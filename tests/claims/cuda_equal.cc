@@ -1,5 +1,6 @@
-// Claim: each entry of the reference on random cases, and the models given, on a real GPU: integers and codes are those
-// of the host to the bit; floats within the bounds of cuda_tally.h, and how many of them to the bit.
+// Claim: each entry of the reference, on random cases, and the given models run on a real GPU. Integers and codes
+// equal the host's to the bit. Floats are within the bounds of cuda_tally.h; those that are equal to the bit are
+// counted.
 //
 //   cuda_equal [simulated] [cases per entry] [seed] [MODEL..]            simulated: on the tests' device
 #include <algorithm>
@@ -20,14 +21,15 @@ namespace {
 
 // ---- Single kernels ----
 
-// A layer of 16-bit floats rounds to these, also where it then stores float32.
+// Returns the last place of 16-bit floats for a layer of such floats, because it rounds to them even if it stores
+// float32.
 double least_unit(const KernelEntry& entry) {
   const bool layer = entry.op == Op::kDense || entry.op == Op::kConv2d;
   const ElementType x = entry.operands[0].element;
   return layer && (x == ElementType::kFloat16 || x == ElementType::kBfloat16) ? unit_of(x) : 0;
 }
 
-// Bounds the error of the sums of a step that cuBLASLt multiplies; 0 for other steps.
+// Returns a bound on the error of the sums of a step that cuBLASLt multiplies; 0 for other steps.
 double product_bound(const KernelEntry& entry, const Step& step, const Execution& host) {
   std::vector<Array> arrays = step.inputs;
   arrays.insert(arrays.end(), host.outputs.begin(), host.outputs.end());
@@ -100,7 +102,7 @@ void kernels(Tally& tally, cuda::Device& device, int cases, uint64_t seed) {
   device.release(memory);
 }
 
-// Products of 16-bit floats whose sizes fit Tensor Cores, as random cases seldom are.
+// Tries products of 16-bit floats whose sizes fit Tensor Cores, because random cases seldom do.
 void aligned_products(Tally& tally, cuda::Device& device, uint64_t seed) {
   const std::vector<reference::NamedEntry> named = all_entries();
   const std::span<std::byte> memory = device.allocate(size_t{16} << 20);

@@ -1,16 +1,16 @@
-// Claim: what runs through the CUDA port on a device without a GPU gives the host's numbers to the byte.
+// Claim: the CUDA port on a simulated device, without a GPU, gives the host's numbers to the byte.
 //
-//   kernels   each entry of the reference, compiled as for the device, on random cases: threads of several numbers and
-//             in several orders share its loops; outputs, updated operands and codes are those of the host's one thread
-//   infer     the networks of MLPerf Tiny and the digits sample, every step on the device, by several runs
-//   train     MLP, CNN, ResNet-8, transformer block and LSTM under several policies, and the networks of MLPerf Tiny:
-//             `gradients`, `update` and `derive` on the device; state and report of every step
+//   kernels   each entry of the reference, compiled as for the device, on random cases. Several threads, in several
+//             orders, share its loops; outputs, updated operands and codes equal those of the host's one thread
+//   infer     the networks of MLPerf Tiny and the digits sample, with every step on the device, in several runs
+//   train     MLP, CNN, ResNet-8, transformer block and LSTM under several policies, and the networks of MLPerf Tiny;
+//             `gradients`, `update` and `derive` run on the device. State and report are compared after every step
 //   replay    each program is recorded once; a later run launches one graph per program, and neither allocates nor
 //             records
-//   step      the same by Trainer::step: gradients, update and derive are one graph, one launch and one wait
-//   products  both once more with products by cuBLASLt, which a simulated one makes in the order of the reference
-//   faults    in a step of training every call of the driver fails once: one status, the state as it was, and the next
-//             step is the host's
+//   step      the same with Trainer::step: gradients, update and derive are one graph, one launch and one wait
+//   products  all of this again with products by cuBLASLt, which a simulated one makes in the order of the reference
+//   faults    in a step of training every call of the driver fails once: the step gives one status, the state does not
+//             change, and the next step is the host's
 //
 //   cuda_fake [cases per entry] [seed]
 #include <algorithm>
@@ -41,7 +41,7 @@ const void* const kModules[] = {FakeDriver::module()};
 
 // ---- Networks ----
 
-// Every step of each program at place 1.
+// Puts every step of each program at place 1.
 Buffer on_device(const Buffer& file) {
   Buffer placed = file;
   Model model;
@@ -67,7 +67,7 @@ struct OnDevice {
   }
   bool give() { return places->give(1, device.allocate(size_t(places->bytes(1)))).ok(); }
 
-  // Calls that allocate or record.
+  // Returns the calls that allocate or record.
   uint64_t slow_calls() const {
     uint64_t sum = 0;
     for (const char* symbol : {"cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamBeginCapture_v2", "cuLaunchKernel",
@@ -151,7 +151,7 @@ struct Copied {
   }
 };
 
-// Every call of a step fails once.
+// Makes every call of a step fail once.
 void break_steps(CudaTally& tally, const std::string& name, TrainingSteps& t, OnDevice& gpu) {
   const Bytes before = t.state();
   for (const char* symbol :
@@ -211,7 +211,7 @@ void train(CudaTally& tally, const std::string& name, const Buffer& file, bool p
     Trainer::Report report;
     tally.that(t.step(i, &report).ok(), name + ": takes a step: " + gpu.device.sentence());
     const uint64_t copied_in = gpu.driver.bytes_in() - in, copied_out = gpu.driver.bytes_out() - out;
-    // A refused step asks for the state, whose counters tell why.
+    // A refused step reads the state, whose counters tell why.
     if (i > 0 && !(faults && i == 1))
       tally.that(copied_in <= copied.in && (copied_out <= copied.out || !report.applied),
                  name + ": a step copies its inputs to the device, and nothing that the device has");
@@ -273,7 +273,7 @@ constexpr struct {
                 {{"VWW", "models/mlperf_tiny/vww_96_float.tflite", false, 0}, "squared_error"},
                 {{"str_ww", "models/mlperf_tiny/str_ww_ref_model.tflite", false, 0}, "softmax_cross_entropy"}};
 
-// The networks of MLPerf Tiny, made to train.
+// Trains the networks of MLPerf Tiny.
 void train_networks(CudaTally& tally, int* networks, int* missing) {
   for (const auto& [network, loss] : kTrained) {
     Buffer file;

@@ -18,7 +18,7 @@ struct CudaTally {
   }
 };
 
-// Each entry of the reference on random cases, on the threads of the simulated device.
+// Tries each entry of the reference on random cases, on the threads of the simulated device.
 void try_kernels_on_threads(CudaTally& tally, int cases, uint64_t seed);
 
 }  // namespace nacre::test

@@ -1,4 +1,4 @@
-// The kernels of claim cuda_fake.
+// The part `kernels` of claim cuda_fake.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,8 +13,8 @@
 namespace nacre::test {
 namespace {
 
-// Ops whose kernels carry a sum, or what is left, from one iteration to the next: one thread does them. All others
-// share their loops.
+// Ops whose kernels carry a sum, or a remainder, from one iteration to the next, so that one thread does them. All
+// other ops share their loops.
 const std::set<Op> kInOrder = {Op::kPack,
                                Op::kVerdict,
                                Op::kUpdateScales,

@@ -16,7 +16,7 @@ std::string format(const char* text, T... values) {
   return buffer;
 }
 
-// Ours is to be `bound` times as fast as another, or to move bytes at that share of the copy's rate.
+// The port must be `bound` times as fast as another system, or move bytes at that share of the copy's rate.
 struct SpeedGoal {
   const char* id;
   const char* measure;
@@ -89,7 +89,7 @@ GoalRow row_of(const SpeedGoal& goal, const CudaTimings& timings, const std::str
   return row;
 }
 
-// All models of one kind that ask the most, or one line for all.
+// Returns the row of the models of one kind that take the most, or one row for all.
 GoalRow host_row(const CudaTimings& timings, bool training) {
   GoalRow row = {.id = "G13",
                  .measure = training ? "host work of a training step" : "host work of a run",

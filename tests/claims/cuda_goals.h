@@ -1,5 +1,5 @@
-// The goals of speed on a GPU, G1 to G15 (facts/gpu.md section 4), each beside what was measured, or why there is
-// nothing to measure.
+// The goals of speed on a GPU, G1 to G15 (facts/gpu.md section 4). Each has what was measured, or why nothing could
+// be measured.
 #pragma once
 
 #include <string>
@@ -16,16 +16,16 @@ struct GoalRow {
   Reached reached = Reached::kNotThere;
 };
 
-// Lines that claims cuda_equal and cuda_trains printed in the same run; "": the claim did not run.
+// Lines that claims cuda_equal and cuda_trains printed in the same run; "" if the claim did not run.
 struct CheckedClaims {
   std::string equal, trains;
 };
 
-// `no_peer`: why torch times nothing; "" where it does.
+// `no_peer` says why torch times nothing; "" if it does.
 std::vector<GoalRow> goal_rows(const CudaTimings& timings, const CheckedClaims& claims, const std::string& no_peer);
 
 struct GoalCounts {
-  int reached = 0, missed = 0, not_there = 0;  // of goals: one with a row that is missed is missed
+  int reached = 0, missed = 0, not_there = 0;  // counts of goals; a goal with a missed row is missed
 };
 GoalCounts count_goals(const std::vector<GoalRow>& rows);
 

@@ -1,4 +1,4 @@
-// Models, steps of training and single steps that the claims about a GPU run on it, through the CUDA port.
+// Models, steps of training and single steps that the claims about a GPU run on it through the CUDA port.
 #pragma once
 
 #include <cstdlib>
@@ -19,7 +19,7 @@
 
 namespace nacre::test {
 
-// The driver and cuBLASLt of this machine, or the simulated ones; null: there is none.
+// The driver and cuBLASLt of this machine, or the simulated ones; null if there is none.
 struct GpuDriver {
 #ifdef NACRE_SIMULATED_DEVICE
   std::optional<fake::FakeDriver> fake;
@@ -36,13 +36,13 @@ struct Gpu : GpuDriver {
   cuda::Device device;
   bool open;
 
-  // `products`: with cuBLASLt.
+  // `products` says whether to use cuBLASLt.
   Gpu(bool simulated, bool products)
       : GpuDriver(simulated), open(device.open(driver, modules, 0, products ? library : nullptr)) {}
   ~Gpu() { device.close(); }
 };
 
-// Memory at a multiple of 4,096, zeros.
+// A block of zeros, aligned to 4,096 bytes.
 struct Block {
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
@@ -56,10 +56,10 @@ struct Block {
 
 bool read_model(const char* path, Block* block);
 
-// Numbers of a seed: reals between -1 and 1, labels 0 to 2.
+// Fills an input with numbers from a seed: reals between -1 and 1, labels 0 to 2.
 void fill_input(std::span<std::byte> input, ElementType type, uint32_t seed);
 
-// A program or a trainer with memory of its own, on the host or with places.
+// A program or a trainer with memory of its own, bound to the host or to places.
 struct Bound {
   Model model;
   Sizes sizes;
@@ -70,22 +70,23 @@ struct Bound {
 
   Status infer(const Block& file, uint32_t index, Places* places, cuda::Device* device);
   Status train(const Block& file, Places* places, cuda::Device* device);
-  void fill_inputs(uint32_t seed);  // of the program
+  void fill_inputs(uint32_t seed);  // inputs of the program
 
  private:
   Status cut(Places* places, cuda::Device* device);
 };
 
-// Accumulates numbers of a seed, or with an infinity among them, and commits. Each real number is `nudge` of itself
-// more or less.
+// Accumulates numbers from a seed, with an infinity among them if `infinite`, and commits. `nudge` moves each real
+// number by that share of itself.
 bool train_step(Bound& bound, uint32_t seed, bool infinite, Trainer::Report* report, float nudge = 0);
 
-// One step by hand whose operands lie in the device's memory: inputs are copied there, what follows them is poisoned.
+// One step, made by hand, whose operands lie in the device's memory. Inputs are copied there, and the bytes after
+// them are poisoned.
 class StepOnDevice {
  public:
   Code place(const Port& port, std::span<std::byte> memory, const KernelEntry& entry,
              const std::vector<uint32_t>& words, const std::vector<Array>& operands, size_t inputs);
-  // In one segment, with `copies` behind it.
+  // Runs the step in one segment, followed by `copies`.
   Code run(const std::function<Code()>& copies = {}) const;
   const Tensor& operand(size_t i) const { return call().operands()[i]; }
 

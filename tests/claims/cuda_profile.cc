@@ -1,10 +1,10 @@
-// Profile of a model on a GPU: its kernels by the time that each takes in all its steps, from the device's clock. It
-// shows nothing, so it is no claim: bench/cuda.sh profile.
+// Profiles a model on a GPU: lists its kernels by the time that each takes in all its steps, from the device's clock.
+// It shows nothing, so it is no claim; bench/cuda.sh profile runs it.
 //
 //   cuda_profile [simulated] MODEL...
 //
-// Steps are launched one by one, each between two events, after two runs that are not counted; the least of 5 runs is
-// printed. A model for training takes whole steps. Products are by cuBLASLt where it is there.
+// Steps are launched one by one, each between two events. Two runs are not counted; the least of 5 runs is printed.
+// For training models whole training steps are run. cuBLASLt makes products if it is installed.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -33,7 +33,7 @@ bool run(Bound& bound, bool training) {
   return bound.program.run().ok();
 }
 
-// By kernel, the longest first.
+// Returns the shares by kernel, the longest first.
 std::vector<Share> shares(std::span<const cuda::Device::Time> times) {
   std::map<std::string, Share> by_kernel;
   for (const cuda::Device::Time& time : times) {

@@ -1,12 +1,13 @@
-// Claim: how fast the CUDA port is on this machine's GPU, as a table of the goals G1 to G15; NOT SHOWN, with the port's
-// sentence, where there is none.
+// Claim: how fast the CUDA port is on this machine's GPU, as a table of the goals G1 to G15. Without a GPU it is NOT
+// SHOWN, with the port's sentence.
 //
 //   cuda_speed [simulated] [--json FILE] [--seconds N] [--peer COMMAND] [--checked FILE] MODEL...
 //
-// Models for inference and for training, peers and single kernels run in turns, in 7 rounds; medians and quartiles are
-// of these, ratios by round. No round begins that would end behind the limit [420 s]. FILE of --json has one object a
-// line and appears whole; that of --checked has the lines of claims cuda_equal and cuda_trains. COMMAND speaks as
-// peer_process.h says. "simulated": on the tests' device, to see that all of this works; its times mean nothing.
+// Models for inference and for training, peers and single kernels run in turns, in 7 rounds. Medians and quartiles
+// are taken over the rounds; ratios are taken within a round. No round begins that would end after the limit [420 s].
+// The FILE of --json has one object a line and is written whole or not at all. The FILE of --checked has the lines of
+// claims cuda_equal and cuda_trains. COMMAND speaks as peer_process.h says. "simulated" runs on the tests' device, to
+// show that all parts work; its times mean nothing.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -80,7 +81,7 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// One object, member by member.
+// Builds one JSON object, member by member.
 class JsonLine {
  public:
   JsonLine& add(const std::string& name, const std::string& text) { return put(name, quoted(text)); }
@@ -139,7 +140,7 @@ std::vector<std::string> json_lines(const CudaTimings& timings, const std::vecto
   return lines;
 }
 
-// Whole or not at all.
+// Writes the file whole or not at all.
 bool write_lines(const std::string& path, const std::vector<std::string>& lines) {
   const std::string partial = path + ".partial";
   std::ofstream file(partial);
@@ -152,7 +153,7 @@ bool write_lines(const std::string& path, const std::vector<std::string>& lines)
 }
 
 #ifdef NACRE_SIMULATED_DEVICE
-// Whether the file says what the table says. Throws what is no JSON.
+// Returns whether the file holds the table's values. Throws if it is no JSON.
 bool reads_back(const std::string& path, const std::vector<GoalRow>& goals, const CudaTimings& timings) {
   std::ifstream file(path);
   size_t goal = 0, names = 0;
@@ -224,7 +225,7 @@ int claim(const SpeedOptions& options) {
     none.open(nullptr, driver.modules);
     return not_shown(none.sentence(), 77);
   }
-  PeerProcess peer;  // before the driver is started: a process that has used it may not fork
+  PeerProcess peer;  // started before the driver, because a process that has used the driver may not fork
   std::string no_peer = "no peer was given";
   if (!options.peer.empty()) no_peer = peer.start(options.peer, left() / 4) ? "" : peer.sentence();
   const CountedDriver counted(*driver.driver);

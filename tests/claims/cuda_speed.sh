@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Claim: bench/cuda.sh times the CUDA port on a GPU beside the goals G1 to G15. NOT SHOWN on a machine without one: there
-# its models are made and its `times` run whole on the simulated device, whose times mean nothing, with and without a
-# peer. NACRE_BUILD: a build with tests/claim_tests; NACRE_TOOL: its nacre.
+# Claim: bench/cuda.sh times the CUDA port on a GPU beside the goals G1 to G15. NOT SHOWN on a machine without a GPU.
+# There the script makes its models and runs all of `times` on the simulated device, whose times mean nothing, with
+# and without a peer. NACRE_BUILD: a build with tests/claim_tests; NACRE_TOOL: its nacre.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 not_shown() { echo "CLAIM cuda_speed NOT SHOWN: $*"; exit 1; }
@@ -11,7 +11,7 @@ trap 'rm -rf "$folder"' EXIT
 export CUDA_FOLDER=$folder CUDA_PROGRAM=$NACRE_BUILD/tests/claim_tests CUDA_DEVICE=simulated NACRE_SHARED=
 bash bench/cuda.sh models 2>"$folder/log" || { tail -n 5 "$folder/log"; not_shown "the models are not made"; }
 
-# A peer that takes 1 us for whatever it is asked, and ends in the middle of the rounds.
+# A peer that takes 1 us for every request, and ends in the middle of the rounds.
 cat >"$folder/peer.sh" <<'END'
 printf 'a test\ttorch/graph/infer_mlp10 torch/eager/infer_mlp10\n'
 while read -r _ _ count; do
@@ -36,7 +36,7 @@ CUDA_PEER="sh $folder/peer.sh" times
 grep -qE '^G9 +(missed|reached) .*batch 1, .* other 1\.00 us' "$folder/said" || not_shown "no ratio to the peer"
 claim=$(grep ^CLAIM "$folder/said")
 echo "CLAIM cuda_equal shown: a line of the test" >"$folder/checks.txt"
-CUDA_SECONDS=2 times  # cuda_torch.py itself, in less time than it takes
+CUDA_SECONDS=2 times  # runs cuda_torch.py itself, in less time than it takes
 grep -qE '^G14 +reached ' "$folder/said" || not_shown "what was checked before is not in the table"
 grep -qE ' of 7 rounds in [0-9]+ s of at most [12];' "$folder/said" || not_shown "it does not say its limit"
 echo "$claim"

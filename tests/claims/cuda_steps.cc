@@ -14,7 +14,7 @@ namespace {
 
 bool is_real(ElementType type) { return type >= ElementType::kFloat32 && type <= ElementType::kFloat64; }
 
-// Ops that no other claim makes cases of.
+// Returns whether no other claim makes cases of the op.
 bool is_of_integers(Op op) {
   return (op >= Op::kConv2dInt8GradientW && op <= Op::kAddErrors) || op == Op::kRoundCodes ||
          op == Op::kInt8CrossEntropy || op == Op::kDenseInt8GradientW || op == Op::kDenseInt8GradientX ||
@@ -27,7 +27,7 @@ bool made_here(Op op) {
          op == Op::kCountStep || op == Op::kUpdateRange || is_of_integers(op);
 }
 
-// 3 x 3 taps over 5 x 6 pixels, padded by 1 in front: 5 x 6 outputs where the stride is 1.
+// Makes a step of 3 x 3 taps over 5 x 6 pixels, padded by 1 in front: 5 x 6 outputs if the stride is 1.
 Step integer_conv_step(const KernelEntry& entry, Random& random) {
   const bool depthwise = entry.op == Op::kDepthwiseConv2dInt8GradientW || entry.op == Op::kDepthwiseConv2dInt8GradientX;
   const bool of_x = entry.op == Op::kConv2dInt8GradientX || entry.op == Op::kDepthwiseConv2dInt8GradientX;
@@ -151,7 +151,7 @@ bool has_steps(const KernelEntry& entry) {
   return find_case_maker(entry.op) != nullptr || has_reference_case(entry.op) || made_here(entry.op);
 }
 
-// Whether the operands of both are of the same types, but for those of real numbers.
+// Returns whether the operands of both entries have the same types, except that types of real numbers may differ.
 bool same_but_reals(const KernelEntry& a, const KernelEntry& b) {
   const auto same = [](const auto& x, const auto& y) {
     return x.element == y.element || (is_real(x.element) && is_real(y.element));
@@ -159,7 +159,7 @@ bool same_but_reals(const KernelEntry& a, const KernelEntry& b) {
   return std::equal(a.operands, a.operands + a.operand_count, b.operands, b.operands + b.operand_count, same);
 }
 
-// Makes a random step. Cases of training have no float64: such an entry takes the case of the op's float32 entry.
+// Makes a random step. Training has no float64 cases, so such an entry takes the case of the op's float32 entry.
 Step random_step(const KernelEntry& entry, std::span<const reference::NamedEntry> all, Random& random) {
   if (find_case_maker(entry.op) != nullptr) {
     const Case made = random_case(entry, random);

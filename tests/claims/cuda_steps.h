@@ -1,4 +1,4 @@
-// Random steps of every entry of the reference: what the claims about the CUDA port run.
+// Random steps of every entry of the reference, for the claims about the CUDA port.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Step {
   std::vector<Array> inputs;
 };
 
-// All entries, of training too, in the order in which ports list them.
+// Returns all entries, also those of training, in the order in which ports list them.
 std::vector<reference::NamedEntry> all_entries();
 bool has_steps(const KernelEntry& entry);
 Step random_step(const KernelEntry& entry, std::span<const reference::NamedEntry> all, Random& random);

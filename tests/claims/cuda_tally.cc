@@ -25,7 +25,7 @@ int told(const char* claim, const Tally& tally, bool simulated) {
 
 }  // namespace
 
-double unit_of(ElementType type) {  // 2^-bits of the significand behind its first
+double unit_of(ElementType type) {  // returns 2^-(bits of the significand after its first)
   switch (type) {
     case ElementType::kFloat64: return 0x1p-52;
     case ElementType::kFloat32: return 0x1p-23;
@@ -73,7 +73,7 @@ int on_gpu(const char* claim, int count, char** arguments, const RunOnGpu& run) 
     if (!gpu.open) return std::printf("CLAIM %s NOT SHOWN: %s\n", claim, gpu.device.sentence()), 77;
     if (!products) std::printf("%s\n", gpu.device.name());
     if (!tally.that(gpu.device.has_products() == products, "cuBLASLt opens")) break;
-    tally.share = products ? kFloat8Share : kOwnShare;  // of models, which have any products
+    tally.share = products ? kFloat8Share : kOwnShare;  // the share for models, which contain products
     run(tally, gpu.device, count - (simulated ? 1 : 0), arguments + (simulated ? 1 : 0));
     tally.products += gpu.device.counts().products;
   }

@@ -1,5 +1,5 @@
-// Shared parts of the claims about a real GPU, through the CUDA port. A claim runs once on the port's own kernels and
-// once with products by cuBLASLt, and counts checks. Without a GPU it is NOT SHOWN, with the port's sentence.
+// Shared parts of the claims about a real GPU, through the CUDA port. A claim runs once with the port's own kernels
+// and once with products by cuBLASLt, and counts checks. Without a GPU it is NOT SHOWN, with the port's sentence.
 //
 // The bound on the error of a number of float type T is a sum:
 //
@@ -27,11 +27,11 @@ inline constexpr double kOwnShare = 32 * 0x1p-24, kProductShare = 1e-5, kFloat8S
 
 struct Tally {
   uint64_t cases = 0, elements = 0, exact = 0, models = 0, failures = 0, products = 0;
-  double share = kOwnShare;              // of the largest magnitude of a tensor
-  double besides = 0;                    // how far off a number may be besides
-  double least_unit = 0;                 // where a float32 result was rounded to fewer bits before
-  double beyond = 0;                     // the furthest of what within() judged last, as a multiple of its bound
-  double found = 0, wanted = 0;          // that one
+  double share = kOwnShare;              // share of the largest magnitude of a tensor
+  double besides = 0;                    // a further error that a number may have
+  double least_unit = 0;                 // the last place of a type that a float32 result was rounded to
+  double beyond = 0;                     // worst error of the last within(), as a multiple of its bound
+  double found = 0, wanted = 0;          // the number with that error
   std::map<std::string, uint64_t> told;  // how often each sentence failed
 
   bool that(bool holds, const std::string& what) {
@@ -52,14 +52,14 @@ struct Tally {
   }
 };
 
-// 2^-bits of the significand behind its first; 0 of integers.
+// Returns 2^-(bits of the significand after its first); 0 for integers.
 double unit_of(ElementType type);
-double largest_of(const Array& array);  // magnitude, of those that are finite
-// Whether all numbers are within the bounds of the tally, which counts them.
+double largest_of(const Array& array);  // the largest finite magnitude
+// Returns whether all numbers are within the bounds of the tally, and counts them.
 bool within(const Array& got, const Array& want, Tally& tally);
 
-// Runs the claim on both kinds of device, with the arguments behind "simulated" where that is the first, and prints its
-// line. The exit status of the claim.
+// Runs the claim on both kinds of device and prints its line. Passes on the arguments after "simulated", if that is
+// the first argument. Returns the claim's exit status.
 using RunOnGpu = std::function<void(Tally&, cuda::Device&, int count, char** arguments)>;
 int on_gpu(const char* claim, int count, char** arguments, const RunOnGpu& run);
 

@@ -17,13 +17,13 @@ constexpr float kRate = 0.01f;
 
 int64_t allocator_calls_so_far() {
 #ifdef NACRE_SIMULATED_DEVICE
-  return -1;  // the simulated device allocates as it likes
+  return -1;  // calls of the simulated device do not count
 #else
   return int64_t(allocator_calls());
 #endif
 }
 
-// Reals between -1 and 1 that follow from a seed.
+// Returns reals between -1 and 1 that follow from a seed.
 Array random_reals(ElementType type, std::vector<int32_t> dims, uint32_t seed) {
   Array array = make_array(type, std::move(dims));
   for (int64_t i = 0; i < array.elements(); ++i) {
@@ -51,7 +51,7 @@ struct CudaTimings::TimedModel {
   Places places;
   Bound bound;
   std::vector<std::vector<std::byte>> inputs;
-  LaunchedGraph graph;  // of the last program of a run
+  LaunchedGraph graph;  // graph of the last program of a run
 
   explicit TimedModel(const Port& port) : ports{nullptr, &port}, places(ports) { places.keep(1); }
   ~TimedModel() { bound.program.unbind(); }
@@ -70,15 +70,16 @@ struct CudaTimings::TimedModel {
     }
     return {};
   }
-  // Inputs are written anew: a run uses their memory. A step that is refused, which takes less time, is no run.
+  // Inputs are written anew, because a run reuses their memory. A refused step does not count as a run, because it
+  // takes less time.
   bool run() {
     for (uint32_t i = 0; i < inputs.size(); ++i) std::memcpy(input(i).data(), inputs[i].data(), inputs[i].size());
     if (!training) return bound.program.run().ok();
     Trainer::Report report;
     return bound.trainer.step(kRate, &report).ok() && report.applied;
   }
-  // The first run records its programs, and the first step besides brings the state. Steps are refused until the loss
-  // scale has found its place.
+  // The first run records its programs; the first training step also copies the state. Steps are refused until the
+  // loss scale has settled.
   bool warm_up() {
     int done = 0;
     for (int attempt = 0; attempt < (training ? 32 : 2) && done < 2; ++attempt) done += run() ? 1 : 0;
@@ -137,7 +138,7 @@ void CudaTimings::add(const std::string& name, std::function<void()> run, std::f
   work_.push_back(work);
 }
 
-// By the events around whatever `run` has the device do.
+// Measures, with events, whatever `run` lets the device do.
 double CudaTimings::gpu_seconds(cuda::Device::Timing timing, int count, const std::function<bool()>& run) {
   device_.time(timing);
   bool done = true;
@@ -197,7 +198,7 @@ bool CudaTimings::add_kernel(const std::string& name, const char* entry, const s
   return true;
 }
 
-// The goals' kernels, of which each element is read and written once.
+// Adds the goals' kernels, which read and write each element once.
 bool CudaTimings::add_kernels() {
   constexpr ElementType kF32 = ElementType::kFloat32, kBf16 = ElementType::kBfloat16, kU32 = ElementType::kUint32;
   const int n = small_ ? 1 << 10 : 1 << 24, rows = small_ ? 8 : 1 << 14, width = n / rows;
@@ -205,7 +206,7 @@ bool CudaTimings::add_kernels() {
   const auto reals = [](int count, uint32_t seed) { return random_reals(kF32, {count}, seed); };
   const auto ones = [](int count) { return array_of<double>(kF32, {count}, std::vector<double>(size_t(count), 1)); };
   const Array absent;
-  // Moments are squares, so not below 0.
+  // Moments are squares, so they are not below 0.
   Array second = reals(n, 4);
   for (int64_t i = 0; i < n; ++i) second.set(i, second.real(i) * second.real(i));
   constexpr ElementType kE4M3 = ElementType::kFloat8E4M3, kI8 = ElementType::kInt8;
@@ -262,7 +263,7 @@ bool CudaTimings::add_copy() {
 }
 
 void CudaTimings::add_peer(PeerProcess& peer, double limit_seconds) {
-  const std::vector<std::string> names = peer.names();  // it may end
+  const std::vector<std::string> names = peer.names();  // the peer may end during this
   for (const std::string& name : names)
     add(name, {}, [&peer, name, limit_seconds](int count) { return peer.run(name, count, limit_seconds); }, {});
 }

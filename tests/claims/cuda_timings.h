@@ -1,5 +1,5 @@
-// Work that claim cuda_speed times on a GPU: whole runs and training steps of model files, single kernels, copies on
-// the device; and the calls of a run to the driver. A peer's own times stand beside them.
+// The work that claim cuda_speed times on a GPU: whole runs and training steps of models, single kernels, and copies
+// on the device. It also counts a run's calls to the driver, and holds a peer's own times.
 #pragma once
 
 #include <memory>
@@ -15,18 +15,18 @@ namespace nacre::test {
 
 // Work of one contender of time_in_turns.
 struct Work {
-  double bytes = 0;  // that it reads and writes at least; 0: not counted
+  double bytes = 0;  // bytes that it reads and writes at least; 0: not counted
   double flop = 0;
-  size_t scratch = 0;  // bytes beside its operands
+  size_t scratch = 0;  // bytes besides its operands
 };
 
-// Calls and memory of one run of a model, after the first.
+// Counts calls and memory of one run of a model, after the first run.
 struct HostWork {
   std::string model;
   bool training = false;
   DriverCalls calls;
-  int64_t device_bytes = 0;      // by which the device has less memory free
-  int64_t allocator_calls = -1;  // of malloc and free, in all threads; -1: not counted
+  int64_t device_bytes = 0;      // by how much the device's free memory shrank
+  int64_t allocator_calls = -1;  // malloc and free in all threads; -1: not counted
 
   uint64_t allocations() const { return calls.memory_allocate + calls.host_allocate; }
 };
@@ -43,14 +43,14 @@ struct HostWork {
 //   NAME          whatever the peer calls it
 class CudaTimings {
  public:
-  // `small`: few elements, for the simulated device.
+  // `small` means few elements, for the simulated device.
   CudaTimings(cuda::Device& device, const CountedDriver& driver, bool small);
   ~CudaTimings();
 
-  bool add_model(const std::string& path);  // after these the others
+  bool add_model(const std::string& path);  // call this before the functions below
   bool add_kernels();
   bool add_copy();
-  void add_peer(PeerProcess& peer, double limit_seconds);  // of one request
+  void add_peer(PeerProcess& peer, double limit_seconds);  // the limit is for one request
   bool count_host_work();
 
   const std::string& failure() const { return failure_; }

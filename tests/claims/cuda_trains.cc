@@ -1,6 +1,6 @@
-// Claim: models train on a real GPU. After 200 steps the loss is within 1% of the host's, or within twice what the
-// host's own moves by when inputs move by a last place. A step whose input is infinite is refused where the host
-// refuses it, and leaves the state as it was but for the loss scale and its counters.
+// Claim: models train on a real GPU. After 200 steps the loss is within 1% of the host's, or within twice the change
+// of the host's loss if inputs move by a last place. A step with an infinite input is refused if the host refuses it.
+// It then changes nothing in the state but the loss scale and its counters.
 //
 //   cuda_trains [simulated] MODEL..                                        simulated: on the tests' device
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint32_t kSteps = 200;
 
-// The last place of what a model multiplies.
+// Returns the last place of the type in which a model multiplies.
 float unit_of(const Model& model) {
   float unit = 0x1p-23f;
   for (const TensorRecord& tensor : model.tensors()) {
@@ -31,14 +31,14 @@ float unit_of(const Model& model) {
   return unit;
 }
 
-// The host's training: its loss after all steps, whether it applies a step with an infinity behind them, and how far
-// its loss moves when inputs move by a last place, which is what other orders of sums may do to it.
+// The host's training: its loss after all steps, whether it then applies a step with an infinity, and how far its
+// loss moves if inputs move by a last place. Another order of sums may move the loss as far.
 struct HostTraining {
   bool trained = false, applied = false;
   float loss = 0, spread = 0;
 };
 
-// With inputs so many last places away.
+// Trains with inputs that are moved by this many last places.
 HostTraining train_on_host(const Block& file, float places) {
   Bound bound;
   Trainer::Report report;
@@ -52,7 +52,7 @@ HostTraining train_on_host(const Block& file, float places) {
   return made;
 }
 
-// By path, all of them side by side: the host's kernels are the reference's.
+// Trains the models on the host, all side by side, with the reference kernels. Returns the results by path.
 std::map<std::string, HostTraining> train_on_host(int count, char** paths) {
   struct Running {
     Block file;
@@ -94,8 +94,8 @@ void train(Tally& tally, cuda::Device& device, const std::string& path, const Ho
               path.c_str(), kSteps, double(host.loss), double(found.loss), double(host.spread));
   tally.that(std::abs(found.loss - host.loss) <= std::max(0.01f * std::abs(host.loss), 2 * host.spread) + 1e-6f,
              path + ": the loss is near the host's");
-  // A step with an infinity that the host refuses leaves the state as it was, but for the loss scale and its
-  // counters. Float8 codes hold no infinity: their step is applied.
+  // A step with an infinity that the host refuses changes only the loss scale and its counters in the state. Float8
+  // codes hold no infinity, so such a step is applied.
   const std::vector<std::byte> before(gpu.trainer.state().begin(), gpu.trainer.state().end());
   if (!tally.that(train_step(gpu, 0, true, &found), path + ": takes a step with an infinity")) return;
   size_t changed = 0;
@@ -110,7 +110,7 @@ void train(Tally& tally, cuda::Device& device, const std::string& path, const Ho
 
 NACRE_CLAIM(cuda_trains) {
   using namespace nacre;
-  std::optional<std::map<std::string, test::HostTraining>> host;  // only where there is a device
+  std::optional<std::map<std::string, test::HostTraining>> host;  // only if there is a device
   return test::on_gpu("cuda_trains", count, arguments,
                       [&host](test::Tally& tally, cuda::Device& device, int n, char** words) {
                         if (!host) host = test::train_on_host(n - 1, words + 1);

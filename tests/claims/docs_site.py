@@ -1,4 +1,5 @@
-"""The site of the documentation as files: docs_site.py SITE. Prints what is wrong, a line each, and ends with 1; else one line of counts.
+"""Checks the files of the documentation's site: docs_site.py SITE. Prints what is wrong, a line each, and ends with
+1; else prints one line of counts.
 
   links       every link, picture, script and style leads to a file of the site, and to an anchor that is there; none is asked of another host
   Markdown    every page has the headings, list items, rows of tables and blocks of code that another reader of its source (mistune) finds
@@ -24,7 +25,7 @@ faults: list[str] = []
 
 
 class Reader(html.parser.HTMLParser):
-    """Links, resources, anchors and text of a page; what its article holds is counted."""
+    """The links, resources, anchors and text of a page. Counts what its article holds."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -68,7 +69,7 @@ def check_links(pages: dict[pathlib.Path, Reader], site: pathlib.Path) -> int:
     for path, page in pages.items():
         for link in page.links + page.resources:
             parts = urllib.parse.urlsplit(link)
-            if parts.scheme in ("data", "mailto") or path.name == "404.html":  # which is shown at any address
+            if parts.scheme in ("data", "mailto") or path.name == "404.html":  # is shown at any address
                 continue
             if parts.netloc:
                 if link in page.resources:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Claim docs_site: docs/build.sh makes the site of the documentation, strictly; every link leads somewhere, every docstring of the package is on it,
-# and nothing is asked of another host (docs_site.py says what is looked at). Then copies of it that are broken on purpose, one in each way, must
-# each be found out. Chromium opens every page, where it is there.
+# Claim docs_site: docs/build.sh makes the site of the documentation in strict mode. Every link leads somewhere, every
+# docstring of the package is on the site, and nothing is requested from another host (docs_site.py says what is
+# checked). Copies of the site that are broken on purpose, one in each way, must be found wrong. If Chromium is
+# installed, it opens every page.
 #
 #   tests/claims/docs_site.sh
 #
@@ -18,7 +19,7 @@ docs/build.sh "$site" >"$work/said" 2>&1 || { cat "$work/said"; fail "the site i
 python=$(bash tools/peers.sh docs/site/requirements.txt docs)
 "$python" tests/claims/docs_site.py "$site" >"$work/counts" || { cat "$work/counts"; fail "see above"; }
 
-# broken PAGE EXPRESSION WANTED: of sed, on a copy; what is said then has WANTED in it.
+# broken PAGE EXPRESSION WANTED: runs a sed expression on a copy of the page. The check must then print WANTED.
 found=0
 broken() {
   cp "$site/$1" "$work/kept"
@@ -36,7 +37,7 @@ broken index.html 's/<h2 id="train-it"/<h4 id="train-it"/' "h2"
 broken engine/nacre_c.h.html 's/nacre_model_open//' "lacks lines"
 broken python_reference.html 's/A step commits as a whole or not at all//' "nacre.Trainer: not on the page"
 
-# A checkout whose Markdown has a link that leads nowhere: no site is made of it.
+# In this checkout a Markdown file has a link that leads nowhere. docs/build.sh must refuse it.
 mkdir "$work/tree"
 for entry in *; do [ "$entry" = docs ] || ln -s "$PWD/$entry" "$work/tree/$entry"; done
 cp -r docs "$work/tree/docs"

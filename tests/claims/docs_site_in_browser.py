@@ -1,7 +1,8 @@
-"""The site of the documentation in Chromium, from a web server of this process: docs_site_in_browser.py BROWSER SITE.
+"""Opens the documentation's site in Chromium, from a web server of this process: docs_site_in_browser.py BROWSER
+SITE.
 
-Every page opens without a message in its console, an error of its scripts or a request to another host, and the search finds a class of the
-Python package. Prints what is wrong and ends with 1; else one line of counts.
+Every page must open without a message in its console, an error of its scripts or a request to another host. The
+search must find a class of the Python package. Prints what is wrong and ends with 1; else prints one line of counts.
 """
 
 import functools

@@ -1,10 +1,10 @@
-// Claim: networks with dropout are trained and deployed, and nothing is refused after the first step.
+// Claim: networks with dropout can be trained and deployed, and nothing is refused after the first step.
 //
-// Dropout as Keras and both exporters of torch write it, alone, behind batch norms and behind convolutions, under every
-// kind of policy: `nacre tune` ends with a model, whose outputs are the same in every run. After a training that moves
-// nothing they are those of the network without dropout. A network, a policy and options that cannot be deployed, or
-// names that cannot be written, are refused before the first epoch is said, and leave nothing.
-// The curves beside Keras and torch: dropout_trains.txt.
+// Dropout is written as Keras and both ONNX exporters of torch write it: alone, after batch norms and after
+// convolutions, under every kind of policy. `nacre tune` ends with a model whose outputs are the same in every run.
+// After a training that changes no parameter the outputs equal those of the network without dropout. A network,
+// policy or option that cannot be deployed, or a name that cannot be written, is refused before the first epoch is
+// printed, and leaves no file. dropout_trains.txt has the curves beside those of Keras and torch.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -34,7 +34,8 @@ std::vector<float> drawn(size_t count, uint64_t seed) {
   return numbers;
 }
 
-// Keras: dense, batch norm, dropout, dense with softmax, the model of Axon's page on policies; or without batch norm.
+// Makes the Keras model of Axon's page on policies: dense, batch norm, dropout, dense with softmax; or without batch
+// norm.
 std::vector<uint8_t> keras(bool batch_norm, bool dropout) {
   const auto layer = [](const std::string& of, const std::string& config) {
     return R"(, {"class_name": ")" + of + R"(", "config": {)" + config + "}}";
@@ -57,7 +58,7 @@ std::vector<uint8_t> keras(bool batch_norm, bool dropout) {
   return legacy_keras(config, variables);
 }
 
-enum class Form { kNone, kMaskNamed, kMaskAbsent };  // of dropout: none, torch's older exporter, its newer one
+enum class Form { kNone, kMaskNamed, kMaskAbsent };  // none, torch's older exporter, its newer one
 
 struct Onnx {
   Form form = Form::kMaskNamed;
@@ -109,7 +110,7 @@ struct Onnx {
 struct Network {
   std::string name;
   std::vector<uint8_t> file;
-  std::vector<uint8_t> plain;  // without dropout; empty: statistics of a batch norm move in any training
+  std::vector<uint8_t> plain;  // the network without dropout; empty if batch norm statistics move in any training
   bool images = false;
 };
 
@@ -234,7 +235,7 @@ class Trial {
     std::filesystem::remove(out());
   }
 
-  // Outputs for seeded inputs, after `runs` runs of the same program.
+  // Returns the outputs for seeded inputs, after `runs` runs of the same program.
   std::vector<uint8_t> outputs(int runs) const {
     const LoadedModel model(out());
     const BoundProgram bound(model, model.infer_program());

@@ -12,13 +12,13 @@ namespace {
 
 using namespace nacre::tools;
 
-constexpr int kOutlierEvery = 61;  // one channel of so many is large
+constexpr int kOutlierEvery = 61;  // one of this many channels is large
 constexpr float kOutlier = 12;
 
 class Draws {
  public:
   explicit Draws(uint64_t seed) : stream_(seed) {}
-  // The sum of four uniform numbers, of variance 1.
+  // Returns the sum of four uniform numbers; its variance is 1.
   float next() {
     double sum = 0;
     for (int i = 0; i < 4; ++i) sum += double(stream_.next() >> 40) / 0x1p24 - 0.5;
@@ -133,7 +133,7 @@ class Encoder {
 Graph encoder_network(const EncoderShape& shape, uint64_t seed) { return Encoder(shape, seed).make(); }
 
 std::vector<float> encoder_input(const EncoderShape& shape, uint64_t seed) {
-  constexpr int kWords = 40;  // vectors that tokens are made of, the same for every seed
+  constexpr int kWords = 40;  // vectors that tokens are made from, the same for every seed
   Draws words(1), draws(seed);
   const std::vector<float> vectors = words.tensor(int64_t{kWords} * shape.hidden, 1);
   const std::vector<float> common = words.tensor(shape.hidden, 0.5);

@@ -1,7 +1,7 @@
-// A transformer encoder of MiniLM's size (Wang et al. 2020: 6 layers, hidden 384, 12 heads, 1536 in between) on
-// hidden vectors of tokens, from a seed. A layer norm follows each sum, like in BERT. The network has the two
-// properties that make encoders hard to quantize. A few channels of each norm are many times as large as the others,
-// and all tokens share a common part.
+// Makes a transformer encoder of MiniLM's size (Wang et al. 2020: 6 layers, hidden 384, 12 heads, 1536 in between)
+// from a seed. Its input is the hidden vectors of tokens. A layer norm follows each sum, as in BERT. The network has
+// the two properties that make encoders hard to quantize: a few channels of each norm are many times as large as the
+// others, and all tokens share a common part.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,6 @@ struct EncoderShape {
 };
 
 tools::Graph encoder_network(const EncoderShape& shape, uint64_t seed);  // x [1, tokens, hidden]; every node a layer
-std::vector<float> encoder_input(const EncoderShape& shape, uint64_t seed);  // of one sample
+std::vector<float> encoder_input(const EncoderShape& shape, uint64_t seed);  // one sample
 
 }  // namespace nacre::test

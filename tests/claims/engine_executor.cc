@@ -1,4 +1,5 @@
-// The executor of claims that goes the whole way: plan, model file, open, bind, and the engine step by step.
+// The executor of claims that uses the engine: it plans, writes a model file, opens and binds it, and runs step by
+// step.
 #include <cstring>
 
 #include "engine/kernels/training.h"
@@ -16,7 +17,7 @@ void require(const char* what, const Status& status) {
   if (!status.ok()) throw Error(kFailed, what, sentence(status.code));
 }
 
-// The model, bound, with the names of its tensors.
+// A bound model, with the names of its tensors.
 struct Bound {
   AlignedBytes file, memory;
   Model model;
@@ -63,8 +64,8 @@ std::map<std::string, Bytes> execute(const Graph& graph, const std::vector<Bytes
     std::memcpy(bound.program.input(i).data(), inputs[i].data(), inputs[i].size());
     keep(view.inputs[i]);
   }
-  // Kept from the step that writes it on, again while it lives: a concatenation is complete only after its last part.
-  // Not at its last step, where an output may have taken its place.
+  // A tensor is kept after the step that writes it, and again while it lives, because a concatenation is complete
+  // only after its last part. It is not kept after its last step, where an output may have taken its place.
   for (uint32_t step = 0; step < view.step_count; ++step) {
     require("run", bound.program.run(step, step + 1, 0));
     for (uint32_t i = 0; i < view.tensor_count; ++i) {
@@ -75,7 +76,7 @@ std::map<std::string, Bytes> execute(const Graph& graph, const std::vector<Bytes
         keep(id);
     }
   }
-  for (const uint32_t id : view.outputs) keep(id);  // whole only now, where the last step writes a part of one
+  for (const uint32_t id : view.outputs) keep(id);  // complete only now, if the last step writes a part
   return tensors;
 }
 

@@ -1,8 +1,9 @@
-// Claim: a program takes the bytes that measure() says, of the regions it says, and not one byte else.
+// Claim: a program takes exactly the bytes that measure() says, in the regions that it says, and no byte more.
 //
-//   poison    every block stands between guards, filled with 0xA5, then 0x5A: guards stay, outputs are the same
-//   exact     every block of exactly its size runs; one byte less of any is refused, with both numbers
-//   places    a misaligned base is refused at each of 15 places, so are two blocks that share a byte
+//   poison    every block has guards on both sides and is filled with 0xA5, then with 0x5A: guards and outputs do not
+//             change
+//   exact     blocks of exactly these sizes run; one byte less in any block is refused, with both numbers
+//   places    a base that is misaligned by 1 to 15 bytes is refused, and so are two blocks that share a byte
 //   numbers   arena at the liveness bound, calls, scratch of the four integer networks
 //
 // The image for a Cortex-M4 prints the same numbers (tests/firmware.sh), with the sizes of Model and Program there.
@@ -32,7 +33,7 @@ struct Tally {
   }
 };
 
-// Blocks with guards before and behind each, which no run may change.
+// Blocks with guards before and after each, which no run may change.
 struct Guarded {
   Buffer whole[kBlockCount];
   Memory memory;
@@ -56,13 +57,14 @@ struct Guarded {
   }
 };
 
-// Clears the caller's blocks whose values a run reads: state, stream, derived, step sums. Others are like scratch.
+// Clears the caller's blocks whose values a run reads: state, stream, derived, step sums. Other blocks are like
+// scratch.
 void clear_values(const Memory& memory) {
   for (const uint32_t block : {kState, kStream, kDerived, kStepSums})
     std::fill(memory.block[block].begin(), memory.block[block].end(), std::byte{0});
 }
 
-// Outputs of one run on inputs that depend on nothing but their position.
+// Returns the outputs of one run, whose inputs depend only on their positions.
 std::vector<std::byte> outputs_of(const Model& model, uint32_t index, const Memory& memory, Status* status) {
   Program program;
   clear_values(memory);
@@ -96,7 +98,7 @@ void one_byte_less(Tally& tally, const char* name, const Model& model, uint32_t 
     const uint64_t bytes = sizes.bytes[i];
     if (bytes == 0) continue;
     Blocks blocks(sizes);
-    // All sizes for small blocks, as for an allocation that fails; else the largest that is too small, and none.
+    // Gives one byte less, then every size from 1,024 bytes down to none.
     for (uint64_t given = bytes; given-- > 0;) {
       if (given > 1024 && given != bytes - 1) given = 1024;
       blocks.block[i] = Buffer(size_t(given));
@@ -126,7 +128,7 @@ void misplaced(Tally& tally, const char* name, const Model& model, uint32_t inde
     }
     for (uint32_t j = 0; j < i; ++j) {
       if (sizes.bytes[j] == 0) continue;
-      // Block i starts within the last 16 bytes of block j, or, for a small one, at its start.
+      // Block i starts within the last 16 bytes of block j; if j is small, at its start.
       const size_t at = (size_t(sizes.bytes[j]) - 1) / kAlignment * kAlignment;
       Blocks blocks(sizes);
       Buffer shared(at + size_t(sizes.bytes[i]) + kAlignment);
@@ -166,7 +168,7 @@ void cut(Tally& tally, const char* name, const Model& model, uint32_t index, con
 
 void all_of(Tally& tally, const char* name, const Model& model) {
   for (uint32_t i = 0; i < model.program_count(); ++i) {
-    // what trains is of claim training_memory: its labels must be classes
+    // claim training_memory covers training programs: their labels must be classes
     if (model.program(i).entry != Entry::kInfer) continue;
     Sizes sizes;
     if (!tally.that(Program::measure(model, i, reference_kernels(), &sizes).ok(), name, "measures")) continue;
@@ -177,7 +179,7 @@ void all_of(Tally& tally, const char* name, const Model& model) {
   }
 }
 
-// The numbers of a network on a 32-bit machine.
+// Prints the numbers of a network on a 32-bit machine.
 void numbers(Tally& tally, const Network& network, const Model& model) {
   Sizes sizes;
   if (!tally.that(Program::measure(model, 0, reference_kernels(), &sizes, k32Bit).ok(), network.name, "measures"))

@@ -1,10 +1,12 @@
-// Claim: a network whose every second step runs on a port with memory of its own gives the host's numbers to the byte.
+// Claim: if every second step of a network runs on a port with memory of its own, it gives the host's numbers to the
+// byte.
 //
-//   equal      KWS, IC, the digits sample and its training (two policies), with the even steps and with the odd ones on
-//              the port, under two poisons of what was not copied. Outputs; of training, report and state of every step
-//   isolated   the port's memory is protected while the host runs, and its kernels refuse what lies outside of it
+//   equal      KWS, IC, the digits sample and its training (two policies), with the even steps and then the odd steps
+//              on the port, and two different poisons in bytes that were not copied. Outputs are compared, and in
+//              training report and state after every step
+//   isolated   the port's memory is protected while the host runs, and its kernels refuse memory outside of it
 //   faults     every call of a run that may fail (begin, copy in, step, copy out, finish) fails once, and memory is one
-//              byte short: one status each, state as it was, and the next run is as if nothing had happened
+//              byte short: each gives one status, the state does not change, and the next run is undisturbed
 #include "tests/fake/fake_port.h"
 
 #include <algorithm>
@@ -33,7 +35,7 @@ struct Tally {
   }
 };
 
-// Every second step of each program at place 1, from step `first` on.
+// Puts every second step of each program at place 1, from step `first` on.
 Buffer with_places(const Buffer& file, uint32_t first) {
   Buffer placed = file;
   Model model;
@@ -46,7 +48,7 @@ Buffer with_places(const Buffer& file, uint32_t first) {
   return placed;
 }
 
-// A fault at its n-th call, for every n that a run has, up to some; `run` says what came of it.
+// Makes the n-th call fail, for every n that a run has, up to a limit. `run` returns what happened.
 template <class Run>
 void inject(Tally& tally, const std::string& name, FakePort& port, const Run& run) {
   for (const Fault fault : kFaults)
@@ -127,8 +129,8 @@ bool prepare(TrainingSteps& t, const Buffer& file, FakePort* port, Places* place
   return t.start(reference_kernels(), places).ok();
 }
 
-// Faults in a step: what was accumulated is gone, the state is as it was; where the program `derive` fails behind a
-// whole update, it is what that made.
+// After a fault in a step the accumulated sums are gone and the state is unchanged. If the program `derive` fails
+// after a complete update, the state is the updated one.
 void break_steps(Tally& tally, const std::string& name, TrainingSteps& t, FakePort& port) {
   const Bytes before = t.state();
   const auto again = [&] {
@@ -147,7 +149,7 @@ void break_steps(Tally& tally, const std::string& name, TrainingSteps& t, FakePo
   uint32_t derive = 0;
   const bool derives = t.model.find(Entry::kDerive, nullptr, &derive).ok();
   inject(tally, name, port, [&] {
-    // The fault waits while samples are accumulated: only calls of the commit count.
+    // The fault waits while samples are accumulated, so that only calls of the commit count.
     const Fault fault = port.pending();
     const uint64_t nth = port.pending_nth();
     port.fail(Fault::kNone, 0);
@@ -163,7 +165,7 @@ void break_steps(Tally& tally, const std::string& name, TrainingSteps& t, FakePo
     const bool failed = port.failed();
     port.fail(Fault::kNone, 0);
     again();
-    if (!failed) port.fail(fault, nth);  // as it was: there are not so many calls
+    if (!failed) port.fail(fault, nth);  // no fault happened: there are fewer calls than n
     return status;
   });
 }

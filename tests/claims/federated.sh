@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Claim federated: devices of unequal data, of which each sends its trained parameters alone, learn on Flower's simulation engine what
-# central training learns with as many visits of samples, to the share that is printed; devices that send NaN or wrong shapes are refused, and
-# every round goes on. The device's round in C, against installed headers, makes the package's updates to the byte.
+# Claim federated: devices with unequal data, which send only their trained parameters, learn together on Flower's
+# simulation engine. They learn what central training learns with as many visits of samples, up to the printed share.
+# A device that sends NaN or wrong shapes is refused, and every round goes on. The device's round in C, against
+# installed headers, makes the package's updates to the byte.
 #
 #   tests/claims/federated.sh BUILD      behind tests/claims/python_parity.sh BUILD, which installs the package that is tried
 set -euo pipefail

@@ -2,13 +2,13 @@
 # Claim firmware_gates: no image has grown by more than 1% in flash, stack, RAM or instructions.
 #
 #   firmware_gates.sh            compares what the other claims of tests/firmware.sh measured in this build
-#   firmware_gates.sh --write    makes of it the rows of tests/claims/firmware_gates.txt; others stay
+#   firmware_gates.sh --write    writes these measurements to the rows of tests/claims/firmware_gates.txt; others stay
 #   . tests/claims/firmware_gates.sh; gate ROW CODE STACK RAM INSTRUCTIONS      what these claims call
 #
-# ROW names an image without blanks, as arm/m4:static:kws. CODE: bytes of flash without weights; RAM: of static data and
-# buffers, without the stack. `-` is a number that is not measured. Rows that this build did not measure are not compared: those of
-# NACRE_LONG=1 are there for the next such run.
-# The table is of three compilers: with others nothing is compared.
+# ROW names an image without blanks, as arm/m4:static:kws. CODE is bytes of flash without weights. RAM is bytes of
+# static data and buffers, without the stack. `-` stands for a number that is not measured. Rows that this build did
+# not measure are not compared; some are measured only with NACRE_LONG=1. The table holds for three compilers; with
+# other compilers nothing is compared.
 gates_measured=build/firmware_gates.txt
 gate() { mkdir -p build && printf '%s %s %s %s %s\n' "$@" >>$gates_measured; }
 (return 0 2>/dev/null) && return

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Claim firmware_power_cuts: a Cortex-M4F image that trains and writes a checkpoint to its flash after every step is cut off at 100
-# places, each drawn by lot from the programs and erases of the next two checkpoints (the one at the place is done by half), and started
-# again with the flash that it left. Each time it goes on from the last checkpoint that was whole, or the one after it, never from an
-# older one; where it comes to the end, its state is to the byte that of a run which nobody cut, and it begins anew.
+# Claim firmware_power_cuts: a Cortex-M4F image that trains, and writes a checkpoint to its flash after every step,
+# survives power cuts. It is cut off at 100 places, drawn at random from the programs and erases of the next two
+# checkpoints; the one at that place is half done. Then it starts again with that flash. Each time it goes on from the
+# last whole checkpoint, or the one after it, never from an older one. If it reaches the end, its state equals that of
+# an uncut run to the byte, and it begins anew.
 #
 # Needs build/test (tools/test.sh) or NACRE_TOOL, and the firmware packages.
 set -euo pipefail
@@ -13,17 +14,17 @@ tests=$(dirname "$tool")/../tests
 work=$PWD/build/firmware_power_cuts
 elf=build/m4_power_cuts/firmware/finetune.elf
 cuts=100 flash_bytes=65536 epochs=16
-export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends a run that hangs; it is no bound on speed
 rm -rf "$work"
 mkdir -p "$work"
 fail() { echo "CLAIM firmware_power_cuts NOT SHOWN: $*"; exit 1; }
 
-# The last layer with parameters learns inverted digits, the same eight again and again.
+# The last layer with parameters learns inverted digits, the same eight images again and again.
 samples=tools/samples
 "$(dirname "$tool")/shift_digits" $samples/digits_images.npy $samples/digits_labels.npy $samples/digits_test.npy inverted "$work"
 "$tool" convert $samples/digits.onnx -o "$work/model.nacre" --strip-names --train softmax_cross_entropy --train-last 1 --batch 8 >/dev/null
 "$tests/finetune_data" "$work" 8 8 1 "$work/data" "$work/test"
-: >"$work/nothing"  # tests nothing: the state alone counts
+: >"$work/nothing"  # no test data, because only the state is compared
 "$tool" kernels "$work/model.nacre" -o "$work/kernels.h" >/dev/null
 options=(-Dfirmware_model="$work/model.nacre" -Dfirmware_kernels="$work/kernels.h")
 if [ -f build/m4_power_cuts/build.ninja ]; then meson configure build/m4_power_cuts "${options[@]}"
@@ -34,7 +35,7 @@ fi >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
 ninja -C build/m4_power_cuts firmware/finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
 
 new_flash() { head -c $flash_bytes /dev/zero | tr '\0' '\377' >"$work/flash"; }
-# trains STATE [VARIABLE=VALUE]: with a variable of tests/power_cut.c, which counts QEMU's writes to the flash.
+# trains STATE [VARIABLE=VALUE]: trains with a variable of tests/power_cut.c, which counts QEMU's writes to the flash.
 trains() {
   local state=$1
   shift
@@ -68,7 +69,7 @@ while [ "$done" -lt "$cuts" ]; do
     *) tail -n 3 "$work/run.txt"; fail "a machine ended with $status" ;;
   esac
 done
-# The training that the last cut left goes to its end as well.
+# The training that the last cut left must reach its end too.
 trains "$work/state_cut" POWER_CUT_COUNT="$work/calls" || fail "the last run"
 cmp -s "$work/state" "$work/state_cut" || fail "the last state is another"
 [ "$inside" -gt $((cuts / 4)) ] && [ "$ends" -gt 0 ] || fail "$inside of $runs starts found a newer checkpoint, $ends machines came to the end"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Claim first_use: README from top to bottom in a fresh clone: every command of its sh blocks, in order, as it stands there; its program
-# of C++ compiles against what is installed, runs, and reads the digit that `nacre run` reads; so do the programs of docs/ compile.
+# Claim first_use: README works from top to bottom in a fresh clone. Every command of its sh blocks runs, in order and
+# unchanged. Its C++ program compiles against the installed files, runs, and reads the digit that `nacre run` reads.
+# The programs of docs/ compile too.
 #
 #   tests/claims/first_use.sh            with the tool and the library of a build (NACRE_BUILD, else build/test): demo.sh and the two lines
 #                                        of meson are passed over and counted
@@ -15,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 verdict=shown failures=
 fail() { verdict='NOT SHOWN'; failures+="[$1] "; }
 
-# Clones the committed files; a checkout without its history gives its files.
+# Clones the committed files. If the checkout has no history, copies its files.
 git clone -q "$root" "$work/nacre" 2>/dev/null || { mkdir "$work/nacre"; tar -C "$root" --exclude=./build --exclude=./.git -cf - . | tar -C "$work/nacre" -xf -; }
 cd "$work/nacre"
 passed_over='^$'
@@ -30,9 +31,9 @@ if ! $whole; then
   passed_over='^(\./tools/demo\.sh|meson (setup|install) .*)$'
 fi
 
-# fences LANGUAGE FILE: the lines of its blocks of this language.
+# fences LANGUAGE FILE: prints the lines of the file's code blocks in this language.
 fences() { awk -v begin="\`\`\`$1" '$0 == begin {on = 1; next} $0 == "```" {on = 0} on' "$2"; }
-# The commands of README, a line each: those that go on in the next line are joined.
+# Prints the commands of README, one a line; continued lines are joined.
 commands_of() { fences sh "$1" | sed -e ':join' -e '/\\$/{N; s/\\\n *//; b join' -e '}'; }
 
 commands_of README.md >"$work/commands"
@@ -88,7 +89,7 @@ nacre convert tools/samples/digits.onnx -o plain.nacre >/dev/null
 python3 -c '
 import struct, sys
 data = open("tools/samples/digits_images.npy", "rb").read()
-first = 10 + int.from_bytes(data[8:10], "little")  # behind the header
+first = 10 + int.from_bytes(data[8:10], "little")  # skips the header
 sys.stdout.buffer.write(struct.pack("<64f", *data[first:first + 64]))' >image.bin
 if g++ $flags classify.cc -o classify $(pkg-config --libs nacre) 2>classify.log; then
   programs=$((programs + 1))

@@ -1,7 +1,7 @@
-// Claim: whatever a checkpoint's slots say or are, each command that reads them ends within a second of processor time
-// and in 64 MiB of memory more than with good ones, with success or with one sentence; so does every command with any
-// input that is no file, or one of 1 TiB; and SIGTERM ends every command within a second, with its files whole or not
-// there.
+// Claim: whatever a checkpoint's slots contain or are, each command that reads them ends within a second of processor
+// time, in at most 64 MiB more memory than with good slots. It ends with success or with one sentence. So does every
+// command with an input that is no file, or is a file of 1 TiB. SIGTERM ends every command within a second, with its
+// output files whole or absent.
 #include "tests/claims/forged_checkpoints.h"
 #include "tests/claims/claims.h"
 #include "tests/sanitized.h"
@@ -73,7 +73,7 @@ void Found::judge(const Bench& bench, const std::string& what, const Measured& m
 
 std::string sparse_file(const std::string& path, const std::vector<uint8_t>& head) {
   tools::write_bytes(path, head);
-  // less where the file system has less
+  // smaller if the file system has a lower limit
   for (off_t size = off_t{1} << 40; truncate(path.c_str(), size) != 0; size /= 2)
     if (size < off_t{1} << 33) throw std::runtime_error("no sparse file can be made");
   return path;

@@ -1,5 +1,5 @@
-// The slots of forged_checkpoints: fields of header, table and note with right checksums, and slots that are something
-// else.
+// The slots of forged_checkpoints: fields of header, table and note that are changed under right checksums, and slots
+// that are no slots.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ constexpr uint64_t kValues[] = {0,
 class Slots {
  public:
   explicit Slots(const Bench& bench) : bench_(bench), run_(bench.path("run")), output_(bench.path("out.nacre")) {
-    // Two checkpoints of one training, one of another.
+    // Makes two checkpoints of one training and one of another training.
     prepare("1", bench.model, bench.path("good"));
     prepare("2", bench.model, bench.path("good"));
     prepare("2", bench.other, bench.path("foreign"));
@@ -60,7 +60,7 @@ class Slots {
     unlink(output_.c_str());
   }
 
-  // Every command that reads checkpoints, on `first` as the newest slot and `second` as the other.
+  // Runs every command that reads checkpoints, with `first` as the newest slot and `second` as the other one.
   void judge(const std::string& what, const std::vector<uint8_t>& first, const std::vector<uint8_t>& second) {
     if (case_++ % bench_.every != 0) return;
     judge_made(what, [&] {
@@ -92,7 +92,7 @@ class Slots {
     }
   }
 
-  // Sizes and times of what is in the folder: nothing is read, a file may have 1 TiB.
+  // Returns sizes and times of the files in the folder. It reads no file, because a file may have 1 TiB.
   std::vector<int64_t> sizes() const {
     std::vector<int64_t> all;
     for (const int i : {0, 1}) {
@@ -107,7 +107,7 @@ class Slots {
   void forge(const std::string& what, size_t at, size_t bytes, uint64_t value, bool header) {
     ForgedSlot slot(good_[newest_]);
     if (slot.get(at, bytes) == (bytes == 8 ? value : value & ((uint64_t{1} << (8 * bytes)) - 1))) return;
-    // its low bytes are another of the values
+    // Skips a value whose low bytes are another one of the values.
     if (bytes < 8 && value >> (8 * bytes) != 0 && value != ~uint64_t{0}) return;
     slot.set(at, bytes, value);
     if (!header || at != 16) slot.seal_layout();
@@ -132,7 +132,7 @@ class Slots {
       for (size_t at = 0; at < 100; at += 4) forge("note " + std::to_string(at), note + at, 4, value, false);
   }
 
-  // A header with right checksums whose parts lie in the hole of a file of 1 TiB.
+  // Makes a header with right checksums, whose parts lie in the hole of a file of 1 TiB.
   void sparse(const char* field, size_t at, size_t bytes, uint64_t value) {
     ForgedSlot forged(good_[newest_]);
     forged.set(at, bytes, value);

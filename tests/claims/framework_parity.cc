@@ -1,19 +1,19 @@
-// Claim: trained from the same weights on the same batches, a network takes the same course as under JAX.
+// Claim: trained from the same weights on the same batches, a network takes the same course as in JAX.
 //
 //   float64   the loss of each of 200 steps within 1e-9 of JAX's, relative
 //   float32   gradients of the first step within 1e-5 of the largest magnitude in their tensor; the loss of 20 steps
 //             within 1e-4, relative; the worst of all 200 steps is printed
 //
-// Five networks (tests/differentiate/networks.h): multilayer perceptron, convolutions with batch norm, ResNet-8 with
-// its trained weights, a transformer block, an LSTM; softmax cross-entropy and squared error, momentum and Adam. JAX's
-// numbers are in tests/peers/training_parity.json, by the script beside it. The bounds are the claim's. That they are
-// neither idle nor chance: the table says by how much a disturbance of the weights grows in the losses of 200 steps
-// (`amplification` A), so rounding in float64 is expected near 2^-52 A, which is printed; and a learning rate larger by
-// 2^-20 must be seen.
+// The five networks (tests/differentiate/networks.h) are a multilayer perceptron, convolutions with batch norm,
+// ResNet-8 with its trained weights, a transformer block and an LSTM. They train with softmax cross-entropy or
+// squared error, and momentum or Adam. JAX's numbers are in tests/peers/training_parity.json, written by the script
+// beside it. Two facts show that the bounds are neither loose nor met by chance. The table prints by how much a
+// disturbance of the weights grows in the losses of 200 steps (`amplification` A), so rounding in float64 is expected
+// near 2^-52 A. A learning rate larger by 2^-20 must be seen.
 //
-// NACRE_CURVES=DIR writes the curves as DIR/NETWORK.csv: step, JAX float64, Nacre float64, JAX float32, Nacre float32.
-// tests/peers/plot_curves.py DIR made framework_parity_curves.png of them. ResNet-8 leaves the float64 curve after 40
-// steps, in JAX as here; the mlp here at step 140, by 1e-4.
+// NACRE_CURVES=DIR writes the curves as DIR/NETWORK.csv: step, JAX float64, Nacre float64, JAX float32, Nacre
+// float32. tests/peers/plot_curves.py DIR made framework_parity_curves.png of these files. ResNet-8's float32 curve
+// leaves the float64 curve after 40 steps, in JAX as here. The mlp's does so here at step 140, by 1e-4.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -42,7 +42,7 @@ constexpr double kFloat64Loss = 1e-9, kFloat32Loss = 1e-4, kFloat32Gradient = 1e
 
 struct Course {
   std::vector<double> losses;
-  std::vector<std::vector<double>> gradients, statistics;  // of the first step; after the last
+  std::vector<std::vector<double>> gradients, statistics;  // first: of the first step; second: after the last
 };
 
 std::vector<uint8_t> compiled(const PeerNetwork& network, const char* policy) {
@@ -69,7 +69,7 @@ Course train(const PeerNetwork& network, const char* policy, int steps, float ra
     else run.write(1, batch.labels);
     run.accumulate();
     course.losses.push_back(run.loss());
-    // Sums over the batch of gradients of per-sample losses: the peer's are of the mean.
+    // Nacre sums the gradients of per-sample losses over the batch; the peer's gradients are of the mean.
     const double count = run.numbers("sample_count").at(0);
     for (size_t i = 0; step == 0 && i < network.parameters.size(); ++i) {
       std::vector<double> g = run.numbers(network.parameters[i] + "/gradient");
@@ -89,7 +89,7 @@ double worst_loss(const Course& course, const Json& losses, int steps) {
   for (int i = 0; i < steps; ++i) {
     const double expected = losses.at(size_t(i));
     const double difference = std::abs(course.losses[size_t(i)] - expected) / std::abs(expected);
-    worst = difference <= worst ? worst : difference;  // NaN stays
+    worst = difference <= worst ? worst : difference;  // keeps NaN
   }
   return worst;
 }
@@ -163,7 +163,7 @@ Parity compare(const PeerNetwork& network, const Json& record) {
   return parity;
 }
 
-// The smallest network with a learning rate that is 2^-20 larger: within none of the float64 bound.
+// Trains the smallest network with a learning rate that is 2^-20 larger. The result must miss the float64 bound.
 bool change_is_seen(const PeerNetwork& network, const Json& record) {
   const Course course = train(network, "float64", kSteps, std::nextafter(network.learning_rate, 1.0f) * (1 + 0x1p-20f));
   return worst_loss(course, record.at("float64"), kSteps) > kFloat64Loss;

@@ -1,16 +1,15 @@
-// Claim: what a Keras file freezes stays to the byte, and all else trains as Keras trains it.
+// Claim: the parameters that a Keras file freezes stay equal to the byte, and all others train as Keras trains them.
 //
-//   losses      of 20 steps in float64 within 1e-6 of Keras's, relative
-//   variables   after them, written back into the file: frozen ones byte for byte, others within 1e-6 of the largest
-//               magnitude in their tensor, or of 1
-//   how many    numbers train: Keras's
+//   losses      20 steps in float64, each within 1e-6 of Keras's, relative
+//   variables   after these steps, written back into the file: frozen ones byte for byte, others within 1e-6 of the
+//               largest magnitude in their tensor, or of 1
+//   how many    as many numbers train as in Keras
 //
-// Networks with frozen layers (models in models, batch norms, wrappers, cells, a backbone), and recurrent ones that are
-// written out step by step, whose parameters are the file's own and no more. Configurations, variables and losses are
-// in tests/peers/frozen_layers.json, by the script beside it. The bound is not idle: each network with frozen layers
-// is also trained with all of them unfrozen, which may not come within it.
-// The bound is of numbers that are float32 here and float64 in Keras, 2^-24 of each: epsilons and momenta of norms, in
-// 20 steps.
+// The networks have frozen layers (models in models, batch norms, wrappers, cells, a backbone) or are recurrent.
+// Recurrent ones are written out step by step, with only the file's own parameters. Configurations, variables and
+// losses are in tests/peers/frozen_layers.json, written by the script beside it. The bound is not loose: each network
+// with frozen layers is also trained with all layers unfrozen, and must miss the bound. Epsilons and momenta of norms
+// are float32 here and float64 in Keras, 2^-24 apart; the bound covers this over 20 steps.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -92,8 +91,8 @@ void write_network(const Json& network, const std::string& path) {
 }
 
 struct Trained {
-  double losses = 0;     // largest difference, relative
-  uint64_t numbers = 0;  // that train
+  double losses = 0;     // largest relative difference
+  uint64_t numbers = 0;  // numbers that train
   bool freezes = false;
   std::vector<uint8_t> file;
 };
@@ -125,7 +124,7 @@ Trained train(const FrozenProblem& problem, const std::string& path, bool unfroz
     run.accumulate();
     const double expected = problem.network.at("losses").at(size_t(step)).get<double>();
     const double difference = std::abs(run.loss() - expected) / std::abs(expected);
-    found.losses = difference <= found.losses ? found.losses : difference;  // NaN stays
+    found.losses = difference <= found.losses ? found.losses : difference;  // keeps NaN
     if (!run.commit(adam ? 0x1p-7f : 0x1p-4f).applied)
       throw Error(kFailed, "step " + std::to_string(step), "was refused");
   }
@@ -134,7 +133,7 @@ Trained train(const FrozenProblem& problem, const std::string& path, bool unfroz
 }
 
 struct Compared {
-  double largest = 0;  // difference of what trains
+  double largest = 0;  // largest difference among numbers that train
   int frozen = 0, trained = 0;
   std::string wrong;
 };
@@ -163,7 +162,7 @@ void compare(const Trained& trained, const Json& network, Compared& found) {
   }
 }
 
-// "" where the network is as Keras's.
+// Returns "" if the network trains as in Keras, else what differs.
 std::string judge(const FrozenProblem& problem, const std::string& path, double& losses, Compared& all) {
   write_network(problem.network, path);
   const bool freezes = problem.network.at("freezes").get<bool>();

@@ -1,9 +1,9 @@
-// Claim: fused and unfused programs give the same bytes, for every policy, on the digits sample, IC and KWS, and where
-// policies change from layer to layer.
+// Claim: fused and unfused programs give the same bytes, for every policy, on the digits sample, IC and KWS. They
+// also do if policies change from layer to layer.
 //
-// Every tensor that both programs have is compared, not the outputs alone; what fusing leaves out (a value before its
-// clamp, cast or quantizer) is nobody's operand. The largest magnitude of every such tensor, its amax, agrees because
-// its bytes do; it is counted all the same, over tensors of float types.
+// Every tensor that both programs have is compared, not only the outputs. A value that fusing leaves out (before its
+// clamp, cast or quantizer) is an operand of no other step. The largest magnitudes (amax) of such tensors agree
+// because their bytes do; they are counted all the same, for tensors of float types.
 #include <cstdio>
 #include <set>
 

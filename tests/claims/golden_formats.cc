@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// Formats that only the tables have, by the same template.
+// Formats that only the tables have, made by the same template.
 using Float8E4M3B11Fnuz = SmallFloat<uint8_t, 4, 3, 11, Special::kFnuz>;
 using Float8E4M3Ieee = SmallFloat<uint8_t, 4, 3, 7, Special::kIeee>;
 using Float8E3M4 = SmallFloat<uint8_t, 3, 4, 3, Special::kIeee>;
@@ -49,7 +49,7 @@ json format_row() {
           {"nan_code", T::kKind == Special::kFinite ? json() : hex(T::kNan)}};
 }
 
-// The threshold lies between what still rounds to the largest value and what does not.
+// Checks the threshold between numbers that still round to the largest value and numbers that do not.
 template <class T>
 bool overflows_above(float threshold) {
   const T above(std::nextafter(threshold, kInf)), below(std::nextafter(threshold, 0.0f));
@@ -58,7 +58,7 @@ bool overflows_above(float threshold) {
          T::saturated(std::nextafter(threshold, kInf)).bits == T::kMax;
 }
 
-json float32_row() {  // what the small formats are rounded from
+json float32_row() {  // the small formats are rounded from these
   using Limits = std::numeric_limits<float>;
   return {{"bits", 32},
           {"E", 8},
@@ -170,7 +170,7 @@ void mx_e8m0_scale(const json& table, Rows& rows) {
     const float amax = float_of(row["amax"]);
     const Float8E8M0 e4m3 = mx_scale<Float8E4M3>(amax), e5m2 = mx_scale<Float8E5M2>(amax),
                      floor = mx_scale_floor<Float8E4M3>(amax);
-    const json& defined = row["ocp_floor_e4m3_code"];  // null where OCP says nothing: there ours is NaN
+    const json& defined = row["ocp_floor_e4m3_code"];  // null if OCP defines no code; ours is NaN then
     rows.row(e4m3.bits == row["te_e4m3_code"] && same(float(e4m3), real_of(row["te_e4m3_scale"])) &&
                  e5m2.bits == row["te_e5m2_code"] && floor.bits == (defined.is_null() ? 255 : defined.get<int>()),
              row, {e4m3.bits, e5m2.bits, floor.bits});

@@ -1,5 +1,5 @@
-// Integer policies: Keras' abs-max and grouped codes, packing, and TFLite's fixed point, which goes through the
-// converter's pairs and the linked kernels.
+// Integer policies: Keras's abs-max and grouped codes, packing, and TFLite's fixed point. TFLite's numbers go through
+// the converter's multiplier pairs and the linked kernels.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -43,7 +43,7 @@ void absmax_rows(const json& table, CodeRange range, Rows& rows) {
 void int8_absmax(const json& table, Rows& rows) { absmax_rows(table, kInt8Range, rows); }
 void int4_absmax(const json& table, Rows& rows) { absmax_rows(table, kInt4Range, rows); }
 
-// y = float(acc) / (kernel_scale x_scale) + b, every operation in float32.
+// y = float(acc) / (kernel_scale x_scale) + b, with every operation in float32.
 void keras_dense_int8(const json& table, Rows& rows) {
   using R = Rounded<float>;
   const size_t outputs = table["b"].size(), inputs = table["W"].size();
@@ -141,7 +141,7 @@ void multiplications(const json& table, Rows& rows) {
     const json computed = {multiply<Rounding::kDouble>(x, scale), multiply<Rounding::kSingle>(x, scale),
                            multiply_wide(x, scale)};
     rows.row(computed == json{row["double_rounding"], row["single_rounding"], row["int64_variant"]} &&
-                 std::fabs(exact - row["exact"].get<double>()) <= 1e-15 * std::fabs(exact),  // printed in float64
+                 std::fabs(exact - row["exact"].get<double>()) <= 1e-15 * std::fabs(exact),  // the table prints float64
              row, computed);
   }
 }
@@ -163,8 +163,8 @@ void divergence(const json& table, Rows& rows) {
   }
 }
 
-// tensorflow/tensorflow #102943: the scales of that model, their product and quotient in float32, as XNNPACK makes
-// them.
+// tensorflow/tensorflow #102943: the scales of that model, and their product and quotient in float32, as XNNPACK
+// computes them.
 void float_requant(const json& row, Rows& rows) {
   const float scale = float(0.05296124517917633) * float(0.024093778803944588) / float(0.11484327912330627);
   const int32_t acc = 585;
@@ -197,7 +197,7 @@ void affine_quantize(const json& table, Rows& rows) {
   }
 }
 
-// Pairs from the scales, codes from the kernel of the integer dense.
+// Computes pairs from the scales, and codes with the kernel of the integer dense.
 void tflite_fc_int8(const json& table, Rows& rows) {
   for (const json& row : table) {
     const auto outputs = int32_t(row["bq"].size()), inputs = int32_t(row["xq"].size());

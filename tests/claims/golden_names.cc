@@ -1,4 +1,4 @@
-// Policy names as Keras resolves them.
+// Checks that policy names resolve as in Keras.
 #include "tests/claims/golden_topics.h"
 #include "tools/policies/keras_policy.h"
 

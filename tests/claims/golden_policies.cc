@@ -1,5 +1,5 @@
-// Claim: the numbers of every numeric policy are those of the golden tables (golden/policies.json, 37 topics), computed
-// by the functions that the engine and the converter use. Prints topic, rows, passed.
+// Claim: every numeric policy gives the numbers of the golden tables (golden/policies.json, 37 topics). The functions
+// are those that the engine and the converter use. Prints topic, rows, passed.
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -22,7 +22,7 @@ void Rows::row(bool holds, const json& expected, const json& computed) {
 
 double real_of(const json& value) {
   if (!value.is_string()) return value.get<double>();
-  return std::strtod(value.get<std::string>().c_str(), nullptr);  // "nan", "inf", "-inf"
+  return std::strtod(value.get<std::string>().c_str(), nullptr);  // also parses "nan", "inf", "-inf"
 }
 
 uint32_t bits_of(const json& hex) { return uint32_t(std::stoul(hex.get<std::string>(), nullptr, 16)); }

@@ -1,4 +1,4 @@
-// Scales that follow what was seen: float8 scales by amax history, loss scales by overflow.
+// Scales that follow observed values: float8 scales by amax history, loss scales by overflow.
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -19,7 +19,8 @@ bool same_list(const std::vector<float>& values, const json& list) {
   return holds;
 }
 
-// A sequence of amaxes through one history, from a fresh state. The systems' own numbers: no guard of ours.
+// Runs a sequence of amaxes through one history, from a fresh state. The numbers are the other systems' own, so
+// Nacre's guards are off.
 template <class F>
 void sequence(const json& table, size_t length, DelayedScaling rule, Rows& rows, F further) {
   rule.guard = false;
@@ -129,7 +130,8 @@ void steps(const LossScaler& rule, const json& table, Rows& rows) {
   }
 }
 
-// Beside the steps: what is not a parameter in the key has the default of its system. The floors use interval 3.
+// Checks the steps of loss scales. A value that is no parameter in the table's key has its system's default. The
+// floors use interval 3.
 void loss_scale(const json& table, Rows& rows) {
   using enum LossScaleSystem;
   const auto rule = [](LossScaleSystem system, float initial, uint32_t period, float factor = 2) {
@@ -172,7 +174,7 @@ void recommended(const json& table, Rows& rows) {
   steps(rule, table.at("min1_max2^24_period2_init2"), rows);
 }
 
-void columns(const json& table, Rows& rows) {  // what steps() reads by position
+void columns(const json& table, Rows& rows) {  // which columns steps() reads by position
   const json expected = {"grads: F finite / I inf / N nan", "scale used", "update applied", "scale after",
                          "counter after"};
   for (size_t i = 0; i < table.size(); ++i) rows.row(i < expected.size() && table[i] == expected[i], table[i]);

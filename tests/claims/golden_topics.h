@@ -12,7 +12,7 @@ namespace nacre::test {
 
 using json = nacre::tools::Json;
 
-// Rows of one topic: how many, how many hold. A row that fails is printed with what was computed.
+// The rows of one topic: how many there are and how many hold. A failed row is printed with the computed value.
 class Rows {
  public:
   explicit Rows(std::string topic) : topic_(std::move(topic)) {}
@@ -36,13 +36,13 @@ std::span<const Topic> scale_topics();    // golden_scales.cc: float8 scales, lo
 std::span<const Topic> integer_topics();  // golden_integers.cc: int8, int4, ternary, requantization
 std::span<const Topic> name_topics();     // golden_names.cc: policy names
 
-// Values as the tables write them: "nan", "inf", "-inf" are strings, codes and bits hex strings.
+// Reads values as the tables write them: "nan", "inf", "-inf" are strings, codes and bits are hex strings.
 double real_of(const json& value);
 inline float float_of(const json& value) { return float(real_of(value)); }
 uint32_t bits_of(const json& hex);
 std::vector<float> floats_of(const json& list);
 
-// Tells whether a and b are the same number: NaN is NaN, -0 is not 0.
+// Returns whether a and b are the same number. NaN equals NaN; -0 does not equal 0.
 bool same(double a, double b);
 
 }  // namespace nacre::test

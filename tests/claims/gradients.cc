@@ -1,5 +1,5 @@
-// Claim gradients: every row of every op's gradient table, for every input it is of, against central differences in
-// float64; and every such row made wrong on purpose is found wrong.
+// Claim gradients: every row of every op's gradient table, for every input, agrees with central differences in
+// float64. Every such row that is made wrong on purpose is found wrong.
 //
 //   gradients [cases per op] [seed]
 #include <algorithm>
@@ -16,9 +16,9 @@
 namespace nacre::test {
 namespace {
 
-constexpr size_t kMostElements = 16;  // of one input of one case
+constexpr size_t kMostElements = 16;  // in one input of one case
 
-// One target of one case: what the table must give for some elements.
+// One target of one case: the elements whose gradient the table must give.
 struct Check {
   std::shared_ptr<const Linearized> step;
   Target target;
@@ -29,7 +29,7 @@ struct Check {
 struct Report {
   int cases = 0, rows = 0, ops = 0, wrong = 0, caught = 0, failures = 0;
   int64_t elements = 0;
-  double worst = 0;  // error in tolerances
+  double worst = 0;  // largest error, in tolerances
 
   void fail(const std::string& what) {
     if (++failures <= 20) std::printf("FAILED %s\n", what.c_str());
@@ -48,7 +48,7 @@ Check prepare(const std::shared_ptr<const Linearized>& step, const Target& targe
   return check;
 }
 
-// Empty if the gradient is right. `worst` and `elements` count if given.
+// Returns "" if the gradient is right. Counts `worst` and `elements` in `report`, if given.
 std::string judge(const Check& check, const TableGradient& gradient, Report* report) {
   if (!gradient.why.empty()) return gradient.why;
   for (size_t i = 0; i < check.elements.size(); ++i) {
@@ -73,7 +73,7 @@ std::string name_of(Op op) {
   return op == Op::kNone ? "no step" : find_rule(op) == nullptr ? "an unknown op" : find_rule(op)->name;
 }
 
-// The mutations of a row: one element of the gradient, one term, each operand whose values matter.
+// Returns the mutations of a row: one element of the gradient, one term, each operand whose values matter.
 std::vector<Mutation> mutations(const OpRow& row, const Gradient& gradient, size_t index) {
   std::vector<Mutation> all = {{Mutation::kElement}, {Mutation::kTerm}};
   for (int read = 0; read < int(gradient.reads.size()); ++read)
@@ -81,7 +81,7 @@ std::vector<Mutation> mutations(const OpRow& row, const Gradient& gradient, size
   return all;
 }
 
-// Whether some case notices the mutation; `possible` if it changes anything in one.
+// Returns whether some case notices the mutation. Sets `possible` if the mutation changes anything in a case.
 bool noticed(const std::vector<Check>& checks, Mutation mutation, Random& random, bool& possible) {
   possible = false;
   for (const Check& check : checks) {
@@ -113,7 +113,7 @@ void try_op(const OpRule& rule, int cases, uint64_t seed, Report& report) {
   const OpRow* row = find_gradient_row(rule.op);
   if (row == nullptr) return report.fail(std::string(rule.name) + ": no row in cases_gradients.cc");
   ++report.ops;
-  std::map<std::pair<size_t, uint8_t>, std::vector<Check>> checks;  // by row and the table's input
+  std::map<std::pair<size_t, uint8_t>, std::vector<Check>> checks;  // by row, and by the table's input
   for (int i = 0; i < cases; ++i) {
     Random random(seed + uint64_t(i) * 1000003 + uint64_t(rule.op));
     GradientCase made;

@@ -1,8 +1,8 @@
-// Claim: normalisations in 16 bits give the numbers of Keras, torch and onnxruntime at magnitudes from 1e-4 to 3e4.
+// Claim: normalisations in 16 bits give the numbers of Keras, torch and onnxruntime, for magnitudes from 1e-4 to 3e4.
 //
-// Files, inputs, outputs and bounds: tests/peers/half_norms.json, by the script beside it. If the source itself gives
-// only zeros or numbers that are not finite (Keras's UnitNormalization squares in float16), so does the model. The
-// bound is not idle: in the type that the policy names, without float32 inside, runs pass it.
+// tests/peers/half_norms.json holds files, inputs, outputs and bounds, written by the script beside it. If the source
+// itself gives only zeros or numbers that are not finite (Keras's UnitNormalization squares in float16), so must the
+// model. The bound is not loose: runs in the policy's type, without float32 inside, exceed it.
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -25,7 +25,8 @@ struct NormCount {
   std::string wrong;
 };
 
-// The largest difference over the bound; without a bound 0 where every number is the source's or as little finite.
+// Returns the largest difference, as a multiple of the bound. If the bound is 0, returns 0 if each number equals the
+// source's or both are not finite, else infinity.
 double share_of_bound(const std::vector<float>& found, const std::vector<float>& expected, double bound) {
   if (found.size() != expected.size()) return INFINITY;
   double most = 0;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Claim headers_alone: each header of include/nacre, and each that it includes, compiles by itself without a warning of
-# those that other projects turn on. Headers of C compile as C99 and as C++17, all others as C++20. (Kernels of Cortex-M
-# are for that processor alone.) So does the C++ that `nacre firmware` writes.
+# Claim headers_alone: each header of include/nacre, and each header that it includes, compiles by itself, without any
+# warning that other projects turn on. Headers of C compile as C99 and as C++17, all others as C++20. (The Cortex-M
+# kernels' headers need that processor and are left out.) The C++ that `nacre firmware` writes compiles in the same
+# way.
 #
 #   tests/claims/headers_alone.sh            with the libraries and the tool of a build (NACRE_BUILD, else build/test)
 set -uo pipefail
@@ -25,7 +26,7 @@ alone() {
 }
 mpi=()  # headers of the MPI port include mpi.h
 [ ! -f "$include/nacre/mpi.h" ] || read -r -a mpi <<<"$(pkg-config --cflags ompi | sed 's/-I/-isystem /g')"
-# is_of_c HEADER: its own text, or that of the header that it forwards to.
+# is_of_c HEADER: tests the header's own text, or that of the header that it forwards to.
 is_of_c() {
   local text=$include/$1
   grep -q '^extern "C"' "$text" || text=$include/$(sed -n 's/^#include "\(.*\)"/\1/p' "$text" | head -n 1)

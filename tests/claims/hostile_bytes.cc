@@ -1,11 +1,11 @@
-// Claim: any bytes given to open, measure and bind are a model that runs, or one refusal. In two parts: one file per
-// fact, and a sweep over whole files: the models of tests/model/cases*.cc, then the sample, AD and KWS as the converter
-// makes them.
+// Claim: any bytes given to open, measure and bind are a model that runs, or give one refusal. The first part has one
+// file per fact. The second part changes whole files: the models of tests/model/cases*.cc, and the digits sample, AD
+// and KWS as the converter makes them.
 //
 //   hostile_bytes [--facts] [--tries N] [--seed N] [--long] [MODEL ...]
 //
-// --facts: no sweep. --long (or NACRE_LONG=1): all of every file; else a seeded sample of the networks, --tries of
-// each. MODEL: these files instead.
+// --facts skips the second part. --long (or NACRE_LONG=1) tries all changes of every file; else the networks get a
+// seeded sample, --tries of each. MODEL names files to use instead.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -29,7 +29,7 @@ struct Seen {
   Stage stage;
 };
 
-// The first refusal of open, check_weights, and, of every program, measure and bind.
+// Returns the first refusal of open, of check_weights and, for every program, of measure and bind.
 Seen judge(std::span<const std::byte> bytes, const Limits& limits, std::span<const KernelSet* const> kernels) {
   Model model;
   if (const Status s = model.open(bytes, limits); !s.ok()) return {s, Stage::kOpen};
@@ -44,7 +44,7 @@ Seen judge(std::span<const std::byte> bytes, const Limits& limits, std::span<con
   return {{}, Stage::kBind};
 }
 
-// 1: refused as the row says, from a base that is not.
+// Returns whether the file is refused as the row says, and the file that it was made from is not. Prints the result.
 bool check(const Fact& fact) {
   const auto kernels = fact.kernels.empty() ? reference_kernels() : fact.kernels;
   Draft draft = fact.base();
@@ -67,7 +67,7 @@ bool check(const Fact& fact) {
   return right;
 }
 
-// Codes that several numbers of the list share, because there the list names one fact from several sides.
+// Codes that several facts of the list share, because the list names one fact from several sides.
 constexpr struct {
   Code code;
   const char* fact;
@@ -131,7 +131,7 @@ bool facts() {
 
 struct Options {
   bool facts_only = false, whole = false;
-  uint64_t tries = 0;  // of each network; 0: as its row says
+  uint64_t tries = 0;  // tries of each network; 0: its row's number
   uint64_t seed = 1;
   std::vector<std::string> files;
 };
@@ -152,8 +152,9 @@ bool parse(int count, char** arguments, Options* o) {
   return true;
 }
 
-// How many mutants of a network are a sample: some 20 s each with the reference kernels. Under sanitizers, where they
-// take ten times as long, every tenth of them, and of the small files a sample too: the plain build tries them all.
+// How many mutants of a network make a sample: with the reference kernels they take about 20 s each network. Under
+// sanitizers, which take ten times as long, one in 20 is tried, and a sample of the small files; the plain build
+// tries these all.
 constexpr uint64_t kSanitizedShare = 20, kSanitizedTries = 1000;
 constexpr struct {
   const char* network;
@@ -167,7 +168,7 @@ struct File {
 };
 using Files = std::vector<File>;
 
-// The files to sweep, and how many of the networks are missing.
+// Finds the files to change, and counts the networks that are missing.
 bool gather(const Options& o, Files* files, int* missing) {
   for (const std::string& path : o.files) {
     Buffer file;
@@ -202,7 +203,7 @@ void print(const char* start, const Swept& s) {
 }
 
 int sweep_files(const Options& o) {
-  constexpr size_t kSmall = 4096;  // swept whole: seconds
+  constexpr size_t kSmall = 4096;  // smaller files are tried whole: it takes seconds
   Files files;
   int missing = 0;
   if (!gather(o, &files, &missing)) return 1;

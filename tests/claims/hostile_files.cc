@@ -1,5 +1,5 @@
-// The inputs of forged_checkpoints: every file that a command reads, as a pipe, a folder, a socket, a device, empty,
-// and as files of 1 TiB that are a hole, or that begin as they should.
+// The inputs of forged_checkpoints. Every file that a command reads is given as a pipe, a folder, a socket, a device,
+// an empty file, and as a file of 1 TiB that is a hole or has a good beginning.
 #include <filesystem>
 
 #include "tests/claims/forged_checkpoints.h"
@@ -11,8 +11,8 @@ namespace fs = std::filesystem;
 
 struct Input {
   const char* extension;
-  Arguments arguments;  // the file as FILE, or behind a =
-  std::string good;     // what such a file begins with; "": nothing is known
+  Arguments arguments;  // the file is FILE, or comes after a =
+  std::string good;     // the beginning of such a file; "": unknown
 };
 
 std::vector<Input> inputs(const Bench& b) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Claim: a file that a command reads may be removed, replaced, cut or overwritten while it runs: the command ends with the bytes of
-# an undisturbed run, or refuses and writes nothing. The command is stopped in each phase, from the moment when it has read its
-# inputs to its end, the file is changed, and it goes on.
+# Claim: a file that a command reads may be removed, replaced, cut or overwritten while the command runs. The command
+# then ends with the bytes of an undisturbed run, or refuses and writes nothing. The claim stops the command in each
+# phase, from the moment when it has read its inputs to its end, changes the file, and lets the command go on.
 #   NACRE_LONG=1   12 phases instead of 2
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "a hundred commands: too long in a sanitized build"; exit 77; }
@@ -15,14 +15,15 @@ phases=2
 [ "${NACRE_LONG-0}" != 1 ] || phases=12
 mkdir good other
 cp "$samples/digits.onnx" good/net.onnx
-# The first ROWS images and labels: 128 bytes of .npy header, whose count of rows is written anew, then the elements.
+# Writes the first ROWS images and labels: the 128 bytes of the .npy header with the new number of rows, then the
+# elements.
 rows=96
 cut_rows() { head -c 128 "$1" | sed "s/(1797/($rows/;s/}\( *\)\$/}\1  /" | head -c 127; printf '\n'; tail -c +129 "$1" | head -c $(($2 * rows)); }
 cut_rows "$samples/digits_images.npy" 64 >good/x.npy
 cut_rows "$samples/digits_labels.npy" 1 >good/y.npy
 "$tool" convert good/net.onnx -o good/a.nacre >log.txt 2>&1 && "$tool" convert good/net.onnx -o good/b.nacre --policy float16 >>log.txt 2>&1 || { cat log.txt; fail "the models"; }
 printf '{"default": "int8/static_from_float32"}\n' >good/p.json
-# Others of the same length: the network that one epoch of training writes back, images and labels in another order.
+# Other inputs of the same length: the network after one epoch of training, and images and labels in another order.
 "$tool" convert good/net.onnx -o train.nacre --train softmax_cross_entropy --batch 32 >>log.txt 2>&1 &&
   "$tool" tune train.nacre --data good/x.npy --labels good/y.npy --cast-samples --lr 0.05 --epochs 1 --checkpoint ck >>log.txt 2>&1 &&
   "$tool" export train.nacre --checkpoint ck --network good/net.onnx --onnx -o other/net.onnx >>log.txt 2>&1 || { cat log.txt; fail "another network"; }
@@ -50,15 +51,15 @@ change() {  # WAY FILE
   esac
 }
 begin() { rm -rf in out && cp -r good in && mkdir out; }
-# Times are of the machine: they are no result.
+# Removes times, because they depend on the machine.
 result() { (find out -type f -exec cat {} + ; sed -E 's/"(median_us|p99_us|microseconds)": [0-9.e+-]+/"\1": 0/;s/[0-9.]+ us/us/g' printed.txt) | sed -E 's/[0-9.,]+ (&micro;s|us|µs)/us/g' | sha256sum; }
-# Until this process has read so many bytes, or ended: a command reads its inputs when it begins.
+# Waits until this process has read this many bytes, or has ended. A command reads its inputs when it begins.
 until_read() {
   local name count
   while kill -0 "$1" 2>/dev/null && { read -r name count <"/proc/$1/io"; } 2>/dev/null && [ "$name" = rchar: ] && [ "$count" -lt "$2" ]; do :; done
 }
 
-# Bytes that a process reads before any input are those of its libraries. This process then waits for standard input.
+# Counts the bytes of libraries that a process reads before any input. The process then waits for standard input.
 mkfifo gate
 "$tool" inspect - <gate >printed.txt 2>&1 &
 waiting=$!

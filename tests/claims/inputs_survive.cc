@@ -1,12 +1,12 @@
-// Claim: no output of a command overwrites one of its inputs or another output, and an option that cannot act is
-// refused by name.
+// Claim: no output of a command overwrites one of its inputs or another output. An option that cannot act is refused
+// by name.
 //
-// The table is CLI11's own list of every command's options, so that a new option is in it. Every option that takes a
-// value is aimed at every file that the command reads, whether it is declared an output or not: afterwards every file
-// must be what it was. A declared output is also aimed through "..", a link and a hard link, and must be refused; aimed
-// elsewhere it must be made. Every option that is declared to act only on some condition is given where the condition
-// does not hold. Which conditions there are stands in conditions.txt, so that none is lost with its declaration;
-// `claims inputs_survive conditions` prints that file.
+// The list of options is CLI11's own list for every command, so it has every new option. Every option that takes a
+// value gets the path of every file that the command reads, whether or not it is declared an output; afterwards no
+// file may have changed. A declared output also gets that path through "..", a link and a hard link, and must be
+// refused; with another path the output must be made. Every option that is declared to act only on some condition is
+// given when the condition does not hold. conditions.txt lists the conditions, so that none is lost with its
+// declaration; `claims inputs_survive conditions` prints that file.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -41,7 +41,7 @@ std::string text_of(const Words& words) {
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
-// A value of no file, as the option's own help describes it.
+// Returns a value that is no file, as the option's own help describes it.
 std::string sample_value(const std::string& command, const CLI::Option& option) {
   static const std::map<std::string, std::string> kByType = {{"N", "2"},
                                                              {"K", "1"},
@@ -104,7 +104,8 @@ std::string list_of(const std::vector<const CLI::Option*>& options) {
   return text;
 }
 
-// A line for every condition: "convert --golden needs --output"; of one that a function judges what is said of it.
+// Returns a line for every condition: "convert --golden needs --output". If a function judges a condition, the line
+// has what the function says.
 std::vector<std::string> declared_conditions() {
   CLI::App app;
   add_commands(app);
@@ -174,7 +175,8 @@ class AimedOutputs {
     return std::ranges::any_of(named, [&](const Command::NamedFiles& each) { return each.option == &option; });
   }
 
-  // Every input of the command has a file here, and what is called a file in the help is declared one.
+  // Checks that every input of the command has a file here, and that each option whose help says "file" is declared
+  // one.
   void check_declared(const Command& command) const {
     const std::string name = command.get_name();
     for (const Command::NamedFiles& input : command.inputs())
@@ -215,11 +217,11 @@ class AimedOutputs {
     }
   }
 
-  // Whatever the option is: given the path of an input, nothing changes.
+  // Gives the option the path of an input, whatever the option is. Nothing may change.
   void aim_anything(const Command& command, const CLI::Option& option) {
     const std::string name = command.get_name(), text = name_of(option);
     if (declared(command.outputs(), option) || declared(command.inputs(), option)) return;
-    if (nacre::test::sanitized()) return;  // five hundred whole commands: the plain build runs them
+    if (nacre::test::sanitized()) return;  // five hundred whole commands, which the plain build runs
     ++others_;
     for (const std::string& input : files_.inputs_of(name)) {
       const Words line = files_.line(name, {}) + Words{text, input};
@@ -268,7 +270,7 @@ class AimedOutputs {
     ++conditions_;
   }
 
-  // The one sample program that writes: into the folder that holds its own images.
+  // Tries the one sample program that writes, with the folder that holds its own images.
   void check_shift_digits() {
     const fs::path program = fs::path(std::getenv("NACRE_TOOL")).parent_path() / "shift_digits";
     const fs::path folder = fs::path(files_.fresh()).parent_path();

@@ -1,9 +1,9 @@
-// Claim int8_beats_float: on each of MLPerf Tiny's five networks int8/static is faster than float32, and float8 takes
-// at most 1.5 times as long as bfloat16, with the fastest kernels of this machine on one thread.
+// Claim int8_beats_float: on each of MLPerf Tiny's five networks int8/static is faster than float32. float8 takes at
+// most 1.5 times as long as bfloat16. Both use the fastest kernels of this machine on one thread.
 //
 //   int8_beats_float [strict]                                         timed_rounds.h
 //
-// The networks are those of the float files, of the streaming wake word, which has none, that of the int8 file, whose
+// The networks come from the float files. The streaming wake word has no float file, so its int8 file is used, whose
 // layers run under the policies just as well. Ranges come from uniform inputs.
 #include <algorithm>
 #include <cstdio>
@@ -27,7 +27,7 @@ using namespace nacre::tools;
 
 struct Source {
   const char *name, *file;
-  float low, high;  // of inputs
+  float low, high;  // range of the inputs
 };
 constexpr Source kSources[] = {{"AD", "ad01_fp32.tflite", -80, 20},
                                {"KWS", "kws_ref_model_float32.tflite", -123, 26},
@@ -35,10 +35,10 @@ constexpr Source kSources[] = {{"AD", "ad01_fp32.tflite", -80, 20},
                                {"VWW", "vww_96_float.tflite", 0, 1},
                                {"str_ww", "str_ww_ref_model.tflite", 0, 0.94f}};
 constexpr const char* kTypes[] = {"float32", "int8/static_from_float32", "bfloat16", "float8_from_float32"};
-// The float8 policy of a file of codes: calibration does not observe its activations.
+// The float8 policy for a file of codes. Calibration does not observe the file's activations.
 constexpr const char* kFloat8OfCodes = "float8/current_from_float32";
 
-// Products of float8 without a fast kernel are slow beyond any bound, and listed: reference_steps.txt.
+// A float8 product without a fast kernel is slower than any bound; reference_steps.txt lists such products.
 constexpr double kNeverFar = 1e9;
 
 struct Ready {
@@ -54,7 +54,8 @@ Ready ready(const PolicyNetwork& network, const char* policy) {
   return made;
 }
 
-// Inputs in the type of the policy, as they come from a sensor or another network: zeros, whose products take as long.
+// Runs on zeros, in the input type of the policy, as a sensor or another network would give it. Products of zeros
+// take as long.
 void run(const BoundProgram& bound) {
   for (uint32_t i = 0; i < bound.program().input_count(); ++i) {
     const std::span<std::byte> input = bound.program().input(i);

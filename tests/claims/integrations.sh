@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Claim integrations: in a fresh folder the commands of firmware/README.md, one after another, end with the golden pairs
-# passing on the Cortex-M4F image: for C11 with the compiler alone, make, CMake and Meson. The library of Arduino, PlatformIO,
-# ESP-IDF and Zephyr (integrations/package.sh) holds every header that it includes.
+# Claim integrations: in a fresh folder the commands of firmware/README.md, one after another, end with passing golden
+# pairs on the Cortex-M4F image. C11 with only the compiler, make, CMake and Meson are tried. The library for Arduino,
+# PlatformIO, ESP-IDF and Zephyr (integrations/package.sh) holds every header that it includes.
 #
-#   NACRE_LONG=1   also it compiles; Meson with Nacre as a subproject, and the metadata by PlatformIO's, ESP-IDF's and kconfiglib's own readers
-#                  (a virtual environment with PyPI's platformio, idf-component-manager and kconfiglib)
+#   NACRE_LONG=1   compiles that library too. It also builds with Meson with Nacre as a subproject, and
+#                  PlatformIO's, ESP-IDF's and kconfiglib's own readers read the metadata (a virtual environment
+#                  with PyPI's platformio, idf-component-manager and kconfiglib)
 #
 # Needs build/test (tools/test.sh) or NACRE_TOOL, and the firmware packages. If tests/firmware.sh left build/m4, the
 # library is not compiled again.
@@ -13,13 +14,13 @@ cd "$(dirname "$0")/../.."
 NACRE_SOURCE=$PWD
 tool=$(realpath "${NACRE_TOOL:-build/test/tools/nacre}")
 long=${NACRE_LONG:-0}
-export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends a run that hangs; it is no bound on speed
 verdict=shown failures=
 fail() { verdict='NOT SHOWN'; failures+="[$1] "; }
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 
-# The commands of a section of the README: its indented lines.
+# Prints the commands of a section of the README: its indented lines.
 commands() { awk -v title="## $1" '$0 == title {on = 1; next} /^## / {on = 0} on && /^    / {print substr($0, 5)}' firmware/README.md; }
 
 mkdir "$fresh/build"
@@ -57,7 +58,7 @@ if [ "$long" = 1 ]; then
     "$fresh/venv/bin/pip" -q install platformio idf-component-manager kconfiglib
     venv=$fresh/venv/bin/python
   fi
-  # PlatformIO reads the names of licences from the network at each run.
+  # PlatformIO reads the names of licences from the network in each run.
   cp -r "$library" "$fresh/pio_library"
   sed -i '/"license"/d' "$fresh/pio_library/library.json"
   (cd "$fresh" && "$venv" -m platformio pkg pack pio_library >"$fresh/pio.log" 2>&1) || { tail "$fresh/pio.log"; fail "pio pkg pack"; }

@@ -1,5 +1,5 @@
-// The signals of forged_checkpoints: SIGTERM at calls of the system that are counted, not at times, from the first to
-// the last of every command; and in the middle of a training's step that takes seconds.
+// The signals of forged_checkpoints. SIGTERM comes at counted system calls, not at times, from the first to the last
+// call of every command. It also comes in the middle of a training step that takes seconds.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -57,7 +57,7 @@ class Interrupted {
     fs::create_directory(out_);
   }
 
-  // The files that a command writes, but for checkpoints, which have a protocol of their own.
+  // Returns the files that a command writes, except checkpoints, which have a protocol of their own.
   std::vector<std::string> files() const {
     std::vector<std::string> all;
     for (const auto& entry : fs::recursive_directory_iterator(out_))
@@ -74,7 +74,8 @@ class Interrupted {
     const std::vector<std::string> expected = files();
     const uint64_t points = bench_.every > 1 ? 4 : 16;
     for (uint64_t i = 0; i < points; ++i) {
-      // Towards the end, where files are written, every call of some; the dynamic linker has the first half.
+      // Half of the calls are among the last, where files are written. The others are spread over the second half,
+      // because the dynamic linker makes the first half.
       const uint64_t at =
           i % 2 == 0 ? whole.calls - std::min(whole.calls - 1, 2 * i) : whole.calls / 2 + whole.calls / 2 * i / points;
       empty_folder();
@@ -89,13 +90,13 @@ class Interrupted {
   void judge(const std::string& what, const Measured& m, const std::vector<std::string>& expected) {
     ++found_.runs;
     ++(m.signal == SIGTERM ? found_.answered : found_.done);
-    // The heap asks the system for memory more or less often: a run may end before the call that was counted.
+    // The heap's system calls vary, so a run may end before the counted call.
     const double went_on = m.sent ? m.seconds : 0;
     found_.slowest = std::max(found_.slowest, went_on);
     if (m.hung) found_.fail(what + ": did not end");
     else if (m.signal != SIGTERM && m.exit_code != 0)
       found_.fail(what + ": ended with " + std::to_string(m.exit_code) + ": " + m.error);
-    // A second for what is under way, and what ending itself takes.
+    // The limit is a second for what is under way, and the time that ending itself takes.
     if (went_on > 1.25 * bench_.most_seconds)
       found_.fail(what + ": went on for " + std::to_string(went_on) + " s of the processor");
     for (const std::string& file : files()) {
@@ -113,8 +114,8 @@ class Interrupted {
     if (model != tuned_) found_.fail(what + ", then again: another model");
   }
 
-  // One step of 6,144 rows, at once and in micro-batches: the first is given up, of the second what was learned before
-  // is saved.
+  // Tries one step of 6,144 rows, at once and in micro-batches. The first form is given up. The second saves what was
+  // learned before.
   void slow_step() {
     tools::NpyArray x = tools::read_npy(bench_.data), y = tools::read_npy(bench_.labels);
     for (tools::NpyArray* array : {&x, &y}) {

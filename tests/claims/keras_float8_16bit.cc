@@ -1,10 +1,11 @@
-// Claim: float8 layers of Keras files whose source is of 16 bits infer as Keras does, with the scales of the file.
+// Claim: float8 layers of Keras files whose source type has 16 bits infer as in Keras, with the scales of the file.
 //
 //   float8_from_mixed_bfloat16, _mixed_float16, _bfloat16, _float16   Dense and EinsumDense, trained some steps
 //
-// Each output is Keras's, or its neighbour of 16 bits: both sum 32 products in float32, in another order, and round
-// the sum. Files and outputs: tests/peers/keras_float8_16bit.json, by the script beside it. The comparison is not idle:
-// with scales made of the kernels, as a policy without a source has them, most outputs are others.
+// Each output equals Keras's or is its 16-bit neighbour. Both sum 32 products in float32, in another order, and round
+// the sum. Files and outputs are in tests/peers/keras_float8_16bit.json, written by the script beside it. The
+// comparison is not idle: with scales made from the kernels, as a policy without a source makes them, most outputs
+// differ.
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -25,7 +26,8 @@ struct Float8Count {
   int outputs() const { return equal + neighbours + other; }
 };
 
-// |a - b| is at most what the sums' order can change: 32 eps of the largest sum, then half a unit of 16 bits each.
+// Returns whether |a - b| is at most what the order of the sums can change: 32 eps of the largest sum, and half a
+// 16-bit unit for each.
 bool is_neighbour(float a, float b, double unit, float largest) {
   return std::abs(double(a) - double(b)) <= 2 * unit * std::abs(double(b)) + 32 * 0x1p-23 * double(largest);
 }

@@ -1,4 +1,4 @@
-// A layer of Keras's as a graph, as the converter has it before the plan, and numbers in its types.
+// Makes a Keras layer as a graph, in the converter's form before the plan, and converts numbers to its types.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace nacre::tools {
 
-// x -> dense (-> relu) -> y, one layer named "dense".
+// Makes x -> dense (-> relu) -> y, with one layer named "dense".
 Graph dense_network(const KerasLayer& layer, bool relu);
 
-// Applies the options as the converter does, but for the plan, which the executor makes.
+// Applies the options as the converter does, but leaves the plan to the executor.
 void apply(const CompileOptions& options, Graph& graph);
 
-// Floats of any type; float32 is wide enough for all but float64.
+// Returns the floats of any type; float32 is wide enough for all but float64.
 std::vector<float> as_floats(ElementType type, const Bytes& bytes);
 std::vector<double> as_reals(ElementType type, const Bytes& bytes);
-Bytes in_type(ElementType type, const std::vector<float>& values);  // each rounded to the type
+Bytes in_type(ElementType type, const std::vector<float>& values);  // rounds each to the type
 
 }  // namespace nacre::tools

@@ -14,8 +14,8 @@
 //   names    policy names, JSON objects and map lookups inside the common grammar: the same result, or the same refusal
 //
 // The numbers are Keras's own: keras_int8.json, keras_float8.json, keras_rounding.json and keras_language.json in
-// tests/peers, written by the scripts beside them. A changed element, another update order, another rounding of the
-// bias, what is not Keras's arithmetic: each must be seen.
+// tests/peers, written by the scripts beside them. The claim also makes changes that must each be seen: a changed
+// element, another update order, another rounding of the bias, and arithmetic that is not Keras's.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -53,7 +53,7 @@ void print(const Float8Parity& p) {
   std::printf("  with the guards that Keras lacks, %d of %d scales would be others\n", p.guarded, p.scales);
 }
 
-// Each must be seen, and where it should be.
+// Returns whether each change is seen, and in the expected place.
 bool changes_are_seen(const Json& int8, const Json& float8, std::string& report) {
   const Int8Parity kernel = compare_int8(int8, "int8_from_float32", {.kernel = 0.75f});
   const Int8Parity x = compare_int8(int8, "int8_from_mixed_bfloat16", {.x = 0.75f});
@@ -116,8 +116,8 @@ RoundingTotal compare_roundings(const Json& table) {
   return total;
 }
 
-// True if numbers differ under each arithmetic that is not Keras's: rounding after the last operation, the other
-// range of groups, the scales of float8 in float32.
+// Returns whether numbers differ under each arithmetic that is not Keras's: rounding after the last operation, the
+// other range of groups, the scales of float8 in float32.
 bool roundings_are_seen(const Json& table, std::string& report) {
   const std::pair<const char*, const char*> others[] = {
       {"mixed_bfloat16", "mixed_bfloat16"},

@@ -1,11 +1,11 @@
-// The two halves of claim keras_parity that compare numbers.
+// The parts of claim keras_parity that compare numbers.
 #pragma once
 
 #include "tests/claims/keras_tables.h"
 
 namespace nacre::tools {
 
-// Arrays that are equal to the bit, of all that were compared.
+// Counts arrays that are equal to the bit, and all arrays that were compared.
 struct Count {
   int equal = 0, total = 0;
 
@@ -27,12 +27,13 @@ struct Int8Parity {
   }
 };
 
-// A change of an int8 layer that the comparison has to see.
+// A change to an int8 layer that the comparison must see.
 struct Int8Change {
   float kernel = 1, x = 1;  // factors of one element
 };
 
-// Each layer as a graph of one dense through apply_policy, fuse, plan, model file and engine. `policy` is its name.
+// Runs each layer as a graph of one dense through apply_policy, fuse, plan, model file and engine. `policy` is its
+// name.
 Int8Parity compare_int8(const Json& table, const std::string& policy, const Int8Change& change = {});
 
 // Compares the outputs of one policy with those of Keras on both backends, JAX and torch. If a sum is exact, Keras's
@@ -41,12 +42,12 @@ Int8Parity compare_int8(const Json& table, const std::string& policy, const Int8
 struct RoundingParity {
   int layers = 0;
   int64_t exact = 0, other = 0;             // outputs whose sum is exact, and the others
-  int64_t exact_different = 0;              // of exact ones: those that neither backend gives
-  int64_t jax_alone = 0, torch_alone = 0;   // of exact ones: those that one backend gives
-  int64_t other_different = 0, beyond = 0;  // of the others: those that neither gives, and those beyond the bound
-  double worst = 0;                         // of the bound: distance from the nearer backend
+  int64_t exact_different = 0;              // exact outputs that neither backend gives
+  int64_t jax_alone = 0, torch_alone = 0;   // exact outputs that only one backend gives
+  int64_t other_different = 0, beyond = 0;  // other outputs that neither gives; and beyond the bound
+  double worst = 0;                         // largest distance from the nearer backend; 1: the bound
 
-  // Distances in units of the most that another order of the terms makes.
+  // Counts an output. Distances are in units of the most that another order of the terms can change.
   void note(bool is_exact, double from_jax, double from_torch) {
     const double nearer = from_jax < from_torch ? from_jax : from_torch;
     (is_exact ? exact : other) += 1;
@@ -63,26 +64,27 @@ struct RoundingParity {
   bool shown() const { return exact >= 2000 && exact_different == 0 && beyond == 0; }
 };
 
-// `keras`: a policy of the table; `policy`: what it is here. nacre_policy gives the one that reproduces it.
+// Compares policy `keras` of the table with `policy`, its name here. nacre_policy returns the policy that reproduces
+// it.
 RoundingParity compare_rounding(const Json& table, const std::string& keras, const std::string& policy);
 std::string nacre_policy(const std::string& keras);
 
 struct Float8Parity {
   int layers = 0, steps = 0;
-  Count states, quantized;  // of each step: four variables; x and kernel after quantize and dequantize
+  Count states, quantized;  // per step: four variables; quantized and dequantized x and kernel
   int64_t outputs = 0, within = 0;
-  double worst = 0;             // |y - Keras's| over 4 eps sqrt(K) sum |terms|
-  int guarded = 0, scales = 0;  // scales that the guards of amax_history.h make another, of all scales
+  double worst = 0;             // largest |y - Keras's| over 4 eps sqrt(K) sum |terms|
+  int guarded = 0, scales = 0;  // scales that the guards of amax_history.h change; all scales
 
   bool shown() const { return states.all() && quantized.all() && outputs > 0 && within == outputs; }
 };
 
 struct Float8Change {
-  bool transformer_engine = false;  // amaxes in that system's order
-  bool plain_bias = false;          // not rounded through bfloat16
+  bool transformer_engine = false;  // updates amaxes in that system's order
+  bool plain_bias = false;          // does not round the bias through bfloat16
 };
 
-// Each layer's 50 steps: amax_history.h in Keras's order, and the float8 quantize and dense kernels.
+// Runs each layer's 50 steps with amax_history.h in Keras's order, and with the float8 quantize and dense kernels.
 Float8Parity compare_float8(const Json& table, const Float8Change& change = {});
 
 }  // namespace nacre::tools

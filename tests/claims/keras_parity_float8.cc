@@ -1,4 +1,4 @@
-// Delayed float8 scaling in Keras's order, and one dense through the float8 kernels, against Keras.
+// Compares delayed float8 scaling in Keras's order, and one dense through the float8 kernels, with Keras.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kE4M3Max = float(Float8E4M3::of_bits(Float8E4M3::kMax));
 
-// One column of a record: see tests/peers/keras_numbers.py.
+// Columns of a record; tests/peers/keras_numbers.py describes them.
 enum Column { kXExponent, kKernelExponent, kSpecial, kXScale, kKernelScale, kXHistory, kKernelHistory, kY, kQx, kQw };
 
 test::Array array_of(const std::vector<int64_t>& dims, const std::vector<float>& values) {
@@ -32,14 +32,14 @@ test::Array run(const KernelEntry& entry, const std::vector<test::Array>& inputs
   return execution.outputs.at(0);
 }
 
-// NaN has many bit patterns; the table has one.
+// Replaces every NaN by one bit pattern, which the table has.
 std::vector<float> plain_nan(std::vector<float> values) {
   for (float& v : values)
     if (v != v) v = std::bit_cast<float>(0x7FC00000u);
   return values;
 }
 
-// One of the two tensors of a layer: its state, and what a step makes of it.
+// One of the two tensors of a layer: its state, and what a step computes from it.
 class Operand {
  public:
   Operand(size_t history, const Float8Change& change)
@@ -85,7 +85,7 @@ class Operand {
   std::vector<float> amaxes_, guarded_amaxes_;
   float scale_ = 1, guarded_scale_ = 1, used_ = 1;
   test::Array codes_;
-  std::vector<float> reals_;  // codes times scale
+  std::vector<float> reals_;  // codes times the scale
 };
 
 struct Layer {

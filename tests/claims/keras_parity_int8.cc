@@ -1,4 +1,4 @@
-// Dense under int8_from_S, as the converter makes it and the engine runs it, against Keras.
+// Compares Dense under int8_from_S, as the converter makes it and the engine runs it, with Keras.
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -13,7 +13,7 @@
 namespace nacre::tools {
 namespace {
 
-// Numbers that the engine made of one layer. Floats are float32; bfloat16 converts to it exactly.
+// The numbers that the engine computed for one layer, as float32. bfloat16 converts to it exactly.
 struct Run {
   std::vector<int8_t> kernel, x;  // kernel as [out, in]
   std::vector<float> kernel_scale, x_scale, y;
@@ -53,7 +53,7 @@ Run run_layer(const Json& record, const KerasLayer& layer, const PolicyRequest& 
   return run;
 }
 
-// Places of a float on the line of all floats of T, -0 beside +0.
+// Returns the position of v among all floats of its type in order; -0 is next to +0.
 int64_t place(float v, bool bfloat16) {
   const auto bits = int64_t(std::bit_cast<uint32_t>(v));
   const int64_t size = (bits & 0x7FFFFFFF) >> (bfloat16 ? 16 : 0);
@@ -71,7 +71,7 @@ bool same_digest(const Json& digest, const std::vector<T>& values) {
   return digest[0] == crc32c_of(values);
 }
 
-std::vector<int8_t> as_keras(const Run& run, const KerasLayer& layer) {  // [in, out]
+std::vector<int8_t> as_keras(const Run& run, const KerasLayer& layer) {  // returns [in, out]
   std::vector<int8_t> kernel;
   for (int64_t i = 0; i < layer.in; ++i)
     for (int64_t k = 0; k < layer.out; ++k) kernel.push_back(run.kernel[size_t(k * layer.in + i)]);
@@ -82,7 +82,7 @@ void compare(const Json& expected, const Run& run, const KerasLayer& layer, bool
   const auto floats = [&](const char* name, bool narrow) {
     return as_floats(narrow ? ElementType::kBfloat16 : ElementType::kFloat32, decode_base64(expected.at(name)));
   };
-  // Keras stores the kernel's scale in float32 and casts it when it is used.
+  // Keras stores the kernel's scale in float32 and casts it at each use.
   std::vector<float> kernel_scale = floats("kernel_scale", false);
   if (bfloat16)
     for (float& v : kernel_scale) v = float(Bfloat16(v));
@@ -93,7 +93,7 @@ void compare(const Json& expected, const Run& run, const KerasLayer& layer, bool
   parity.sums.note(same_digest(expected.at("sums"), run.sums));
   const std::vector<float> y = floats("y", bfloat16);
   for (size_t i = 0; i < y.size(); ++i) {
-    // A value between two bfloat16 is no result in bfloat16.
+    // A value between two bfloat16 numbers is no bfloat16 result.
     const bool held = i < run.y.size() && (!bfloat16 || float(Bfloat16(run.y[i])) == run.y[i]);
     const int64_t ulps = held ? std::abs(place(run.y[i], bfloat16) - place(y[i], bfloat16)) : int64_t{1} << 32;
     parity.exact += held && same_bits({run.y[i]}, {y[i]}) ? 1 : 0;

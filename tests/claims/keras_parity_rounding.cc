@@ -1,5 +1,5 @@
-// Dense under policies whose every operation rounds, under both rules of int4 groups, and int8 from float64, as the
-// converter makes it and the engine runs it, against Keras on JAX and on torch.
+// Compares three kinds of Dense with Keras on JAX and on torch, as the converter makes them and the engine runs them:
+// policies whose every operation rounds, both rules of int4 groups, and int8 from float64.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kRows = 8, kOutputs = 12, kBlock = 8;
 
-// The numbers of tests/peers/keras_rounding.py.
+// Makes the layer from the numbers of tests/peers/keras_rounding.py.
 KerasLayer rounding_layer(const Json& record) {
   const std::string kind = record.at("kind");
   KerasLayer layer;
@@ -58,7 +58,7 @@ struct Made {
 
 Made run_layer(const KerasLayer& layer, bool relu, const CompileOptions& given) {
   CompileOptions options = given;
-  Calibration calibration;  // of float8: x is the one sample
+  Calibration calibration;  // for float8: x is the only sample
   float amax = 0;
   for (const float v : layer.x) amax = std::max(amax, std::abs(v));
   calibration.ranges["x"].amaxes = {amax};
@@ -75,7 +75,7 @@ Made run_layer(const KerasLayer& layer, bool relu, const CompileOptions& given) 
   return {y.type, as_reals(y.type, tensors.at(y.name))};
 }
 
-// The distance of two numbers of `type` in units of the last place of the larger.
+// Returns the distance of two numbers of `type` in units of the larger one's last place.
 double ulps(ElementType type, double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const int digits = type == ElementType::kFloat16    ? 11
@@ -87,9 +87,9 @@ double ulps(ElementType type, double a, double b) {
   return std::abs(a - b) / std::ldexp(1.0, std::max(std::ilogb(most) + 1 - digits, lowest));
 }
 
-// In float32: K - 1 additions of terms and one of the bias round, here and in Keras, each by at most 2^-24 of the sum
-// of magnitudes S: 2 K 2^-24 S apart. In 16 bits that is below half a unit in the last place of S, and the sum's one
-// rounding makes none or one of it.
+// In float32, K - 1 additions of terms and one of the bias round, here and in Keras, each by at most 2^-24 of the sum
+// of magnitudes S. So the results are at most 2 K 2^-24 S apart. For 16-bit types that is below half a last place of
+// S, and rounding the sum once makes it none or one last place.
 double order_bound(int terms, double size) { return 2 * terms * 0x1p-24 * size; }
 
 }  // namespace
@@ -97,7 +97,7 @@ double order_bound(int terms, double size) { return 2 * terms * 0x1p-24 * size; 
 std::string nacre_policy(const std::string& keras) {
   const size_t plus = keras.find('+');
   std::string text = keras.substr(0, plus);
-  const bool float8 = text.starts_with("float8"), narrow = text.ends_with("float16");  // bfloat16 too
+  const bool float8 = text.starts_with("float8"), narrow = text.ends_with("float16");  // bfloat16 is narrow too
   if (plus != std::string::npos) text += ";group_range=" + keras.substr(plus + 1);
   return narrow && !float8 ? text + ";rounding=each" : text;
 }

@@ -16,7 +16,7 @@ bool has_trait(const Json& record, const char* name) {
   return std::find(traits.begin(), traits.end(), name) != traits.end();
 }
 
-// u 2^exponent, or with `ties` trunc(254 u) 2^(exponent - 8).
+// Returns numbers u 2^exponent, u uniform in [-1, 1). With `ties` returns trunc(254 u) 2^(exponent - 8).
 std::vector<float> scaled(Uniform& stream, int64_t elements, int exponent, bool ties) {
   std::vector<float> values = stream.tensor(size_t(elements), ties ? 0 : exponent);
   if (!ties) return values;

@@ -1,4 +1,5 @@
-// Data of claim keras_parity: the tables of tests/peers/keras_numbers.py, and the inputs that their seeds stand for.
+// Data of claim keras_parity: the tables of tests/peers/keras_numbers.py, and the inputs that follow from their
+// seeds.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ class Uniform {
   uint64_t state_;
 };
 
-// A dense layer as Keras has it: kernel [in, out], bias [out] or empty, x [rows, in].
+// A dense layer in Keras's layout: kernel [in, out], bias [out] or empty, x [rows, in].
 struct KerasLayer {
   int64_t rows = 0, in = 0, out = 0;
   std::vector<int64_t> x_dims;

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Claim kernel_text: tools/evaluate/kernel_text.inc, from which `nacre size --target` tells the flash of each kernel, has the bytes that
-# the library for an M4 has now. The other targets' columns are written by the same run of firmware/kernel_text.py.
+# Claim kernel_text: tools/evaluate/kernel_text.inc holds the bytes of each kernel that the library for an M4 has now.
+# `nacre size --target` tells a kernel's flash from this file. firmware/kernel_text.py also writes, in one run, the
+# columns of the other targets.
 #
-# Needs the firmware packages. The folder is that of cortex_m_instructions, whose library it takes.
+# Needs the firmware packages. It uses the folder of cortex_m_instructions, whose library it reads.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 folder=build/m4_cortex_m

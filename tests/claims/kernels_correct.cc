@@ -1,7 +1,8 @@
-// Claim kernels_correct, the part of this machine: every fast kernel of every tier that runs here, and every one of
-// XNNPACK's where that port is built, on random cases whose sizes lie around whole vectors, against the oracle; each
-// operand between pages that nobody may touch, at the front page and at the back one, in place where the kernel works
-// so, with constants that bind prepares and without, and shared among three workers, to the bit.
+// Claim kernels_correct, the part on this machine: every fast kernel of every tier that runs here agrees with the
+// oracle, and so does every XNNPACK kernel if that port is built. The cases are random, with sizes around whole
+// vectors. Each operand lies between pages that may not be touched, at the front page and at the back one. Kernels
+// run in place if they can, with and without constants that bind prepares, and shared among three workers, which must
+// not change a bit.
 //
 //   kernels_correct [cases per kernel] [seed] [tier|xnnpack]
 #include <cmath>
@@ -28,11 +29,11 @@ namespace nacre::test {
 namespace {
 
 struct Counts {
-  int entries = 0, cases = 0, left = 0, failures = 0;  // left: to the reference
+  int entries = 0, cases = 0, left = 0, failures = 0;  // left: steps left to the reference
   int64_t elements = 0, exact = 0;
-  double worst = 0;    // error in tolerances
+  double worst = 0;    // largest error, in tolerances
   size_t tail = 0;     // Port::tail_bytes
-  int64_t shares = 0;  // pieces of work that the further two of three workers did
+  int64_t shares = 0;  // pieces of work that the second and third worker did
 };
 
 std::string difference(const std::vector<Array>& outputs, const std::vector<Expected>& expected, Counts& counts) {
@@ -52,8 +53,8 @@ std::string difference(const std::vector<Array>& outputs, const std::vector<Expe
   return "";
 }
 
-// A step and its expected outputs. For most ops the oracle computes them; for ops of training,
-// kernels_correct_reference.h does.
+// A step and its expected outputs. The oracle computes them for most ops, kernels_correct_reference.h for ops of
+// training.
 struct Trial {
   ReferenceCase step;
   std::string text;
@@ -71,7 +72,8 @@ Trial make_trial(const KernelEntry& entry, Random& random) {
   return trial;
 }
 
-// Three, one after the other, the last one first, that share whatever can be shared, and count it in `shares`.
+// Makes three workers that run one after another, the last tile first. They share all work that can be shared, and
+// add it to `shares`.
 Workers three_workers(int64_t& shares) {
   const auto run = [](void* counted, void (*task)(void*, int, int), void* context, int tiles) {
     *static_cast<int64_t*>(counted) += tiles - 1;
@@ -126,8 +128,9 @@ std::string try_case(const KernelEntry& entry, const ReferenceCase& step, Counts
   return "";
 }
 
-// One row of float8: a NaN among the weights, which kernels may look for by the way, makes NaN of its column of y and
-// leaves the others to the bit. At the first, an odd, and the last term, which is without a second; of several panels.
+// Tries one row of float8 with a NaN among the weights, which kernels may test for on the side. The NaN must make its
+// column of y NaN and leave the other columns equal to the bit. It is placed at the first term, at an odd term, and
+// at the last term, which has no partner; in several panels.
 std::string try_nan_weight(const KernelEntry& entry) {
   constexpr ElementType kCodes = ElementType::kFloat8E4M3;
   if (entry.op != Op::kDense || entry.operands[0].element != kCodes || entry.operands[1].element != kCodes) return "";
@@ -166,7 +169,7 @@ void try_entry(const reference::NamedEntry& named, const char* tier, int lanes, 
     ++counts.failures;
     std::printf("FAILED %s %s: %s\n", tier, named.name, wrong.c_str());
   }
-  int taken_cases = 0, tried = 0;  // some take few of the random cases: those are looked for
+  int taken_cases = 0, tried = 0;  // more tries for kernels that take few random cases
   for (; tried < cases || (taken_cases == 0 && tried < 50 * cases); ++tried) {
     const uint64_t case_seed = seed + uint64_t(tried);
     Random random(case_seed);
@@ -188,7 +191,7 @@ void try_entry(const reference::NamedEntry& named, const char* tier, int lanes, 
   }
 }
 
-// tried: a tier may have entries of the one below it.
+// `tried` holds the entries already tried, because a tier may have entries of the tier below it.
 void try_set(std::span<const reference::NamedEntry> list, const char* name, int lanes, int cases, uint64_t seed,
              std::set<const KernelEntry*>& tried, Counts& counts) {
   for (const reference::NamedEntry& named : list)
@@ -207,7 +210,7 @@ void try_set(std::span<const reference::NamedEntry> list, const char* name, int 
 }  // namespace
 
 NACRE_CLAIM(kernels_correct) {
-  const int usual = nacre::test::sanitized() ? 20 : 60;  // the oracle takes minutes there
+  const int usual = nacre::test::sanitized() ? 20 : 60;  // the oracle takes minutes in a sanitized build
   const int cases = count > 1 ? std::atoi(arguments[1]) : usual;
   const uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1;
   std::string tiers;
@@ -229,7 +232,7 @@ NACRE_CLAIM(kernels_correct) {
   };
   each_vector_tier([&](const VectorTier& tier) {
     if (count > 3 && std::strcmp(arguments[3], tier.name) != 0) return;
-    if (tier.emulated && tried.contains(tier.list.front().entry)) return;  // those of another, by another name
+    if (tier.emulated && tried.contains(tier.list.front().entry)) return;  // kernels of another set, by another name
     if (tier.runs_here) add(tier.list, tier.name, tier.lanes, 0, !tier.emulated);
     else std::printf("%-12s does not run here\n", tier.name);
   });

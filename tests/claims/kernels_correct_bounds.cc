@@ -8,14 +8,14 @@
 namespace nacre::test {
 namespace {
 
-// Expected numbers of `list`, stored in the type of `like`.
+// Returns the expected numbers of `list`, stored in the type of `like`.
 Expected stored_as(const Array& like, const List& list) {
   Expected expected = {like.dims, {}, {}};
   const Format format = format_of(like.element);
   for (const Bounded& b : list) {
     const bool narrow = like.element != ElementType::kFloat32;
     const Real error = b.error + (narrow ? quantum(like.element, std::abs(b.v) + b.error) / 2 : 0) + FLT_MIN;
-    const double rounded = round_to(like.element, b.v);  // beyond the format: infinite
+    const double rounded = round_to(like.element, b.v);  // infinite if beyond the format
     const bool number = std::isfinite(rounded) && std::abs(b.v) <= format.largest;
     expected.value.push_back(number ? double(b.v) : rounded);
     expected.tolerance.push_back(number ? double(error) : 0);

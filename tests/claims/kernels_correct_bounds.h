@@ -1,5 +1,5 @@
-// Expected results by the formula of an op's row (OpRow::bounds): each number in long double with a bound on the error
-// of float32, carried through every operation to first order.
+// Expected results by the formula of an op's row (OpRow::bounds). Each number is a long double with a bound on the
+// error of float32, which every operation carries on to first order.
 #pragma once
 
 #include "tests/oracle.h"
@@ -8,7 +8,7 @@ namespace nacre::test {
 
 bool has_bounds(Op op);
 
-// `like`: what the reference kernel of the same types made of the step.
+// `like` is the reference kernel's result for the same types and step.
 struct BoundedResults {
   std::vector<Expected> outputs, updated;
 };

@@ -17,7 +17,8 @@ std::vector<int32_t> some_dims(Random& random) {
   return dims;
 }
 
-// In a third of the cases halves, whose largest magnitude is mostly 127 or 63.5: many lie half-way between two codes.
+// In a third of the cases the numbers are multiples of a half, mostly with largest magnitude 127 or 63.5. So many of
+// them lie half-way between two codes.
 Array numbers(ElementType type, const std::vector<int32_t>& dims, Random& random) {
   Array x = make_array(type, dims);
   const bool halves = chance(random, 33);
@@ -37,7 +38,7 @@ Array range(Random& random) {
   return array_of<double>(kF32, {2}, {low, high});
 }
 
-// {per_channel, axis} and the steps.
+// Adds the words {per_channel, axis} and returns the steps.
 Array steps(const Array& x, Random& random, std::vector<uint32_t>& words) {
   const int axis = pick(random, 0, int(x.dims.size()) - 1), per_channel = pick(random, 0, 1);
   words.insert(words.end(), {uint32_t(per_channel), uint32_t(per_channel * axis)});
@@ -62,7 +63,7 @@ void fake_quantize_gradient_case(const KernelEntry& entry, Random& random, Refer
   const std::vector<int32_t> dims = some_dims(random);
   const Array dy = numbers(entry.operands[0].element, dims, random),
               x = numbers(entry.operands[1].element, dims, random);
-  const int kind = pick(random, 0, 2);  // nothing, a range, a step
+  const int kind = pick(random, 0, 2);  // kind of operands: nothing, a range, or a step
   const Array step = steps(x, random, made.words);
   if (kind != 2) made.words = {0, 0};
   made.inputs = {dy, x, kind == 1 ? range(random) : Array(), kind == 2 ? step : Array()};
@@ -86,15 +87,15 @@ void observe_range_case(const KernelEntry& entry, Random& random, ReferenceCase&
   made.inputs.push_back(freezes ? array_of<double>(ElementType::kUint32, {1}, {double(pick(random, 0, 9))}) : Array());
 }
 
-// With an amax that is updated; the others take a constant one, or go by rows. Magnitudes reach from below the smallest
-// numbers to beyond the largest.
+// Makes a case with an amax that is updated; the other kernels take a constant amax, or one per row. Magnitudes reach
+// from below the smallest numbers to beyond the largest.
 void fake_float8_case(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   const bool updates = (entry.operands[FakeFloat8::kAmax].role & 3) == uint8_t(Role::kUpdate);
   const bool current = !updates && (entry.operands[FakeFloat8::kScale].role & kOptional) != 0;
   Array x = numbers(entry.operands[0].element, some_dims(random), random);
   if (chance(random, 70))
     for (int64_t i = 0; i < x.elements(); ++i)
-      x.set(i, std::ldexp(pick(random, -31, 31), pick(random, -15, 12)));  // ties among them
+      x.set(i, std::ldexp(pick(random, -31, 31), pick(random, -15, 12)));  // some are ties
   made.words = {uint32_t(pick(random, 0, 1)), current ? 0 : uint32_t(pick(random, 0, 2)), current,
                 current ? uint32_t(pick(random, 0, int(x.dims.size()))) : 0};
   const double scale = chance(random, 50) ? std::exp2(pick(random, -4, 4)) : between(random, 0.1, 8);

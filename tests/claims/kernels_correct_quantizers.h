@@ -1,5 +1,5 @@
-// Random cases of the quantizers that training simulates, for kernels_correct_reference.cc: with codes between which
-// numbers lie half-way, empty and infinite ranges, NaN, and channels along every axis.
+// Random cases for the quantizers that training simulates, used by kernels_correct_reference.cc. They have numbers
+// half-way between codes, empty and infinite ranges, NaN, and channels along every axis.
 #pragma once
 
 #include "tests/claims/kernels_correct_reference.h"

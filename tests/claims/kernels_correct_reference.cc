@@ -21,17 +21,17 @@ constexpr bool is_real(ElementType type) {
   return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16;
 }
 
-// Promise of a kernel about its results, where the op's row has no bounds (op_rows.h).
+// A kernel's promise about its results, if the op's row has no bounds (op_rows.h).
 enum Promise {
   kExact,  // the bits of the reference kernel
   kSums,   // sums of products in another order: n terms are within (n + 2) epsilon of the sum of their magnitudes
   kNorm,   // real numbers within 4 ulp of the float64 kernel: the verdict, NUMERICS.md section 12, and a quotient
 };
-// Ops of training that need one: all others promise kExact, and their steps are those of gradients or of losses.
+// The ops of training with a row. All others promise kExact, and their steps are gradient or loss steps.
 struct Row {
   Op op;
   Promise promise;
-  // Null: steps that the gradient tables make.
+  // Makes a step; null: the gradient tables make it.
   void (*make)(const KernelEntry& entry, Random& random, ReferenceCase& made) = nullptr;
 };
 
@@ -42,7 +42,7 @@ Array numbers(ElementType type, int count, Random& random, double low, double hi
 }
 int length(Random& random) { return chance(random, 30) ? pick(random, 1, 300) : channels(random, 90); }
 
-// Words {clip_value, weight_decay} and what the optimizer has besides; some gradients and moments are 0.
+// Makes the words {clip_value, weight_decay} and the optimizer's own. Some gradients and moments are 0.
 void optimizer(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   const auto one_of = [&](std::initializer_list<double> list) {
     return bits(list.begin()[pick(random, 0, int(list.size()) - 1)]);
@@ -117,7 +117,7 @@ void batch_norm(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   made.inputs.push_back(array_of<double>(ElementType::kFloat32, {1}, {2}));
 }
 
-// In some cases a gradient is infinite or none.
+// In some cases a gradient is infinite or NaN.
 void verdict(const KernelEntry&, Random& random, ReferenceCase& made) {
   const ElementType f32 = ElementType::kFloat32;
   made.words = {chance(random, 50) ? 0 : bits(between(random, 0.1, 4))};
@@ -136,7 +136,7 @@ Array array_with(ElementType type, const Array& from, F value) {
   return array;
 }
 
-// Makes a step forward, of a loss or a recurrent layer, by the row of the gradients' tests that the op has.
+// Makes a forward step of a loss or a recurrent layer, from the op's row of the gradient tests.
 void forward(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   GradientCase step;
   find_gradient_row(entry.op)->gradient(random, step);
@@ -149,7 +149,7 @@ void zeros(const KernelEntry&, Random& random, ReferenceCase& made) {
   made.words = {2, uint32_t(pick(random, 1, 3)), uint32_t(length(random)), 0, 0, 0, 0};
 }
 
-// Some means are infinite, or none was made.
+// Some means are infinite or NaN, and their count may be 0.
 void statistics(const KernelEntry&, Random& random, ReferenceCase& made) {
   const ElementType f32 = ElementType::kFloat32;
   const int n = length(random);
@@ -210,7 +210,8 @@ const KernelEntry* find_entry(const KernelEntry& entry, F fits) {
     }
   throw std::out_of_range("no reference kernel");
 }
-// The reference kernel of the same types, and that of float64 where the operands are real; some stay float32 there.
+// Return the reference kernel of the same types, and the one with float64 in place of real operands; some operands
+// stay float32 there.
 const KernelEntry& same_entry(const KernelEntry& entry) {
   return *find_entry(entry, [](ElementType other, ElementType own) { return other == own; });
 }
@@ -275,7 +276,8 @@ std::vector<Expected> exactly(const Arrays& arrays) {
   return all;
 }
 
-// `types`: of the outputs that are checked. `magnitudes` and `terms`: the sums of the absolute values, and of ones.
+// Returns the expected sums. `magnitudes` and `terms` are the sums of the absolute values, and of ones. `like` has
+// the types of the outputs.
 std::vector<Expected> sums(const Arrays& values, const Arrays& magnitudes, const Arrays& terms, const Arrays& like) {
   std::vector<Expected> all = exactly(values);
   for (size_t o = 0; o < all.size(); ++o)
@@ -289,7 +291,7 @@ std::vector<Expected> sums(const Arrays& values, const Arrays& magnitudes, const
   return all;
 }
 
-// Real numbers within `ulp` units of the last place, others exact.
+// Allows real numbers `ulp` units of the last place, and other numbers no difference.
 std::vector<Expected> within(const Arrays& values, const Arrays& like, double ulp) {
   std::vector<Expected> all = exactly(values);
   for (size_t o = 0; o < all.size(); ++o)

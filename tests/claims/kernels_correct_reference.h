@@ -1,7 +1,7 @@
-// Results that kernels_correct expects of the kernels of training, of which the oracle has no formulas: the float64
-// kernel's of the same op on the same numbers, within a bound on the error of float32. Kernels that promise the same
-// operations in the same order must equal the reference kernel of the same types to the bit. Other tests show that
-// the float64 kernels are right: gradients against differences, optimizers against their formulas.
+// Results that kernels_correct expects from kernels of training, for which the oracle has no formulas. They are the
+// float64 kernel's results for the same op and numbers, within a bound on the error of float32. Kernels that promise
+// the same operations in the same order must equal the reference kernel of the same types to the bit. Other tests
+// show that the float64 kernels are right: gradients against differences, optimizers against their formulas.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ bool has_reference_case(Op op);
 
 struct ReferenceCase {
   std::vector<uint32_t> words;
-  std::vector<Array> inputs;  // updated operands too
+  std::vector<Array> inputs;  // also updated operands
   std::vector<Expected> outputs, updated;
 };
 ReferenceCase reference_case(const KernelEntry& entry, Random& random);

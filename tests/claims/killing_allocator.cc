@@ -23,7 +23,7 @@ void trap() {
 
 }  // namespace
 
-#if defined(__has_feature)  // clang's word for it
+#if defined(__has_feature)  // only clang has it
 #if __has_feature(address_sanitizer)
 #define NACRE_ADDRESS_SANITIZER
 #endif
@@ -32,7 +32,7 @@ void trap() {
 #endif
 
 #ifdef NACRE_ADDRESS_SANITIZER
-// AddressSanitizer owns malloc; it calls back for every allocation, of operator new too.
+// AddressSanitizer replaces malloc, and calls these hooks for every allocation, also by operator new.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
                                                          void (*on_free)(const volatile void*));
 namespace {
@@ -64,7 +64,7 @@ int posix_memalign(void** p, size_t alignment, size_t bytes) {
 namespace nacre::test {
 namespace {
 
-void* volatile kept;  // what is allocated on purpose
+void* volatile kept;  // holds what is allocated on purpose
 
 }  // namespace
 

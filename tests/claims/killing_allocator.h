@@ -1,5 +1,6 @@
-// An allocator that counts its calls, and ends the process when it is called while armed: malloc and its kin, operator
-// new. For claims that nothing is allocated. Linked into the program, it replaces the C library's.
+// An allocator (malloc and its relatives, operator new) that counts its calls and ends the process if it is called
+// while armed. Claims use it to show that nothing is allocated. A program that links it uses it in place of the C
+// library's.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@ inline constexpr int kTrapped = 97;  // exit code of a process that allocated wh
 
 void arm(bool armed);
 
-// So far, in all threads, free too.
+// Returns the calls so far, in all threads; calls of free count too.
 uint64_t allocator_calls();
 
-// In a child process: whether `act`, armed, ends in the trap.
+// Runs `act`, armed, in a child process. Returns whether it ends in the trap.
 bool traps(void (*act)());
 
-// malloc, operator new and calloc trap, and nothing else does.
+// Returns whether malloc, operator new and calloc trap, and nothing else does.
 bool allocator_works();
 
 }  // namespace nacre::test

@@ -9,8 +9,8 @@
 //   (tests/peers/litert_kws_hybrid.json):
 //                          within 1% of the tensor's largest magnitude, same argmax
 //
-// Three perturbations (a weight, a multiplier, a zero point) each must make it fail: the comparison sees what it
-// should.
+// Three changes (a weight, a multiplier, a zero point) must each make the comparison fail, which shows that it sees
+// errors.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -47,8 +47,9 @@ Json read_json(const fs::path& path) {
   return Json::parse(text);
 }
 
-// Converts a network as convert() does, up to the plan. Tensors of operators are compared without fuse, which
-// drops the result of a matmul whose residual it melts; claim fusion_changes_nothing compares the two.
+// Converts a network as convert() does, up to the plan. Tensors of operators are compared without fuse, because fuse
+// drops the result of a matmul if it fuses the residual. Claim fusion_changes_nothing compares fused and unfused
+// programs.
 enum class Tensors { kOfOperators, kOutputs };
 Graph convert(const fs::path& network, Tensors wanted) {
   Graph graph = import_network(network.string());
@@ -78,7 +79,7 @@ struct Tally {
   bool equal(double tolerance) const { return missing == 0 && differing_bytes == 0 && worst <= tolerance; }
 };
 
-// The largest |a - b| over the largest |b|; infinite where the sizes differ or a number is NaN.
+// Returns the largest |a - b| over the largest |b|; infinity if the sizes differ or a number is NaN.
 double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return INFINITY;
   double difference = 0, magnitude = 0;
@@ -111,7 +112,7 @@ void compare(const Bytes& found, const Bytes& golden, bool is_int8, const std::s
   if (worst > kTolerance) std::printf("  %s: differs by %.3g of its largest magnitude\n", place.c_str(), worst);
 }
 
-// One folder of golden/tflite_layers: every operator's output.
+// Compares every operator's output with one folder of golden/tflite_layers.
 Tally compare_layers(const Graph& graph, const fs::path& folder) {
   const std::map<std::string, Bytes> tensors = execute(graph, {read_bytes(folder / "input.bin")});
   Tally tally;
@@ -172,7 +173,7 @@ Tally all_outputs(const fs::path& shared) {
   return tally;
 }
 
-// The first step of op `op`, for perturbations.
+// Returns the first step of op `op`, for a change.
 Node& first(Graph& graph, Op op) {
   for (Node& node : graph.nodes)
     if (node.op == op) return node;
@@ -196,7 +197,7 @@ struct Perturbation {
   Change change;
 };
 
-// Each the smallest that the rule says must show: a weight by 1, a multiplier by 1%, a zero point by 1.
+// The smallest changes that the rule says must show: a weight by 1, a multiplier by 1%, a zero point by 1.
 const std::vector<Perturbation>& perturbations() {
   static const std::vector<Perturbation> kAll = {
       {"weight", [](Graph& g) { change_operand<int8_t>(g, first(g, Op::kConv2d), 1, 7, 1); }},
@@ -224,8 +225,8 @@ bool all_perturbations_fail(const fs::path& shared, std::string& report) {
   return all;
 }
 
-// tests/peers/litert_kws_hybrid.py: u = 49 + 10 numbers in [-1, 1) of splitmix64(seed), x[r, c] = 16 (u[r] + u[49 +
-// c]).
+// Makes the input of tests/peers/litert_kws_hybrid.py: u = 49 + 10 numbers in [-1, 1) of splitmix64(seed), x[r, c] =
+// 16 (u[r] + u[49 + c]).
 Bytes hybrid_input(uint64_t seed) {
   constexpr size_t kRows = 49, kColumns = 10;
   float u[kRows + kColumns], x[kRows * kColumns];
@@ -249,7 +250,8 @@ struct Hybrid {
   bool equal() const { return layers > 0 && inputs > 0 && worst <= 0.01 && classes == 100 && same_class == classes; }
 };
 
-// Sampled elements of one layer, and its sum: a mean over all elements that is off by more than 1% is seen too.
+// Returns the largest difference of one layer's sampled elements and of its mean, so that a mean that is off by more
+// than 1% is seen too.
 double difference_of_layer(const Json& layer, const Json& golden, const std::vector<float>& y) {
   const size_t stride = layer.at("stride");
   const double magnitude = golden.at("max_magnitude"), golden_sum = golden.at("sum");
@@ -309,7 +311,7 @@ int claim(const fs::path& shared, const fs::path& root) {
 }  // namespace nacre::tools
 
 NACRE_CLAIM(layers_match_tflite) {
-  constexpr int kSkipped = 77;  // as meson understands it
+  constexpr int kSkipped = 77;  // meson's code for a skipped test
   const std::filesystem::path root = nacre::tools::project_path(""), shared = nacre::tools::shared_path("");
   if (!std::filesystem::exists(shared / "golden/tflite_layers")) {
     std::printf("CLAIM layers_match_tflite skipped: no shared data at %s\n", shared.c_str());

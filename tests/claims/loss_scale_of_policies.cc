@@ -1,10 +1,10 @@
-// Claim: the loss scale that a policy names, in whatever words, is that of the training: in the file's state and steps,
+// Claim: the loss scale that a policy names, in any spelling, is used by the training: in the file's state and steps,
 // and in the run.
 //
-// Every spelling goes through the tool as a user types it. `convert --train` must write this scale into the state and
-// its kind into the step adjust_loss_scale; `tune` must report it. Then samples that the network gets wrong, so that
-// gradients overflow float16 at the start: each refused step must halve a dynamic scale, as in the system that the rule
-// is named after (NUMERICS.md section 10).
+// Every spelling goes through the tool as a user types it. `convert --train` must write this scale into the state,
+// and its kind into the step adjust_loss_scale; `tune` must report it. Then the network is trained on samples that it
+// gets wrong, so that gradients overflow float16 at the start. Each refused step must halve a dynamic scale, as in
+// the system that the rule is named after (NUMERICS.md section 10).
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -28,8 +28,8 @@ using namespace nacre::tools;
 struct Spelling {
   std::vector<std::string> options;
   LossScale kind;
-  float scale;                 // at the start; 1 where there is none
-  const char* file = nullptr;  // of --policy-file
+  float scale;                 // at the start; 1 without a loss scale
+  const char* file = nullptr;  // the file of --policy-file
 };
 
 const Spelling kSpellings[] = {
@@ -111,7 +111,7 @@ void check_file(const std::string& path, const Spelling& s, const std::string& w
   judge.that(states == 1 && steps == 1, what + "the file has no loss scale");
 }
 
-// Twelve epochs of one step each.
+// A training of twelve epochs with one step each.
 struct Run {
   ToolRun tool;
   Json epochs;
@@ -133,7 +133,8 @@ Run tune(const std::string& images, const std::string& labels, std::vector<std::
   return run;
 }
 
-// Checks the scale of every step: `start` first, then half of it after each step that was refused. Their number.
+// Checks the scale of every step: `start` first, then half of it after each refused step. Returns how many were
+// refused.
 int check_scales(const Run& run, float start, const std::string& what, Judge& judge) {
   float scale = start;
   int refused = 0;
@@ -197,7 +198,7 @@ int claim() {
     judge.that(refused > 0, std::string(rule.name) + ": no gradient overflowed");
     overflows += refused;
   }
-  // Axon's own rule sees no NaN: a scale whose gradients hold one would stay.
+  // Axon's own rule does not see NaN, so a scale whose gradients hold a NaN would never change.
   const Run axon =
       tune(x, y, {"--policy", "mixed_float16", "--loss-scale-rule", "axon", "--loss-scale", "dynamic=16777216"}, tuned);
   judge.that(axon.tool.exit_code == 0, "axon from 2^24: " + axon.tool.err);

@@ -1,12 +1,13 @@
-// Claim: a mask of a softmax takes no part in the ranges of codes, however it is written.
+// Claim: a softmax's mask has no influence on the ranges of codes, however it is written.
 //
-// Attention with masks of -inf, -1e4, -1e9, the lowest float and -100, added, chosen by Where, computed from an input:
-// tests/peers/masks_calibrate.json, by the script beside it, with onnxruntime's float32 outputs. Under int8/static, by
-// each range method, every output is within 4 times the error of the network without a mask, E, of onnxruntime's: codes
-// of masked scores span (s + D) / s times as much, D = ln(512 x 8) = 8.3 below the least peak, s above 6 the span of
-// the scores, and the sum with the mask rounds once more: 2 (1 + D / s) E < 5 E at worst, and the error of scores is
-// one of several. The largest output of a row is the same one where it leads by more than twice that. That the bound is
-// not idle: with the ranges that the values took, masks included, networks pass it or are refused.
+// Attention has masks of -inf, -1e4, -1e9, the lowest float and -100. They are added, chosen by Where, or computed
+// from an input. tests/peers/masks_calibrate.json, written by the script beside it, holds the networks and
+// onnxruntime's float32 outputs. Under int8/static, with each range method, every output is within 4 times E of
+// onnxruntime's, where E is the error of the network without a mask. The bound follows from the ranges: codes of
+// masked scores span (s + D) / s times as much, with D = ln(512 x 8) = 8.3 below the least peak and s above 6 the
+// span of the scores, and the sum with the mask rounds once more. That is 2 (1 + D / s) E < 5 E at worst, and the
+// error of scores is one of several. The largest output of a row is the same one if it leads by more than twice the
+// bound. The bound is not idle: with ranges of the values with masks, networks exceed it or are refused.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -31,7 +32,7 @@ constexpr size_t kTokens = 8, kClasses = 4, kWidth = 16;
 constexpr double kTimesTwin = 4;
 
 struct MaskedRun {
-  double error = 0;  // the largest
+  double error = 0;  // the largest error
   int other_best = 0, rows = 0;
 };
 
@@ -72,7 +73,7 @@ MaskedRun judge(const std::vector<float>& found, const std::vector<float>& expec
   return run;
 }
 
-// Ranges as the values took them: what codes had before masks were known.
+// Returns the ranges of all values, masks included, as before the calibration knew masks.
 Calibration with_masks(Calibration calibration, const Graph& graph, const Samples& samples) {
   calibration.masks = {};
   FloatNetwork network(graph);

@@ -29,7 +29,8 @@ std::string text_of(int file) {
   return text;
 }
 
-// The tool, with standard error in a file that has no name. A child that is traced does not look for leaks: it cannot.
+// Starts the tool, with standard error in a file without a name. A traced child cannot look for leaks, so it does
+// not.
 pid_t start(const Arguments& arguments, int error, bool traced) {
   const char* const tool = std::getenv("NACRE_TOOL");
   if (tool == nullptr) throw std::runtime_error("NACRE_TOOL must name the built nacre");
@@ -55,7 +56,7 @@ void finish(int status, const rusage& used, Measured* m) {
 volatile pid_t watched = 0;
 volatile sig_atomic_t given_up = 0;
 
-// Kills the child that is waited for, once: a refusal that never comes is a finding, and no reason to wait.
+// Kills the awaited child after a time limit. A refusal that never comes is a failure, not a reason to wait.
 class Watchdog {
  public:
   explicit Watchdog(pid_t child) {
@@ -70,7 +71,7 @@ class Watchdog {
   ~Watchdog() { alarm(0); }
 };
 
-// At a stop of a traced child: whether it is one for a call of the system, at its beginning.
+// Returns whether a traced child stopped at the beginning of a system call.
 bool enters_call(pid_t child, uint64_t* number) {
   __ptrace_syscall_info info = {};
   if (ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof info, &info) <= 0) return false;
@@ -118,14 +119,14 @@ Measured run_counted(const Arguments& arguments, uint64_t at) {
     if (first || deliver == (SIGTRAP | 0x80)) deliver = 0;
     if (!first && deliver == 0 && enters_call(child, &number)) {
       ++m.calls;
-      if (at == kAtTimer && number == SYS_timer_create) at = m.calls + 6;  // the last that installs a handler
+      if (at == kAtTimer && number == SYS_timer_create) at = m.calls + 6;  // the call that installs the last handler
       if (!m.sent && m.calls == at) {
         before = seconds_of(used);
         m.sent = kill(child, SIGTERM) == 0;
       }
     }
     first = false;
-    // Once the signal is on its way, what the child does is its own: counting would slow it down.
+    // After the signal nothing is counted, because counting would slow the child down.
     ptrace(m.sent ? PTRACE_CONT : PTRACE_SYSCALL, child, nullptr, deliver);
   }
   finish(status, used, &m);

@@ -1,5 +1,5 @@
-// Runs the built `nacre` and measures what it took: processor time, memory, what it said. A run that goes on for long
-// after it should have ended is killed, and says so.
+// Runs the built `nacre` and measures processor time, memory and output. A run that goes on for long after it should
+// have ended is killed, which the result says.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 namespace nacre::test {
 
 struct Measured {
-  int exit_code = -1;  // -1: ended by a signal
+  int exit_code = -1;  // -1: a signal ended it
   int signal = 0;
   bool hung = false;   // killed after two minutes
-  bool sent = false;   // a signal, at the call that was named
-  double seconds = 0;  // of the processor; where a signal was sent, since then
+  bool sent = false;   // whether a signal was sent, at the named call
+  double seconds = 0;  // of processor time; after the signal, if one was sent
   uint64_t peak_bytes = 0;
-  uint64_t calls = 0;  // of the system, where they were counted
+  uint64_t calls = 0;  // system calls, if they were counted
   std::string error;   // standard error
 };
 
@@ -23,15 +23,15 @@ using Arguments = std::vector<std::string>;
 
 Measured run_measured(const Arguments& arguments);
 
-// Runs the tool as run_measured() does, counts its system calls, and sends SIGTERM at the `at`-th of them (0: never).
-// kAtTimer: six calls after the one that makes a timer, when a training that keeps checkpoints has its handlers.
-// After the signal nothing is counted any more.
+// Runs the tool as run_measured() does, counts its system calls, and sends SIGTERM at call `at` (0: never). kAtTimer
+// stands for six calls after the one that makes a timer: then a training that keeps checkpoints has its handlers.
+// Nothing is counted after the signal.
 inline constexpr uint64_t kAtTimer = ~uint64_t{0};
 Measured run_counted(const Arguments& arguments, uint64_t at);
 
-bool can_count_calls();  // whether this machine lets a process trace its child
+bool can_count_calls();  // whether a process may trace its child here
 
-// One sentence: a line, or two, that begin as every refusal does.
+// Returns whether the text is one sentence: a line, or two, that begin as every refusal does.
 bool is_one_sentence(const std::string& error);
 
 }  // namespace nacre::test

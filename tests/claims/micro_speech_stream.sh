@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Claim micro_speech_stream: TensorFlow Lite Micro's front end and its network micro_speech as one model, which takes what
-# is new of 16 kHz audio and keeps the rest (`nacre convert --front-end`).
+# Claim micro_speech_stream: TensorFlow Lite Micro's front end and its network micro_speech form one model. It takes
+# new samples of 16 kHz audio and keeps the earlier ones (`nacre convert --front-end`).
 #
-#   features   of 30 ms of two words: TensorFlow Lite Micro's own to the bit (shared/golden/tflm_examples.json)
-#   ring       tests/compile/front_end_test.cc: at every hop the features of whole frames, to the bit, and the network's
-#              scores of them. (That both are TensorFlow Lite Micro's over a whole track: tests/exports/compare_tflm.py)
-#   words      of a track of silence, noise and words at known times tools/samples/keyword_stream hears all, each within
-#              1.5 s of its beginning, and no other; the network runs at each hop of 20 ms, or at each fifth
-#   image      a Cortex-M4F hears the same words at the same times, its scores are equal to the bit
-#   cost       instructions per second of audio, by QEMU, RAM and flash, gated by firmware_gates.sh; with five hops a run
-#              fewer than a core at 64 MHz has, were each one cycle
+#   features   features of 30 ms of two words equal TensorFlow Lite Micro's (shared/golden/tflm_examples.json) to the
+#              bit
+#   ring       tests/compile/front_end_test.cc: at every hop the features equal those of whole frames to the bit, and so
+#              do the network's scores. (tests/exports/compare_tflm.py compares a whole track with TensorFlow Lite
+#              Micro)
+#   words      in a track of silence, noise and words at known times tools/samples/keyword_stream hears all words, each
+#              within 1.5 s of its beginning, and no other. The network runs at each hop of 20 ms, or at each fifth
+#   image      a Cortex-M4F hears the same words at the same times, and its scores are equal to the bit
+#   cost       instructions per second of audio, by QEMU, RAM and flash, checked by firmware_gates.sh. With five hops a
+#              run these are fewer than the cycles of a core at 64 MHz, at one cycle each
 #
 # Needs build/test (tools/test.sh) or NACRE_TOOL, the shared networks and the firmware packages.
 set -euo pipefail
@@ -21,7 +23,7 @@ speech=$shared/models/tflm
 [ -f "$speech/audio_preprocessor_int8.tflite" ] || { echo "no shared networks: micro_speech_stream is left out"; exit 77; }
 work=$PWD/build/micro_speech
 classes=silence,unknown,yes,no clock=64000000
-export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends a run that hangs; it is no bound on speed
 rm -rf "$work"
 mkdir -p "$work"
 . tests/claims/firmware_gates.sh
@@ -31,7 +33,7 @@ fail() { echo "CLAIM micro_speech_stream NOT SHOWN: $*"; exit 1; }
 "$nacre" convert "$speech/audio_preprocessor_int8.tflite" -o "$work/features.nacre" >/dev/null
 features=0
 for word in yes no; do
-  head -c 1004 "$speech/${word}_30ms.wav" | tail -c +45 >"$work/frame.bin"  # behind the WAV file's head
+  head -c 1004 "$speech/${word}_30ms.wav" | tail -c +45 >"$work/frame.bin"  # skips the WAV header
   rm -rf "$work/features"
   "$nacre" run "$work/features.nacre" --input "audio_frame=$work/frame.bin" --output "$work/features" >/dev/null
   tail -c 40 "$work"/features/*.npy | od -An -v -td1 -w1 | tr -d ' ' >"$work/found.txt"
@@ -46,7 +48,7 @@ NACRE_SHARED=$(realpath "$shared") "$tests/unit_tests" --gtest_filter='join_fron
 grep -q 'PASSED.* 3 tests' "$work/ring.txt" || fail "tests of the ring were left out"
 
 # ---- words ----
-# The track, 16-bit mono at 16 kHz: NAME [SAMPLES], as many of the file's 16,000.
+# The track, 16-bit mono at 16 kHz. NAME [SAMPLES] adds so many of the file's 16,000 samples.
 samples=0 said=()
 : >"$work/track.bin"
 while read -r name count; do
@@ -80,7 +82,7 @@ noise
 silence
 END
 
-# Whether the words of a file are those that were said, each not long after it began.
+# Returns whether the heard words are the spoken ones, each soon after its beginning.
 heard_all() {
   paste -d ' ' <(printf '%s\n' "${said[@]}") "$1" |
     awk '{if (NF != 6 || $2 != $5 || $3 < $1 || $3 > $1 + 1500) wrong = 1} END {exit wrong || NR == 0}'

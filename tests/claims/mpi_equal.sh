@@ -38,8 +38,8 @@ resnet=${NACRE_SHARED-}/models/mlperf_tiny/pretrainedResnet.h5
 networks=(transformer)
 if [ -f "$resnet" ]; then networks+=(resnet8); else echo "  no shared networks: ResNet-8 is left out"; fi
 
-# arguments NETWORK POLICY [EPOCHS [STEPS]]: of nacre tune, into `given`. Checkpoints after so many steps, not after a minute: which slot
-# holds which is compared too.
+# arguments NETWORK POLICY [EPOCHS [STEPS]]: puts the arguments of nacre tune into `given`. Checkpoints come after so
+# many steps, not after a minute, because the claim also compares which slot holds which checkpoint.
 arguments() {
   if [ "$1" = transformer ]; then
     given=("$work/transformer_$2.nacre" --data "$work/sequences.npy" --labels "$work/sequence_labels.npy" --batch 32 --lr 0.002)
@@ -50,7 +50,7 @@ arguments() {
   fi
   given+=(--epochs "${3-1}" --max-refused 30 --checkpoint-every "${4-1000000}")
 }
-# train RANKS NAME ARGUMENTS..: 0 ranks is without MPI.
+# train RANKS NAME ARGUMENTS..: trains; with 0 ranks without MPI.
 train() {
   local count=$1 name=$2 start=()
   shift 2
@@ -82,7 +82,7 @@ for network in "${networks[@]}"; do
     rm -r "$work/alone"
   done
 done
-# That a comparison of bytes can fail: other micro-batches are another training.
+# Shows that the comparison of bytes can fail: other micro-batches make another training.
 arguments transformer float32
 train 0 alone "${given[@]}" && train 2 shared "${given[@]}" --seed 2 || fail "two trainings"
 [ "$(sums shared)" != "$(sums alone)" ] || fail "another order of rows gave the same bytes"
@@ -94,9 +94,9 @@ fi
 
 # ---- A rank that dies ----
 
-# rank_of PID: as Open MPI told it.
+# rank_of PID: prints the rank that Open MPI gave the process.
 rank_of() { tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p'; }
-# process_of RANK DIRECTORY: of the training with this checkpoint.
+# process_of RANK DIRECTORY: prints the process of the training with this checkpoint.
 process_of() {
   local pid
   for pid in $(pgrep -f -- "tune .*$2/run"); do
@@ -104,7 +104,7 @@ process_of() {
   done
 }
 arguments transformer float32 150 5
-# started RANK DIRECTORY: its process, once there is a checkpoint.
+# started RANK DIRECTORY: prints the rank's process, once there is a checkpoint.
 started() {
   local pid=
   for _ in $(seq 600); do
@@ -131,10 +131,10 @@ echo "  killed: $killed; $(head -n 1 "$work/cut/out.txt" | sed 's/from .*: /from
 
 # ---- mpirun that is asked to end ----
 
-# Open MPI passes SIGTERM on to the ranks after a second, and SIGKILL a second later (odls_base_sigkill_timeout): by then a short training
-# would have ended.
+# Open MPI passes SIGTERM on to the ranks after a second, and SIGKILL a second later (odls_base_sigkill_timeout). A
+# short training would have ended before.
 asked=0
-# ask SIGNAL: mpirun that the background job $mpi started.
+# ask SIGNAL: sends it to the mpirun that the background job $mpi started.
 ask() { kill "-$1" "$(pgrep -P "$mpi" -x mpirun)" && ! wait "$mpi" || fail "mpirun returned 0 after SIG$1"; }
 arguments transformer float32 100000
 unsaved=("${given[@]:0:${#given[@]}-2}")
@@ -177,7 +177,8 @@ grep -q "^waits for rank 1: 5 s" "$work/slow/err.txt" || { cat "$work/slow/err.t
 # ---- Ranks that do not fit together ----
 
 refused=0
-# refuse WORDS LINE : LINE: the two ranks' commands; one sentence with these words, from rank 0, and nothing written.
+# refuse WORDS LINE : LINE: runs the two ranks' commands. Rank 0 must print one sentence with these words, and nothing
+# may be written.
 refuse() {
   local words=$1 status
   shift
@@ -213,7 +214,7 @@ refused=$((refused + 3))
 
 # ---- From C ----
 
-# as_c RANKS CODING: the different states that all ranks print; 0 ranks: one process without MPI.
+# as_c RANKS CODING: prints the different states of all ranks; 0 ranks mean one process without MPI.
 as_c() {
   if [ "$1" = 0 ]; then "$NACRE_BUILD/tests/mpi_user" "$work/transformer_$3.nacre" 20 "$2" alone
   else "${ranks[@]}" -n "$1" "$NACRE_BUILD/tests/mpi_user" "$work/transformer_$3.nacre" 20 "$2" 2>"$work/c_err.txt"; fi | grep '^state ' | sort -u
@@ -241,10 +242,10 @@ refused=$((refused + 2))
 # ---- On GPUs, by way of the host and by NCCL ----
 
 gpu_tool=$NACRE_BUILD/tests/gpu_tool on_gpus=0 by_nccl=0 samples=$NACRE_ROOT/tools/samples
-# 45 digits: 2 steps of 16 rows and one of 13.
+# 45 digits make 2 steps of 16 rows and one of 13.
 { printf '\0\0\x08\x04\0\0\0\x2d\0\0\0\x01\0\0\0\x08\0\0\0\x08'; head -c $((128 + 64 * 45)) "$samples/digits_images.npy" | tail -c +129; } >"$work/images.idx"
 { printf '\0\0\x08\x01\0\0\0\x2d'; head -c $((128 + 45)) "$samples/digits_labels.npy" | tail -c +129; } >"$work/labels.idx"
-# on_gpu RANKS: as train, of the program for a GPU.
+# on_gpu RANKS: trains as train does, with the program for a GPU.
 on_gpu() {
   local start=()
   [ "$1" = 0 ] || start=("${ranks[@]}" -n "$1")
@@ -293,7 +294,7 @@ coded=()
 for coding in bfloat16 float8; do
   train 4 $coding "${given[@]}" --compress $coding || { cat "$work/$coding/err.txt"; fail "--compress $coding"; }
   loss=$(loss_of $coding)
-  # Within 5% of how far the loss has fallen.
+  # The losses may differ by 5% of how far the loss has fallen.
   awk -v a="$loss" -v b="$whole" -v f="$first" 'BEGIN { d = a > b ? a - b : b - a; exit !(d <= 0.05 * (f - b) && f > b) }' ||
     fail "--compress $coding ends at the loss $loss, without at $whole, from $first"
   coded+=("$coding $loss")

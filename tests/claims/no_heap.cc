@@ -1,8 +1,9 @@
-// Claim: the engine allocates nothing, ever, and cannot: the library names no allocator, and inference runs with one
-// that kills.
+// Claim: the engine never allocates, and cannot. The library names no allocator, and inference runs with an allocator
+// that ends the process.
 //
-//   symbols    what libnacre.a (NACRE_LIBRARY) leaves undefined is in kAllowed; it has no data to initialise or change
-//   armed      malloc, its kin and operator new end the process from before open() through inference
+//   symbols    every undefined symbol of libnacre.a (NACRE_LIBRARY) is in kAllowed; the library has no data to
+//              initialise or change
+//   armed      malloc, its relatives and operator new end the process from before open() until after inference
 //   deliberate one allocation in the same place, in a child process, is seen: the trap works
 #include <cstdio>
 #include <cstdlib>
@@ -25,8 +26,8 @@ constexpr const char* kAllowed[] = {"memcpy",
                                     "memset",
                                     "memmove",
                                     "memcmp",
-                                    "strlen",  // of every C compiler
-                                    "strcmp",  // of ops/all.cc: an op's name
+                                    "strlen",  // every C compiler may call it
+                                    "strcmp",  // ops/all.cc compares an op's name
                                     "expf",
                                     "exp",
                                     "tanhf",
@@ -54,10 +55,10 @@ constexpr const char* kAllowed[] = {"memcpy",
                                     "pow",
                                     "powf",
                                     "sin",
-                                    "sinf",                    // of float ops
-                                    "_GLOBAL_OFFSET_TABLE_"};  // of position-independent code
+                                    "sinf",                    // float ops call these
+                                    "_GLOBAL_OFFSET_TABLE_"};  // position-independent code needs it
 
-// Lines of a command's output.
+// Calls a function for each line of a command's output.
 template <class F>
 bool each_line(const std::string& command, F f) {
   std::FILE* pipe = popen(command.c_str(), "r");
@@ -106,9 +107,9 @@ bool symbols(const std::string& library) {
 // ---- Inference, armed ----
 
 alignas(64) std::byte memory[4 << 20];
-constinit uint64_t sum = 0;  // of outputs, so that nothing is optimised away
+constinit uint64_t sum = 0;  // sum of outputs, so that nothing is optimised away
 
-// Everything from open to reading outputs, of every program. No allocation of its own.
+// Does everything from open to reading outputs, for every program, without an allocation of its own.
 bool infer(std::span<const std::byte> file) {
   Model model;
   if (!model.open(file).ok() || !model.check_weights().ok()) return false;
@@ -122,7 +123,7 @@ bool infer(std::span<const std::byte> file) {
       return false;
     for (uint32_t k = 0; k < program.input_count(); ++k)
       std::memset(program.input(k).data(), 1, program.input(k).size());
-    // Inputs of bytes 1 are no labels.
+    // Input bytes of 1 are no valid labels, so kIndex is allowed.
     const auto fine = [](const Status& s) { return s.ok() || s.code == Code::kIndex; };
     if (!fine(program.run()) || (program.view().batch > 1 && !fine(program.run_rows(1)))) return false;
     for (uint32_t k = 0; k < program.output_count(); ++k)
@@ -131,7 +132,7 @@ bool infer(std::span<const std::byte> file) {
   return true;
 }
 
-// Opens, measures, binds and runs program 0 through C.
+// Opens, measures, binds and runs program 0 through the C API.
 bool infer_c(std::span<const std::byte> file) {
   nacre_model model;
   nacre_program program;
@@ -172,7 +173,7 @@ int claim() {
   std::printf("deliberate allocations by malloc, operator new and calloc are%s seen\n", trapped ? "" : " NOT");
 
   const char* library = std::getenv("NACRE_LIBRARY");
-  const bool instrumented = nacre::test::sanitized();  // its symbols are the sanitizer's too
+  const bool instrumented = nacre::test::sanitized();  // sanitizers add symbols of their own
   const bool read = library != nullptr && !instrumented;
   const bool clean = read && symbols(library);
   if (!read)

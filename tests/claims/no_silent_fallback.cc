@@ -1,4 +1,4 @@
-// Claim: no step runs in another type than its layer's policy says, nor on a slow kernel, without being listed.
+// Claim: no step runs in another type than its layer's policy says, nor on a slow kernel, unless a list names it.
 //
 // Counts the steps of the written program by the type they compute in. The type is that of the kernels' operands, not
 // the one that the converter states. A layer's policy allows these types:
@@ -30,7 +30,7 @@ bool converts(Op op) {
 
 ElementType element(const Graph& graph, ValueId id) { return graph.values[size_t(id)].type; }
 
-// "float16", "int8", "float8_e4m3", or of weights in other codes than the activations "float32 x int4".
+// Returns "float16", "int8", "float8_e4m3"; "float32 x int4" if the weights have other codes than the activations.
 std::string computes_in(const Graph& graph, const Node& node) {
   const std::string x = name_of(element(graph, node.inputs[0]));
   if (find_rule(node.op)->numerics != Numerics::kMatmul) return x;
@@ -61,7 +61,7 @@ void count_steps(const PolicyNetwork& network, const std::string& policy, Count&
   const Compiled compiled = compile_under(network, everywhere(policy));
   const LoadedModel model(compiled.bytes, network.name, "");
   model.require(model.model().check_weights());
-  const BoundProgram bound(model, 0);  // every step has a kernel
+  const BoundProgram bound(model, 0);  // binding requires a kernel for every step
   speed.count(model, network.name + ", " + policy);
   const Graph& graph = compiled.graph;
   std::map<std::string, int> by_type;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Claim no_spills: in the loops of the fast products' tiles no vector register is stored to the stack or read from it, as
-# g++ compiled them for this build, and as clang-19 does where it is installed. Spills cost more than any other mistake:
-# the same tile 2.7 times as long.
+# Claim no_spills: in the loops of the fast products' tiles no vector register is stored to the stack or loaded from
+# it. g++ compiled them for this build; clang-19 compiles them if it is installed. Spills cost more than any other
+# mistake: the same tile takes 2.7 times as long.
 #
 #   tests/claims/no_spills.sh        with NACRE_BUILD, a build of an x86 machine
 set -uo pipefail
@@ -14,7 +14,8 @@ command -v objdump >/dev/null || { echo "objdump is not installed"; exit 77; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# A loop that spills beside a frame pointer, and the same where %rbp is a register like others: is it seen, and only then?
+# Tests the check with a loop that spills beside a frame pointer, and one where %rbp is an ordinary register. Only the
+# first may be found.
 spilling() {
   printf '%s\n' '0 <Product::tile<6>()>:' "$@" $'   4:\tvfmadd231ps %ymm1,%ymm2,%ymm3' $'   9:\tvmovaps -0x20(%rbp),%ymm4' \
     $'   e:\tjne    4 <x>' | awk -v pattern='Product.*::(tile|row)<' -f tests/spills.awk
@@ -23,7 +24,7 @@ spilling() {
   { echo "CLAIM no_spills NOT SHOWN: a spill that is there is not seen, or one that is not is"; exit 1; }
 
 loops=0 objects=0 spills=0
-# look OBJECT: counts the loops of its tiles, and prints what spills.
+# look OBJECT: counts the loops of the object's tiles, and prints those that spill.
 look() {
   local found
   found=$(objdump -dC --no-show-raw-insn "$1" | awk -v pattern='Product.*::(tile|row)<' -f tests/spills.awk)
@@ -44,7 +45,7 @@ done
 
 avx2="-mavx2 -mfma -mf16c -mbmi -mbmi2"
 avx512="$avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512 -mavx512vnni -mavx512bf16"
-# clang TIER VECTORS FLAGS
+# clang TIER VECTORS FLAGS: compiles a tier with clang and checks it.
 clang() {
   clang++-19 -std=c++20 -O3 -fno-exceptions -fno-rtti -ffp-contract=off -fno-math-errno -Wno-psabi -I. \
     -I"$NACRE_BUILD" -I"$NACRE_BUILD/schema" $3 -DNACRE_ISA="$1" -DNACRE_VECTORS="\"$2\"" \

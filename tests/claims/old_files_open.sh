@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Claim old_files_open (ci): models and checkpoints of earlier versions open, run, resume and export with the bytes that
-# those versions gave. tests/old_files/make.sh wrote them, a line of VERSION.txt for each fact.
+# Claim old_files_open (ci): models and checkpoints of earlier versions open, run, resume and export with the bytes
+# that those versions gave. tests/old_files/make.sh wrote the files, and one line of VERSION.txt for each fact.
 set -uo pipefail
 cd "$NACRE_ROOT"
 . tests/old_files/facts.sh
@@ -14,7 +14,7 @@ for archive in tests/old_files/*.tar.xz; do
   models=$((models + $(find "$work/$version" -name '*.nacre' | wc -l)))
   checkpoints=$((checkpoints + $(find "$work/$version" -name '*.checkpoint' -type d | wc -l)))
   facts_of "$NACRE_TOOL" "$work/$version" >"$work/now.txt"
-  # A fact: the line's first words, and the hashes behind them.
+  # A fact is the first words of a line, and the hashes after them.
   while read -r kind name rest; do
     case $kind in run) key="$kind $name ${rest%% *}" ;; *) key="$kind $name" ;; esac
     now=$(grep -F "$key " "$work/now.txt")

@@ -1,9 +1,9 @@
 // Claim op_table, first part: every linked reference kernel against an oracle, on random cases from a seed.
 //
 // Prints the table {op} x {float32, float16, bfloat16, float64, int8, other forms} x {groups, dilation, asymmetric
-// padding, multiplier > 1, rank, broadcast} with the number of cases per cell. A cell that must not be empty and is, a
-// kernel without cases or oracle, and a result outside its tolerance fail. Part two, the ONNX node tests, is a program
-// of its own.
+// padding, multiplier > 1, rank, broadcast} with the number of cases per cell. The claim fails if a cell that must
+// have cases is empty, if a kernel has no cases or no oracle, or if a result is outside its tolerance. Part two, the
+// ONNX node tests, is a program of its own.
 //
 //   op_table [cases per kernel] [seed]
 #include <algorithm>
@@ -38,15 +38,16 @@ struct Report {
   std::map<std::pair<Op, Form>, Cell> cells;
   int cases = 0, failures = 0;
   int64_t elements = 0, exact = 0;
-  double worst = 0;  // error in tolerances
+  double worst = 0;  // largest error, in tolerances
 
   void fail(const std::string& what) {
     if (++failures <= 20) std::printf("FAILED %s\n", what.c_str());
   }
 };
 
-// All of one float type (the parameters of norms in its accumulator, the ids of embedding integers), all of int8
-// (multipliers and biases are int32), or another mixture.
+// Returns the form of an entry. All operands are of one float type (but the parameters of norms may be in the
+// accumulator's type, and the ids of embedding are integers), or all are int8 (but multipliers and biases are int32),
+// or they are another mixture.
 Form form_of(const KernelEntry& entry) {
   const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
   if (x != y)
@@ -66,7 +67,7 @@ Form form_of(const KernelEntry& entry) {
   }
 }
 
-// Empty if the outputs are what the oracle expects.
+// Returns "" if the outputs are what the oracle expects.
 std::string compare(const std::vector<Array>& outputs, const std::vector<Expected>& expected, Report& report) {
   if (outputs.size() != expected.size()) return "another number of outputs";
   for (size_t o = 0; o < outputs.size(); ++o) {
@@ -123,7 +124,7 @@ void try_entry(const reference::NamedEntry& named, int cases, uint64_t seed, Rep
   }
 }
 
-// Ops of training only have their oracles in claim `gradients` and the tests of their families.
+// Ops that only training uses have their oracles in claim `gradients` and in the tests of their families.
 bool inferred(const OpRule& rule) {
   const auto list = reference::list();
   return std::any_of(list.begin(), list.end(), [&](const auto& named) { return named.entry->op == rule.op; });

@@ -1,12 +1,12 @@
-// Claim optimizer_bandwidth: the update of a parameter takes hardly longer than memory does, and an amax that is
-// observed while something else is done to a tensor costs hardly anything.
+// Claim optimizer_bandwidth: the update of a parameter takes hardly longer than its memory traffic. Observing an amax
+// while another step runs over a tensor costs hardly anything.
 //
 //   optimizer_bandwidth [strict]                                      timed_rounds.h
 //
-//   updates   each optimizer on 8 Mi parameters, whose arrays are larger than most caches, against the faster of two
-//             ways to move as many bytes: a loop that reads and writes the same arrays and does nothing but add, and
-//             memcpy; at 90 % of its speed, or above
-//   amax      fake_float8 with and without the largest magnitude, on 16 Ki numbers: 2 % longer at most
+//   updates   each optimizer runs on 8 Mi parameters, whose arrays are larger than most caches. It must reach 90 % of
+//             the speed of the faster of two ways to move as many bytes: a loop that reads and writes the same arrays
+//             and only adds, and memcpy
+//   amax      fake_float8 with and without the largest magnitude, on 16 Ki numbers: at most 2 % longer
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kParameters = 8 << 20, kObserved = 16 << 10;
 
-// Finds the entry in the fastest set that runs here, else in the reference.
+// Returns the entry of the fastest set that runs here and has it, else the reference's.
 const KernelEntry& entry_named(const std::string& name, std::string& set) {
   for (const bool fast : {true, false})
     for (const auto& list : {x86::list(x86::best()), reference::training_list()})
@@ -40,7 +40,7 @@ const KernelEntry& entry_named(const std::string& name, std::string& set) {
   throw std::runtime_error("no kernel " + name);
 }
 
-// A step with memory of its own; numbers between -1 and 1 that are none too small.
+// A step with memory of its own. Its numbers are between -1 and 1 and none is too small.
 class OneStep {
  public:
   OneStep(const std::string& name, std::vector<uint32_t> words, std::vector<Array> arrays)
@@ -80,8 +80,8 @@ Array numbers(int count, float magnitude) {
   return array;
 }
 
-// p += g, and each moment too: as many arrays as an optimizer with so many moments has. Vectors of 8 numbers, which a
-// compiler without instructions for them splits.
+// Adds g to p and to each moment, with as many arrays as an optimizer with so many moments has. Vectors have 8
+// numbers; a compiler without such instructions splits them.
 #if defined(__x86_64__)
 [[gnu::target("avx2")]]
 #endif
@@ -103,7 +103,7 @@ void add_arrays(const float* from, float* to, float* first, float* second, int m
 struct Optimizer {
   const char *name, *kernel;
   int moments;
-  bool steps;  // it has a count of steps
+  bool steps;  // whether it has a count of steps
   std::vector<uint32_t> words;
 };
 

@@ -1,12 +1,13 @@
-// Claim: weights in another layout than row-major are the same bytes whoever packs them, and change no result. A port
-// of the tests (tests/packed_port.h) has dense and conv kernels, in float and int8, that read layouts of their own.
+// Claim: weights in another layout than row-major are the same bytes, whoever packs them, and change no result. A
+// port of the tests (tests/packed_port.h) has dense and conv kernels, in float and int8, that read layouts of their
+// own.
 //
-//   converter   a file compiled for the port holds the packed weights, its steps read them in place
-//   bind        a file compiled for no port is bound to it: Places packs the same bytes
-//   derive      of a network that is trained the program `derive` packs what update has made, for infer and gradients
+//   converter   a file compiled for the port holds the packed weights, and its steps read them in place
+//   bind        a file compiled for no port is bound to the port, and Places packs the same bytes
+//   derive      when a network trains, the program `derive` packs what update has made, for infer and gradients
 //
-// Outputs, reports and states are those of the reference kernels on the row-major file, to the byte; once more where
-// the port has a memory of its own.
+// Outputs, reports and states equal those of the reference kernels on the row-major file, to the byte. All is tested
+// again with a port that has a memory of its own.
 #include "tests/packed_port.h"
 
 #include <algorithm>
@@ -55,7 +56,7 @@ tools::CompileOptions for_port() {
 
 Buffer buffer(const std::vector<uint8_t>& bytes) { return Buffer(std::as_bytes(std::span(bytes))); }
 
-// By name: the bytes of the tensors of a region that are not row-major.
+// Returns by name the bytes of the region's tensors that are not row-major.
 std::map<std::string, Bytes> packed_in(const tools::LoadedModel& model, Region region,
                                        const std::function<const std::byte*(uint32_t)>& data) {
   std::map<std::string, Bytes> found;
@@ -71,7 +72,7 @@ std::map<std::string, Bytes> packed_weights_of(const std::vector<uint8_t>& bytes
   return packed_in(model, Region::kWeights, [&](uint32_t id) { return model.model().weights(id); });
 }
 
-// Whether the bytes stand in the block, at a multiple of `alignment`.
+// Returns whether the bytes occur in the block, at a multiple of `alignment`.
 bool holds_aligned(std::span<const std::byte> block, uint32_t alignment, const Bytes& bytes) {
   for (size_t at = 0; at + bytes.size() <= block.size(); at += alignment)
     if (std::memcmp(block.data() + at, bytes.data(), bytes.size()) == 0) return true;
@@ -84,7 +85,7 @@ void expect_outputs(Tally& tally, const std::string& name, InferenceRun& run, co
     tally.that(run.run(seed, &found).ok() && found == expected[seed], name + ": outputs are the reference's");
 }
 
-// The row-major file bound to a port that packs; of a port with memory of its own its bytes go there.
+// Binds the row-major file to a port that packs. If the port has a memory of its own, the packed bytes must be there.
 void bind_to(Tally& tally, const std::string& name, const Buffer& file, fake::FakePort* fake,
              const std::map<std::string, Bytes>& packed, const Bytes (&expected)[kSeeds]) {
   const Port* const ports[] = {fake == nullptr ? &packed_port() : &fake->port()};
@@ -133,7 +134,8 @@ void infer(Tally& tally, const std::string& name, const tools::Graph& graph) {
   bind_to(tally, name + ", packed for a port's own memory", file, &fake, packed, expected);
 }
 
-// Every packed tensor of `derived` is what Pack makes of the parameter, or its cast copy, with whose name it begins.
+// Checks that every packed tensor of `derived` is what Pack makes of the parameter with which its name begins, or of
+// the parameter's cast copy.
 void check_derived(Tally& tally, const std::string& name, const tools::LoadedModel& model, TrainingSteps& t) {
   const auto tensors = model.model().tensors();
   const std::byte* const derived = t.blocks->memory.block[kDerived].data();
@@ -159,7 +161,7 @@ void check_derived(Tally& tally, const std::string& name, const tools::LoadedMod
   }
 }
 
-// Packed tensors that both programs read.
+// Counts the packed tensors that both programs read.
 uint64_t shared_by_both(const Model& model) {
   uint64_t readers[2] = {}, shared = 0;
   for (uint32_t id = 0; id < model.tensors().size(); ++id) {
@@ -214,8 +216,8 @@ void train(Tally& tally, const std::string& name, const std::string& path, const
   }
 }
 
-// Uses a training file for the port in two more ways: its network as it is deployed, row-major again, and a plan with
-// repeated steps, which counts the work of the port's kernels.
+// Uses a training file for the port in two more ways: exported for inference, where weights are row-major again; and
+// planned with repeated steps, which counts the work of the port's kernels.
 void use_elsewhere(Tally& tally, const std::string& name, const std::string& path) {
   const tools::Graph graph = tools::load_network(path, {.batch = 8, .io_nhwc = false}, tools::kSimplifyToTrain);
   tools::TrainingOptions training;

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Claim patched_image: VWW, converted with `--patches auto`, as a static program on a Cortex-M4F by the kernels of ports/cortex_m:
+# Claim patched_image: VWW, converted with `--patches auto`, runs as a static program on a Cortex-M4F with the kernels
+# of ports/cortex_m:
 #
-#   outputs        of TensorFlow Lite's golden inputs equal to its to the bit, and those of 5 random inputs the PC's
-#   memory         arena and scratch of the image are what `nacre size` says, the arena below that of a run layer by layer
-#   instructions   beside those of the same network layer by layer
+#   outputs        equal TensorFlow Lite's for its golden inputs, and the PC's for 5 random inputs, to the bit
+#   memory         arena and scratch of the image are what `nacre size` says; the arena is smaller than layer by layer
+#   instructions   printed beside those of the same network layer by layer
 #
 # Needs build/test (tools/test.sh) or NACRE_TOOL, the shared networks and the firmware packages.
 set -euo pipefail
@@ -14,7 +15,7 @@ shared=${NACRE_SHARED-../shared}
 work=$PWD/build/patched_image
 elf=build/m4_patched/firmware/static_files.elf
 verdict=shown failures=
-export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends a run that hangs; it is no bound on speed
 . tests/claims/firmware_gates.sh
 mkdir -p "$work"
 

@@ -1,9 +1,9 @@
-// Claim: patches keep the arena of VWW and of MobileNetV2 (96 and 224 pixels) at half of what a run layer by layer
-// cannot do without, or below, and outputs equal to the bit.
+// Claim: with patches the arena of VWW and of MobileNetV2 (96 and 224 pixels) is at most half of what a run layer by
+// layer needs at least, and outputs are equal to the bit.
 //
-// The bound is the most that one step's inputs and outputs take together. An arena holds the network's input too; only
-// of VWW, whose input alone takes half of the bound, it lies in a bank of its own, as a camera's frame does: the other
-// bank is compared.
+// The bound is the most memory that one step's inputs and outputs take together. An arena also holds the network's
+// input. The input of VWW alone takes half of the bound, so for VWW it lies in a memory bank of its own, like a
+// camera's frame; only the other bank is compared.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -52,7 +52,7 @@ class MobileNetV2 {
     v.batched = true;
     return graph_.add(std::move(v));
   }
-  // Uniform, of variance 2 / terms: He et al. 2015, arXiv:1502.01852.
+  // Returns uniform numbers of variance 2 / terms: He et al. 2015, arXiv:1502.01852.
   ValueId constant(const std::vector<int64_t>& dims, int64_t terms) {
     int64_t elements = 1;
     for (const int64_t dim : dims) elements *= dim;
@@ -69,7 +69,7 @@ class MobileNetV2 {
     last_ = node.outputs[0];
     graph_.nodes.push_back(std::move(node));
   }
-  // "same" as TensorFlow pads it: of an even size by stride 2 behind alone.
+  // Pads "same" as TensorFlow does: for an even size and stride 2 only at the end.
   void convolve(Op op, int out, int kernel, int stride, bool relu6) {
     const std::vector<int64_t> x = graph_.values[size_t(last_)].dims;
     const bool depthwise = op == Op::kDepthwiseConv2d;

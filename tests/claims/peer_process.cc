@@ -18,7 +18,7 @@ bool PeerProcess::start(const std::string& command, double limit_seconds) {
   int input[2], output[2];
   if (pipe2(input, O_CLOEXEC) != 0) return sentence_ = "no pipe", false;
   if (pipe2(output, O_CLOEXEC) != 0) return close(input[0]), close(input[1]), sentence_ = "no pipe", false;
-  std::signal(SIGPIPE, SIG_IGN);  // of a peer that has ended: run() says so
+  std::signal(SIGPIPE, SIG_IGN);  // a peer may have ended; then run() says so
   process_ = fork();
   if (process_ == 0) {
     setpgid(0, 0);
@@ -27,7 +27,7 @@ bool PeerProcess::start(const std::string& command, double limit_seconds) {
     execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     _exit(127);
   }
-  if (process_ > 0) setpgid(process_, process_);  // what the shell starts ends with it
+  if (process_ > 0) setpgid(process_, process_);  // processes that the shell starts end with it
   close(input[0]), close(output[1]);
   to_ = input[1], from_ = output[0];
   std::string line;

@@ -1,9 +1,9 @@
-// Another engine in a process of its own, timed in turns with ours: it speaks lines.
+// Another engine in a process of its own, timed in turns with Nacre. It reads and writes lines.
 //
-//   its first line   what it is, and the names of what it can time, separated by blanks, behind a tab; or one sentence,
-//                    which says why there is nothing
-//   run NAME N       N runs; it answers with their nanoseconds, or with a sentence
-//   its input ends   it ends
+//   its first line   what it is, and after a tab the names of what it can time, separated by blanks; or one sentence
+//                    that says why it times nothing
+//   run NAME N       runs N times, and answers with the nanoseconds, or with a sentence
+//   its input ends   then it ends
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ class PeerProcess {
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
 
-  // Runs the command in a shell. False: sentence() says why there is nothing to time.
+  // Runs the command in a shell. Returns false if there is nothing to time; then sentence() says why.
   bool start(const std::string& command, double limit_seconds);
   void end();
 
@@ -28,7 +28,8 @@ class PeerProcess {
   const std::vector<std::string>& names() const { return names_; }
   const std::string& sentence() const { return sentence_; }
 
-  // Seconds of `count` runs; below 0: it failed, or took longer than the limit. From then on it is ended.
+  // Returns the seconds of `count` runs; below 0 if the peer failed or took longer than the limit. Then the peer is
+  // ended.
   double run(const std::string& name, int count, double limit_seconds);
 
  private:

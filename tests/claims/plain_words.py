@@ -38,7 +38,7 @@ def tracked(root):
 
 
 def public_headers(root):
-    """include/nacre/*.h, and what they include of the engine, at any depth."""
+    """Returns include/nacre/*.h, and the engine's headers that these include, at any depth."""
     found, left = set(), [str(p.relative_to(root)) for p in (root / "include/nacre").glob("*.h")]
     while left:
         name = left.pop()
@@ -51,7 +51,7 @@ def public_headers(root):
 
 
 def comments(text, hashes):
-    """(first line, text) of each comment: adjoining whole-line comments are one."""
+    """Yields (first line, lines) of each comment. Adjoining whole-line comments are one."""
     block, first, number = [], 0, 0
     for number, line in enumerate(text.split("\n"), 1):
         whole = re.match(r"\s*#(?!!|include|define|if|el|end|pragma|error|undef)\s?(.*)" if hashes
@@ -72,7 +72,8 @@ def comments(text, hashes):
 
 
 def openings(block):
-    """The sentences of a comment that begin so; a formula or a table, indented, is none."""
+    """Yields the sentences of a comment with such an opening. Indented lines are formulas or tables, and are
+    skipped."""
     for offset, line in enumerate(block):
         begins = offset == 0 or not block[offset - 1] or block[offset - 1].endswith((".", ":", "?"))
         starts = [line] if begins and not line.startswith("   ") else []
@@ -83,7 +84,7 @@ def openings(block):
 
 
 def prose(text):
-    """Markdown without fenced blocks, tables, links' targets and code."""
+    """Returns Markdown without fenced blocks, tables, links' targets and code."""
     text = re.sub(r"^```.*?^```", "\n", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r"\]\([^)]*\)", "]", text)
@@ -106,7 +107,8 @@ def long_sentences(text):
 
 
 def literals(text):
-    """String literals, without raw ones; literals with only white space between them are one, and lines are apart."""
+    """Yields string literals, except raw ones. Literals with only white space between them are one; lines are
+    apart."""
     text = re.sub(r'R"(\w*)\(.*?\)\1"', lambda raw: "\n" * raw.group().count("\n"), text, flags=re.DOTALL)
     text = re.sub(r"//[^\n]*", "", text)
     for run in re.finditer(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', text):
@@ -123,7 +125,7 @@ def helps(tool):
 
 
 def draw(root, commit, count=60):
-    """Places of comments of four words or more, in the order of a hash of the commit and the place."""
+    """Returns places of comments with four words or more, in the order of a hash of the commit and the place."""
     places = []
     for name in tracked(root):
         if not (CODE.search(name) or HASH.search(name)):

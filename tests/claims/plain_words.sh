@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Claim plain_words: comments, documents, help and messages have none of the habits that strangers read twice (plain_words.py counts them),
-# and the count finds each of them in a file that has it.
+# Claim plain_words: comments, documents, help and messages have none of the habits that strangers read twice
+# (plain_words.py counts them). The count finds each habit in a file that has it.
 #
 #   tests/claims/plain_words.sh      with the tool of a build: NACRE_TOOL, else build/test/tools/nacre
 set -euo pipefail
@@ -10,7 +10,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 counts=$(python3 tests/claims/plain_words.py . --tool "${NACRE_TOOL:-build/test/tools/nacre}") || fail "$counts"
 
-# seeded FILE TEXT COUNT: a checkout of one file with this text has this count.
+# seeded FILE TEXT COUNT: makes a checkout of one file with this text, and checks that plain_words.py prints this
+# count.
 seeded=0
 seeded() {
   rm -rf "$work/tree"

@@ -1,10 +1,10 @@
 // Claim: a network learns as well under every policy as in float32.
 //
-// A small network of two convolutions and a dense layer learns the digits of tools/samples from random initial weights:
-// ten seeds, and for each of them the same weights, batches, steps and learning rates under float32, mixed_bfloat16,
-// mixed_float16 (dynamic loss scale), float8 (amax histories) and int8/static (quantization-aware, running ranges).
-// Accuracies are of the program `infer` on the 450 test images, which the training never sees. The mean of ten under
-// each policy is within 0.5 percentage points of float32's; all fifty are printed.
+// A small network of two convolutions and a dense layer learns the digits of tools/samples from random initial
+// weights. There are ten seeds. Each seed gives the same weights, batches, steps and learning rates to float32,
+// mixed_bfloat16, mixed_float16 (dynamic loss scale), float8 (amax histories) and int8/static (quantization-aware,
+// running ranges). Accuracies are measured with the program `infer` on the 450 test images, which the training never
+// sees. The mean accuracy under each policy must be within 0.5 percentage points of float32's; all fifty are printed.
 //
 //   policies_train_alike [SEEDS]     with another number of seeds the claim is not shown
 #include <algorithm>
@@ -34,7 +34,7 @@ using namespace nacre::tools;
 
 constexpr int kSeeds = 10, kEpochs = 10, kBatch = 32, kPixels = 64, kClasses = 10;
 constexpr double kMostPoints = 0.5;
-constexpr float kRate = 0.01f;  // falls to 0 in a line
+constexpr float kRate = 0.01f;  // falls linearly to 0
 
 struct Trained {
   const char* name;
@@ -48,7 +48,7 @@ constexpr Trained kPolicies[] = {{"float32", "float32", false},
                                  {"int8 QAT", "int8/static_from_float32", false}};
 
 struct Digits {
-  std::vector<float> images;  // 64 pixels each, 0..1
+  std::vector<float> images;  // 64 pixels for each image, 0..1
   std::vector<int32_t> labels;
   std::vector<int32_t> train, test;
 };
@@ -65,7 +65,7 @@ Digits read_digits(const std::string& folder) {
   return digits;
 }
 
-// He et al. 2015: uniform with variance 2 / terms.
+// Makes a parameter with uniform values of variance 2 / terms (He et al. 2015).
 ValueId parameter(Graph& graph, SplitMix64& stream, const char* name, const std::vector<int64_t>& dims, int terms) {
   std::vector<float> data(size_t(std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>())));
   const float bound = terms == 0 ? 0 : std::sqrt(6 / float(terms));
@@ -200,7 +200,7 @@ int claim(const std::string& samples, int seeds) {
     std::snprintf(text, sizeof text, "%s%s %.2f", means.empty() ? "" : ", ", policy.name, mean);
     means += text;
   }
-  // A network that learned nothing would be alike too: ten classes, so 10 % by chance.
+  // Networks that learned nothing would be alike too, at 10 % by chance, because there are ten classes.
   const bool learned = reference > 90;
   if (worst > kMostPoints || !learned || seeds != kSeeds) {
     std::printf("CLAIM policies_train_alike NOT SHOWN: %s: %s\n",

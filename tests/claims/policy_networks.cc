@@ -21,7 +21,7 @@ std::vector<uint8_t> bytes_of(const std::vector<float>& values) {
   return bytes;
 }
 
-// Calibrated on the very inputs that the claims run.
+// Calibrates the network on the same inputs that the claims run.
 PolicyNetwork calibrated(const std::string& name, const std::string& path,
                          const std::vector<std::vector<float>>& samples) {
   PolicyNetwork network{name, load_network(path), {}, {}};

@@ -1,4 +1,4 @@
-// Networks under policies: what the claims about policies compile and run.
+// Networks under policies, which the claims about policies compile and run.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace nacre::test {
 
-// Every form of a policy that a layer can run under.
+// Every form of policy under which a layer can run.
 inline constexpr const char* kPolicies[] = {
     "float32",
     "float64",
@@ -38,8 +38,8 @@ inline constexpr const char* kPolicies[] = {
     "float8/current_from_float32",
 };
 
-// Policies that change from layer to layer of the digits sample, as --set gives them: where casts, quantizers and
-// clamps of different policies meet.
+// Maps of policies for the digits sample, in the form of --set. Casts, quantizers and clamps of different policies
+// meet where the policy changes from layer to layer.
 inline constexpr const char* kMixedMaps[] = {
     "relu4=int8_from_bfloat16",
     "relu4=float16 add=params=float32,compute=bfloat16,output=float16",
@@ -49,26 +49,26 @@ inline constexpr const char* kMixedMaps[] = {
     "conv4=int8/static_from_float32 relu4=int8/static_from_float32 conv5=float16 add=bfloat16",
 };
 
-// A network, what it was calibrated on, and inputs to run it on.
+// A network, its calibration, and inputs to run it on.
 struct PolicyNetwork {
   std::string name;
   tools::Graph graph;  // simplified
   tools::Calibration calibration;
-  std::vector<std::vector<uint8_t>> inputs;  // per sample the bytes of all inputs, float32
+  std::vector<std::vector<uint8_t>> inputs;  // for each sample, the bytes of all inputs, float32
 };
 
-// The digits sample with 32 of its images; IC and KWS of the shared data with uniform inputs over the range of the int8
-// files' inputs, from a seed. Empty where the shared data is missing.
+// Load the digits sample with 32 of its images, and IC and KWS of the shared data. IC and KWS get uniform inputs from
+// a seed, over the range of the int8 files' inputs. They return nothing if the shared data are missing.
 std::optional<PolicyNetwork> load_digits();
 std::optional<PolicyNetwork> load_shared(const std::string& name, const std::string& file, float low, float high,
                                          size_t count = 3);
 
 tools::PolicyArguments everywhere(const std::string& policy);
-tools::PolicyArguments by_layer(const std::string& rules);  // of kMixedMaps
+tools::PolicyArguments by_layer(const std::string& rules);  // one of kMixedMaps
 tools::Compiled compile_under(const PolicyNetwork& network, const tools::PolicyArguments& policies, bool fuse = true,
                               tools::IoTypes io_types = tools::IoTypes::kSource);
 
-// Every tensor of one run by its name, at the moment it is complete.
+// Returns every tensor of one run by its name, taken when it is complete.
 std::map<std::string, std::vector<uint8_t>> run_all(const tools::LoadedModel& model,
                                                     const std::vector<uint8_t>& inputs);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Claim: on the digits sample `nacre search` finds a policy map that is smaller than int8/weights everywhere and reads as many
-# of the 450 test images right as float32. Prints the demo's policy table first. What it found is converted anew from the file it
-# wrote, and judged by `nacre eval`.
+# Claim: on the digits sample `nacre search` finds a policy map that makes a smaller model than int8/weights
+# everywhere, and reads as many of the 450 test images right as float32. The script prints the demo's policy table
+# first. It converts anew with the map that the search wrote, and judges it with `nacre eval`.
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "fifty models, measured: too long in a sanitized build"; exit 77; }
 samples=$NACRE_ROOT/tools/samples

@@ -1,11 +1,11 @@
-// Claim: what the sources of the policy languages can do is here, or is refused with the reason, or the row says what
-// is done otherwise.
+// Claim: Nacre has every capability of the policy languages' sources, or refuses it with the reason, or the row says
+// what Nacre does otherwise.
 //
-// One row per capability: where its source has it, the words or the code of the source, and a test. Tests look at
-// effects: types, codes and scales in the file that a conversion writes, numbers of a run, the state of a training
-// after some steps. The sources, as they were read: Keras 3.15.1 (keras/src), tensorflow 2.4 (python/keras/
-// mixed_precision/experimental, python/training/experimental) and its grappler (auto_mixed_precision.cc), axon 0.4
-// (lib/axon), jmp (jmp/_src), fastai 1.0 (fastai/callbacks/fp16.py) and 2 (fastai/callback/fp16.py).
+// Each capability has one row: its place in the source, the source's words or code, and a test. Tests check effects:
+// types, codes and scales in the file that a conversion writes, numbers of a run, the state of a training after some
+// steps. The sources are Keras 3.15.1 (keras/src), tensorflow 2.4 (python/keras/mixed_precision/experimental,
+// python/training/experimental) and its grappler (auto_mixed_precision.cc), axon 0.4 (lib/axon), jmp (jmp/_src),
+// fastai 1.0 (fastai/callbacks/fp16.py) and 2 (fastai/callback/fp16.py).
 //
 //   policy_sources [TEXT]     only rows whose source, place or words hold this; the claim is not shown then
 #include "tests/claims/policy_sources.h"

@@ -1,5 +1,5 @@
-// Rows of claim policy_sources: a capability in its source's own words, and the test of it; and the networks that
-// the tests convert, run and train.
+// The rows of claim policy_sources: each is a capability in its source's own words, with its test. Also the networks
+// that the tests convert, run and train.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace nacre::test::policy_sources {
 
-// The checks of one test. A test without a check has failed.
+// The checks of one test. A test that checks nothing has failed.
 class Checks {
  public:
   void that(bool holds, const std::string& what);
@@ -36,14 +36,14 @@ class Checks {
 };
 
 enum class Kind : uint8_t {
-  kHad,      // the test sees its effect
-  kRefused,  // not had: what asks for it is refused with the reason, and the test sees that
-  kDeparts,  // had otherwise, as `otherwise` says; the test sees what is done
+  kHad,      // Nacre has it; the test sees its effect
+  kRefused,  // Nacre refuses it with the reason, which the test sees
+  kDeparts,  // Nacre does what `otherwise` says, which the test sees
 };
 
 struct Capability {
   const char* where;  // function or file of the source
-  const char* words;  // the source's
+  const char* words;  // the source's own words
   void (*test)(Checks&);
   Kind kind = Kind::kHad;
   const char* otherwise = "";
@@ -66,7 +66,7 @@ Source fastai();
 
 // ---- Tools of the tests
 
-// The policy options of `nacre convert`; `file`: the text of a policy file.
+// The policy options of `nacre convert`. `file` is the text of a policy file.
 struct Wish {
   std::string policy = {};
   std::vector<std::string> set = {}, only = {}, except = {};
@@ -74,22 +74,22 @@ struct Wish {
 };
 tools::PolicyRequest request_of(const Wish& wish);
 
-// A network converted under these policies, as its file has it.
+// A network that was converted under these policies, read from its file.
 class Made {
  public:
   explicit Made(const Wish& wish, tools::Graph network = perceptron(1),
                 const tools::Calibration* calibration = nullptr);
 
   Policy policy(const std::string& layer) const;
-  // Types of operands x and w and of the output of the layer's step: "float16 float16 float16"; no w where the step
-  // has none. Conversions are not the layer's step.
+  // Returns the types of operands x and w and of the output of the layer's step: "float16 float16 float16"; without w
+  // if the step has none. Conversions are not the layer's step.
   std::string types(const std::string& layer) const;
   std::string type(const std::string& tensor) const;
   std::string weights(const std::string& layer) const;  // the name of the operand w of the layer's step
-  int count(Op op) const;                               // steps
+  int count(Op op) const;                               // of steps
   const TensorRecord& record(const std::string& tensor) const;
   std::vector<uint8_t> constant(const std::string& tensor) const;  // bytes in the file
-  // Float32 in and out, one input and one output.
+  // Runs the network, which has one float32 input and one float32 output.
   std::vector<float> run(const std::vector<float>& x) const;
   const tools::Graph& graph() const { return graph_; }
 
@@ -101,28 +101,28 @@ class Made {
   std::map<std::string, uint32_t> ids_;
 };
 
-// Label and sentence of a conversion that refuses; "" where it does not refuse.
+// The label and the sentence of a refused conversion; "" if it was not refused.
 struct Said {
   std::string label, sentence;
 };
 Said refusal_of(const Wish& wish, const tools::Graph& network = perceptron(1));
 void refuses(Checks& checks, const Wish& wish, const std::string& label, const std::string& reason);
 
-// The perceptron in training under these policies, by the loss scale that --loss-scale and --loss-scale-rule name or
-// the policies do.
+// Trains the perceptron under these policies. Its loss scale is the one that --loss-scale and --loss-scale-rule name,
+// or that the policies name.
 class Training {
  public:
   using Arguments = tools::TrainingArguments;
   explicit Training(const Wish& wish, Arguments arguments = {}, tools::Graph network = perceptron(4));
 
-  // `odd`, where it is not 0, is the first number of the batch: an infinity or a NaN.
+  // If `odd` is not 0, it is the first number of the batch: an infinity or a NaN.
   Trainer::Report step(float learning_rate = 0x1p-4f, float odd = 0);
   float scale() const { return float(run_.numbers("loss_scale").at(0)); }
-  void set_scale(float scale);  // in the state, as a checkpoint does
-  // Type of a tensor of the model, "" where there is none.
+  void set_scale(float scale);  // changes the state, as loading a checkpoint does
+  // Returns the type of a tensor of the model; "" if there is no such tensor.
   std::string type(const std::string& tensor) const;
   std::string types(const std::string& layer) const;              // of the layer's step in the program of gradients
-  std::vector<std::string> state(const std::string& part) const;  // names in state that hold this
+  std::vector<std::string> state(const std::string& part) const;  // names in the state that contain `part`
   std::vector<float> infer();
   TrainingRun& run() { return run_; }
   const tools::TrainingModel& model() const { return made_; }
@@ -134,14 +134,14 @@ class Training {
 };
 Training::Arguments scaled(const std::string& loss_scale, const std::string& rule);
 
-// The scale of this rule after steps of batches that are finite (F), infinite (I) or NaN (N), at a rate of 0.
+// Returns the scale of this rule after steps of batches that are finite (F), infinite (I) or NaN (N), at a rate of 0.
 float scale_after(const std::string& steps, const std::string& loss_scale, const std::string& rule);
 
-// The scale of this rule after 2000 finite steps from this one: of a loss whose gradients are so small that a scale of
-// 2^127 leaves them finite.
+// Returns the scale of this rule after 2000 finite steps that start from `from`. The gradients of the loss are so
+// small that a scale of 2^127 leaves them finite.
 float grown(const std::string& rule, float from);
 
-// x [rows, width] times the same weight everywhere, plus the bias: dense, then relu where asked for.
+// Makes a dense layer "fc" with x [rows, width], w [outputs, width], and a bias if `bias` is not empty.
 tools::Graph dense(int width, int outputs, const std::vector<float>& weights, const std::vector<float>& bias = {});
 
 }  // namespace nacre::test::policy_sources

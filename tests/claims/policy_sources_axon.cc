@@ -12,7 +12,7 @@ using namespace nacre::tools;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Stored parameters of a training, and the operands and the output of fc1 while it computes.
+// Checks the type of the stored parameters, and of the operands and the output of fc1 when it computes.
 void types(Checks& c, const std::string& policy, const std::string& params, const std::string& compute,
            const std::string& output) {
   const Training training({.policy = policy});
@@ -25,7 +25,7 @@ void types(Checks& c, const std::string& policy, const std::string& params, cons
   c.same(std::string(name_of(written.output)), output, "output in the file");
 }
 
-// fc2 alone computes in float16 and gives out float32: the layer behind it gets rounded numbers in float32.
+// Only fc2 computes in float16, and it gives out float32: the layer after it gets rounded numbers in float32.
 void casts_back(Checks& c) {
   const Wish wish = {.set = {"fc2=axon(params=float32,compute=float16,output=float32)"}};
   const Made made(wish);
@@ -53,7 +53,7 @@ float scale_after(const std::string& steps, const std::string& loss_scale) {
   return policy_sources::scale_after(steps, loss_scale, "axon");
 }
 
-// An infinite target makes gradients infinite, without a NaN beside them.
+// An infinite target makes gradients infinite, without any NaN.
 struct Infinite {
   Training training;
 

@@ -112,7 +112,7 @@ void back_to_float32(Checks& c) {
   c.that(beyond, "parameters in the state have more bits than float16 holds");
 }
 
-// PyTorch's GradScaler: 2^16, doubled after 2000 steps, halved.
+// The rule of PyTorch's GradScaler: starts at 2^16, is doubled after 2000 steps, and is halved.
 void grad_scaler(Checks& c) {
   const auto after = [](const std::string& steps) {
     Training training({.policy = "float32"}, scaled("dynamic=65536", "tf"));
@@ -131,7 +131,7 @@ void inputs_to_half(Checks& c) {
 }
 
 void underflow(Checks& c) {
-  // A gradient of 2^-30 is 0 in float16, and 2^-14 under a scale of 2^16.
+  // A gradient of 2^-30 is 0 in float16; with a scale of 2^16 it is 2^-14.
   Training plain({.policy = "float16"}, scaled("none", "nacre"));
   Training with(kHalf, scaled("fixed=512", "fastai"));
   const Trainer::Report a = with.step(0x1p-6f), b = plain.step(0x1p-6f);

@@ -12,7 +12,7 @@ using namespace nacre::tools;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
-// params, compute and output of fc1 in the file, and its step.
+// Checks the types of params, compute and output of fc1 in the file, and of its step.
 void types(Checks& c, const std::string& policy, const std::string& params, const std::string& compute,
            const std::string& output) {
   const Made made({.policy = policy});
@@ -48,7 +48,7 @@ void unscales(Checks& c) {
   c.same(a.norm, b.norm, "norm of the gradient");
 }
 
-// Gradients of float16 below its least number are 0 without a scale.
+// Without a scale, float16 gradients below the type's least number are 0.
 void saves_small_gradients(Checks& c) {
   Training plain({.policy = "float16"}, scaled("none", "nacre")),
       with({.policy = "jmp(p=f32,c=f16,o=f16)"}, scaled("fixed=32768", "jmp"));

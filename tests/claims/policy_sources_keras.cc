@@ -29,14 +29,14 @@ void mixed(Checks& c, const std::string& type) {
   c.same(training.types("fc1"), type + " " + type + " " + type, "fc1 in training");
 }
 
-// 2050 ones: a sum in float16 would stay at 2048.
+// Sums 2050 ones; a sum in float16 would stay at 2048.
 void sums_in_float32(Checks& c) {
   const Made made({.policy = "float16"}, dense(2050, 1, std::vector<float>(2050, 1)));
   c.that(made.types("fc").starts_with("float16 float16"), "fc computes in float16");
   c.same(made.run(std::vector<float>(2050, 1)).at(0), 2050.0f, "sum of 2050 ones");
 }
 
-// An update far below half a unit of a parameter in float16 is kept by a float32 variable and lost by a float16 one.
+// A float32 variable keeps an update far below half a float16 unit of the parameter; a float16 variable loses it.
 void small_updates(Checks& c) {
   Training mixed({.policy = "mixed_float16"}, scaled("fixed=1024", "nacre"));
   const std::vector<double> before = mixed.run().numbers("w1");
@@ -87,14 +87,14 @@ output "y" %y
 )");
   graph.nodes[0].name = "norm";
   graph.nodes[0].layer = graph.add_layer({.name = "norm", .source_op = "batch_norm", .policy = {}});
-  // A variance of 2.5e9 is infinite in float16, and 50000 is a number.
+  // A variance of 2.5e9 is infinite in float16; 50000 is a finite number.
   const Made made({.policy = "mixed_float16"}, graph);
-  // Both are rounded once on their way in, and once on their way out: by 2^-11 of them each.
+  // Both numbers are rounded once on the way in and once on the way out, each time by 2^-11 of themselves.
   c.that(std::abs(made.run({50000, -25000}).at(0) - 1) < 0x1p-10f, "50000 over the root of 2.5e9 is 1");
   c.that(std::abs(made.run({50000, -25000}).at(1) + 0.5f) < 0x1p-11f, "-25000 over it is -0.5");
 }
 
-// A decay of 2^-13 of a variable is a quarter of float16's unit in its last place: only a float32 variable shows it.
+// A decay of 2^-13 of a variable is a quarter of float16's last place, so only a float32 variable shows it.
 void decays_the_variable(Checks& c) {
   const auto stepped = [](const std::string& optimizer) {
     Training::Arguments arguments;
@@ -114,7 +114,7 @@ std::string with_name(const std::string& name) {
   return R"({"class_name": "DTypePolicy", "config": {"name": )" + name + "}}";
 }
 
-// The scale of the file and what a training does with it.
+// Checks the scale of the file, and what a training does with it.
 void starts_with(Checks& c, const std::string& policy, float scale) {
   Training training({.policy = policy});
   c.same(training.scale(), scale, "loss scale of " + policy);
@@ -146,7 +146,7 @@ void has_no_floor(Checks& c) {
   c.same(training.scale(), 0.25f, "scale after two steps that are not finite");
 }
 
-// A scale of 0 makes every gradient 0 / 0, an infinite one every loss infinite.
+// A scale of 0 makes every gradient 0 / 0; an infinite scale makes every loss infinite.
 void lost_scales(Checks& c) {
   for (const float scale : {0.0f, std::numeric_limits<float>::infinity()}) {
     Training training({.policy = "float32"}, scaled("dynamic", "keras"));

@@ -1,5 +1,5 @@
-// Rows of claim policy_sources: what Keras's dense layers round, keras/src/layers/core/dense.py, and its policies of
-// weights that are fitted to samples, keras/src/quantizers/gptq_config.py and awq_config.py.
+// Rows of claim policy_sources: what Keras's dense layers round (keras/src/layers/core/dense.py), and its policies of
+// weights that are fitted to samples (keras/src/quantizers/gptq_config.py and awq_config.py).
 #include <cmath>
 
 #include "tests/claims/policy_sources.h"
@@ -12,7 +12,7 @@ using namespace nacre::tools;
 
 constexpr int kWidth = 12, kOutputs = 5, kSamples = 24;
 
-// Weights and samples whose features are far apart in size and move together: what a fit can use.
+// Makes weights, and samples whose features differ much in size and are correlated, which a fit can use.
 Graph network() {
   std::vector<float> w;
   for (int i = 0; i < kWidth * kOutputs; ++i) w.push_back(std::sin(float(3 * i)) * (i % 7 == 0 ? 3.0f : 1.0f));
@@ -37,7 +37,7 @@ Calibration calibrated() {
                    {.fitted = [](const Node& node) { return node.layer != kNone; }});
 }
 
-// The squared error of all outputs over the samples.
+// Returns the squared error of all outputs over the samples.
 double error_of(const std::string& policy) {
   const Calibration calibration = calibrated();
   const Made made({.policy = policy}, network(), &calibration), exact({.policy = "float32"}, network());
@@ -92,7 +92,7 @@ void needs_samples(Checks& c) {
     }
 }
 
-// x = 1, 0.15625 and codes 7, 7: 8.09375 is 8.125 in bfloat16, and a seventh of it is 1.1640625.
+// With x = 1, 0.15625 and codes 7, 7 the sum is 8.09375, which is 8.125 in bfloat16; a seventh of that is 1.1640625.
 void each_operation(Checks& c) {
   const Graph pair = dense(2, 1, {1, 0.99f});
   const std::vector<float> x = {1, 0.15625f};

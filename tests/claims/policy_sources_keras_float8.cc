@@ -1,5 +1,5 @@
-// Rows of claim policy_sources: Keras's float8 policy, keras/src/dtype_policies/dtype_policy.py, and what a layer does
-// under it, keras/src/layers/core/dense.py and keras/src/quantizers/quantizers.py.
+// Rows of claim policy_sources: Keras's float8 policy (keras/src/dtype_policies/dtype_policy.py), and what a layer
+// does under it (keras/src/layers/core/dense.py and keras/src/quantizers/quantizers.py).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +19,8 @@ std::string float8(const std::string& length) {
          length + "}}";
 }
 
-// fc1 alone, so that its input is the batch; three quantizers: of x and w in E4M3, of the gradient of y in E5M2.
+// Only fc1 is float8, so its input is the batch. It has three quantizers: for x and w in E4M3, for the gradient of y
+// in E5M2.
 Wish first_layer(int length) {
   return {.policy = "float32", .set = {"fc1=float8/" + std::to_string(length) + "_from_float32"}};
 }
@@ -62,7 +63,7 @@ void six_variables(Checks& c) {
   }
 }
 
-// The amax of step 1 is in the history behind it, makes the scale behind step 2, and serves in step 3.
+// The amax of step 1 enters the history after that step, makes the scale after step 2, and is used in step 3.
 void scale_lags(Checks& c) {
   Training training(first_layer(4));
   const std::string scale = only(c, training.state("/x/float8_scale"), "the scale of inputs");
@@ -77,7 +78,7 @@ void history_rolls(Checks& c) {
   Training training(first_layer(3));
   const std::string history = only(c, training.state("/x/amax_history"), "the history of inputs");
   const double amax = double(largest(4, 6));
-  // The first number of the batch is made the largest: 2, 4, 8 times the amax.
+  // Makes the first number of the batch the largest: 2, 4, 8 times the amax.
   for (const double times : {2.0, 4.0, 8.0}) training.step(0, float(times * amax));
   const std::vector<double> h = training.run().numbers(history);
   c.that(h == std::vector<double>{double(float(8 * amax)), double(float(2 * amax)), double(float(4 * amax))},
@@ -118,7 +119,7 @@ void needs_samples(Checks& c) {
   const Graph network = dense(4, 1, {1, 2, 3, 4});
   const Calibration calibration = calibrated(network, {1000, 0, 0, 0});
   const Made made({.policy = "float8_from_float32"}, network, &calibration);
-  // 448 would be the end without a scale.
+  // Without a scale the largest number would be 448.
   c.that(std::abs(made.run({1000, 0, 0, 0}).at(0) - 1000) < 40, "an input of 1000, which samples hold, is not clipped");
 }
 
@@ -165,7 +166,8 @@ void length_of(Checks& c, const std::string& length, double expected) {
     c.same(double(training.run().numbers(name).size()), expected, name);
 }
 
-// Softmax cross-entropy has gradients that sum to 0 in a row. E5M2 has two bits of fraction: its roundings do not.
+// In softmax cross-entropy the gradients of a row sum to 0. E5M2 has two bits of fraction, so its rounded gradients
+// do not.
 void bias_before_gradient(Checks& c) {
   Training training({.policy = "float8/4_from_float32"}, scaled("none", "nacre"));
   const std::vector<double> before = training.run().numbers("b2");
@@ -177,7 +179,8 @@ void bias_before_gradient(Checks& c) {
   c.that(std::abs(sum) < 1e-5 * magnitudes, "by gradients that sum to 0: " + std::to_string(sum / magnitudes));
 }
 
-// Gradients are those of the scaled loss: their history holds them, and an update does not divide scales by the scale.
+// Gradients are those of the scaled loss. Their history holds scaled gradients, and an update does not divide float8
+// scales by the loss scale.
 void scaled_gradients(Checks& c) {
   Training one(first_layer(4), scaled("none", "nacre")), large(first_layer(4), scaled("fixed=1024", "keras"));
   one.step(0);
@@ -190,7 +193,7 @@ void scaled_gradients(Checks& c) {
   c.same(large.run().numbers(inputs).at(0), one.run().numbers(inputs).at(0), "that of inputs does not know of it");
 }
 
-// The history keeps the largest magnitude of two micro-batches of one step.
+// The history gets the largest magnitude of the two micro-batches of one step.
 void accumulates(Checks& c) {
   Training training(first_layer(4));
   const std::string history = only(c, training.state("/x/amax_history"), "the history of inputs");
@@ -205,7 +208,7 @@ void accumulates(Checks& c) {
   c.same(training.run().numbers(history).at(0), 100.0, "newest of the history");
 }
 
-// 448 / 1e-37 is infinite in float32: Keras's scale becomes 0, and x / 0 infinite or NaN.
+// 448 / 1e-37 is infinite in float32, so Keras's scale becomes 0, and x / 0 infinite or NaN.
 void tiny_inputs(Checks& c) {
   Training training(first_layer(2));
   const std::string scale = only(c, training.state("/x/float8_scale"), "the scale of inputs");

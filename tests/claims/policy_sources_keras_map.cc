@@ -7,7 +7,8 @@ namespace {
 
 using namespace nacre::tools;
 
-// Layers as in the example of the class: encoder/layer_0/dense, encoder/attention/query, decoder, decoder/attention.
+// Makes the layers of the class's example: encoder/layer_0/dense, encoder/attention/query, decoder,
+// decoder/attention.
 Graph example() {
   Graph graph = parse(R"(graph "example" batch=1
 value %x float32 [1, 4]
@@ -42,7 +43,7 @@ std::string map_of(const std::string& default_policy, const std::string& entries
 
 std::string entry(const std::string& key, const std::string& policy) { return "\"" + key + "\": " + one(policy); }
 
-// The compute types of the four layers, by what their steps have in the file.
+// Returns the compute types of the four layers, from their steps in the file.
 std::string types(const Wish& wish) {
   const Made made(wish, example());
   std::string text;

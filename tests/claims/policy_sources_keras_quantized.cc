@@ -1,6 +1,6 @@
-// Rows of claim policy_sources: Keras's quantized policies, keras/src/dtype_policies/dtype_policy.py, and what their
-// layers do, keras/src/quantizers/quantizers.py and keras/src/layers/core/dense.py. gptq and awq:
-// policy_sources_keras_fits.cc.
+// Rows of claim policy_sources: Keras's quantized policies (keras/src/dtype_policies/dtype_policy.py), and what their
+// layers do (keras/src/quantizers/quantizers.py and keras/src/layers/core/dense.py). policy_sources_keras_fits.cc has
+// gptq and awq.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace nacre::tools;
 
-// The kernel of keras_dense_int8 in the golden tables: [2 outputs, 3 inputs].
+// Makes a dense with the kernel of keras_dense_int8 in the golden tables: [2 outputs, 3 inputs].
 Graph golden_dense() { return dense(3, 2, {0.2f, 0.4f, -0.1f, -0.5f, 0.25f, 1}, {0.01f, -0.02f}); }
 
 std::vector<int> codes(const Made& made, const std::string& tensor) {
@@ -33,7 +33,7 @@ void kernel_codes(Checks& c) {
   c.same(made.types("fc"), "int8 int8 float32", "types of the step");
 }
 
-// Golden rows of keras_dense_int8.
+// Checks the golden rows of keras_dense_int8.
 void outputs_of_int8(Checks& c) {
   const Made made({.policy = "int8_from_float32"}, golden_dense());
   const struct {
@@ -47,7 +47,7 @@ void outputs_of_int8(Checks& c) {
              "output " + std::to_string(i));
 }
 
-// A row of the batch has a scale of its own: what stands in the other rows changes nothing.
+// Each row of the batch has a scale of its own, so the other rows do not change its result.
 void scale_per_row(Checks& c) {
   Graph network = perceptron(2);
   const Made made({.policy = "int8_from_float32"}, network);
@@ -70,14 +70,14 @@ void never_minus_128(Checks& c) {
   c.same(zero.run({5, 6, 7}).at(0), 2.0f, "a kernel of zeros gives the bias");
 }
 
-// Two codes in a byte, the first in its low half.
+// A byte holds two codes, the first in its low half.
 void packs_int4(Checks& c) {
   const Made made({.policy = "int4_from_float32"}, dense(4, 1, {1, -1, 0.5f, 0.25f}));
   c.same(made.type(made.weights("fc")), "int4", "type of the kernel");
   const std::vector<uint8_t> bytes = made.constant(made.weights("fc"));
   c.same(double(bytes.size()), 2.0, "bytes of four codes");
   const auto nibble = [&](size_t i) { return (int(bytes[i / 2] >> (i % 2 * 4) & 15) ^ 8) - 8; };
-  // The golden row int4_absmax of 1, -1, 0.5, 0.25.
+  // Compares with the golden row int4_absmax of 1, -1, 0.5, 0.25.
   c.same(text({nibble(0), nibble(1), nibble(2), nibble(3)}), "7 -7 3 2", "codes");
   c.same(made.types("fc"), "float32 int4 float32", "activations are not quantized");
 }
@@ -97,7 +97,8 @@ void groups_of_int4(Checks& c) {
 }
 
 void group_range(Checks& c) {
-  // The golden row of int4_grouped in Keras: a group of one sign saturates, 1 .. 1.3 becomes 0.3 everywhere.
+  // Compares with the golden row of int4_grouped in Keras: a group of one sign saturates, and 1 .. 1.3 becomes 0.3
+  // everywhere.
   const Made made({.policy = "int4/4_from_float32"},
                   dense(4, 4, {1, 1.1f, 1.2f, 1.3f, 1, 1.1f, 1.2f, 1.3f, 1, 1.1f, 1.2f, 1.3f, 1, 1.1f, 1.2f, 1.3f}));
   const float y = made.run({1, 0, 0, 0}).at(0);

@@ -23,7 +23,7 @@ bool converts(Op op) {
          op == Op::kFakeFloat8Gradient;
 }
 
-// The matmul of the layer, or the first step that is no conversion.
+// Returns the matmul of the layer, or its first step that is no conversion.
 const Node& step_of(const Graph& graph, const std::string& layer) {
   const Node* found = nullptr;
   for (const Node& node : graph.nodes) {
@@ -71,7 +71,7 @@ PolicyRequest request_of(const Wish& wish) {
 
 namespace {
 
-// Leaves a network as an importer does: every layer says what it was in its file.
+// Leaves a network as an importer does: every layer names its operator in the file.
 Graph imported(Graph network) {
   for (const Node& node : network.nodes)
     if (node.layer != kNone && network.layers[size_t(node.layer)].source_op.empty())

@@ -1,7 +1,7 @@
-// Rows of claim policy_sources: TensorFlow's graph rewrite, tensorflow/core/grappler/optimizers/auto_mixed_precision.cc
-// and auto_mixed_precision_lists.h, and enable_mixed_precision_graph_rewrite,
-// tensorflow/python/training/experimental/mixed_precision.py. Node by node against TensorFlow itself: claim
-// rewrite_painting.
+// Rows of claim policy_sources: TensorFlow's graph rewrite,
+// tensorflow/core/grappler/optimizers/auto_mixed_precision.cc and auto_mixed_precision_lists.h, and
+// enable_mixed_precision_graph_rewrite, tensorflow/python/training/experimental/mixed_precision.py. Claim
+// rewrite_painting compares it with TensorFlow node by node.
 #include <algorithm>
 #include <limits>
 
@@ -15,8 +15,8 @@ namespace {
 
 using namespace nacre::tools;
 
-// Per node of the graph, in order: h where its layer runs in 16 bits in the file that is written, f where in float32.
-// Nodes: those of tests/passes/rewrite_graphs.h, whose values a test may use.
+// Returns for each node of the graph, in order, h if its layer runs in 16 bits in the written file, f if in float32.
+// `nodes` names graphs of tests/passes/rewrite_graphs.h, whose values a test may use.
 std::string runs(const std::string& nodes, const RewriteOptions& options = {}) {
   const HandPainted painted = {.name = "", .nodes = nodes.c_str(), .options = options};
   Graph graph = graph_of(painted);
@@ -80,7 +80,7 @@ void refuses_rewrite(Checks& c, const RewriteOptions& options, const std::string
   c.that(said.find(reason) != std::string::npos, "says: " + said + ", expected " + reason);
 }
 
-// `nacre convert` of the digits sample with these options, and nothing is written where it is refused.
+// Runs `nacre convert` of the digits sample with these options. It must refuse with this reason, and write nothing.
 void tool_refuses(Checks& c, const std::vector<std::string>& options, const std::string& reason) {
   const TemporaryDirectory directory;
   std::vector<std::string> line = {"convert", project_path("tools/samples/digits.onnx"), "-o", directory / "m.nacre"};

@@ -1,13 +1,14 @@
-// Claim: whatever cuts a save short, the checkpoint before it or the new one is found, whole, and the next save works.
+// Claim: whatever cuts a save short, the earlier checkpoint or the new one is found whole, and the next save works.
 //
-//   cuts     after every programmed byte and inside every erase of each of four saves, and of what follows each of
-//            these cuts (a second cut), and of confirm and revert; on flashes of several granules (tests/train/flash.h)
-//   wrong    what is loaded is not the last committed state to the byte; the new one is right only from the last step
-//            on, where the header is programmed
-//   stuck    the save after a cut fails, or what it saved is not loaded
-//   broken   the same cuts where the header is programmed before the payload and the reader believes it
+//   cuts     the power is cut after every programmed byte and inside every erase: in each of four saves, in the
+//            work that follows each such cut (a second cut), and in confirm and revert; on flashes of several granules
+//            (tests/train/flash.h)
+//   wrong    counts loads that are not the last committed state to the byte. The new state is right only from the last
+//            step on, which programs the header
+//   stuck    counts cuts after which the next save fails, or what it saved is not loaded
+//   broken   the same cuts, if the header is programmed before the payload and the reader believes the header
 //
-// A reader of its own, written from schema/FORMAT.md alone, must find the state that Checkpoint::load finds.
+// A second reader, written from schema/FORMAT.md alone, must find the state that Checkpoint::load finds.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -55,7 +56,8 @@ T field(std::span<const uint8_t> bytes, size_t at) {
   return value;
 }
 
-// State and note of the newest checkpoint; with `trusting`, of the newest header, whatever its payload.
+// Returns state and note of the newest checkpoint. With `trusting` it believes the newest header, whatever its
+// payload.
 std::optional<Bytes> read_format(std::span<const uint8_t> flash, uint64_t slot_bytes, bool trusting) {
   std::optional<Bytes> found;
   uint32_t newest = 0;
@@ -97,7 +99,7 @@ struct HeaderFirst {
   }
   static HeaderFirst& of(void* context) { return *static_cast<HeaderFirst*>(context); }
 
-  // Reads as if the waiting bytes were programmed.
+  // Reads as if the waiting bytes were programmed already.
   bool read(uint64_t at, std::span<std::byte> to) {
     if (!flash->read(at, to)) return false;
     for (const auto& [start, bytes] : waiting)
@@ -137,7 +139,7 @@ class Cuts {
 
   Flash blank() const { return Flash(setup_.program_bytes, setup_.erase_bytes, flash_bytes_); }
 
-  // Four saves, each cut everywhere; after each cut the next save, cut everywhere again.
+  // Cuts each of four saves everywhere. After each cut it makes the next save, and cuts that everywhere too.
   void saves(uint32_t generations) {
     Flash before = blank();
     const Bytes* committed = nullptr;
@@ -161,7 +163,7 @@ class Cuts {
     sum.violations += before.violations();
   }
 
-  // A trial over a checkpoint that counts: confirm, revert, and a save instead of either.
+  // Cuts a trial over a valid checkpoint: confirm, revert, and a save in place of either.
   void trials() {
     const Bytes &good = contents_[0], &trial = contents_[1], &later = contents_[2];
     Flash f = blank();
@@ -189,7 +191,7 @@ class Cuts {
         });
   }
 
-  // Header first; returns how often a reader that believes headers is wrong, and how often load is.
+  // Programs the header first. Counts how often a reader that believes headers is wrong, and how often load is.
   void broken(uint64_t* believed, uint64_t* loaded, uint64_t* in_order) {
     Flash before = blank();
     const Bytes* committed = nullptr;
@@ -235,7 +237,7 @@ class Cuts {
     return std::nullopt;
   }
 
-  // Runs `act` on copies of `before` whose power goes after 0, 1, 2, ... units of work, until it does not.
+  // Runs `act` on copies of `before` whose power fails after 0, 1, 2, ... units of work, until one run finishes.
   template <class Act, class Then>
   void each_cut(const Flash& before, Act act, Then then) {
     for (uint64_t at = 0;; ++at) {
@@ -254,7 +256,8 @@ class Cuts {
     }
   }
 
-  // Returns the one of `allowed` that is loaded; else counts a wrong one. Null in `allowed`: nothing is found.
+  // Returns the one of `allowed` that is loaded; else counts a wrong load. A null in `allowed` means that none is
+  // found.
   const Bytes* judge(Flash& f, std::initializer_list<const Bytes*> allowed) {
     const std::optional<Bytes> seen = load(f);
     sum.disagreed += seen != read_format(f.bytes(), f.slot_bytes(), false);
@@ -264,7 +267,7 @@ class Cuts {
     return nullptr;
   }
 
-  // A save, unhindered.
+  // Saves without a cut.
   void works_on(Flash f) {
     const Bytes& last = contents_[5];
     if (!save(f, last) || load(f) != last) ++sum.stuck;

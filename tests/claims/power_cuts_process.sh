@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Claim, second half of power_cuts: a training whose process is killed with SIGKILL at 20 places, drawn by lot from all its writes,
-# syncs, cuts to length and renames, each time started again with the same command, writes the same bytes as one that is left alone.
-# A training that ends before its 20 kills begins anew after its files are compared.
+# Claim, second half of power_cuts: a training is killed with SIGKILL at 20 places, drawn at random from all its
+# writes, syncs, cuts to length and renames. Each time the same command starts it again. In the end it has written the
+# bytes of an undisturbed training. A training that ends before its 20 kills begins anew after its files are compared.
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "some thirty trainings: too long in a sanitized build"; exit 77; }
 samples=$NACRE_ROOT/tools/samples
@@ -11,7 +11,7 @@ fail() { echo "CLAIM power_cuts_process NOT SHOWN: $*"; exit 1; }
 rows=320
 { printf '\0\0\x08\x04\0\0\x01\x40\0\0\0\x01\0\0\0\x08\0\0\0\x08'; head -c $((128 + 64 * rows)) "$samples/digits_images.npy" | tail -c +129; } >"$work/images.idx"
 { printf '\0\0\x08\x01\0\0\x01\x40'; head -c $((128 + rows)) "$samples/digits_labels.npy" | tail -c +129; } >"$work/labels.idx"
-# tune DIR VARIABLE=VALUE: with a variable of tests/power_cut.c.
+# tune DIR VARIABLE=VALUE: trains with a variable of tests/power_cut.c.
 tune() {
   LD_PRELOAD=$NACRE_BUILD/tests/libpower_cut.so${LD_PRELOAD:+:$LD_PRELOAD} env POWER_CUT_FILES="$1/" "$2" \
     "$NACRE_TOOL" tune "$samples/digits.onnx" --data "$work/images.idx" --labels "$work/labels.idx" --cast-samples \
@@ -34,7 +34,7 @@ while :; do
   tune "$work/cut" POWER_CUT_AT=$at 2>/dev/null
   status=$?
   processes=$((processes + 1))
-  # A slot that was cut off while it was saved is said.
+  # The tool must say so if a slot was cut off while it was saved.
   ! grep -qv '^.*warning: .*slot[01].checkpoint is .* is taken' "$work/cut/errors" || { cat "$work/cut/errors"; fail "a training that was cut off cannot go on"; }
   if [ $status -eq 137 ]; then
     kills=$((kills + 1))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Claim python_parity: the wheel that meson-python builds installs into a clean environment, and the package in it makes what the
-# command makes, to the byte: model files, outputs, sizes, policies, checkpoints, tuned models. Its types pass mypy --strict, its
-# notebooks run, and no main function leaks over 10,000 calls.
+# Claim python_parity: the wheel that meson-python builds installs into a clean environment. Its package makes the
+# command's results to the byte: model files, outputs, sizes, policies, checkpoints, tuned models. Its types pass mypy
+# --strict, its notebooks run, and no main function leaks over 10,000 calls.
 #
 #   tests/claims/python_parity.sh BUILD        BUILD: of Meson, with tools and tests; the extension is built in it, over its libraries
 #
@@ -10,9 +10,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$(realpath "$1")
 . tools/packages.sh
-# Debian keeps Python's headers apart; a Python from elsewhere has them.
+# Debian has Python's headers in a package of their own; other Pythons bring their headers.
 python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || need_packages python
-need_packages mpi  # of mpi4py
+need_packages mpi  # mpi4py needs it
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() {
@@ -20,13 +20,13 @@ fail() {
   echo "CLAIM python_parity NOT SHOWN: $1"
   exit 1
 }
-# number NAME FILE: of the one JSON object in it.
+# number NAME FILE: prints this number of the file's one JSON object.
 number() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" "$2" | tail -n 1; }
 
 python=$(tools/peers.sh tests/python/requirements.txt python)
 began=$SECONDS
-# With the options that the build has already: nothing of it is compiled again. Meson takes no other Python from meson-python in a
-# build that is there.
+# Uses the options of the existing build, so that nothing of it is compiled again. In an existing build Meson takes no
+# other Python from meson-python.
 option() {
   meson introspect "$build" --buildoptions |
     "$python" -c 'import json, sys; v = next(o["value"] for o in json.load(sys.stdin) if o["name"] == sys.argv[1]); print(v if isinstance(v, str) else ",".join(v))' "$1"
@@ -42,7 +42,7 @@ clean=$work/clean/bin/python
   >"$work/said" 2>&1 || fail "the wheel does not install into a clean environment"
 "$python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$work"/wheel/nacre-*.whl >"$work/said" 2>&1 || fail "the wheel does not install"
 
-# Files of the calls in memory, where there is room for them: 10,000 are synced to the disk otherwise.
+# Keeps the files of the 10,000 calls in memory if there is room, because otherwise each is synced to the disk.
 shm=$work
 [ ! -w /dev/shm ] || shm=/dev/shm
 (cd "$work" && TMPDIR=$shm "$clean" "$OLDPWD/tests/python/leaks.py" 10000) >"$work/leaks" 2>"$work/leaks.said" &

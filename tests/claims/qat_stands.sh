@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Claim qat_stands, its small part: networks learn under int8/static as in float32 at a rate at which ranges that lag behind the logits made
-# four of these five collapse (10 to 13 % right). The whole, beside torch.ao, is tests/claims/qat_stands.txt.
+# Claim qat_stands, its small part: networks learn under int8/static as in float32, at a rate at which ranges that
+# lagged behind the logits made four of these five networks collapse (10 to 13 % right). tests/claims/qat_stands.txt
+# has the whole claim, beside torch.ao.
 #
-#   stands    each is right at least half as often as in float32, and on average at most 5 points less: a share of 359 images has a
-#             deviation of 2 points, and at this rate orders of sums decide much
-#   freezes   with --freeze-ranges they still learn, and the deployed network is another
+#   stands    each network is right at least half as often as in float32, and on average at most 5 points less. The
+#             share of 359 images has a deviation of 2 points, and at this rate orders of sums decide much
+#   freezes   with --freeze-ranges the networks still learn, and the deployed network differs
 #
-# The networks are those of tests/peers/qat_stands.py --networks; the reference kernels give the same numbers everywhere.
+# tests/peers/qat_stands.py --networks makes the networks. The reference kernels give the same numbers on every
+# machine.
 set -uo pipefail
 samples=$NACRE_ROOT/tools/samples
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "CLAIM qat_stands NOT SHOWN: $*"; exit 1; }
 
-right() {  # right NETWORK SCALE BATCH OPTION..: of 10,000 images of validation
+right() {  # right NETWORK SCALE BATCH OPTION..: prints right answers in 10,000
   "$NACRE_TOOL" tune "$NACRE_ROOT/tests/claims/qat_stands/$1.onnx" --loss softmax_cross_entropy --data "$samples/digits_images.npy" \
     --labels "$samples/digits_labels.npy" --cast-samples --scale "$2" --validate 0.2 --keep last --no-shuffle --optimizer sgd --lr 0.05 --batch "$3" \
     --epochs 3 --kernels reference "${@:4}" -o "$work/made.nacre" 2>"$work/said" | sed -n 's/.* \([0-9]*\)\.\([0-9][0-9]\) % right.*/\1\2/p'

@@ -36,10 +36,10 @@ for domain in none inverted; do
   "$(dirname "$tool")/shift_digits" $samples/digits_images.npy $samples/digits_labels.npy $samples/digits_test.npy $domain "$folder"
 done
 full_policy=(--policy int8/full_from_float32 --calibrate "$work/usual/train_images.npy" --cast-samples)
-board=(--target arm/m3 --strip-names)  # of what the image trains
+board=(--target arm/m3 --strip-names)  # for what the image trains
 digits=("$samples/digits.onnx" --train softmax_cross_entropy --optimizer sgd --batch 8)
 
-# image MODEL MEMORY: elf for this model.
+# image MODEL MEMORY: builds `elf` for this model.
 image() {
   local header=$work/$(basename "$1" .nacre)_kernels.h
   "$tool" kernels "$1" -o "$header" >/dev/null
@@ -55,7 +55,8 @@ number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$2" | tail -n 1; }
 floats() { arm-none-eabi-nm "$elf" | grep -cE '__aeabi_(f|d|[iu]l?2[fd]|.*divmod)|__[a-z]*[sd]f[0-9]?$|expf|logf|sqrtf' || true; }
 code_bytes() { arm-none-eabi-size -A "$elf" | awk '$1 ~ /^\.(vectors|text|rodata|init_array|ARM\.exidx|data)$/ {s += $2} END {print s + 0}'; }
 
-# trains NAME MEMORY RATE EPOCHS MICRO_BATCHES: of NAME.nacre, NAME.data and NAME.test, in the image and on the PC.
+# trains NAME MEMORY RATE EPOCHS MICRO_BATCHES: trains NAME.nacre with NAME.data and NAME.test, in the image and on
+# the PC.
 trains() {
   local name=$1
   image "$work/$name.nacre" "$2"
@@ -64,7 +65,7 @@ trains() {
     >"$work/$name.txt" || { tail -n 5 "$work/$name.txt"; fail "$name: the image"; }
   "$tests/finetune_host" "$work/$name.nacre" "$work/$name.data" "$work/$name.test" "$3" "$4" "$5" "$work/$name.state_host" >"$work/$name.host"
 }
-# in_integers NAME: what was trained has no float, and the PC's state.
+# in_integers NAME: checks that the training used no float, and ended with the PC's state.
 in_integers() {
   cmp "$work/$1.state" "$work/$1.state_host" || fail "$1: the PC has another state"
   [ "$(floats)" -eq 0 ] || { arm-none-eabi-nm "$elf" | grep -E '__aeabi_'; fail "$1: the image has float symbols"; }
@@ -72,7 +73,8 @@ in_integers() {
   [ "$(number right_after "$work/$1.txt")" -gt "$(number right_before "$work/$1.txt")" ] || fail "$1: it learned nothing"
   [ "$(number right_after "$work/$1.txt")" = "$(number right_after "$work/$1.host")" ] || fail "$1: the PC has other answers"
 }
-# static_twin NAME RATE EPOCHS MICRO_BATCHES [clang], behind trains and in_integers of it: static programs on the same core; sets twin.
+# static_twin NAME RATE EPOCHS MICRO_BATCHES [clang]: call it after trains and in_integers. It trains with static
+# programs on the same core; sets twin.
 static_twin() {
   local name=$1 source=$work/static build=build/m3_static_train${5:+_$5} overlay=() file=$elf
   local elf=$build/firmware/static_finetune.elf
@@ -154,7 +156,7 @@ if [ -d "$shared/models/mlperf_tiny" ]; then
 fi
 
 # ---- Accuracy ----
-# tuned KIND SEED EPOCHS RATE: right answers after training KIND.nacre.
+# tuned KIND SEED EPOCHS RATE: prints the right answers after training KIND.nacre.
 tuned() {
   "$tool" tune "$work/$1.nacre" --data "$work/inverted/train_images.npy" --labels "$work/inverted/train_labels.npy" --cast-samples \
     --epochs "$3" --lr "$4" --seed "$2" -o "$work/tuned.nacre" >/dev/null
@@ -162,7 +164,7 @@ tuned() {
 }
 right() { "$tool" eval "$1" --data "$work/inverted/test_images.npy" --labels "$work/inverted/test_labels.npy" --cast-inputs --json | sed -n 's/^ *"right": \([0-9]*\),*$/\1/p' | head -n 1; }
 mean() { awk -v r="$1" -v s="$seeds" 'BEGIN {printf("%.2f", 100 * r / (450 * s))}'; }
-# accuracy WHAT EPOCHS RATE OPTION...: of `seeds` trainings in integers and in float32.
+# accuracy WHAT EPOCHS RATE OPTION...: compares `seeds` trainings in integers and in float32.
 accuracy() {
   local what=$1 epochs=$2 rate=$3 seed full float total_float=0
   total_full=0

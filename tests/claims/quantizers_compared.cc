@@ -1,13 +1,13 @@
-// Claim: what the quantizers of weights cost, beside one another: codes nearest to the weights per channel and in
-// groups, GPTQ and AWQ, which are fitted to samples; int8 of weights, and of activations too.
+// Claim: compares the errors of the quantizers of weights: codes nearest to the weights, per channel and in groups;
+// GPTQ and AWQ, which are fitted to samples; int8 of weights only, and of activations too.
 //
 // Each layer has a relative error of its outputs, on the inputs that the float network gives it for the calibration
 // samples. The float kernels compute it from the weights that the compiled program's codes, scales, zero points and
-// factors stand for, not from the products that the fits look at. Whole programs have the error of the output, on
-// calibration samples and on others; the sample network also counts test images that it recognizes. A seed makes the
-// encoder's weights, and the inputs of all networks but the sample.
+// factors stand for, not from the products that the fits use. Whole programs have the error of the output, on
+// calibration samples and on others. For the sample network, test images that it recognizes are counted too. The
+// encoder's weights, and all inputs but the sample's, follow from a seed.
 //
-// Shown where in every layer the codes of GPTQ, and of AWQ, are at most as wrong as the nearest ones of the same
+// The claim is shown if in every layer GPTQ's codes, and AWQ's, are at most as wrong as the nearest codes of the same
 // groups.
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ using namespace nacre::tools;
 
 struct Method {
   const char *name, *policy;
-  int nearest = -1;  // the method whose codes this one must not be worse than
+  int nearest = -1;  // a method whose codes this one's may not be worse than
 };
 constexpr Method kMethods[] = {
     {"int8/weights", "int8/weights_from_float32"},
@@ -75,8 +75,8 @@ double norm2(const std::vector<float>& x) {
 // ---- The weights that a program has ----
 
 struct ProgramWeights {
-  std::vector<float> w, factor;  // what x is multiplied by, per channel; empty: 1
-  bool rounds_x = false;         // to int8, per row
+  std::vector<float> w, factor;  // factor multiplies x, per channel; empty: 1
+  bool rounds_x = false;         // whether x is rounded to int8, per row
 };
 
 const Node* matmul_of(const Graph& graph, int layer) {
@@ -117,7 +117,7 @@ ProgramWeights weights_of(const Graph& compiled, const Node& node, const Method&
   return result;
 }
 
-// The rows that Keras's int8 gives a scale each: of dense those of the last axis, else the sample.
+// Rounds the rows to which Keras's int8 gives a scale each: for dense, rows of the last axis; else samples.
 void round_rows(std::vector<float>& x, size_t row) {
   std::vector<int8_t> q(row);
   for (size_t first = 0; first < x.size(); first += row) {
@@ -158,7 +158,7 @@ struct LayerError {
   double error[kMethodCount] = {};  // relative, squared
 };
 
-// x of the layer for every calibration sample.
+// The layer's x, for every calibration sample.
 using Inputs = std::map<std::string, std::vector<std::vector<float>>>;
 
 LayerError errors_of_layer(const Graph& graph, const Node& node, const std::vector<std::vector<float>>& inputs,
@@ -173,7 +173,7 @@ LayerError errors_of_layer(const Graph& graph, const Node& node, const std::vect
     const Node* step = matmul_of(compiled[m].graph, node.layer);
     if (step == nullptr) throw Error(kFailed, found.name, "has no matmul in the program");
     ProgramWeights has = weights_of(compiled[m].graph, *step, kMethods[m]);
-    if (!has.rounds_x && has.factor.empty())  // the error alone, in full precision
+    if (!has.rounds_x && has.factor.empty())  // only the error, in full precision
       for (size_t i = 0; i < w.size(); ++i) has.w[i] -= w[i];
     double sum = 0;
     for (size_t sample = 0; sample < inputs.size(); ++sample) {
@@ -248,7 +248,7 @@ std::string recognized(ProgramRun& program, const Sampled& network) {
 
 struct Tally {
   int networks = 0, layers = 0, compared = 0, worse = 0;
-  double sum[kMethodCount] = {};  // of the layers' relative errors
+  double sum[kMethodCount] = {};  // sums of the layers' relative errors
 };
 
 Compiled compiled_under(const Graph& graph, const Calibration& calibration, const char* policy) {
@@ -296,7 +296,7 @@ void compare(const Sampled& network, Tally& tally) {
     for (size_t m = 0; m < kMethodCount; ++m) {
       if (kMethods[m].nearest < 0) continue;
       ++tally.compared;
-      // Both are sums of float32 products: each output is off by at most `terms` roundings of the sum of magnitudes,
+      // Both are sums of float32 products. Each output is off by at most `terms` roundings of the sum of magnitudes,
       // which is at most sqrt(terms) times the norm.
       const double nearest = std::sqrt(layer.error[kMethods[m].nearest]), fitted = std::sqrt(layer.error[m]);
       if (fitted <= nearest + std::pow(double(layer.terms), 1.5) * FLT_EPSILON * nearest) continue;

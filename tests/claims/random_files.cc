@@ -22,7 +22,7 @@ T pick(SplitMix64& random, const T (&of)[kCount]) {
   return of[random.below(kCount)];
 }
 
-// How wild one file is: most have one kind of trouble, so that what follows is reached too.
+// How unusual one file is. Most files have one kind of trouble, so that later checks are reached too.
 struct Wildness {
   explicit Wildness(SplitMix64& random) : numbers(one_in(random, 3)), names(one_in(random, 4)) {}
   bool numbers, names;
@@ -53,13 +53,13 @@ std::string wild_name(SplitMix64& random) {
     case 3: return "\x1b[31m\a\b\r\nname";
     case 4: return "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
     case 5: return "\xff\xfe\x80";
-    case 6: return "value";  // a name that the tools give too
+    case 6: return "value";  // a name that the tools use too
     case 7: return std::string("a\0b", 3);
     default: return "/";
   }
 }
 
-// An ONNX network that grows by one layer at a time.
+// Builds an ONNX network one layer at a time.
 class Maker {
  public:
   explicit Maker(SplitMix64& random) : random_(random), wild_(random), b_(17) {}
@@ -79,7 +79,7 @@ class Maker {
   }
 
  private:
-  // A name of the file: mostly its own, of wild files now and then another.
+  // Returns a name for the file: mostly `usual` with a number; in wild files sometimes a wild name.
   std::string name(const std::string& usual) {
     std::string chosen = usual + std::to_string(++count_);
     if (wild_.names && one_in(random_, 4))
@@ -163,7 +163,7 @@ class Maker {
     }
   }
 
-  std::string positive(int64_t count) {  // a variance, unless wild
+  std::string positive(int64_t count) {  // makes variances, which are positive unless wild
     const std::string made = name("v");
     std::vector<float> list = numbers(random_, wild_, count);
     for (float& f : list) f = wild_.numbers ? f : f * f + 0.1f;

@@ -49,7 +49,7 @@ class Maker {
     Codes codes{{}, {}, axis};
     const bool several = random_.below(2) == 0;
     for (int i = 0; i < (several ? count : 1); ++i) codes.scale.push_back(scale()), codes.zero.push_back(0);
-    if (several && random_.below(4) == 0) codes.zero = {0};  // one for all
+    if (several && random_.below(4) == 0) codes.zero = {0};  // one zero point for all channels
     return codes;
   }
 
@@ -61,7 +61,7 @@ class Maker {
     return b_.codes("w", shape, data, scales(channels, axis));
   }
 
-  // Its quantization is anything at all: no kernel reads it.
+  // The bias may have any quantization, because no kernel reads it.
   int bias(int channels) {
     std::vector<int32_t> data;
     for (int i = 0; i < channels; ++i) data.push_back(int32_t(random_.below(2001)) - 1000);

@@ -29,7 +29,7 @@ constexpr const char* kFiles[] = {
     "ad01_int8",        "ad01_fp32",   "kws_ref_model", "kws_ref_model_float32", "pretrainedResnet_quant",
     "pretrainedResnet", "vww_96_int8", "vww_96_float",  "str_ww_ref_model"};
 
-// Networks that are trained, each under each of kTrainedPolicies and with each of kOptimizers.
+// Networks that are trained, each under every policy of kTrainedPolicies and with every one of kOptimizers.
 constexpr std::pair<const char*, Loss> kTrainedFiles[] = {{"ad01_fp32", Loss::kSquaredError},
                                                           {"pretrainedResnet", Loss::kSoftmaxCrossEntropy},
                                                           {"vww_96_float", Loss::kSoftmaxCrossEntropy}};
@@ -129,7 +129,7 @@ int ReferenceSteps::print() const {
   for (const auto& [line, times] : untrue_)
     ++untrue, std::printf("UNTRUE %s (%llu)\n", line.c_str(), static_cast<unsigned long long>(times));
   for (const Line& line : lines_) {
-    if (line.steps.empty() && missing_ > 0) continue;  // of a network that is not there, perhaps
+    if (line.steps.empty() && missing_ > 0) continue;  // the line may be for a network that is missing here
     if (line.steps.empty()) {
       ++untrue, std::printf("UNTRUE reference_steps.txt: no step is left to %s\n", line.pattern.c_str());
       continue;

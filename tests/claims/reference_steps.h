@@ -1,7 +1,8 @@
-// The half of claim no_silent_fallback that is about speed: which steps of real networks no fast kernel takes.
+// The part of claim no_silent_fallback about speed: which steps of real networks no fast kernel takes.
 //
-// On every tier each step's kernel, as `nacre inspect --json --target x86/TIER` prints it, is the one that bind takes,
-// and those that the reference runs are the ones of tests/claims/reference_steps.txt: no other, and none in vain.
+// On every tier each step's kernel, as `nacre inspect --json --target x86/TIER` prints it, must be the one that bind
+// takes. The kernels of the reference must be those that tests/claims/reference_steps.txt lists, and no line of the
+// list may be unused.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,12 @@ class ReferenceSteps {
  public:
   ReferenceSteps();  // reads the list
 
-  void count(const tools::LoadedModel& model, const std::string& what);  // every program of it
-  // Every network that this class knows, for inference and to be trained: those of the shared data that are there.
+  void count(const tools::LoadedModel& model, const std::string& what);  // counts every program of the model
+  // Counts every network that this class knows, for inference and for training. Networks of missing shared data are
+  // skipped.
   void count_networks();
 
-  int print() const;  // what is untrue, then sums; returns how much is untrue
+  int print() const;  // prints errors, then sums; returns the number of errors
   std::string text() const;
 
  private:
@@ -34,11 +36,11 @@ class ReferenceSteps {
     std::string pattern, reason;
     std::map<std::string, uint64_t> steps = {};  // by kernel
   };
-  std::vector<Line> lines_;  // of the list
+  std::vector<Line> lines_;  // lines of the list
   std::map<std::string, uint64_t> untrue_;
   std::set<std::string> tiers_;
   uint64_t programs_ = 0, steps_ = 0, bound_ = 0, reference_ = 0;
-  int missing_ = 0;  // networks
+  int missing_ = 0;  // missing networks
 };
 
 }  // namespace nacre::test

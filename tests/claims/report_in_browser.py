@@ -1,5 +1,5 @@
-"""Pages in Chromium, looked at as a reader with a mouse, with a keyboard and with a screen reader would: report_in_browser.py BROWSER
-FOLDER SCREENSHOTS [SCREENSHOTS]
+"""Looks at pages in Chromium, as readers with a mouse, a keyboard or a screen reader would: report_in_browser.py
+BROWSER FOLDER SCREENSHOTS [SCREENSHOTS]
 
 Every page of FOLDER is opened at 400, 1,100, 1,400 and 1,900 pixels, light and dark, and as it prints:
 
@@ -13,8 +13,8 @@ Every page of FOLDER is opened at 400, 1,100, 1,400 and 1,900 pixels, light and 
                searched, zoomed and a step of it chosen, whose attributes then stand beside it
   plain        with scripts switched off every table, graph and step is still there
 
-Then pages that are broken on purpose, one in each way above, must each be found out. Prints what is wrong, a line each, and ends with
-1; else one line of counts.
+Then pages that are broken on purpose, one in each way above, must each be found wrong. Prints what is wrong, a line
+each, and ends with 1; else prints one line of counts.
 """
 import collections
 import pathlib
@@ -23,7 +23,7 @@ import sys
 from playwright.sync_api import sync_playwright
 
 WIDTHS, SCHEMES = (400, 1100, 1400, 1900), ("light", "dark")
-SHOWN = ("report_policies", "inspect_digits_int8", "tune")  # whose pictures are kept
+SHOWN = ("report_policies", "inspect_digits_int8", "tune")  # pages whose screenshots are kept
 NAMED = {"button", "link", "img", "image", "textbox", "searchbox", "tab", "tabpanel", "tablist", "region", "table", "toolbar", "navigation",
          "graphics-document", "group", "figure", "checkbox", "combobox"}
 faults, counts = [], collections.Counter()
@@ -96,7 +96,7 @@ def accessible_names(page, name, context):
             continue
         counts["named"] += 1
         if not node.get("name", {}).get("value", "").strip():
-            if role == "group" or role == "figure":  # parts of a picture, which are told by their titles or texts
+            if role == "group" or role == "figure":  # parts of a picture, whose titles or texts name them
                 continue
             faults.append(f"{name}: a {role} without a name")
     session.detach()
@@ -249,11 +249,11 @@ def open_all(browser, path, shots, widths=WIDTHS, schemes=SCHEMES, plain=True):
 
 
 def keep(page, name, folders, shown):
-    if shown and page.locator(".graph:visible").count() > 0:  # with a step whose weights are told
+    if shown and page.locator(".graph:visible").count() > 0:  # with a step whose weights are listed
         page.locator(".graph:visible svg a").nth(2).click()
         page.mouse.move(0, 0)
     page.evaluate("window.scrollTo(0, 0)")
-    for folder in folders if shown else folders[:1]:  # none of pages that are broken
+    for folder in folders if shown else folders[:1]:  # no screenshots of broken pages
         page.screenshot(path=folder / f"{name}.png")
     counts["screenshots"] += 1
 
@@ -293,7 +293,7 @@ BROKEN = [
 
 
 def find_broken(browser, page, folder):
-    """How many pages that are broken on purpose are found out; the others become faults."""
+    """Returns how many pages that are broken on purpose are found wrong. The others become faults."""
     global faults
     found, whole = 0, page.read_text()
     for index, (said, change) in enumerate(BROKEN):

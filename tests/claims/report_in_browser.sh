@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Claim report_in_browser: the pages of nacre report, inspect and tune, opened in Chromium (report_in_browser.py says what
-# is looked at). The pages are made here: of the digits sample under several policies, of models that infer and that
-# train, of a network of 500 layers, of one whose names are hostile, and, where they are there, of the five networks of
-# MLPerf Tiny.
+# Claim report_in_browser: Chromium opens the pages of nacre report, inspect and tune (report_in_browser.py says what
+# is checked). The script makes the pages: of the digits sample under several policies, of models that infer and that
+# train, of a network of 500 layers, and of one with hostile names. If the shared networks are there, it also makes
+# pages of the five networks of MLPerf Tiny.
 #
 #   tests/claims/report_in_browser.sh [--write]
 #
 #   --write   the screenshots go to bench/pages/ too
 #
 # Needs build/test (tools/test.sh) or NACRE_TOOL, the package group browser and NACRE_PEERS_PYTHON (tools/peers.sh).
-# NACRE_BROWSER: another Chromium than the system's.
+# NACRE_BROWSER names another Chromium than the system's.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 nacre=${NACRE_TOOL:-build/test/tools/nacre}
@@ -52,7 +52,7 @@ for name in ad01_int8 kws_ref_model pretrainedResnet_quant str_ww_ref_model vww_
   make convert "$shared/models/mlperf_tiny/$name.tflite" -o "$work/$name.nacre"
   make inspect "$work/$name.nacre" --html "$work/inspect_$name.html"
 done
-# Without times, the same bytes again.
+# Without times the page must have the same bytes again.
 make report "$work/digits.nacre" "$work/digits_int8.nacre" "${set[@]}" -o "$work/again"
 cmp -s "$work/again" "$work/report_two.html" || fail "the same report twice gives other bytes"
 make inspect "$work/deep.nacre" --html "$work/again"

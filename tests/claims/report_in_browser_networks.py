@@ -1,4 +1,4 @@
-"""Networks whose pages are hard to make: report_in_browser_networks.py FOLDER
+"""Makes networks whose pages are hard to draw: report_in_browser_networks.py FOLDER
 
     deep.onnx      500 layers: residual blocks of dense layers
     hostile.onnx   names with tags, quotes, ends of scripts, control characters and right-to-left marks; hostile.npy: samples of it

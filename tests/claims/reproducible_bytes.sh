@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Claim: the same input converted twice, in different folders, under another name and another environment, gives the same bytes.
+# Claim: converting the same input twice, in different folders, under another name and in another environment, gives
+# the same bytes.
 set -uo pipefail
 tool=$NACRE_TOOL
 work=$(mktemp -d)

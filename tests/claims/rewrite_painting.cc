@@ -1,13 +1,13 @@
-// Claim: the graph rewrite paints as TensorFlow's does.
+// Claim: the graph rewrite decides for each node (its paint: ALLOW, DENY or none) as TensorFlow's does.
 //
-//   hand-painted   every graph of tests/passes/rewrite_graphs.h, one or more for each step of the rewrite: node by node
-//                  the same paint, by the same step
+//   hand-painted   every graph of tests/passes/rewrite_graphs.h, one or more for each step of the rewrite: each node
+//                  gets the same paint, by the same step
 //   TensorFlow     random graphs painted by grappler itself (tests/peers/tensorflow_rewrite.py, releases 2.15 and 2.21,
-//                  both types, both editions of the lists, every level): the same nodes in 16 bits
-//   ResNet-8       the image classification network of MLPerf Tiny with batch norms, as an ONNX file: 9 convolutions
-//                  and the dense are ALLOW by step 2; 7 batch norms, 7 relus, 3 adds, the pool and the flatten stand
-//                  between them (step 4); the softmax is denied by the lists of 1.15, not painted by today's with
-//                  float16, ALLOW by step 5 with bfloat16
+//                  both types, both editions of the lists, every level): the same nodes run in 16 bits
+//   ResNet-8       the image classification network of MLPerf Tiny with batch norms, as an ONNX file. 9 convolutions
+//                  and the dense are ALLOW by step 2. 7 batch norms, 7 relus, 3 adds, the pool and the flatten lie
+//                  between them and are ALLOW by step 4. The softmax is DENY by the lists of 1.15; by today's lists
+//                  it has no paint with float16, and is ALLOW by step 5 with bfloat16
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -24,7 +24,7 @@
 namespace nacre::tools {
 namespace {
 
-// ---- Graphs painted by hand
+// ---- Graphs whose decisions (ALLOW, DENY or none, per node) are written by hand
 
 struct Tally {
   int graphs = 0, same_graphs = 0, nodes = 0, same_nodes = 0;
@@ -53,7 +53,7 @@ void compare(const HandPainted& painted, Tally& tally) {
 
 // ---- ResNet-8
 
-// A 3x3 or 1x1 convolution stack of one network, weights normal with variance 2 / fan-in (He et al. 2015, eq. 10).
+// A stack of 3x3 and 1x1 convolutions, whose weights are normal with variance 2 / fan-in (He et al. 2015, eq. 10).
 class ResNet8 {
  public:
   std::vector<uint8_t> file() {
@@ -111,7 +111,7 @@ class ResNet8 {
     return y;
   }
 
-  // y = relu(f(x) + shortcut), the shortcut a 1x1 convolution where the shape changes.
+  // Adds y = relu(f(x) + shortcut). If the shape changes, the shortcut is a 1x1 convolution.
   std::string residual(const std::string& x, int64_t in, int64_t out, int64_t stride) {
     std::string y = relu(batch_norm(conv(x, in, out, 3, stride)));
     y = batch_norm(conv(y, out, out, 3, 1));
@@ -126,8 +126,8 @@ class ResNet8 {
   int64_t channels_ = 0;
 };
 
-// Nodes expected of ResNet-8: their number, and their paint with its step. The importer adds a transpose to NHWC
-// after the image and a reshape back to NCHW, of 1x1 pixels, before the flatten.
+// The nodes expected in ResNet-8: their number, and their paint with its step. The importer adds a transpose to NHWC
+// after the image, and a reshape back to NCHW, of 1x1 pixels, before the flatten.
 struct Expected {
   const char* op;
   int count;
@@ -139,7 +139,7 @@ constexpr Expected kResNet8[] = {
     {"AvgPool", 1, "A4"},        {"MatMul+BiasAdd", 1, "A2"},   {"Reshape", 2, "A4"}, {"Transpose", 1, "A6"},
 };
 
-// True if every node is painted as kResNet8 says, and the softmax so.
+// Returns whether every node is painted as kResNet8 says, and the softmax as `softmax` says.
 bool painted_as_expected(const std::vector<RewriteDecision>& decisions, const std::string& softmax) {
   std::map<std::string, std::map<std::string, int>> found;
   for (const RewriteDecision& d : decisions) ++found[d.tensorflow_op][paints_of({d})];

@@ -55,7 +55,7 @@ std::optional<Sampled> sampled_shared(const std::string& name, const std::string
   return network;
 }
 
-// In a sanitized build one layer of a sixteenth of the size.
+// A sanitized build uses one layer of a sixteenth of the size.
 Sampled sampled_encoder() {
   EncoderShape shape;
   if (sanitized()) shape = {.layers = 1, .hidden = 96, .heads = 3, .between = 384, .tokens = 16};

@@ -1,4 +1,4 @@
-// Networks with samples to calibrate on and others to judge by: what claim quantizers_compared runs. In a sanitized
+// Networks with samples to calibrate on and other samples to judge by, for claim quantizers_compared. In a sanitized
 // build they are smaller.
 #pragma once
 
@@ -15,13 +15,13 @@ struct Sampled {
   std::string name;
   tools::Graph graph;  // simplified
   std::vector<std::vector<float>> calibrated, others;
-  std::vector<std::vector<float>> images = {};  // of the sample network, with labels
+  std::vector<std::vector<float>> images = {};  // of the sample network, with labels; else empty
   std::vector<int64_t> labels = {};
 };
 
-// The digits, calibrated on images that the network was trained with; `images` are the others.
+// Returns the digits network, calibrated on images that it was trained with. `images` are the others.
 Sampled sampled_digits();
-// A network of the shared data, with uniform inputs from a seed; empty where it is missing.
+// Returns a network of the shared data, with uniform inputs from a seed; empty if the network is missing.
 std::optional<Sampled> sampled_shared(const std::string& name, const std::string& file, float low, float high);
 Sampled sampled_encoder();  // encoder_network.h
 

@@ -59,11 +59,11 @@ for kernels in auto reference "$best"; do
   holds digits "$work/text" "median, $run kernels"
 done
 
-# One label, 0, as numpy writes it.
+# Writes one label, 0, in numpy's format.
 { printf '\x93NUMPY\x01\x00\x76\x00'
   printf "%-117s\n" "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }"
   printf '\0\0\0\0'; } >"$work/label.npy"
-# WHAT FILE: the least of the numbers in a file.
+# least FILE: prints the least of the numbers in a file.
 least() { sort -g "$1" | head -n 1; }
 round() {  # MODEL EVAL_ARGUMENTS: one of each, in turns
   local model=$1

@@ -1,8 +1,8 @@
-// Claim: no setting of a Keras file is silently different. tests/peers/keras_settings.json has each class of Keras
-// with every argument off its default, one at a time, and whether Keras then computes something else, in inference
-// and in a step of training. Each setting must pass one of three tests. The importer uses the setting, so that its
-// graph differs; or the importer refuses the setting by name; or Keras itself computes the same with it. A key of a
-// configuration that the importer's tables lack fails.
+// Claim: no setting of a Keras file is silently ignored or changed. tests/peers/keras_settings.json has each class of
+// Keras with every argument off its default, one at a time. It says whether Keras then computes something else, in
+// inference and in a step of training. Each setting must pass one of three tests. The importer uses the setting, so
+// that its graph differs; or the importer refuses the setting by name; or Keras itself computes the same with it. A
+// key of a configuration that the importer's tables lack fails.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +23,7 @@ namespace {
 
 using namespace nacre::tools;
 
-// Result of an import: the graph and the settings that training is given, or the refusal.
+// The result of an import: the graph and the settings that training gets, or the refusal.
 struct Outcome {
   bool refused = false;
   std::string text;
@@ -65,7 +65,7 @@ std::vector<KerasVariable> variables_of(const Json& listed) {
   return all;
 }
 
-// The configuration of the layer of this name in that of a model.
+// Returns the configuration of the layer of this name in a model's configuration.
 Json& layer_in(Json& model, const std::string& name) {
   Json& layers = model.at("config").at("layers");
   for (size_t i = 0; i < layers.size(); ++i)
@@ -75,7 +75,7 @@ Json& layer_in(Json& model, const std::string& name) {
 
 class Count {
  public:
-  // Judges the effect of an argument. `matters`: whether Keras computes something else by it; null: not known.
+  // Judges the effect of an argument. `matters` says whether Keras computes something else with it; null: unknown.
   void judge(const std::string& what, const Json& matters, const Outcome& before, const Outcome& after,
              const std::string& class_name, const std::string& key) {
     ++cases_;
@@ -133,7 +133,8 @@ void judge_layer(const std::string& name, const Json& row, Count& count) {
   }
 }
 
-// A model of one Dense layer with this as a part of what it was compiled with, or of the layer.
+// Makes a model of one Dense layer. `object` is a part of the layer's configuration, or of what the model was
+// compiled with.
 Json dense_with(const Json& table, const std::string& kind, const Json& object) {
   Json model = table.at("dense").at("config");
   Json loss = "mean_squared_error", optimizer = {{"class_name", "SGD"}, {"config", {{"learning_rate", 0.125}}}};
@@ -146,7 +147,7 @@ Json dense_with(const Json& table, const std::string& kind, const Json& object) 
   return model;
 }
 
-// Refused where it is taken: a class whose loss or optimizer has no words, or a setting of it.
+// Returns whether the import refused, or its text says that a class or a setting is not taken.
 bool is_refused(const Outcome& outcome) {
   return outcome.refused || outcome.text.find("--ignore-setting") != outcome.text.npos ||
          outcome.text.find("has no form here") != outcome.text.npos;
@@ -157,7 +158,8 @@ void judge_compiled(const Json& table, const std::string& kind, const std::strin
   const std::vector<KerasVariable> variables = variables_of(table.at("dense").at("variables"));
   const Outcome plain = import(dense_with(table, kind, row.at("made")), variables, true);
   const Outcome without = import(dense_with(table, "", nullptr), variables, true);
-  // The class itself: the plain model is another one, unless it is what all are compared with.
+  // The class itself must be used: its model must differ from the one without it, unless all are compared with this
+  // class.
   if (!is_refused(plain) && plain.text == without.text && name != "MeanSquaredError" && name != "SGD" &&
       kind != "regularizers" && row.at("cases").size() > 0)
     count.fail(name + " is taken for what the file does not say");

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Claim: a file beside what a command is for costs nothing of it. However the log or the page of a training fails, from the first
-# epoch or a later one, it is said once, the training goes on, its model has the bytes of an undisturbed training, and the exit code
-# is 5. The policies beside a converted model, the table of a comparison, pictures and the map of a search cost nothing either.
+# Claim: a file that a command writes beside its main output costs nothing of that output. The log or the page of a
+# training may fail in any way, from the first epoch or a later one. The tool says so once, the training goes on, its
+# model has the bytes of an undisturbed training, and the exit code is 5. The policies beside a converted model, the
+# table of a comparison, pictures and the map of a search cost nothing either.
 #   NACRE_LONG=1   each epoch of twelve is the first that fails
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "forty trainings: too long in a sanitized build"; exit 77; }
@@ -18,7 +19,7 @@ train=(tune "$samples/digits.onnx" --loss softmax_cross_entropy --train-last 1 "
 "$tool" "${train[@]}" -o whole.nacre >printed.txt 2>&1 || { cat printed.txt; fail "the training"; }
 
 trained=0
-# judge WHAT STATUS: of the training that wrote t.nacre.
+# judge WHAT STATUS: judges the training that wrote t.nacre.
 judge() {
   [ "$2" -eq 5 ] || { cat said.txt; fail "$1: ends with $2, not 5"; }
   cmp -s whole.nacre t.nacre || { cat said.txt; fail "$1: no model, or another"; }
@@ -40,7 +41,7 @@ for option in --csv --html; do
   judge "$option into a pipe whose reader ends" $?
   wait
   rm pipe
-  # The folder goes away when so many epochs are in it; on a busy machine some trainings end before.
+  # The folder is removed when it holds so many epochs. On a busy machine some trainings end before.
   for ((epoch = 1; epoch < epochs; ++epoch)); do
     for ((attempt = 0; attempt < 5; ++attempt)); do
       rm -rf side gone printed.txt && mkdir side
@@ -60,7 +61,7 @@ done
 # ---- Beside other commands ----
 "$tool" convert "$samples/digits.onnx" -o a.nacre >printed.txt 2>&1 && "$tool" convert "$samples/digits.onnx" -o b.nacre --policy float16 >printed.txt 2>&1 || fail "convert"
 others=0
-# beside WORDS_PRINTED WORDS..: ends with 5, says so, and prints its result all the same.
+# beside WORDS_PRINTED WORDS..: the command must end with 5, say so, and still print its result.
 beside() {
   local words=$1 status
   shift

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Claim static_image: what `nacre firmware` writes is a whole image of a Cortex-M4F that computes what the PC does, small.
+# Claim static_image: `nacre firmware` writes a complete, small image of a Cortex-M4F, which computes what the PC
+# does.
 #
 #   each network   outputs of 5 random inputs equal the PC's to the bit; RAM besides the arena at most 64 bytes, stack at
 #                  most 700; KWS: text and rodata, start-up, tables and self-test among them, at most 6,000 bytes
@@ -18,7 +19,7 @@ work=$PWD/build/static_image
 source=$work/source
 elf=build/m4_static/firmware/static_example.elf
 verdict=shown text= least=1000000 most=0
-export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends a run that hangs; it is no bound on speed
 . tests/claims/firmware_gates.sh
 mkdir -p "$work"
 
@@ -26,11 +27,11 @@ fail() { verdict='NOT SHOWN'; text+="[$1] "; }
 build() { ninja -C build/m4_static firmware/static_example.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }; }
 run() { firmware/toolchains/qemu_run.sh mps2-an386 "$elf" >"$work/run.txt"; }
 number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$work/run.txt" | tail -n 1; }
-# Bytes of sections: of flash without weights and golden pairs; of RAM without the stack.
+# sections NAMES: prints the bytes of sections: flash without weights and golden pairs, or RAM without the stack.
 sections() { arm-none-eabi-size -A "$elf" | awk -v names="$1" '$1 ~ "^\\.(" names ")$" {s += $2} END {print s + 0}'; }
 symbol_bytes() { arm-none-eabi-nm -CS -t d "$elf" | awk -v name="$1" '$NF ~ name {s += $2} END {print s + 0}'; }
 
-# One folder for all networks, so that the build is configured once.
+# All networks share one folder, so that the build is configured once.
 if [ -d "$shared/models/mlperf_tiny" ]; then
   networks=(kws_ref_model ad01_int8 pretrainedResnet_quant vww_96_int8 str_ww_ref_model)
 else
@@ -79,7 +80,7 @@ done
 [ $((most - least)) -le 64 ] || fail "nacre size says another flash: the rest takes $least to $most bytes"
 
 # ---- One constant at a time, of the last network ----
-# In the source of the tables the compiler notices it: changed SED.
+# changed SED: changes a constant in the source of the tables. The compiler must notice it.
 refusals=0
 changed() {
   cp "$source/model.cc" "$work/whole"
@@ -96,7 +97,8 @@ changed '0,/static_record(\([0-9]*\), /s//static_record(1\1, /'
 changed '0,/{\([0-9]*\), \([0-9]*\)})/s//{\1, 1\2})/'
 build
 
-# In the image the self-test: flipped SYMBOL BYTE, a copy with the lowest bit of this byte of a constant turned.
+# flipped SYMBOL BYTE: flips the lowest bit of this byte of a constant in a copy of the image. The self-test must
+# notice it.
 changes=0 noticed=0
 flipped() {
   local address bytes section offset value
@@ -119,7 +121,7 @@ flipped() {
 }
 unnoticed=
 export NACRE_QEMU_SECONDS=20
-for byte in 12 20 28; do flipped 'kCalls$' "$byte"; done  # of the first call: places of three operands
+for byte in 12 20 28; do flipped 'kCalls$' "$byte"; done  # the first call's places of three operands
 for byte in 3 20; do flipped 'kSteps$' "$byte"; done
 for byte in 0 100; do flipped 'model_weights$' "$byte"; done
 for byte in $(seq 0 4 $(($(symbol_bytes 'kOp0$') - 4))); do flipped 'kOp0$' "$byte"; done

@@ -1,5 +1,5 @@
-// Claim: static int8 as Nacre makes it from a float network agrees with what TensorFlow Lite's converter made of the
-// same network. Four pairs of float and int8 files of MLPerf Tiny.
+// Claim: static int8 that Nacre makes from a float network agrees with what TensorFlow Lite's converter made from the
+// same network, for four pairs of float and int8 files of MLPerf Tiny.
 //
 //   (a) with the int8 file's scales our weights differ from its own in at most 2 of 77,360 integers (IC), 0 of 208,112
 //       (VWW), 1 of 264,192 (AD), each by 1: float weights of a pair may differ by 2e-7 relative, and so a few by a tie
@@ -41,11 +41,11 @@ struct Pair {
   const char* name;
   const char* real;
   const char* int8;
-  int64_t weights, allowed;  // allowed < 0: reported only
-  float low, high;           // of the network's inputs
+  int64_t weights, allowed;  // allowed < 0: printed, not checked
+  float low, high;           // range of the network's inputs
 };
 
-// Inputs: AD log-mel energies standardized to about +-30; IC pixels 0 to 255; VWW pixels 0 to 1.
+// Inputs: AD has log-mel energies standardized to about +-30; IC has pixels 0 to 255; VWW has pixels 0 to 1.
 constexpr Pair kPairs[] = {
     {"AD", "ad01_fp32", "ad01_int8", 264192, 1, -30, 30},
     {"IC", "pretrainedResnet", "pretrainedResnet_quant", 77360, 2, 0, 255},
@@ -72,8 +72,8 @@ bool is_matmul(const Node& node) {
   return node.op == Op::kDense || node.op == Op::kConv2d || node.op == Op::kDepthwiseConv2d;
 }
 
-// The nodes of both networks in pairs. Their orders may differ where branches meet, so each takes the first node of
-// the same op and weights' shape that is left.
+// Pairs the nodes of both networks. Their orders may differ where branches meet. So each node of `real` takes the
+// first unpaired node of `int8` with the same op and the same shapes of all inputs.
 std::vector<std::pair<size_t, size_t>> matched(const Graph& real, const Graph& int8) {
   std::vector<std::pair<size_t, size_t>> pairs;
   std::vector<bool> taken(int8.nodes.size(), false);
@@ -97,7 +97,7 @@ std::vector<std::pair<size_t, size_t>> matched(const Graph& real, const Graph& i
 
 const Value& at(const Graph& graph, ValueId id) { return graph.values[size_t(id)]; }
 
-// Quantizers of activations, and of weights if wanted, of the int8 file onto the float network.
+// Copies the int8 file's quantizers of activations, and of weights if wanted, to the float network.
 void take_over(Graph& real, const Graph& int8, bool weights) {
   for (const auto& [i, j] : matched(real, int8)) {
     const Node &to = real.nodes[i], &from = int8.nodes[j];
@@ -110,7 +110,7 @@ void take_over(Graph& real, const Graph& int8, bool weights) {
   }
 }
 
-// The ranges that the int8 file's activations cover, under the float network's names.
+// Returns the ranges that the int8 file's activations cover, under the float network's names.
 Calibration ranges_of_file(const Graph& real, const Graph& int8) {
   Calibration ranges;
   const auto add = [&](ValueId ours, ValueId theirs) {
@@ -146,13 +146,13 @@ Weights compare_weights(const Graph& ours, const Graph& int8) {
 }
 
 struct Scales {
-  double worst = 0;                       // relative difference
-  int channels = 0, roomy = 0, dead = 0;  // roomy: widened for the bias, dead: no weight above 5e-7
+  double worst = 0;                       // largest relative difference
+  int channels = 0, roomy = 0, dead = 0;  // roomy: widened for the bias; dead: no weight above 5e-7
 };
 
-// Our own scales for the file's activations, as granular as the file's: max |w| / 127, widened where the bias needs
-// room. For channels without weights the newer converter has a least scale of 5e-7 / 127, as we do; the older one,
-// which made VWW, has not.
+// Compares Nacre's scales with the file's, for the file's activations and with the file's granularity: max |w| / 127,
+// widened if the bias needs room. For channels without weights the newer converter and Nacre have a least scale of
+// 5e-7 / 127. The older converter, which made VWW, has none.
 Scales compare_scales(const Graph& real, const Graph& int8) {
   Graph ours = real;
   ask(ours);
@@ -187,7 +187,7 @@ Scales compare_scales(const Graph& real, const Graph& int8) {
   return found;
 }
 
-// Smooth inputs as the golden layers use: a few waves over the elements, scaled to the input's range.
+// Makes smooth inputs as the golden layers use: a few waves over the elements, scaled to the input's range.
 std::vector<float> smooth_input(size_t elements, const Pair& pair, uint32_t seed) {
   std::mt19937 rng(seed);
   const auto unit = [&] { return double(rng() >> 8) * 0x1p-24; };
@@ -247,10 +247,10 @@ Bytes coded_input(const Graph& graph, const Bytes& input) {
   return Bytes(codes.begin(), codes.end());
 }
 
-// SQNR of the outputs of a quantized network against those of the real one.
+// Returns the SQNR of a quantized network's outputs against the float network's.
 double sqnr(const Graph& real, const Graph& quantized, const Pair& pair) {
   constexpr int kInputs = 4;
-  constexpr uint32_t kOtherSeed = 1000;  // none of those that it was calibrated on
+  constexpr uint32_t kOtherSeed = 1000;  // seeds other than those for calibration
   ErrorMeasure error;
   const NpyArray inputs = smooth_samples(real, pair, kInputs, kOtherSeed);
   const size_t bytes = inputs.data.size() / kInputs;
@@ -274,8 +274,8 @@ struct Row {
   Weights weights;
   Scales scales;
   std::map<std::string, double> sqnr;
-  double file = 0;    // SQNR of the int8 file itself, calibrated on the data it was made for
-  double ranges = 0;  // of our network with the file's ranges
+  double file = 0;    // SQNR of the int8 file itself, calibrated on its own data
+  double ranges = 0;  // SQNR of Nacre's network with the file's ranges
   bool integer = false;
 };
 
@@ -316,7 +316,7 @@ Row compare(const fs::path& folder, const Pair& pair) {
 bool holds(const Pair& pair, const Row& row) {
   const bool counted =
       pair.allowed < 0 || (row.weights.compared == pair.weights && row.weights.different <= pair.allowed);
-  // Scales of the file's ranges are the file's to the last bit or two: what is left is a code here and there.
+  // Scales from the file's ranges equal the file's to the last bit or two, so only a few codes can differ.
   const bool alike = std::abs(row.ranges - row.file) <= 0.5 && row.sqnr.at("min_max") > 0;
   return counted && row.weights.largest <= 1 && row.scales.worst <= 5e-6 && row.integer && alike;
 }
@@ -339,7 +339,7 @@ int claim(const fs::path& folder) {
   print_head();
   bool shown = true;
   std::string text;
-  const bool sanitized = nacre::test::sanitized();  // eight times slower: the smallest network will do
+  const bool sanitized = nacre::test::sanitized();  // eight times slower, so only the smallest network
   for (const Pair& pair : std::span(kPairs).first(sanitized ? 1 : std::size(kPairs))) {
     const Row row = compare(folder, pair);
     print_row(pair, row);
@@ -368,7 +368,7 @@ int claim(const fs::path& folder) {
 }  // namespace nacre::tools
 
 NACRE_CLAIM(static_int8_parity) {
-  constexpr int kSkipped = 77;  // as meson understands it
+  constexpr int kSkipped = 77;  // meson's code for a skipped test
   const std::filesystem::path folder = nacre::tools::shared_path("models/mlperf_tiny");
   if (!std::filesystem::exists(folder)) {
     std::printf("CLAIM static_int8_parity skipped: no shared data at %s\n", folder.c_str());

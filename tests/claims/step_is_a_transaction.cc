@@ -1,31 +1,26 @@
-// Claim: a training step is a transaction: everything that it learned commits, or nothing does but the loss scale and
-// its counters.
+// Claim: a training step is a transaction: all that it learned is committed, or nothing changes but the loss scale
+// and its counters.
 //
 //   scales      the sequences of finite, infinite and NaN gradients of the golden tables `loss_scale` and
-//               `recommended_loss_scale`, made by targets of that kind: the scale used, the scale and the counter after
-//               each step
-//               are the table's; the step is applied where the table applies it and the gradients are finite, for what
-//               is not
-//               finite Trainer refuses whatever the rule says. Then once more with gradients that are finite and a loss
-//               that is
-//               infinite instead of infinite gradients. Rows whose scale is infinite, which no step can use, are left
-//               out
-//   refused     convolutions with batch norm, dropout, float8 layers behind a float32 one, Adam and a dynamic loss
-//               scale, 60 steps, every third with an infinity or a NaN in its input: the state is the same to the byte
-//               before and after
-//               every accumulate, and after a refused commit, but for the loss scale and its counters
-//   halves      two micro-batches of n rows leave the gradients, loss and count of one of 2 n. Networks without batch
-//               norm. To the bit, because each sum takes its terms in the order of the rows either way; but
-//               bias_gradient adds its terms in
-//               blocks of 128 rows, which a half begins anew. There the sums of K <= 128 terms t in a block differ by
-//               at most
-//               2 128 2^-24 sum |t|, and for sum |t| stands what is not larger, the sum of the magnitudes of each
-//               sample's part
-//   float8      scales, amax histories and event counts after each of 50 steps are those of
-//               engine/numeric/amax_history.h fed by hand with the amaxes that the step block held, in Keras's and
+//               `recommended_loss_scale`, made with such targets. The scale used, and the scale and the counter after
+//               each step, are the table's. The step is applied if the table applies it and the gradients are finite;
+//               Trainer refuses all others, whatever the rule says. Then the same with finite gradients and an
+//               infinite loss in place of infinite gradients. Rows with an infinite scale, which no step can use, are
+//               left out
+//   refused     convolutions with batch norm, dropout, float8 layers after a float32 one, Adam and a dynamic loss
+//               scale: 60 steps, every third with an infinity or a NaN in its input. The state is the same to the
+//               byte before and after every accumulate, and after a refused commit, but for the loss scale and its
+//               counters
+//   halves      two micro-batches of n rows give the gradients, loss and count of one of 2 n, in networks without batch
+//               norm. They are equal to the bit, because each sum takes its terms in the order of the rows either
+//               way. Only bias_gradient adds its terms in blocks of 128 rows, which a half begins anew. There the
+//               sums of K <= 128 terms t in a block differ by at most 2 128 2^-24 sum |t|. In place of sum |t| the
+//               claim uses what is not larger, the sum of the magnitudes of each sample's part
+//   float8      scales, amax histories and event counts after each of 50 steps equal those of
+//               engine/numeric/amax_history.h, which gets the amaxes of the step block, in Keras's and in
 //               TransformerEngine's order
 //
-// That a test of bytes can fail: an applied commit must change them, and one amax that is fed wrongly must be seen.
+// To show that a test of bytes can fail, an applied commit must change them, and one wrong amax must be seen.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -72,7 +67,7 @@ Graph with_dropout(Graph graph) {
 
 using State = std::vector<std::byte>;
 
-// The state with the loss scale and its counters cleared.
+// Returns the state with the loss scale and its counters cleared.
 State rest_of(const TrainingRun& run) {
   State state(run.state().begin(), run.state().end());
   const Model& model = run.model().model();
@@ -88,7 +83,7 @@ State rest_of(const TrainingRun& run) {
 struct Refused {
   Count accumulates, refusals, applied;
   size_t bytes = 0, loss_scale = 0;
-  std::string holds, lacks;  // kinds of state
+  std::string holds, lacks;  // kinds of state that it has, and that it lacks
 
   bool shown() const { return lacks.empty() && accumulates.shown() && refusals.shown() && applied.shown(); }
 };
@@ -141,7 +136,7 @@ Refused refuse_steps(const PeerNetwork& network) {
 struct Halves {
   int networks = 0;
   int64_t numbers = 0, equal = 0, within = 0;  // within: not equal, but inside the bound
-  double worst = 0;                            // of the bound
+  double worst = 0;                            // largest difference; 1: the bound
   std::string fixed;                           // networks that take whole batches only
 
   bool shown() const { return networks >= 3 && numbers > 0 && equal + within == numbers; }
@@ -156,7 +151,7 @@ Sums sums(const TrainingRun& run) {
   return all;
 }
 
-// The batch with sample `first` in front.
+// Returns the batch with sample `first` in front.
 template <class T>
 std::vector<T> turned(std::vector<T> items, int first, int batch) {
   std::rotate(items.begin(), items.begin() + ptrdiff_t(items.size()) / batch * first, items.end());

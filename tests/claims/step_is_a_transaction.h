@@ -34,15 +34,16 @@ struct Scales {
   Count steps;
   int sequences = 0, refused_against_rule = 0, left_out = 0;
 };
-// The sequences of the golden tables, each with infinite gradients and with an infinite loss.
+// Runs the sequences of the golden tables, each with infinite gradients and with an infinite loss.
 Scales compare_scales(const PeerNetwork& network, const tools::Json& golden);
 
 struct Float8 {
   Count states;
-  int moved = 0;  // states whose scale is not that of the step before
+  int moved = 0;  // states whose scale differs from the step before
 };
-// Inputs wander over 2^-6 .. 2^6 and are all 0 for five steps. An infinity among them is saturated by the quantizer and
-// applied, the history says so; a NaN is refused. `wrong_step`: its amaxes are fed twice as large.
+// Trains 50 steps. Inputs move over 2^-6 .. 2^6 and are all 0 for five steps. An infinity among them is saturated by
+// the quantizer, and the step is applied, as the history shows; a NaN is refused. In step `wrong_step` the amaxes are
+// twice as large.
 Float8 follow_scales(const PeerNetwork& network, const std::string& policy, int wrong_step = -1);
 
 }  // namespace nacre::test::step_is_a_transaction

@@ -13,9 +13,9 @@ namespace nacre::test {
 struct StoredNetwork {
   std::string name;
   std::vector<uint8_t> file;
-  std::string policy = "";  // "": as the file says
+  std::string policy = "";  // "": the file's own policy
   const tools::Calibration* calibration = nullptr;
-  std::function<void(tools::Graph&)> change = nullptr;  // of the simplified graph
+  std::function<void(tools::Graph&)> change = nullptr;  // changes the simplified graph
 };
 
 // Returns the network's first output for `rows` samples, one sample behind the other. `inputs` has for each input of

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Claim: however the standard streams of a command are closed or full, no file changes but its outputs, these are the bytes of an
-# undisturbed run, and the exit code is right: 5 where standard output cannot be written, else the command's own. A closed stream
-# counts as the null device. A training whose terminal hangs up saves, and goes on to the same bytes.
+# Claim: however the standard streams of a command are closed or full, only its outputs change, and they have the
+# bytes of an undisturbed run. The exit code is 5 if standard output cannot be written, else the command's own. A
+# closed stream counts as the null device. A training whose terminal hangs up saves, and goes on to the same bytes.
 #   NACRE_LONG=1   every state of each of the three streams with every state of the others
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "every command many times: too long in a sanitized build"; exit 77; }
@@ -13,7 +13,8 @@ fail() { echo "CLAIM streams_closed NOT SHOWN: $*"; exit 1; }
 cd "$work" || exit 1
 mkdir in
 cp "$samples/digits.onnx" in/net.onnx
-# The first ROWS images and labels: 128 bytes of .npy header, whose count of rows is written anew, then the elements.
+# Writes the first ROWS images and labels: the 128 bytes of the .npy header with the new number of rows, then the
+# elements.
 rows=64
 cut_rows() { head -c 128 "$1" | sed "s/(1797/($rows/;s/}\( *\)\$/}\1  /" | head -c 127; printf '\n'; tail -c +129 "$1" | head -c $(($2 * rows)); }
 cut_rows "$samples/digits_images.npy" 64 >in/x.npy
@@ -37,7 +38,7 @@ commands=(  # CODE WORDS..
   "2 tune in/train.nacre $tune" "2 nothing" "3 convert in/broken.onnx -o out/m.nacre" "3 check in/broken.onnx" "5 inspect in/nowhere.nacre" "1 eval in/a.nacre in/b.nacre $set --max-drop -0")
 listed() { (cd "$1" && find . -type f -exec sha256sum {} + | sort -k 2); }
 before=$(listed in)
-# in_streams IN OUT ERR WORDS..: each of them is closed, full, read (a file that is only read) or free.
+# in_streams IN OUT ERR WORDS..: runs a command. Each stream is closed, full, read (a file that is only read) or free.
 in_streams() (
   local in=$1 out=$2 err=$3
   shift 3
@@ -60,7 +61,7 @@ for line in "${commands[@]}"; do
   rm -rf out && mkdir out
   in_streams free free free "${words[@]}"
   status=$?
-  [ "${words[*]: -1}" != -0 ] || code=$status  # a verdict: whatever it is
+  [ "${words[*]: -1}" != -0 ] || code=$status  # a verdict may be anything
   [ $status -eq "$code" ] || { cat said.txt; fail "${words[*]} ends with $status, not $code"; }
   whole=$(listed out)
   prints=$([ -s printed.txt ] && echo 1 || echo 0)
@@ -91,10 +92,11 @@ hang_up() {  # PROCESS LOG
   kill -HUP "$1" 2>/dev/null
   wait "$1" 2>/dev/null
 }
-# Its epochs take a second or more behind the first: a signal, or the end of a reader, meets it at work on a busy machine too.
+# All its epochs take a second or more after the first, so a signal, or the end of a reader, reaches it at work on a
+# busy machine too.
 train=(tune in/net.onnx --loss softmax_cross_entropy --train-last 2 --data "$samples/digits_images.npy" --labels "$samples/digits_labels.npy" --cast-samples --batch 16 --epochs 60)
 "$tool" "${train[@]}" -o out/whole.nacre >printed.txt 2>&1 || { cat printed.txt; fail "a training"; }
-hears_hup=(env --default-signal=HUP)  # also below nohup
+hears_hup=(env --default-signal=HUP)  # even below nohup
 "${hears_hup[@]}" "$tool" "${train[@]}" --checkpoint out/hung -o out/hung.nacre >hung.txt 2>&1 &
 hang_up $! hung.txt
 status=$?

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Claim targets: static programs run on every target of firmware/toolchains/*.ini, under QEMU, and compute what the PC does.
+# Claim targets: static programs run on every target of firmware/toolchains/*.ini, in QEMU, and compute what the PC
+# does.
 #
 #   targets.sh           KWS and two policies of the digits sample on two targets: one Arm, one RISC-V; and of clang on one
 #   NACRE_LONG=1         the five int8 networks of MLPerf Tiny and every policy on all targets, and each port's own test; KWS and
@@ -23,7 +24,7 @@ long=${NACRE_LONG:-0}
 work=$PWD/build/targets
 source=$work/source
 verdict=shown failures= text=
-export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends a run that hangs; it is no bound on speed
 . tests/claims/firmware_gates.sh
 mkdir -p "$work"
 
@@ -63,7 +64,7 @@ for policy in "${policies[@]}"; do
 done
 
 # ---- The images ----
-# One build folder and one folder of sources a target: the library is compiled once.
+# Each target has one build folder and one folder of sources, so that the library is compiled once.
 prepare() {
   local overlay=(--cross-file "firmware/toolchains/${1%-*}.ini")
   case $1 in
@@ -75,13 +76,13 @@ prepare() {
       -Dtools=false -Dfirmware=true -Dwerror=true -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$source" >"$work/meson.log" 2>&1 ||
     { tail -n 20 "$work/meson.log" >&2; return 1; }
 }
-# The machine that runs the images of target $1; its name among nacre's targets.
+# machine_of TARGET: prints the machine that runs the target's images, by its name among nacre's targets.
 machine_of() { cat firmware/toolchains/m4.ini "firmware/toolchains/${1%-*}.ini" | sed -n "s/^machine = '\(.*\)'/\1/p" | tail -n 1; }
 nacre_target() { case $1 in rv32*) echo "riscv/${1%-*}" ;; *) echo "arm/${1%-*}" ;; esac; }
-# Name of target $1 in rows of firmware_gates.txt: static_files_clang of m4-clang.
+# form_of TARGET: prints the target's name in rows of firmware_gates.txt: static_files_clang for m4-clang.
 form_of() { case $1 in *-*) echo "static_files_${1#*-}" ;; *) echo static_files ;; esac; }
 
-# Bytes of code of the image of target $1, without weights.
+# code_bytes TARGET: prints the bytes of code of the target's image, without weights.
 code_bytes() {
   local size=arm-none-eabi-size
   case $1 in rv32*) size=riscv64-unknown-elf-size ;; esac
@@ -89,9 +90,9 @@ code_bytes() {
 }
 
 equal=0 count=0 least=1000000 most=0
-# flash TARGET MODEL BYTES: takes the bytes that the image has beyond those of `nacre size`, its start-up and
-# self-test, into `least` and `most`. It leaves out float64 networks on targets without an FPU: their self-test brings
-# float32 routines that no kernel has.
+# flash TARGET MODEL BYTES: updates `least` and `most` with the bytes that the image has beyond those of `nacre size`,
+# which are its start-up and self-test. It skips float64 networks on targets without an FPU, because their self-test
+# brings float32 routines that no kernel has.
 flash() {
   local said rest
   case $1:$2 in m0plus:*float64 | m3:*float64 | rv32imac:*float64) return ;; esac
@@ -100,7 +101,8 @@ flash() {
   [ "$rest" -ge "$least" ] || least=$rest
   [ "$rest" -le "$most" ] || most=$rest
 }
-# image TARGET MODEL: whether the image computes what the PC does; `count` more outputs, `equal` of them to the bit.
+# image TARGET MODEL: checks that the image computes what the PC does. Adds its outputs to `count`, and those equal to
+# the bit to `equal`.
 image() {
   local elf=build/targets/$1/firmware/static_files.elf bytes
   echo 'not built' >"$work/run.txt"
@@ -113,7 +115,7 @@ image() {
   [ "$1" != "${1%-*}" ] || flash "$1" "$2" "$(code_bytes "$1" "$elf")"
   gate "$(nacre_target "$1"):$(form_of "$1"):$2" "$(code_bytes "$1" "$elf")" "$(number stack)" - "$(number instructions_run)"
   if [ "$bytes" -eq 0 ]; then equal=$((equal + 1)); return 0; fi
-  case $2 in digits_int8_static* | [!d]*) return 1 ;; esac  # the self-test has held the others to their bound
+  case $2 in digits_int8_static* | [!d]*) return 1 ;; esac  # the self-test has checked the others' bound
 }
 
 printf "[constants]\nroot = '%s'\n" "$PWD" >"$work/root.ini"

@@ -1,10 +1,10 @@
 // Claim: TensorFlow Lite Micro's 127 one-operator networks with int16 activations and int8 weights (int16x8) give the
-// codes of its golden outputs, to the bit.
+// codes of its golden outputs to the bit.
 //
 //   claims tflite_int16 FOLDER     FOLDER/OPERATOR/NAME.tflite, NAME_input0_int16.csv .., NAME_golden_int16.csv
 //
-// Each is imported, converted, written as a model, opened, bound in a caller's memory and run by the reference kernels;
-// none may leave the integers on the way. Three perturbations (a weight, a bias, a multiplier) must each show.
+// Each network is imported, converted, written as a model, opened, bound in the caller's memory and run by the
+// reference kernels. It must use integers all the way. Three changes (a weight, a bias, a multiplier) must each show.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -35,7 +35,7 @@ struct Int16Network {
   explicit Int16Network(fs::path path)
       : file(std::move(path)), name((file.parent_path().filename() / file.stem()).string()) {}
 
-  // Numbers of NAME_<what>_<type>.csv, whichever type is there.
+  // Returns the numbers of NAME_<what>_<type>.csv, for the type that exists.
   Codes csv(const std::string& what) const {
     for (const char* type : {"int16", "int32"}) {
       const fs::path path = file.parent_path() / (file.stem().string() + "_" + what + "_" + type + ".csv");
@@ -117,7 +117,7 @@ void change_constant(Graph& graph, size_t slot, T by) {
   }
 }
 
-// A weight by 1, a bias by less than a code of y, a multiplier by 1%.
+// Changes a weight by 1, a bias by less than a code of y, and a multiplier by 1%; each must show.
 bool perturbations_show(const Int16Network& network) {
   const Graph graph = converted(network);
   size_t differing[3];
@@ -141,7 +141,7 @@ std::vector<Int16Network> networks_in(const fs::path& folder) {
   return networks;
 }
 
-// Whether all codes are equal, and made of integers alone.
+// Returns whether all codes are equal, and every step uses integers only.
 bool is_equal(const Int16Network& network, Difference& all) try {
   const Graph graph = converted(network);
   const Difference difference = compared(graph, network);
@@ -158,7 +158,7 @@ bool is_equal(const Int16Network& network, Difference& all) try {
 }
 
 int claim_int16(const fs::path& folder) {
-  std::map<std::string, int> equal;  // by operator
+  std::map<std::string, int> equal;  // equal networks, by operator
   Difference all;
   int operators = 0;
   bool changes_show = false;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Unpacks TensorFlow Lite Micro's int16x8 operators of the shared data into a folder of their own, and runs the claim on them.
+# Unpacks TensorFlow Lite Micro's int16x8 operators of the shared data into a folder, and runs the claim on them.
 #
 #   tests/claims/tflite_int16.sh PROGRAM      exit code 77: the shared data are not there
 set -eu

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Claim threads_race_free: ThreadSanitizer finds nothing in the threads of ports/threads, of random steps, pools and callers, with
-# threads that come late between any two steps of the protocol, and every tile runs once (threads_stress.cc).
+# Claim threads_race_free: ThreadSanitizer finds nothing in the threads of ports/threads, with random steps, pools and
+# callers, and with threads that are late between any two steps of the protocol. Every tile runs once
+# (threads_stress.cc).
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

@@ -1,4 +1,4 @@
-"""Commands under limits, for threads_refused.sh: threads_refused.py TOOL SAMPLES."""
+"""Runs commands under limits, for threads_refused.sh: threads_refused.py TOOL SAMPLES."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ import time
 THREADS, SECONDS, MIB = 64, 2.0, 1 << 20
 NOBODY = 65534
 REFUSED = re.compile(r"only (\d+) of 64 threads could be started")
-MEMORY = re.compile(r"memory|MemoryError|allocate|failed to map|error while loading")  # the loader's own sentences too
+MEMORY = re.compile(r"memory|MemoryError|allocate|failed to map|error while loading")  # also the loader's own sentences
 IN_PYTHON = """
 import os, resource, sys
 import nacre  # other packages fail in their own ways: the limit begins behind their import
@@ -37,7 +37,7 @@ except nacre.Error as error:
 
 def limited(kind, value):
     def apply():
-        if kind == "processes":  # root has none
+        if kind == "processes":  # root has no such limit
             os.setgroups([])
             os.setgid(NOBODY)
             resource.setrlimit(resource.RLIMIT_NPROC, (value, value))
@@ -49,7 +49,7 @@ def limited(kind, value):
 
 
 def run(command, folder, kind, value):
-    """The exit code, what was said, and its seconds; of the processor where the machine is busy with others."""
+    """Returns the exit code, the output, and the seconds; on a busy machine, seconds of the processor."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60,

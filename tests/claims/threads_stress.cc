@@ -1,6 +1,6 @@
-// Pools of ports/threads under ThreadSanitizer, with threads that come late between any two steps of the protocol
-// (NACRE_DELAYS). Each step has tiles of its own, a context on the caller's stack and plain numbers that only the
-// protocol orders: a tile that ran twice, not at all, late, or with another step's task is seen in the numbers.
+// Runs pools of ports/threads under ThreadSanitizer, with threads that are late between any two steps of the protocol
+// (NACRE_DELAYS). Each step has its own tiles, a context on the caller's stack, and plain numbers that only the
+// protocol orders. The numbers show a tile that ran twice, not at all, late, or with another step's task.
 //
 //   c++ -std=c++20 -fsanitize=thread -DNACRE_DELAYS -I. tests/claims/threads_stress.cc ports/threads/threads.cc
 #include <sched.h>
@@ -38,12 +38,12 @@ void nacre::delay() {
 
 namespace {
 
-std::atomic<uint64_t> elsewhere = 0;  // tiles that threads of a pool ran
+std::atomic<uint64_t> elsewhere = 0;  // tiles that other threads of a pool ran
 
 struct Step {
   int tiles, workers;
-  std::vector<uint32_t> numbers;  // of each tile, plain
-  std::vector<uint32_t> scratch;  // of each worker, plain: two threads that have one number would race
+  std::vector<uint32_t> numbers;  // one for each tile, plain
+  std::vector<uint32_t> scratch;  // one for each worker, plain: two threads with one number would race
   uint32_t word;
 };
 
@@ -55,7 +55,7 @@ void run_tile(void* context, int tile, int worker) {
   if (worker != 0) ++elsewhere;
 }
 
-// Whether `count` steps of random numbers of tiles each ran every tile once.
+// Runs `count` steps with random numbers of tiles. Returns whether every tile ran once.
 bool run_steps(const nacre::Workers& workers, int count, uint64_t seed) {
   for (int i = 0; i < count; ++i) {
     Step step = {1 + int(next(seed) % 19), workers.count, {}, {}, uint32_t(next(seed))};
@@ -66,12 +66,12 @@ bool run_steps(const nacre::Workers& workers, int count, uint64_t seed) {
       if (step.numbers[size_t(tile)] != (step.word ^ uint32_t(tile))) return false;
     for (const uint32_t tiles : step.scratch) ran += tiles;
     if (ran != uint32_t(step.tiles)) return false;
-    if (next(seed) % 64 == 0) usleep(useconds_t(next(seed) % 400));  // so that threads sleep
+    if (next(seed) % 64 == 0) usleep(useconds_t(next(seed) % 400));  // long enough that threads sleep
   }
   return true;
 }
 
-// A process that fork made of one with a pool runs alone, and leaves without waiting.
+// Checks that a process forked from one with a pool runs alone, and ends without waiting.
 bool forked(const nacre::ThreadPool& pool) {
   const pid_t child = fork();
   if (child == 0) _exit(run_steps(*pool.workers(), 50, 5) ? 0 : 1);
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
     pools += 2;
     const int count = next(seed) % 8 == 0 ? 0 : 150;  // 0: destroyed at once
     good = good && run_steps(*pool.workers(), count, next(seed)) && run_steps(*other.workers(), count, next(seed));
-    bool also = true;  // two callers of one pool, and one of another
+    bool also = true;  // whether two callers share a pool, and one has another
     std::thread second([&] { also = run_steps(*pool.workers(), count, 11); });
     good = run_steps(*pool.workers(), count, 12) && run_steps(*other.workers(), count, 13) && good;
     second.join();

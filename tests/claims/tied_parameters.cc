@@ -1,19 +1,21 @@
-// Claim: parameters that a file shares, and parameters that are merely equal, are trained as torch trains them.
+// Claim: parameters that a file shares, and parameters that merely have equal values, are trained as torch trains
+// them.
 //
-//   losses       of 50 steps in float64 within 1e-9 of torch's, relative
-//   parameters   after them, and the running statistics, within 1e-9 of the largest magnitude in their tensor, or of 1
-//   how many     parameters there are: torch's
+//   losses       50 steps in float64, each within 1e-9 of torch's, relative
+//   parameters   after these steps, with the running statistics, within 1e-9 of the largest magnitude in their
+//                tensor, or of 1
+//   how many     there are as many parameters as in torch
 //
-// Fifteen networks: fresh batch norms, trained and frozen, whose scale, variance, bias and mean are equal; layers,
-// norms and convolutions that are applied twice, beside one that is only equal; a bias of two layers; an embedding that
-// is the output layer's matrix, with and without a bias; a matrix and its transpose; matrices and biases computed of
-// others that are read too: their rows, in another order, joined, repeated, their multiples, sums, differences and
-// products, beside numbers of the code. SGD, momentum, Adam, AdamW. Each in the forms in which torch.onnx.export writes
-// it: in evaluation mode equal initializers are merged by value, an Identity standing for each that is gone, and in
-// training mode those that are one tensor. Files, losses and numbers are in tests/peers/tied_parameters.json, by the
-// script beside it. That the bound is not idle: each network is also trained of a graph that was imported only to be
-// run, in which parameters of one value are one and matrices of two layers are two. None may come within the bound of
-// the losses.
+// The fifteen networks have fresh batch norms, trained and frozen, whose scale, variance, bias and mean are equal;
+// layers, norms and convolutions that are applied twice, beside one that is only equal; a bias of two layers; an
+// embedding that is also the output layer's matrix, with and without a bias; a matrix and its transpose; and matrices
+// and biases computed from others that are used too (their rows, in another order, joined, repeated, their multiples,
+// sums, differences and products, beside numbers of the code). Optimizers are SGD, momentum, Adam and AdamW. Each
+// network has the forms in which torch.onnx.export writes it. In evaluation mode it merges equal initializers by
+// value, and an Identity stands for each one that is gone. In training mode it merges only those that are one tensor.
+// Files, losses and numbers are in tests/peers/tied_parameters.json, written by the script beside it. To show that
+// the bound is not idle, each network is also trained from a graph that was imported only to be run, in which
+// parameters of one value are one, and matrices of two layers are two. None may come within the bound of the losses.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -145,7 +147,7 @@ double losses_apart(TrainingRun& run, const Problem& problem) {
     run.accumulate();
     const double expected = problem.network.at("losses").at(size_t(step));
     const double difference = std::abs(run.loss() - expected) / std::abs(expected);
-    worst = difference <= worst ? worst : difference;  // NaN stays
+    worst = difference <= worst ? worst : difference;  // keeps NaN
     if (!run.commit(problem.network.at("learning_rate")).applied)
       throw Error(kFailed, "step " + std::to_string(step), "was refused");
   }
@@ -166,7 +168,7 @@ Difference train(const Problem& problem, const std::string& file) {
   return found;
 }
 
-// Trains a graph that was imported to be run: its other parameters must move the losses apart.
+// Trains a graph that was imported only to be run. Its other parameters must move the losses apart.
 bool other_parameters_are_seen(const Problem& problem, const std::string& file) {
   TrainingRun run(compiled(problem, file, false));
   return losses_apart(run, problem) > kBound;

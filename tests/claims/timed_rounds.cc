@@ -47,7 +47,7 @@ int time_in_turns(std::vector<Timed>& contenders, const Rounds& rounds) {
     if (begun + longest > rounds.limit_seconds) return round;
     for (size_t i = 0; i < contenders.size(); ++i) {
       const size_t at = (i + size_t(round)) % contenders.size();
-      time_of(contenders[at], 1);  // the caches hold the last one's data
+      time_of(contenders[at], 1);  // untimed, because the caches hold the last contender's data
       const double seconds = time_of(contenders[at], counts[at]);
       contenders[at].seconds.push_back(seconds < 0 ? NAN : seconds / counts[at]);
     }

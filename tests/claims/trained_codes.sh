@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Claim: a network that is deployed in int8 learns another domain with its scales, zero points, steps and bytes as they are:
-# `--train-codes` on the digits sample in int8, calibrated on usual digits and trained on inverted ones, of which it reads few.
+# Claim: a network that is deployed in int8 learns another domain, while its scales, zero points, steps and bytes
+# stay. The digits sample in int8, calibrated on usual digits, is trained with `--train-codes` on inverted ones, of
+# which it reads few.
 #
-#   learns    of 450 inverted test images at least 300 more are read after two epochs
-#   the same  sizes and steps of the exported model, to the byte, are those of the deployed one
+#   learns    of 450 inverted test images at least 300 more are read right after two epochs
+#   the same  sizes and steps of the exported model equal those of the deployed one, to the byte
 #   export    a checkpoint gives the network that the training gave: no number of any layer differs
-#   refused   what has no codes, what cannot go with them: one sentence each, no file
+#   refused   a network without codes, or an option that does not fit: one sentence each, and no file
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "a training: too long in a sanitized build"; exit 77; }
 samples=$NACRE_ROOT/tools/samples

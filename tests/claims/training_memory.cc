@@ -7,9 +7,9 @@
 //   bounds    IC, batch 1, all layers in float32: arena below 320 KiB; last two layers on int8 ones: arena below 128
 //             KiB
 //
-// Networks of MLPerf Tiny; KWS has the weights of its int8 file as real numbers. Beside them the peak of JAX for the
-// same step (tests/peers/training_memory.json), whose step updates each parameter as its gradient is there: `at once`
-// is like it.
+// The networks are MLPerf Tiny's; KWS has the weights of its int8 file as real numbers. The table also has JAX's peak
+// for the same step (tests/peers/training_memory.json). JAX updates each parameter as soon as its gradient is ready,
+// like `at once`.
 //
 //   320K             with an arena limit below 320 KiB
 //   again            with an arena limit of 1: the least that the converter finds
@@ -52,10 +52,10 @@ constexpr uint64_t kArenaFull = 320 * 1024, kArenaLast = 128 * 1024;
 
 struct Subject {
   const char* name;
-  const char* peer;  // in JAX's table
+  const char* peer;  // its name in JAX's table
   const char* file;
   Loss loss;
-  int lowest, highest;  // inputs in float32: integers between these
+  int lowest, highest;  // integers between these are the float32 inputs
   int classes;
   bool last_only;
 };
@@ -127,7 +127,7 @@ void write_inputs(const Subject& subject, Trainer& trainer, const Model& model, 
   }
 }
 
-struct Step {  // what one leaves behind
+struct Step {  // what one step leaves
   Bytes gradients, state;
   std::map<std::string, Bytes> parameters;  // by name
 };
@@ -227,7 +227,7 @@ Result measure_row(Tally& tally, const Subject& subject, const Graph& network, b
   return result;
 }
 
-// The peak of JAX for such a step, 0 if the table has none.
+// Returns the peak of JAX for such a step; 0 if the table has none.
 uint64_t peer_peak(const nacre::tools::Json& table, const Subject& subject, bool last, int batch) {
   for (const nacre::tools::Json& row : table.at("rows"))
     if (row.at("network") == subject.peer && row.at("trains") == (last ? "last" : "full") && row.at("batch") == batch)

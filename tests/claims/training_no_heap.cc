@@ -1,6 +1,6 @@
-// Claim: training allocates nothing: from before open to the end of training, checkpoints saved and loaded, an
-// allocator that kills is armed, and every run of the same model on the same data ends in the same bytes, whatever the
-// memory held before.
+// Claim: training allocates nothing. An allocator that ends the process is armed from before open until the end of
+// training, while checkpoints are saved and loaded. Every run of the same model on the same data ends in the same
+// bytes, whatever the memory held before.
 //
 // The models are made by hand (tests/model/cases_training.cc) and by the converter: small networks under several
 // policies and optimizers.
@@ -25,7 +25,7 @@ constexpr int kSteps = 12, kMicroBatches = 2;
 
 alignas(64) std::byte memory[4 << 20];
 std::byte flash[1 << 20];
-constinit uint64_t sum = 0;  // of outputs, so that nothing is optimised away
+constinit uint64_t sum = 0;  // sum of outputs, so that nothing is optimised away
 
 Storage flash_storage() {
   return {.program_bytes = 8,
@@ -40,7 +40,7 @@ Storage flash_storage() {
           .erase = [](void*, uint64_t at) { return std::memset(flash + at, 0xFF, 4096), true; }};
 }
 
-// Numbers of a micro-batch, in the type of the input: real ones between -1 and 1, labels 0 to 2.
+// Fills a micro-batch in the type of the input: reals between -1 and 1, labels 0 to 2.
 void fill(std::span<std::byte> input, ElementType type, uint32_t seed) {
   for (size_t i = 0; i * element_bits(type) / 8 < input.size(); ++i) {
     const uint32_t hash = (uint32_t(i) * 2654435761u + seed) * 2246822519u >> 8;
@@ -57,7 +57,7 @@ struct Result {
   float first_loss = 0, last_loss = 0;
 };
 
-// Everything from open to the last step. No allocation of its own.
+// Does everything from open to the last step, without an allocation of its own.
 Result train(std::span<const std::byte> file, std::byte before) {
   Result result;
   std::memset(memory, int(before), sizeof memory);
@@ -88,7 +88,7 @@ Result train(std::span<const std::byte> file, std::byte before) {
     if (trainer.infer().run(0, trainer.infer().view().step_count, 0).ok())
       for (const std::byte b : trainer.infer().output(0)) sum += uint64_t(b);
     if (step != kSteps / 2) continue;
-    // A second process would do the same: another state first, then the saved one.
+    // A second process would do the same: start with another state, then load the saved one.
     if (!checkpoint.save(model, trainer.state()).ok() || !trainer.start().ok()) return result;
     if (!checkpoint.load(model, trainer.state()).ok() || !trainer.restored().ok()) return result;
   }
@@ -97,7 +97,7 @@ Result train(std::span<const std::byte> file, std::byte before) {
   return result;
 }
 
-// One step through C.
+// Trains one step through the C API.
 bool train_c(std::span<const std::byte> file) {
   nacre_model model;
   nacre_trainer trainer;

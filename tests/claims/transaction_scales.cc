@@ -1,4 +1,4 @@
-// Loss scales and scales of float8 that the claim step_is_a_transaction follows: the parts `scales` and `float8`.
+// The parts `scales` and `float8` of claim step_is_a_transaction: they follow loss scales and float8 scales.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -56,9 +56,9 @@ std::vector<Sequence> sequences() {
 
 float number(const Json& v) { return v.is_string() ? kInfinity : v.get<float>(); }
 
-// Targets 2^-12 from the outputs: gradients that a scale of 2^127 leaves finite. One target that is not finite makes
-// the gradients of its sample infinite, with no infinity against another, or NaN; one of 2^80 makes the loss, a square,
-// infinite.
+// Sets targets 2^-12 from the outputs, whose gradients stay finite with a scale of 2^127. One target that is not
+// finite makes the gradients of its sample infinite, with no infinity against another, or NaN. A target of 2^80 makes
+// the loss, a square, infinite.
 void aim(TrainingRun& run, const PeerBatch& batch, const std::string& kind) {
   run.write(0, batch.x);
   run.write(1, batch.targets);
@@ -74,7 +74,7 @@ void aim(TrainingRun& run, const PeerBatch& batch, const std::string& kind) {
   run.write(1, targets);
 }
 
-// `infinite`: how a step becomes one of infinite gradients, I or L.
+// `infinite` says how a step gets infinite gradients, I, or an infinite loss, L.
 void run_sequence(const PeerNetwork& network, const Sequence& sequence, const Json& rows, const char* infinite,
                   Scales& scales) {
   TrainingOptions options;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Claim: `nacre tune` on the digits sample: a terminal sees a progress bar, a pipe does not; the page with the curves is whole;
-# a run that is killed or interrupted and started again writes the same bytes as one that is not; wrong inputs are each answered
-# by one sentence, with nothing written.
+# Claim: `nacre tune` on the digits sample: a terminal sees a progress bar, a pipe does not; the page with the curves
+# is complete; a run that is killed or interrupted and started again writes the same bytes as one that is not; each
+# wrong input gets one sentence, and nothing is written.
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "a dozen trainings: too long in a sanitized build"; exit 77; }
 samples=$NACRE_ROOT/tools/samples
@@ -9,22 +9,23 @@ network=$samples/digits.onnx
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "CLAIM tune_tool NOT SHOWN: $*"; exit 1; }
-export NACRE_PROGRESS_MS=0  # every step is shown where any is
+export NACRE_PROGRESS_MS=0  # shows every step, where any is shown
 
-# The first ROWS images and labels as IDX: 128 bytes of .npy header, then the elements.
+# Writes the first ROWS images and labels as IDX: without the 128 bytes of the .npy header, then the elements.
 rows=320
 { printf '\0\0\x08\x04\0\0\x01\x40\0\0\0\x01\0\0\0\x08\0\0\0\x08'; head -c $((128 + 64 * rows)) "$samples/digits_images.npy" | tail -c +129; } >"$work/images.idx"
 { printf '\0\0\x08\x01\0\0\x01\x40'; head -c $((128 + rows)) "$samples/digits_labels.npy" | tail -c +129; } | gzip >"$work/labels.idx.gz"
 data=(--data "$work/images.idx" --labels "$work/labels.idx.gz" --cast-samples)
 loss=(--loss softmax_cross_entropy --train-last 2 --lr 0.02 --schedule cosine,warmup=4 --validate 0.25 --batch 16)
-run() {  # run NAME ARGUMENTS..: a training with its own files
+run() {  # run NAME ARGUMENTS..: trains with files of its own
   local name=$1
   shift
   mkdir -p "$work/$name"
   "$NACRE_TOOL" tune "$network" "${data[@]}" "${loss[@]}" --epochs 4 --checkpoint "$work/$name/run" -o "$work/$name/tuned.nacre" \
     --csv "$work/$name/log.csv" --html "$work/$name/page.html" "$@"
 }
-# cut VARIABLE=VALUE.. run ..: with variables of tests/power_cut.c, which counts the calls that change a checkpoint.
+# cut VARIABLE=VALUE.. run ..: runs with variables of tests/power_cut.c, which counts the calls that change a
+# checkpoint.
 cut() (
   export LD_PRELOAD=$NACRE_BUILD/tests/libpower_cut.so${LD_PRELOAD:+:$LD_PRELOAD} POWER_CUT_FILES=.checkpoint
   while [ "$1" != run ]; do export "${1?}"; shift; done
@@ -41,7 +42,8 @@ half=$(($(cat "$work/calls") / 2)) || fail "no call was counted that changes a c
 [ "$(wc -l <"$work/whole/log.csv")" -eq 5 ] || fail "the log has not 5 lines"
 "$NACRE_TOOL" check "$work/whole/tuned.nacre" >/dev/null || fail "nacre check refuses the tuned model"
 
-# The written model is as nacre convert makes it: one row at a time, as many bytes. The printed accuracy is the file's.
+# The written model is as nacre convert makes it: for one row at a time, with as many bytes. The printed accuracy is
+# the accuracy of the file.
 like=0
 number() { sed -n "s/^.*\"$1\": \([0-9.]*\).*/\1/p" | head -n 1; }
 for policy in float32 int8/static_from_float32; do
@@ -96,9 +98,10 @@ run whole >"$work/over.txt" || fail "a finished training cannot be named again"
 [ "$(sums stopped)" = "$(sums whole)" ] && ! grep -q '^epoch ' "$work/over.txt" || fail "a finished training trains again"
 same=$((same + 1))
 
-# Ctrl-C without a checkpoint: the model is written of the steps until then, or of the best epoch, and what is said is what is kept.
+# After Ctrl-C without a checkpoint the model is written, from the steps so far or from the best epoch. The tool must
+# say which one it keeps.
 interrupted=0
-# interrupted_after WORDS SIGNAL ARGUMENTS..: the signal comes when the first epoch is told.
+# interrupted_after WORDS SIGNAL ARGUMENTS..: sends the signal when the first epoch is printed.
 interrupted_after() {
   local words=$1 signal=$2 out=$work/unsaved.txt
   shift 2
@@ -119,7 +122,7 @@ interrupted_after 'what [0-9,]+ steps taught' 15 --keep last
 right=$("$NACRE_TOOL" eval "$work/unsaved.nacre" --data "$samples/digits_images.npy" --labels "$samples/digits_labels.npy" --cast-inputs --json | number value)
 awk -v right="$right" 'BEGIN { exit !(right > 0.5) }' || fail "what was kept of an interrupted training is right in $right"
 
-# 5. Wrong inputs: CODE, words of the answer, then what is changed of a good command.
+# 5. Wrong inputs: the exit code, words of the answer, then the change to a good command.
 answered=0
 refused() {
   local code=$1 words=$2
@@ -172,14 +175,14 @@ refused 2 'learned ranges are float32, and this layer computes in float64' "${go
 refused 2 'int8/full is given its ranges beforehand: tune the model that nacre convert makes' "${good[@]}" --policy int8/full_from_float32
 refused 2 'needs rows to judge by' "$network" "${data[@]}" --loss softmax_cross_entropy --keep best -o "$work/x.nacre"
 
-# A checkpoint of another model, and both slots damaged: nothing is written over.
+# With a checkpoint of another model, or with both slots damaged, nothing is overwritten.
 cp -r "$work/whole" "$work/damaged"
 for slot in "$work/damaged/run/"slot?.checkpoint; do printf 'XXXX' | dd of="$slot" bs=1 seek=100 conv=notrunc status=none; done
 before=$(cat "$work/damaged/run/"slot?.checkpoint | sha256sum)
 refused 3 "$work/damaged/run:" "${same_run[@]}" --checkpoint "$work/damaged/run"
 [ "$before" = "$(cat "$work/damaged/run/"slot?.checkpoint | sha256sum)" ] || fail "a damaged checkpoint was written over"
 
-# Diverging: it stops with advice, the last good checkpoint goes on to be there.
+# A training that diverges stops with advice, and its last good checkpoint stays.
 mkdir "$work/diverging"
 "$NACRE_TOOL" tune "$network" "${data[@]}" --loss softmax_cross_entropy --batch 16 --optimizer sgd --lr 1e20 --epochs 4 \
   --checkpoint "$work/diverging/run" -o "$work/diverging/x.nacre" >"$work/diverging.txt" 2>&1

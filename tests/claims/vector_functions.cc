@@ -1,6 +1,6 @@
-// Claim vector_functions: the functions of engine/simd/math.h have the accuracy that it states, in every tier that runs
-// here: against float64, over all float32 numbers (one in `step`; with 1 every one), in units of the last place of the
-// exact result. NaN, infinities and what overflows are compared too.
+// Claim vector_functions: the functions of engine/simd/math.h have the accuracy that it states, in every tier that
+// runs here. They are compared with float64 over all float32 numbers (one in `step`; all with step 1), in units of
+// the last place of the exact result. NaN, infinities and results that overflow are compared too.
 //
 //   vector_functions [step]
 #include <bit>
@@ -24,10 +24,10 @@ struct Function {
   const char *name, *entry;
   uint32_t word;
   double (*exact)(double x);
-  double ulp;  // at most
+  double ulp;  // largest allowed error
 };
 
-// 0 where e^-x is infinite, as in the reference.
+// Returns 0 if e^-x is infinite, as the reference does.
 double sigmoid(double x) { return std::isinf(float(std::exp(-x))) ? 0 : 1 / (1 + std::exp(-x)); }
 
 const uint32_t kOne = std::bit_cast<uint32_t>(1.0f);
@@ -44,9 +44,10 @@ constexpr Function kFunctions[] = {
     {"sine (cos)", "kUnaryF32", Unary::kCos, [](double x) { return std::cos(x); }, 2.3},
 };
 
-// The distance of got from exact in units of exact's last place; subnormal numbers have that of the smallest.
+// Returns the distance of `got` from `exact` in units of exact's last place. Subnormal numbers use the smallest
+// number's unit.
 double distance(float got, double exact) {
-  constexpr double kPast = 0x1p128 - 0x1p103;  // what rounds to infinity
+  constexpr double kPast = 0x1p128 - 0x1p103;  // larger numbers round to infinity
   if (std::isnan(exact)) return std::isnan(got) ? 0 : HUGE_VAL;
   if (std::isnan(got)) return HUGE_VAL;
   const double bounded = std::fabs(exact) >= kPast ? std::copysign(0x1p128, exact) : exact,
@@ -55,7 +56,7 @@ double distance(float got, double exact) {
   return std::fabs(value - bounded) / std::ldexp(1.0, exponent - 23);
 }
 
-// The step of an entry over rows of `count` numbers.
+// One step of an entry, over rows of `count` numbers.
 class Row {
  public:
   Row(const KernelEntry& entry, const Function& f, int count)
@@ -89,7 +90,7 @@ const KernelEntry* find(const VectorTier& tier, const char* name) {
   return nullptr;
 }
 
-// NEON of ARMv7 takes subnormal numbers for 0 and makes none.
+// NEON of ARMv7 takes subnormal numbers for 0 and makes none, so these do not count there.
 bool counts(const VectorTier& tier, float x, double exact) {
   const bool normal = std::fabs(x) >= 0x1p-126f && std::fabs(exact) >= 0x1p-126;
   return normal || std::strcmp(tier.name, "armv7") != 0;

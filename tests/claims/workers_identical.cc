@@ -1,8 +1,9 @@
-// Claim: with every tier of kernels that runs here, 1, 2 and 3 workers give the same bytes, of outputs and of what was
-// trained, and a run allocates nothing: neither the kernels nor the threads (ports/threads).
+// Claim: in every tier of kernels that runs here, 1, 2 and 3 workers give the same bytes of outputs and of trained
+// state. A run allocates nothing, neither in the kernels nor in the threads (ports/threads).
 //
-// The networks are those of the shared data, and an encoder under policies whose kernels are shared each in its way.
-// How much of the work others than the calling thread did is counted, so that the claim is not shown by one alone.
+// The networks are those of the shared data, and an encoder under policies whose kernels share work in different
+// ways. The work that other threads than the calling one do is counted, so that one thread alone does not show the
+// claim.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -26,12 +27,12 @@ namespace {
 
 constexpr int kMostWorkers = 3, kRuns = 3;
 
-// Networks of float32, whose layers are long enough to be shared.
+// float32 networks whose layers are long enough to be shared.
 constexpr Network kFloat[] = {{"IC float32", "models/mlperf_tiny/pretrainedResnet.tflite", false, 0},
                               {"VWW float32", "models/mlperf_tiny/vww_96_float.tflite", false, 0}};
 
-// Rows and columns that come out even for no number of workers, in steps that take long enough to be shared: of the one
-// more columns than rows, of the other more rows.
+// Rows and columns that no number of workers divides, in steps that are long enough to be shared. One encoder has
+// more columns than rows, the other more rows.
 constexpr EncoderShape kEncoders[] = {{.layers = 1, .hidden = 192, .heads = 4, .between = 512, .tokens = 97},
                                       {.layers = 1, .hidden = 72, .heads = 3, .between = 88, .tokens = 289}};
 constexpr const char* kPolicies[] = {"float32",
@@ -40,13 +41,13 @@ constexpr const char* kPolicies[] = {"float32",
                                      "int8/weights_from_float32",
                                      "int4/32_from_float32",
                                      "float8/current_from_float32"};
-// A convolutional one is trained too.
+// A convolutional network is trained too.
 constexpr Network kTrained = {"IC trained", "models/mlperf_tiny/pretrainedResnet.tflite", false, 0};
 constexpr const char* kTrainedPolicies[] = {"float32", "mixed_bfloat16", "float8_from_float32"};
 
-constexpr uint64_t kLeastWork = 20'000;  // little: programs of small steps share them too
+constexpr uint64_t kLeastWork = 20'000;  // low, so that programs of small steps share them too
 
-// The threads of a pool, counting what those behind the first one do.
+// The threads of a pool. Counts the tiles that threads other than the first run.
 struct CountedWorkers {
   const Workers* pool;
   std::atomic<uint64_t> elsewhere = 0;
@@ -74,7 +75,8 @@ struct CountedWorkers {
   }
 };
 
-// A thread that has not begun may still allocate: what a sanitizer does where one begins is no part of a run.
+// Waits until all threads have begun, because a sanitizer may allocate when a thread begins, which is no part of a
+// run.
 void begin_all(const ThreadPool& threads) {
   std::atomic<uint32_t> begun = 0;
   const uint32_t all = (1u << threads.count()) - 1;
@@ -95,7 +97,7 @@ struct Found {
 
 alignas(64) std::byte memory[16 << 20];
 
-// The outputs of each run, one behind the other; empty where something is refused.
+// Returns the outputs of each run, one after another; empty if something is refused.
 std::vector<std::byte> outputs_of(std::span<const std::byte> file, const Port& port, const Workers* workers) {
   static const KernelSet* const kBehind[] = {&reference::kernels()};
   const Port* const ports[] = {&port};
@@ -117,7 +119,7 @@ std::vector<std::byte> outputs_of(std::span<const std::byte> file, const Port& p
     tools::SplitMix64 random(uint64_t(run) + 1);
     for (uint32_t i = 0; i < program.input_count(); ++i) {
       const std::span<std::byte> input = program.input(i);
-      for (size_t k = 0; k < input.size(); ++k)  // codes, or float32 in [0, 1) by their exponent
+      for (size_t k = 0; k < input.size(); ++k)  // codes, or float32 in [0, 1), made by their exponent
         input[k] = std::byte(k % 4 == 3 ? 0x3E : uint8_t(random.next()));
     }
     arm(true);
@@ -132,7 +134,7 @@ std::vector<std::byte> outputs_of(std::span<const std::byte> file, const Port& p
   return outputs;
 }
 
-// The state after some steps of training, each of two micro-batches; empty where something is refused.
+// Returns the state after some training steps of two micro-batches each; empty if something is refused.
 std::vector<std::byte> state_of(std::span<const std::byte> file, const Port& port, const Workers* workers) {
   static const KernelSet* const kBehind[] = {&reference::kernels(), &reference::training_kernels()};
   const Port* const ports[] = {&port};
@@ -152,7 +154,7 @@ std::vector<std::byte> state_of(std::span<const std::byte> file, const Port& por
   Trainer::Report report;
   for (int batch = 0; trained && batch < 2 * kRuns; ++batch) {
     for (uint32_t i = 0; i < trainer.input_count(); ++i)
-      for (size_t k = 0; k < trainer.input(i).size(); ++k)  // float32 in [0, 1) by their exponent
+      for (size_t k = 0; k < trainer.input(i).size(); ++k)  // float32 in [0, 1), made by their exponent
         trainer.input(i)[k] = std::byte(k % 4 == 3 ? 0x3E : uint8_t(random.next()));
     trained = trainer.accumulate().ok() && (batch % 2 == 0 || trainer.commit(0.01f, &report).ok());
   }

@@ -1,8 +1,8 @@
-// Claim: every model that convert, tune and export write passes check; what they do not write they refuse in one
-// sentence.
+// Claim: every model that convert, tune and export write passes `nacre check`. If they write no model, they refuse in
+// one sentence.
 //
-// Random networks (random_files.h) go through the tool as a user calls it: under policies, calibrated, with golden
-// pairs, made to train, tuned and exported. Each command must end in one of two ways:
+// Random networks (random_files.h) go through the tool as a user calls it. They are converted under policies,
+// calibrated, given golden pairs, made to train, tuned and exported. Each command must end in one of two ways:
 //
 //   It ends with 0, and `nacre check` of the model that it wrote ends with 0.
 //   It ends with a documented code, leaves no file, and says what is wrong and where in its own words. The sentence
@@ -34,7 +34,7 @@ constexpr const char* kPolicies[] = {"float32",
                                      "int4/4_from_float32",
                                      "float8_from_float32"};
 constexpr const char* kStatic[] = {"int8/static_from_float32", "float8_from_float32"};
-// Nothing of these may be said of a network, however strange.
+// Words that no message about a network may contain, however strange the network is.
 constexpr const char* kForbidden[] = {
     "defect",         "internal error",   "has no place for", "is not in the program", "libprotobuf",
     "json.exception", "terminate called", "runtime error:",   "AddressSanitizer"};
@@ -46,7 +46,7 @@ struct Counts {
 
 class Judge {
  public:
-  // Runs a command that is to write `model`; true if it did, and it passes check.
+  // Runs a command that must write `model`. Returns true if it did, and the model passes check.
   bool run(const std::string& what, const std::vector<std::string>& arguments, const std::string& model) {
     std::error_code ignored;
     std::filesystem::remove(model, ignored);
@@ -83,7 +83,7 @@ class Judge {
     if (made.exit_code < 1 || made.exit_code > 5)
       fail(what, arguments, "ended by " + std::to_string(made.signal) + ": " + made.err);
     if (exists) fail(what, arguments, "left a file: " + made.err);
-    // Notices may stand before it.
+    // Notices may come before the sentence.
     const size_t sentence = made.err.starts_with("nacre: ") ? 0 : made.err.find("\nnacre: ");
     if (sentence == std::string::npos || made.err.find(": ", sentence + 8) == std::string::npos)
       fail(what, arguments, "no sentence: " + made.err);

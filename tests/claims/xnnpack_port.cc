@@ -1,14 +1,14 @@
 // Claim: the port of XNNPACK runs networks in the caller's memory and gives the reference's results.
 //
-//   extremes   int8 products whose scales and biases are of every size, 0 and negative too, are the reference's to the
-//              bit
-//   networks   int8 ones are the reference's to the bit, at every number of rows; float ones within 1e-5 of the
-//              largest
-//   armed      malloc, its kin and operator new end the process while a program is run and unbound
-//   threads    three at a time bind and run
-//   foreign    where another library has given XNNPACK its allocator, there is no port
+//   extremes   int8 products whose scales and biases have every size, also 0 and negative, equal the reference's to
+//              the bit
+//   networks   int8 networks equal the reference's to the bit, at every number of rows; float networks are within
+//              1e-5 of the largest magnitude
+//   armed      malloc, its relatives and operator new end the process while a program is run and unbound
+//   threads    three threads at a time bind and run
+//   foreign    if another library has given XNNPACK its allocator, there is no port
 //
-// XNNPACK asked for no memory but while steps were prepared.
+// XNNPACK asked for memory only while steps were prepared.
 #include "ports/xnnpack/xnnpack_port.h"
 
 #include <sys/wait.h>
@@ -62,7 +62,7 @@ float random_scale(Random& random) {
   return float(std::exp2(between(random, -30, 8)));
 }
 
-// Rows 2 (bias) and 3 (scale) of a random case, in place of those that a network would have.
+// Replaces operands 2 (bias) and 3 (scale) of a random case by ones that a network would not have.
 int try_extremes(int cases) {
   constexpr int kBias = 2, kScale = 3;
   int tried = 0;
@@ -168,7 +168,7 @@ bool compare(const std::string& name, const Buffer& file) {
   return true;
 }
 
-// In a child process, because the first allocator stays.
+// Runs in a child process, because the first allocator stays.
 bool yields_to_a_foreign_allocator() {
   const pid_t child = fork();
   if (child == 0) _exit(xnn_initialize(nullptr) == xnn_status_success && xnnpack::port() == nullptr ? 0 : 1);

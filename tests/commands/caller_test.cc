@@ -1,4 +1,4 @@
-// Commands that a program runs in its own process: what they print, ask and leave alone.
+// Tests commands that a program runs in its own process: what they print and ask, and what they leave unchanged.
 #include "tools/base/caller.h"
 
 #include <gtest/gtest.h>

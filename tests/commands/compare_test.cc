@@ -1,4 +1,4 @@
-// nacre compare: the measures, the matching, and what it refuses.
+// Tests nacre compare: its measures, its matching of tensors, and its refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,8 +85,8 @@ TEST_F(compare, batch_norm_folded_or_not_differs_by_rounding_only) {
   convert(b_, {"--no-fold-bn"});
   const Json result = json(a_, b_, pixels_);
   ASSERT_EQ(result["outputs"].size(), 1u);
-  // Folding rounds each weight once more: 2^-24 relative, added up over at most 288 terms in each
-  // of 6 layers, which is far below 1e-4 of the largest magnitude, or 80 dB.
+  // Folding rounds each weight once more, 2^-24 relative. Over at most 288 terms in each of 6 layers that is far
+  // below 1e-4 of the largest magnitude, or 80 dB.
   EXPECT_GT(result["outputs"][0]["sqnr_db"].get<double>(), 80);
   EXPECT_LT(result["outputs"][0]["relative_error"].get<double>(), 1e-4);
   EXPECT_EQ(result["outputs"][0]["equal"], false);
@@ -129,7 +129,7 @@ TEST_F(compare, a_table_can_go_to_standard_output) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.out.rfind("kind,step,layer,", 0), 0u);
   size_t lines = 0;
-  std::set<ptrdiff_t> commas;  // as many on every line
+  std::set<ptrdiff_t> commas;  // every line must have the same number
   std::istringstream text(run.out);
   for (std::string line; std::getline(text, line); ++lines) commas.insert(std::ranges::count(line, ','));
   EXPECT_EQ(commas.size(), 1u);
@@ -191,21 +191,21 @@ TEST_F(compare, an_int8_network_is_judged_by_its_float_sibling) {
   ASSERT_EQ(result["notes"].size(), 1u);
   EXPECT_TRUE(has(result["notes"][0], "quantized, code = round(x / 0.00392")) << result["notes"];
   EXPECT_GE(result["tensors"].size(), 28u);
-  // The first convolution sees inputs rounded to 1/255 and gives codes of 8 bits: some 6 dB a bit,
-  // less its clamp.
+  // The first convolution's inputs are rounded to 1/255, and its outputs are 8-bit codes: some 6 dB a bit, less its
+  // clamp.
   EXPECT_GT(result["tensors"][0]["sqnr_db"].get<double>(), 15);
   EXPECT_GT(result["outputs"][0]["cosine"].get<double>(), 0.9);
   uint64_t saturated = 0;
   for (const Json& tensor : result["tensors"]) saturated += tensor["saturated"].get<uint64_t>();
-  EXPECT_GT(saturated, 0u);  // noise of full range leaves the ranges that images gave
-  // The other way around the same samples are compared: errors are as large, whoever is the reference.
+  EXPECT_GT(saturated, 0u);  // noise of full range exceeds the ranges that images gave
+  // With the models exchanged the same samples are compared, and the errors are as large.
   const Json reverse = json(q, f, data, {"--sort", "execution"});
   ASSERT_EQ(reverse["tensors"].size(), result["tensors"].size());
   for (size_t i = 0; i < result["tensors"].size(); ++i)
     EXPECT_EQ(reverse["tensors"][i]["largest_error"], result["tensors"][i]["largest_error"]);
 }
 
-// An activation of 8 values per row.
+// Makes an activation of 8 values per row.
 Value eight(const std::string& name, ElementType type = ElementType::kFloat32) {
   Value value;
   value.name = name;
@@ -215,7 +215,7 @@ Value eight(const std::string& name, ElementType type = ElementType::kFloat32) {
   return value;
 }
 
-// One path of steps over [1, 8] float32 values: {op's layer, name of what it gives}.
+// Makes a model with one chain of steps over [1, 8] float32 values: {layer of the op, name of its output}.
 std::vector<uint8_t> path_model(const std::vector<std::pair<std::string, std::string>>& steps) {
   Graph graph = parse("");
   const auto value = [&](const std::string& name) { return graph.add(eight(name)); };

@@ -1,4 +1,4 @@
-// nacre convert, run as a program: what it writes, and what it refuses.
+// Runs nacre convert as a program: tests its outputs and its refusals.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -18,7 +18,7 @@ using namespace convert_digits;
 
 using Json = nacre::tools::Json;
 
-// One sentence on standard error, the place first, nothing on standard output, and no file beside those there were.
+// Expects one sentence on standard error that begins with the place, no standard output, and no new file.
 void expect_refusal(const ToolRun& run, int exit_code, const std::string& part) {
   EXPECT_EQ(run.exit_code, exit_code) << run.err;
   EXPECT_EQ(run.err.rfind("nacre: ", 0), 0u) << run.err;
@@ -37,7 +37,7 @@ TEST(convert, prints_what_the_model_costs) {
   EXPECT_EQ(run_tool({"check", directory / "digits.nacre"}).exit_code, 0);
 }
 
-// Float8 takes the largest magnitude of what it is shown; a range needs two numbers.
+// float8 needs only the largest magnitude of the samples; an int8 range needs two different numbers.
 TEST(convert, calibrates_float8_with_samples_that_are_one_number) {
   const TemporaryDirectory directory;
   const std::string samples = directory / "x.npy", model = directory / "m.nacre";
@@ -172,7 +172,7 @@ TEST(convert, the_model_tells_every_option_of_its_rewrite) {
             "--rewrite mixed_float16 --lists tf2 --preserve fc --inferlist-remove Add --denylist-add Add");
 }
 
-// The input's new record stands behind those of the values that take over its bytes.
+// The input's new record comes after those of the values that take over its bytes.
 TEST(convert, models_whose_borders_have_the_policy_s_types_can_be_read) {
   const TemporaryDirectory directory;
   for (const std::string policy : {"bfloat16", "float16", "mixed_float16"})
@@ -184,7 +184,8 @@ TEST(convert, models_whose_borders_have_the_policy_s_types_can_be_read) {
     }
 }
 
-// From the file's int8 codes to the policy's float16 there are two steps at each border, and both go.
+// From the file's int8 codes to the policy's float16 there are two steps at each input and output. Both must
+// disappear.
 TEST(convert, borders_of_a_quantized_network_take_the_policy_s_types) {
   const std::string network = shared_path("models/mlperf_tiny/kws_ref_model.tflite");
   if (!std::filesystem::exists(network)) GTEST_SKIP() << "NACRE_SHARED has no " << network;
@@ -308,7 +309,7 @@ TEST(convert, a_folder_that_is_not_there_is_refused_before_the_network_is_read) 
   EXPECT_EQ(directory.entries(), 1u);
 }
 
-// Keras's own form: read back it makes the same model.
+// Keras's JSON form of the policies, read back, must make the same model.
 TEST(convert, writes_policies_in_the_json_of_keras) {
   const TemporaryDirectory directory;
   const std::string first = directory / "a.nacre", again = directory / "b.nacre", json = directory / "p.json";
@@ -336,7 +337,7 @@ TEST(convert, refuses_policies_that_keras_has_no_words_for) {
   EXPECT_EQ(directory.entries(), 0u);
   for (const std::string bare : {"keras", "keras="})
     expect_refusal(run_tool({"convert", kDigits, "--emit-policy", bare}), 2, "write --emit-policy keras=FILE");
-  // Files are told apart by what comes after "keras=".
+  // The file name is what follows "keras=".
   expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x", "--emit-policy", "keras=" + (directory / "x")}),
                  2, "would be overwritten");
 }

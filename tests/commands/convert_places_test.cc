@@ -1,5 +1,5 @@
-// nacre convert --place and --tune: the file's places, the kernels that run for them, and what is refused. With XNNPACK
-// built in and without it.
+// Tests nacre convert --place and --tune: the file's places, the kernels that run for them, and refusals. XNNPACK may
+// be built in or not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ std::string option_of(const std::string& path) {
   return "";
 }
 
-// Steps that `kernels` says XNNPACK runs.
+// Returns the steps that `kernels` says XNNPACK runs.
 std::vector<size_t> on_xnnpack(const Json& steps) {
   std::vector<size_t> found;
   for (size_t i = 0; i < steps.size(); ++i)
@@ -80,7 +80,8 @@ TEST(convert_places, name_the_kernels_that_run) {
   const Json inspected = Json::parse(run_tool({"inspect", model, "--json"}).out);
   const Json& steps = inspected["programs"][0]["steps"];
   const std::string best = name_of_port(port_named("auto"));
-  // XNNPACK takes seven of the digits' ten steps: products and pools; no product that adds to another, no softmax.
+  // XNNPACK takes seven of the digits network's ten steps: products and pools. It takes no product with a residual
+  // and no softmax.
   const std::vector<size_t> taken = {1, 2, 3, 4, 5, 7, 8},
                             expected = xnnpack_port() != nullptr ? taken : std::vector<size_t>();
   EXPECT_EQ(on_xnnpack(run["profile"]["steps"]), expected);

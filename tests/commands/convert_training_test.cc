@@ -1,4 +1,5 @@
-// nacre convert of networks to train, run as a program: the types of their borders, and what does not train.
+// Runs nacre convert on networks to train: tests the types of their inputs and outputs, and constants that do not
+// train.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -19,7 +20,7 @@ using namespace convert_digits;
 
 using Json = nacre::tools::Json;
 
-// The first rows of an array in a file of its own.
+// Copies the first rows of an array to another file.
 void copy_rows(const std::string& from, const std::string& to, int64_t rows) {
   NpyArray array = read_npy(from);
   array.data.resize(array.data.size() / size_t(array.dims[0]) * size_t(rows));
@@ -27,7 +28,7 @@ void copy_rows(const std::string& from, const std::string& to, int64_t rows) {
   write_npy(to, array);
 }
 
-// A field of --optimizer that is set is an attribute of every step that updates a parameter.
+// A field of --optimizer becomes an attribute of every step that updates a parameter.
 TEST(convert, writes_where_an_optimizer_adds_its_epsilon) {
   const TemporaryDirectory directory;
   const std::string model = directory / "m.nacre";
@@ -49,8 +50,8 @@ TEST(convert, writes_where_an_optimizer_adds_its_epsilon) {
     }
 }
 
-// In the model that is written, the image that every program takes and the probabilities that it gives have the types
-// in which the policy's first and last layers compute; and what is trained by it learns.
+// In the written model, each program takes the image, and gives the probabilities, in the types in which the policy's
+// first and last layers compute. The model must learn.
 TEST(convert, trains_with_inputs_and_outputs_in_the_types_of_the_policy) {
   const TemporaryDirectory directory;
   const std::string model = directory / "m.nacre", x = directory / "x.npy", y = directory / "y.npy";
@@ -96,8 +97,7 @@ TEST(convert, trains_with_inputs_and_outputs_in_the_types_of_the_policy) {
     }
 }
 
-// x [N, 2] -> g1 .. g5 (mul), one after the other, each behind a dense layer but the first; another factor of one
-// number.
+// Builds x [N, 2] -> five times mul by a factor g1 .. g5, tanh and a dense layer -> mul by a factor of one element.
 std::vector<uint8_t> network_of_factors() {
   OnnxBuilder b;
   b.input("x", {0, 2}, {"N", ""});
@@ -133,7 +133,7 @@ TEST(convert, says_what_is_not_trained) {
   EXPECT_EQ(Json::parse(converted({"--json"}))["not_trained"],
             (Json{"g1 (mul)", "g2 (mul)", "g3 (mul)", "g4 (mul)", "g5 (mul)"}));
 
-  // Said before the first epoch by what trains the model, and by what trains the network.
+  // The line comes before the first epoch, whether a model or a network is trained.
   const NpyArray rows = {
       .type = ElementType::kFloat32, .dims = {4, 2}, .data = std::vector<uint8_t>(4 * 2 * sizeof(float)), .place = ""};
   write_npy(directory / "rows.npy", rows);
@@ -159,7 +159,7 @@ TEST(convert, says_what_is_not_trained) {
   EXPECT_EQ(Json::parse(digits.out)["not_trained"], Json::array()) << digits.err;
 }
 
-// x [N, 3, 2] -> scores of rows among themselves, a causal mask added -> softmax -> y, and a dense layer.
+// Builds x [N, 3, 2] -> scores between rows plus a causal mask -> softmax -> y, and a dense layer.
 std::vector<uint8_t> masked_network(float hidden) {
   OnnxBuilder b;
   b.input("x", {0, 3, 2}, {"N", "", ""});
@@ -189,7 +189,7 @@ TEST(convert, a_mask_that_is_added_is_no_parameter) {
   }
 }
 
-// y = h [h > 0], h = w x: the truth value has no gradient, and h has one through the product.
+// y = h [h > 0], h = w x. The comparison has no gradient; h gets its gradient through the product.
 TEST(convert, a_comparison_ends_the_gradient) {
   const TemporaryDirectory directory;
   const std::string network = directory / "gate.onnx", model = directory / "m.nacre";

@@ -1,4 +1,5 @@
-// Sizes that a few bytes declare are not allocated: the tool keeps its memory budget and refuses in one sentence.
+// Tests that the tool does not allocate sizes that a few bytes declare: it keeps its memory budget and refuses in one
+// sentence.
 #include <gtest/gtest.h>
 #include <zip.h>
 
@@ -13,7 +14,7 @@
 namespace nacre::tools {
 namespace {
 
-// The budget (tools/base/budget.h), a third of it for what a refusal finds half done, and the tool itself.
+// The limit: the budget (tools/base/budget.h), a third of it for unfinished work at a refusal, and the tool itself.
 constexpr long kMostKib = (256 + 86 + 64) * 1024;
 
 OnnxBuilder large_input() {
@@ -24,7 +25,7 @@ OnnxBuilder large_input() {
   return b;
 }
 
-// x [1] + the first element of what `add` makes, named "big".
+// Builds x [1] plus the first element of a constant "big" that `add` makes.
 OnnxBuilder with_constant(const std::function<void(OnnxBuilder&)>& add) {
   OnnxBuilder b;
   b.input("x", {1, 1});
@@ -147,7 +148,7 @@ TEST(declared_sizes, are_asked_for_before_anything_is_made) {
   }
 }
 
-// A model of a few bytes whose input is 1 GiB is written, and checked, without that memory; only its runs need it.
+// A model of a few bytes has an input of 1 GiB. Writing and checking it needs no such memory; only runs do.
 TEST(declared_sizes, of_a_model_take_memory_when_it_runs_and_not_before) {
   const TemporaryDirectory folder;
   const std::string model = folder / "m.nacre";
@@ -167,7 +168,7 @@ TEST(declared_sizes, of_a_model_take_memory_when_it_runs_and_not_before) {
       << seeded.err;
 }
 
-// Samples of one element, of a network that keeps 16 values of 256 MiB: refused before the network is bound.
+// Samples of one element calibrate a network that keeps 16 values of 256 MiB. It must be refused before it is bound.
 TEST(declared_sizes, of_values_bound_calibration) {
   OnnxBuilder b;
   b.input("x", {1, 1, 1, 1});
@@ -192,7 +193,7 @@ TEST(declared_sizes, of_values_bound_calibration) {
   }
 }
 
-// A .npy that declares `shape`, with this many bytes behind its header, of which the disk holds none.
+// Makes a .npy that declares `shape`, followed by this many bytes that take no space on the disk.
 std::string hollow_npy(const TemporaryDirectory& folder, const std::string& descr, const std::string& shape,
                        uint64_t bytes) {
   std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
@@ -203,7 +204,7 @@ std::string hollow_npy(const TemporaryDirectory& folder, const std::string& desc
   return folder / "hollow.npy";
 }
 
-// A .npz with one deflated array: its header, and zeros.
+// Makes a .npz with one deflated array: its header, and zeros.
 std::string deflated_npz(const TemporaryDirectory& folder, const std::string& npy, size_t zeros) {
   std::vector<uint8_t> bytes = read_bytes(npy);
   bytes.resize(bytes.size() + zeros);
@@ -215,7 +216,7 @@ std::string deflated_npz(const TemporaryDirectory& folder, const std::string& np
   return folder / "x.npz";
 }
 
-// Arrays are refused by their headers, whatever lies behind: what they must be is known by then.
+// Arrays are refused by their headers, before their elements are read: the expected dims and type are known by then.
 TEST(declared_sizes, of_arrays_are_compared_before_their_elements_are_read) {
   constexpr uint64_t kHollow = uint64_t{3} << 30;
   const std::string samples = project_path("tools/samples/"), network = samples + "digits.onnx",

@@ -1,4 +1,4 @@
-// nacre eval: metrics against their definitions, the table on the digits network, and what it refuses.
+// Tests nacre eval: metrics against their definitions, the table on the digits network, and refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 using Json = nacre::tools::Json;
 
-// P(positive scores higher) + P(equal) / 2, by looking at every pair.
+// Computes P(positive scores higher) + P(equal) / 2 by comparing every pair.
 double auc_by_pairs(const std::vector<double>& scores, const std::vector<int64_t>& labels) {
   double won = 0, pairs = 0;
   for (size_t i = 0; i < scores.size(); ++i)
@@ -45,7 +45,7 @@ TEST(auc, equals_the_share_of_pairs_that_are_in_order) {
     }
     labels[0] = 0;
     labels[1] = 1;
-    // Both are quotients of integers and halves far below 2^53: exact sums, one rounding.
+    // Both quotients are of integers and halves far below 2^53, so sums are exact and only the division rounds.
     EXPECT_DOUBLE_EQ(auc(scores, labels), auc_by_pairs(scores, labels)) << round;
   }
 }
@@ -137,7 +137,7 @@ TEST(output_damage, is_zero_for_equals_and_grows_with_distance) {
   far.outputs = {0.75, 0.25, 0.5, 0.5};
   EXPECT_EQ(output_damage(a, a), 0);
   EXPECT_LT(output_damage(a, near), output_damage(a, far));
-  // The mean over two samples of KL = 1/4 log(1/3) + 3/4 log 3 = log(3) / 2, and 0.
+  // The mean over two samples: KL = 1/4 log(1/3) + 3/4 log 3 = log(3) / 2, and 0.
   EXPECT_DOUBLE_EQ(output_damage(a, far), std::log(3.0) / 4);
   const ScoredSamples reals = {.samples = 1, .outputs = {3, -4}, .inputs = {}},
                       others = {.samples = 1, .outputs = {3, -3}, .inputs = {}};
@@ -221,14 +221,15 @@ TEST_F(eval, batches_score_as_single_samples_do) {
   const std::string batched = directory_ / "batched.nacre";
   ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", batched, "--batch", "7"}).exit_code,
             0);
-  // 450 = 64 * 7 + 2. Fast kernels cut sums by the shape of a step: their float results differ in the last bits.
+  // 450 = 64 * 7 + 2. Fast kernels split sums by a step's shape, so their float results would differ in the last
+  // bits.
   const Json result = json({model_, batched}, {"--indices", indices_, "--kernels", "reference"});
   EXPECT_EQ(result["models"][1]["right"], 444);
   EXPECT_EQ(result["models"][1]["output_damage"], 0);
 }
 
-// Folding batch norm rounds weights once more, so the two models' errors against any targets differ in their last
-// digits: one of the two orders is a drop, however small.
+// Folding a batch norm rounds weights once more, so the two models' errors differ in the last digits. In one of the
+// two orders that is a drop, however small.
 TEST_F(eval, a_drop_beyond_the_limit_fails_after_the_table) {
   const std::string other = directory_ / "unfolded.nacre";
   ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", other, "--no-fold-bn"}).exit_code, 0);
@@ -299,7 +300,7 @@ TEST_F(eval, mean_squared_errors_are_against_targets) {
   const std::string one = write<int32_t>("one.npy", {1}, {0});
   const Json result =
       json({model_}, {"--indices", one, "--metric", "mse", "--labels", write<float>("zeros.npy", {1, 10}, zeros)});
-  // Ten probabilities that sum to 1: their mean square lies between 1/100 (all equal) and 1/10 (one is 1).
+  // For ten probabilities that sum to 1, the mean square lies between 1/100 (all equal) and 1/10 (one is 1).
   EXPECT_GE(result["models"][0]["value"].get<double>(), 0.01);
   EXPECT_LE(result["models"][0]["value"].get<double>(), 0.1);
   EXPECT_EQ(result["higher_is_better"], false);
@@ -328,13 +329,13 @@ TEST(eval_anomalies, an_int8_autoencoder_is_judged_on_float_windows) {
   const ToolRun run = run_tool({"eval", f, q, "--data", data, "--labels", labels, "--metric", "auc", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Json result = Json::parse(run.out);
-  ASSERT_EQ(result["notes"].size(), 1u);  // the int8 model's input is quantized, and that is said
+  ASSERT_EQ(result["notes"].size(), 1u);  // the note says that the int8 model's input is quantized
   EXPECT_NE(result["notes"][0].get<std::string>().find("quantized"), std::string::npos);
   for (const Json& model : result["models"]) {
     EXPECT_GE(model["value"].get<double>(), 0);
     EXPECT_LE(model["value"].get<double>(), 1);
   }
-  // Amplitude 20 times larger: mean squares some hundred times larger, whichever network reconstructs them.
+  // The amplitude is 20 times larger, so mean squares are some hundred times larger for both networks.
   EXPECT_EQ(result["models"][0]["value"], 1);
   EXPECT_EQ(result["models"][1]["value"], 1);
 }

@@ -1,4 +1,4 @@
-// nacre export --onnx, run as a program: the network's file with what was learned is the network that was tuned.
+// Runs nacre export --onnx: the network's file with the learned numbers computes the same as the tuned network.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -45,7 +45,7 @@ TEST(export_command, an_onnx_file_comes_back_as_the_network_that_was_tuned) {
   EXPECT_EQ(compared, 1u);
 }
 
-// tune trains with the settings that the file was compiled with; the file that it writes holds the learned numbers.
+// tune trains with the settings that the file was compiled with, and writes a file with the learned numbers.
 TEST(export_command, a_keras_file_is_tuned_as_it_was_compiled_and_comes_back) {
   const TemporaryDirectory folder;
   const std::string config = R"({"class_name": "Sequential", "compile_config": {"loss": "mse", "optimizer":
@@ -74,14 +74,14 @@ TEST(export_command, a_keras_file_is_tuned_as_it_was_compiled_and_comes_back) {
        "momentum,momentum=0.25"},
       {});
   run({"export", train, "--checkpoint", folder / "run", "--network", net, "--keras", "-o", made}, {});
-  // y = w: the mean of (w_0^2 + w_1^2) / 2 has the gradient w, of which half is taken
+  // y = w. The mean of (w_0^2 + w_1^2) / 2 has the gradient w, and the step subtracts half of it.
   const std::vector<uint8_t> file = read_bytes(made);
   const std::vector<StoredNumbers> stored = stored_numbers(file, made);
   ASSERT_EQ(stored.size(), 1u);
   EXPECT_EQ(read_stored(file, stored[0]), (std::vector<float>{0.5f, 1}));
 }
 
-// A loss of one output trains that one; one loss of two needs the option that its refusal names.
+// A loss of one output trains that output. If two outputs have one loss, an option must choose; the refusal names it.
 TEST(export_command, a_keras_file_of_two_outputs_is_tuned_by_the_one_that_its_loss_is_of) {
   const TemporaryDirectory folder;
   const std::string net = folder / "m.keras";

@@ -1,4 +1,4 @@
-// nacre firmware: the sources of a static program.
+// Tests nacre firmware, which writes the sources of a static program.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -47,7 +47,7 @@ TEST_F(firmware_command, writes_sources_that_name_the_model) {
   EXPECT_EQ(json["ram_bytes"], said["arena"][0]["bytes"].get<uint64_t>() + said["blocks"]["scratch"].get<uint64_t>());
 }
 
-// For the host too, where it is compiled with this machine's compiler and flags of its own.
+// Tests the host too: its sources compile with this machine's compiler and flags.
 TEST_F(firmware_command, the_sources_compile_for_their_machine_and_no_other) {
   convert();
   ASSERT_EQ(run_tool({"firmware", model_, "-o", sources_, "--target", "host"}).exit_code, 0);
@@ -65,7 +65,7 @@ TEST_F(firmware_command, the_sources_compile_for_their_machine_and_no_other) {
   EXPECT_TRUE(has({errors.begin(), errors.end()}, "these tables are for host"));
 }
 
-// By those of ports/cortex_m, here in plain C++: the PC gives the same numbers by them as by the reference.
+// The model gets the kernels of ports/cortex_m, which run here as plain C++ and give the reference's numbers.
 TEST_F(firmware_command, int8_of_a_model_for_m4_runs_by_the_fast_kernels) {
   const std::vector<std::string> int8 = {"--policy", "int8/static_from_float32", "--cast-samples", "--calibrate",
                                          project_path("tools/samples/digits_images.npy")};
@@ -93,7 +93,8 @@ TEST_F(firmware_command, int8_of_a_model_for_m4_runs_by_the_fast_kernels) {
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
-// A constant is made by the target's compiler of what this one counted: no op that can be one holds an address.
+// This compiler counts a prepared op's size, and the target's compiler makes the constant. So no such op holds an
+// address.
 TEST_F(firmware_command, ops_that_can_be_ready_have_one_size_on_every_machine) {
   if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0)
     GTEST_SKIP() << "asks the compiler of Cortex-M: arm-none-eabi-g++ is not installed";

@@ -1,4 +1,4 @@
-// Names that would change how others are shown: on terminals, in pages, in CSV and in JSON.
+// Tests names that would change how other text is shown: on terminals, in pages, in CSV and in JSON.
 #include "tools/base/foreign_text.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Keras files with frozen layers, through the tool: what it says before the first epoch, in JSON and of a file that is
-// looked at; what unfreezes; and the frozen bytes of the file that goes back.
+// Runs the tool on Keras files with frozen layers: what it prints before the first epoch, in JSON and for inspect;
+// options that unfreeze; and the frozen bytes of the exported file.
 #include <gtest/gtest.h>
 
 #include <cstring>

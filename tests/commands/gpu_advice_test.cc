@@ -1,4 +1,4 @@
-// nacre inspect --target cuda/..: what a model would take on a GPU, as text and as JSON, of any model.
+// Tests nacre inspect --target cuda/..: the memory and time that any model would take on a GPU, as text and as JSON.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Times per step of a program on the GPU, by the clock of the simulated one: nacre run --profile and nacre bench
-// --profile, in this process.
+// Tests times per step of a program on a simulated GPU, by its clock: nacre run --profile and nacre bench --profile,
+// in this process.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class gpu_profile : public testing::Test {
     EXPECT_EQ(driver_.broken(), 0u);
   }
 
-  // Every step has a time of the GPU's clock, and the graph takes as long as all of them.
+  // Every step has a time by the GPU's clock, and the graph takes the sum of all.
   static void expect_times(const Json& profile, const LoadedModel& model) {
     const ProgramReport report(model, 0);
     ASSERT_EQ(profile["steps"].size(), report.steps().size());
@@ -115,7 +115,7 @@ TEST_F(gpu_profile, a_step_that_the_host_runs_has_the_hosts_time) {
   EXPECT_FALSE(report["steps"][on_host].contains("clock"));
 }
 
-// Processes of one machine choose so: process n takes GPU n, and beyond the last GPU the first follows again.
+// Process n of one machine takes GPU n; after the last GPU the first one follows again.
 TEST(gpu_choice, is_the_one_that_was_made) {
   fake::FakeDriver three({.devices = 3});
   for (const uint32_t number : {2u, 1u, 5u, 3u, 0u}) {

@@ -1,5 +1,5 @@
-// Models for a GPU: every step at its place; without a GPU they are refused in one sentence, and the same file runs on
-// the host when asked.
+// Tests models for a GPU: every step is at its place. Without a GPU the tool refuses in one sentence, and runs the
+// same file on the host on request.
 #include <gtest/gtest.h>
 
 #include <algorithm>

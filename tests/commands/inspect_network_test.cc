@@ -1,5 +1,5 @@
-// nacre inspect of a network's file: a dry run of the conversion. And the rewrites of nacre convert that can be left
-// out, by what stands in the model and what it gives.
+// Tests nacre inspect on a network file, which is a dry run of the conversion. Also tests which rewrites of nacre
+// convert can be left out, by the model's steps and its outputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ TEST(inspect_network, says_what_convert_would_make_and_writes_nothing) {
   EXPECT_EQ(found["inputs"][0]["name"], "pixels");
   EXPECT_EQ(found["inputs"][0]["shape"].text().substr(0, 7), "[batch,");
   EXPECT_EQ(found["outputs"].size(), 1u);
-  EXPECT_EQ(found["parameters"], 20939);  // of them 20,746 are trained; the others are of batch norms
+  EXPECT_EQ(found["parameters"], 20939);  // 20,746 are trained; the others belong to batch norms
   EXPECT_TRUE(found["converts"].get<bool>() && found["unsupported"].empty());
   EXPECT_GE(found["operators"]["Conv"].get<int>(), 1);
 }
@@ -142,7 +142,7 @@ TEST(inspect_network, options_of_the_other_kind_of_file_are_refused) {
 
 // ---- Rewrites that can be left out
 
-// y = conv(x) / 3 + 1, then gelu by erf.
+// Makes a network y = conv(x) / 3 + 1, followed by a gelu by erf.
 std::string network_with_rewrites(const TemporaryDirectory& folder) {
   OnnxBuilder b;
   b.input("x", {1, 2, 2, 2});
@@ -196,7 +196,7 @@ TEST(kept_rewrites, leave_the_steps_of_the_file_and_are_in_no_log) {
   EXPECT_EQ(run_tool({"convert", network, "-o", model, "--keep", "everything"}).exit_code, 2);
 }
 
-// 1 / 3 is rounded: 5 (1 / 3) is another float32 than 5 / 3.
+// 1 / 3 is rounded, so 5 (1 / 3) is another float32 than 5 / 3.
 TEST(kept_rewrites, a_division_that_is_kept_gives_the_quotient) {
   const TemporaryDirectory folder;
   OnnxBuilder b;

@@ -1,4 +1,4 @@
-// nacre inspect: tables that add up, JSON that has everything whole, names that fit the line.
+// Tests nacre inspect: tables that add up, JSON that is complete, and names that fit the line.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -231,7 +231,7 @@ TEST(policy_name, layers_of_quantized_files_have_names_too) {
   EXPECT_EQ(policy_name(codes), "int8/static");
   EXPECT_EQ(policy_name({.variable = kInt8, .compute = kInt8, .quantization = Quantization::kInt8Dynamic}),
             "int8 (dynamic)");
-  // Records that no policy can have still get a name.
+  // Even records that no policy can have get a name.
   EXPECT_NE(policy_name({.quantization = Quantization(200)}), "");
   EXPECT_NE(policy_name({.variable = ElementType(99)}), "");
 }

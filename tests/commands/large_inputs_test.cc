@@ -1,4 +1,4 @@
-// Commands on a compressed .npz that inflates to 384 MiB: none needs memory that grows with it.
+// Runs commands on a compressed .npz that inflates to 384 MiB. No command's memory may grow with it.
 #include <gtest/gtest.h>
 #include <zip.h>
 
@@ -26,7 +26,7 @@ std::vector<uint8_t> pooled_network() {
   return b.finish();
 }
 
-// One member, x.npy, deflated.
+// Writes a .npz with one deflated member, x.npy.
 bool write_deflated(const std::string& path) {
   NpyArray x = {.type = ElementType::kFloat32, .dims = {kLargeRows, 4, kSide, kSide}, .data = {}};
   x.data.resize(size_t(x.elements()) * sizeof(float));

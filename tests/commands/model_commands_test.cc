@@ -1,4 +1,4 @@
-// nacre size, check and kernels, and the help of all, run as programs.
+// Runs nacre size, check and kernels, and the help of all commands.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -29,7 +29,7 @@ class model_commands : public testing::Test {
     EXPECT_TRUE(has(run.err, part)) << run.err;
   }
 
-  // Writes the model back with a right checksum of header and FlatBuffer.
+  // Writes the model back with a corrected checksum of header and FlatBuffer.
   static void write_with_checksum(const std::string& path, std::vector<uint8_t> bytes) {
     FileHeader header;
     std::memcpy(&header, bytes.data(), sizeof header);
@@ -65,7 +65,7 @@ TEST_F(model_commands, size_of_m4_counts_12_bytes_a_step_and_8_an_operand) {
   EXPECT_EQ(measure(model, 0, {.pointer_bytes = 4, .workers = 1}).bytes[kCalls], calls);
 }
 
-// machines.h asserts its numbers with the compiler of each machine.
+// machines.h asserts its numbers when each machine's compiler compiles it.
 TEST_F(model_commands, size_of_the_objects_on_m4_is_what_its_compiler_says) {
   if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0)
     GTEST_SKIP() << "asks the compiler of Cortex-M: arm-none-eabi-g++ is not installed";
@@ -119,7 +119,7 @@ TEST_F(model_commands, check_finds_damage_and_names_it) {
 }
 
 TEST_F(model_commands, a_refused_step_is_named_with_its_layer) {
-  // An op id that no kernel has: StepRecord 0 starts with it.
+  // Writes an op id that no kernel has. StepRecord 0 starts with the op id.
   std::vector<uint8_t> bytes = read_bytes(digits_);
   {
     const LoadedModel model(digits_);
@@ -174,7 +174,7 @@ TEST_F(model_commands, a_model_for_a_tier_runs_with_its_kernels_and_no_others) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Json json = Json::parse(run.out), steps = json["profile"]["steps"];
   EXPECT_EQ(json["kernels"], set);
-  for (const Json& step : steps) {  // the roof is known of x86 alone
+  for (const Json& step : steps) {  // the roof is known for x86 only
     EXPECT_EQ(step.contains("share_of_roof"), !target_runs_here("arm/neon") && !target_runs_here("arm/armv7"));
     if (!step.contains("share_of_roof")) continue;
     EXPECT_GT(step["roof_us"].get<double>(), 0);

@@ -1,4 +1,5 @@
-// Options that count, of every command: found in the commands' own help, so that a new one is tested by itself.
+// Tests options of every command that take a count. They are found in the commands' help, so a new option is tested
+// too.
 #include <gtest/gtest.h>
 
 #include <regex>

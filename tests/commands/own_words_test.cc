@@ -1,5 +1,5 @@
-// Refusals by libraries are said in the tool's words: the messages of CLI11, RE2, nlohmann, libzip and protobuf stay
-// inside.
+// Tests that refusals by libraries are in the tool's words: no message of CLI11, RE2, nlohmann, libzip or protobuf is
+// shown.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class own_words : public testing::Test {
     npz.resize(npz.size() / 2);
     write_bytes(folder_ / "short.npz", npz);
     std::vector<uint8_t> onnx = read_bytes(project_path("tools/samples/digits.onnx"));
-    onnx.insert(onnx.end(), {0x3a, 0x05, 0x0a, 0x7f, 1, 2, 3});  // a graph whose node is longer than it
+    onnx.insert(onnx.end(), {0x3a, 0x05, 0x0a, 0x7f, 1, 2, 3});  // a graph whose node is longer than the graph
     write_bytes(folder_ / "damaged.onnx", onnx);
   }
 
@@ -96,14 +96,14 @@ TEST_F(own_words, are_all_that_reaches_a_terminal) {
   }
 }
 
-// Names come from files, which may hold anything.
+// Names come from files and may hold any bytes.
 TEST_F(own_words, hold_no_control_codes) {
   const ToolRun run = run_tool({"check", "\x1b[31mno\a such\x7f file"});
   EXPECT_NE(run.err.find("\\x1B[31mno\\x07 such\\x7F file"), std::string::npos) << run.err;
 }
 
-// A path is part of a sentence, whatever it holds: in the place, in the fact, in the remedy, and where the options are
-// judged.
+// A path is shown in a sentence, whatever it holds: in the place, in the fact, in the remedy, and in messages about
+// options.
 TEST_F(own_words, show_a_new_line_in_a_name_as_one) {
   const std::string network = project_path("tools/samples/digits.onnx");
   write_text("a\nb", "no network");

@@ -1,5 +1,5 @@
-// TensorFlow Lite Micro's own example, whose biases have a quantized_dimension outside their rank: converted, and run
-// on the example's two pictures.
+// Converts TensorFlow Lite Micro's own example, whose biases have a quantized_dimension outside their rank, and runs
+// it on the example's two pictures.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kSide = 96;
 
-// A grey picture of 96 x 96 bytes, stored from the last row to the first, as codes with zero point -128.
+// Returns a grey picture of 96 x 96 bytes, stored from the last row to the first, as codes with the zero point -128.
 std::vector<uint8_t> codes_of_picture(const std::vector<uint8_t>& bmp) {
   const size_t pixels = size_t(bmp[10]) | size_t(bmp[11]) << 8;  // bfOffBits
   std::vector<uint8_t> codes;
@@ -24,8 +24,8 @@ std::vector<uint8_t> codes_of_picture(const std::vector<uint8_t>& bmp) {
   return codes;
 }
 
-// The expected codes are those of LiteRT 2.3.0 (reference kernels), of a copy of the file whose biases have dimension
-// 0: it refuses the file itself.
+// The expected codes are LiteRT 2.3.0's (reference kernels) for a copy of the file whose biases have dimension 0.
+// LiteRT refuses the file itself.
 TEST(person_detect, gives_the_codes_of_litert) {
   const std::string network = shared_path("models/tflm/person_detect.tflite");
   if (!std::filesystem::exists(network)) GTEST_SKIP() << "NACRE_SHARED has no " << network;

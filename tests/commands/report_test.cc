@@ -1,5 +1,5 @@
-// nacre report: one page that stands alone, well-formed whatever the names are, with the numbers that the other
-// commands give.
+// Tests nacre report: one page that stands alone and is well-formed for any names, with the numbers of the other
+// commands.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ TEST_F(report, has_the_numbers_that_eval_gives) {
   const std::string html = page({a_, b_}, set_);
   EXPECT_EQ(malformed_page(html), "");
   EXPECT_EQ(reaches_out(html), "");
-  EXPECT_EQ(count_of(html, "444 of 450"), 4u);  // of each model in words and in the table
+  EXPECT_EQ(count_of(html, "444 of 450"), 4u);  // for each model in the text and in the table
   EXPECT_TRUE(has(html, "b.nacre against a.nacre"));
   EXPECT_EQ(count_of(html, "<svg xmlns"), 3u);  // two graphs, one plot of the models
   EXPECT_EQ(count_of(html, "class=\"page-matrix\""), 2u);
@@ -230,7 +230,7 @@ TEST(html, hostile_texts_stay_text) {
   EXPECT_GE(count_of(html, "&lt;script&gt;"), 8u);
 }
 
-// An activation of 8 values per row.
+// Makes an activation of 8 values per row.
 Value eight(const std::string& name, ElementType type = ElementType::kFloat32) {
   Value value;
   value.name = name;
@@ -311,9 +311,9 @@ TEST_F(report, names_classes_as_the_model_does) {
   const std::string html = page({named, a_}, set_);
   EXPECT_EQ(malformed_page(html), "");
   for (const char* cell : {">zero</th>", ">&lt;one&gt;</th>", ">six (6)</th>", ">six (7)</th>"})
-    EXPECT_EQ(count_of(html, cell), 2u) << cell;  // of a column and of a row
+    EXPECT_EQ(count_of(html, cell), 2u) << cell;  // in a column head and in a row head
   EXPECT_TRUE(has(html, "title=\"four of a name too long for a column\">"));
-  EXPECT_EQ(count_of(html, "<th scope=\"row\">6</th>"), 1u);  // of the model without names
+  EXPECT_EQ(count_of(html, "<th scope=\"row\">6</th>"), 1u);  // for the model without names
   EXPECT_TRUE(has(html, "Most often confused: label "));
 }
 
@@ -323,7 +323,7 @@ TEST(confusion, counts_what_is_taken_for_what) {
   const Confusion c = confusion(parse_metric("top1"), samples, {.classes = {0, 2, 0, 1}, .targets = {}});
   EXPECT_EQ(c.classes, 3u);
   EXPECT_EQ(c.at(0, 0), 2u);
-  EXPECT_EQ(c.at(2, 1), 1u);  // of equal outputs the first
+  EXPECT_EQ(c.at(2, 1), 1u);  // the first of equal outputs
   EXPECT_EQ(std::accumulate(c.counts.begin(), c.counts.end(), uint64_t{0}), 3u);
   EXPECT_EQ(confusion(parse_metric("mse"), samples, {}).classes, 0u);
 }

@@ -1,4 +1,4 @@
-// nacre run, run as a program: inputs, outputs, times, and what it refuses.
+// Runs nacre run: tests inputs, outputs, times and refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using Json = nacre::tools::Json;
 
-// The digits network, converted once; and, where shared data is, the int8 keyword network.
+// Holds the digits network, converted once, and the int8 keyword network if the shared data is there.
 class run_command : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -38,7 +38,7 @@ class run_command : public testing::Test {
   static std::string keywords() { return *models_ / "kws.nacre"; }
   static std::string images() { return project_path("tools/samples/digits_images.npy"); }
 
-  // x [dims] of zeros, or of `value`.
+  // Returns an array of these dims filled with `value`.
   static NpyArray reals(std::vector<int64_t> dims, float value = 0) {
     NpyArray array = {ElementType::kFloat32, dims, {}};
     const std::vector<float> data(size_t(array.elements()), value);
@@ -119,7 +119,7 @@ TEST_F(run_command, repeat_times_every_run) {
   EXPECT_GE(json["p99_us"], json["median_us"]);
 }
 
-// y = x + what was before: 1, 2, 3, .. of a stream of ones.
+// y = x plus the state. A stream of ones gives 1, 2, 3, ..
 TEST_F(run_command, a_stream_begins_anew_where_it_is_told_and_with_every_repeat) {
   OnnxBuilder b;
   b.input("x", {1});
@@ -148,7 +148,7 @@ TEST_F(run_command, a_stream_begins_anew_where_it_is_told_and_with_every_repeat)
                  "--stream: the model keeps nothing from run to run");
 }
 
-// The results are the program's on every machine; what a run takes is not.
+// A program for another machine gives the same results here, but its time is not printed.
 TEST_F(run_command, a_program_for_another_machine_runs_and_is_not_timed) {
   const std::string model = directory_ / "m4.nacre";
   ASSERT_EQ(
@@ -191,7 +191,7 @@ TEST_F(run_command, refuses_another_shape_or_type) {
   expect_refusal(run(reals({0, 1, 8, 8})), 3, "holds no sample");
   expect_refusal(run({ElementType::kFloat64, {1, 1, 8, 8}, std::vector<uint8_t>(512)}), 3, "holds float64");
   expect_refusal(run({ElementType::kUint8, {1, 1, 8, 8}, std::vector<uint8_t>(64)}), 3, "--cast-inputs");
-  // 0.1 as a float64 is no float32.
+  // 0.1 as a float64 has no equal float32.
   NpyArray tenths = {ElementType::kFloat64, {1, 1, 8, 8}, {}};
   for (int i = 0; i < 64; ++i) {
     const double value = 0.1;
@@ -305,7 +305,7 @@ TEST_F(run_command, int8_outputs_equal_tflite_to_the_byte) {
   }
 }
 
-// numpy has no name for bfloat16 and float8: their numbers come as float32, and the index says what they are.
+// numpy has no bfloat16 and float8. Their numbers are written as float32, and the index names their type.
 TEST_F(run_command, tensors_of_small_types_are_numbers_that_numpy_reads) {
   const std::string model = directory_ / "small.nacre", out = directory_ / "all";
   for (const auto& [policy, type] :
@@ -328,7 +328,7 @@ TEST_F(run_command, tensors_of_small_types_are_numbers_that_numpy_reads) {
   }
 }
 
-// A cast at the border rounds as the file's numbers are rounded without it.
+// A cast at the input rounds as the file's numbers would be rounded without the cast.
 TEST_F(run_command, a_model_whose_borders_are_16_bits_takes_rounded_floats) {
   const std::string digits = project_path("tools/samples/digits.onnx");
   write_npy(directory_ / "x.npy", reals({1, 1, 8, 8}, 1.1f));
@@ -374,7 +374,7 @@ TEST_F(run_command, floats_become_codes_only_when_asked) {
   EXPECT_EQ(reals_out["type"], "float32");
   double sum = 0;
   for (const Json& value : reals_out["values"]) sum += value.get<double>();
-  EXPECT_NEAR(sum, 1, 12 * 0.5 / 256);  // of a softmax: 12 outputs, each rounded to 1/256
+  EXPECT_NEAR(sum, 1, 12 * 0.5 / 256);  // a softmax: 12 outputs, each rounded to 1/256
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// nacre run: archives of inputs, and warnings that are no refusals.
+// Tests nacre run on archives of inputs, and warnings that do not refuse.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ class run_inputs : public testing::Test {
 
   std::string digits() const { return directory_ / "digits.nacre"; }
 
-  // [dims] of one value.
+  // Returns an array of these dims filled with one value.
   static NpyArray reals(std::vector<int64_t> dims, float value) {
     NpyArray array = {ElementType::kFloat32, std::move(dims), {}};
     const std::vector<float> data(size_t(array.elements()), value);

@@ -22,7 +22,7 @@ using Json = nacre::tools::Json;
 
 class run_media : public testing::Test {
  protected:
-  // uint8 [height, width, channels] of a pattern.
+  // Returns uint8 [height, width, channels] with a pattern.
   static NpyArray pattern(int64_t height, int64_t width, int64_t channels) {
     NpyArray array = {ElementType::kUint8, {height, width, channels}, {}};
     array.data.resize(size_t(array.elements()));
@@ -38,7 +38,7 @@ class run_media : public testing::Test {
     ASSERT_NE(png_image_write_to_file(&image, path.c_str(), 0, picture.data.data(), 0, nullptr), 0);
   }
 
-  // 16-bit PCM in the 44 bytes of a header.
+  // Writes 16-bit PCM behind a header of 44 bytes.
   void write_wav(const std::string& path, const std::vector<int16_t>& pcm, uint16_t channels = 1) {
     std::vector<uint8_t> bytes;
     const auto put = [&](const auto& value) {
@@ -122,7 +122,7 @@ TEST_F(run_media, pictures_are_read_as_their_libraries_wrote_them) {
   tjDestroy(writer);
 }
 
-// The formula of resize_picture.h in float64, of one number of the result.
+// Computes one number of the result in float64, by the formula of resize_picture.h.
 double resized_at(const NpyArray& x, int64_t height, int64_t width, int64_t i, int64_t j, int64_t c) {
   const auto place = [](int64_t in, int64_t out, int64_t at) {
     return (double(at) + 0.5) * double(in) / double(out) - 0.5;
@@ -153,7 +153,7 @@ TEST_F(run_media, pictures_are_resized_by_their_formula) {
     ASSERT_EQ(y.size(), size_t(height * width * 3));
     for (size_t at = 0; at < y.size(); ++at) {
       const auto i = int64_t(at);
-      // s is rounded thrice, at most 50 in size: 3 * 2^-24 * 50, times a slope of 255; then three sums of 255
+      // s is rounded three times, at most 50 in size: 3 * 2^-24 * 50, times a slope of 255, plus three sums of 255.
       EXPECT_NEAR(double(y[at]), resized_at(x, height, width, i / 3 / width, i / 3 % width, i % 3), 0.003) << at;
     }
   }

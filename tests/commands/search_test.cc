@@ -1,4 +1,4 @@
-// nacre search: the algorithm on landscapes whose optimum is known, and the command on the digits network.
+// Tests nacre search: the algorithm on landscapes whose optimum is known, and the command on the digits network.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,14 +21,14 @@ namespace {
 
 using Json = nacre::tools::Json;
 
-// Effects of single layers that add, exactly: cost[layer][policy].
+// A landscape in which effects of single layers add exactly: effects[layer][policy].
 struct Landscape {
   struct Effect {
     double saved = 0, damage = 0, drop = 0, saved_us = 0;
     bool possible = true;
   };
   std::vector<std::vector<Effect>> effects;
-  double drop_of_pairs = 0;  // beyond the sum, for every two layers that are changed: what prediction cannot see
+  double drop_of_pairs = 0;  // added for each pair of changed layers; prediction cannot see it
   int calls = 0;
 
   static constexpr double kBytes = 1e6, kMicroseconds = 1e4;
@@ -58,7 +58,7 @@ struct Landscape {
     return search_policies(problem, std::ref(*this));
   }
 
-  // The fewest bytes of all maps within the limits, by trying them all.
+  // Returns the fewest bytes of all maps within the limits, by trying every map.
   double fewest_bytes(const SearchLimits& limits) {
     PolicyChoice choice(layers(), 0);
     double fewest = std::numeric_limits<double>::infinity();
@@ -72,7 +72,7 @@ struct Landscape {
     return fewest;
   }
 
-  // The next of all maps; false after the last.
+  // Moves to the next map. Returns false after the last.
   bool next(PolicyChoice& choice) const {
     for (int& policy : choice) {
       if (++policy < int(policies())) return true;
@@ -82,8 +82,8 @@ struct Landscape {
   }
 };
 
-// Drop is a fixed multiple of damage, so the order of damages is that of drops. All numbers are small integers over
-// powers of two: sums are exact.
+// The drop is a fixed multiple of the damage, so both have one order. All numbers are small integers over powers of
+// two, so sums are exact.
 Landscape random_landscape(uint32_t seed, size_t layers, size_t policies) {
   std::mt19937 random(seed);
   Landscape landscape;
@@ -102,7 +102,8 @@ Landscape random_landscape(uint32_t seed, size_t layers, size_t policies) {
 }
 
 TEST(policy_search, finds_the_smallest_map_where_effects_do_not_compete) {
-  // One candidate, the same effect in each of six layers: k changes are allowed, and which does not matter.
+  // There is one candidate policy, with the same effect in each of six layers. k changes are allowed; any k layers
+  // will do.
   Landscape landscape;
   landscape.effects.assign(6, {{}, {.saved = 1000, .damage = 0.25, .drop = 0.0625}});
   const SearchResult result = landscape.search({.max_drop = 0.25});
@@ -114,7 +115,7 @@ struct Point {
   double drop, bytes;
 };
 
-// The corners of the lower convex hull of all maps: those that the greedy must find.
+// Returns the corners of the lower convex hull of all maps, which the greedy search must find.
 std::vector<Point> corners(Landscape landscape) {
   std::map<double, double> fewest;  // by drop
   PolicyChoice choice(landscape.layers(), 0);
@@ -128,7 +129,7 @@ std::vector<Point> corners(Landscape landscape) {
   for (const auto& [drop, bytes] : fewest) {
     if (!hull.empty() && bytes >= hull.back().bytes) continue;
     const auto above = [&](const Point& from,
-                           const Point& over) {  // `over` is no lower than the line from -> new point
+                           const Point& over) {  // whether `over` is not below the line
       return (over.bytes - from.bytes) * (drop - from.drop) >= (bytes - from.bytes) * (over.drop - from.drop);
     };
     while (hull.size() >= 2 && above(hull[hull.size() - 2], hull.back())) hull.pop_back();
@@ -150,8 +151,8 @@ TEST(policy_search, finds_every_corner_of_the_front_of_all_maps) {
   }
 }
 
-// Between two maps of the path the optimum saves less than one change more than the greedy (Sinha and Zoltners 1979:
-// the gap of the greedy is at most the saving of the first change that does not fit).
+// Between two maps of the path, the optimum saves less than one change more than the greedy search. Sinha and
+// Zoltners (1979): the gap is at most the saving of the first change that does not fit.
 TEST(policy_search, is_no_further_from_the_optimum_than_one_change) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     Landscape landscape = random_landscape(seed + 100, 6, 3);
@@ -307,7 +308,7 @@ TEST_F(search, writes_a_map_that_convert_takes_and_that_measures_as_it_said) {
   ASSERT_EQ(eval.exit_code, 0) << eval.err;
   const Json judged = Json::parse(eval.out)["models"][0];
   EXPECT_EQ(judged["value"], (*best)["measured"]["top1"]);
-  // A converted file says beside what was measured where it came from: metadata, and no weight.
+  // A converted file also says where it came from: metadata, but no weight.
   EXPECT_GE(judged["file_bytes"].get<double>(), (*best)["measured"]["bytes"].get<double>());
   EXPECT_LE(judged["file_bytes"].get<double>(), (*best)["measured"]["bytes"].get<double>() + 1024);
 }

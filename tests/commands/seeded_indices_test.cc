@@ -1,5 +1,5 @@
-// Seeded inputs that are indices are rows of their table, so that golden pairs and runs of embedding networks need no
-// data; indices from files that are none are said to be the data's, not the converter's.
+// Tests that seeded inputs used as indices are rows of their table, so that golden pairs and runs of embedding
+// networks need no data. Wrong indices in a file are reported as the data's fault, not the converter's.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_builder.h"
@@ -9,7 +9,7 @@
 namespace nacre::tools {
 namespace {
 
-// Two tables of 3 and 50 rows that one input indexes, as it is and reshaped.
+// Builds a network with tables of 3 and 50 rows. One input indexes both, as it is and reshaped.
 std::vector<uint8_t> embedding_network(int type) {
   OnnxBuilder b;
   b.input("ids", {1, 40}, {}, type);
@@ -41,7 +41,7 @@ TEST(seeded_indices, are_rows_of_the_smallest_table_they_reach) {
   }
 }
 
-// Recommenders do this: one table, in which each column of the ids has rows of its own.
+// Recommender networks have one table in which each column of the ids has rows of its own.
 TEST(seeded_indices, to_which_others_are_added_are_0) {
   OnnxBuilder b;
   b.input("ids", {1, 3}, {}, ::onnx::TensorProto::INT64);

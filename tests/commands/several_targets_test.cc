@@ -1,4 +1,4 @@
-// One file for several targets: programs of each, weights and state once, and commands that pick.
+// Tests one file for several targets: programs of each, weights and state once, and commands that choose a target.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The options of a training as people write them: what they say is what is trained, and nothing is taken that would do
-// nothing.
+// Tests the options of a training: each changes the training as it says, and an option that would do nothing is
+// refused.
 #include "tools/commands/training_arguments.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TrainingArguments with(const std::function<void(TrainingArguments&)>& change) {
   return a;
 }
 
-// The answer names the option.
+// Expects a refusal that names the option.
 void expect_refusal(const std::string& option, const std::function<void(TrainingArguments&)>& change,
                     const PolicyLossScale& policies = {}) {
   const TrainingArguments a = with(change);
@@ -115,8 +115,8 @@ TEST(training_arguments, a_dynamic_loss_scale_has_the_fields_of_its_rule) {
     expect_refusal("--loss-scale", [&, t = text, r = rule](auto& a) { a.loss_scale = t, a.loss_scale_rule = r; });
 }
 
-// A policy names the loss scale; --loss-scale takes its place and says so. A float16 layer whose policy names none
-// gets a dynamic scale.
+// A policy names the loss scale. --loss-scale replaces it, and a message says so. A float16 layer whose policy names
+// none gets a dynamic scale.
 TEST(training_arguments, a_loss_scale_is_that_of_the_policies) {
   const auto scale = [](const PolicyLossScale& policies, const std::string& text = "auto") {
     return parse_training(with([&](auto& a) { a.loss_scale = text; }), policies).loss_scale;
@@ -138,7 +138,7 @@ TEST(training_arguments, a_loss_scale_is_that_of_the_policies) {
   EXPECT_EQ(note({}, "dynamic"), "");
   EXPECT_EQ(note(fixed, "none"), "training: --loss-scale none takes the place of fixed=128, which --policy 'x' names");
   expect_refusal("--policy 'x'", [](auto&) {}, {true, LossScale::kFixed, 3, true, "--policy 'x'"});
-  // fastai's own is 512; of other rules a fixed scale has no usual value
+  // fastai's own fixed scale is 512. For the other rules a fixed scale has no default.
   EXPECT_EQ(parse_training(with([](auto& a) { a.loss_scale = "fixed", a.loss_scale_rule = "fastai"; }), {})
                 .loss_scale.initial,
             512);
@@ -148,7 +148,7 @@ TEST(training_arguments, options_that_would_do_nothing_are_refused) {
   expect_refusal("--lora-alpha", [](auto& a) { a.lora_rank = 2, a.lora_alpha = NAN; });
   expect_refusal("--train-biases", [](auto& a) { a.lora_rank = 2, a.biases_only = true; });
   expect_refusal("--moments", [](auto& a) { a.optimizer = "sgd", a.moments = "bfloat16"; });
-  // 0.997 v rounds to v where its fraction is near 1
+  // 0.997 v rounds to v if v's fraction is near 1.
   for (const char* optimizer : {"adam", "adamw,beta2=0.997", "rmsprop,alpha=0.999"})
     expect_refusal("--moments", [&](auto& a) { a.optimizer = optimizer, a.moments = "bfloat16"; });
   expect_refusal("--moments", [](auto& a) { a.moments = "float16"; });
@@ -184,7 +184,8 @@ TEST(training_arguments, ranges_that_are_trained_or_stay_have_no_running_mean) {
   EXPECT_EQ(training_text(asked), "--train softmax_cross_entropy --range-momentum 0.5 --freeze-ranges 10");
 }
 
-// The text names only the options that are not as usual; it decides whether a checkpoint is of this training.
+// The text names only options that differ from the defaults. It decides whether a checkpoint belongs to this
+// training.
 TEST(training_arguments, are_written_as_they_are_typed) {
   EXPECT_EQ(training_text(with([](auto&) {})), "--train softmax_cross_entropy");
   EXPECT_EQ(training_text(with([](auto& a) {

@@ -1,4 +1,4 @@
-// nacre tune, run as a program: where it keeps its checkpoints.
+// Runs nacre tune: tests where it keeps its checkpoints, and its results.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -38,7 +38,7 @@ TEST(tune_command, makes_the_folder_of_its_checkpoints_and_what_leads_to_it) {
   const TemporaryDirectory directory;
   const ToolRun run = tune({"--checkpoint", directory / "a/b/run"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  // the same training: the same checkpoint, wherever it is
+  // An equal training gives an equal checkpoint in any folder.
   ASSERT_EQ(tune({"--checkpoint", directory / "run"}).exit_code, 0);
   EXPECT_EQ(read_bytes(directory / "a/b/run/slot0.checkpoint"), read_bytes(directory / "run/slot0.checkpoint"));
   EXPECT_GT(read_bytes(directory / "run/slot0.checkpoint").size(), 1000u);
@@ -90,7 +90,7 @@ TEST(tune_command, restarts_where_there_is_no_checkpoint_too) {
     EXPECT_EQ(run.out.find("goes on"), std::string::npos) << run.out;
     EXPECT_NE(run.out.find("epoch   1 of 1"), std::string::npos) << run.out;
     if (time == 0) first = run.out;
-    EXPECT_EQ(run.out, first);  // of the same loss: from the beginning
+    EXPECT_EQ(run.out, first);  // same loss: starts from the beginning
   }
 }
 
@@ -110,9 +110,9 @@ std::vector<uint8_t> outputs_of(const std::string& path) {
   return all;
 }
 
-// If a seed only orders rows, it is no part of the training model, and tune's model is the one that nacre convert
-// makes. The model that export makes of the checkpoint gives the outputs of the model that tune -o wrote, not those
-// of the network before training.
+// If a seed only orders rows, the training model does not depend on it, and tune trains the model that nacre convert
+// makes. export's model of the checkpoint must give the outputs of the model that tune -o wrote, not those of the
+// network before training.
 TEST(tune_command, with_a_seed_leaves_a_checkpoint_that_export_takes) {
   const TemporaryDirectory directory;
   const std::string network = project_path("tools/samples/digits.onnx"), model = directory / "train.nacre";
@@ -140,13 +140,13 @@ TEST(tune_command, refuses_a_link_to_where_nothing_can_be_written_before_it_trai
   EXPECT_EQ(run.out, "");
 }
 
-// If the model cannot be written, a checkpoint of what was learned lies beside it; the same command goes on there.
+// If the model cannot be written, tune saves a checkpoint beside it. An equal command goes on from there.
 TEST(tune_command, whose_model_cannot_be_written_keeps_what_was_learned) {
   const TemporaryDirectory directory;
   const std::string model = directory / "tuned.nacre", rescue = model + ".checkpoint";
   const ToolRun whole = tune({"-o", directory / "whole.nacre"});
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
-  const ToolRun lost = tune({"-o", model}, {.file_limit_bytes = 64});  // no checkpoint either
+  const ToolRun lost = tune({"-o", model}, {.file_limit_bytes = 64});  // no checkpoint can be written either
   EXPECT_EQ(lost.exit_code, 5) << lost.err;
   EXPECT_NE(lost.err.find("what was learned is lost: --checkpoint DIR keeps it"), std::string::npos) << lost.err;
   EXPECT_FALSE(std::filesystem::exists(rescue));
@@ -195,7 +195,7 @@ TEST(tune_command, that_diverged_writes_no_model) {
   EXPECT_EQ(directory.entries(), 0u);
 }
 
-// Rows and labels one by one: a step of a label that the loss leaves out is no step.
+// Trains on one row at a time. If the loss ignores a step's label, the step does not count.
 TEST(tune_command, leaves_out_a_step_whose_labels_count_nothing) {
   const TemporaryDirectory directory;
   const std::string samples = project_path("tools/samples/");
@@ -213,7 +213,7 @@ TEST(tune_command, leaves_out_a_step_whose_labels_count_nothing) {
   };
   const ToolRun some = trained({3, -1, 5, -1});
   ASSERT_EQ(some.exit_code, 0) << some.err;
-  EXPECT_EQ(Json::parse(some.out)["steps"], 4);  // of 8
+  EXPECT_EQ(Json::parse(some.out)["steps"], 4);  // four of the 8 count
   std::filesystem::remove(directory / "t.nacre");
   const ToolRun none = trained({-1, -1, -1, -1});
   EXPECT_EQ(none.exit_code, 3) << none.err;
@@ -268,7 +268,7 @@ TEST(tune_command, refuses_a_file_name_that_ends_as_a_folder_before_it_trains) {
   EXPECT_EQ(directory.entries(), 0u);
 }
 
-// A training in float32 finds no ranges: int8/static takes them from samples, and fits of weights what they need.
+// A float32 training finds no ranges. int8/static takes them from samples, and so do fits of weights.
 TEST(tune_command, leaves_a_checkpoint_that_export_calibrates) {
   const TemporaryDirectory directory;
   const std::string samples = project_path("tools/samples/"), network = samples + "digits.onnx",

@@ -1,5 +1,5 @@
-// nacre tune of networks that move the batch off axis 0, and of one of several outputs: one computation in several
-// forms, each of which must learn as the form with its rows on axis 0 does.
+// Tests nacre tune on networks that move the batch off axis 0, and on one with several outputs. Each form of one
+// computation must learn as the form with its rows on axis 0 does.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kRows = 12, kTimes = 5, kWide = 3, kKinds = 2;
 
-// Numbers in [-1, 1), the same in every run.
+// Returns a number in [-1, 1), the same in every run.
 float spread_number(size_t i) { return float((i * 2654435761u >> 8) % 2048) / 1024 - 1; }
 
 template <class T>
@@ -44,7 +44,7 @@ class tune_rows : public testing::Test {
     save_array(folder_ / "turned_y.npy", {kTimes, kRows}, turned_y);
   }
 
-  // Weights of x [.., 3] w [3, 2] + b, to "y" of the value `from`.
+  // Adds y = from w + b, with x [.., 3] and w [3, 2], as the value `to`.
   static void head(OnnxBuilder& b, const std::string& from, const std::string& to) {
     b.floats("w", {kWide, kKinds}, {0.5f, -0.25f, 0.125f, 0.75f, -0.5f, 0.25f});
     b.floats("b", {kKinds}, {0.125f, -0.125f});
@@ -62,7 +62,7 @@ class tune_rows : public testing::Test {
     return run_tool(more);
   }
 
-  // The loss of each epoch.
+  // Returns the loss of each epoch.
   std::vector<double> losses() const {
     const std::vector<uint8_t> bytes = read_bytes(folder_ / "log.csv");
     std::istringstream text(std::string(bytes.begin(), bytes.end()));
@@ -81,7 +81,7 @@ class tune_rows : public testing::Test {
     return found;
   }
 
-  // Sums of 60 losses of size 1 in another order, and as many roundings of weights: below 60 * 3 * 2^-24.
+  // Allows sums of 60 losses of size 1 in another order, and as many roundings of weights: below 60 * 3 * 2^-24.
   void expect_learned(const ToolRun& run, const std::vector<double>& expected, const std::string& what) {
     ASSERT_EQ(run.exit_code, 0) << what << ": " << run.err;
     const std::vector<double> found = losses();
@@ -97,7 +97,7 @@ class tune_rows : public testing::Test {
     b.output("y");
     return b.finish();
   }
-  // Reshapes [rows, times, 3] to [rows times, 3], and back where `back`.
+  // Reshapes [rows, times, 3] to [rows times, 3]; if `back`, reshapes the result back.
   static std::vector<uint8_t> merged(bool back) {
     OnnxBuilder b;
     b.input("x", {1, kTimes, kWide}, {"rows", "", ""});
@@ -110,7 +110,7 @@ class tune_rows : public testing::Test {
     b.output("y");
     return b.finish();
   }
-  // Softmax over the times keeps rows apart, and no axis 0 of [times, rows, 3] does.
+  // The softmax runs over the times, axis 0 of [times, rows, 3], so the rows stay separate.
   static std::vector<uint8_t> time_major(int64_t rows, const std::string& symbol) {
     OnnxBuilder b;
     b.input("x", {kTimes, rows, kWide}, {"", symbol, ""});
@@ -217,7 +217,7 @@ TEST_F(tune_rows, classes_on_axis_1_are_refused_by_name) {
   EXPECT_EQ(training.exit_code, 0) << training.err;
 }
 
-// A product of weights with x from the left: labels alone tell the axis.
+// The weights multiply x from the left, so only the labels tell which axis the classes are on.
 TEST_F(tune_rows, labels_tell_that_classes_are_on_axis_1) {
   OnnxBuilder b;
   b.input("x", {1, kTimes, kWide}, {"rows", "", ""});

@@ -1,4 +1,4 @@
-// convert judges what it made as check does, before the file is there.
+// Tests that convert checks its model as nacre check does, before it writes the file.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -21,7 +21,7 @@ std::vector<uint8_t> dense_network(float weight) {
   return b.finish();
 }
 
-// DequantizeLinear of weights with a scale per channel, and QuantizeLinear with one scale.
+// Builds a DequantizeLinear of weights with a scale per channel, and a QuantizeLinear with one scale.
 std::vector<uint8_t> quantized_network(float per_axis, float per_tensor) {
   OnnxBuilder b;
   b.input("x", {1, 2});
@@ -76,7 +76,7 @@ TEST(written_model, is_one_that_check_takes_or_there_is_none) {
   }
 }
 
-// Casts at run time, the first step and behind others, under policies of other types too.
+// Tests casts at run time, as the first step and after others, also under policies of other types.
 TEST(written_model, casts_between_the_types_that_the_import_takes) {
   const int kTypes[] = {::onnx::TensorProto::INT8, ::onnx::TensorProto::UINT8, ::onnx::TensorProto::INT32,
                         ::onnx::TensorProto::INT64, ::onnx::TensorProto::BOOL};
@@ -102,7 +102,7 @@ TEST(written_model, casts_between_the_types_that_the_import_takes) {
       }
 }
 
-// A name of a weight, and the longer one of its scales, which only the file has.
+// A weight's name may fit, while the longer name of its scales, which exists in the model file only, does not.
 TEST(written_model, a_name_over_the_limit_is_said_as_the_limit) {
   for (const size_t length : {4090u, 4091u, 4096u}) {
     const std::string name(length, 'w');
@@ -129,7 +129,7 @@ TEST(written_model, a_name_over_the_limit_is_said_as_the_limit) {
   }
 }
 
-// Frameworks cast such a weight; here it becomes the largest number of the type, and the user is told which layer's.
+// Frameworks cast such a weight. The tool stores the largest number of the type, and names the layer.
 TEST(written_model, says_which_weight_is_beyond_its_type) {
   const TemporaryDirectory folder;
   const std::string network = folder / "n.onnx", model = folder / "m.nacre";
@@ -142,7 +142,7 @@ TEST(written_model, says_which_weight_is_beyond_its_type) {
   EXPECT_EQ(run_tool({"check", model}).exit_code, 0);
 }
 
-// The causal mask of a language model as it is exported: the lowest float32, added to the scores before softmax.
+// A language model's causal mask, as exported, adds the lowest float32 to the scores before softmax.
 TEST(written_model, takes_a_causal_mask_in_every_type) {
   constexpr float kLowest = std::numeric_limits<float>::lowest();
   OnnxBuilder b;
@@ -165,7 +165,7 @@ TEST(written_model, takes_a_causal_mask_in_every_type) {
         "int8_from_mixed_bfloat16", "int8/weights_from_mixed_float16", "float8/current_from_mixed_bfloat16"}) {
     const ToolRun made = run_tool({"convert", network, "-o", model, "--policy", policy});
     ASSERT_EQ(made.exit_code, 0) << policy << made.err;
-    EXPECT_EQ(made.err.find("beyond"), std::string::npos) << policy << made.err;  // it means what it meant
+    EXPECT_EQ(made.err.find("beyond"), std::string::npos) << policy << made.err;  // a mask keeps its meaning
     EXPECT_EQ(run_tool({"check", model}).exit_code, 0) << policy;
     const ToolRun run = run_tool({"run", model, "--input", "x=" + x, "--output", folder / "out"});
     ASSERT_EQ(run.exit_code, 0) << policy << run.err;

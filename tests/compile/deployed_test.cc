@@ -1,5 +1,5 @@
-// Models deployed after training are as large as the models that nacre convert makes of the same network, and they
-// compute what was trained.
+// Tests that models deployed after training are as large as nacre convert's models of the same network, and compute
+// what was trained.
 #include "tools/compile/deployed.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ void train(SmallTrainer& trainer, int width, int steps = 40) {
   }
 }
 
-// Row after row through a program of batch 1.
+// Runs row after row through a program of batch 1.
 std::vector<float> run_rows(const std::vector<uint8_t>& bytes, const std::vector<float>& x, int width) {
   const LoadedModel model(bytes, "deployed", "");
   BoundProgram bound(model, model.infer_program());
@@ -80,7 +80,7 @@ TEST(deployed, is_as_large_as_what_convert_makes) {
       SmallTrainer trainer(compile_training(network(kBatch), {}, under(policies(policy))).bytes);
       train(trainer, width, 5);
       const Deployed made = deploy(network(1), policies(policy), trainer.model(), trainer.trainer().state());
-      // of conv: three w, one b, gamma, beta, mean, variance, conv2.b
+      // For conv: three w, one b, gamma, beta, mean, variance, conv2.b.
       EXPECT_EQ(made.parameters, conv ? 10 : 4) << policy;
       EXPECT_TRUE(made.fallbacks.empty()) << policy;
       Graph graph = network(1);
@@ -100,8 +100,8 @@ TEST(deployed, is_as_large_as_what_convert_makes) {
     }
 }
 
-// A folded batch norm multiplies before the sums instead of behind them: sums of at most 36 terms, two of them one
-// after the other, of numbers up to 16, each rounded at 2^-24; the softmax at the end only makes differences smaller.
+// A folded batch norm multiplies before the sums instead of after them. Two sums of at most 36 terms follow each
+// other, of numbers up to 16, each rounded at 2^-24. The softmax at the end only makes differences smaller.
 TEST(deployed, computes_what_was_trained) {
   for (const char* policy : {"", "float32", "int8/weights_from_float32"})
     for (const bool conv : {false, true}) {
@@ -118,7 +118,7 @@ TEST(deployed, computes_what_was_trained) {
     }
 }
 
-// Dropout in front of fc2.
+// Inserts a dropout before fc2.
 Graph with_dropout(int batch) {
   Graph graph = perceptron(batch);
   const auto fc2 = std::ranges::find_if(graph.nodes, [&](const Node& node) {
@@ -134,7 +134,8 @@ Graph with_dropout(int batch) {
   return graph;
 }
 
-// A deployed model has no dropout but keeps the ranges and scales that training found behind it. Reals: as above.
+// A deployed model has no dropout, but keeps the ranges and scales that training found after it. Reals are compared
+// as above.
 TEST(deployed, dropout_is_left_out_and_what_was_found_behind_it_stays) {
   for (const char* policy : {"", "mixed_bfloat16", "int8/static_from_float32", "int8_from_float32",
                              "float8/8_from_float32", "int8/weights_from_float32"}) {
@@ -152,7 +153,7 @@ TEST(deployed, dropout_is_left_out_and_what_was_found_behind_it_stays) {
 TEST(deployed, refuses_another_network) {
   SmallTrainer trainer(compile_training(perceptron(kBatch), {}, {}).bytes);
   EXPECT_THROW(deploy(convolutional(1), {}, trainer.model(), trainer.trainer().state()), Error);
-  // Also one that shares all names but one.
+  // This also holds for a network that shares all names but one.
   Graph other = perceptron(1);
   const auto weights = std::ranges::find_if(other.values, [](const Value& v) { return v.constant(); });
   ASSERT_NE(weights, other.values.end());
@@ -174,7 +175,8 @@ std::vector<float> constant(const Graph& graph, const std::string& name) {
   return reals(*std::ranges::find(graph.values, name, &Value::name));
 }
 
-// Largest sum_i |h_i| over rows of x, h = relu(x w1' + b1): what a difference of w2 is multiplied with, in float64.
+// Returns the largest sum_i |h_i| over rows of x, h = relu(x w1' + b1), in float64. A difference of w2 is multiplied
+// by h.
 double input_of_fc2(const Graph& network, const std::vector<float>& x) {
   const std::vector<float> w = constant(network, "w1"), b = constant(network, "b1");
   double most = 0;
@@ -202,7 +204,7 @@ Graph merged_graph(const Graph& network, SmallTrainer& trainer) {
   return merged;
 }
 
-// Steps of a merged network are those of the network without adapters, and so are its bytes.
+// A merged network has the steps and the bytes of the network without adapters.
 TEST(deployed, merged_adapters_are_gone) {
   for (const char* policy : {"", "float32", "mixed_bfloat16", "int8/weights_from_float32", "int4_from_float32",
                              "int8/static_from_float32", "float8/8_from_float32"}) {
@@ -223,11 +225,11 @@ TEST(deployed, merged_adapters_are_gone) {
   }
 }
 
-// Float: W + c B A is rounded once per weight, the sums of 5 terms in another order. Codes: the frozen layer computes
-// with Q(W) + c B A, the merged one with Q(W + c B A); a weight differs from its code by at most half a step, amax /
-// 127 / 2 of int8/weights and amax / 7 / 2 of int4 (clipped at -8 .. 7 it is none further), a logit by that of both
-// times sum |h|, and a softmax's number by at most half of what its logits do: sum_j |dp_i / dz_j| = 2 p_i (1 - p_i) <=
-// 1/2.
+// For floats, W + c B A is rounded once per weight, and sums of 5 terms have another order. For codes, the frozen
+// layer computes with Q(W) + c B A, the merged one with Q(W + c B A). A weight differs from its code by at most half
+// a step: amax / 127 / 2 in int8/weights, amax / 7 / 2 in int4 (clipping at -8 .. 7 adds nothing). A logit differs by
+// both times sum |h|, and a softmax's number by at most half of its logits' difference: sum_j |dp_i / dz_j| = 2 p_i
+// (1 - p_i) <= 1/2.
 TEST(deployed, merged_adapters_compute_what_was_trained) {
   const Graph network = perceptron(kBatch);
   const Data d = data(1000, 6);
@@ -249,16 +251,16 @@ TEST(deployed, merged_adapters_compute_what_was_trained) {
     std::printf("%-26s merged apart %.3g, at most %.3g; the network without its adapters %.3g\n", policy, double(apart),
                 bound, double(changed));
     EXPECT_LE(double(apart), bound);
-    EXPECT_GT(double(changed), bound);  // what the adapters learned is more than that
+    EXPECT_GT(double(changed), bound);  // the adapters learned more than that
   }
 }
 
-// A network whose file holds int8 codes, as a deployed one does: the merged weights get codes of their own, the ranges
-// of activations stay. Beside what weights differ by: y of each network is rounded to its step, s_y / 2, and the
-// softmax's output to 1/256.
+// A network whose file holds int8 codes, as a deployed one does: the merged weights get new codes, and the
+// activations' ranges stay. Besides the weights' differences, y of each network is rounded to its step, s_y / 2, and
+// the softmax's output to 1/256.
 TEST(deployed, adapters_merge_into_int8_codes_of_the_source) {
   Calibration calibration;
-  // wide: nothing is cut
+  // The ranges are wide, so that nothing is clipped.
   for (const char* name : {"x", "relu1:0", "fc2:0"}) calibration.ranges[name].range = {-12, 12};
   const auto coded = [&](int batch) {
     Graph graph = perceptron(batch);

@@ -1,4 +1,4 @@
-// Float8 layers trained as products of codes, for a GPU.
+// Tests float8 layers that are trained as products of codes, for a GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using test::residual;
 
 constexpr const char* kPolicies[] = {"float8_from_float32", "float8/16_from_float32;update_order=transformer_engine",
                                      "float8/16_from_mixed_bfloat16", "float8/16_from_mixed_float16"};
-// Sanitizers take the first of them.
+// A sanitized build runs only the first policy.
 std::span<const char* const> policies() { return std::span(kPolicies).first(test::sanitized() ? 1 : 4); }
 
 TrainingModel compiled_for(const Graph& graph, const std::string& policy, const char* target) {
@@ -91,7 +91,7 @@ TEST(float8_products, the_three_products_of_every_convolution_are_of_codes) {
     }
 }
 
-// Reads its state and losses whether it runs on the host or on a simulated GPU.
+// A trained model whose state and losses can be read, on the host or on a simulated GPU.
 struct Trained {
   test::Buffer file;
   Model model;
@@ -128,8 +128,8 @@ struct Trained {
   }
 };
 
-// In float32 the losses of products of values, but for roundings; in 16 bits but for those of the values. A code that a
-// rounding changes is another by a sixteenth.
+// In float32 the losses equal those of products of values, except for roundings; in 16 bits also for the values'
+// roundings. A code that a rounding changes differs by a sixteenth.
 TEST(float8_products, learn_what_products_of_the_values_learn) {
   for (const char* policy : policies())
     for (const Graph& network : {perceptron(16), residual(8)}) {
@@ -144,8 +144,8 @@ TEST(float8_products, learn_what_products_of_the_values_learn) {
     }
 }
 
-// The host's bytes and `count` products a step, of any number of rows. `turned`: how often in four steps codes are
-// written turned as they are made.
+// Expects the host's bytes, and `count` library products a step, for any number of rows. `turned` is how often in
+// four steps a quantizer writes its codes transposed.
 void compare_with_the_host(const Graph& network, const char* policy, bool products, uint64_t count, uint64_t turned) {
   const std::vector<uint8_t> bytes = compiled_for(network, policy, "cuda/sm90").bytes;
   Trained host;
@@ -172,8 +172,8 @@ void compare_with_the_host(const Graph& network, const char* policy, bool produc
 
 // The numbers of features and channels are no multiples of the library's units. The perceptron needs three
 // transposes. The second layer needs w^T in each of the 4 steps. With 16-bit values another step still uses the
-// memory of w^T when w is quantized, so the transpose stays a step of its own. Both layers need dy^T, which the
-// quantizer writes in the 3 steps of 16 rows. x^T must be padded to whole features, so the quantizer never writes it.
+// memory of w^T when w is quantized, so the transpose stays a step. Both layers need dy^T, which the quantizer writes
+// in the 3 steps of 16 rows. x^T must be padded to whole features, so the quantizer never writes it.
 TEST(float8_products, are_the_librarys_on_a_gpu_and_give_the_hosts_bytes) {
   for (const char* policy : policies())
     for (const bool products : {false, true})

@@ -1,4 +1,5 @@
-// join_front_end: a front end and what reads its features as one stream, against loops and against both apart.
+// Tests join_front_end, which joins a front end and the network that reads its features into one stream, against
+// loops and against the two run separately.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,13 +46,13 @@ output "f" %f
 )");
 }
 
-// y = w + w.
+// Builds y = w + w.
 Graph doubled_window(const std::string& dims) {
   return parse("graph \"net\" batch=1\nvalue %w float32 " + dims + "\nvalue %y float32 " + dims +
                "\ninput \"w\" %w\noutput \"y\" %y\n%y = add(%w, %w)\n");
 }
 
-// A joined graph, whose types stand: the passes behind join_front_end, and a program.
+// A joined graph with final types, compiled by the passes after join_front_end and run.
 class TypedStream {
  public:
   explicit TypedStream(Graph graph) : model_(made(std::move(graph)), "stream", ""), bound_(model_, 0) {}
@@ -77,7 +78,7 @@ Graph joined_stream(Graph network, const Graph& front_end, uint32_t hop, uint32_
   return network;
 }
 
-// The windows of a stream of whole numbers, a row for each run: y = 2 (the last 3 frames' features).
+// Returns the windows of a stream of integers, a row for each run: y = 2 (the last 3 frames' features).
 std::vector<std::vector<float>> expected_windows(const std::vector<float>& samples, size_t hop, size_t hops) {
   std::vector<float> padded(4 - hop), features(6);
   padded.insert(padded.end(), samples.begin(), samples.end());
@@ -145,7 +146,8 @@ constexpr size_t kSpeechFrame = 480, kSpeechHop = 320, kSpeechFeatures = 40, kSp
 
 std::string speech_file(const char* name) { return shared_path(std::string("models/tflm/") + name); }
 
-// Silence, two words and noise, at a place that is no multiple of the hop, without the files' heads of 44 bytes.
+// Returns silence, two words and noise without the files' headers of 44 bytes. A word's offset is not a multiple of
+// the hop.
 std::vector<int16_t> speech_track() {
   std::vector<int16_t> samples(1234);
   for (const char* name : {"yes_1000ms.wav", "noise_1000ms.wav", "no_1000ms.wav", "silence_1000ms.wav"}) {
@@ -166,7 +168,7 @@ TEST(join_front_end, the_ring_holds_the_features_of_whole_frames) {
   std::vector<int16_t> padded(kSpeechFrame - kSpeechHop);
   padded.insert(padded.end(), samples.begin(), samples.end());
   Streamed front_end(import_network(speech_file("audio_preprocessor_int8.tflite")));
-  std::vector<uint8_t> features(kSpeechRows * kSpeechFeatures);  // of every frame, behind an empty window
+  std::vector<uint8_t> features(kSpeechRows * kSpeechFeatures);  // features of every frame, after an empty window
   for (size_t first = 0; first + kSpeechFrame <= padded.size(); first += kSpeechHop) {
     const std::vector<uint8_t> row = front_end.run(samples_from(padded, first, kSpeechFrame));
     features.insert(features.end(), row.begin(), row.end());
@@ -180,7 +182,7 @@ TEST(join_front_end, the_ring_holds_the_features_of_whole_frames) {
     options.front_end = {speech_file("audio_preprocessor_int8.tflite"), kSpeechHop, hops};
     Streamed ring(window, options);
     Streamed stream(import_network(speech_file("micro_speech_quantized.tflite")), options);
-    // A ring, the last 160 samples, and the estimate of noise, each at a multiple of 16 bytes.
+    // A ring, the last 160 samples, and the noise estimate, each at a multiple of 16 bytes.
     EXPECT_EQ(ring.stream_bytes(), 1968u + 320 + 160);
     size_t frame = 0;
     for (size_t first = 0; first < samples.size(); first += hops * kSpeechHop) {

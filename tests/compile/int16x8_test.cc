@@ -1,6 +1,6 @@
-// TensorFlow Lite files with int16 activations, int8 weights and biases of 64 or 32 bits, through the converter and the
-// reference kernels: the codes that LiteRT's arithmetic gives, written here from its formulas (NUMERICS.md section 8).
-// TensorFlow Lite Micro's own 127 operators: claim tflite_int16.
+// Tests TensorFlow Lite files with int16 activations, int8 weights and biases of 64 or 32 bits, through converter and
+// reference kernels. The expected codes follow LiteRT's formulas (NUMERICS.md section 8). Claim tflite_int16 tests
+// TensorFlow Lite Micro's own 127 operators.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ int activation16(TfliteBuilder& b, const std::string& name, const std::vector<in
                    .signature = {}});
 }
 
-// A real multiplier as QuantizeMultiplier keeps it: m 2^(shift - 31).
+// A real multiplier as QuantizeMultiplier stores it: m 2^(shift - 31).
 struct Multiplier {
   int shift = 0;
   int64_t m;
@@ -36,7 +36,7 @@ struct Multiplier {
 int64_t floor_shift(int64_t v, int bits) { return v >= 0 ? v >> bits : -((-v + (int64_t{1} << bits) - 1) >> bits); }
 int16_t saturated16(int64_t v) { return int16_t(std::clamp<int64_t>(v, -32768, 32767)); }
 
-// Scales a sum of 64 bits: the multiplier is cut to 16 bits.
+// Scales a 64-bit sum by a multiplier cut to 16 bits.
 int16_t wide(int64_t sum, const Multiplier& real) {
   const int64_t cut = std::min<int64_t>((real.m + (1 << 15)) >> 16, 32767);
   return saturated16(floor_shift(sum * cut + (int64_t{1} << (14 - real.shift)), 15 - real.shift));
@@ -103,7 +103,7 @@ TEST(int16x8, sums_have_the_bits_of_the_bias_and_64_without_one) {
       }
     EXPECT_EQ(run16(applied(dense_file(type)), {bytes_of(kX)}), want) << int(type);
   }
-  EXPECT_GT(differing, 0);  // the two roundings are told apart
+  EXPECT_GT(differing, 0);  // the cases tell the two roundings apart
 }
 
 TEST(int16x8, is_what_a_model_says_of_such_layers) {
@@ -158,7 +158,7 @@ TEST(int16x8, quantize_goes_to_32_bits_and_back) {
             (std::vector<int16_t>{1, -1, 32767, 0}));
 }
 
-// The network's own file declares the shape; what is given at run time is not read.
+// The network's file declares the output shape. The shape given at run time is not read.
 TEST(int16x8, a_transposed_convolution_may_be_given_its_shape_at_run_time) {
   TfliteBuilder b;
   const int shape =
@@ -179,7 +179,7 @@ TEST(int16x8, a_negative_slope_has_no_multiplier) {
             (std::vector<int16_t>{4, 1, 0, 1, 2, 3, 4, 5}));
 }
 
-// cos has no form in 16 bits: it runs in float32, and the log says so.
+// cos has no 16-bit form. It runs in float32, and the log says so.
 TEST(int16x8, what_has_no_form_runs_in_float) {
   TfliteBuilder b;
   const int x = activation16(b, "x", {8}, 0.0001f), y = activation16(b, "y", {8}, 0x1p-15f);
@@ -191,7 +191,7 @@ TEST(int16x8, what_has_no_form_runs_in_float) {
   EXPECT_EQ(run16(graph, {bytes_of(kX)}), want);
 }
 
-// Lines between points are within 2 units of 2^-15 of the curve.
+// The lines between the table's points are within 2 units of 2^-15 of the curve.
 TEST(int16x8, sigmoid_tanh_and_softmax_are_curves) {
   for (const BuiltinOperator code : {BuiltinOperator::LOGISTIC, BuiltinOperator::TANH, BuiltinOperator::SOFTMAX}) {
     TfliteBuilder b;
@@ -213,7 +213,7 @@ TEST(int16x8, sigmoid_tanh_and_softmax_are_curves) {
   }
 }
 
-// The end of TensorFlow Lite Micro's keyword_scrambled: equal scores are halves.
+// This is the end of TensorFlow Lite Micro's keyword_scrambled: equal scores give halves.
 TEST(int16x8, softmax_of_int8_gives_16_bits_with_a_zero_point_to_quantize) {
   TfliteBuilder b;
   const int x = b.activation("x", {1, 2}, 0.07f, 2), y = activation16(b, "y", {1, 2}, 1.5259022e-05f, -32768);

@@ -21,7 +21,7 @@ using ::onnx::TensorProto;
 
 enum class Cached { kWhole, kFixed, kGrowing, kGroups };
 
-// `rows`: of the past; of a whole sequence how many tokens a token sees, itself included.
+// `rows` is the size of the past. For a whole sequence it is how many tokens a token sees, itself included.
 struct DecoderForm {
   Cached kind;
   int64_t length, rows;
@@ -74,7 +74,7 @@ class DecoderFile {
     b_.floats(name, dims, w);
   }
 
-  // positions [1, L]; of a cache of fixed rows also how many there are afterwards
+  // Adds positions [1, L]. A cache of fixed rows also gets the number of its rows afterwards.
   void positions() {
     std::vector<int64_t> steps;
     for (int64_t i = 0; i < form_.length; ++i) steps.push_back(i);

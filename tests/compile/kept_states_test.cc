@@ -1,5 +1,5 @@
-// keep_states: inputs that are the outputs of the run before. Silero's network over 50 chunks against onnxruntime,
-// whose caller feeds the state back (tests/peers/silero_states.json).
+// Tests keep_states, which makes inputs the outputs of the run before. Silero's network is compared over 50 chunks
+// with onnxruntime, whose caller feeds the state back (tests/peers/silero_states.json).
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 namespace nacre::tools {
 namespace {
 
-// n = x + s, and a step that reads s after n is there: y = n - s.
+// Builds n = x + s, and y = n - s, a step that reads s after n is computed.
 Graph accumulator() {
   return parse(R"(graph "t" batch=1
 value %x float32 [1, 2] batched
@@ -80,7 +80,7 @@ TEST(keep_states, pairs_that_do_not_fit_are_refused) {
   EXPECT_THROW(keep_states(graph, {"state=new", "x=y"}), Error) << "no output is left";
 }
 
-// y = past and x; how far the stream is, and which rows of y are there.
+// Builds y = past joined with x, the stream's position, and which rows of y are valid.
 Graph joined_with_past(int64_t rows) {
   const std::string past = std::to_string(rows), all = std::to_string(rows + 2);
   return parse(R"(graph "t" batch=1
@@ -129,7 +129,7 @@ TEST(keep_states, a_longer_output_leaves_its_last_rows) {
   }
 }
 
-// Without a state that slides a cache is filled from its first row on, until it is full.
+// Without a sliding state, a cache is filled from its first row on until it is full.
 TEST(keep_states, a_mask_counts_the_rows_of_a_cache) {
   Graph graph = joined_with_past(3);
   graph.inputs.erase(graph.inputs.begin() + 2);

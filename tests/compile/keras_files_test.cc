@@ -1,8 +1,8 @@
-// Keras files through the whole converter: codes, and what the optimizer left.
+// Tests Keras files through the whole converter: codes, and the optimizer's state.
 //
-// The trained networks of MLPerf Tiny exist as Keras files and as int8 TFLite files that others made of them: imported,
-// batch norms folded, and rounded by the scales of the TFLite files, the former are the latter. A weight w is
-// code round(w / scale), to nearest with halves away from 0, within 127.
+// The trained networks of MLPerf Tiny exist as Keras files and as int8 TFLite files that others made from them.
+// Imported, with batch norms folded and rounded by the TFLite files' scales, the Keras files must give the TFLite
+// codes. A weight w has the code round(w / scale), to nearest with halves away from 0, within 127.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<const Value*> matmul_weights_of(const Graph& graph) {
   return all;
 }
 
-// Codes of the reals w that differ from those of `coded`.
+// Returns how many codes of the reals w differ from those of `coded`.
 size_t other_codes(const Value& w, const Value& coded) {
   const std::vector<float> numbers = reals(w);
   const Quantizer& q = *coded.quantizer;
@@ -62,7 +62,7 @@ TEST(keras_files, a_trained_file_rounds_to_the_codes_of_its_int8_twin) {
     const std::vector<const Value*> codes_of = matmul_weights_of(tflite);
     ASSERT_EQ(reals_of.size(), codes_of.size()) << pair.keras;
     size_t weights = 0, other = 0;
-    for (const Value* coded : codes_of) {  // branches may stand in another order: the nearest of the same shape
+    for (const Value* coded : codes_of) {  // branches may have another order: takes the nearest of the same shape
       ASSERT_TRUE(coded->quantizer && coded->stored == ElementType::kInt8) << coded->name;
       const Value** nearest = nullptr;
       size_t least = SIZE_MAX;
@@ -90,7 +90,7 @@ constexpr char kQuantizedDense[] = R"({"class_name": "Sequential", "config": {"n
   {"class_name": "Dense", "config": {"name": "d", "units": 2, "use_bias": false, "dtype":
     {"class_name": "QuantizedDTypePolicy", "config": {"mode": "int8", "source_name": "float32"}}}}]}})";
 
-// Codes none of which is 127: the policy's own rule would make others of the numbers that they mean.
+// None of the codes is 127, so the policy's own rule would make other codes of these numbers.
 TEST(keras_files, codes_are_stored_as_they_came_while_their_policy_stays) {
   const std::vector<uint8_t> file = legacy_keras(
       kQuantizedDense,
@@ -117,7 +117,7 @@ TEST(keras_files, codes_are_stored_as_they_came_while_their_policy_stays) {
   EXPECT_EQ(weights_of(compiled_under(parse_policy_options({.policy = "float32"}))).first, ElementType::kFloat32);
 }
 
-// Moments and the count of steps are the first state of a training by the file's optimizer, and of no other.
+// Moments and step count are the first state of a training with the file's optimizer, and of no other.
 TEST(keras_files, a_training_begins_where_the_optimizer_stopped) {
   const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "x"}},
@@ -153,7 +153,7 @@ TEST(keras_files, a_training_begins_where_the_optimizer_stopped) {
   }
 }
 
-// Keras's AdamW decays biases too; here they do where it is asked for.
+// Keras's AdamW decays biases too. Here they decay only on request.
 TEST(keras_files, a_bias_decays_where_all_do) {
   const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "x"}},
@@ -176,7 +176,7 @@ TEST(keras_files, a_bias_decays_where_all_do) {
   }
 }
 
-// Scales of a float8 layer: what inference rounds by, and the first state of a training under its policy.
+// A float8 layer's scales are used in inference and are the first state of a training under its policy.
 TEST(keras_files, float8_scales_and_histories_come_in) {
   const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "x"}},

@@ -1,4 +1,4 @@
-// Networks with padded features, on a simulated GPU: nothing is copied for the library at a run.
+// Tests networks with padded features on a simulated GPU: no run copies anything for the library.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace nacre::tools {
 namespace {
 
-// x [batch, 32] -> dense 18, relu -> dense 11, relu -> dense 5.
+// Builds x [batch, 32] -> dense 18, relu -> dense 11, relu -> dense 5.
 Graph odd_layers() {
   constexpr int kBatch = 3;
   Graph graph;

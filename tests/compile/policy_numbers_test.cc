@@ -1,4 +1,4 @@
-// One dense layer under policies of Keras's, small enough to follow by hand: y as Keras 3.15.1 gives it.
+// Tests one dense layer under Keras's policies, small enough to follow by hand, against y of Keras 3.15.1.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace nacre::tools {
 namespace {
 
-// y of x [1, n] and w [1, n], x being the sample that a float8 scale is made of.
+// Returns y of x [1, n] and w [1, n]. The float8 scale is calibrated on x.
 float dense(const std::string& policy, const std::vector<float>& x, const std::string& w) {
   const std::string n = std::to_string(x.size());
   Graph graph = parse("graph \"t\" batch=1\nlayer \"fc\" source=\"Dense\"\nvalue %x float32 [1, " + n +
@@ -53,13 +53,13 @@ TEST(policy_numbers, groups_of_one_sign_saturate_where_the_policy_asks_for_keras
             dense("int4/4_from_float32;group_range=with_zero", x, "1, 1.1, 1.2, 1.3"));
 }
 
-// Weights 2 and 1, of which x takes the second: its code is 63 in float64 and 64 in float32, 127 / 2 being 63.5.
+// The weights are 2 and 1, and x selects the second. 127 / 2 is 63.5, so its code is 63 in float64 and 64 in float32.
 TEST(policy_numbers, int8_from_float64_has_the_codes_of_float64) {
   EXPECT_NEAR(double(dense("int8_from_float64", {0, 1}, "2, 1")), 63 / 63.5, 1e-6);
   EXPECT_NEAR(double(dense("int8_from_float32", {0, 1}, "2, 1")), 64 / 63.5, 1e-6);
 }
 
-// Codes 7 and 7: the sum, 8.09375, is 8.125 in bfloat16, and a quotient of 7 is another.
+// The codes are 7 and 7. The sum 8.09375 is 8.125 in bfloat16, whose quotient by 7 differs.
 TEST(policy_numbers, each_operation_rounds_where_the_policy_says_so) {
   EXPECT_EQ(dense("int4_from_mixed_bfloat16", {1, 0.15625f}, "1, 0.99"), 1.15625f);
   EXPECT_EQ(dense("int4_from_mixed_bfloat16;rounding=each", {1, 0.15625f}, "1, 0.99"), 1.1640625f);

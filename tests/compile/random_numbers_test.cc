@@ -1,4 +1,4 @@
-// Random numbers of ONNX files: their distributions, and that every run draws others.
+// Tests random numbers of ONNX files: their distributions, and that every run draws new ones.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ Spread spread_of(const std::vector<float>& y) {
   return m;
 }
 
-// x [drawn] is added, so that the network has an input.
+// Adds the input x [drawn] to the random numbers, so that the network has an input.
 OnnxBuilder drawing(const std::string& op, const std::vector<std::string>& inputs,
                     const std::function<void(OnnxNode&)>& attributes) {
   OnnxBuilder b(22);
@@ -47,7 +47,7 @@ OnnxBuilder drawing(const std::string& op, const std::vector<std::string>& input
 
 const std::vector<float> kNothing(kDrawn, 0.0f);
 
-// Within 5 standard errors of the mean; of the deviation 5 of a normal variable's, more than a uniform one's.
+// Allows 5 standard errors of the mean, and of the deviation 5 of a normal variable's, which exceed a uniform one's.
 void expect_spread(const Spread& m, double mean, double deviation) {
   EXPECT_NEAR(m.mean, mean, 5 * deviation / std::sqrt(double(kDrawn)));
   EXPECT_NEAR(m.deviation, deviation, 5 * deviation / std::sqrt(2.0 * double(kDrawn)));

@@ -1,4 +1,4 @@
-// Networks of UNIDIRECTIONAL_SEQUENCE_RNN, whose variable is kept from run to run, against a loop in float64.
+// Tests networks of UNIDIRECTIONAL_SEQUENCE_RNN, whose variable is kept from run to run, against a loop in float64.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// A network as `nacre convert` makes it, run step by step with its streams kept.
+// Compiles a network as `nacre convert` does, and runs it step by step with its streams kept.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Networks of UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM and SVDF, whose variables are kept
-// from run to run. Float layers against loops in float64; TensorFlow Lite Micro's example networks against LiteRT
+// Tests networks of UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM and SVDF, whose variables are kept from
+// run to run. Float layers are compared with loops in float64, TensorFlow Lite Micro's example networks with LiteRT
 // (tests/peers/streams_litert.json).
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::vector<float> drawn(size_t count, uint32_t seed) {
 
 constexpr int kIn = 3, kWidth = 2, kTime = 4;
 
-struct Weights {  // of one direction, gates i, f, g, o one below the other
+struct Weights {  // of one direction; rows of the gates i, f, g, o in this order
   std::vector<float> w, r, b;
   explicit Weights(uint32_t seed)
       : w(drawn(4 * kWidth * kIn, seed)), r(drawn(4 * kWidth * kWidth, seed + 1)), b(drawn(4 * kWidth, seed + 2)) {}
@@ -53,7 +53,7 @@ struct State {
   std::vector<double> h = std::vector<double>(kWidth), c = std::vector<double>(kWidth);
 };
 
-// y [time, width] of x [time, in].
+// Returns y [time, width] for x [time, in].
 std::vector<double> lstm(const Weights& weights, const std::vector<float>& x, double clip, State& state) {
   std::vector<double> y;
   for (size_t t = 0; t < x.size() / kIn; ++t) {
@@ -86,7 +86,7 @@ int variable(TfliteBuilder& b, const std::string& name, int32_t elements) {
   return b.tensor({.name = name, .shape = {1, elements}, .data = {}, .codes = {}, .signature = {}, .variable = true});
 }
 
-// The operands of a direction at `slots`: weights, recurrent weights, biases, then two states.
+// Adds the operands of a direction: weights, recurrent weights, biases, then two states.
 void add_direction(TfliteBuilder& b, const Weights& from, const std::string& name, std::vector<int32_t>& operands,
                    const std::array<size_t, 4>& slots, bool coded = false) {
   const auto part = [&](const std::vector<float>& all, size_t k) {
@@ -143,7 +143,7 @@ TEST(streams_of_tflite, an_lstm_keeps_its_state_from_run_to_run) {
     }
 }
 
-// 16-bit floats keep a cell in float32; the network is the same within their rounding.
+// With 16-bit floats the cell stays float32. The network's results agree within their rounding.
 TEST(streams_of_tflite, an_lstm_runs_in_other_types) {
   const Weights weights(7);
   for (const char* policy : {"mixed_float16", "mixed_bfloat16", "float64"}) {
@@ -159,7 +159,7 @@ TEST(streams_of_tflite, an_lstm_runs_in_other_types) {
   }
 }
 
-// Weights of int8 under float32 activations: the codes are taken as they are, activations are not rounded.
+// int8 weights under float32 activations keep their codes. Activations are not rounded.
 TEST(streams_of_tflite, weights_in_codes_are_the_numbers_that_they_stand_for) {
   const Weights weights(7);
   Streamed streamed(imported(lstm_file(weights, {.coded = true})));
@@ -289,7 +289,7 @@ TEST(streams_of_tflite, a_network_with_states_takes_another_batch) {
   }
 }
 
-// y = x + what was added before: read, then assigned.
+// Builds y = x + variable: the variable is read, then assigned y.
 std::vector<uint8_t> counting_file(const std::vector<float>& initial, bool read_again) {
   TfliteBuilder b;
   b.once("total", initial);
@@ -333,7 +333,7 @@ std::vector<uint8_t> input_of_run(const Value& x, uint32_t run) {
   return x.quantizer ? codes : bytes_of(numbers);
 }
 
-// sum_i (i mod 997 + 1) y_i of the codes of y, which follow the `skipped` bytes of another output.
+// Returns sum_i (i mod 997 + 1) y_i over the codes of y, which follow the `skipped` bytes of another output.
 int64_t sum_of(const std::vector<uint8_t>& bytes, size_t skipped) {
   int64_t sum = 0;
   for (size_t i = skipped; i < bytes.size(); ++i) sum += int64_t((i - skipped) % 997 + 1) * int8_t(bytes[i]);

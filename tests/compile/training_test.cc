@@ -1,4 +1,5 @@
-// The programs that compile_training makes: what they hold, what they leave out, and that the engine accepts them.
+// Tests the programs that compile_training makes: their steps, the steps that they leave out, and that the engine
+// accepts them.
 #include "tools/compile/training.h"
 
 #include <gtest/gtest.h>
@@ -145,7 +146,7 @@ TEST(training, an_immediate_update_needs_no_block_of_gradients) {
                        b = training_memory(LoadedModel(in_steps.bytes, "test", ""), *find_machine("host"));
   EXPECT_EQ(a.gradients, 0u);
   EXPECT_GT(b.gradients, 0u);
-  // Each parameter is read for the last time before it is changed.
+  // The last read of each parameter comes before its change.
   std::vector<ValueId> changed;
   for (const Node& node : at_once.update.nodes) {
     const bool optimizer = node.op == Op::kSgd;
@@ -155,7 +156,8 @@ TEST(training, an_immediate_update_needs_no_block_of_gradients) {
   }
 }
 
-// A gradient of one micro-batch is its sum: both ways give the same numbers to the bit, the norm's statistics too.
+// The gradient of one micro-batch is the sum, so both ways give the same numbers to the bit, the norm's statistics
+// too.
 TEST(training, float64_updates_at_once_are_those_in_steps) {
   for (const Optimizer kind :
        {Optimizer::kSgd, Optimizer::kNesterov, Optimizer::kAdamW, Optimizer::kRmsprop, Optimizer::kAdagrad})
@@ -189,7 +191,7 @@ TEST(training, float64_updates_at_once_are_those_in_steps) {
         parameters += (r.flags & kTrainable) != 0 ? 1 : 0;
       }
       EXPECT_EQ(parameters, 8);  // two convolutions, a norm, a dense layer
-      EXPECT_GE(moved, 9);       // all, and what the norm keeps; but that a bias before a norm has no gradient
+      EXPECT_GE(moved, 9);       // with the norm's state; a bias before a norm has no gradient
     }
 }
 
@@ -217,7 +219,7 @@ TEST(training, activations_are_computed_again_to_save_memory) {
   EXPECT_EQ(count(again.gradients, Op::kBatchNormTraining), 1);
 }
 
-// The refusal names the least arena that was found; a limit of that size is met.
+// The refusal names the least arena that was found. A limit of that size must succeed.
 TEST(training, an_arena_limit_out_of_reach_is_refused) {
   if (test::sanitized()) GTEST_SKIP() << "every order is tried: the plain build's";
   TrainingOptions options;

@@ -1,5 +1,5 @@
-// write_back puts learned numbers into the network's own file: each where its parameter is stored, in the file's
-// type, every other byte as it was. The oracles undo the layouts of Keras and ONNX.
+// Tests write_back, which writes learned numbers into the network's own file: each where its parameter is stored, in
+// the file's type. All other bytes stay. The oracles undo the layouts of Keras and ONNX.
 #include "tools/compile/write_back.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::vector<float> random_numbers(size_t count, uint64_t seed) {
   return numbers;
 }
 
-// A network in a file, trained for some steps, and the file with what was learned.
+// Trains a network from a file for some steps, and writes the learned numbers back.
 class WriteBack {
  public:
   WriteBack(const std::string& name, const std::vector<uint8_t>& file, const TrainingOptions& options = {})
@@ -66,7 +66,7 @@ class WriteBack {
     return {};
   }
 
-  // Bytes that changed and are no number's.
+  // Returns how many bytes changed that belong to no learned number.
   size_t changed_elsewhere() const {
     std::vector<uint8_t> number(before_.size(), 0);
     for (const StoredNumbers& tensor : stored_numbers(before_, path_)) {
@@ -86,7 +86,7 @@ class WriteBack {
   WrittenBack made_;
 };
 
-// file [a, b] as state [b, a]
+// Transposes a file's [a, b] to the state's [b, a].
 std::vector<float> turned(const std::vector<float>& numbers, size_t a, size_t b) {
   std::vector<float> made(numbers.size());
   for (size_t i = 0; i < a; ++i)
@@ -148,7 +148,7 @@ TEST(write_back, a_legacy_keras_file_changes_in_its_numbers_alone) {
   EXPECT_EQ(net.stored("model_weights/b/b/1"), net.learned("b/beta"));
 }
 
-// One dataset of which a bias of the input and one of the recurrence are made; LoRA adapters go into the kernel alone.
+// One dataset holds the input bias and the recurrent bias. LoRA adapters are merged into the kernel only.
 TEST(write_back, parts_of_a_variable_and_adapters_find_their_place) {
   const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, 3, 4], "name": "x"}},
@@ -176,7 +176,7 @@ TEST(write_back, parts_of_a_variable_and_adapters_find_their_place) {
   EXPECT_EQ(adapted.stored("layers/dense/vars/1"), random_numbers(3, 5));
 }
 
-// Initializers in each of the fields that have a place, and the tensor of a Constant.
+// The numbers are in initializers, in each data field that can be rewritten, and in a Constant's tensor.
 TEST(write_back, an_onnx_file_holds_what_was_learned_in_its_own_order) {
   OnnxBuilder b;
   b.input("x", {kRowsLearned, 2, 4, 4});
@@ -226,7 +226,7 @@ TEST(write_back, an_onnx_file_holds_what_was_learned_in_its_own_order) {
   EXPECT_NE(net.stored("exact"), random_numbers(15, 4));
 }
 
-// The new file needs no other, which would be the input's.
+// The new file holds all data itself. Its external file would be the input's.
 TEST(write_back, external_data_of_an_onnx_file_come_into_it) {
   const TemporaryDirectory folder;
   OnnxBuilder b;
@@ -273,7 +273,7 @@ TEST(write_back, what_has_no_place_in_the_file_is_refused) {
   refused_with([] { stored_numbers(std::vector<uint8_t>{'T', 'F', 'L', '3'}, "m.tflite"); }, kUsage);
 }
 
-// Bytes that are no message end in one sentence or in no tensors.
+// Bytes that are not a message give one sentence of refusal, or no tensors.
 TEST(write_back, a_damaged_onnx_file_is_no_crash) {
   OnnxBuilder b;
   b.input("x", {1, 4});

@@ -1,5 +1,5 @@
-// LoRA adapters: at first the network is what it was, they alone are trained, and merged weights compute what was
-// trained.
+// Tests LoRA adapters: they leave the network's outputs as they were, only they are trained, and merged weights
+// compute the same as the trained adapters.
 #include "tools/differentiate/adapters.h"
 
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ TEST(adapters, change_nothing_at_first_learn_and_merge) {
       TrainingOptions without;
       SmallTrainer plain(compile_training(graph, without, under_policy(policy)).bytes);
       const std::vector<float> before = plain.infer(x), at_first = trainer.infer(x);
-      EXPECT_EQ(at_first, before) << policy;  // B is 0: what is added is 0
+      EXPECT_EQ(at_first, before) << policy;  // B is 0, so nothing is added
       float first = 0, last = 0;
       for (int i = 0; i < 60; ++i) {
         fill(uint64_t(i), 16, width, x, labels);
@@ -92,8 +92,8 @@ TEST(adapters, change_nothing_at_first_learn_and_merge) {
       EXPECT_EQ(merge_adapters(merged, trainer.model(), trainer.trainer().state()), conv ? 3 : 2);
       const std::vector<float> want = trainer.infer(x), y = run(merged, x);
       ASSERT_EQ(y.size(), want.size());
-      // W + B A is rounded once more than W x + B (A x): terms of each sum, at most 36, of at most 2^-24 of the largest
-      // value.
+      // W + B A rounds once more than W x + B (A x). Each sum has at most 36 terms, each of at most 2^-24 of the
+      // largest value.
       float largest = 1;
       for (const float v : want) largest = std::max(largest, std::abs(v));
       for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], want[i], 3 * 2 * 36 * 0x1p-24f * largest);

@@ -1,4 +1,4 @@
-// Training of the codes of an int8 network, with what the tests compare: its state, what it infers, what it exports.
+// Trains the codes of an int8 network, and returns what the tests compare: its state, its inference, its export.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ inline constexpr int kRows = 16;
 using Data = test::LabelledRows;
 inline Data batch(uint64_t seed, int width) { return test::three_classes(seed, kRows, width); }
 
-// Ranges that hold what the networks compute of it.
+// Ranges that hold all values that the networks compute from a batch().
 inline const Calibration& calibration() {
   static const Calibration made = [] {
     Calibration c;
@@ -73,7 +73,7 @@ class CodeTrainer {
     return report;
   }
   Trainer::Report train(const Data& data, float rate) { return train(bytes_of(data.x), bytes_of(data.labels), rate); }
-  // Mean losses of the first and the last ten steps.
+  // Returns the mean losses of the first and the last ten steps.
   std::pair<float, float> train(int steps, int width, float rate) {
     float first = 0, last = 0;
     for (int i = 0; i < steps; ++i) {
@@ -110,7 +110,7 @@ class CodeTrainer {
   LoadedTrainer trainer_;
 };
 
-// A model's program apart from the bytes of its constants; and these bytes, by name.
+// A model's program without the bytes of its constants, and these bytes by name.
 struct Anatomy {
   std::vector<std::string> steps;
   std::map<std::string, std::vector<uint8_t>> constants;

@@ -1,5 +1,5 @@
-// Layers that the source freezes do not train, whichever way parameters are chosen; a norm without scale and bias
-// learns only its statistics; a constant that the source calls a variable trains in whichever step reads it.
+// Tests that layers frozen in the source do not train, however parameters are chosen. A norm without scale and bias
+// learns only its statistics. A constant that the source calls a variable trains in any step that reads it.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -91,7 +91,7 @@ TEST(frozen_layers, leave_nothing_where_they_are_all) {
             std::string::npos);
 }
 
-// A frozen norm keeps its statistics; one that is not learns them, also where it has nothing else to learn.
+// A frozen norm keeps its statistics. A norm that is not frozen learns them, even if it has no parameters to learn.
 TEST(frozen_layers, statistics_of_norms) {
   std::string frozen = kTwoDense, bare = kTwoDense;
   for (const char* name : {"%scale", "%bias", "%mean", "%variance"})

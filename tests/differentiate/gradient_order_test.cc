@@ -1,5 +1,5 @@
-// A gradient to which several layers add is read when all of them have: also where one of them knows it in another
-// shape.
+// Tests that a gradient to which several layers add is read only after all additions, even if one of the layers reads
+// the parameter in another shape.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -14,8 +14,8 @@
 namespace nacre::tools {
 namespace {
 
-// One kernel [4, 1, 3, 3] for an ordinary and for a depthwise convolution, which stores it in another order; then a
-// dense layer.
+// An ordinary and a depthwise convolution share the kernel [4, 1, 3, 3]; the depthwise one stores it in another
+// order. A dense layer follows.
 Graph two_convolutions(int64_t size, int batch) {
   OnnxBuilder b;
   b.input("x", {1, 1, size, size}, {"batch", "", "", ""});
@@ -35,7 +35,7 @@ Graph two_convolutions(int64_t size, int batch) {
   return graph;
 }
 
-// In a program of gradients nothing reads a sum before its last addition.
+// Returns how often a gradient program reads a sum before its last addition.
 int early_reads(const Graph& graph) {
   const auto root = [&](ValueId v) {
     return graph.values[size_t(v)].alias_of == kNone ? v : graph.values[size_t(v)].alias_of;
@@ -67,7 +67,7 @@ TEST(gradient_order, no_sum_is_read_before_its_last_addition) {
       }
 }
 
-// A gradient of a fused step would leave out what it is fused with.
+// The gradient of a fused step would leave out the fused operation, so the pass refuses.
 TEST(gradient_order, a_fused_step_is_refused) {
   for (const char* step : {"%y = dense(%x, %w, none, %x)", "%y = dense(%x, %w) clamp=6"}) {
     Graph graph = parse(std::string(R"(graph "t" batch=1

@@ -1,4 +1,4 @@
-// Training in integers (policy int8/full): against the network that was deployed, and against float masters of the same
+// Tests training in integers (policy int8/full) against the deployed network, and against float masters of the same
 // codes (trained_codes.h).
 #include "tools/differentiate/integer/backward.h"
 
@@ -41,7 +41,7 @@ TrainingOptions integers() {
   return options;
 }
 
-// Masters in units of a code.
+// Returns the masters of a parameter, in units of a code.
 std::vector<double> masters(CodeTrainer& trainer, const std::string& name) {
   const Model& model = trainer.model().model();
   for (const StepRecord& step : model.steps()) {
@@ -85,10 +85,10 @@ TEST(integer_training, inference_is_the_deployed_network_at_first) {
   EXPECT_EQ(model.layer(0).policy.quantization, Quantization::kInt8Full);
 }
 
-// Both give each code the change that the learning rate means in float32: errors of 8 bits cost at most 1/256 of the
-// largest of their tensor each. A small number that rounds to the code of 0 counts as clamped in integers, and not in
-// float32; where the few pixels here have such, one batch differs more: so the median of ten, which wrong steps or
-// scales would not meet.
+// Integer and float training must change each code alike. Errors of 8 bits cost at most 1/256 of their tensor's
+// largest each. A small number that rounds to the code of 0 counts as clamped in integers, but not in float32. If one
+// of the few pixels is such a number, a batch differs more. So the median of ten is tested, which a wrong step or
+// scale would not meet.
 TEST(integer_training, moves_masters_as_float_masters_move) {
   if (nacre::test::sanitized()) GTEST_SKIP() << "medians of ten trainings: the plain build's";
   for (const IntegerSubject& subject : kIntegerSubjects) {
@@ -97,7 +97,7 @@ TEST(integer_training, moves_masters_as_float_masters_move) {
       CodeTrainer whole(compile_training(subject.make(kRows), integers(), in_full())),
           floats(compile_training(subject.make(kRows), codes(), in_int8()));
       const Data data = batch(seed, subject.width);
-      for (int i = 0; i < 5; ++i) whole.train(data, 0);  // ranges of errors are known from then on
+      for (int i = 0; i < 5; ++i) whole.train(data, 0);  // from then on the ranges of errors are known
       const std::vector<std::string> names = names_of_masters(whole);
       ASSERT_EQ(names.size(), subject.masters);
       std::map<std::string, std::vector<double>> before;
@@ -165,7 +165,7 @@ TEST(integer_training, into_the_network_s_own_graph) {
   }
 }
 
-// A change of far less than half a code is not lost.
+// A change of far less than half a code must not be lost.
 TEST(integer_training, small_updates_add_up) {
   CodeTrainer trainer(compile_training(perceptron(kRows), integers(), in_full()));
   const std::vector<double> before = masters(trainer, "w2/master");
@@ -208,7 +208,7 @@ TEST(integer_training, a_step_is_a_transaction) {
   EXPECT_NE(state(), before);
 }
 
-// A frozen layer behind a layer that trains passes the error on.
+// A frozen layer after a layer that trains passes the error on.
 TEST(integer_training, chooses_layers) {
   TrainingOptions last = integers(), first = integers();
   last.train.last_layers = 1;
@@ -226,7 +226,7 @@ TEST(integer_training, chooses_layers) {
   EXPECT_EQ(names_of_masters(behind_convolutions).size(), 2u);
 }
 
-// Files that other tools quantized; bytes at random, the same sample again and again: its loss falls.
+// Trains files that other tools quantized on one sample of random bytes, again and again. The loss must fall.
 TEST(integer_training, of_networks_from_files) {
   const std::string models = tools::shared_path("models/mlperf_tiny/");
   int networks = 0;

@@ -1,4 +1,4 @@
-// Ranges of quantizers that are learned: against their formula, and where they are refused.
+// Tests learned ranges of quantizers against their formula, and refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using namespace quantized_training;
 
 using test::perceptron;
 
-// The program `gradients` of a model, run step by step beside its trainer: operands of a step as they are when it runs.
+// Runs the program `gradients` of a model step by step beside its trainer, so that a test sees a step's operands.
 class Steps {
  public:
   explicit Steps(SmallTrainer& trainer) : loaded_(trainer.model()) {
@@ -49,7 +49,7 @@ class Steps {
     std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
     return values;
   }
-  // f(operands) before each step of `op`.
+  // Calls f(operands) before each step of `op`.
   void run(Op op, auto f) {
     const ProgramView& view = program_.view();
     for (uint32_t step = 0; step < view.step_count; ++step) {
@@ -66,9 +66,9 @@ class Steps {
   Program program_;
 };
 
-// The ends of a range are trained by the formula of engine/ops/fake_quantize.h, here in float64 over the activations
-// and gradients that the program holds:  d low = sum dy over x < l,  d high = sum dy over x > h,  l and h the ends that
-// codes reach.
+// The formula of engine/ops/fake_quantize.h trains the ends of a range. Here it is computed in float64 over the
+// activations and gradients that the program holds:  d low = sum dy over x < l,  d high = sum dy over x > h. l and h
+// are the ends that codes reach.
 TEST(training_quantizers, learned_ranges_are_trained_by_the_formula) {
   Calibration calibration;
   for (const char* name : {"x", "relu1:0", "fc2:0"}) calibration.ranges[name].range = {-0.5f, 0.75f};
@@ -82,7 +82,7 @@ TEST(training_quantizers, learned_ranges_are_trained_by_the_formula) {
   std::memcpy(steps.program().input(0).data(), data.x.data(), data.x.size() * sizeof(float));
   std::memcpy(steps.program().input(1).data(), data.labels.data(), data.labels.size() * sizeof(int32_t));
   struct End {
-    double sum[2] = {0, 0}, size[2] = {0, 0};  // of the gradient, and of the magnitudes in it
+    double sum[2] = {0, 0}, size[2] = {0, 0};  // the gradient, and the sum of its terms' magnitudes
     size_t elements = 0, cut = 0;
     uint32_t gradient = 0;
   };
@@ -102,7 +102,7 @@ TEST(training_quantizers, learned_ranges_are_trained_by_the_formula) {
     for (size_t i = 0; i < x.size(); ++i)
       for (const int side : {0, 1}) {
         const double gap = side == 0 ? low - double(x[i]) : double(x[i]) - high;
-        ASSERT_GT(std::abs(gap), 1e-6);  // none so near an end that float32 might see it on the other side
+        ASSERT_GT(std::abs(gap), 1e-6);  // none is so near an end that float32 might put it on the other side
         if (gap <= 0) continue;
         end.sum[side] += double(dy[i]);
         end.size[side] += std::abs(double(dy[i]));
@@ -118,10 +118,10 @@ TEST(training_quantizers, learned_ranges_are_trained_by_the_formula) {
     const float before[] = {-0.5f, 0.75f};
     EXPECT_GT(end.cut, 0u) << name;
     for (const size_t side : {0u, 1u}) {
-      // of a float32 sum, one rounding per addition
+      // A float32 sum rounds once per addition.
       const double rounding = double(end.elements) * 0x1p-24 * end.size[side];
       EXPECT_NEAR(double(found[side]), end.sum[side], rounding) << name;
-      // sgd over the mean of the samples: range -= rate sum / samples, a few roundings of numbers below 1
+      // sgd computes range -= rate sum / samples, with a few roundings of numbers below 1.
       EXPECT_NEAR(double(after[side]), double(before[side]) - double(rate) * end.sum[side] / double(report.samples),
                   rounding + 4 * 0x1p-24)
           << name;

@@ -65,7 +65,7 @@ Definition cnn() {
            scale("bn2.scale", 16), bias("bn2.bias", 16), weight("fc.w", {5, 16}, -1), bias("fc.b", 5)}};
 }
 
-// The nodes of pretrainedResnet.tflite, clamps and the final softmax aside; its weights come from the file.
+// The nodes of pretrainedResnet.tflite without clamps and the final softmax. The file has its weights.
 Definition resnet8() {
   return {{2, 32, 32, 3},
           R"(%conv0 = conv2d(%x, %conv0.w, %conv0.b) pad_top=1 pad_left=1 pad_bottom=1 pad_right=1
@@ -140,7 +140,8 @@ Definition lstm() {
 
 // ---- From text to graph
 
-// The text with a value for every node's output and for every constant; dims of outputs are inferred later.
+// Returns the text with a declared value for every node's output and every constant. Dims of outputs are inferred
+// later.
 std::string complete(const Definition& definition, const std::vector<Parameter>& constants) {
   const auto list = [](const std::vector<int64_t>& dims) {
     std::string out;
@@ -187,7 +188,7 @@ struct Loaded {
   std::vector<float> numbers;
 };
 
-// Weights and biases of the nodes that have both, in the order of the file.
+// Reads weights and biases of the nodes that have both, in the order of the file.
 std::vector<Loaded> resnet_parameters(const std::filesystem::path& models) {
   static constexpr const char* kNames[] = {"conv0.w", "conv0.b", "conv1.w", "conv1.b", "conv2.w", "conv2.b", "conv3.w",
                                            "conv3.b", "conv4.w", "conv4.b", "conv5.w", "conv5.b", "conv6.w", "conv6.b",
@@ -207,7 +208,7 @@ std::vector<Loaded> resnet_parameters(const std::filesystem::path& models) {
   return loaded;
 }
 
-// Running statistics of batch norms and the factor of attention: constants that are no parameters.
+// Returns constants that are not parameters: running statistics of batch norms, and the factor of attention.
 std::vector<Loaded> further_constants(const std::string& name) {
   if (name == "transformer") return {{{"half", {1}, 0}, {0.5f}}};  // 1 / sqrt(4), 4 the width of a head
   if (name != "cnn") return {};

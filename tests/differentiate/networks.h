@@ -1,6 +1,6 @@
-// The five networks of claim framework_parity: small ones of every kind, and ResNet-8 with its trained weights. The
-// numbers that JAX makes of them are in tests/peers/training_parity.json; tests/peers/training_parity.py says how
-// weights and data follow from seeds.
+// The five networks of claim framework_parity: four small ones of different kinds, and ResNet-8 with its trained
+// weights. tests/peers/training_parity.json has JAX's numbers. tests/peers/training_parity.py says how weights and
+// data follow from seeds.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace nacre::test {
 struct PeerNetwork {
   std::string name;
   int index = 0;       // k of the seeds
-  tools::Graph graph;  // real-valued, parameters constant, one layer per node; the output is what the loss looks at
+  tools::Graph graph;  // real-valued, constant parameters, one layer per node; the loss reads its output
   std::vector<std::string> parameters;  // names of the values, in the order of the peer
   bool squared_error = false;           // else softmax cross-entropy
   bool adam = false;                    // else momentum
@@ -31,12 +31,12 @@ struct PeerBatch {
 
 inline constexpr const char* kPeerNetworks[] = {"mlp", "cnn", "resnet8", "transformer", "lstm"};
 
-// `models`: the folder of pretrainedResnet.tflite. Throws where an op of the network is not there, or the file.
+// `models` is the folder of pretrainedResnet.tflite. Throws if the file or an op of the network is missing.
 PeerNetwork peer_network(const std::string& name, const std::filesystem::path& models);
 
 PeerBatch peer_batch(const PeerNetwork& network, int step);
 
-// Places in parameter i, of so many elements, whose gradients the table holds.
+// Returns the indices in parameter i, which has so many elements, whose gradients the table holds.
 std::vector<size_t> peer_places(const PeerNetwork& network, size_t i, size_t elements);
 
 }  // namespace nacre::test

@@ -1,4 +1,5 @@
-// The networks of claim framework_parity are those that the peer trained: their first loss is in its table.
+// Tests that the networks of claim framework_parity are those that the peer trained: compares their first loss with
+// its table.
 #include "tests/differentiate/networks.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +56,7 @@ TEST_P(FirstLoss, is_the_peers) {
   EXPECT_NEAR(loss_of(network, batch, reals(run.values[size_t(run.outputs.at(0).value)])), expected, 2e-5 * expected);
 }
 
-// cnn is not here: it trains with the statistics of its batches, and runs with running ones.
+// cnn is left out, because it trains with its batches' statistics but infers with running ones.
 INSTANTIATE_TEST_SUITE_P(networks, FirstLoss, testing::Values("mlp", "resnet8", "transformer", "lstm"),
                          [](const auto& row) { return row.param; });
 

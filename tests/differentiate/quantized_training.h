@@ -1,4 +1,4 @@
-// Small networks compiled to train under a policy, and trained on three classes of points.
+// Compiles small networks to train under a policy, and trains them on three classes of points.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ inline TrainingModel compiled(const Graph& graph, const char* policy, const Trai
   return compile_training(graph, training, compiling);
 }
 
-// Three classes of points around centers; the same for every test.
+// Points around three class centers, the same in every test.
 struct Points {
   std::vector<float> x;
   std::vector<int32_t> labels;

@@ -1,5 +1,5 @@
-// A recurrent network of an ONNX file, batch first around a recurrence that is time first, as PyTorch exports it: it
-// runs and trains with fewer rows than it was compiled for.
+// Tests a recurrent ONNX network as PyTorch exports it: batch first around a recurrence that is time first. It must
+// run and train with fewer rows than it was compiled for.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,9 +75,9 @@ Graph recurrent_network(int batch, Form form) {
   return graph;
 }
 
-// Four rows at once, or one after the other with a program for four, or for one: the gradients are sums over rows, in
-// float32 in another order: each of at most 4 * 5 terms a row, rounded at 2^-24 of sums below 4; Adam's first step
-// would hide it, sgd does not.
+// Trains four rows at once, or one after another with a program for four or for one. The gradients are sums over rows
+// in another order: at most 4 * 5 terms a row, each rounded at 2^-24 of sums below 4. Adam's first step would hide a
+// wrong gradient, so sgd is used.
 TEST(recurrent_batch, trains_with_fewer_rows_than_it_was_compiled_for) {
   const std::vector<float> x = normal_numbers(5, 4 * kTime * kIn, 1);
   const std::vector<int32_t> labels = {0, 2, 1, 2};
@@ -126,7 +126,8 @@ TEST(recurrent_batch, trains_with_fewer_rows_than_it_was_compiled_for) {
     EXPECT_GE(parameters, 4);
     EXPECT_GT(moved, 50);
 
-    // The deployed network, one row at a time, gives what the trained one gives of four rows and of one.
+    // The deployed network, one row at a time, gives the outputs that the trained one gives for four rows and for
+    // one.
     const Deployed made = deploy(recurrent_network(1, form), {}, whole.model(), whole.trainer().state());
     const LoadedModel model(made.bytes, "deployed", "");
     BoundProgram bound(model, model.infer_program());
@@ -144,7 +145,8 @@ TEST(recurrent_batch, trains_with_fewer_rows_than_it_was_compiled_for) {
   }
 }
 
-// The cells as an output have no gradient here: if their part were left out in silence, the gradients would be wrong.
+// The cells as an output have no gradient. Ignoring their part silently would give wrong gradients, so the pass
+// refuses.
 TEST(recurrent_batch, a_loss_that_looks_at_the_cells_is_refused) {
   OnnxBuilder b;
   b.input("x", {kTime, 1, kIn});

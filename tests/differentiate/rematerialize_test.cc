@@ -1,5 +1,5 @@
-// Rematerialization on graphs small enough to count by hand. dense(x [1, n], w [m, n]) -> [1, m], float32: 64 elements
-// are 256 bytes.
+// Tests rematerialization on graphs small enough to count by hand. dense(x [1, n], w [m, n]) gives [1, m]; 64 float32
+// elements are 256 bytes.
 #include "tools/differentiate/rematerialize.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ value %c float32 [1, 64]
 value %d float32 [1, 64]
 )";
 
-// From the first node on.
+// Returns the graph's text from the first node on.
 std::string nodes_of(const Graph& graph) {
   const std::string text = dump(graph);
   const size_t at = text.find("\n%") + 1;
@@ -49,10 +49,11 @@ TEST(rematerialize, what_fits_stays) {
   EXPECT_EQ(made.bound, 768u);
   EXPECT_TRUE(made.reached);
   EXPECT_EQ(made.work, 0u);
-  EXPECT_EQ(made.work_before, 64u * 4 + 2 * 64 * 64 + 64);  // the product of elements too
+  EXPECT_EQ(made.work_before, 64u * 4 + 2 * 64 * 64 + 64);  // the product of elements counts too
 }
 
-// b, c and x live in step 2, a again, c and x in step 3: d takes the bytes of one of them.
+// In step 2 b, c and x are live; then a is computed again; in step 3 c and x are live. d takes the bytes of one of
+// them.
 TEST(rematerialize, a_value_is_computed_again_where_it_is_read) {
   Graph graph = parse(kValues + R"(input "x" %x
 output "d" %d
@@ -114,7 +115,7 @@ output "f" %f
   EXPECT_EQ(made.bound, 528u);  // x, c and d
 }
 
-// The least that these steps can do with is 528 bytes.
+// These steps need at least 528 bytes.
 TEST(rematerialize, a_limit_out_of_reach_gives_the_least_that_is_found) {
   Graph graph = parse(kValues + R"(input "x" %x
 output "d" %d
@@ -128,7 +129,7 @@ output "d" %d
   EXPECT_EQ(made.bound, 528u);
 }
 
-// Between its two places the parameter changes: a step there would compute another value.
+// The parameter changes between the two positions, so a step repeated there would compute another value.
 TEST(rematerialize, a_step_is_not_repeated_after_what_it_reads_has_changed) {
   const std::string nodes = R"(%a = dense(%x, %w1)
 %b = dense(%a, %w2)

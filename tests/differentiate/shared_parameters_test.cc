@@ -1,5 +1,5 @@
-// Parameters that layers share and statistics that are equal to parameters: what is trained, once, and what is written
-// back. That the numbers are torch's is claim tied_parameters.
+// Tests parameters that layers share, and statistics that equal parameters: they are trained once and written back.
+// Claim tied_parameters compares the numbers with torch's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,7 +82,8 @@ OnnxBuilder norms() {
   return b;
 }
 
-// A tool that merges equal constants leaves such a norm: one constant is scale and variance, one is bias and mean.
+// A tool that merges equal constants leaves such a norm: one constant is scale and variance, another is bias and
+// mean.
 TEST(shared_parameters, statistics_are_no_parameters) {
   OnnxBuilder b = norms();
   norm(b, "x", "y", {"ones", "zeros", "zeros", "ones"});
@@ -118,7 +119,7 @@ TEST(shared_parameters, norms_have_statistics_of_their_own_but_one_that_is_appli
   EXPECT_EQ(count(made.update, Op::kUpdateStatistics), 6);
 }
 
-// h = tanh(x w^T), i = h w, y = i v^T: w as it is and transposed.
+// Builds h = tanh(x w^T), i = h w, y = i v^T: w is read as it is and transposed.
 OnnxBuilder both_ways() {
   OnnxBuilder b;
   b.input("x", {1, 3}, {"batch", ""});
@@ -132,7 +133,7 @@ OnnxBuilder both_ways() {
   return b;
 }
 
-// A norm whose scale and bias are computed of parameters learns its statistics as any other does.
+// A norm whose scale and bias are computed from parameters learns its statistics as any other norm does.
 TEST(shared_parameters, norms_of_computed_scales_learn_their_statistics) {
   OnnxBuilder b;
   b.input("x", {1, 3}, {"batch", ""});
@@ -178,7 +179,7 @@ TEST(shared_parameters, are_updated_at_once_as_in_steps) {
     const std::vector<int32_t> labels = {0, 1, 2, 0, 1, 2, 0, 1};
     EXPECT_TRUE(steps.train(x, labels, 0.05f).applied);
     EXPECT_TRUE(at_once.train(x, labels, 0.05f).applied);
-    // Sums of two gradients in another order, over ten steps of weights below 2.
+    // The sums of two gradients have another order, over ten steps of weights below 2.
     for (const char* name : {"w", "v"}) {
       const std::vector<float> a = steps.state<float>(name), c = at_once.state<float>(name);
       ASSERT_EQ(a.size(), c.size());
@@ -201,7 +202,7 @@ TEST(shared_parameters, are_written_back_into_every_layer) {
   }
 }
 
-// Two layers of one matrix, and one of a matrix that the file merged into it.
+// Builds two layers with one matrix, and one with an equal matrix that the file merged into the first.
 OnnxBuilder three_layers() {
   OnnxBuilder b;
   b.input("x", {1, 3}, {"batch", ""});
@@ -276,7 +277,7 @@ TEST(shared_parameters, get_adapters_where_they_were_asked_for) {
         const std::vector<uint8_t> bytes = bound.run({reinterpret_cast<const uint8_t*>(&x[3 * row]), 12});
         float y[3];
         std::memcpy(y, bytes.data(), sizeof y);
-        // W + B A is rounded once more than W x + B (A x): three layers of sums of at most 5 terms.
+        // W + B A rounds once more than W x + B (A x), in three layers of sums of at most 5 terms.
         for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(y[i], want[3 * row + i], 3 * 2 * 5 * 0x1p-22f * largest) << layer;
       }
     }

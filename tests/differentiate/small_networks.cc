@@ -21,7 +21,7 @@ class Maker {
     graph_.inputs.push_back({"x", x, ""});
     return x;
   }
-  // Uniform in +-sqrt(3 / terms): the variance of a layer's output is about that of its input.
+  // Adds a parameter, uniform in +-sqrt(3 / terms). So a layer's output has about the variance of its input.
   ValueId parameter(const std::string& name, const std::vector<int64_t>& dims, double terms) {
     int64_t elements = 1;
     for (const int64_t d : dims) elements *= d;
@@ -68,7 +68,7 @@ class Maker {
     v.dims = std::move(dims);
     return graph_.add(std::move(v));
   }
-  // Knuth's MMIX generator, the high bits: in [-1, 1).
+  // Returns a number in [-1, 1) from the high bits of Knuth's MMIX generator.
   double next() {
     seed_ = seed_ * 6364136223846793005u + 1442695040888963407u;
     return double(seed_ >> 40) / double(1 << 23) - 1;

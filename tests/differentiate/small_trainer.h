@@ -1,4 +1,4 @@
-// A training model with memory of its own, for tests of the passes that make it: steps, and state by name.
+// A training model with its own memory, for tests of the passes that make it: runs steps and returns state by name.
 #pragma once
 
 #include <cstring>
@@ -27,7 +27,7 @@ class SmallTrainer {
   const tools::LoadedModel& model() const { return model_; }
   Trainer& trainer() { return trainer_; }
 
-  // One step of one micro-batch.
+  // Runs one training step of one micro-batch.
   Trainer::Report train(const std::vector<float>& x, const std::vector<int32_t>& labels, float rate) {
     std::memcpy(trainer_.input(0).data(), x.data(), x.size() * sizeof(float));
     std::memcpy(trainer_.input(1).data(), labels.data(), labels.size() * sizeof(int32_t));
@@ -44,7 +44,7 @@ class SmallTrainer {
     return numbers<float>(infer.output(0));
   }
 
-  // The numbers of a state value; none if there is no such value.
+  // Returns the numbers of a state value, or {} if there is no such value.
   template <class T>
   std::vector<T> state(const std::string& name) const {
     for (uint32_t id = 0; id < model_.model().tensors().size(); ++id) {

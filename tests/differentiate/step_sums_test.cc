@@ -1,5 +1,5 @@
-// Micro-batches on several machines, joined in order, are those of one machine taken apart: to the byte, under every
-// kind of policy. NUMERICS.md (57).
+// Tests that micro-batches on several machines, joined in order, give the bytes of one machine that takes its sums
+// apart, under every kind of policy. NUMERICS.md (57).
 #include "engine/train/step_sums.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using namespace code_trainer;
 constexpr uint32_t kMachines = 4;
 constexpr int kImage = 6 * 6 * 2;
 
-// Between the mean and the classifier: where the micro-batch decides what is dropped.
+// Inserts a dropout between the mean and the classifier. Which elements it drops depends on the micro-batch.
 Graph with_a_dropout(Graph graph) {
   const auto fc = std::ranges::find(graph.nodes, "fc", &Node::name);
   Node dropout;
@@ -56,7 +56,7 @@ TrainingModel trained_in(const std::string& policy) {
   return compile_training(with_a_dropout(test::convolutional(kRows)), options, compiling);
 }
 
-// Two seeds, that a step's micro-batches are not alike.
+// Draws images from two seeds, so that a step's micro-batches differ.
 Data images(uint64_t seed, int width) {
   Data data = batch(seed, width);
   for (float& x : data.x) x *= 1 + 0.125f * float(seed % 5);
@@ -105,7 +105,7 @@ TEST_P(StepSums, of_four_machines_are_those_of_one) {
     std::vector<Data> data;
     for (uint64_t m = 0; m < kMachines; ++m) data.push_back(images(step * kMachines + m, width));
     Trainer& trainer = one.trainer.trainer();
-    // One machine whose sums go on, for comparison, and then one that takes them apart.
+    // For comparison, one machine adds micro-batch after micro-batch. Then one machine takes its sums apart.
     for (uint32_t m = 0; m < kMachines; ++m) {
       one.write(data[m]);
       ASSERT_TRUE(trainer.accumulate().ok());
@@ -128,7 +128,7 @@ TEST_P(StepSums, of_four_machines_are_those_of_one) {
     for (uint32_t m = kMachines - 1; m-- > 0;) ASSERT_TRUE(join_sums(model, turned, blocks[m]).ok());
     ASSERT_EQ(all, apart) << policy << ", step " << step;
     order_matters = order_matters || turned != all;
-    // Two machines, by turns.
+    // Two machines take turns.
     std::vector<std::byte> by_turns;
     for (uint32_t m = 0; m < kMachines; ++m) {
       const std::vector<std::byte> block = two[m % 2].micro_batch(m, data[m]);
@@ -145,8 +145,9 @@ TEST_P(StepSums, of_four_machines_are_those_of_one) {
     for (Learner& machine : two) ASSERT_EQ(machine.state(), one.state()) << policy << ", step " << step;
   }
   EXPECT_GT(applied, 0);
-  // That a comparison of bytes can fail: another order gives others, but of integers. A sum that goes on rounds
-  // otherwise, but where weights are quantized: their gradients are made of a micro-batch and then added.
+  // Shows that a comparison of bytes can fail. Another order gives other bytes, except for integers. A sum that goes
+  // on rounds differently, except if weights are quantized: then each micro-batch's gradient is made first and then
+  // added.
   EXPECT_EQ(order_matters, !policy.starts_with("int8/full"));
   EXPECT_EQ(sum_goes_on_otherwise, !policy.starts_with("int8") && !policy.starts_with("float8"));
   EXPECT_TRUE(refused > 0 || !policy.starts_with("mixed_float16"));

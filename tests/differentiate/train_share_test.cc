@@ -1,4 +1,4 @@
-// Training in integers that writes the codes of a share of the channels in a step (--train-share).
+// Tests integer training that writes the codes of only a share of the channels in each step (--train-share).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,11 +43,11 @@ struct ShareSubject {
 };
 constexpr ShareSubject kShareSubjects[] = {{"dense", &test::perceptron, 6}, {"conv", &test::convolutional, 72}};
 
-// Codes that a write_codes step writes, by channel, read from the state.
+// Codes that a write_codes step writes, by channel, as read from the state.
 struct Written {
   std::string name;
   int count = 0;
-  std::vector<std::vector<int64_t>> codes, rounded;  // of a channel; what its masters round to
+  std::vector<std::vector<int64_t>> codes, rounded;  // by channel; `rounded`: what the masters round to
 };
 
 std::vector<int64_t> integers_at(CodeTrainer& trainer, const TensorRecord& r) {
@@ -117,7 +117,7 @@ TEST(train_share, of_all_channels_gives_the_same_codes) {
   }
 }
 
-// Holds each step of a training to what it may write.
+// Checks that each training step writes only what it may.
 class Watched {
  public:
   Watched(CodeTrainer& trainer, const std::string& name) : trainer_(trainer), name_(name), before_(written(trainer)) {}
@@ -168,7 +168,7 @@ TEST(train_share, writes_few_channels_in_a_step_and_all_in_some) {
   }
 }
 
-// With depthwise convolutions, whose channels are the last axis.
+// Tests a network with depthwise convolutions, whose channels are the last axis.
 TEST(train_share, of_a_network_from_a_file) {
   const std::string file = shared_path("models/mlperf_tiny/kws_ref_model.tflite");
   if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
@@ -206,7 +206,7 @@ TEST(train_share, learns_and_exports_what_it_infers) {
   }
 }
 
-// A network of codes takes those that were written, not what their masters round to.
+// The exported network takes the codes that were written, not those that their masters round to.
 TEST(train_share, into_the_network_s_own_graph) {
   const Graph graph = test::perceptron(kRows);
   CodeTrainer trainer(compile_training(graph, sharing(0.25), in_whole_integers()));

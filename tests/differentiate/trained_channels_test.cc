@@ -1,5 +1,5 @@
-// Only some output channels of a layer are trained: what that costs, that the others stay to the bit, and that one
-// layer comes out.
+// Tests training of only some output channels of a layer: its cost, that the other channels keep their bits, and that
+// the export has one layer.
 #include "tools/differentiate/trained_channels.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ class ChannelTrainer {
     EXPECT_TRUE(report.applied);
     return report.loss;
   }
-  std::pair<float, float> train(int steps, int width, float rate) {  // mean losses of the first and the last ten
+  std::pair<float, float> train(int steps, int width, float rate) {  // mean losses of 10 steps
     float first = 0, last = 0;
     for (int i = 0; i < steps; ++i) {
       const float loss = train(batch(uint64_t(i), width), rate) / 10;
@@ -98,7 +98,7 @@ std::vector<float> constant(const std::vector<uint8_t>& bytes, const std::string
   return {};
 }
 
-// Ops, attributes, operands and places of every step.
+// Returns op, attributes, operands and offsets of every step.
 std::vector<std::string> steps(const std::vector<uint8_t>& bytes) {
   const LoadedModel loaded(bytes, "test", "");
   const Model& model = loaded.model();
@@ -121,7 +121,7 @@ std::vector<std::string> steps(const std::vector<uint8_t>& bytes) {
   return all;
 }
 
-// Rows [first, end) of `rows`.
+// Returns the rows [first, end) of `rows`.
 std::vector<float> cut(const std::vector<float>& all, size_t rows, size_t first, size_t end) {
   const size_t row = all.size() / rows;
   return {all.begin() + std::ptrdiff_t(first * row), all.begin() + std::ptrdiff_t(end * row)};
@@ -142,9 +142,9 @@ TEST(trained_channels, only_these_rows_have_gradients) {
     }
 }
 
-// One step of SGD from the same numbers: what follows the split layer, and its own rows, move to the bit as without the
-// split; before it the gradient is a sum of parts. 4 channels of 9 terms each, in another order: 2 * 36 * 2^-24 of the
-// largest gradient.
+// Runs one SGD step from the same numbers. The layers after the split layer, and its trained rows, move as without
+// the split, to the bit. Before it the gradient is a sum of two parts, in another order: 4 channels of 9 terms each,
+// 2 * 36 * 2^-24 of the largest gradient.
 TEST(trained_channels, the_first_gradient_is_that_of_the_rows) {
   struct Row {
     const char* layer;
@@ -260,7 +260,7 @@ TEST(trained_channels, inputs_stay_where_they_did) {
 
 uint64_t aligned_bytes(uint64_t floats) { return (4 * floats + kAlignment - 1) / kAlignment * kAlignment; }
 
-// conv1 [4, 3, 3, 2] and bias, batch norm 4 and 4, conv2 [4, 3, 3, 4] and bias, fc [3, 4] and bias.
+// The sizes are: conv1 [4, 3, 3, 2] and bias, batch norm 4 and 4, conv2 [4, 3, 3, 4] and bias, fc [3, 4] and bias.
 TEST(trained_channels, bytes_are_those_of_the_rows) {
   const auto memory = [](const TrainingOptions& options) {
     const LoadedModel model(compile_training(convolutional(kBatchRows), options, with_policy("float32")).bytes, "test",
@@ -280,7 +280,7 @@ TEST(trained_channels, bytes_are_those_of_the_rows) {
   EXPECT_EQ(part.gradients, rest + aligned_bytes(36) + aligned_bytes(2) + aligned_bytes(36) + aligned_bytes(1));
 }
 
-// The frozen part of a file in int8 stays an integer step.
+// The frozen part of an int8 file stays an integer step.
 TEST(trained_channels, of_a_quantized_network) {
   Graph graph = perceptron(kBatchRows);
   Calibration calibration;
@@ -294,7 +294,7 @@ TEST(trained_channels, of_a_quantized_network) {
   const auto integer = std::ranges::count_if(made.gradients.nodes, [&](const Node& node) {
     return node.op == Op::kDense && made.gradients.values[size_t(node.inputs[1])].type == ElementType::kInt8;
   });
-  EXPECT_EQ(integer, 2);  // fc1, and of fc2 one output
+  EXPECT_EQ(integer, 2);  // fc1, and one output of fc2
   ChannelTrainer trainer(made);
   const auto [first, last] = trainer.train(80, 6, 0.05f);
   EXPECT_LT(last, 0.8f * first);

@@ -1,4 +1,4 @@
-// Training of codes against float64 and the integer steps: one step, the factor of its gradients, named layers.
+// Tests training of codes against float64 and the integer steps: one step, the factor of its gradients, named layers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ struct Layer {  // [outputs, terms]
     }
     return y;
   }
-  // Gradients of the real weights, and of x.
+  // Returns the gradient of x, and adds those of the real weights.
   std::vector<double> back(const std::vector<double>& x, const std::vector<double>& dy) {
     std::vector<double> dx(x.size(), 0);
     for (size_t k = 0; k < b.size(); ++k) {
@@ -61,11 +61,11 @@ struct Layer {  // [outputs, terms]
   }
 };
 
-// The perceptron on its codes: x, relu and logits rounded, gradients straight through inside of their ranges; the
-// masters move by rate dL/dw / step. In float32 sums of 6 terms and 16 rows, each rounded: 4 (6 + 16) 2^-24 of the
-// largest gradient, and the softmax's exponentials are within 2 ulp: 1e-5 of the largest is more than all of it. A code
-// of x, relu or logits that falls to the other side in float32 would be an error of 1/255 of a range, and is none in
-// these rows.
+// Trains the perceptron on its codes: x, relu and logits are rounded, gradients pass straight through inside the
+// ranges, and masters move by rate dL/dw / step. float32 sums of 6 terms and 16 rows cost 4 (6 + 16) 2^-24 of the
+// largest gradient, and the softmax's exponentials 2 ulp: together less than 1e-5 of the largest. A code of x, relu
+// or logits that rounds the other way in float32 would be an error of 1/255 of a range. No such code occurs in these
+// rows.
 TEST(trained_codes, one_step_is_the_scaled_rule_in_float64) {
   const Graph graph = perceptron(kRows);
   const std::vector<uint8_t> bytes = deployed(graph);
@@ -134,8 +134,8 @@ TEST(trained_codes, one_step_is_the_scaled_rule_in_float64) {
   }
 }
 
-// Why the gradient is scaled. Without it a master would move by step^2 times as much: as at a rate of step^2 for the
-// largest step at most. At the rate that learns, that is not one code in 120 steps.
+// Shows why the gradient is scaled. Without the factor a master would move by step^2 times as much, as if the rate
+// were at most the square of the largest step. At the rate that learns, no code would move in 120 steps.
 TEST(trained_codes, without_the_factor_no_code_would_move) {
   const Graph graph = perceptron(kRows);
   CodeTrainer scaled(compile_training(graph, codes(), in_int8())), chain(compile_training(graph, codes(), in_int8()));
@@ -161,7 +161,8 @@ TEST(trained_codes, without_the_factor_no_code_would_move) {
               double(first), double(last), int(moved(scaled)), double(same), double(still), int(moved(chain)));
 }
 
-// Frozen layers before the first that trains stay integer steps; their codes, and those behind it, stay.
+// Frozen layers before the first layer that trains stay integer steps. Their codes, and those of frozen layers after
+// it, stay.
 TEST(trained_codes, of_named_layers) {
   TrainingOptions last = codes();
   last.train.layers = {"fc"};
@@ -178,15 +179,15 @@ TEST(trained_codes, of_named_layers) {
   EXPECT_EQ(std::ranges::count(made.gradients.nodes, Op::kConv2dGradientX, &Node::op), 0);
 
   // The differentiated program simulates the deployed one. Before fc both compute the same codes. fc's sums are exact
-  // when deployed and within (terms + 1) 2^-24 in the simulation, its multiplier within 2^-31: the two may round
-  // differently only where a sum falls between two codes.
+  // when deployed, and within (terms + 1) 2^-24 in the simulation, whose multiplier is within 2^-31. So their
+  // rounding may differ only for a sum that falls between two codes.
   CodeTrainer head(made);
   int apart = 0, answers = 0;
   const double step = codes_of(head.model(), "fc:0/int8").scale;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const Data data = batch(seed, 72);
     const std::vector<uint8_t> deployed = head.infer(data.x);
-    head.train(data, 0.05f);  // what it gives out is of the codes before
+    head.train(data, 0.05f);  // its outputs are those of the codes before the step
     std::vector<float> real(kRows * 3), simulated(kRows * 3);
     ASSERT_EQ(deployed.size(), real.size() * sizeof(float));
     std::memcpy(real.data(), deployed.data(), deployed.size());

@@ -1,4 +1,4 @@
-// A network deployed in int8 trains its own codes: against the network that was deployed.
+// Tests that a network deployed in int8 trains its own codes, against the network that was deployed.
 #include "tools/differentiate/trained_codes.h"
 
 #include <gtest/gtest.h>
@@ -47,8 +47,8 @@ TEST(trained_codes, inference_is_the_deployed_network_at_first) {
   }
 }
 
-// Only the codes of weights and biases change: steps, offsets, sizes and other constants stay. The exported network
-// computes what training's own inference does.
+// Training changes only the codes of weights and biases; steps, offsets, sizes and other constants stay. The exported
+// network computes the same as the inference program of training.
 TEST(trained_codes, learns_and_exports_the_same_network_with_other_codes) {
   for (const Subject& subject : kSubjects) {
     const Graph graph = subject.make(kRows);
@@ -65,7 +65,7 @@ TEST(trained_codes, learns_and_exports_the_same_network_with_other_codes) {
         subject.width == 6 ? std::vector<std::string>{"b1", "b2", "w1", "w2"}
                            : std::vector<std::string>{"conv1.b", "conv1.w", "conv2.b", "conv2.w", "fc.b", "fc.w"};
     std::vector<std::string> changed = differing(before, after);
-    for (std::string& name : changed) name = name.substr(0, name.find('/'));  // of a folded batch norm
+    for (std::string& name : changed) name = name.substr(0, name.find('/'));  // the name of a folded batch norm
     EXPECT_EQ(changed, trained) << subject.name;
     for (uint64_t seed = 1000; seed < 1005; ++seed) {
       const std::vector<float> x = batch(seed, subject.width).x;
@@ -78,7 +78,7 @@ TEST(trained_codes, learns_and_exports_the_same_network_with_other_codes) {
 TEST(trained_codes, with_every_optimizer_and_update_at_once) {
   for (const Optimizer optimizer : {Optimizer::kMomentum, Optimizer::kAdam}) {
     CodeTrainer trainer(compile_training(perceptron(kRows), codes(optimizer), in_int8()));
-    // Adam's rate counts codes
+    // Adam's rate is measured in codes.
     const auto [first, last] = trainer.train(120, 6, optimizer == Optimizer::kAdam ? 0.5f : 0.02f);
     EXPECT_LT(last, 0.5f * first);
   }
@@ -92,7 +92,7 @@ TEST(trained_codes, with_every_optimizer_and_update_at_once) {
     EXPECT_EQ(immediate.state(name), whole.state(name)) << name;
 }
 
-// Codes leave their range: what is exported saturates, as what was trained did.
+// Codes reach the ends of their range. The export saturates as training did.
 TEST(trained_codes, saturate) {
   const Graph graph = perceptron(kRows);
   CodeTrainer trainer(compile_training(graph, codes(), in_int8()));
@@ -122,7 +122,7 @@ TEST(trained_codes, into_the_network_s_own_graph) {
   }
 }
 
-// Files that other tools quantized; bytes at random. The first sample again and again: its loss falls.
+// Trains files that other tools quantized on random bytes. The first sample is repeated, so its loss falls.
 TEST(trained_codes, of_networks_from_files) {
   const std::string models = tools::shared_path("models/mlperf_tiny/");
   int networks = 0;

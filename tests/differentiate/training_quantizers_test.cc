@@ -1,4 +1,4 @@
-// Layers trained as the integer or float8 layers that they will be.
+// Tests layers that are trained as the integer or float8 layers that they will be deployed as.
 #include "tools/differentiate/training_quantizers.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ std::string steps(const Graph& graph) {
   return text;
 }
 
-// The graph before it is differentiated.
+// Returns the graph with its quantizers, before it is differentiated.
 Graph with_quantizers(const Graph& graph, const char* policy, bool trains) {
   Graph made = graph;
   resolve_policies(made, parse_policy_options({.policy = full_name(policy)}));
@@ -64,7 +64,7 @@ TEST(training_quantizers, static_int8_rounds_what_the_converter_would) {
             "fake_quantize fc2:0 fc2:0/range - > fc2:0/int8\n");
 }
 
-// Between a convolution and its batch norm nothing is rounded; behind a max pool nothing needs to be.
+// Nothing is rounded between a convolution and its batch norm. Nothing needs to be rounded after a max pool.
 TEST(training_quantizers, batch_norms_count_as_folded) {
   EXPECT_EQ(steps(with_quantizers(convolutional(), "int8/static", false)),
             "fake_quantize x x/range - > x/int8\n"
@@ -96,8 +96,8 @@ TEST(training_quantizers, other_policies) {
   EXPECT_EQ(steps(with_quantizers(perceptron(), "float32", true)), "");
 }
 
-// Keras rounds weights to the compute type before it divides them by a scale in that type; Nacre's own float8 rounds
-// them in float32, in a step of no layer.
+// Keras rounds weights to the compute type before it divides them by a scale of that type. Nacre's own float8 rounds
+// them in float32, in a step that belongs to no layer.
 TEST(training_quantizers, float8_from_16_bits_rounds_each_operation_as_keras_does) {
   const auto forms = [](const char* policy) {
     std::string text;
@@ -136,7 +136,7 @@ TEST(training_quantizers, every_policy_learns) {
   }
 }
 
-// The bias is behind the product whose gradient is rounded: Keras layers/core/dense.py, _float8_call.
+// The bias is added after the product whose gradient is rounded, as in Keras layers/core/dense.py, _float8_call.
 TEST(training_quantizers, the_gradient_of_a_bias_is_that_before_float8) {
   for (const char* policy : {"float8", "float8/16_from_float32;update_order=transformer_engine", "float8/current"}) {
     const Graph graph = compiled(perceptron(4), policy).gradients;
@@ -151,7 +151,7 @@ TEST(training_quantizers, the_gradient_of_a_bias_is_that_before_float8) {
     }
     EXPECT_EQ(biases, 2) << policy;
     EXPECT_EQ(weights, 2) << policy;
-    // Also where biases alone are trained: of the last layer nothing else reads the rounded gradient.
+    // This also holds if only biases are trained: nothing else reads the rounded gradient of the last layer.
     TrainingOptions options;
     options.train.biases_only = true;
     SmallTrainer trainer(compiled(perceptron(16), policy, options).bytes);
@@ -160,7 +160,7 @@ TEST(training_quantizers, the_gradient_of_a_bias_is_that_before_float8) {
   }
 }
 
-// A running range is the mean of the ends of each step, decayed; what the network's exported range will be.
+// A running range is the decayed mean of the ends of each step. The exported network takes it as its range.
 TEST(training_quantizers, running_ranges_follow_the_data) {
   TrainingOptions options;
   options.quantizers.range_momentum = 0.75f;
@@ -176,7 +176,7 @@ TEST(training_quantizers, running_ranges_follow_the_data) {
   }
 }
 
-// Until they freeze, ranges follow the data; then they stay, in the program that trains as in that which infers.
+// Ranges follow the data until they freeze. Then they stay, in the training program and in the inference program.
 TEST(training_quantizers, ranges_freeze_after_their_steps) {
   TrainingOptions options, frozen;
   frozen.quantizers.freeze_steps = 2;
@@ -184,24 +184,24 @@ TEST(training_quantizers, ranges_freeze_after_their_steps) {
       stays(compiled(perceptron(16), "int8/static", frozen).bytes);
   for (int i = 0; i < 5; ++i) {
     Points data = points(uint64_t(i), 16, 6);
-    for (float& v : data.x) v *= float(1 + i);  // each batch is beyond the ranges of those before
+    for (float& v : data.x) v *= float(1 + i);  // each batch exceeds the ranges of the earlier ones
     const std::vector<float> before = stays.state<float>("x/range"), weights = stays.state<float>("w1");
     free.train(data.x, data.labels, 0.01f);
     stays.train(data.x, data.labels, 0.01f);
     EXPECT_EQ(stays.state<float>("x/range") != before, i < 2) << i;
-    EXPECT_EQ(stays.state<float>("w1") == free.state<float>("w1"), i < 2) << i;  // cut from then on
+    EXPECT_EQ(stays.state<float>("w1") == free.state<float>("w1"), i < 2) << i;  // clipped from then on
     EXPECT_NE(stays.state<float>("w1"), weights) << i;
   }
 }
 
-// The last rows of an epoch make a smaller batch, of which the range is then.
+// The last rows of an epoch make a smaller batch, and the range is that of these rows.
 TEST(training_quantizers, running_ranges_take_fewer_rows) {
   for (const bool immediate : {false, true}) {
     TrainingOptions options;
     options.immediate = immediate;
     SmallTrainer trainer(compiled(perceptron(16), "int8/static", options).bytes);
     Points data = points(1, 16, 6);
-    for (size_t i = 5 * 6; i < data.x.size(); ++i) data.x[i] = 1000;  // rows that have no part
+    for (size_t i = 5 * 6; i < data.x.size(); ++i) data.x[i] = 1000;  // rows outside the batch
     std::memcpy(trainer.trainer().input(0).data(), data.x.data(), data.x.size() * sizeof(float));
     std::memcpy(trainer.trainer().input(1).data(), data.labels.data(), data.labels.size() * sizeof(int32_t));
     ASSERT_TRUE(trainer.trainer().accumulate(5).ok()) << immediate;
@@ -211,7 +211,7 @@ TEST(training_quantizers, running_ranges_take_fewer_rows) {
   }
 }
 
-// Against the formulas over the amaxes of the data, in both orders.
+// Compares with the formulas over the amaxes of the data, in both orders.
 TEST(training_quantizers, float8_state_is_the_formulas) {
   for (const char* policy : {"float8/8", "float8/8_from_float32;update_order=transformer_engine;margin=1"}) {
     Graph graph = perceptron(16);
@@ -274,14 +274,14 @@ void check_export(Graph graph, const char* policy, float steps_apart, int width)
 
 TEST(training_quantizers, exports_what_was_trained) {
   check_export(convolutional(16), "int8/static", 2.01f, 72);
-  // Only the order of the sums differs: at most 36 products in float32, outputs up to 16. 36 2^-24 16 = 4e-5.
+  // The sums differ in their order only: at most 36 products in float32, outputs up to 16. 36 2^-24 16 = 4e-5.
   for (const char* policy : {"int8/weights", "int4", "int8"}) check_export(convolutional(16), policy, 4e-5f, 72);
-  // float8 needs a network without batch norms: folding one changes which weights are rounded.
+  // The float8 network has no batch norms, because folding one changes which weights are rounded.
   check_export(perceptron(16), "float8/current", 4e-5f, 6);
 }
 
-// The exported layer gets the scale of its input that training ended with. (That of the weights is made of the
-// weights.)
+// The exported layer gets the input scale that training ended with. The scale of the weights is made from the
+// weights.
 TEST(training_quantizers, exports_float8_scales) {
   for (const char* policy : {"float8/8", "float8/8_from_float32;update_order=transformer_engine;margin=1"}) {
     Graph graph = perceptron(16);

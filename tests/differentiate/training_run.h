@@ -1,4 +1,4 @@
-// A Trainer with memory of its own, for tests: reads any tensor of its state and step blocks by name.
+// A Trainer with its own memory, for tests. Reads any tensor of its state and step blocks by name.
 #pragma once
 
 #include <map>
@@ -16,14 +16,14 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  // Input i of the trainer from real numbers, in the element type of the input; labels as they are.
+  // Writes input i of the trainer: real numbers in the input's element type, or labels unchanged.
   void write(uint32_t i, const std::vector<float>& numbers);
   void write(uint32_t i, const std::vector<int32_t>& labels);
 
   void accumulate() { require(trainer_.accumulate()); }
   Trainer::Report commit(float learning_rate);
 
-  double loss() const;                                           // of what is accumulated: the mean over its samples
+  double loss() const;                                           // the mean over all accumulated samples
   std::vector<double> numbers(const std::string& tensor) const;  // of a tensor in state or step
   std::vector<uint8_t> bytes(const std::string& tensor) const;
   std::vector<std::string> tensors(Region region) const;  // names, of state or step, in order of ids

@@ -1,4 +1,4 @@
-// Sizes of flash that `nacre size` states. tests/claims/static_image.sh compares images with them.
+// Tests the flash sizes that `nacre size` prints. tests/claims/static_image.sh compares images with them.
 #include "tools/evaluate/flash.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(flash, what_kernels_share_is_counted_once) {
   };
   ASSERT_TRUE(flash(one, "arm/m4"));
   EXPECT_FALSE(flash(one, "arm/neon"));
-  // Steps of one kernel link it once.
+  // Several steps of one kernel link it once.
   for (const char* target : kTargets) {
     ASSERT_TRUE(flash(one, target)) << target;
     EXPECT_EQ(flash(one, target)->kernels,

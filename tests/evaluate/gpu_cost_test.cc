@@ -1,6 +1,6 @@
-// Estimates for GPUs against numbers computed by hand: 2 m n k operations at 780 T (16 bits) or 1400 T (float8) a
-// second, bytes at 3.8 T a second, 1.65 us a kernel, and for a training step of float8 4 bytes of each element of x, w
-// and y, and 6 us.
+// Tests estimates for GPUs against numbers computed by hand: 2 m n k operations at 780 T (16 bits) or 1400 T (float8)
+// a second, bytes at 3.8 T a second, and 1.65 us a kernel. A float8 training step also costs 4 bytes per element of
+// x, w and y, and 6 us.
 #include "tools/evaluate/gpu_cost.h"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST(gpu_cost, features_are_padded_to_powers_of_two_and_above_256_to_multiples) 
   EXPECT_EQ(padded_features(257, 16), 272);
 }
 
-// x [rows, in] -> dense `out`, layer fc.
+// Builds x [rows, in] -> dense `out`, in the layer fc.
 Graph dense(int rows, int in, int out) {
   Graph graph;
   graph.batch = rows;

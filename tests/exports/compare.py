@@ -22,7 +22,7 @@ PACKAGES = ("torch", "torchvision", "transformers", "timm", "onnxscript", "onnx"
 
 
 def shapes(model, arrays, by_symbol):
-    """--shape of every input, or of every symbol."""
+    """Returns --shape options for every input, or for every symbol."""
     given = {}
     for x in model.graph.input:
         sizes = arrays["in." + x.name].shape
@@ -35,7 +35,7 @@ def shapes(model, arrays, by_symbol):
 
 
 def compared(nacre, path, index):
-    """(opset, converted, right, what to say)"""
+    """Returns the opset, whether the file is converted, whether its outputs are right, and a text."""
     model = onnx.load(path, load_external_data=False)
     arrays = dict(np.load(path.with_suffix(".npz")))
     form = path.stem.split(".")[2] if path.stem.count(".") == 2 else ""

@@ -28,7 +28,7 @@ PACKAGES = ("tensorflow-cpu", "keras", "ai-edge-litert", "numpy")
 
 
 def of_codes(mine, theirs, has_reals):
-    """(right, what to say) of codes."""
+    """Compares codes. Returns whether they are right, and a text."""
     if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
         return False, f"{mine.dtype}{list(mine.shape)} for {theirs.dtype}{list(theirs.shape)}"
     far = np.abs(mine.astype(np.int64) - theirs.astype(np.int64))
@@ -39,7 +39,7 @@ def of_codes(mine, theirs, has_reals):
 
 
 def moved_by_rounding(path, arrays):
-    """The furthest that LiteRT's own outputs move in 16 tries when each real input is off by about 1e-6 of itself."""
+    """Returns the largest change of LiteRT's outputs in 16 tries with each real input about 1e-6 of itself off."""
     kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     run = Interpreter(str(path), experimental_op_resolver_type=kernels).get_signature_runner()
     inputs = {name.removeprefix("in."): x for name, x in arrays.items() if name.startswith("in.")}
@@ -55,7 +55,7 @@ def moved_by_rounding(path, arrays):
 
 
 def judged(ours, theirs, form, has_reals):
-    """(right, what to say, how far real numbers are apart)"""
+    """Returns whether the outputs are right, a text, and the largest difference of real numbers."""
     far, said = 0.0, []
     for name, array in theirs.items():
         if name not in ours:
@@ -70,7 +70,7 @@ def judged(ours, theirs, form, has_reals):
 
 
 def compared(nacre, path, form):
-    """(converted, right, what to say)"""
+    """Returns whether the file is converted, whether its outputs are right, and a text."""
     arrays = dict(np.load(path.with_suffix(".npz")))
     options = ["--rounding", "litert"] if form in ("int8", "int16x8") else []
     try:

@@ -76,7 +76,7 @@ def of_litert(path, given):
 
 
 def in_a_process(work, *operands):
-    """None: LiteRT refuses the file, or ends its process."""
+    """Returns None if LiteRT refuses the file or ends its process."""
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
         try:
             return pool.submit(work, *operands).result()
@@ -93,7 +93,7 @@ def ours(nacre, path, names, given, *options):
 
 
 def judged(mine, theirs, tolerance=TOLERANCE):
-    """(equal, what to say)"""
+    """Returns whether the outputs are equal, and a text."""
     mine = mine.reshape(theirs.shape)
     if theirs.dtype == np.float32:
         far = distance(mine, theirs)
@@ -103,7 +103,7 @@ def judged(mine, theirs, tolerance=TOLERANCE):
 
 
 def compared(nacre, path, numbers):
-    """(whether all are equal, what to say)"""
+    """Returns whether all are equal, and a text."""
     inputs = inputs_of(path)
     given = [drawn(shape, dtype, numbers) for _, shape, dtype in inputs]
     names = [name for name, _, _ in inputs]

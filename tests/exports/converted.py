@@ -40,7 +40,7 @@ class Converted:
 
 
 def distance(mine, theirs):
-    """The largest difference, of the largest value; of integers 0 or infinity."""
+    """Returns the largest difference, relative to the largest value; for integers 0 or infinity."""
     if mine.shape != theirs.shape:
         return float("inf")
     if theirs.dtype.kind in "iub":

@@ -1,4 +1,4 @@
-"""Small models of every kind of layer in keras.layers: {name: Case}. SKIPPED says of the others why."""
+"""Small models with every kind of layer in keras.layers: {name: Case}. SKIPPED gives the reasons for the others."""
 import dataclasses
 from collections.abc import Callable
 
@@ -41,13 +41,13 @@ def case(name, build, *kinds, roundings=8):
 
 
 def one(name, shape, *makes, dtype="float32", kinds=(), roundings=8):
-    """A sequential model of these layers."""
+    """Adds a sequential model of these layers."""
     case(name, lambda: keras.Sequential([keras.Input(shape, dtype=dtype), *[make() for make in makes]]), *kinds,
          roundings=roundings)
 
 
 def on(name, shapes, build, *kinds, dtype="float32", roundings=8):
-    """A functional model of inputs of these shapes; `build` makes its output, or a list."""
+    """Adds a functional model with inputs of these shapes. `build` makes its output, or a list of outputs."""
 
     def make():
         inputs = [keras.Input(shape, name=f"in{i}", dtype=dtype) for i, shape in enumerate(shapes)]
@@ -311,7 +311,7 @@ case("Masks of several inputs", merged_masks, "Add", "Concatenate", roundings=64
 
 # ---- Attention
 
-# with dropout Keras does not call JAX's attention, which takes no other width of values, and no float16 on a CPU
+# JAX's fused attention, which Keras calls without dropout, needs values as wide as keys, and no float16 on a CPU.
 on("MultiHeadAttention", [(5, 8), (7, 8)], lambda q, v: L.MultiHeadAttention(2, 4, value_dim=3, output_shape=6,
     dropout=0.1)(q, v))
 on("MultiHeadAttention causal", [(6, 8)], lambda x: L.MultiHeadAttention(2, 4)(x, x, use_causal_mask=True))

@@ -86,7 +86,7 @@ def inputs_of(model, rng):
 
 
 def scale_float8(model, rng):
-    """Scales as training leaves them: for the largest values, about."""
+    """Sets scales as training leaves them: about right for the largest values."""
     for layer in model._flatten_layers():
         if layer.quantization_mode == "float8":
             largest = float(np.abs(np.asarray(layer._kernel)).max())
@@ -99,7 +99,7 @@ def modes_of(model):
 
 
 def built(case, policy, rng):
-    """The model under a policy, or None where the policy changes nothing."""
+    """Returns the model under a policy, or None if the policy changes nothing."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(5)
     keras.config.set_dtype_policy(policy if policy in BUILT else "float32")
@@ -116,7 +116,7 @@ def built(case, policy, rng):
 
 
 def saved(model, folder, form):
-    """The file to give to the tool."""
+    """Saves the model and returns the file to give to the tool."""
     if form != "weights":
         model.save(folder / f"m.{form}")
         return folder / f"m.{form}"
@@ -152,7 +152,7 @@ def difference(nacre, file, inputs, expected, folder):
 
 
 class Table:
-    """A row per case: the largest difference under each policy; "-": it changes no layer, or Keras has it not."""
+    """Rows of cases: the largest difference under each policy, or "-" if it changes no layer or Keras lacks it."""
 
     def __init__(self, says_each):
         self.says_each = says_each
@@ -227,7 +227,7 @@ def shown(nacre, name, case, policy, forms, table):
 
 
 def missing_kinds():
-    """Layers of keras.layers that no case and no reason names; another name of the same class counts once."""
+    """Returns the layers of keras.layers that have neither a case nor a reason. Two names of one class count once."""
     named = {kind for case in CASES.values() for kind in case.kinds}
     classes = {}
     for name, item in inspect.getmembers(layers):

@@ -41,7 +41,7 @@ Fields& fields(Opaque* opaque) {
   return *reinterpret_cast<Fields*>(opaque->data);
 }
 
-// A product in the stream: the image of a simulated kernel.
+// A product in the stream, as the image of a simulated kernel.
 struct ProductImage {
   ProductFields product;
   MatrixFields a, b, d;
@@ -79,7 +79,7 @@ void put_real(std::byte* base, LtEnum type, int64_t i, float v) {
   }
 }
 
-// With the 11 bits of a TF32's significand, to the nearest even.
+// Rounds to the 11 bits of a TF32 significand, half to even.
 float as_tf32(float v) {
   auto bits = std::bit_cast<uint32_t>(v);
   if (!std::isfinite(v)) return v;
@@ -87,7 +87,7 @@ float as_tf32(float v) {
   return std::bit_cast<float>(bits & ~0x1FFFu);
 }
 
-// d_ij = sum_p a'_ip b'_pj of one of the batch, at these bytes.
+// Computes d_ij = sum_p a'_ip b'_pj for one matrix of the batch, at these bytes.
 void multiply_one(const ProductImage& p, const std::byte* a, const std::byte* b, std::byte* d) {
   const bool ta = p.product.transposed[0] != 0, tb = p.product.transposed[1] != 0;
   const auto terms = int64_t(ta ? p.a.rows : p.a.columns);
@@ -137,7 +137,7 @@ void multiply(const void* image) {
 constexpr cuda::SimulatedKernel kMultiply = {&multiply, sizeof(ProductImage)};
 constexpr LoadedFunction kMultiplyFunction = {&kMultiply, false};
 
-// Whether the matrices are those of one product, and what the library takes.
+// Returns whether the matrices fit one product and the library accepts them.
 LtStatus judge(const ProductFields& product, const MatrixFields& a, const MatrixFields& b, const MatrixFields& d) {
   const bool ta = product.transposed[0] != 0, tb = product.transposed[1] != 0;
   const uint64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns, n = tb ? b.rows : b.columns;
@@ -172,7 +172,7 @@ bool aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0;
 
 }  // namespace
 
-// The functions that a CublasLt has, under the names that it gives them.
+// The functions of a CublasLt, under their symbols.
 struct LtFunctions {
   static bool enter(const char* symbol, LtStatus* status) {
     ++current->calls_[symbol];
@@ -224,7 +224,7 @@ struct LtFunctions {
     else return cuda::kLtInvalidValue;
     return cuda::kLtSuccess;
   }
-  // The alignments of A, B, C and D: 256 unless it is told less. An algorithm keeps them.
+  // The alignments of A, B, C and D are 256 unless a preference sets less. An algorithm keeps them.
   static LtStatus preference_init(cuda::LtPreference* preference, size_t) {
     return *preference = {{256, 256, 256, 256}}, cuda::kLtSuccess;
   }

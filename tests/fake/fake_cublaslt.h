@@ -30,7 +30,7 @@ class FakeCublasLt {
 
   const cuda::CublasLt& library() const { return library_; }
 
-  // The n-th call of the function with this symbol ("cublasLtMatmul") from now on fails, counted from 0.
+  // The n-th call of the function with this symbol ("cublasLtMatmul"), counted from 0, fails.
   void fail(const std::string& symbol, uint64_t nth, cuda::LtStatus status = cuda::kLtInvalidValue);
   uint64_t calls(const std::string& symbol) const;
   uint64_t held() const { return held_; }  // handles that were created and not destroyed

@@ -56,9 +56,9 @@ struct FakeDriver::CapturedGraph {
   std::vector<Operation> operations;
 };
 
-// The functions that a Driver has, under the names that it gives them.
+// The functions of a Driver, under their symbols.
 struct DriverFunctions {
-  // Whether the call goes on; counts it.
+  // Counts the call, and returns whether it goes on.
   static bool enter(const char* symbol, Result* result) {
     ++current->calls_[symbol];
     *result = cuda::kSuccess;
@@ -173,7 +173,7 @@ struct DriverFunctions {
     *at = reinterpret_cast<uintptr_t>(current->memory_ + current->taken_);
     current->taken_ += rounded;
     current->protect(true);
-    // No more than that: pages that nobody touched cost nothing when the memory is protected.
+    // Poisons no more than that: a page that nobody touched costs nothing when the memory is protected.
     constexpr size_t kPoisoned = size_t{4} << 20;
     std::memset(reinterpret_cast<void*>(*at), int(current->options_.poison), std::min(rounded, kPoisoned));
     current->protect(false);
@@ -304,7 +304,7 @@ bool FakeDriver::is_pinned(const void* at, size_t bytes) const {
                              [&](const auto& p) { return first >= p.first && first + bytes <= p.first + p.second; });
 }
 
-// Into the graph that is captured, or the queue.
+// Adds the operation to the graph that is captured, or to the queue.
 Result FakeDriver::put(Operation operation) {
   if (capturing_ != nullptr) {
     capturing_->operations.push_back(std::move(operation));

@@ -27,7 +27,7 @@
 
 namespace nacre::fake {
 
-// How kernels run on the simulated device: how many threads at most, and what their number and order follow from.
+// How kernels run on the simulated device: the most threads, and the seed of their number and order.
 struct Simulation {
   uint32_t most_threads = 9;
   uint64_t seed = 1;
@@ -36,8 +36,8 @@ struct Simulation {
   uint32_t random();
 };
 
-// The reference's kernels, of training too, run by simulated threads on the host's memory: for tests of single steps.
-// `simulation` holds until the next call.
+// Returns the reference's kernels, training included, run by simulated threads on the host's memory, for tests of
+// single steps. `simulation` holds until the next call.
 const KernelSet& simulated_kernels(const Simulation& simulation);
 
 struct DriverOptions {
@@ -49,10 +49,10 @@ struct DriverOptions {
   size_t memory = size_t{1} << 28;
 };
 
-// The function that a driver's handle stands for.
+// The function behind a driver's handle.
 struct LoadedFunction {
   const cuda::SimulatedKernel* kernel;
-  bool many;  // its images lie in the device's memory, one for each row of blocks
+  bool many;  // its images are in device memory, one for each row of blocks
 };
 
 class FakeDriver {
@@ -65,20 +65,20 @@ class FakeDriver {
   const cuda::Driver& driver() const { return driver_; }
   static const void* module();  // to load; any will do
 
-  // The n-th call of the function with this symbol ("cuLaunchKernel") from now on fails, counted from 0.
+  // The n-th call of the function with this symbol ("cuLaunchKernel"), counted from 0, fails.
   void fail(const std::string& symbol, uint64_t nth, cuda::Result result = 719);
   bool failed() const { return fault_.empty(); }  // since fail()
 
   uint64_t calls(const std::string& symbol) const;
   uint64_t all_calls() const;
-  uint64_t broken() const { return broken_; }    // what no caller may do
+  uint64_t broken() const { return broken_; }    // calls that no caller may make
   uint64_t threads() const { return threads_; }  // that ran
-  // Bytes of copies: in from the host, out to the host.
+  // Return the bytes copied from the host, and to the host.
   uint64_t bytes_in() const { return bytes_in_; }
   uint64_t bytes_out() const { return bytes_out_; }
-  // Counts objects that are given and not freed: allocations, graphs, modules, streams, contexts, events.
+  // Returns how many objects were given and not freed: allocations, graphs, modules, streams, contexts, events.
   uint64_t held() const { return held_; }
-  int opened() const { return opened_; }  // the number of the device whose context was asked for last; -1: none
+  int opened() const { return opened_; }  // the device whose context was asked for last, or -1
 
  private:
   friend struct DriverFunctions;

@@ -44,7 +44,7 @@ cuda::NcclResult unique_id(cuda::NcclId* id) {
   return cuda::kNcclSuccess;
 }
 
-// All ranks bring the id that rank 0 made.
+// All ranks must pass the id that rank 0 made.
 cuda::NcclResult init_rank(cuda::NcclComm* made, int ranks, cuda::NcclId id, int rank) {
   cuda::NcclId wanted;
   unique_id(&wanted);

@@ -56,7 +56,7 @@ FakePort::~FakePort() {
   if (mapped_ != nullptr) munmap(mapped_, mapped_bytes_);
 }
 
-// At the end of its pages but for what the alignment asks, and a page behind them that nobody may touch.
+// Places the block at the end of its pages, as far as alignment allows, with an inaccessible page after it.
 std::span<std::byte> FakePort::allocate(size_t bytes) {
   if (mapped_ != nullptr) munmap(mapped_, mapped_bytes_);
   const auto page = size_t(sysconf(_SC_PAGESIZE));

@@ -20,32 +20,32 @@ namespace nacre::fake {
 
 enum class Fault : uint8_t { kNone, kBegin, kFinish, kCopyIn, kCopyOut, kFill, kStep };
 
-inline constexpr Code kInjected = Code::kStorageFailed;  // what a step that fails says
+inline constexpr Code kInjected = Code::kStorageFailed;  // the code of a step that fails
 
 struct Options {
   std::byte poison = std::byte{0xA5};
   uint32_t alignment = 64, tail_bytes = 32;
-  bool in_place = true;  // false: no kernel of it works in place
+  bool in_place = true;  // false: no kernel works in place
 };
 
 struct Counts {
-  // begins: those that succeeded; of the others all calls.
+  // `begins` counts those that succeeded; the other counters count all calls.
   uint64_t begins = 0, finishes = 0, copies_in = 0, copies_out = 0, fills = 0, steps = 0;
   uint64_t broken = 0;  // what no caller may do: a copy outside the port's memory, a step outside a segment, ...
 };
 
 class FakePort {
  public:
-  // Its kernels are those of `sets`.
+  // Makes a port with the kernels of `sets`.
   explicit FakePort(std::span<const KernelSet* const> sets, const Options& options = {});
   ~FakePort();
   FakePort(const FakePort&) = delete;
   FakePort& operator=(const FakePort&) = delete;
 
   const Port& port() const { return port_; }
-  // New memory, of exactly so many bytes, in place of what it had.
+  // Replaces the memory by a new block of exactly so many bytes.
   std::span<std::byte> allocate(size_t bytes);
-  // The n-th call of this kind from now on fails, counted from 0; then all go well again.
+  // The n-th call of this kind, counted from 0, fails; all others succeed.
   void fail(Fault fault, uint64_t nth);
   bool failed() const { return fault_ == Fault::kNone; }  // since fail()
   Fault pending() const { return fault_; }

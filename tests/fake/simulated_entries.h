@@ -1,5 +1,5 @@
-// NACRE_DEFINE_ENTRIES of the simulated device (kernels/define_entries.h): each entry becomes a function that runs one
-// thread of a step's image, as ports/cuda/device_entries.h makes a __global__ function of it.
+// NACRE_DEFINE_ENTRIES of the simulated device (kernels/define_entries.h): makes each entry a function that runs one
+// thread of a step's image. ports/cuda/device_entries.h makes a __global__ function of it in the same way.
 #pragma once
 
 #include "ports/cuda/step_image.h"

@@ -1,4 +1,4 @@
-// The kernels of the simulated device, by name, and how threads run them.
+// The kernels of the simulated device by name, and the function that runs their threads.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace nacre::fake {
 
-// "nacre_kDenseF32"; null: there is none of this name.
+// Returns the kernel with this name, such as "nacre_kDenseF32", or null.
 const cuda::SimulatedKernel* simulated_kernel(const char* name);
-// "nacre_kAdamF32Many": what it runs for each step. null: it runs none for many.
+// For a name such as "nacre_kAdamF32Many" returns the kernel that it runs for each step, or null if there is none.
 const cuda::SimulatedKernel* simulated_kernel_of_many(const std::string& name);
 
-// Threads of one kernel, one after another; how many ran.
+// Runs the threads of one kernel one after another. Returns how many ran.
 uint32_t run_threads(const cuda::SimulatedKernel& kernel, const void* image, uint32_t most, Simulation& simulation);
 
 }  // namespace nacre::fake

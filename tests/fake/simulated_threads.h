@@ -1,4 +1,4 @@
-// NACRE_THREADS of the simulated device (ops/independent.h): the thread that fake_driver.cc says.
+// NACRE_THREADS of the simulated device (ops/independent.h): the thread that fake_driver.cc names.
 #pragma once
 
 #include <cstdint>

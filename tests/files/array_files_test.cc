@@ -1,4 +1,4 @@
-// Files of training data: what is read, and what is refused, with its place.
+// Tests files of training data: accepted files, and refusals with their place.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -148,7 +148,7 @@ TEST(csv, what_is_wrong_is_said_by_line_and_column) {
   refused(std::string("1,2\n3,\0", 7), {"is neither .npy, .npz, IDX nor CSV"});
 }
 
-// Whatever bytes come: an array of as many elements as its dims say, or an Error.
+// Any bytes give an array with as many elements as its dims say, or an Error.
 TEST(array_files, random_bytes_are_read_or_refused) {
   SplitMix64 random(7);
   const std::string texts[] = {"1,2\n3,4\n", "a,\"b\"\n1;2\r\n\"", "\x93NUMPY"};

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A directory of its own for every test.
+// Each test has a directory of its own.
 class AtomicFileTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -158,7 +158,7 @@ TEST_F(atomic_file, a_limit_on_the_size_of_files_is_an_error_and_no_signal) {
   EXPECT_EQ(files(), 0u);
 }
 
-// nohup has it ignored, and files heed what the process began with.
+// nohup ignores SIGHUP, and files respect the handling with which the process began.
 const auto ignored_before = std::signal(SIGHUP, SIG_DFL);
 
 TEST_F(atomic_file, signals_end_the_process_and_leave_nothing) {
@@ -184,7 +184,7 @@ TEST_F(atomic_file, more_files_at_once_than_can_be_kept_in_mind_are_refused) {
   EXPECT_NE(why, "accepted");
   open.clear();
   EXPECT_EQ(files(), 0u);
-  write_file_whole(path(), "x");  // and there is room again
+  write_file_whole(path(), "x");  // now there is room again
 }
 
 TEST_F(atomic_file, every_failure_has_a_remedy) {

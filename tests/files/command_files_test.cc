@@ -1,4 +1,4 @@
-// Which paths are one file: nothing that a command is given is written over.
+// Tests which paths are one file, so that a command never overwrites its inputs.
 #include "tools/files/command_files.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ class command_files : public testing::Test {
     write_bytes(directory_ / "folder/x.txt", {1});
   }
 
-  // Whether the second path is refused beside the first.
+  // Returns whether the second path is refused beside the first.
   bool refused(const std::string& first, const std::string& second, bool input = false) const {
     CommandFiles files;
     input ? files.add_input("--first", first) : files.add_output("--first", first);
@@ -74,7 +74,7 @@ TEST_F(command_files, outputs_that_are_not_there_yet_are_told_by_their_place) {
   EXPECT_FALSE(refused(directory_ / "new", directory_ / "new/inside"));
 }
 
-// Leads standard output to a file while this lives.
+// Redirects standard output to a file during its lifetime.
 class StandardOutput {
  public:
   explicit StandardOutput(const std::string& path) : before_(dup(STDOUT_FILENO)) {

@@ -1,4 +1,4 @@
-// Elements in memory, beyond 64 MiB in a temporary file: the same bytes, shared until they are changed.
+// Tests elements in memory or, beyond 64 MiB, in a temporary file: the bytes are the same, and shared until changed.
 #include "tools/files/element_bytes.h"
 
 #include <gtest/gtest.h>

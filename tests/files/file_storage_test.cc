@@ -47,7 +47,7 @@ TEST_F(file_storage, keeps_checkpoints_from_process_to_process) {
     EXPECT_EQ(loaded(files.storage(model)), i);
     EXPECT_EQ(files.problem(), "");
   }
-  // header, mark, 4 rows, state
+  // The file holds header, mark, 4 rows and state.
   EXPECT_EQ(std::filesystem::file_size(directory_ / "slot0.checkpoint"),
             64 + 16 + 128 + model.region_bytes(Region::kState));
   FileStorage files(directory_);
@@ -56,7 +56,7 @@ TEST_F(file_storage, keeps_checkpoints_from_process_to_process) {
   EXPECT_EQ(loaded(files.storage(model)), 2);
 }
 
-// Header and mark alone, of which the mark is not written before confirm.
+// The file holds header and mark only. The mark is not written before confirm.
 TEST_F(file_storage, keeps_a_checkpoint_that_has_no_state) {
   const Buffer stateless = test::pack(test::dense_int8());
   Model inference;
@@ -70,7 +70,7 @@ TEST_F(file_storage, keeps_a_checkpoint_that_has_no_state) {
   EXPECT_FALSE(report.pending);
 }
 
-// Stated bytes that are nowhere are none.
+// A null pointer with a size is refused as memory.
 TEST_F(file_storage, neither_saves_nor_loads_a_state_at_null) {
   FileStorage files(directory_);
   const Storage storage = files.storage(model);
@@ -151,7 +151,7 @@ TEST_F(file_storage, a_refused_second_process_leaves_the_slots_of_the_first) {
   EXPECT_TRUE(std::filesystem::exists(directory_ / "slot0.checkpoint"));
 }
 
-// Reading works on a medium that cannot be written: the directory stays as it is, to its names and times.
+// Reading works on a read-only medium: the directory keeps its names and times.
 TEST_F(file_storage, reads_without_making_or_writing_anything) {
   EXPECT_THROW(FileStorage(directory_, FileStorage::Use::kRead), Error) << "there is none";
   EXPECT_FALSE(std::filesystem::exists(directory_));
@@ -176,7 +176,7 @@ TEST_F(file_storage, reads_without_making_or_writing_anything) {
   EXPECT_THROW(FileStorage(directory_, FileStorage::Use::kRead), Error) << "while another saves";
 }
 
-// A cut of power leaves the file `unsaved`: whatever the slots hold then, it is none.
+// After a power cut the file `unsaved` is left. Then the slots count as empty, whatever they hold.
 TEST_F(file_storage, begun_anew_it_holds_nothing_until_a_checkpoint_is_whole) {
   const std::filesystem::path unsaved = directory_ / "unsaved";
   {

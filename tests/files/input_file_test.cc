@@ -20,7 +20,7 @@ std::string get(const std::string& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-// These change a file after it was seen.
+// These functions change a file after it was read.
 void remove_file(const std::string& path) { fs::remove(path); }
 void replace_file(const std::string& path) {
   put(path + ".new", "another");
@@ -70,7 +70,7 @@ TEST(command_inputs, of_one_command_are_not_those_of_the_next) {
   EXPECT_EQ(get(directory / "in"), "second");
 }
 
-// Larger than what is held: the opened file is, and a change of its content is refused.
+// The file is larger than what is kept in memory. It stays open, and a change of its content is refused.
 TEST(command_inputs, of_a_large_file_a_change_is_refused_and_a_removal_does_not_matter) {
   const TemporaryDirectory directory;
   const std::string path = directory / "large";

@@ -1,4 +1,4 @@
-// Files as NumPy 2.4 writes them, byte for byte.
+// Tests files as NumPy 2.4 writes them, byte for byte.
 #include "tools/files/npy.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-// A version 1 file as numpy.save writes it: the header filled with spaces to 128 bytes.
+// Returns a version 1 file as numpy.save writes it, with the header padded by spaces to 128 bytes.
 Bytes npy(const std::string& descr, const std::string& order, const std::string& shape, const Bytes& data) {
   std::string header = "{'descr': " + descr + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }";
   header.resize(117, ' ');

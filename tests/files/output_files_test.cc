@@ -95,8 +95,7 @@ TEST(output_files, have_the_permissions_of_any_new_directory) {
   EXPECT_EQ(fs::status(directory / "out").permissions(), fs::status(directory / "plain").permissions());
 }
 
-// A signal that comes while files are written ends the process with all of them, or with nothing: not even what was
-// staged.
+// A signal during the writing of files ends the process with all of the files or none, and without staged files.
 TEST(held_signals, end_the_process_between_two_files_with_nothing_left) {
   const TemporaryDirectory directory;
   const auto interrupted = [&] {

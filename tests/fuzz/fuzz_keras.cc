@@ -1,8 +1,8 @@
-// libFuzzer target: any bytes given to the Keras importer give a graph for which check() holds, or one tools::Error.
+// libFuzzer target: for any bytes the Keras importer gives a graph that passes check(), or one tools::Error.
 //
-// Archives and HDF5 files go their whole way, into libhdf5's process too. All other bytes are read as a configuration
-// in JSON, because the importer's own work starts there. A byte 0 ends the configuration; the variables follow,
-// without HDF5 and without a process.
+// Archives and HDF5 files are read as a whole, in libhdf5's process too. All other bytes are read as a JSON
+// configuration, where the importer's own work starts. A byte 0 ends the configuration. The variables follow, without
+// HDF5 and without a process.
 //
 //   variable   path, byte 0, rank u8 (modulo 5), that many sizes u8
 #include <cstdint>

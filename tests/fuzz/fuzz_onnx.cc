@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes given to the ONNX importer give a graph for which check() holds, also when it is
-// simplified, or one tools::Error; and a summary, or one.
+// libFuzzer target: for any bytes the ONNX importer gives a graph that passes check(), also after simplify, or one
+// tools::Error. The summary of the file, too, is made or refused.
 #include <cstdint>
 #include <string>
 

@@ -1,6 +1,6 @@
-// libFuzzer: any bytes given to open, measure, bind and run are a model or one refusal (tests/model/exercise.h says all
-// that is done with them). The mutator knows where records stand, and makes length and CRC right, so that what is tried
-// is not the CRC.
+// libFuzzer target: for any bytes, open, measure, bind and run give a model or one refusal (tests/model/exercise.h
+// lists all calls). The mutator knows where records are, and corrects length and CRC, so that inputs get past the
+// CRC.
 //
 //   fuzz_open -max_len=16384 corpus/
 //   fuzz_open --write-seeds DIR           writes the models of tests/model/cases*.cc, to begin a corpus with
@@ -22,7 +22,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace {
 
-// Numbers at which checks turn.
+// Numbers near the limits of checks.
 constexpr uint32_t kTurns[] = {0,
                                1,
                                2,
@@ -96,7 +96,7 @@ class Mutator {
 
   void nudge() { data_[sizeof(FileHeader) + below(size_ - sizeof(FileHeader))] += one_of(2) ? 1 : 255; }
 
-  // An aligned 32-bit word anywhere: a turning point, a near value, or another word of the file.
+  // Changes an aligned 32-bit word anywhere: to a number near a limit, a near value, or another word of the file.
   void word() { word_at(data_ + sizeof(FileHeader) + below((size_ - sizeof(FileHeader)) / 4) * 4); }
 
   void word_at(uint8_t* at) {
@@ -111,7 +111,7 @@ class Mutator {
     std::memcpy(at, &value, 4);
   }
 
-  // A word or byte of a record in place: of a tensor, step, operand, attribute, quantizer or segment.
+  // Changes a word or byte of a record in place: of a tensor, step, operand, attribute, quantizer or segment.
   bool record() {
     const uint32_t bytes = header().flatbuffer_bytes;
     if (bytes < 8 || bytes > size_ - sizeof(FileHeader)) return false;
@@ -141,7 +141,7 @@ class Mutator {
     return true;
   }
 
-  // A tensor of other dims or of another type, its bytes made right: what shape rules and entries see.
+  // Gives a tensor other dims or another type and corrects its bytes, to reach the shape rules and the entries.
   template <class V>
   bool tensor(const V* tensors) {
     if (tensors == nullptr || tensors->size() == 0) return false;

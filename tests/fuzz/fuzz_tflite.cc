@@ -1,5 +1,5 @@
-// libFuzzer: any bytes give a graph for which check() holds, also when it is simplified, or one Error; and a summary,
-// or one. Anything else that is thrown is a finding.
+// libFuzzer target: any bytes give a graph that passes check(), also after simplify, or one Error. The summary of the
+// file, too, is made or refused. Any other exception is a finding.
 //
 //   fuzz_tflite -max_len=100000 corpus/          seeds: small .tflite files
 #include <cstdint>

@@ -1,4 +1,4 @@
-// mark_batched: which values carry the batch on axis 0.
+// Tests mark_batched, which marks the values whose axis 0 is the batch.
 #include <gtest/gtest.h>
 
 #include "tools/graph/batch.h"
@@ -13,7 +13,7 @@ struct Case {
   bool kept;
 };
 
-// One node over x [4, ..], y inferred.
+// Returns the marked graph of one node over x [4, ..], with y inferred.
 Graph marked(const Case& c, int batch = 4) {
   std::string dims = "[4";
   for (int i = 1; i < c.rank_of_x; ++i) dims += ", 3";

@@ -8,7 +8,7 @@
 namespace nacre::tools {
 namespace {
 
-// y = words[0] as prepare() kept it, added up in the scratch; words[1] bytes are written into that.
+// An op that adds words[0], which prepare() stores, to y by way of the scratch. It writes words[1] bytes of scratch.
 constexpr size_t kScratchBytes = 32;
 size_t scratch_bytes(const Words&, const Operands&) { return kScratchBytes; }
 size_t prepared_bytes(const Words& words, const Operands&) { return sizeof words[0]; }

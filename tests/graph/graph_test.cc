@@ -62,7 +62,7 @@ TEST(graph, reals_decode_every_stored_type) {
   EXPECT_EQ(integers(constant_of(ElementType::kUint4, {3}, {0x8F, 0x07})), (std::vector<int64_t>{15, 8, 7}));
 }
 
-// Every one of the 65536 halves against its definition, (-1)^s 2^(e-15) (1 + f/1024).
+// Compares every one of the 65536 halves with the definition, (-1)^s 2^(e-15) (1 + f/1024).
 TEST(graph, every_half_is_decoded_exactly) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const float got = reals(constant_of(ElementType::kFloat16, {1}, {uint8_t(bits), uint8_t(bits >> 8)}))[0];
@@ -192,7 +192,7 @@ TEST(infer, says_the_shapes_it_was_given) {
 
 TEST(evaluate, runs_the_reference_kernel) {
   std::vector<float> x(16, 0.0f);
-  x[5] = 1;  // an impulse at (1, 1): y is the kernel, read from its end
+  x[5] = 1;  // an impulse at (1, 1): y is the reversed kernel
   const Graph g = run_graph(parse(kNet), {bytes_of(x)});
   EXPECT_EQ(reals(g.values[3]), (std::vector<float>{5, 14, 4, 13, 2, 11, 1, 10}));
 }

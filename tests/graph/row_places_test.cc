@@ -1,4 +1,4 @@
-// row_places.h against its definition: rows of a batch are found in values, by numbers.
+// Tests row_places.h against its definition: finds the rows of a batch in values by their numbers.
 #include <gtest/gtest.h>
 
 #include "tools/graph/row_places.h"
@@ -60,7 +60,7 @@ TEST(row_places, the_batch_is_followed_through_reshapes_and_transposes) {
       4);
 }
 
-// A recurrence over the first axis mixes its times: the rows are along the second.
+// A recurrence over the first axis mixes its time steps, so the rows are along the second.
 TEST(row_places, a_fixed_batch_may_lie_on_axis_1) {
   const std::string recurrence =
       "value %w float32 [4, 1] data=float32 {1, 1, 1, 1}\nvalue %a float32 []\nvalue %b float32 []\n";

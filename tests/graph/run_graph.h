@@ -11,7 +11,8 @@
 
 namespace nacre::tools {
 
-// The graph with every value constant: inputs as given (bytes, in the order of graph.inputs), all others as computed.
+// Returns the graph with every value constant: inputs as given (bytes, in the order of graph.inputs), others as
+// computed.
 inline Graph run_graph(Graph graph, const std::vector<std::vector<uint8_t>>& inputs) {
   const auto fill = [&graph](ValueId id, std::vector<uint8_t> bytes) {
     Value& v = graph.values[size_t(id)];
@@ -36,7 +37,7 @@ std::vector<uint8_t> bytes_of(const std::vector<T>& items) {
   return bytes;
 }
 
-// Uniform in [-1, 1) for floats, all codes for integers, one array per input.
+// Returns one array per input: uniform in [-1, 1) for floats, all codes for integers.
 inline std::vector<std::vector<uint8_t>> random_inputs(const Graph& graph, std::mt19937& rng) {
   std::vector<std::vector<uint8_t>> inputs;
   for (const Binding& b : graph.inputs) {

@@ -53,7 +53,7 @@ TEST(text, bounds_of_an_int8_step_are_codes) {
   EXPECT_EQ(dump(g), text);
 }
 
-// Every field of the IR reaches the text and comes back: changing it changes the dump, and the dump parses to itself.
+// Changes every field of the IR. Each change must change the dump, and the dump must parse to itself.
 TEST(text, every_field_survives) {
   const std::vector<std::function<void(Graph&)>> changes = {
       [](Graph& g) { g.source = "other\x01\\\""; },
@@ -169,7 +169,7 @@ TEST(text, mistakes_are_named_with_their_line) {
   for (const auto& [text, error] : cases) EXPECT_EQ(error_of(text), error);
 }
 
-// Any prefix and any single changed byte of a good text is either parsed or refused with an Error.
+// Any prefix of a good text, and any text with one changed byte, is parsed or refused with an Error.
 TEST(text, damaged_text_never_crashes) {
   const std::string good = kText;
   int refused = 0;

@@ -1,4 +1,4 @@
-// Which nodes of a network compute in float32 under a policy of 16 bits.
+// Tests which nodes of a network compute in float32 if its policy is a 16-bit type.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace nacre::tools {
 namespace {
 
-// x / sqrt(mean x^2 + e), each step a layer of its own, then a relu
+// Returns the text of a graph that computes x / sqrt(mean x^2 + e) step by step, and then a relu.
 std::string spelled_out(const std::string& source) {
   return R"(graph "t" batch=1
 layer "n" source=")" +

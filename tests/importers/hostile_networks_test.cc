@@ -1,6 +1,6 @@
-// Networks that are small and ask for much: archives whose sizes lie or whose names lead out, models, functions and
-// branches in each other until nothing holds them, constants that double. Each ends in one sentence, and all of a test
-// within kMostSeconds of the processor and kMostMegabytes more memory than before.
+// Imports small networks that ask for much: archives with false sizes or with names outside the folder, deep nesting
+// of models, functions and branches, and constants that double. Each must be refused with one sentence. A test may
+// use at most kMostSeconds of processor time and kMostMegabytes more memory than before it.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 class hostile_networks : public testing::Test {
  protected:
-  static constexpr double kMostSeconds = 20;  // of a sanitized build without optimisation; others take a tenth of it
+  static constexpr double kMostSeconds = 20;  // for a sanitized, unoptimized build; others take a tenth
   static constexpr double kMostMegabytes = 1024;
 
   struct Used {
@@ -55,11 +55,11 @@ TEST_F(hostile_networks, names_that_lead_out_of_an_archive_are_refused) {
   }
 }
 
-// Writes `size` over the uncompressed size in each of the two records of `name`.
+// Writes `size` as the uncompressed size into both records of the member `name`.
 void claim_size(std::vector<uint8_t>& bytes, const std::string& name, uint32_t size) {
   constexpr struct {
     const char* signature;
-    size_t size, name;  // where the uncompressed size and the name stand
+    size_t size, name;  // offsets of the uncompressed size and of the name
   } kRecords[] = {{"PK\x03\x04", 22, 30}, {"PK\x01\x02", 24, 46}};
   int changed = 0;
   for (const auto& [signature, at, of_name] : kRecords)
@@ -97,7 +97,7 @@ TEST_F(hostile_networks, configurations_nested_without_end_are_refused) {
 
 // ---- Calls of calls
 
-// Six models in each other, each of which calls the next one twenty times: 64 million calls.
+// Each of six nested models calls the next one twenty times: 64 million calls.
 TEST_F(hostile_networks, models_that_call_models_end_in_a_sentence) {
   const auto reference = [](const std::string& layer, int node) {
     return "[[\"" + layer + "\", " + std::to_string(node) + ", 0, {}]]";
@@ -117,7 +117,8 @@ TEST_F(hostile_networks, models_that_call_models_end_in_a_sentence) {
   EXPECT_NE(text.find("calls layers more than 20000 times"), std::string::npos) << text;
 }
 
-// f0 calls f1 eight times, f1 calls f2, ..: 8^13 calls of f13, which gives what it takes and has 2,000 nodes beside it.
+// f0 calls f1 eight times, f1 calls f2 eight times, and so on: 8^13 calls of f13. f13 returns its input and also has
+// 2,000 nodes.
 OnnxBuilder laughs(bool refused_before) {
   OnnxBuilder b;
   b.model().add_opset_import()->set_domain("mine");
@@ -149,7 +150,7 @@ TEST_F(hostile_networks, functions_that_call_functions_end_in_a_sentence) {
   EXPECT_NE(refusal(laughs(true)).find("m_node (Mystery)"), std::string::npos);
 }
 
-// A function that calls itself, and one that calls the one that calls it.
+// Tests a function that calls itself, and two functions that call each other.
 TEST_F(hostile_networks, functions_that_call_themselves_end_in_a_sentence) {
   for (const int count : {1, 2}) {
     OnnxBuilder b = laughs(false);
@@ -161,7 +162,7 @@ TEST_F(hostile_networks, functions_that_call_themselves_end_in_a_sentence) {
   }
 }
 
-// Branches in branches: as deep as a file may be, and deeper.
+// Nests 20 branches, the most that a file may have, and 1,000.
 TEST_F(hostile_networks, branches_in_branches_end_in_a_sentence) {
   for (const auto& [depth, says] : {std::pair(20, "y (If): its condition: computed at run time (c)"),
                                     {1000, "graphs in graphs, more than 20 deep"}}) {

@@ -24,11 +24,11 @@ void write_text(hid_t object, const char* name, const std::vector<std::string>& 
 
 void write_variable(hid_t file, const KerasVariable& variable);
 
-// `more` adds what the variables do not say.
+// Returns an HDF5 file of the variables. `more` writes whatever else the file holds.
 std::vector<uint8_t> hdf5_bytes(const std::vector<KerasVariable>& variables,
                                 const std::function<void(hid_t)>& more = {});
 
-// A legacy file: layers with their variables, by name.
+// Returns a legacy .h5 file with this configuration and, by layer name, the layers' variables.
 std::vector<uint8_t> legacy_keras(const std::string& config,
                                   const std::map<std::string, std::vector<KerasVariable>>& layers,
                                   const std::function<void(hid_t)>& more = {});

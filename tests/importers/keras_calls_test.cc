@@ -1,5 +1,5 @@
-// Keras files whose calls and configurations mean something else than they seem to, and what a file can ask of time and
-// memory.
+// Tests Keras files whose calls and configurations mean something else than they seem to. Also bounds the time and
+// the memory that a file can ask for.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +24,8 @@ std::string argument_of(const std::string& layer, int node) {
 
 // ---- Calls and configurations that mean something else than they seem to
 
-// x [batch, 2] and layers behind it, of which the last is y: each {class, configuration, arguments}.
+// Returns the configuration of a network with the input x [batch, 2] and these layers. Each is {class, configuration,
+// arguments}; the last is named y, the others l0, l1, ...
 std::string calls(const std::vector<std::array<std::string, 3>>& layers) {
   std::string text = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
     {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 2], "name": "x"}, "inbound_nodes": []})";
@@ -60,7 +61,7 @@ TEST(import_keras, arrays_in_the_arguments_are_operands) {
       std::string::npos);
 }
 
-// A layer that is not known hides none behind it: its reader has its shape.
+// The importer looks at the layers that read an unknown layer's output, because their shapes say what it is.
 TEST(import_keras, what_stands_behind_a_refusal_is_looked_at) {
   const auto refused = [](const std::string& config) {
     return refused_with([&] { import_keras_hdf5(legacy_keras(config, {}), "m.h5"); }, kUnsupported);
@@ -78,8 +79,8 @@ TEST(import_keras, what_stands_behind_a_refusal_is_looked_at) {
   EXPECT_NE(sequential.find("p (Lambda): "), std::string::npos) << sequential;
 }
 
-// keras.ops has classes of the same names.
-// In an .h5 file: of layers an Average has no axis, and a Dot axes.
+// keras.ops has classes with the names of layers. In an .h5 file an Average of layers has no axis, and a Dot of
+// layers has axes.
 TEST(import_keras, operations_are_no_layers_of_their_name) {
   const std::string x = argument_of("x", 0);
   check(import_keras_hdf5(legacy_keras(calls({{"Average", R"(, "axis": 1)", x}}), {}), "m.h5"));
@@ -88,7 +89,8 @@ TEST(import_keras, operations_are_no_layers_of_their_name) {
             std::string::npos);
 }
 
-// In an .h5 file, which does not say the module: keras.ops.reshape has a newshape, the layer a target_shape.
+// An .h5 file does not say the module. Reshape is the function if it has a newshape, and the layer if it has a
+// target_shape.
 TEST(import_keras, a_reshape_is_the_functions_where_it_has_its_argument) {
   const std::string x = argument_of("x", 0);
   for (const char* config : {R"(, "newshape": [-1, 1, 2])", R"(, "target_shape": [1, 2])"}) {
@@ -150,7 +152,7 @@ TEST(import_keras, configurations_that_mean_something_else_are_refused) {
             std::string::npos);
 }
 
-// In the archive the variables of an activation have a place of their own.
+// In an archive, an activation's variables have a path of their own.
 TEST(import_keras, an_activation_has_its_own_variables) {
   const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "x"}},
@@ -165,9 +167,9 @@ TEST(import_keras, an_activation_has_its_own_variables) {
   EXPECT_EQ(reals(graph.values[size_t(mul->inputs[1])]), (std::vector<float>{5, 6}));
 }
 
-// ---- Time, memory and what the process is started with
+// ---- Time, memory, and a process whose standard streams are closed
 
-// Layers that stand in the file from the last to the first: processor time of this process, of `count` of them.
+// Returns the processor time that the import of `count` layers takes. The file lists them from the last to the first.
 double seconds_of_layers(int count) {
   std::string layers;
   for (int i = count; i > 0; --i) {
@@ -187,7 +189,7 @@ double seconds_of_layers(int count) {
   return double(std::clock() - begun) / CLOCKS_PER_SEC;
 }
 
-// 16 times the layers take less than 64 times as long, as in time_test.cc.
+// 16 times as many layers must take less than 64 times as long; time_test.cc says why.
 TEST(import_keras, calls_in_any_order_take_time_in_proportion) {
   const int less = nacre::test::generated(200);
   const double best = std::min({seconds_of_layers(less), seconds_of_layers(less), seconds_of_layers(less)});
@@ -197,7 +199,7 @@ TEST(import_keras, calls_in_any_order_take_time_in_proportion) {
 }
 
 TEST(import_keras, texts_without_characters_take_memory_too) {
-  const auto many = [](hid_t file) {  // 2,400,000 of them
+  const auto many = [](hid_t file) {  // 2,400,000 texts in attributes
     const hid_t type = H5Tcopy(H5T_C_S1);
     H5Tset_size(type, 1);
     const hsize_t count = 60000;
@@ -212,7 +214,7 @@ TEST(import_keras, texts_without_characters_take_memory_too) {
       std::string::npos);
 }
 
-// The pipe to libhdf5's process then stands where stdin and stdout are expected.
+// With stdin, stdout and stderr closed, the pipe to libhdf5's process gets one of their descriptors.
 TEST(import_keras, files_are_read_where_nothing_is_open) {
   const std::vector<uint8_t> file = legacy_keras(calls({{"ReLU", "", argument_of("x", 0)}}), {});
   const pid_t process = fork();

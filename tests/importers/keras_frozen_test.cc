@@ -1,5 +1,5 @@
-// Variables that a Keras file freezes, and constants of a recurrence that are its own: anything else that it
-// reads is no parameter.
+// Tests which variables of a Keras file are frozen, and that the constants which a written-out recurrence adds are
+// not parameters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ std::string with_base(const std::string& model, const std::string& dense, const 
 
 constexpr char kFrozen[] = R"(, "trainable": false)", kTrains[] = R"(, "trainable": true)";
 
-// Variables have the flag of their own layer, as Keras 3 asks.
+// A variable is frozen if its own layer says so, as in Keras 3.
 TEST(keras_frozen, a_layers_own_flag_decides) {
   const Strings dense = {"base/a/bias", "base/a/kernel"},
                 norm = {"base/n/beta", "base/n/gamma", "base/n/moving_mean", "base/n/moving_variance"};
@@ -83,7 +83,7 @@ TEST(keras_frozen, a_layers_own_flag_decides) {
   EXPECT_EQ(frozen(with_base("", kTrains, kTrains, R"("trainable": false, )")).size(), 8u) << "the model as a whole";
 }
 
-// Keras 2 asks what is around first.
+// In Keras 2 a layer is frozen if a wrapper or model around it is.
 TEST(keras_frozen, a_model_of_keras_2_freezes_all_in_it) {
   const std::string config = R"({"class_name": "Sequential", "config": {"name": "m", "layers": [
     {"class_name": "InputLayer", "config": {"batch_input_shape": [null, 4, 2], "name": "x"}},
@@ -129,7 +129,8 @@ TEST(keras_frozen, layers_are_unfrozen_by_their_names_or_those_of_models_around_
         std::string::npos);
 }
 
-// How many numbers a file of a recurrence trains: of constants that are neither fixed nor frozen, once simplified.
+// Returns how many numbers training changes: the elements of float constants that are neither fixed nor frozen, after
+// simplify.
 int64_t trained_numbers(const std::string& config, const std::vector<KerasVariable>& variables) {
   Graph graph = file_to_train(config, variables);
   simplify(graph, kSimplifyToTrain);
@@ -154,20 +155,21 @@ TEST(keras_frozen, written_out_recurrences_have_the_parameters_of_their_files) {
         const std::string config =
             stack_json("m", one_step ? "[null, 1, 2]" : "[null, 3, 2]", layer_json(row.class_name, "r", more));
         const std::string at = std::string("layers/") + row.group + "/cell/vars/";
-        const bool two = row.gates == 3;  // biases
+        const bool two = row.gates == 3;  // reset_after gives a GRU two biases
         std::vector<KerasVariable> variables = {variable_of_ones(at + "0", {2, 2 * row.gates}),
                                                 variable_of_ones(at + "1", {2, 2 * row.gates})};
         if (biased)
           variables.push_back(
               variable_of_ones(at + "2", two ? std::vector<hsize_t>{2, 6} : std::vector<hsize_t>{2 * row.gates}));
-        // One step from zeros does not read the recurrent kernel.
+        // With one step from a zero state the recurrent kernel is not read.
         const auto kernel = int64_t(4 * row.gates), bias = int64_t((two ? 4 : 2) * row.gates);
         EXPECT_EQ(trained_numbers(config, variables), (one_step ? 1 : 2) * kernel + (biased ? bias : 0))
             << row.class_name << ' ' << biased << ' ' << one_step;
       }
 }
 
-// A GRU that is called with a mask and without reads its recurrent kernel whole and in two parts.
+// The GRU is called once with a mask and once without. So one call reads the recurrent kernel whole, the other in two
+// parts.
 TEST(keras_frozen, a_variable_in_forms_that_overlap_is_refused) {
   const auto node = [](const std::string& layer, int from, const std::string& more = "{}") {
     return R"([[")" + layer + R"(", )" + std::to_string(from) + ", 0, " + more + "]]";

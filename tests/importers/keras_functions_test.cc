@@ -1,4 +1,4 @@
-// Functions of keras.ops in Keras files, against what numpy's of the name give.
+// Tests functions of keras.ops in Keras files against the numpy functions with the same names.
 #include <gtest/gtest.h>
 
 #include "tests/importers/keras_graphs.h"
@@ -7,7 +7,8 @@
 namespace nacre::tools {
 namespace {
 
-// y = function(x, ..) of keras.ops, x [2, 3]: 0 .. 5; `config` of the function, `more` arguments behind x.
+// Returns y = function(x, ..) of keras.ops, for x [2, 3] = 0 .. 5. `config` belongs to the function, and `more` are
+// the arguments after x.
 Floats function_of_x(const std::string& function, const std::string& config, const std::string& more = "",
                      const std::string& outputs = R"(["y", 0, 0])", const ImportOptions& options = {}) {
   const std::string x = R"({"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}})";
@@ -65,7 +66,7 @@ TEST(keras_functions, the_end_of_a_gradient_is_refused_in_training_by_its_name) 
   EXPECT_EQ(run({.train = true, .ignored = {"StopGradient"}}), same);
 }
 
-// The second output of y has a number, and not that of a layer which is given out too.
+// The importer numbers the second output of y, but not as y_1, which is the name of another layer's output.
 TEST(keras_functions, outputs_have_different_names) {
   const std::string x = R"({"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}})";
   const auto moments = [&](const char* name) {

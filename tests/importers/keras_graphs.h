@@ -1,4 +1,4 @@
-// Helpers by which the tests of Keras files look at a graph.
+// Helpers of the Keras importer's tests: they look up the values and nodes of a graph.
 #pragma once
 
 #include <gtest/gtest.h>

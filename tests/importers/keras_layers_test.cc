@@ -1,4 +1,4 @@
-// Layers of Keras files as numbers: what the graph gives is what the layer's formula gives, written here as it is read.
+// Compares the outputs of imported Keras layers with the layers' formulas, which are written here as loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 namespace nacre::tools {
 namespace {
 
-// x of this shape (without the batch) and layers, of which the one that has variables is d.
+// Returns the configuration of a model with an input of this shape (without the batch) and these layers. The layer
+// with variables is named "d".
 std::string model_of(const std::string& shape, const std::string& layers, const std::string& type = "float32") {
   return R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, )" +
@@ -33,7 +34,7 @@ void expect_near(const Floats& found, const Floats& expected) {
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4) << i;  // sums of some dozen terms
 }
 
-// h' = x + h, of steps 1, 0, 2 whose second is masked: the state stays.
+// h' = x + h for x = 1, 0, 2. The second step is masked, so the state stays.
 TEST(keras_layers, a_masked_step_leaves_the_state_as_it_was) {
   const std::string masking = layer("Masking", R"("name": "m", "mask_value": 0)");
   const auto sums = [&](const std::string& more) {
@@ -49,7 +50,7 @@ TEST(keras_layers, a_masked_step_leaves_the_state_as_it_was) {
   EXPECT_EQ(sums(R"("go_backwards": true, "return_sequences": true)"), (Floats{2, 2, 3}));
 }
 
-// x [n, 2, 1, 3, 1, 2, 1, 2] with its last axis first.
+// Moves the last axis of x [n, 2, 1, 3, 1, 2, 1, 2] to the front.
 TEST(keras_layers, tensors_have_up_to_8_axes) {
   const std::string turned = layer("Permute", R"("name": "p", "dims": [7, 1, 2, 3, 4, 5, 6])");
   const Floats x = counting(24), y = outputs_of(file_graph(model_of("2, 1, 3, 1, 2, 1, 2", turned), {}), x);
@@ -57,7 +58,7 @@ TEST(keras_layers, tensors_have_up_to_8_axes) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], x[i % 12 * 2 + i / 12]) << i;
 }
 
-// A layer that does not know masks drops them: then the mean is of all steps.
+// A layer that does not support masks drops the mask. Then the mean is over all steps.
 TEST(keras_layers, a_mask_goes_as_far_as_layers_hand_it_on) {
   const std::string table = layer("Embedding", R"("name": "d", "input_dim": 3, "output_dim": 1, "mask_zero": true)");
   const auto mean = [&](const std::string& between) {
@@ -77,7 +78,7 @@ struct Cuboid {
   }
 };
 
-// y_o = sum of x_i w, read as Conv3D is: two groups, a dilation, a stride.
+// Computes Conv3D's sum y_o = sum of x_i w by loops: with two groups, a dilation and a stride.
 TEST(keras_layers, a_convolution_of_volumes_is_its_sum) {
   const Cuboid in = {4, 3, 5, 4}, out = {1, 1, 4, 2};
   const Floats x = counting(4 * 3 * 5 * 4), w = counting(2 * 3 * 2 * 2 * 2, -1, 0.125f);
@@ -101,7 +102,7 @@ TEST(keras_layers, a_convolution_of_volumes_is_its_sum) {
               expected);
 }
 
-// Every element of x gives its part to the places that it reaches.
+// Adds each element of x, times the kernel, to the outputs that it reaches.
 TEST(keras_layers, a_transposed_convolution_of_volumes_gives_out_what_it_reads) {
   const Cuboid in = {2, 2, 3, 2}, out = {5, 3, 5, 1};
   const Floats x = counting(2 * 2 * 3 * 2), w = counting(3 * 2 * 3 * 1 * 2, -1, 0.25f);
@@ -134,7 +135,8 @@ TEST(keras_layers, adaptive_windows_meet_and_overlap) {
   EXPECT_EQ(outputs_of(file_graph(model_of("4, 1", most), {}), Floats{1, 3, 5, 9}), (Floats{3, 5, 9}));
 }
 
-// Sizes that the file leaves open are asked for by their option, and are what it gives.
+// If the file leaves the size of an axis open, the refusal names the option that gives one. With the option the
+// import uses it.
 TEST(keras_layers, open_axes_take_the_sizes_that_are_given) {
   const std::string config = model_of("null, 2", layer("GlobalMaxPooling1D", R"("name": "g")"));
   const std::string text = refused_with([&] { file_graph(config, {}); }, kUnsupported);
@@ -146,7 +148,7 @@ TEST(keras_layers, open_axes_take_the_sizes_that_are_given) {
             std::string::npos);
 }
 
-// Two cells: y = 2 x, then 3 of that, by groups that are named after the k-th of a class.
+// Two stacked cells compute y = 3 (2 x). The group of a cell's variables is numbered among cells of its class.
 TEST(keras_layers, stacked_cells_have_their_own_variables) {
   const std::string cell = R"("units": 1, "activation": "linear", "use_bias": false)";
   const std::string cells = layer("SimpleRNNCell", cell) + ", " + layer("SimpleRNNCell", cell);
@@ -180,7 +182,8 @@ TEST(keras_layers, a_slice_of_a_tensor_is_numpys) {
   EXPECT_EQ(outputs_of(file_graph(config, {}), Floats{0, 1, 2, 3, 4, 5, 6, 7}), (Floats{7, 5}));
 }
 
-// Keras 2 counts the making of a model as its first call, and names a model's variables without it. y = 3 (3 x).
+// Keras 2 counts the construction of a model as its first call. It names the variables of a nested model without the
+// model's name. y = 3 (3 x).
 TEST(keras_layers, a_model_in_a_model_is_read_as_keras_2_wrote_it) {
   const std::string config = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
     {"class_name": "InputLayer", "name": "x", "config": {"batch_input_shape": [null, 1], "name": "x"},
@@ -201,7 +204,7 @@ TEST(keras_layers, a_model_in_a_model_is_read_as_keras_2_wrote_it) {
   EXPECT_EQ(graph.layers[0].source_policy, R"("mixed_float16")");
 }
 
-// Codes of a kernel that stands with its output first: a scale is of an output, wherever its axis is.
+// The kernel's codes have the output axis first. A scale belongs to an output, wherever the equation puts that axis.
 TEST(keras_layers, scales_follow_the_equation) {
   const std::string einsum = layer("EinsumDense", R"("name": "d", "equation": "ab,cb->ac", "output_shape": 2, "dtype":
     {"class_name": "QuantizedDTypePolicy", "config": {"mode": "int8", "source_name": "float32"}})");
@@ -210,7 +213,7 @@ TEST(keras_layers, scales_follow_the_equation) {
   expect_near(outputs_of(graph, Floats{1, 1}), {3, 0.7f});
 }
 
-// A dtype of int8 or int4, and what the file says of how rows of the input are coded.
+// Returns a dtype policy of int8 or int4 codes and, if given, the quantizer of the layer's input.
 std::string coded_as(const std::string& mode, const std::string& activation = "") {
   const std::string dtype = R"("dtype": {"class_name": "QuantizedDTypePolicy", "config": {"mode": ")" + mode +
                             R"(", "source_name": "float32"}})";
@@ -228,7 +231,7 @@ float two_codes(int low, int high) { return float(int8_t((low & 15) | high << 4)
 const std::vector<KerasVariable> kInt4Codes = {
     {"d/kernel", {2, 1}, {two_codes(-8, 3), two_codes(5, -1)}, KerasVariable::kInt8}, {"d/kernel_scale", {2}, {2, 4}}};
 
-// In an archive places tell: what a layer does not have leaves no gap.
+// In an archive, variables are found by their number. The codes follow the kernel at once if there is no bias.
 TEST(keras_layers, codes_of_four_bits_need_no_bias) {
   const std::string config =
       model_of("2", layer("Dense", R"("name": "d", "units": 2, "use_bias": false, )" + coded_as("int4/-1")));
@@ -261,7 +264,7 @@ TEST(keras_layers, rows_are_coded_where_the_file_says_it) {
   EXPECT_EQ(dense(coded_as("int8", "null")).layers[0].source_policy, R"("int8/weights_from_float32")");
   EXPECT_EQ(outputs_of(dense(coded_as("int8", "null")), Floats{2, 0.01f}), Floats{20.05f});
 
-  // 0.01 of at most 2 is code round(0.635) = 1 of 127, or of 7 none
+  // 0.01 / 2 in codes up to 127 is round(0.635) = 1; in codes up to 7 it is 0.
   const std::string few = R"({"class_name": "AbsMaxQuantizer", "config": {"value_range": [-7, 7]}})";
   expect_near(outputs_of(dense(coded_as("int8", few)), Floats{2, 0.01f}), Floats{20});
   const std::string int4 =
@@ -270,7 +273,7 @@ TEST(keras_layers, rows_are_coded_where_the_file_says_it) {
               Floats{-8 + 2.5f * 2 / 127, 1.5f - 0.25f * 2 / 127});
 }
 
-// In an .h5 file, where names tell, the bias of a head's projection may stand before its codes.
+// In an .h5 file, variables are found by name, so a projection's bias may come before its codes.
 TEST(keras_layers, codes_of_attention_are_found_by_their_names) {
   std::vector<KerasVariable> variables;
   for (const std::string name : {"query", "key", "value", "attention_output"})
@@ -285,10 +288,10 @@ TEST(keras_layers, codes_of_attention_are_found_by_their_names) {
      "inbound_nodes": [{"args": [{"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}},
       {"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}}], "kwargs": {}}]}],
     "input_layers": [["x", 0, 0]], "output_layers": [["d", 0, 0]]}})";
-  EXPECT_EQ(outputs_of(file_graph(config, variables), Floats{3}), Floats{12});  // the value, and the output, of 2 each
+  EXPECT_EQ(outputs_of(file_graph(config, variables), Floats{3}), Floats{12});  // kernels of value and output: 2
 }
 
-// x of width 2 by a matrix of its own [2, 3], whose pairs of four bits are rows.
+// Multiplies x of width 2 by the embedding's own reverse matrix [2, 3]. In int4 one byte holds the codes of two rows.
 TEST(keras_layers, an_embedding_turns_by_its_own_codes) {
   const auto scores = [](const std::string& mode, const std::vector<KerasVariable>& variables) {
     const std::string config = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
@@ -318,7 +321,7 @@ TEST(keras_layers, an_embedding_turns_by_its_own_codes) {
       (Floats{0 + 6, 4 + 20, -32 + 56}));
 }
 
-// The range is of what the layer reads, wherever its product reads it.
+// The float8 scale is the one of the layer's input, wherever the equation makes that input an operand.
 TEST(keras_layers, a_float8_scale_is_of_the_layers_product) {
   const std::string einsum = layer("EinsumDense", R"("name": "d", "equation": "abc,bd->acd", "output_shape": [3, 1],
     "dtype": {"class_name": "QuantizedFloat8DTypePolicy", "config": {"mode": "float8", "source_name": "float32"}})");
@@ -337,7 +340,8 @@ TEST(keras_layers, a_float8_scale_is_of_the_layers_product) {
   }
 }
 
-// Histograms by counting, maps of tiles of 2 x 2 by their formula, and per pixel the four nearest of them.
+// Counts the histogram of each tile of 2 x 2, computes the tile's map by the formula, and interpolates between the
+// four nearest maps per pixel.
 TEST(keras_layers, contrast_is_limited_per_tile) {
   constexpr int kSide = 4, kTile = 2, kGrid = 2;
   Floats image;

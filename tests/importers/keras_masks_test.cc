@@ -1,4 +1,4 @@
-// Masks of Keras files: who reads the mask that a tensor carries, and who takes it away, as Keras 3.15 does it.
+// Tests which layers of a Keras file read the mask that a tensor carries, and which drop the mask, as in Keras 3.15.
 #include <gtest/gtest.h>
 
 #include "tests/importers/keras_graphs.h"
@@ -18,7 +18,7 @@ struct CalledLayer {
   std::string class_name, name, config, arguments, keywords = "";
 };
 
-// x [batch, 3, 1], layers behind it, and the outputs' names.
+// Returns the configuration of a network with the input x [batch, 3, 1], these layers and these outputs.
 std::string network_of(const std::vector<CalledLayer>& layers, const std::vector<std::string>& outputs) {
   std::string text = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
     {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 3, 1], "name": "x"},
@@ -32,7 +32,7 @@ std::string network_of(const std::vector<CalledLayer>& layers, const std::vector
   return text + R"(], "input_layers": [["x", 0, 0]], "output_layers": [)" + given + "]}}";
 }
 
-// The first output of the network for x = 1, 0, 2, whose second step Masking hides.
+// Returns the network's first output for x = 1, 0, 2, whose second step is hidden if the network has kMasking.
 Floats masked_run(const std::vector<CalledLayer>& layers, const std::vector<std::string>& outputs,
                   const Variables& variables) {
   const Graph graph = import_keras_archive(keras_archive(network_of(layers, outputs), variables), "m.keras");
@@ -46,7 +46,7 @@ CalledLayer mean_of(const std::string& name, const std::string& of) {
   return {"GlobalAveragePooling1D", name, "", tensor_of(of)};
 }
 
-// h' = x + 2 h, from the last step of x.
+// The recurrence h' = x + 2 h starts from the last step of x.
 TEST(keras_masks, a_recurrence_with_a_state_to_begin_with_reads_a_given_mask_alone) {
   const std::string linear = R"(, "units": 1, "activation": "linear", "use_bias": false)";
   const Variables variables = {{"layers/simple_rnn/cell/vars/0", {1, 1}, {1}},
@@ -88,7 +88,7 @@ CalledLayer heads(const std::string& name, const std::string& query, const std::
           tensor_of(query) + ", " + tensor_of(value), keywords};
 }
 
-// Projections by 1, and the output's by `out`.
+// Returns the variables of an attention layer whose kernels are all 1, except that the output's is `out`.
 Variables projections(const std::string& group, float out = 1) {
   return {{"layers/" + group + "/query_dense/vars/0", {1, 1, 1}, {1}},
           {"layers/" + group + "/key_dense/vars/0", {1, 1, 1}, {1}},
@@ -96,7 +96,8 @@ Variables projections(const std::string& group, float out = 1) {
           {"layers/" + group + "/output_dense/vars/0", {1, 1, 1}, {out}}};
 }
 
-// Keras puts the mask that the query carries, or none, in its place. Layers of grouped heads read it.
+// Keras ignores a given query_mask and uses the mask that the query carries, if any. Grouped-query attention reads
+// the given one.
 TEST(keras_masks, heads_do_not_read_a_query_mask_that_is_given) {
   const CalledLayer less = {"Rescaling", "o", R"(, "scale": 1, "offset": -1)", tensor_of("x")},
                     numbers = {"Reshape", "r", R"(, "target_shape": [3])", tensor_of("o")};
@@ -116,7 +117,7 @@ TEST(keras_masks, heads_do_not_read_a_query_mask_that_is_given) {
   EXPECT_NEAR(masked[0], 1, 1e-6) << "a query that sees nothing has the mean";
 }
 
-// Keras deletes the masks of a query and of values in place, in the order in which it runs the calls.
+// In the order in which Keras runs the calls, attention deletes the masks of its query and of its values in place.
 TEST(keras_masks, heads_take_the_masks_of_what_they_read) {
   Variables variables = projections("multi_head_attention");
   for (const KerasVariable& v : projections("multi_head_attention_1")) variables.push_back(v);
@@ -133,7 +134,7 @@ TEST(keras_masks, heads_take_the_masks_of_what_they_read) {
   EXPECT_NE(twice("k", R"(, "dtype": "mixed_float16")"), twice("x", R"(, "dtype": "mixed_float16")"))
       << "an operand that is cast keeps its mask";
 
-  // Keras runs the last of two outputs of one depth first, in whichever order the file has them.
+  // If two outputs have one depth, Keras runs the last layer first, in whichever order the file lists the outputs.
   const CalledLayer d = heads("d", "x", "k"), e = heads("e", "x", "k");
   for (const std::vector<CalledLayer>& layers :
        {std::vector<CalledLayer>{kMasking, d, e}, std::vector<CalledLayer>{kMasking, e, d}})
@@ -152,12 +153,12 @@ TEST(keras_masks, what_is_made_of_a_mask_that_was_taken_has_none) {
   const CalledLayer h = heads("h", "k", "k"),
                     sum = {"Add", "s", "", "[" + tensor_of("k") + ", " + tensor_of("h") + "]"};
   EXPECT_EQ(masked_run({kMasking, h, sum, heads("d", "x", "s")}, {"d"}, variables), plain);
-  // The mask of a layer's only tensor is a part of the model as Keras makes it.
+  // If a layer has only one operand, Keras fixes its mask when it builds the model, before attention deletes it.
   EXPECT_EQ(masked_run({kMasking, h, mean_of("p", "k")}, {"p", "h"}, projections("multi_head_attention")),
             Floats{1.5f});
 }
 
-// The configuration of a model of y = h(i), i [batch, 3, 1].
+// Returns the configuration of a nested model with the input i [batch, 3, 1] and this output.
 std::string model_of(const std::string& layers, const std::string& output) {
   return R"(, "layers": [{"class_name": "InputLayer", "name": "i", "config": {"batch_shape": [null, 3, 1], "name": "i"},
     "inbound_nodes": []})" +
@@ -170,7 +171,7 @@ std::string layer_in(const CalledLayer& l) {
          "}}]}";
 }
 
-// The numbers are Keras's.
+// The expected numbers come from Keras.
 TEST(keras_masks, a_nested_model_takes_and_gives_masks_as_it_runs) {
   const CalledLayer sum = {"Add", "s", "", "[" + tensor_of("i") + ", " + tensor_of("h") + "]"},
                     block = {"Functional", "b", model_of(layer_in(heads("h", "i", "i")) + layer_in(sum), "s"),
@@ -208,7 +209,8 @@ TEST(keras_masks, masks_that_a_call_gives_count) {
                                  projections("multi_head_attention"));
   EXPECT_NEAR(seen[1], 1.5f, 1e-6) << "of the value, which is the key";
 
-  // h' = x + h from the last step of x; the output before the first step that counts is 0.
+  // The recurrence h' = x + h starts from the last step of x. Its output is 0 before the first step that the mask
+  // keeps.
   const std::string linear = R"(, "units": 1, "activation": "linear", "use_bias": false)";
   Variables variables;
   for (const char* cell : {"simple_rnn", "simple_rnn_1"})
@@ -242,7 +244,7 @@ TEST(keras_masks, steps_of_an_operand_without_a_mask_count_in_a_sequence) {
   EXPECT_NEAR(masked_run(layers, {"p"}, {})[0], 1.2f, 1e-6);
 }
 
-// Keras 3 counts the call of a nested model from 1 among the outputs, and from 0 where a layer reads it.
+// Keras 3 numbers the call of a nested model from 1 in the outputs, but from 0 in the operands of a layer.
 TEST(keras_masks, an_output_of_a_nested_model_may_be_read_too) {
   const CalledLayer scaled = {"Rescaling", "q", R"(, "scale": 2, "offset": 0)", tensor_of("i")};
   std::string config =
@@ -256,7 +258,8 @@ TEST(keras_masks, an_output_of_a_nested_model_may_be_read_too) {
   EXPECT_EQ(reals(graph.values[size_t(graph.outputs[1].value)]), (Floats{2, 0, 4}));
 }
 
-// n [-2, -3, -1] without its second step, o [0, -1, 1] with all, p [., 4, 6] without its first, of x [1, 0, 2].
+// Merges operands made of x = [1, 0, 2]: n = [-2, -3, -1] with its second step masked, o = [0, -1, 1] without a mask,
+// p = [., 4, 6] with its first step masked. Returns the merge y or, if `mean`, its mean over the steps.
 Floats merged(const std::string& class_name, const std::vector<std::string>& operands, bool mean) {
   std::string list;
   for (const std::string& each : operands) list += (list.empty() ? "" : ", ") + tensor_of(each);
@@ -298,7 +301,8 @@ TEST(keras_masks, a_masked_step_of_a_merge_has_the_other_operands_number) {
   }
 }
 
-// Keras 2 merges numbers as they are; a step counts behind it that counts in each operand with a mask.
+// Keras 2 merges numbers without a look at the masks. A step of the result is kept if every operand that has a mask
+// keeps it.
 TEST(keras_masks, merges_of_keras_2_read_no_mask_and_hand_on_all_of_them) {
   const auto layer = [](const std::string& class_name, const std::string& name, const std::string& config,
                         const std::string& of) {
@@ -333,7 +337,7 @@ TEST(keras_masks, heads_whose_operands_are_named_hand_on_the_mask_of_the_query) 
   EXPECT_NEAR(mean[0], 1.8059278f, 1e-6) << "Keras 3.15";
 }
 
-// A network of x [batch, 3, 1], these layers and a Dense, which trains.
+// Returns the refusal to train a network with the input x [batch, 3, 1], these layers and a Dense, which trains.
 std::string refusal_of_training(const std::string& layers, Variables variables, const ImportOptions& options) {
   variables.push_back({"layers/dense/vars/0", {1, 1}, {1}});
   const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [

@@ -1,4 +1,5 @@
-// Settings of Keras files: each is used, has no effect, or is refused by its name, which --ignore-setting takes.
+// Tests settings of Keras files: the importer uses a setting, may ignore it, or refuses it by the name that
+// --ignore-setting takes.
 #include <gtest/gtest.h>
 
 #include "tests/importers/keras_builder.h"
@@ -12,7 +13,8 @@
 namespace nacre::tools {
 namespace {
 
-// A model of x [null, 2] and these layers behind a Dense "d" of 2 units, whose configuration has `dense` too.
+// Returns a file of a model with the input x [null, 2], a Dense "d" of 2 units and then `layers`. `dense` is added to
+// the configuration of "d".
 std::vector<uint8_t> setting_file(const std::string& dense, const std::string& layers = "",
                                   const std::string& compiled = "null") {
   const std::string config = R"({"class_name": "Sequential", "compile_config": )" + compiled +
@@ -56,7 +58,7 @@ TEST(keras_settings, a_key_that_no_table_has_is_refused_by_its_name) {
       << said;
   EXPECT_EQ(refusal_of(file, {.ignored = {"Dense.twist"}}), "");
   EXPECT_EQ(refusal_of(file, {.ignored = {"Dense"}}), "");
-  EXPECT_EQ(refusal_of(setting_file(R"(, "twist": null)"), {}), "");  // as if it were not there
+  EXPECT_EQ(refusal_of(setting_file(R"(, "twist": null)"), {}), "");  // null means absent
 }
 
 TEST(keras_settings, a_name_that_nothing_in_the_file_has_is_refused) {

@@ -1,5 +1,5 @@
-// Keras files: what a layer becomes, which variables are whose, and bad files. The files are made here, by libhdf5 and
-// libzip; tests/peers/keras_files.py compares whole networks with Keras.
+// Tests what layers of Keras files become, which variables belong to which layer, and bad files. The test makes the
+// files with libhdf5 and libzip. tests/peers/keras_files.py compares whole networks with Keras.
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
@@ -40,7 +40,7 @@ TEST(import_keras, a_dense_layer_is_a_product_with_its_kernel_turned) {
   EXPECT_TRUE(graph.values[size_t(graph.outputs[0].value)].batched);
 }
 
-// One layer called twice, as Keras 2 and as Keras 3 write it: two nodes, one kernel.
+// Returns a model that calls one layer twice, as Keras 2 and Keras 3 write it. It becomes two nodes and one kernel.
 std::string shared_model(const std::string& first, const std::string& second, const std::string& both) {
   return R"({"class_name": "Functional", "config": {"name": "m", "layers": [
     {"class_name": "InputLayer", "name": "b", "config": {"batch_shape": [null, 2], "name": "b"}, "inbound_nodes": []},
@@ -77,7 +77,7 @@ TEST(import_keras, a_shared_layer_has_one_kernel_in_both_forms_of_calls) {
   }
 }
 
-// Variables of a .keras file stand at places that the layer's class and its order in it give.
+// In a .keras file, the path of a variable is made of the layer's class and its number among layers of that class.
 TEST(import_keras, an_archive_gives_each_layer_its_own_variables) {
   const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "x"}},
@@ -98,7 +98,7 @@ TEST(import_keras, an_archive_gives_each_layer_its_own_variables) {
   const auto imported = [](std::vector<uint8_t> bytes) { return [bytes] { import_keras_archive(bytes, "m.keras"); }; };
   EXPECT_NE(refused_with(imported(archive("../model.weights.h5")), kBadInput).find("leads out"), std::string::npos);
   EXPECT_NE(refused_with(imported(archive("other.h5")), kUnsupported).find("no model.weights.h5"), std::string::npos);
-  // A directory that promises gigabytes: the size of the last member, in its central entry.
+  // Makes the archive's directory promise gigabytes: writes the size of the last member in its central entry.
   std::vector<uint8_t> lying = archive("model.weights.h5");
   const std::string magic = "PK\x01\x02";
   const auto last = std::find_end(lying.begin(), lying.end(), magic.begin(), magic.end());
@@ -126,7 +126,7 @@ TEST(import_keras, int8_codes_mean_themselves_over_their_scale_and_keep_their_po
   EXPECT_EQ(graph.layers[0].policy.quantization, Quantization::kInt8Dynamic);
   EXPECT_EQ(graph.layers[1].policy.compute, ElementType::kBfloat16);
   EXPECT_TRUE(graph.layers[0].asked && graph.layers[1].asked);
-  resolve_policies(asked, parse_policy_options({.policy = "float16"}));  // who asks goes before the file
+  resolve_policies(asked, parse_policy_options({.policy = "float16"}));  // the user's policy overrides the file's
   for (const Layer& layer : asked.layers) EXPECT_EQ(layer.policy.compute, ElementType::kFloat16);
 }
 
@@ -189,7 +189,7 @@ TEST(import_keras, links_out_of_the_file_are_refused) {
   EXPECT_NE(with(outside).find("lies in another file"), std::string::npos);
 }
 
-// A dataset of chunks that were never written takes no room in the file and terabytes of memory.
+// A dataset whose chunks were never written is small in the file, but takes terabytes of memory.
 TEST(import_keras, a_dataset_larger_than_its_file_may_mean_is_refused) {
   const auto huge = [](hid_t file) {
     const hid_t made = H5Pcreate(H5P_DATASET_CREATE);
@@ -205,7 +205,7 @@ TEST(import_keras, a_dataset_larger_than_its_file_may_mean_is_refused) {
             std::string::npos);
 }
 
-// libhdf5 may do what it wants with these: the answer is a graph or one sentence.
+// libhdf5 may do anything with damaged bytes. The importer must return a graph or refuse with one sentence.
 TEST(import_keras, a_damaged_file_is_one_sentence) {
   const std::vector<uint8_t> whole = legacy_keras(kDenseModel, {{"d", kDenseVariables}});
   int refused = 0, tried = 0;

@@ -1,5 +1,5 @@
-// Training that a Keras file describes: loss and optimizer in nacre tune's words, and the optimizer's state with the
-// parameter that it belongs to, in that parameter's order, whichever way the version of Keras names it.
+// Tests the training that a Keras file describes. Loss and optimizer become options of nacre tune. The optimizer's
+// state belongs to the parameter in the parameter's own layout, however the version of Keras names the state.
 #include <gtest/gtest.h>
 
 #include "tests/importers/keras_builder.h"
@@ -28,7 +28,7 @@ std::vector<float> counted_from(float first, size_t count) {
   return numbers;
 }
 
-// The file of a layer's variables and of what the optimizer keeps of them, under these names.
+// Returns the training of a file whose layers have variables and whose optimizer keeps `kept`.
 SourceTraining training_of_file(const std::string& training, const std::vector<KerasVariable>& kept) {
   const std::map<std::string, std::vector<KerasVariable>> layers = {
       {"d", {{"d/kernel:0", {2, 3}, counted_from(1, 6)}, {"d/bias:0", {3}, counted_from(1, 3)}}},
@@ -75,7 +75,8 @@ TEST(keras_training, moments_are_found_under_the_names_of_three_versions) {
   }
 }
 
-// A LossScaleOptimizer steps by another, whose words and state are those of the training; its scale comes in too.
+// A LossScaleOptimizer wraps another optimizer. The training takes the options and the state of the inner one, and
+// the loss scale.
 TEST(keras_training, a_loss_scale_is_around_an_optimizer) {
   const std::string inner = R"("inner_optimizer": {"class_name": "Adam", "config": {"beta_1": 0.8}})";
   const SourceTraining listed = training_of_file(compiled_with("LossScaleOptimizer", inner),
@@ -121,7 +122,7 @@ TEST(keras_training, a_loss_scale_is_around_an_optimizer) {
   EXPECT_EQ(graph.training->moments.at("d/kernel"), (Moments{{"first_moment", {3, 4}}, {"second_moment", {5, 6}}}));
 }
 
-// Keras's velocity has the rate in it, and the other sign.
+// Keras's velocity is the engine's times the negative learning rate.
 TEST(keras_training, velocities_lose_their_rate) {
   const SourceTraining said =
       training_of_file(compiled_with("SGD", R"("learning_rate": 0.5, "momentum": 0.75, "nesterov": true)"),
@@ -152,7 +153,8 @@ TEST(keras_training, loss_and_optimizer_are_said_as_tune_takes_them) {
     EXPECT_EQ(said(compiled_with("SGD", "", keras)).loss, ours);
 }
 
-// In a .keras file places tell: after the count and the rate those of each variable that trains, in Keras's order.
+// A .keras file numbers the optimizer's variables: first the step count and the learning rate, then the states of
+// each trained variable, in Keras's order.
 TEST(keras_training, an_archive_tells_by_order) {
   const std::string config = R"({"class_name": "Sequential", "compile_config": {"loss": "mse", "optimizer":
     {"class_name": "Adam", "config": {"learning_rate": 0.001}}}, "config": {"name": "s", "layers": [
@@ -193,7 +195,7 @@ TEST(keras_training, an_archive_tells_by_order) {
   EXPECT_EQ(said.moments.at("b/gamma"), (Moments{{"first_moment", {130}}, {"second_moment", {230}}}));
   EXPECT_EQ(said.moments.at("inner/d/kernel").at("second_moment"), (std::vector<float>{240, 241, 242}));
 
-  variables.pop_back();  // one is missing: nobody knows whose the others are
+  variables.pop_back();  // one is missing: which parameter a state belongs to is unknown
   const Graph without = import_keras_archive(keras_archive(config, variables), "m.keras", {.train = true});
   EXPECT_TRUE(without.training->moments.empty());
   EXPECT_EQ(without.training->loss, "squared_error");
@@ -205,7 +207,7 @@ std::string refused_facts(const SourceTraining& said) {
   return text;
 }
 
-// Training of a file with outputs of the layers a and b, compiled with this loss.
+// Returns the training of a file with the layers a and b, compiled with this loss and these outputs.
 SourceTraining training_of_outputs(const std::string& loss, const std::string& outputs, const std::string& output = "",
                                    const std::string& weights = "null") {
   const auto dense = [](const std::string& name, const std::string& more) {

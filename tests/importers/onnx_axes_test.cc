@@ -1,4 +1,5 @@
-// import_onnx of tensors of 7 and 8 axes, inputs and outputs among them, against operators written out over all axes.
+// Tests import_onnx on tensors of 7 and 8 axes, inputs and outputs included, against operators written as loops over
+// all axes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +20,7 @@ Dims index_of(int64_t place, const Dims& dims) {
   for (size_t i = dims.size(); i-- > 0;) index[i] = place % dims[i], place /= dims[i];
   return index;
 }
-// Position of an index in an array of `dims`; an axis of length 1 stands for any index.
+// Returns the position of an index in an array of `dims`. An axis of length 1 is broadcast.
 int64_t place_of(const Dims& index, const Dims& dims) {
   int64_t place = 0;
   const size_t missing = index.size() - dims.size();
@@ -34,7 +35,7 @@ struct Numbers {
   float at(const Dims& index) const { return data[size_t(place_of(index, dims))]; }
 };
 
-// The numbers of `dims` that f gives for an index.
+// Returns an array of `dims` whose element at an index is f(index).
 Numbers numbers(const Dims& dims, const std::function<float(const Dims&)>& f) {
   Numbers made = {dims, std::vector<float>(size_t(count_of(dims)))};
   for (size_t i = 0; i < made.data.size(); ++i) made.data[i] = f(index_of(int64_t(i), dims));
@@ -49,7 +50,7 @@ class Trial {
   }
   int draw(int below) { return int(random() % uint32_t(below)); }
 
-  // The output of what `add` writes between the input "x" and "y".
+  // Expects y as the output of a graph to which `add` adds nodes from the input "x" to "y".
   template <class Add>
   void expect(const Numbers& y, double tolerance, Add add) const {
     OnnxBuilder b(18);

@@ -1,4 +1,4 @@
-// import_onnx on weights of 4 bits with a scale and a zero point per block. All sums are exact in float32, in any
+// Tests import_onnx on 4-bit weights with a scale and a zero point per block. All sums are exact in float32, in any
 // order.
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace nacre::tools {
 namespace {
 
-// Compiles the graph as nacre convert does, by the file's own policies.
+// Compiles the graph as nacre convert does, with the policies that the file itself implies.
 Graph compiled_blocks(const OnnxBuilder& b) {
   Graph graph = imported(b);
   simplify(graph);
@@ -19,7 +19,7 @@ Graph compiled_blocks(const OnnxBuilder& b) {
   return graph;
 }
 
-// w [3, 40] in blocks of 16, of which the last is half empty; code and zero point of element (n, k).
+// Code and zero point of element (n, k) of w [3, 40]. The blocks have 16 columns; the last one has only 8.
 int block_code(int n, int k) { return (5 * n + 7 * k) % 16; }
 int block_zero(int n, int k) { return 3 + (n + k / 16) % 9; }
 float block_scale(int n, int k) { return 0.25f * float(1 + n + k / 16); }

@@ -27,7 +27,7 @@ class OnnxNode {
   OnnxNode& floats(const std::string& name, const std::vector<float>& values);
   OnnxNode& texts(const std::string& name, const std::vector<std::string>& values);
   OnnxNode& tensor(const std::string& name, const ::onnx::TensorProto& value);
-  OnnxNode& refer(const std::string& name, const std::string& of_function);  // ref_attr_name
+  OnnxNode& refer(const std::string& name, const std::string& of_function);  // sets ref_attr_name
   OnnxNode& domain(const std::string& name);
 
  private:
@@ -40,7 +40,7 @@ class OnnxBuilder {
  public:
   explicit OnnxBuilder(int opset = 17);
 
-  // A dim is a size; those in `symbols` are named instead ("" : their own size).
+  // Adds an input. `symbols` may name its axes; an axis with the name "" has its size in `dims`.
   void input(const std::string& name, const std::vector<int64_t>& dims, const std::vector<std::string>& symbols = {},
              int type = ::onnx::TensorProto::FLOAT);
   void output(const std::string& name);
@@ -53,7 +53,7 @@ class OnnxBuilder {
   OnnxNode node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
   ::onnx::ModelProto& model() { return model_; }
-  const ::onnx::GraphProto& graph() const { return model_.graph(); }  // as an attribute of another's node
+  const ::onnx::GraphProto& graph() const { return model_.graph(); }  // for a graph attribute
   std::vector<uint8_t> finish() const;
 
  private:

@@ -1,4 +1,4 @@
-// ONNX graphs on codes, by quantizers whose scale and zero are constants of the graph.
+// Builders of ONNX graphs on codes. Their quantizers' scales and zero points are constants of the graph.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@ struct Codes {
   int zero;
 };
 
-// x with 0.5 (code - 128), and what comes out by `y`.
+// Returns a builder with an input of codes x that stand for 0.5 (code - 128), an output y, and the scale and zero
+// point of both.
 inline OnnxBuilder on_codes(const Dims& dims, Codes y) {
   OnnxBuilder b;
   use_microsoft_domain(b);

@@ -1,4 +1,4 @@
-// The order of nodes, graphs inside nodes, and sizes that the user gives to open axes.
+// Tests the order of nodes, graphs inside nodes, and sizes that the user gives to open axes.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"
@@ -30,7 +30,7 @@ using Singles = std::vector<float>;
   return nodes[nodes.size() - 1];
 }
 
-// x [2] * 2 + 1, its nodes from the last to the first
+// Computes 2 x + 1 for x [2], with the nodes listed from the last to the first.
 TEST(onnx_control, nodes_out_of_order_are_sorted) {
   OnnxBuilder b;
   b.input("x", {2});
@@ -64,7 +64,8 @@ TEST(onnx_control, a_cycle_is_refused) {
   EXPECT_EQ(refusal(b), "a_node (Add): depends on its own output: the nodes form a cycle\n    export it again");
 }
 
-// y = rank of x is 2 ? 3 x : -x; a branch reads names around it.
+// y = relu of: 3 x if the shape of x has `rank` axes, else of an unsupported operator. The branches read names of the
+// graph around them.
 OnnxBuilder branching(int64_t rank) {
   OnnxBuilder b;
   b.input("x", {2});
@@ -102,7 +103,7 @@ TEST(onnx_control, an_if_on_what_is_computed_at_run_time_is_refused) {
   EXPECT_NE(refusal(b).find("z_node (If): its condition: computed at run time (x)"), std::string::npos);
 }
 
-// v = 2 v + i, `turns` times; s = all v
+// Builds a loop: v = 2 v + i, `turns` times; s stacks all v.
 OnnxBuilder looping(int64_t turns) {
   OnnxBuilder b;
   b.input("x", {2});
@@ -129,7 +130,7 @@ TEST(onnx_control, a_loop_is_its_body_once_per_turn) {
   EXPECT_NE(refusal(looping(1000000000)).find("v_node (Loop): has more than 256 turns"), std::string::npos);
 }
 
-// Sums of the rows of x so far.
+// Computes the running sums of the rows of x.
 TEST(onnx_control, a_scan_is_its_body_once_per_row) {
   OnnxBuilder b;
   b.input("x", {3, 2});
@@ -144,7 +145,7 @@ TEST(onnx_control, a_scan_is_its_body_once_per_row) {
   EXPECT_EQ(computed(b, {1, 2, 3, 4, 5, 6}), (Singles{1, 2, 4, 6, 9, 12}));
 }
 
-// x times w as often as there are turns; w stands in the body, as an initializer or as a Constant.
+// Builds a loop that multiplies x by w once per turn. w is an initializer of the body, or a Constant.
 OnnxBuilder multiplying(bool constant) {
   OnnxBuilder b;
   b.input("x", {2});
@@ -189,7 +190,7 @@ TEST(onnx_control, what_stands_in_the_body_of_a_loop_counts_in_every_turn) {
   EXPECT_NE(refusal(b).find("more than 262,144 nodes when written out"), std::string::npos);
 }
 
-// 256^8 turns, without a step
+// Nests eight loops of 256 turns each: 256^8 turns that compute nothing.
 TEST(onnx_control, loops_in_loops_end_in_a_sentence) {
   if (nacre::test::sanitized()) GTEST_SKIP() << "262,144 nodes: the plain build's";
   OnnxBuilder b;
@@ -277,7 +278,7 @@ TEST(onnx_control, sizes_that_do_not_fit_are_refused) {
 
 // ---- Sequences
 
-// Three rows of x, taken one by one in a loop, of which the second is left out.
+// A loop reads three rows of x one by one and leaves out the second.
 TEST(onnx_control, sequences_of_known_length_are_their_parts) {
   OnnxBuilder b;
   b.input("x", {3, 2});
@@ -307,7 +308,7 @@ TEST(onnx_control, sequences_of_known_length_are_their_parts) {
   EXPECT_EQ(output(run, 3).dims, (Dims{3, 2}));
 }
 
-// Five columns in parts of two, in parts of one and four, and each by itself.
+// Splits five columns into parts of two, into parts of one and four, and into single columns.
 TEST(onnx_control, a_tensor_becomes_a_sequence_of_its_parts) {
   const auto last_part = [](const std::vector<int64_t>& sizes, bool of_each, bool keeps) {
     OnnxBuilder b;

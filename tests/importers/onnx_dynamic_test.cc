@@ -14,7 +14,8 @@
 namespace nacre::tools {
 namespace {
 
-// x -> DynamicQuantizeLinear -> `integers` by w -> Cast -> Mul by the scales -> y; w by w_scale and, of uint8, zero.
+// Builds x -> DynamicQuantizeLinear -> `integers` with w -> Cast -> Mul by the scales -> y. w has the scales w_scale
+// and, if its type is uint8, the zero point `zero`.
 OnnxBuilder dynamic_layer(const Dims& x, const char* integers, const Dims& w, const std::vector<int>& codes,
                           const std::vector<float>& w_scale, int zero = 0, int type = TensorProto::INT8) {
   OnnxBuilder b;
@@ -67,7 +68,7 @@ TEST(onnx_dynamic, conv_integer_keeps_its_window_and_takes_a_bias_of_channels) {
   const Graph graph = imported(b);
   EXPECT_EQ(get_integer(first(graph, Op::kConv2d), "pad_left"), 1);
   EXPECT_EQ(graph.layers[size_t(first(graph, Op::kConv2d).layer)].name, "conv");
-  // A pad is the real 0. Channel 0: {2 * 255 + 3 * 1, 255 + 2 * 1 + 3 * 2} / 2 + 1/4
+  // Padding stands for the real 0. Channel 0: {2 * 255 + 3 * 1, 255 + 2 * 1 + 3 * 2} / 2 + 1/4
   EXPECT_EQ(reals(run_converted<float>(b, {255, 1, 2})), (std::vector<float>{256.75f, 131.75f, 5138, 2638}));
 }
 
@@ -84,12 +85,12 @@ TEST(onnx_dynamic, weights_may_have_a_zero_point) {
   signed_codes.node("Add", {"y", "b"}, {"t"});
   signed_codes.output("t");
   EXPECT_EQ(reals(run_converted<float>(signed_codes, {255, 100})), (std::vector<float>{811, 3949}));
-  // A pad is the real 0.
+  // Padding stands for the real 0.
   OnnxBuilder conv = dynamic_layer({1, 1, 1, 3}, "ConvInteger", {2, 1, 1, 3}, {1, 2, 3, 10, 20, 30}, {0.5f, 1}, 1);
   OnnxNode(conv.model().mutable_graph()->mutable_node(1)).ints("pads", {0, 1, 0, 0});
   conv.output("y");
   EXPECT_EQ(reals(run_converted<float>(conv, {255, 1, 2})), (std::vector<float>{128.5f, 2.5f, 4874, 2372}));
-  // In two groups of two channels, and of one.
+  // Two groups, of two output channels each and of one each.
   for (const int channels : {4, 2}) {
     std::vector<int> codes = {1, 2, 3, 4, 5, 6, 7, 8};
     codes.resize(size_t(2 * channels));
@@ -106,7 +107,7 @@ TEST(onnx_dynamic, one_scale_serves_all_of_x_where_axis_0_is_no_batch) {
   b.output("y");
   const Graph graph = converted(b);
   EXPECT_EQ(graph.values[size_t(first(graph, Op::kDynamicQuantize).outputs[1])].elements(), 1);
-  // By its own scale the second row would be exact.
+  // If each row had its own scale, the second row would be exact.
   EXPECT_EQ(reals(run_converted<float>(b, {255, 0.25f})), (std::vector<float>{255, 0}));
 }
 
@@ -125,7 +126,7 @@ TEST(onnx_dynamic, its_sums_are_read_by_nothing_else) {
   }
 }
 
-// quantize_dynamic with QUInt8 gives any weights a zero point; with QInt8 it is 0.
+// With QUInt8, quantize_dynamic gives weights a zero point that need not be 0. With QInt8 it is 0.
 TEST(onnx_dynamic, stacked_matrices_with_a_zero_point_are_refused_with_what_works) {
   const std::vector<int> codes = {1, 2, 3, 4};
   OnnxBuilder b = dynamic_layer({2, 1, 2}, "MatMulInteger", {2, 2, 1}, codes, {1}, 3, TensorProto::UINT8);
@@ -188,7 +189,7 @@ TEST(onnx_dynamic, the_operators_that_onnxruntime_fuses_it_to_are_the_same_layer
   EXPECT_EQ(reals(run_converted<float>(half, {255, 3})), std::vector<float>{130.5f});
 }
 
-// Two directions of a width of 1: W [2, 4, 1] and R [2, 4, 1] are the codes of [2, 1, 4] less 2, times 1/8.
+// Two directions of width 1. W [2, 4, 1] and R [2, 4, 1] are (codes [2, 1, 4] - 2) / 8.
 OnnxBuilder lstm_of(bool codes, bool scale_of_each) {
   OnnxBuilder b;
   use_microsoft_domain(b);
@@ -229,10 +230,10 @@ TEST(onnx_dynamic, every_flipped_byte_gives_a_graph_or_an_error) {
   flip_every_byte(conv);
 }
 
-// ---- The arithmetic: NUMERICS.md eq. 13o, here in uint8 and by libm
+// ---- The arithmetic of NUMERICS.md eq. 13o, computed here in uint8 and with libm
 
 struct Expected {
-  std::vector<int> codes;  // 128 lower
+  std::vector<int> codes;  // lower by 128
   float scale;
   int zero;
 };
@@ -271,7 +272,7 @@ TEST(onnx_dynamic, codes_scale_and_zero_point_are_those_of_the_definition) {
   }
 }
 
-// q, s and z as outputs, and x as they give it back; beside them a layer reads its codes.
+// The graph outputs q, s, z and the dequantized x. A layer reads the codes q too.
 TEST(onnx_dynamic, codes_scale_and_zero_point_are_values_of_their_own_too) {
   OnnxBuilder b = dynamic_layer({2, 3}, "MatMulInteger", {3, 1}, {1, 2, 3}, {1});
   b.node("DequantizeLinear", {"q", "s", "z"}, {"real"});

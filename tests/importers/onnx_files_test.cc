@@ -1,4 +1,4 @@
-// import_onnx on bad input, on external data and on real files.
+// Tests import_onnx on bad input, on external data and on real files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,8 @@ TEST(onnx_files, every_truncation_is_refused_or_whole) {
       ++refused;
     }
   }
-  // The last field is the opset's import: before it nothing says which operators these are.
+  // The opset import is the last field. Without it the importer does not know the operators, so every truncation is
+  // refused.
   EXPECT_EQ(refused, int(file.size()));
 }
 
@@ -233,7 +234,7 @@ TEST(onnx_files, external_data_are_read_beside_the_model) {
   EXPECT_EQ(reals(run.values[size_t(graph.outputs[0].value)]), (std::vector<float>{9, 11}));
 }
 
-// A model whose Constant has the tensor of with_external() as its value.
+// Returns a model with a Constant whose value is the tensor of with_external().
 OnnxBuilder with_external_constant(const std::string& location) {
   OnnxBuilder b;
   b.input("x", {2});
@@ -349,7 +350,7 @@ TEST(onnx_files, silero_is_imported_or_refused_with_its_whole_list) {
   const std::string ifless = refusal(read(folder / "silero_vad_op18_ifless.onnx"), kUnsupported);
   EXPECT_TRUE(says(ifless, "('sequence')"));
   EXPECT_TRUE(says(ifless, "--shape sequence=N"));
-  EXPECT_TRUE(says(ifless, "node_cond__1 (If)"));  // by the sampling rate, which is given at run time
+  EXPECT_TRUE(says(ifless, "node_cond__1 (If)"));  // depends on the sampling rate, a run-time input
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace {
 using Whole = std::vector<int64_t>;
 using Reals = std::vector<float>;
 
-// A file whose operator `op` reads the constants of `b`: its result, cast to a float32 that y is.
+// Builds a file whose nodes read constants only. result() returns the folded constant `name`, cast to float32, that
+// is added to x.
 struct Folded {
   OnnxBuilder b{18};
 
@@ -205,7 +206,7 @@ TEST(onnx_folded, constants_are_padded_and_encoded) {
   EXPECT_EQ(hot.numbers("c"), (Reals{0, 5, 0, 0, 0, 5}));
 }
 
-// A few bytes that ask for gigabytes.
+// A few bytes ask for gigabytes.
 TEST(onnx_folded, what_would_take_gigabytes_is_refused) {
   const auto grown = [](const std::string& op, const Whole& operand) {
     OnnxBuilder b(18);
@@ -257,7 +258,7 @@ void doubles(OnnxBuilder& b, const std::string& name, const std::vector<double>&
   for (const double number : numbers) tensor.add_double_data(number);
 }
 
-// 2^24 + 1 is no float32, and 1e-50 is none but 0.
+// float32 cannot represent 2^24 + 1, and rounds 1e-50 to 0.
 TEST(onnx_folded, doubles_keep_their_digits_on_the_way_to_other_types) {
   Folded whole;
   doubles(whole.b, "a", {0x1p24 + 1, 0.9999999999});
@@ -287,7 +288,7 @@ TEST(onnx_folded, doubles_keep_their_digits_on_the_way_to_other_types) {
   EXPECT_EQ(yes.numbers("c"), (Reals{1, 0}));
 }
 
-// The numbers of a formula are float32.
+// The operand is float64; the attributes lambd and bias are float32.
 TEST(onnx_folded, formulas_are_computed_on_doubles) {
   Folded f;
   doubles(f.b, "a", {2, 0, -3});

@@ -1,5 +1,5 @@
-// import_onnx of operators that become others: names, graphs in attributes, and bad input. Their numbers beside
-// onnxruntime's: tests/peers/operators.py; beside ONNX's own: tests/onnx/.
+// Tests import_onnx on operators that become others: names, graphs in attributes, and bad input.
+// tests/peers/operators.py compares their numbers with onnxruntime's, and tests/onnx/ with ONNX's own.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,7 +47,7 @@ TEST(onnx_formulas, indices_outside_their_input_are_bad_input) {
   }
 }
 
-// Minors are written out: exact in integers that are small.
+// A determinant becomes its minors written out. The result is exact for small integers.
 TEST(onnx_formulas, determinants_are_sums_of_minors) {
   const auto determinants = [](const std::vector<int64_t>& dims, const std::vector<float>& x) {
     OnnxBuilder b;
@@ -78,7 +78,7 @@ TEST(onnx_formulas, equations_that_do_not_fit_are_bad_input) {
   }
 }
 
-// Numbers of 16 bits are float32 in graphs in attributes, as in the file's own graph.
+// In graphs in attributes, 16-bit numbers become float32, as in the file's own graph.
 TEST(onnx_formulas, graphs_have_numbers_of_the_types_of_their_file) {
   OnnxBuilder b(24);
   ::onnx::OperatorSetIdProto& import = *b.model().add_opset_import();
@@ -99,7 +99,7 @@ TEST(onnx_formulas, graphs_have_numbers_of_the_types_of_their_file) {
   EXPECT_EQ(refusal(b), "");
 }
 
-// Within 2^-19 of themselves, infinite and NaN where <cmath> is.
+// Results are within 2^-19 of those of <cmath>, and infinite or NaN exactly when those are.
 TEST(onnx_formulas, inverse_functions_are_those_of_cmath) {
   const float far = 1e30f, infinite = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   const struct {
@@ -154,7 +154,7 @@ TEST(onnx_formulas, sums_before_the_only_element_are_zeros) {
   }
 }
 
-// min(max(x, low), high): the maximum first. Here x_0 is a bound.
+// A Clip is min(max(x, low), high): the maximum is first. Here x_0 is a bound.
 TEST(onnx_formulas, bounds_of_a_clip_may_be_computed) {
   const auto clipped = [](bool has_high) {
     OnnxBuilder b;

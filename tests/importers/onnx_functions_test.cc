@@ -1,5 +1,5 @@
-// import_onnx of functions of one number, of two tensors and over axes: forms, layouts, and numbers that ONNX's own
-// tests do not have. The rest of the numbers: tests/onnx/.
+// Tests import_onnx on functions of one number, of two tensors and over axes: the nodes, the layouts, and numbers
+// that ONNX's own tests do not cover. tests/onnx/ checks the other numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// import_onnx on operators into which onnxruntime's optimizer fuses others: each against its formula in float64.
+// Tests import_onnx on the fused operators of onnxruntime's optimizer, each against its formula in float64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ OnnxNode fused(OnnxBuilder& b, const std::string& op, const std::vector<std::str
   return node;
 }
 
-// At most 8 roundings of float32, and a function of at most 4 ulp.
+// Allows 8 roundings of float32 and a function with an error of 4 ulp.
 void expect_close(const std::vector<float>& y, const std::vector<double>& wanted) {
   ASSERT_EQ(y.size(), wanted.size());
   double largest = 0;

@@ -1,4 +1,4 @@
-// Helpers by which the tests of the ONNX importer look at a graph.
+// Helpers of the ONNX importer's tests: they import, convert and run a network, and look up its values and nodes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ inline std::vector<float> computed(const OnnxBuilder& builder, const std::vector
   return reals(run.values[size_t(graph.outputs[0].value)]);
 }
 
-// The graph that nacre convert makes: every value has the type it is stored in.
+// Returns the graph that nacre convert makes. Every value has the type that it is stored in.
 inline Graph converted(const OnnxBuilder& builder) {
   Graph graph = imported(builder);
   simplify(graph);
@@ -65,7 +65,7 @@ inline Graph converted(const OnnxBuilder& builder) {
   return graph;
 }
 
-// The output of the converted graph.
+// Runs the converted graph and returns its output.
 template <class T>
 Value run_converted(const OnnxBuilder& builder, const std::vector<T>& x) {
   const Graph graph = converted(builder);
@@ -78,7 +78,7 @@ inline void use_microsoft_domain(OnnxBuilder& b) {
   import.set_version(1);
 }
 
-// The sentence with which a file is refused.
+// Returns the sentence with which the importer refuses the file.
 inline std::string refusal(const OnnxBuilder& builder) {
   try {
     imported(builder);
@@ -88,8 +88,8 @@ inline std::string refusal(const OnnxBuilder& builder) {
   return "";
 }
 
-// Flips bits of every byte: each file is imported, or refused with a reason.
-// Sanitizers take every third byte: fuzz_onnx changes the others.
+// Flips bits of every byte. Each file must be imported, or refused with a reason. A sanitized build changes every
+// third byte only; fuzz_onnx covers the others.
 inline void flip_every_byte(const OnnxBuilder& builder, const ImportOptions& options = {}) {
   const std::vector<uint8_t> file = builder.finish();
   for (size_t i = 0; i < file.size(); i += nacre::test::sanitized() ? 3 : 1)

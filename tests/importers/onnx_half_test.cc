@@ -1,4 +1,4 @@
-// import_onnx on files whose reals are float16, bfloat16 or float64, and on casts.
+// Tests import_onnx on files whose reals are float16, bfloat16 or float64, and on casts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ std::vector<T> as(const std::vector<float>& numbers) {
   return result;
 }
 
-// y = relu(x w + b) + x: reals of type T, whose number in a file is `type`.
+// Builds y = relu(x w + b) + x in reals of type T, whose ONNX type number is `type`.
 template <class T>
 OnnxBuilder half_network(int type) {
   OnnxBuilder b;
@@ -178,7 +178,7 @@ TEST(onnx_cast, integers_of_run_time_become_each_other_and_halves) {
   EXPECT_EQ(reals(cast(TensorProto::BFLOAT16)), (std::vector<float>{-128, 0, 5, 127}));
 }
 
-// x + Cast(c): the constant as it was folded, in float32
+// Returns Cast(c) as folded to a float32 constant in x + Cast(c).
 std::vector<float> folded(const std::vector<float>& c, int to, int saturate = 1) {
   OnnxBuilder b(19);
   b.input("x", {int64_t(c.size())});

@@ -1,4 +1,4 @@
-// com.microsoft's attention against loops in float64, with one sequence in the batch.
+// Tests com.microsoft's attention operators against loops in float64, with one sequence in the batch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ Rows drawn_rows(size_t count, uint32_t seed) {
   return x;
 }
 
-// y [L, N D] of q [L, N D], k and v [S, G D]
+// Returns y [L, N D] for q [L, N D] and for k and v [S, G D].
 Rows attended(const Heads& n, const Rows& q, const Rows& k, const Rows& v, const Bias& bias) {
   const size_t wide = n.queries * n.features, narrow = n.groups * n.features, keys = k.size() / narrow;
   Rows y(q.size());
@@ -45,7 +45,7 @@ Rows attended(const Heads& n, const Rows& q, const Rows& k, const Rows& v, const
   return y;
 }
 
-// [S, G D] as [G, S, D]
+// Transposes [S, G D] to [G, S, D].
 Rows by_head(const Rows& x, size_t groups, size_t features) {
   const size_t keys = x.size() / (groups * features);
   Rows y;
@@ -172,7 +172,7 @@ TEST(onnx_heads, one_product_makes_queries_keys_and_values) {
 }
 
 struct GroupCase {
-  int64_t length, filled;  // new rows, and all with them, in a cache of 5
+  int64_t length, filled;  // new rows, and valid rows including them, in a cache of 5
   int64_t window = -1;
 };
 

@@ -1,4 +1,5 @@
-// Gather and scatters by indices of run time, and arithmetic on indices: against numbers by hand.
+// Tests Gather and scatters whose indices are computed at run time, and arithmetic on indices, against numbers by
+// hand.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -11,10 +12,10 @@ namespace {
 using Ids = std::vector<int64_t>;
 using Numbers = std::vector<float>;
 
-// The output of a graph whose one input are indices.
+// Returns the output of a graph whose only input is indices.
 Value of_ids(const OnnxBuilder& b, const Ids& ids) { return run_converted<int64_t>(b, ids); }
 
-// The output of a graph of two inputs: numbers x, and indices.
+// Returns the output of a graph with two inputs: numbers x, and indices.
 Numbers of_both(const OnnxBuilder& b, const Numbers& x, const Ids& ids) {
   const Graph graph = converted(b);
   return reals(output(run_graph(graph, {bytes_of(x), bytes_of(ids)})));
@@ -63,7 +64,7 @@ TEST(onnx_indexed, tuples_count_rows_and_one_outside_is_refused) {
     EXPECT_THROW(of_both(b, {1, 2, 3, 4, 5, 6}, outside), Error);
 }
 
-// Two of the updates go to one place, which is counted from the end in one of them.
+// Two updates go to one row; one of its two indices is negative.
 TEST(onnx_indexed, rows_are_added_where_indices_say) {
   OnnxBuilder b(18);
   b.input("x", {3, 2});
@@ -97,7 +98,7 @@ TEST(onnx_indexed, elements_are_added_along_any_axis) {
   }
 }
 
-// Rows 2 and 0 of x [3, 2], or elements of them, are updated; a number that no index names stays, be it infinite.
+// Updates rows 2 and 0 of x [3, 2], or elements of them. A number that no index names stays, even if it is infinite.
 TEST(onnx_indexed, updates_go_to_places_of_run_time) {
   const float infinite = std::numeric_limits<float>::infinity();
   const Numbers x = {1, 60, infinite, 4, 5, 6};
@@ -171,7 +172,7 @@ TEST(onnx_indexed, whole_numbers_are_computed_with_as_such) {
     EXPECT_EQ(y.type, ElementType::kInt64);
     return integers(y);
   };
-  constexpr int64_t kFar = (int64_t{1} << 53) + 1;  // no real number of float64
+  constexpr int64_t kFar = (int64_t{1} << 53) + 1;  // float64 cannot represent it
   EXPECT_EQ(computed_by("Add", {kFar, INT64_MAX}, 1), (Ids{kFar + 1, INT64_MIN}));
   EXPECT_EQ(computed_by("Sub", {kFar, INT64_MIN}, 1), (Ids{kFar - 1, INT64_MAX}));
   EXPECT_EQ(computed_by("Mul", {kFar, -3}, 3), (Ids{3 * kFar, -9}));
@@ -189,7 +190,7 @@ TEST(onnx_indexed, whole_numbers_are_compared_and_chosen) {
   EXPECT_EQ(integers(of_ids(b, {kFar - 1, kFar, kFar + 1, -5})), (Ids{kFar - 1, 0, 0, -5}));
 }
 
-// y = op(x, operands..) of whole numbers x [2, 3].
+// Returns y = op(x, operands..) for int64 x [2, 3].
 Ids of_whole(const char* op, const Ids& x, const std::vector<Ids>& operands,
              const std::vector<std::pair<const char*, int64_t>>& attributes = {}) {
   OnnxBuilder b(18);
@@ -243,9 +244,10 @@ TEST(onnx_indexed, bools_are_compared_and_chosen) {
   EXPECT_EQ(integers(of_ids(b, {1, 1, 0})), (Ids{1, 1, 0}));
 }
 
-// ---- Sequences of several lengths: each as if it were alone
+// ---- Sequences of several lengths, each compared with a run of it alone
 
-// y and the last h of an LSTM or GRU of 2 features over x [time, 1, 1] or, with lengths, [time, 2, 1].
+// Returns y and the last h of an LSTM or GRU with 2 features, over x [time, 1, 1] or, if there are lengths, [time, 2,
+// 1].
 std::vector<Numbers> recurred(const char* op, const char* direction, const Numbers& x, const Ids& lengths,
                               bool at_run_time) {
   const int64_t batch = lengths.empty() ? 1 : 2, time = int64_t(x.size()) / batch;
@@ -322,7 +324,7 @@ TEST(onnx_indexed, convolutions_take_weights_of_run_time) {
   EXPECT_EQ(y, computed(stored, image));  // whole numbers: to the bit
 }
 
-// ---- Sampled at run time: as with a grid that is stored
+// ---- GridSample with a grid of run time, compared with a stored grid
 
 TEST(onnx_indexed, a_grid_of_run_time_samples_as_a_stored_one) {
   const Numbers image = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
@@ -342,7 +344,7 @@ TEST(onnx_indexed, a_grid_of_run_time_samples_as_a_stored_one) {
         }
         const Numbers expected = computed(stored, image), y = computed(given, grid);
         ASSERT_EQ(y.size(), expected.size());
-        // A place of up to 4 is rounded twice, and four pixels of up to 9 are weighted by it.
+        // A coordinate of up to 4 is rounded twice, and it weights four pixels of up to 9.
         for (size_t i = 0; i < y.size(); ++i)
           EXPECT_NEAR(y[i], expected[i], 2e-5) << mode << " " << padding << " " << corners << " " << i;
       }
@@ -357,7 +359,7 @@ TEST(onnx_indexed, a_cubic_grid_of_run_time_is_refused) {
   EXPECT_NE(refusal(b).find("linear and nearest are supported"), std::string::npos);
 }
 
-// ---- Repeated at run time
+// ---- Expand with a shape of run time
 
 TEST(onnx_indexed, indices_and_bools_are_expanded) {
   OnnxBuilder b;

@@ -1,4 +1,4 @@
-// import_onnx of arithmetic on integers of run time, to the bit, and of codes whose scale is computed.
+// Tests import_onnx on integer arithmetic at run time, to the bit, and on codes whose scale is computed.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -23,7 +23,7 @@ constexpr int kProtoType<int8_t> = TensorProto::INT8;
 template <>
 constexpr int kProtoType<uint8_t> = TensorProto::UINT8;
 
-// y = op(a, b) of run time, in the type of a.
+// Returns y = op(a, b) of two run-time inputs, in the type of a.
 template <class T>
 Wholes of_pair(const char* op, const std::vector<T>& a, const std::vector<T>& b, int64_t fmod = 0,
                const char* direction = nullptr) {
@@ -38,7 +38,7 @@ Wholes of_pair(const char* op, const std::vector<T>& a, const std::vector<T>& b,
   return integers(output(run_graph(converted(builder), {bytes_of(a), bytes_of(b)})));
 }
 
-// By an operator of one operand, and a stored one where `axis` is given.
+// Returns y of an operator with the input x. If `axis` is given, it is a stored second operand.
 template <class T>
 Wholes of_one(const char* op, const std::vector<T>& x, const Dims& dims, int64_t axis = -1) {
   OnnxBuilder b(26);
@@ -152,9 +152,10 @@ TEST(onnx_integers, bools_are_reduced_as_0_and_1) {
   }
 }
 
-// ---- Operators that give or read places and tokens
+// ---- Operators that return or read positions, and operators on tokens
 
-// x [1, 2, 3, 4] in windows of 2 x 3, whose maxima stand, counted over x and by rows or columns, at these places.
+// Max-pools x [1, 2, 3, 4] in windows of 2 x 3. The positions of the maxima are counted over x, in row order or in
+// column order.
 TEST(onnx_integers, pools_say_where_their_maxima_stand) {
   const std::vector<float> x = {1, 5, 5, 0, 2, 9, -1, -1, 3, 0, 0, 7, -8, -8, -8, -8, -8, -8, -8, -2, -8, -3, -8, -8};
   for (const int order : {0, 1}) {
@@ -173,7 +174,7 @@ TEST(onnx_integers, pools_say_where_their_maxima_stand) {
   }
 }
 
-// The maximum of a window goes back to where it stood; every other number is 0.
+// Each maximum goes back to its position; every other number is 0.
 TEST(onnx_integers, pools_are_undone) {
   OnnxBuilder b;
   b.input("x", {1, 1, 4, 4});
@@ -186,7 +187,7 @@ TEST(onnx_integers, pools_are_undone) {
             (std::vector<float>{0, 0, 0, 0, 0, 9, 0, 0, 7, 0, 0, 0, 0, 8, 0, 0, 1, 0, 0, 0}));
 }
 
-// Tokens 5 and pairs (5, 6), (7, 7) in rows of four; index 1 is that of nothing.
+// Counts the token 5 and the pairs (5, 6) and (7, 7) in rows of four. No n-gram has the output index 1.
 TEST(onnx_integers, n_grams_are_counted) {
   for (const char* name : {"TF", "IDF", "TFIDF"}) {
     const std::string mode = name;
@@ -197,7 +198,7 @@ TEST(onnx_integers, n_grams_are_counted) {
     node.ints("pool_int64s", {5, 5, 6, 7, 7}).ints("ngram_indexes", {3, 0, 2}).floats("weights", {2, 3, 4, 5});
     b.output("y");
     const std::vector<float> counts = {2, 0, 0, 2, 0, 0, 2, 1}, weights = {2, 3, 4, 5};
-    std::vector<float> want;  // 5 6 has a distance of 1 and of 2 in row 0; 7 7 of 2 and of 1 in row 1
+    std::vector<float> want;  // skips included: row 0 has (5, 6) twice, row 1 has (7, 7) twice
     for (size_t i = 0; i < counts.size(); ++i)
       want.push_back((mode == "IDF" ? float(counts[i] > 0) : counts[i]) * (mode == "TF" ? 1 : weights[i % 4]));
     EXPECT_EQ(reals(run_converted<int64_t>(b, {5, 5, 6, 1, 7, 7, 5, 7})), want) << mode;
@@ -206,7 +207,7 @@ TEST(onnx_integers, n_grams_are_counted) {
 
 // ---- Scales that are computed
 
-// Codes of x, and what they mean, by scale and zero point x 0 + s and z.
+// Quantizes and dequantizes x with a scale s of run time and a stored zero point z.
 TEST(onnx_integers, codes_have_scales_of_run_time) {
   for (const int type : {TensorProto::UINT8, TensorProto::INT8}) {
     const std::vector<float> x = {-1, 0.25f, 0.75f, 1, 200, -200};

@@ -1,5 +1,5 @@
-// import_onnx of recurrence, embeddings, norms and products of activations: forms, and numbers where ONNX's own tests
-// have weights that are all the same.
+// Tests import_onnx on recurrences, embeddings, norms and products of activations: the nodes that they become, and
+// their numbers where ONNX's own tests have weights that are all equal.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ Reals randoms(size_t count, uint32_t seed) {
 }
 std::vector<float> floats(const Reals& numbers) { return {numbers.begin(), numbers.end()}; }
 
-// Sizes and operands of one LSTM or GRU of the file, as ONNX defines them: x [time, batch, in].
+// Sizes and operands of an LSTM or GRU as ONNX defines them: x [time, batch, in].
 struct Cell {
   int gates, directions = 1, time = 3, batch = 2, in = 3, h = 2;
   bool reverse = false, layout = false, before_reset = false;
@@ -32,7 +32,7 @@ struct Cell {
 
   double sigmoid(double v) const { return 1 / (1 + std::exp(-v)); }
 
-  // The equations of the operators' page, one number after another.
+  // Computes the equations of the ONNX operators' page, element by element.
   void run() {
     y.assign(size_t(time * directions * batch * h), 0);
     y_h.assign(size_t(directions * batch * h), 0);
@@ -72,7 +72,7 @@ struct Cell {
     for (int j = 0; j < h; ++j) {
       const auto gate = [&](int g) {
         return input(d, n, t, g * h + j) + recurrent(d, g * h + j, state);
-      };  // i, o, f, c
+      };  // order of the gates: i, o, f, c
       cell[size_t(j)] = sigmoid(gate(2)) * cell[size_t(j)] + sigmoid(gate(0)) * std::tanh(gate(3));
       next.push_back(sigmoid(gate(1)) * std::tanh(cell[size_t(j)]));
     }
@@ -91,7 +91,7 @@ struct Cell {
     return next;
   }
 
-  // [a, b, c] as [b, a, c].
+  // Swaps the first two axes of [a, b, c].
   static Reals swapped(const Reals& v, int a, int b, int c) {
     Reals result(v.size());
     for (int i = 0; i < a; ++i)
@@ -140,10 +140,11 @@ struct Cell {
       const Value& got = output(ran, i);
       const std::vector<float> numbers = reals(got);
       ASSERT_EQ(numbers.size(), expected[i]->size());
-      // y [time, directions, batch, h] with layout is [batch, time, directions, h]: two swaps of neighbours.
+      // With layout 1, y [time, directions, batch, h] becomes [batch, time, directions, h]: two swaps of neighbouring
+      // axes.
       Reals want = *expected[i];
       if (layout) want = i == 0 ? swapped(want, time * directions, batch, h) : swapped(want, directions, batch, h);
-      // float32: sums of in + h + 2 terms of at most 1, slopes at most 1, over `time` steps.
+      // Bounds the error of float32: sums of in + h + 2 terms of at most 1, slopes of at most 1, over `time` steps.
       for (size_t e = 0; e < want.size(); ++e)
         EXPECT_NEAR(numbers[e], want[e], 1e-5) << "output " << i << " element " << e;
     }
@@ -168,7 +169,7 @@ TEST(onnx_recurrent, gru_is_that_of_the_operators_page) {
     }
 }
 
-// PyTorch exports batch_first with transposes around the recurrence, which cancel.
+// With batch_first PyTorch exports transposes around the recurrence. They cancel.
 TEST(onnx_recurrent, batch_first_networks_have_no_transposes) {
   OnnxBuilder b;
   b.input("x", {0, 4, 3}, {"N", "", ""});
@@ -270,7 +271,8 @@ TEST(onnx_matmul, vectors_are_rows_on_the_left_and_columns_on_the_right) {
   EXPECT_EQ(dims({4, 2, 3}, {3}), (Dims{4, 2}));
 }
 
-// Attention: what a policy of 16 bits makes of it runs in that type; int8 leaves the products in float32 and says so.
+// Under a 16-bit policy, the products of attention compute in that type. Under int8 they stay float32, and the log
+// says so.
 TEST(onnx_matmul, policies_leave_products_of_activations_in_their_compute_type) {
   OnnxBuilder b;
   b.input("q", {1, 4, 8});
@@ -341,7 +343,7 @@ TEST(onnx_dropout, training_mode_is_a_step_that_inference_refuses) {
   }
 }
 
-// torch's older exporter names the mask, which nothing reads. One that is read is refused.
+// torch's older exporter names a mask output that nothing reads. If something reads the mask, the importer refuses.
 TEST(onnx_dropout, a_mask_counts_where_something_reads_it) {
   for (const bool read : {false, true}) {
     OnnxBuilder b;

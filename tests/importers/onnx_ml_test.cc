@@ -1,5 +1,6 @@
-// import_onnx of scikit-learn's operators that become others, on numbers that a hand can follow. Beside onnxruntime:
-// tests/peers/ml_operators.py; whole pipelines beside scikit-learn: results/ml_models.txt.
+// Tests import_onnx on scikit-learn's operators, which become others, with numbers that can be followed by hand.
+// tests/peers/ml_operators.py compares with onnxruntime; results/ml_models.txt compares whole pipelines with
+// scikit-learn.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -120,7 +121,7 @@ TEST(onnx_ml, support_vectors_vote) {
   EXPECT_EQ(integers(run_converted<float>(b, {1, -1, -0.1f})), (std::vector<int64_t>{3, 9, 5}));
 }
 
-// A kernel of degree 5 gives one score, sum_v c_v (x v / 2 + 1)^5; 2.5 is no whole degree.
+// A polynomial kernel of degree 5 gives one score, sum_v c_v (x v / 2 + 1)^5. A degree of 2.5 is not an integer.
 TEST(onnx_ml, a_polynomial_of_a_whole_degree_is_products) {
   for (const float degree : {5.0f, 2.5f}) {
     OnnxBuilder b = learned({3, 1});
@@ -145,7 +146,7 @@ TEST(onnx_ml, a_polynomial_of_a_whole_degree_is_products) {
   }
 }
 
-// libsvm, multiclass_probability, in float64.
+// libsvm's multiclass_probability, in float64.
 std::vector<double> pair_probabilities(std::vector<std::vector<double>> r) {
   const size_t k = r.size();
   std::vector<std::vector<double>> q(k, std::vector<double>(k, 0));

@@ -1,5 +1,5 @@
-// import_onnx of operators with several outputs: one that nothing reads takes no part in which form the operator has,
-// wherever the node stands.
+// Tests import_onnx on operators with several outputs. An output that nothing reads must not change which nodes the
+// operator becomes, wherever the operator is.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"
@@ -32,7 +32,7 @@ TEST(onnx_outputs, a_recurrence_keeps_nothing_that_nothing_reads) {
     EXPECT_EQ(outputs_of(converted(named_outputs("LSTM", wanted)), Op::kLstm), 3u) << "the last cells are of use";
 }
 
-// Its last cells have a reader, which no output depends on.
+// A node reads the last cells, but no output depends on that node.
 TEST(onnx_outputs, a_reader_that_nothing_reads_is_none) {
   OnnxBuilder b = named_outputs("LSTM", {"y"});
   b.integers("axes", {1}, {0});
@@ -41,7 +41,7 @@ TEST(onnx_outputs, a_reader_that_nothing_reads_is_none) {
   EXPECT_EQ(ops(converted(b)), ops(converted(named_outputs("LSTM", {"y"}))));
 }
 
-// A pool that is asked for places takes them by a long way round, or refuses them.
+// If a pool's Indices output is read, it needs extra steps or is refused.
 TEST(onnx_outputs, of_a_pool_places_that_nothing_reads_are_none) {
   OnnxBuilder b;
   b.input("x", {1, 2, 4, 4});
@@ -54,7 +54,7 @@ TEST(onnx_outputs, of_a_pool_places_that_nothing_reads_are_none) {
   EXPECT_EQ(ops(imported(b)), ops(imported(without)));
 }
 
-// The cells are an output of the function, which the graph around the call does not read.
+// The function has the cells as an output, which the caller does not read.
 TEST(onnx_outputs, of_a_function_what_its_call_does_not_read_is_none) {
   for (const bool wanted : {false, true}) {
     OnnxBuilder b;
@@ -81,7 +81,7 @@ TEST(onnx_outputs, of_a_function_what_its_call_does_not_read_is_none) {
   }
 }
 
-// The cells are an output of the branch that is taken.
+// The branch that is taken has the cells as an output.
 TEST(onnx_outputs, of_a_branch_what_nothing_reads_is_none) {
   for (const bool wanted : {false, true}) {
     OnnxBuilder b;
@@ -110,7 +110,7 @@ TEST(onnx_outputs, of_a_branch_what_nothing_reads_is_none) {
   }
 }
 
-// Whoever made the graph: a Keras layer may return states that nothing reads.
+// simplify() removes outputs that nothing reads from any graph: a Keras layer may return such states, too.
 TEST(onnx_outputs, simplify_takes_from_a_recurrence_what_nothing_reads) {
   Graph graph = imported(named_outputs("LSTM", {"y", "c"}));
   graph.outputs.pop_back();

@@ -1,5 +1,5 @@
-// import_onnx for training: which constants become one parameter, and which become two. For inference an Identity
-// of a constant is that constant.
+// Tests which constants import_onnx makes one parameter for training, and which it makes two. For inference an
+// Identity of a constant is that constant.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"
@@ -20,7 +20,7 @@ int constants(const Graph& graph) {
   return int(std::count_if(graph.values.begin(), graph.values.end(), [](const Value& v) { return v.constant(); }));
 }
 
-// A layer applied twice, and between them one that reads an Identity of its weights and of its bias.
+// Applies one layer twice. A layer between the two reads an Identity of the same weights and bias.
 OnnxBuilder merged_layers() {
   OnnxBuilder b;
   b.input("x", {1, 3});
@@ -220,7 +220,7 @@ TEST(onnx_parameters, parts_that_nothing_else_reads_are_parameters) {
   EXPECT_EQ(graph.nodes.size(), 3u);
 }
 
-// A row of w, twice.
+// Gathers one row of w twice.
 TEST(onnx_parameters, parts_of_what_is_read_elsewhere_are_steps) {
   OnnxBuilder b;
   b.input("x", {1, 2});
@@ -258,7 +258,7 @@ TEST(onnx_parameters, a_divisor_that_another_step_reads_is_one_parameter) {
   EXPECT_EQ(ops(imported(b)), (std::vector<Op>{Op::kMul, Op::kMul, Op::kAdd})) << "as it is run";
 }
 
-// A class token c, repeated for each row of a batch and turned, beside x [batch, 2, 3].
+// Repeats a class token c for each row of the batch, transposes it, and concatenates it with x [batch, 2, 3].
 TEST(onnx_parameters, what_a_batch_repeats_is_one_parameter_at_each_size_of_the_batch) {
   for (const char* op : {"Expand", "Tile"})
     for (const int64_t batch : {1, 4}) {
@@ -282,7 +282,7 @@ TEST(onnx_parameters, what_a_batch_repeats_is_one_parameter_at_each_size_of_the_
     }
 }
 
-// y = table[positions], for which the batch repeats them.
+// y = x + table[positions]. The positions are repeated for each row of the batch.
 TEST(onnx_parameters, positions_that_a_batch_repeats_read_one_table) {
   for (const int64_t batch : {1, 4}) {
     OnnxBuilder b;
@@ -341,7 +341,7 @@ TEST(onnx_parameters, what_the_file_does_not_tell_is_said) {
   }
 }
 
-// Many rows in no order, beside the rows as they are; and a matrix that is computed, in a Gemm: with the numbers of
+// A product gathers many rows in no order, and a Gemm reads a computed matrix, w w. Training must give the numbers of
 // inference.
 TEST(onnx_parameters, computed_matrices_have_the_numbers_of_inference) {
   OnnxBuilder b;
@@ -371,7 +371,7 @@ TEST(onnx_parameters, every_flipped_bit_is_imported_or_refused) {
   flip_every_byte(autoencoder(), kTrain);
 }
 
-// PyTorch's newer exporter stores the zeros that a recurrence begins with.
+// PyTorch's newer exporter stores the zeros of a recurrence's initial state.
 TEST(onnx_parameters, zeros_that_a_recurrence_begins_with_are_none) {
   const auto trained = [](bool stored, float first) {
     OnnxBuilder b;

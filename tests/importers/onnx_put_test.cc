@@ -1,4 +1,4 @@
-// Scatters that put numbers at places of run time: as at places that are stored, or against numbers by hand.
+// Tests scatters that write numbers at indices of run time, against scatters with stored indices or numbers by hand.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"

@@ -1,5 +1,5 @@
-// import_onnx of operators on codes (QOperator), built in memory, with numbers computed by hand as in
-// onnx_quantized_test.cc. Operands are codes at the input, by x_scale and x_zero.
+// Tests import_onnx on operators on codes (QOperator), built in memory, with numbers computed by hand as in
+// onnx_quantized_test.cc. Input codes have the scale x_scale and the zero point x_zero.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_codes.h"

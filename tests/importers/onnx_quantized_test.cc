@@ -1,7 +1,7 @@
-// import_onnx on quantized files built in memory: QDQ, codes at the borders, blocks, float8 and 16-bit weights. The
-// numbers are computed by hand from the real values that the codes mean; they are exact in every rounding.
-// Operators on codes: onnx_qlinear_test.cc. Layers that are quantized at run time: onnx_dynamic_test.cc. Peer:
-// tests/peers/onnxruntime_parity.py.
+// Tests import_onnx on quantized files built in memory: QDQ, codes at inputs and outputs, blocks, float8 and 16-bit
+// weights. Expected numbers are computed by hand from the reals that the codes stand for, and are exact in every
+// rounding. onnx_qlinear_test.cc tests operators on codes, onnx_dynamic_test.cc layers that are quantized at run
+// time. tests/peers/onnxruntime_parity.py compares with onnxruntime.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_codes.h"
@@ -109,7 +109,7 @@ TEST(onnx_quantized, matmul_weights_are_turned_with_their_axis) {
   EXPECT_EQ(w.quantizer->axis, 0);
 }
 
-// Steps of a converted graph but for those that only convert or move.
+// Returns the ops of the graph's nodes, without transposes and reshapes.
 std::vector<Op> work(const Graph& graph) {
   std::vector<Op> result;
   for (const Node& node : graph.nodes)
@@ -217,7 +217,8 @@ OnnxBuilder matmul_n_bits() {
   OnnxBuilder b;
   use_microsoft_domain(b);
   b.input("x", {1, 16});
-  // Two rows of 16 codes in one block: the first 0 1 2 .. 15 less 8, the second all 15 less 3.
+  // Two rows of 16 codes, one block each: the first is 0 1 2 .. 15 with the zero point 8, the second is all 15 with
+  // the zero point 3.
   std::vector<int> bytes;
   for (int i = 0; i < 8; ++i) bytes.push_back(2 * i + 16 * (2 * i + 1));
   for (int i = 0; i < 8; ++i) bytes.push_back(255);
@@ -303,7 +304,7 @@ TEST(onnx_quantized, other_float8_is_refused_with_the_remedy) {
   EXPECT_NE(refusal(b).find("--policy float8"), std::string::npos) << refusal(b);
 }
 
-// 0.5 (code - 2) of rows 2 and 0 of a table of codes, which is stored once, as int8.
+// Gathers rows 2 and 0 of a table of codes and dequantizes them. The table is stored once, as int8.
 TEST(onnx_quantized, rows_of_codes_are_gathered) {
   for (const int type : {TensorProto::INT8, TensorProto::UINT8})
     for (const bool has_zero : {true, false}) {

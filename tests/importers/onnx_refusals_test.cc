@@ -1,5 +1,5 @@
-// import_onnx of files that are valid as protobuf and ask for what is not there, or for more than they hold: constants
-// without elements, operands that are omitted, memory for shapes that are only declared.
+// Tests import_onnx on files that are valid protobuf but ask for what they do not hold: constants without elements,
+// omitted operands, and memory for shapes that are only declared.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// One node, whose output y is the file's; `inputs` makes what it reads.
+// Builds a file with one node, whose output y is the graph's. `inputs` makes its operands.
 OnnxBuilder lone_node(const char* op, const std::vector<std::string>& names,
                       const std::function<void(OnnxBuilder&)>& inputs,
                       const std::function<void(OnnxNode&)>& attributes = {}, int opset = 24) {
@@ -151,7 +151,7 @@ TEST(onnx_refusals, sizes_of_inputs_are_no_memory_for_constants) {
                  "ScatterElements");
 }
 
-// The importer multiplies and counts the numbers of attributes within bounds.
+// The importer checks bounds before it multiplies or adds attributes' numbers.
 TEST(onnx_refusals, attributes_that_are_far_are_bad_input) {
   constexpr int64_t kFar = INT64_MAX;
   const OnnxBuilder windows = lone_node(
@@ -223,7 +223,7 @@ TEST(onnx_refusals, places_without_an_update_keep_their_infinity) {
   EXPECT_EQ(scattered("min", INFINITY), (std::vector<float>{INFINITY, 5, 2}));
 }
 
-// Scales of input channels are no scales of sums over them.
+// A sum runs over the input channels, so their scales cannot be factors of the sum.
 TEST(onnx_refusals, scales_of_input_channels_are_taken_into_the_weights) {
   OnnxBuilder b;
   b.input("x", {1, 2, 1, 1});
@@ -237,7 +237,7 @@ TEST(onnx_refusals, scales_of_input_channels_are_taken_into_the_weights) {
   EXPECT_EQ(reals(operand(graph, first(graph, Op::kConv2d), 1)), (std::vector<float>{1, 30, 2, 40}));
 }
 
-// The value outside the image is a number of its own, which need not have a code.
+// The value outside the image is a real number, which need not have a code.
 TEST(onnx_refusals, a_resize_with_an_extrapolation_is_not_done_on_codes) {
   OnnxBuilder b;
   b.input("x", {1, 1, 2, 2});

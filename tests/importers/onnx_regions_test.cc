@@ -1,4 +1,4 @@
-// import_onnx of RoiAlign and DeformConv, whose places are computed at run time, against both written out.
+// Tests import_onnx on RoiAlign and DeformConv, whose coordinates are computed at run time, against loops for both.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ class Draws {
   explicit Draws(uint32_t seed) : random_(seed) {}
 
   int whole(int low, int high) { return low + int(random_() % uint32_t(high - low + 1)); }
-  // Draws multiples of 1/64, so that sums of places are exact.
+  // Draws multiples of 1/64, so that sums of coordinates are exact.
   std::vector<float> some(int64_t count, int low, int high) {
     std::vector<float> made(static_cast<size_t>(count));
     for (float& v : made) v = float(whole(64 * low, 64 * high)) / 64;
@@ -25,13 +25,13 @@ class Draws {
   std::mt19937 random_;
 };
 
-// One channel, [height, width].
+// One channel of an image, [height, width].
 struct Image {
   const float* x;
   int height, width;
 
   double pixel(int i, int j) const { return i < 0 || j < 0 || i >= height || j >= width ? 0 : x[i * width + j]; }
-  // The shares of the four pixels about a place.
+  // Returns the weights of the four pixels around the coordinates (p, q).
   std::vector<double> parts(double p, double q) const {
     const int i = int(std::floor(p)), j = int(std::floor(q));
     const double u = p - i, v = q - j;
@@ -51,7 +51,7 @@ struct Roi {
   bool half, most;
 };
 
-// RoiAlign as onnxruntime's roialign.cc writes it.
+// RoiAlign as in onnxruntime's roialign.cc.
 std::vector<double> roi_align(const Roi& a, const std::vector<float>& x, const std::vector<float>& rois,
                               const std::vector<int64_t>& images) {
   std::vector<double> y;

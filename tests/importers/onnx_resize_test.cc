@@ -1,5 +1,5 @@
-// import_onnx of Resize, Upsample, ConvTranspose, DepthToSpace, SpaceToDepth: forms, and numbers that ONNX's own tests
-// (tests/onnx) do not have.
+// Tests import_onnx on Resize, Upsample, ConvTranspose, DepthToSpace and SpaceToDepth: the nodes that they become,
+// and numbers that ONNX's own tests (tests/onnx) do not cover.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -11,7 +11,7 @@ namespace {
 
 using Line = std::vector<float>;
 
-// x -> Resize by scales, from opset 11.
+// Builds a Resize of x by scales, as from opset 11 on.
 OnnxBuilder resized(const Dims& dims, const Line& scales, const std::function<void(OnnxNode&)>& set) {
   OnnxBuilder b;
   b.input("x", dims);
@@ -117,7 +117,7 @@ TEST(onnx_resize, upsample_and_resize_10_are_asymmetric) {
   }
 }
 
-// q, the codes of an image x of 2 x 2 pixels, and scales that double it.
+// Quantizes an image x of 2 x 2 pixels to q, and adds scales that double it.
 OnnxBuilder image_in_codes() {
   OnnxBuilder b(19);
   b.input("x", {1, 1, 2, 2});
@@ -128,7 +128,7 @@ OnnxBuilder image_in_codes() {
   return b;
 }
 
-// Sums of int8 products are int32: weights that could leave it are taken as real numbers.
+// Sums of int8 products are int32. If the weights could make a sum overflow, the layer computes in reals.
 TEST(onnx_resize, weights_that_sum_to_two_are_not_done_on_codes) {
   for (const float coefficient : {-0.75f, -8.0f}) {
     OnnxBuilder b = image_in_codes();
@@ -170,7 +170,7 @@ TEST(onnx_resize, what_makes_no_sense_is_refused_in_a_sentence) {
 
 // ---- ConvTranspose
 
-// y_o = sum of x_i w_m over i s + m d - before = o, as the standard says it.
+// The standard's ConvTranspose: y_o = sum of x_i w_m over all i and m with i s + m d - before = o.
 Line scattered(const Line& x, const Line& w, int stride, int dilation, int before, int out) {
   Line y(size_t(out), 0);
   for (int i = 0; i < int(x.size()); ++i)

@@ -1,5 +1,5 @@
-// import_onnx on files built in memory: what each form becomes. Numbers are checked by ONNX's own tests (tests/onnx/);
-// here it is the shape of the graph: layouts, quantizers, folding, names. Bad input: onnx_files_test.cc.
+// Tests which graph import_onnx makes of files built in memory: layouts, quantizers, folding, names. ONNX's own tests
+// (tests/onnx/) check the numbers. onnx_files_test.cc has the bad input.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"
@@ -168,7 +168,7 @@ TEST(onnx, a_maximum_over_all_spatial_axes_is_a_pool) {
   b.input("x", {1, 2, 2, 3});
   b.node("ReduceMax", {"x"}, {"y"}).ints("axes", {1});
   b.output("y");
-  EXPECT_EQ(ops(imported(b)), std::vector<Op>{Op::kReduce});  // other axes: no pool
+  EXPECT_EQ(ops(imported(b)), std::vector<Op>{Op::kReduce});  // over other axes it is not a pool
   EXPECT_EQ(computed(b, {0, 5, 1, 4, 2, 3, -7, -1, -2, -3, -4, 9}), (std::vector<float>{0, 5, 1, 4, 2, 9}));
 }
 

@@ -1,4 +1,4 @@
-// Files as PyTorch's exporter writes them, with the facts of its program.
+// Builds ONNX files as PyTorch's exporter writes them, with the metadata of its program.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ void clear_metadata(Message& message) {
   else message.mutable_unknown_fields()->Clear();
 }
 
-// A file of the exporter: `signature` is its lines, one per constant.
+// A file of PyTorch's exporter. `signature` has one line per constant.
 class TorchFile : public OnnxBuilder {
  public:
   explicit TorchFile(const std::string& signature) {
@@ -37,7 +37,8 @@ class TorchFile : public OnnxBuilder {
     input("x", {1, 3});
   }
 
-  // A node that the exporter made of `%result : .. (args = (arguments), kwargs = {})`, a call of torch.ops.aten.target.
+  // Adds a node with the metadata of a call of torch.ops.aten.target: `%result : .. (args = (arguments), kwargs =
+  // {})`.
   OnnxNode call(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
                 const std::string& arguments, const std::string& result = "", const std::string& rule = "",
                 const std::string& target = "any") {

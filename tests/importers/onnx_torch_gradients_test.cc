@@ -1,4 +1,4 @@
-// Gradients that a PyTorch module does not take: rows of padding, detached values.
+// Tests tensors without a gradient in PyTorch modules: padding rows of embeddings, and detached values.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_torch_file.h"
@@ -6,7 +6,7 @@
 namespace nacre::tools {
 namespace {
 
-// y = embedding(w, ids, behind..) of w [7, 3], whose row 0 holds zeros.
+// Builds y = relu(embedding(w, ids, behind..)) for w [7, 3], whose row 0 is zeros.
 TorchFile lookup(const std::string& behind, int ids = ::onnx::TensorProto::INT64) {
   TorchFile b("p_e: PARAMETER target='e.weight'\n");
   b.model().mutable_graph()->clear_input();
@@ -55,7 +55,7 @@ TEST(onnx_torch_gradients, a_row_of_other_numbers_stays_too) {
             (std::vector<float>{6, 7, 8, 0, 0, 0, 18, 19, 20, 0, 0, 0}));
 }
 
-// y = relu(embedding) w^T: the row moves by its other reader.
+// A second embedding without a padding_idx reads the same table, so its row 0 would still change.
 TEST(onnx_torch_gradients, rows_without_a_gradient_of_a_table_that_others_read_are_refused_by_name) {
   TorchFile b = lookup(", 0");
   b.call("Gather", {"e.weight", "ids"}, "again", "%p_e, %ids", "", "", "embedding");
@@ -78,7 +78,7 @@ TEST(onnx_torch_gradients, rows_without_a_gradient_of_a_table_that_others_read_a
   EXPECT_EQ(refusal_to_train(lookup(", -1, False")), "");
 }
 
-// The states that a recurrence begins with are a parameter, zeros or not.
+// If a recurrence's initial state is a parameter, it trains, even if it is all zeros.
 TEST(onnx_torch_gradients, a_state_that_is_a_parameter_is_no_constant) {
   for (const float state : {0.0f, 0.5f}) {
     TorchFile b("p_h: PARAMETER target='h'\np_w: PARAMETER target='w'\np_r: PARAMETER target='r'\n");
@@ -111,7 +111,7 @@ TEST(onnx_torch_gradients, a_row_of_zeros_of_a_file_without_calls_is_said) {
   EXPECT_EQ(said({.train = true, .settled = true}), 0);
 }
 
-// y = detach(what) + x
+// Builds y = detach(what) + x.
 TorchFile detached(const std::string& what, bool optimized) {
   TorchFile b("p_w: PARAMETER target='w'\nb_c: BUFFER target='c' persistent=True\n");
   b.counted("w", {3, 3});

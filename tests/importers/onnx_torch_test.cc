@@ -1,5 +1,5 @@
-// import_onnx of files that torch.onnx.export(dynamo=True) writes: which of their constants are parameters. The
-// metadata are as torch 2.15 writes them; tests/peers/literals.py does the same with its exports.
+// Tests which constants of files by torch.onnx.export(dynamo=True) are parameters. The metadata are as torch 2.15
+// writes them. tests/peers/literals.py does the same with real exports.
 #include <gtest/gtest.h>
 
 #include "engine/ops/binary.h"
@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// "a.weight 9, b 3": what training changes.
+// Returns the names and sizes of the constants that training changes, as "a.weight 9, b 3".
 std::string trained_names(const OnnxBuilder& b) {
   std::string text;
   for (const TrainedConstant& constant : trained_constants(to_train(b), {}))
@@ -25,7 +25,7 @@ std::vector<float> outputs_of(const Graph& graph, const std::vector<float>& x) {
 
 constexpr const char* kDense = "p_w: PARAMETER target='w'\np_b: PARAMETER target='b'\n";
 
-// relu(x w^T + b) + 1, divided twice by one literal, less a buffer.
+// Computes relu(x w^T + b) + 1, divides it twice by one literal, and subtracts a buffer.
 TorchFile literals() {
   TorchFile b(std::string("\n# inputs\n") + kDense +
               "b_mean: BUFFER target='mean' persistent=True\nx: USER_INPUT\n\n# outputs\ny: USER_OUTPUT\n");
@@ -69,7 +69,7 @@ TEST(onnx_torch, the_signature_of_older_versions_says_the_same) {
   EXPECT_EQ(trained_names(other), "b 3, w 9");
 }
 
-// Two norms of ones and zeros that the exporter stored once.
+// Two norms have weights of ones and zeros, which the exporter stored once.
 TEST(onnx_torch, equal_parameters_of_two_layers_are_two) {
   TorchFile b(
       "p_a: PARAMETER target='n1.weight'\np_b: PARAMETER target='n1.bias'\np_c: PARAMETER target='n2.weight'\n"
@@ -120,7 +120,7 @@ TEST(onnx_torch, a_bias_of_zeros_that_was_left_out_trains) {
   EXPECT_EQ(trained_names(b), "b 2, w 6");
 }
 
-// One matrix that embeds and decodes; its transpose was stored, too.
+// One matrix embeds and decodes. The file also stores its transpose.
 TEST(onnx_torch, a_stored_transpose_of_a_parameter_is_that_parameter) {
   TorchFile b("p_t: PARAMETER target='table'\n");
   b.input("ids", {1}, {}, TensorProto::INT64);
@@ -166,7 +166,8 @@ TEST(onnx_torch, what_the_file_does_not_tell_is_refused_by_name) {
   EXPECT_NE(refusal_to_train(lost).find("in the place of mul_1"), std::string::npos) << refusal_to_train(lost);
 }
 
-// x times `folded`, which the exporter computed `from` names; the call of the product has `arguments`.
+// Multiplies x by the constant `folded`, whose metadata says that the exporter computed it from the names in `from`.
+// The call of the product has these `arguments`.
 TorchFile product_of_folded(const std::string& folded, const std::string& from, const std::string& arguments) {
   TorchFile b("p_w: PARAMETER target='w'\nb_m: BUFFER target='m' persistent=True\n");
   b.counted(folded, {3, 3});
@@ -183,7 +184,7 @@ TEST(onnx_torch, folded_moves_of_one_parameter_train_as_it) {
   EXPECT_EQ(trained_names(product_of_folded("val_8", "['val_3', 'w', 'x']", "%x, %p_w")), "val_8 9");
 }
 
-// The last name of a chain says "moved"; another name of it says "computed".
+// The last name of the chain alone would mean a moved parameter. Another name shows that the constant was computed.
 TEST(onnx_torch, folded_functions_of_a_parameter_are_refused) {
   const TorchFile files[] = {
       product_of_folded("t", "['m', 'mul', 'w']", "%x, %t"), product_of_folded("t", "['add', 'w']", "%x, %t"),
@@ -196,7 +197,7 @@ TEST(onnx_torch, folded_functions_of_a_parameter_are_refused) {
   }
 }
 
-// add(x, w, alpha=2): a step of the call has 2 w.
+// The call add(x, w, alpha=2) has a step that computes 2 w.
 TEST(onnx_torch, numbers_that_a_step_of_the_call_computed_are_refused) {
   TorchFile b("p_w: PARAMETER target='w'\n");
   b.counted("val_2", {3});
@@ -206,7 +207,7 @@ TEST(onnx_torch, numbers_that_a_step_of_the_call_computed_are_refused) {
   EXPECT_NE(refusal_to_train(b).find("val_2 was computed of w"), std::string::npos) << refusal_to_train(b);
 }
 
-// x + b + `argument`, whose numbers are b's: the exporter stored one of the two.
+// Builds x + b + `argument`. Both constants are equal, so the exporter stored only b.
 TorchFile equal_to_a_parameter(const std::string& argument) {
   TorchFile b("p_b: PARAMETER target='b'\n");
   b.filled("b", {3}, 0);
@@ -247,7 +248,7 @@ TEST(onnx_torch, a_parameter_that_a_node_without_a_call_reads_is_read) {
   EXPECT_TRUE(torch::separate_torch_constants(model, name).notes.empty());
 }
 
-// Files of PyTorch whose metadata were taken away: the exporter's own names are left.
+// Without metadata, the names that the exporter gives still tell literals from parameters.
 TEST(onnx_torch, without_metadata_numbers_with_names_of_the_exporter_are_literals) {
   OnnxBuilder b;
   b.model().set_producer_name("pytorch");
@@ -262,7 +263,7 @@ TEST(onnx_torch, without_metadata_numbers_with_names_of_the_exporter_are_literal
   EXPECT_EQ(trained_names(b), "scale 1, w 9");
 }
 
-// The older exporter: gains and tokens train; what data are normalised by, and tables, do not.
+// In files of the older exporter, gains and tokens train. Normalisation constants of the data and tables do not.
 TEST(onnx_torch, of_the_older_exporter_factors_train_and_normalisers_stay) {
   OnnxBuilder b;
   b.model().set_producer_name("pytorch");

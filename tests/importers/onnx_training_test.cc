@@ -1,6 +1,5 @@
-// import_onnx on the optimizers of ai.onnx.preview.training: one step for each tensor, in the order of the operator's
-// lists, and a refusal of every file that has other operands. That they compute ONNX's numbers is tests/onnx/'s to
-// show.
+// Tests import_onnx on the optimizers of ai.onnx.preview.training. Each tensor gets one step, in the order of the
+// operator's lists. Files with other operands are refused. tests/onnx/ checks the numbers.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"
@@ -99,8 +98,8 @@ OnnxBuilder batch_norm_in_training() {
   return b;
 }
 
-// To be trained it is one step, whose statistics the training keeps and inference runs by; what reads the statistics
-// gets them computed.
+// For training, BatchNormalization becomes one step. Training updates its statistics, and inference uses them. If the
+// graph reads the statistics, the operator is expanded to steps that compute them.
 TEST(onnx_batch_norm, of_training_mode_is_one_step_to_train) {
   OnnxBuilder b = batch_norm_in_training();
   EXPECT_EQ(ops(imported(b, {.train = true})), std::vector<Op>{Op::kBatchNorm});
@@ -109,7 +108,7 @@ TEST(onnx_batch_norm, of_training_mode_is_one_step_to_train) {
   EXPECT_GT(imported(b, {.train = true}).nodes.size(), 1u);
 }
 
-// torch's newer exporter writes Dropout2d so: x mask / keep, where the mask says which random numbers are below `keep`.
+// torch's newer exporter writes Dropout2d as x mask / keep. The mask says which random numbers are below `keep`.
 OnnxBuilder drawn(bool compared) {
   OnnxBuilder b;
   b.input("x", {1, 2});

@@ -1,5 +1,5 @@
-// import_onnx of decision trees: what each mode, aggregate and transform gives, and files that are no trees. Random
-// forests beside onnxruntime: tests/peers/ml_operators.py.
+// Tests import_onnx on decision trees: each mode, aggregate and transform, and files whose nodes are not a tree.
+// tests/peers/ml_operators.py compares random forests with onnxruntime.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ OnnxBuilder ml_file(const Dims& x, int type = TensorProto::FLOAT) {
   return b;
 }
 
-// x_0 `mode` 0.5? the weight 10 of target 0 : x_1 <= 2? 20 of target 1 : 5 of both
+// If x_0 `mode` 0.5, gives 10 to target 0. Else, if x_1 <= 2, gives 20 to target 1. Else gives 5 to both.
 OnnxNode small_tree(OnnxBuilder& b, const std::string& mode, bool missing) {
   OnnxNode node = b.node("TreeEnsembleRegressor", {"x"}, {"y"});
   node.domain("ai.onnx.ml");
@@ -72,7 +72,8 @@ TEST(onnx_trees, base_values_come_after_the_aggregate) {
   }
 }
 
-// Thresholds of float64 keep every float32 on its side: 0.1 is below 0.1f, which is not below itself.
+// A float64 threshold is rounded so that each float32 stays on its side: 0.1 is below 0.1f, and 0.1f is not below
+// itself.
 TEST(onnx_trees, thresholds_of_float64_turn_as_they_did) {
   for (const double threshold : {0.1, 0.3, -0.1, 1e-300, -1e-300, 1e300, -1e300, 16777217.0}) {
     OnnxBuilder b = ml_file({3, 1});

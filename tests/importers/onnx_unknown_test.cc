@@ -1,5 +1,5 @@
-// import_onnx of what is not supported: everything is listed, also what stands behind a refusal, and nothing that only
-// follows from one.
+// Tests that import_onnx lists everything it does not support, also after a refused node, but nothing that only
+// follows from an earlier refusal.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"
@@ -33,7 +33,8 @@ void declare(OnnxBuilder& b, const std::string& name, const Dims& dims) {
     value.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(dim);
 }
 
-// Adds a node that is refused because DynamicQuantizeLinear does not give x: the refusal shows that x is known.
+// Adds a node that is refused because its operand x is not the output of a DynamicQuantizeLinear. So the refusal
+// shows that x is known.
 void multiply_as_integers(OnnxBuilder& b, const std::string& x, const std::string& y) {
   b.node("MatMulInteger", {x, x}, {y});
 }

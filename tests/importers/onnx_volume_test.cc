@@ -1,4 +1,4 @@
-// import_onnx of Conv and pools over volumes, against their sums and maxima written out.
+// Tests import_onnx on Conv and pools over volumes, against loops over their sums and maxima.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ Volume pattern(int count) {
   return x;
 }
 
-// f(index into an input volume, tap) for the taps of output (d, h, w) inside.
+// Calls f(index into an input volume, tap) for each tap of output e that lies inside the input.
 template <class F>
 void each_tap(int e, F f) {
   const int out[] = {e / (kOut[1] * kOut[2]), e / kOut[2] % kOut[1], e % kOut[2]};

@@ -27,9 +27,9 @@ struct TensorSpec {
   std::vector<int32_t> shape;
   std::vector<uint8_t> data;  // empty: not a constant
   Codes codes;
-  std::vector<int32_t> signature;  // shape_signature, where it differs
+  std::vector<int32_t> signature;  // shape_signature; empty if equal to the shape
   bool variable = false;
-  uint32_t buffer = 0;  // of another tensor; 0: of its own
+  uint32_t buffer = 0;  // another tensor's buffer, or 0 for one of its own
 };
 
 class TfliteBuilder {
@@ -54,17 +54,19 @@ class TfliteBuilder {
   void custom(const std::string& name, const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs,
               const std::vector<uint8_t>& options = {});
 
-  // Adds operators of `build` as a graph of its own, with these ends; returns the index for operators that call it.
+  // Adds the operators of `build` as a subgraph with these inputs and outputs. Returns the index by which operators
+  // call it.
   struct Ends {
     std::vector<int32_t> inputs, outputs;
   };
   int graph(const std::function<Ends()>& build);
 
-  // A handle of a variable, as VAR_HANDLE gives it; and a CALL_ONCE of a graph that assigns it `initial`.
+  // variable() returns a handle, as VAR_HANDLE gives it. once() adds a CALL_ONCE of a subgraph that assigns the
+  // variable `initial`.
   int variable(const std::string& name);
   void once(const std::string& name, const std::vector<float>& initial);
 
-  // Names of inputs and outputs, {tensor, name}.
+  // Sets the names of inputs and outputs, {tensor, name}.
   void signature(const std::vector<std::pair<uint32_t, std::string>>& inputs,
                  const std::vector<std::pair<uint32_t, std::string>>& outputs);
 
@@ -72,7 +74,7 @@ class TfliteBuilder {
   bool old_codes = false;     // opcodes in the deprecated byte only
   bool data_outside = false;  // buffers behind the FlatBuffer, by offset
   uint32_t version = 3;
-  std::vector<uint8_t> metadata;  // of the entry TFLITE_METADATA; empty: none
+  std::vector<uint8_t> metadata;  // of the entry TFLITE_METADATA; no entry if empty
 
   std::vector<uint8_t> finish(const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs);
 

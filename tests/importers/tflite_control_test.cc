@@ -1,4 +1,4 @@
-// import_tflite of graphs that operators call: WHILE and IF, written out while reading, and what a loop's lists become.
+// Tests import_tflite on operators that call graphs, WHILE and IF, which the importer expands, and on lists in loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-// i < turns, of what is carried: the counter i first, then `rest`.
+// Adds the condition graph i < turns. A loop's values are the counter i and then `rest`.
 int until(TfliteBuilder& b, int turns, const std::vector<std::vector<int32_t>>& rest) {
   return b.graph([&] {
     TfliteBuilder::Ends ends;
@@ -28,7 +28,7 @@ int next(TfliteBuilder& b, int i) {
   return sum;
 }
 
-// while (i < turns) x = 2 x + 1
+// Builds: while (i < turns) x = 2 x + 1.
 std::vector<uint8_t> doubling(int turns) {
   TfliteBuilder b;
   const int cond = until(b, turns, {{1, 2}}), body = b.graph([&] {
@@ -61,7 +61,7 @@ TEST(import_tflite_control, weights_of_all_turns_are_one_constant) {
   EXPECT_EQ(graph.nodes[0].inputs[1], graph.nodes[4].inputs[1]);
 }
 
-// while (i < n) h = h + x[i], list[i] = h: as TensorFlow's converter writes the lists of a recurrence.
+// Builds: while (i < n) h = h + x[i], list[i] = h. TensorFlow's converter writes the lists of a recurrence like this.
 std::vector<uint8_t> recurrence(int n) {
   TfliteBuilder b;
   const int cond = until(b, n, {{n, 1, 2}, {n, 1, 2}, {1, 2}});
@@ -122,7 +122,8 @@ TEST(import_tflite_control, steps_grow_with_the_turns_not_their_square) {
   for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], float(i / 2 + 1)) << i;
 }
 
-// A recurrence by TensorFlow's own lists, which its converter leaves where the batch is open. `set`: items set.
+// Builds a recurrence on TensorFlow's own lists, which the converter keeps if the batch is open. The loop sets `set`
+// of the n items.
 std::vector<uint8_t> list_recurrence(int n, int set) {
   TfliteBuilder b;
   const auto list = [&](const char* name) {

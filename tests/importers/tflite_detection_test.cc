@@ -1,5 +1,5 @@
-// import_tflite of detections: NON_MAX_SUPPRESSION_V4 and _V5, TFLite_Detection_PostProcess. LiteRT's own answers to
-// random boxes: tests/peers/detections.py.
+// Tests import_tflite on NON_MAX_SUPPRESSION_V4 and _V5 and on TFLite_Detection_PostProcess.
+// tests/peers/detections.py compares with LiteRT on random boxes.
 #include <flatbuffers/flexbuffers.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-// Four boxes, of which 0 and 1 overlap by 0.8, and their scores.
+// Four boxes and their scores. Boxes 0 and 1 overlap by 0.8.
 const std::vector<float> kFourBoxes = {0, 0, 1, 1, 0, 0, 1, 0.8f, 2, 2, 3, 3, 4, 4, 5, 5},
                          kFourScores = {0.6f, 0.9f, 0.7f, 0.1f};
 
@@ -97,7 +97,7 @@ Graph detected(const std::map<std::string, int64_t>& more, int32_t rows) {
   return run_graph(imported(post_process(options_of(more, {}), rows)), {bytes_of(encodings), bytes_of(predictions)});
 }
 
-// Box 1 stands 0.1 beside box 0; box 2 apart.
+// Box 1 is box 0 moved by 0.1; box 2 does not overlap them.
 TEST(import_tflite_detection, boxes_by_their_best_class) {
   const Graph y = detected({}, 3);
   EXPECT_EQ(reals(value(y, "boxes")), (std::vector<float>{2, 2, 4, 4, 0, 0, 1, 1, 0, 0, 0, 0}));

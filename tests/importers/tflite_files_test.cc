@@ -1,4 +1,4 @@
-// import_tflite on whole files: the real networks, all refusals at once, and bad input.
+// Tests import_tflite on whole files: real networks, all refusals at once, and bad input.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -128,7 +128,7 @@ TEST(import_tflite_files, all_that_is_not_supported_is_reported_at_once) {
                "    third (QUANTIZE): has element type COMPLEX64");
 }
 
-// Operators of hash tables, of which some give out nothing.
+// Some of the hash table operators have no output.
 TEST(import_tflite_files, operators_without_output_are_reported_with_the_others) {
   TfliteBuilder b;
   const int x = b.activation("x", {1, 4}), state = b.activation("state", {}), y = b.activation("y", {1, 4});
@@ -145,7 +145,7 @@ TEST(import_tflite_files, operators_without_output_are_reported_with_the_others)
                "    operator 2 (HASHTABLE_IMPORT): an operator that the engine does not have");
 }
 
-// Operators behind an unsupported one are judged by the codes that the file declares; an input, as if supported.
+// Operators after an unsupported one are checked with the codes that the file declares for its outputs.
 TEST(import_tflite_files, codes_behind_what_is_not_supported_are_those_of_the_file) {
   TfliteBuilder b;
   const int x =
@@ -160,7 +160,7 @@ TEST(import_tflite_files, codes_behind_what_is_not_supported_are_those_of_the_fi
                "    p (BITCAST): an operator that the engine does not have");
 }
 
-// Its shapes say 1 where a size is open: what does not fit after that is no fact of its own.
+// The file's shapes have a 1 for an open size. A later shape that does not fit because of it is not reported again.
 TEST(import_tflite_files, open_sizes_beyond_the_batch_are_reported) {
   TfliteBuilder b;
   const int x = b.tensor({.name = "x", .shape = {1, 1, 4}, .data = {}, .codes = {}, .signature = {-1, -1, 4}});
@@ -176,14 +176,14 @@ TEST(import_tflite_files, open_sizes_beyond_the_batch_are_reported) {
                "    p (BITCAST): an operator that the engine does not have");
 }
 
-// Each makes one file that is wrong in one way, and names a part of the sentence that says so.
+// make() returns a file that is wrong in one way. `says` is part of the refusal.
 struct Wrong {
   const char* says;
   ExitCode code;
   std::vector<uint8_t> (*make)();
 };
 
-// x -> TANH -> y, after `change`.
+// Builds x -> TANH -> y, changed by `Change`.
 template <auto Change>
 std::vector<uint8_t> tanh_with() {
   TfliteBuilder b;
@@ -196,7 +196,7 @@ std::vector<uint8_t> tanh_with() {
 
 using Ids = std::vector<int32_t>;
 
-// x [1, 2] -> FULLY_CONNECTED with weights from `weights` -> y [1, 2].
+// Builds x [1, 2] -> FULLY_CONNECTED with the weights that `Weights` adds -> y [1, 2].
 template <auto Weights>
 std::vector<uint8_t> dense_with() {
   TfliteBuilder b;
@@ -306,7 +306,7 @@ TEST(import_tflite_files, each_fault_has_its_own_sentence) {
   }
 }
 
-// A network with a bit of everything.
+// Builds a network with a few operators of different kinds.
 std::vector<uint8_t> small_network() {
   TfliteBuilder b;
   const int x = b.activation("x", {1, 4, 4, 1}, 0.5f, 0), c = b.activation("c", {1, 2, 2, 2}, 0.5f, -128),
@@ -325,7 +325,7 @@ std::vector<uint8_t> small_network() {
 TEST(import_tflite_files, a_truncated_file_is_refused_at_every_length) {
   const std::vector<uint8_t> file = small_network();
   check(import_tflite(file, "whole"));
-  int accepted = 0;  // a cut may fall behind the last byte that is read
+  int accepted = 0;  // a cut may lie after the last byte that is read
   for (size_t length = 0; length < file.size(); ++length) {
     const std::vector<uint8_t> cut(file.begin(), file.begin() + std::ptrdiff_t(length));
     try {
@@ -359,7 +359,7 @@ TEST(import_tflite_files, bytes_need_no_alignment) {
 }
 
 TEST(import_tflite_files, one_buffer_serves_many_tensors) {
-  // 1,000 constants over the same 4 kB: shared, not copied.
+  // 1,000 constants have the same 4 kB as their data: shared, not copied.
   TfliteBuilder b;
   const int w = b.floats("w", {32, 32}, std::vector<float>(1024, 1));
   int x = b.activation("x", {1, 32});

@@ -1,4 +1,4 @@
-// import_tflite of functions of one number and of two tensors: which step each operator becomes, and what it
+// Tests import_tflite on functions of one number and of two tensors: which step each operator becomes, and what it
 // computes.
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ TEST(import_tflite_functions, of_two_tensors_are_broadcast) {
   const struct {
     BuiltinOperator code;
     uint32_t function;
-    std::vector<float> y;  // of {6, 7} and {4}
+    std::vector<float> y;  // for the operands {6, 7} and {4}
   } cases[] = {{BuiltinOperator::DIV, Binary::kDiv, {1.5f, 1.75f}},
                {BuiltinOperator::POW, Binary::kPow, {1296, 2401}},
                {BuiltinOperator::SQUARED_DIFFERENCE, Binary::kSquaredDifference, {4, 9}},
@@ -82,7 +82,7 @@ TEST(import_tflite_functions, a_division_has_an_activation_and_a_stored_divisor_
 TEST(import_tflite_functions, comparisons_give_bools_and_select_takes_them) {
   const struct {
     BuiltinOperator code;
-    std::vector<float> y;  // of {1, 2, 3} and {2}: a where it holds, else b
+    std::vector<float> y;  // for {1, 2, 3} and {2}: the element where the relation holds, else b
   } cases[] = {{BuiltinOperator::EQUAL, {2, 2, 2}},   {BuiltinOperator::NOT_EQUAL, {1, 2, 3}},
                {BuiltinOperator::LESS, {1, 2, 2}},    {BuiltinOperator::LESS_EQUAL, {1, 2, 2}},
                {BuiltinOperator::GREATER, {2, 2, 3}}, {BuiltinOperator::GREATER_EQUAL, {2, 2, 3}}};

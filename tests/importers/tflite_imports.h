@@ -1,4 +1,4 @@
-// Helpers that the tests of import_tflite share: import with check(), a look at the result, one-operator files.
+// Helpers that the tests of import_tflite share: import with check(), look-ups in the graph, files with one operator.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ inline const Value& input(const Graph& graph, const Node& node, size_t i) {
 }
 inline const Value& output(const Graph& graph, const Node& node) { return graph.values[size_t(node.outputs[0])]; }
 
-// One operator without weights: x -> y.
+// Builds a file with one operator without weights: x -> y.
 template <class Options>
 std::vector<uint8_t> unary(BuiltinOperator code, const std::vector<int32_t>& x_shape,
                            const std::vector<int32_t>& y_shape, Options make) {
@@ -60,7 +60,7 @@ inline std::vector<uint8_t> unary(BuiltinOperator code, const std::vector<int32_
   return b.finish({x}, {y});
 }
 
-// x -> y with an int32 list as second input.
+// Builds a file with one operator whose second input is an int32 list.
 inline std::vector<uint8_t> with_list(BuiltinOperator code, const std::vector<int32_t>& x_shape,
                                       const std::vector<int32_t>& y_shape, const std::vector<int32_t>& list_shape,
                                       const std::vector<int32_t>& list) {
@@ -70,7 +70,7 @@ inline std::vector<uint8_t> with_list(BuiltinOperator code, const std::vector<in
   return b.finish({x}, {y});
 }
 
-// Activations of int32, and of bools, which may be stored.
+// Add int32 tensors, and bool tensors that may be constants.
 inline int whole(TfliteBuilder& b, const std::string& name, const std::vector<int32_t>& shape = {}) {
   return b.tensor({.name = name, .type = TensorType::INT32, .shape = shape, .data = {}, .codes = {}, .signature = {}});
 }

@@ -1,5 +1,5 @@
-// import_tflite of GATHER and EMBEDDING_LOOKUP of stored tables, BATCH_MATMUL, GELU, PRELU, MAXIMUM, MINIMUM,
-// REDUCE_MAX; and layers without bias, as the engine binds them.
+// Tests import_tflite on GATHER and EMBEDDING_LOOKUP of stored tables, BATCH_MATMUL, GELU, PRELU, MAXIMUM, MINIMUM
+// and REDUCE_MAX. Also runs layers without bias in the engine.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-// y = rows of a table [3, ..] by the int32 ids {2, 0}.
+// Returns the graph of y = rows of a table [3, ..] at the int32 ids {2, 0}.
 Graph rows_by_ids(const std::vector<int32_t>& table_shape, bool lookup) {
   TfliteBuilder b;
   int32_t elements = 1;
@@ -44,7 +44,7 @@ TEST(import_tflite, rows_of_stored_tables_are_embeddings) {
   }
 }
 
-// LiteRT: row * scale of that row.
+// LiteRT multiplies a row by the scale of that row.
 TEST(import_tflite, rows_of_tables_with_a_scale_per_row_are_reals) {
   for (const bool lookup : {false, true}) {
     TfliteBuilder b;
@@ -60,7 +60,7 @@ TEST(import_tflite, rows_of_tables_with_a_scale_per_row_are_reals) {
   }
 }
 
-// A file may declare any type for what an operator gives out: the last tensor, or one inside.
+// A file may declare any type for an operator's output, be it the graph's output or an intermediate tensor.
 TEST(import_tflite, outputs_of_a_type_that_the_operator_does_not_give_are_refused) {
   const struct {
     TensorType type;
@@ -148,7 +148,7 @@ TEST(import_tflite, gelu_has_two_forms) {
   }
 }
 
-// x -> y; the weights are 1, the bias is absent: -1 in the file, or not there.
+// Builds x -> y with weights of 1 and no bias: the operand is -1 in the file, or is left out.
 std::vector<uint8_t> without_bias(BuiltinOperator code, bool named) {
   TfliteBuilder b;
   const bool dense = code == BuiltinOperator::FULLY_CONNECTED;

@@ -1,5 +1,5 @@
-// Operators on int16, int8 and uint8 codes whose arithmetic is LiteRT's own: imported, with its rounding, and run,
-// against the codes that it gave (tests/peers/litert_operators.json).
+// Tests operators on int16, int8 and uint8 codes with LiteRT's own arithmetic: imports and runs them, and compares
+// with the codes that LiteRT gave (tests/peers/litert_operators.json).
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -35,7 +35,7 @@ TEST(litert_operators, give_the_codes_of_litert_without_a_float_step) {
     simplify(graph);
     apply_policy(graph, {.rounding = Rounding::kNone});
     check(graph);
-    const bool in_float = name == "resize_uint8";  // so in LiteRT
+    const bool in_float = name == "resize_uint8";  // as in LiteRT
     for (const Node& node : graph.nodes) EXPECT_TRUE(in_float || node.op != Op::kDequantize);
     std::vector<std::vector<uint8_t>> inputs;
     for (size_t i = 0; i < graph.inputs.size(); ++i) {

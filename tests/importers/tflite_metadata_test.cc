@@ -1,4 +1,4 @@
-// Labels and normalisation that stand in a TFLite file beside the network; what of it is damaged is left out.
+// Tests labels and normalisation in the metadata of a TFLite file. Damaged metadata are left out.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-// Metadata of a network with one input and one output.
+// Makes the metadata of a network with one input and one output.
 std::vector<uint8_t> make_metadata(const std::vector<float>& mean, const std::vector<float>& std,
                                    const std::string& labels) {
   flatbuffers::FlatBufferBuilder b;
@@ -41,7 +41,7 @@ std::vector<uint8_t> described(const std::vector<uint8_t>& metadata) {
   return b.finish({x}, {y});
 }
 
-// A zip archive of one text: that of a .npz, whose member is named so.
+// Makes a zip archive with one text file. npz_bytes names the member labels.npy.
 std::vector<uint8_t> zipped(const std::string& text) {
   NpyArray array = {ElementType::kUint8, {int64_t(text.size())}, ElementBytes(text.begin(), text.end())};
   return npz_bytes({{"labels", array}});
@@ -73,7 +73,7 @@ TEST(tflite_metadata, what_cannot_be_used_is_left_out) {
   EXPECT_FALSE(metadata_of(described(make_metadata({}, {}, "none"))).contains("input.x.mean"));
 }
 
-// The type of a union without the table that it is the type of.
+// The unit has the type of its options, but no options table.
 TEST(tflite_metadata, options_that_are_not_there_are_left_out) {
   flatbuffers::FlatBufferBuilder b;
   const std::vector units = {CreateProcessUnit(b, ProcessUnitOptions::NormalizationOptions, 0)};

@@ -1,5 +1,5 @@
-// Operators on real and whole numbers that are several steps here: imported and run, against what LiteRT made of the
-// same inputs (tests/peers/litert_numbers.json). Real numbers within 1e-5 of the largest, whole ones equal.
+// Tests operators on reals and integers that become several steps: imports and runs them, and compares with LiteRT on
+// the same inputs (tests/peers/litert_numbers.json). Reals are within 1e-5 of the largest, integers are equal.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -53,7 +53,7 @@ TEST(litert_numbers, are_those_of_litert) {
   }
 }
 
-// x [2, 5], k = 3: values and places, of equals the first.
+// The k = 3 largest values of x [2, 5] and their positions. If values are equal, the first comes first.
 TEST(litert_numbers, the_largest_and_their_places) {
   TfliteBuilder b;
   const int x = b.activation("x", {2, 5}), k = b.int32s("k", {}, {3}), y = b.activation("y", {2, 3}),
@@ -71,7 +71,7 @@ TEST(litert_numbers, the_largest_and_their_places) {
   refusal(far.finish({z}, {of_z, at}), kBadInput);
 }
 
-// The transform of 1, 2, 3, 4 is 10, -2 + 2i, -2.
+// The Fourier transform of 1, 2, 3, 4 is 10, -2 + 2i, -2.
 TEST(litert_numbers, magnitudes_of_a_transform) {
   TfliteBuilder b;
   const int x = b.activation("x", {1, 1, 4}), length = b.int32s("length", {2}, {1, 4}), y = b.activation("y", {1, 3});

@@ -1,4 +1,4 @@
-// import_tflite of what works over axes: sums, extremes, products, places of extremes, the logarithm of softmax.
+// Tests import_tflite on operators over axes: sums, extremes, products, positions of extremes, log-softmax.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// import_tflite of what a few steps make: repeats, stored indices, logic, and integers that are known while reading.
+// Tests import_tflite on operators that become a few steps: repeats, stored indices, logic, and integers known at
+// import.
 #include <gtest/gtest.h>
 
 #include "tests/graph/run_graph.h"
@@ -37,7 +38,7 @@ TEST(import_tflite_repeat, a_reversal_keeps_codes_whatever_their_scale) {
   EXPECT_EQ(reals(value(run, "y")), (std::vector<float>{0.25f * (-9 + 1), 0.25f * (7 + 1)}));
 }
 
-// However many values there are before it: their list grows while it is read.
+// The importer's list of values may be reallocated while it reads the operand, so the test varies the list's length.
 TEST(import_tflite_repeat, a_sum_of_one_operand_is_that_operand) {
   for (int more = 0; more < 40; ++more) {
     TfliteBuilder b;
@@ -111,7 +112,7 @@ TEST(import_tflite_repeat, any_number_of_parts_is_joined) {
   EXPECT_EQ(made.size(), 80u);
 }
 
-// The shape [size] of a FILL, by an operator on two stored lists.
+// Returns the result of a FILL whose shape [size] an operator computes from two stored lists.
 std::vector<float> filled(BuiltinOperator code, const std::vector<int32_t>& a, const std::vector<int32_t>& d,
                           int size) {
   TfliteBuilder b;

@@ -1,5 +1,5 @@
-// import_tflite of what moves and interpolates pixels: against the arithmetic of LiteRT's reference kernels.
-// tests/peers/spatial_tflite.py compares with the kernels themselves.
+// Tests import_tflite on operators that move and interpolate pixels, against the arithmetic of LiteRT's reference
+// kernels. tests/peers/spatial_tflite.py compares with the kernels themselves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Corners {
 };
 constexpr Corners kCorners[] = {{false, false}, {true, false}, {false, true}};
 
-// reference/resize_bilinear.h, ComputeInterpolationValuesInteger.
+// Repeats ComputeInterpolationValuesInteger of LiteRT's reference/resize_bilinear.h.
 struct Interpolated {
   int32_t scaled, low, high;
 
@@ -112,7 +112,7 @@ TEST(import_tflite_resize, refuses_sizes_that_are_none) {
   EXPECT_NE(refused(2, true, true).find("both align_corners and half_pixel_centers"), std::string::npos);
 }
 
-// Scales of 1: a code of y is the sum itself.
+// All scales are 1, so a code of y is the sum itself.
 TEST(import_tflite_resize, transposed_convolutions_scatter_codes) {
   for (const int stride : {1, 2, 3})
     for (int kernel = 1; kernel <= 4; ++kernel)

@@ -1,4 +1,4 @@
-// import_tflite on files built in memory: operators that move elements, the batch, names.
+// Tests import_tflite on files built in memory: operators that move elements, the batch, and names.
 #include <gtest/gtest.h>
 
 #include "tests/graph/run_graph.h"
@@ -16,7 +16,7 @@ TEST(import_tflite, reshape_takes_its_target_from_input_or_options) {
   EXPECT_EQ(output(by_options, by_options.nodes[0]).dims, (Dims{1, 2, 3}));
 }
 
-// Flatten as Keras exports it: SHAPE -> STRIDED_SLICE (first element) -> PACK with constants -> RESHAPE.
+// Builds Flatten as Keras exports it: SHAPE -> STRIDED_SLICE (first element) -> PACK with constants -> RESHAPE.
 std::vector<uint8_t> keras_flatten() {
   TfliteBuilder b;
   const int x = b.tensor({.name = "x", .shape = {1, 2, 3}, .data = {}, .codes = {}, .signature = {-1, 2, 3}});

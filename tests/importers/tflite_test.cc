@@ -1,5 +1,5 @@
-// import_tflite on files built in memory: what the layers of a network become. Operators that move elements, batch and
-// names: tflite_shapes_test.cc. Real networks and bad input: tflite_files_test.cc.
+// Tests which layers import_tflite makes of files built in memory. tflite_shapes_test.cc has operators that move
+// elements, the batch and names; tflite_files_test.cc has real networks and bad input.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -140,7 +140,7 @@ TEST(import_tflite, float_activations_over_int8_filters_are_a_hybrid_layer) {
       {{0.5f}, {1, 2, 2, 2}, {2, 1, 1, 2}, 0},         // one scale: symmetric
       {{0.5f, 0.5f}, {1, 2, 2, 2}, {2, 1, 1, 2}, 0},   // equal scales are one
       {{0.5f, 0.25f}, {1, 2, 2, 2}, {2, 1, 1, 2}, 1},  // per channel: with a zero point
-      {{0.5f}, {1, 2, 2, 4}, {2, 1, 1, 2}, 1},         // so with groups
+      {{0.5f}, {1, 2, 2, 4}, {2, 1, 1, 2}, 1},         // with groups: with a zero point
   };
   for (const auto& c : cases) {
     TfliteBuilder b;

@@ -1,5 +1,5 @@
-// import_tflite of remainders, bits, running sums, bools over axes, arithmetic of integers, and products with weights
-// that are computed.
+// Tests import_tflite on remainders, bits, running sums, bools over axes, integer arithmetic, and products with
+// computed weights.
 #include <gtest/gtest.h>
 
 #include "tests/graph/run_graph.h"
@@ -11,7 +11,7 @@ namespace {
 using Numbers = std::vector<float>;
 using Wholes = std::vector<int32_t>;
 
-// y of two operands of int32.
+// Returns y of an operator with two int32 operands.
 Wholes of_two(BuiltinOperator code, const Wholes& a, const Wholes& b) {
   TfliteBuilder builder;
   const std::vector<int32_t> shape = {int32_t(a.size())};

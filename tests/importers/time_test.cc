@@ -1,4 +1,4 @@
-// Time of import and of simplify grows with the number of nodes, not with its square.
+// Tests that the time of import and of simplify grows with the number of nodes, not with its square.
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -73,10 +73,10 @@ double seconds(const std::vector<uint8_t>& file) {
   return double(std::clock() - begun) / CLOCKS_PER_SEC;
 }
 
-// 16 times the nodes take 16 times as long where time is linear, and 256 times where it is quadratic: the middle of
-// both, as ratios go, is 64. Processor time, so the load of the machine matters little; the small file is timed at its
-// best of three, and the large one again where it took longer, up to five times: what shares the caches with it goes
-// away, a square does not.
+// If time is linear, 16 times as many nodes take 16 times as long; if it is quadratic, 256 times. The limit is the
+// geometric mean, 64. Processor time depends little on the machine's load. The small file is timed three times and
+// the best counts. The large file is timed again if it is over the limit, up to five times: other processes' use of
+// the caches passes, a square does not.
 TEST(import_time, grows_with_the_nodes_and_not_with_their_square) {
   const int less = nacre::test::generated(1000), more = 16 * less;
   for (const auto& shape : kShapes) {

@@ -61,7 +61,7 @@ class Asker {
     info.size = sizeof info;
     hold(nacre_model_program(model_, p, &info).code == 0, "every program is told");
     text(info.target);
-    // By what C sees of it: a text with a 0 in it, which open takes, is found by no C string.
+    // Searches by the C string. A target whose name contains a 0, which open accepts, cannot be found.
     uint32_t found = kAny;
     if (nacre_model_find(model_, info.entry, info.target, &found).code == 0)
       hold(found <= p, "the first program of an entry and target is found");
@@ -106,7 +106,7 @@ class Asker {
     }
   }
 
-  // Stretches of the step block: in order, none over another.
+  // The sums must lie in the step block in order, without overlaps.
   void sums() {
     nacre_gradient_run run = {};
     uint64_t end = 0;
@@ -119,7 +119,7 @@ class Asker {
   }
 
   void parameters() {
-    const nacre_trainer trainer = {};  // not started: it has no values, and the names are the model's
+    const nacre_trainer trainer = {};  // not started: no values; names come from the model
     for (uint32_t i = 0; i < nacre_parameter_count(model_); ++i)
       answered(nacre_trainer_parameter_at(model_, &trainer, i, &info_, nullptr), kAny, "every parameter is told");
   }

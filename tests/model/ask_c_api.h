@@ -1,5 +1,5 @@
-// Asks the C API for all that it tells of a model: names, shapes, scales, labels, metadata, steps, sums, parameters,
-// by index and by name, each to its last byte. No answer lies outside hostile bytes that open took (ASan sees reads).
+// Asks the C API everything about a model: names, shapes, scales, labels, metadata, steps, sums, parameters, by index
+// and by name. Reads each answer to its last byte, so that ASan sees an answer outside the file's bytes.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace nacre::test {
 
-// `file` must start at a multiple of 16. The number of answers, 0 where it is no model. Aborts where two answers
-// contradict each other.
+// `file` must start at a multiple of 16. Returns the number of answers, or 0 if the file is not a model. Aborts if
+// two answers contradict each other.
 size_t ask_c_api(std::span<const std::byte> file);
 
 }  // namespace nacre::test

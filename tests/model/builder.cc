@@ -14,7 +14,7 @@ constexpr std::align_val_t kBufferAlignment{64};
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// A record of the engine as the generated struct of the same bytes (asserted in engine/model/model.cc).
+// Casts the engine's records to the generated struct with the same bytes (asserted in engine/model/model.cc).
 template <class S, class T>
 const S* as(const std::vector<T>& records) {
   static_assert(sizeof(S) == sizeof(T));
@@ -49,7 +49,7 @@ Offset<schema::Layer> pack(FlatBufferBuilder& b, const LayerDraft& layer) {
   return schema::CreateLayer(b, name, source, &policy);
 }
 
-// The FlatBuffer with these segment records.
+// Returns the FlatBuffer with these segment records.
 std::vector<std::byte> flatbuffer(const Draft& draft, const std::vector<SegmentRecord>& segments) {
   FlatBufferBuilder b(4096);
   std::vector<Offset<schema::Program>> programs;
@@ -264,7 +264,7 @@ Buffer pack(const Draft& draft) {
   const uint64_t total = header_of(file.bytes()).total_bytes;
   repair(file.bytes());
   if (total == file.size()) return file;
-  header_of(file.bytes()).total_bytes = total;  // the length is what was edited: only the CRC is made right
+  header_of(file.bytes()).total_bytes = total;  // the edited length stays: only the CRC is corrected
   const std::span<const std::byte> bytes = file.bytes();
   header_of(file.bytes()).crc =
       crc32c(bytes.subspan(16, sizeof(FileHeader) + flatbuffer_bytes - 16), crc32c(bytes.first(12)));

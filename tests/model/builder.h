@@ -78,27 +78,27 @@ struct Draft {
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<GoldenDraft> golden;
 
-  // Called while packing, on what is computed there: segment records and header, before the CRCs are made.
+  // Called by pack() to change the segment records and the header before it computes the CRCs.
   std::function<void(std::vector<SegmentRecord>&)> edit_segments;
   std::function<void(FileHeader&)> edit_header;
   size_t trailing_bytes = 0;  // after the last segment
-  // The first program, or layer, stands this often in its vector: FlatBuffers may share a table.
+  // How often the vector holds the first program, or the first layer: FlatBuffers may share a table.
   size_t program_copies = 1, layer_copies = 1;
 
-  // ---- Functions that the cases below are written with. ----
+  // ---- Functions that the cases below use. ----
   uint32_t quantizer(float scale, int32_t zero, ElementType codes = ElementType::kInt8);
   template <class T>
   uint32_t weights(std::vector<int32_t> dims, const std::vector<T>& values, uint32_t quantizer = kNoIndex);
   uint32_t weights(ElementType type, std::vector<int32_t> dims, std::span<const std::byte> values, uint32_t quantizer);
   uint32_t global(Region region, ElementType type, std::vector<int32_t> dims, uint16_t flags = 0,
                   Layout layout = Layout::kRowMajor);
-  // Arena tensors of the program being built; `offset` in bank `bank`.
+  // Adds a tensor to the arena of the program being built, at `offset` in bank `bank`.
   uint32_t arena(ElementType type, std::vector<int32_t> dims, uint32_t first, uint32_t last, uint64_t offset,
                  uint32_t quantizer = kNoIndex, uint16_t flags = 0, uint8_t bank = 0);
   uint32_t alias(uint32_t of, std::vector<int32_t> dims, uint32_t first, uint32_t last, uint64_t offset = 0);
   uint32_t step(Op op, std::vector<uint32_t> step_words, std::vector<uint32_t> in, std::vector<uint32_t> out,
                 Rounding rounding = Rounding::kNone);
-  // Closes the program: its tensors, steps, inputs and outputs are all that were added since the one before.
+  // Closes the program. It gets all tensors, steps, inputs and outputs that were added since the previous program.
   void program(Entry entry, const std::string& target, std::vector<uint64_t> banks, uint32_t batch = 1);
   void layer(const std::string& name, const std::string& source_op, const Policy& policy = {});
 
@@ -150,12 +150,12 @@ uint32_t Draft::weights(std::vector<int32_t> dims, const std::vector<T>& values,
 
 Buffer pack(const Draft& draft);
 
-// Makes total length (where the file has a header) and CRC right again after its bytes were changed.
+// Corrects the CRC and, if the file has a header, the total length after a change of the bytes.
 void repair(std::span<std::byte> file);
 FileHeader& header_of(std::span<std::byte> file);
 
-// The two bytes of a table's vtable that say where a field stands; `slot` is the generated VT_ number. Tables of one
-// layout share their vtable.
+// Returns the two bytes of a table's vtable that locate a field. `slot` is the generated VT_ number. Tables with the
+// same layout share their vtable.
 std::span<std::byte> vtable_entry(const void* table, uint16_t slot);
 
 // ---- Cases: each opens, binds and runs. ----
@@ -176,12 +176,12 @@ Draft per_channel();    // a quantizer with one scale per channel; conv with as 
 Draft reshaped();       // a reshape as a step
 Draft casts();          // quantize, requantize, dequantize, dynamic quantize with hybrid dense
 
-// Drafts of cases_training.cc: softmax regression of 4 features into 3 classes, programs for "host".
-// infer, gradients, update, derive; tensor 2: w, 3: b, 4: velocity, 5: steps, 6: scale, 7: counters
+// Drafts of cases_training.cc: softmax regression of 4 features into 3 classes, with the programs infer, gradients,
+// update and derive for "host". Tensors: 2 is w, 3 b, 4 velocity, 5 steps, 6 scale, 7 counters.
 Draft training();
 Draft training_immediate();  // the same without gradients: update does all
 
-// Drafts of cases_forms.cc: models as policies make them.
+// Drafts of cases_forms.cc: models with the number formats that policies make.
 Draft network_f16();  // conv2d, depthwise, both pools, batch_norm, mean, dense, softmax
 Draft network_bf16();
 Draft network_f64();

@@ -1,4 +1,4 @@
-// The valid models that tests start from. Offsets in the arena are written out: a plan is part of what is tested.
+// The valid models that tests start from. Arena offsets are literal, because the tests also test the memory plan.
 
 #include <bit>
 
@@ -12,7 +12,7 @@ constexpr ElementType kF32 = ElementType::kFloat32, kI8 = ElementType::kInt8;
 uint32_t word(int v) { return uint32_t(v); }
 uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }
 
-// Values that are neither all alike nor random: (i * 37 + seed) mod 101 - 50.
+// Returns the values (i * 37 + seed) mod 101 - 50: neither all alike nor random.
 template <class T>
 std::vector<T> values(size_t count, int seed, float scale = 1) {
   std::vector<T> v(count);
@@ -21,7 +21,7 @@ std::vector<T> values(size_t count, int seed, float scale = 1) {
 }
 std::vector<float> reals(size_t count, int seed) { return values<float>(count, seed, 0.02f); }
 
-// {multiplier, shift} of about 2^-shift, one row per channel.
+// Returns pairs {multiplier, shift} of about 2^-shift, one row per channel.
 std::vector<int32_t> pairs(int channels, int shift) {
   std::vector<int32_t> v;
   for (int k = 0; k < channels; ++k) v.insert(v.end(), {(1 << 30) + k * 1000003, -shift});
@@ -33,7 +33,7 @@ constexpr Policy kInt8Policy = {.compute = ElementType::kInt8,
                                 .quantization = Quantization::kInt8Static,
                                 .rounding = uint8_t(Rounding::kDouble)};
 
-// Words of a convolution or pool with kernel 3 and pads that keep the size: window, then `rest`.
+// Returns the words of a convolution or pool with kernel 3 and pads that keep the size: the window, then `rest`.
 std::vector<uint32_t> same(std::vector<uint32_t> rest = {}) {
   std::vector<uint32_t> words = {0, 0, 0, 0, 1, 1, 1, 1};
   words.insert(words.end(), rest.begin(), rest.end());

@@ -1,5 +1,6 @@
-// Valid models of every form that a policy makes: 16-bit and float64 networks, weight-only and grouped codes, dynamic
-// int8, float8, casts. Chains: each step reads the output of the one before, and nothing shares a place in the arena.
+// Valid models with every number format that a policy makes: 16-bit and float64 networks, weight-only and grouped
+// codes, dynamic int8, float8, casts. Each model is a chain: a step reads the previous step's output, and no two
+// values share arena bytes.
 
 #include <algorithm>
 #include <bit>
@@ -25,7 +26,7 @@ void append(std::vector<std::byte>& bytes, T v) {
   bytes.insert(bytes.end(), data, data + sizeof v);
 }
 
-// v as one element of `type`.
+// Appends v as one element of `type`.
 void append(std::vector<std::byte>& bytes, Type type, float v) {
   if (type == kF16) append(bytes, Float16(v));
   else if (type == kBf16) append(bytes, Bfloat16(v));
@@ -43,7 +44,7 @@ size_t elements(const Dim& dims) {
 
 class Chain {
  public:
-  // Values in [-1, 1] that are neither all alike nor random; int4: codes of all kinds.
+  // Adds weights in [-1, 1] that are neither all alike nor random. For int4, adds codes of all kinds.
   uint32_t weights(Type type, const Dim& dims, int seed = 1) {
     std::vector<std::byte> bytes;
     const size_t count = elements(dims);
@@ -53,7 +54,7 @@ class Chain {
       bytes.push_back(std::byte(i + 1 < count ? int(i) * 29 + seed : seed & 15));
     return draft_.weights(type, dims, bytes, kNoIndex);
   }
-  // Positive values.
+  // Adds positive scales.
   uint32_t scale(const Dim& dims, Type type = kF32) {
     std::vector<std::byte> bytes;
     for (size_t i = 0; i < elements(dims); ++i) append(bytes, type, 0.125f * float(i + 1));
@@ -66,14 +67,14 @@ class Chain {
 
   void input(Type type, const Dim& dims) { value_ = place(type, dims, 0, kInput); }
 
-  // The chain's value becomes op(value, rest).
+  // Replaces the chain's value by op(value, rest).
   void step(Op op, Type type, const Dim& dims, List rest = {}, List words = {}, Rounding rounding = Rounding::kNone) {
     rest.insert(rest.begin(), value_);
     const uint32_t y = place(type, dims, steps_);
     draft_.step(op, std::move(words), std::move(rest), {y}, rounding);
     value_ = y, ++steps_;
   }
-  // The chain's value becomes its codes; returns their scale.
+  // Replaces the chain's value by its codes. Returns their scale.
   uint32_t dynamic(uint32_t axis, Type codes, const Dim& dims, Type scale_type, const Dim& scale_dims) {
     const uint32_t q = place(codes, dims, steps_), s = place(scale_type, scale_dims, steps_);
     draft_.step(Op::kDynamicQuantize, {axis}, {value_}, {q, s});
@@ -87,7 +88,7 @@ class Chain {
     step(Op::kReshape, type, dims, {}, words);
   }
 
-  // With `batch`, axis 0 of everything in the arena is the batch.
+  // If `batch` is given, axis 0 of every arena tensor is the batch.
   Draft finish(uint32_t batch = 1) {
     for (TensorRecord& r : draft_.tensors) {
       if (r.region != Region::kArena) continue;
@@ -112,13 +113,13 @@ class Chain {
   uint32_t steps_ = 0, value_ = 0;
 };
 
-// Words of a window: strides, dilations, pads at the top, left, bottom and right; then `rest`.
+// Returns the words of a window: strides, dilations, pads at the top, left, bottom and right, then `rest`.
 List window(uint32_t stride, uint32_t before, uint32_t after, List rest = {}) {
   List words = {stride - 1, stride - 1, 0, 0, before, before, after, after};
   words.insert(words.end(), rest.begin(), rest.end());
   return words;
 }
-// The attributes of a convolution after its window, and of dense.
+// Return the attributes of a convolution after its window, and those of dense.
 List conv_form(uint32_t form, uint32_t block = 0) { return {0, 0, 0, 0, 0, 0, form, block}; }
 List dense_form(uint32_t form, uint32_t block = 0) { return {0, 0, 0, 0, 0, form, block}; }
 

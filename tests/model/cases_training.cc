@@ -1,5 +1,5 @@
-// A training model by hand: softmax regression with momentum, a dynamic loss scale, micro-batches of 4. Every region,
-// every kind of program, aliases in the step block, guards.
+// A training model written by hand: softmax regression with momentum, a dynamic loss scale and micro-batches of 4. It
+// has every region, every kind of program, aliases in the step block, and guards.
 
 #include <bit>
 
@@ -51,7 +51,7 @@ struct Learner {
     d.program(Entry::kInfer, "host", {160}, kRows);
   }
 
-  // Forward, loss, backward; `steps` of them from the program's first.
+  // Adds forward pass, loss and backward pass, from the program's first step on.
   void backward(uint32_t last_x, uint32_t rate_last, uint32_t* rate) {
     const uint32_t x = arena(kF32, {kRows, kFeatures}, 0, last_x, 0, kInput | kBatched);
     const uint32_t labels = arena(kI32, {kRows}, 0, 2, 64, kInput | kBatched);
@@ -66,7 +66,7 @@ struct Learner {
     d.step(Op::kBiasGradient, {}, {dlogits, update(db)}, {});
   }
 
-  // Verdict and all that it guards, from step `at` of the program.
+  // Adds the verdict, as step `at` of the program, and all steps that it guards.
   void commit(uint32_t at, uint32_t rate, uint64_t offset) {
     const uint32_t apply = arena(kU32, {1}, at, at + 4, offset, kOutput);
     const uint32_t amax = arena(kU32, {1}, at, at + 4, offset + 16, kOutput);

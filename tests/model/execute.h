@@ -1,5 +1,5 @@
-// Execute: what a host does with a model's bytes, from open to bind, in exact-size heap blocks, so that ASan sees every
-// access outside them.
+// Opens, measures and binds a model as a host does. Every block is a heap block of exactly its size, so that ASan
+// sees every access outside.
 #pragma once
 
 #include <span>
@@ -30,7 +30,7 @@ struct Blocks {
   }
 };
 
-// Open, measure and bind of one program.
+// Opens, measures and binds one program.
 struct Bound {
   Model model;
   Program program;

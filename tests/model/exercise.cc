@@ -39,7 +39,7 @@ void touch(const flatbuffers::Vector<uint8_t>* v) {
   touched = touched + sum;
 }
 
-// Reads what tools read of a verified FlatBuffer, to its last byte.
+// Reads to its last byte everything that tools read from a verified FlatBuffer.
 void walk(const Model& model) {
   const schema::Model& root = *model.root();
   const std::span<const std::byte> bytes = model.bytes();
@@ -61,7 +61,7 @@ void walk(const Model& model) {
     for (const schema::Golden* pair : *root.golden()) touch(pair->inputs()), touch(pair->outputs());
 }
 
-// A run refuses nothing but what it finds in data, or rows that this program cannot lower.
+// run() may refuse only an index in its data, or a number of rows that the program cannot run.
 void run(const Model& model, const Program& program, uint32_t batch) {
   for (const Filling filling : {Filling::kZeros, Filling::kStretches, Filling::kRandom}) {
     for (uint32_t i = 0; i < program.input_count(); ++i)
@@ -95,7 +95,7 @@ Outcome exercise(const Model& model, uint32_t index, const Caps& caps) {
   return Outcome::kRun;
 }
 
-// Trains: zeros, then random bits, in every input; a commit refuses what it may and nothing else.
+// Trains on zeros, then on random bits in every input. commit() may refuse only what it is allowed to.
 void train(const Model& model, const Caps& caps) {
   Sizes sizes;
   if (!Trainer::measure(model, nullptr, reference_kernels(), &sizes).ok() || sizes.total() > caps.memory_bytes) return;

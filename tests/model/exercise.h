@@ -1,7 +1,7 @@
-// Exercise: everything a host may do with untrusted bytes, under its own limits: open, read every name, ask the
-// C API all it tells, check the weights, measure, bind and run every program, with inputs at zero, at the ends of their
-// types and of random bits. Used by the sweep and the fuzzer: memory is given in exact-size heap blocks, so that under
-// ASan an access outside them is seen.
+// Does everything that a host may do with untrusted bytes, within the host's limits: opens, reads every name, asks
+// the C API everything, checks the weights, measures, binds and runs every program. Inputs are zeros, the ends of
+// their types, and random bits. The sweep and the fuzzer call this. Memory blocks have their exact size, so that ASan
+// sees an access outside.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +19,18 @@ struct Caps {
 
 enum class Outcome : uint8_t {
   kCrc,      // refused: length or CRC
-  kMeaning,  // refused: something that the file says
+  kMeaning,  // refused for a false fact
   kCaps,     // a model, but larger than the caps
   kRun,      // ran
   kCount
 };
 
 struct Exercised {
-  Outcome outcome;  // of the program that went furthest
+  Outcome outcome;  // the outcome of the program that went furthest
   Status weights;   // what check_weights says of an accepted model
 };
 
-// `file` must start at a multiple of 16. Aborts if the engine broke a promise that ASan does not see.
+// `file` must start at a multiple of 16. Aborts if the engine breaks a promise that ASan cannot check.
 Exercised exercise(std::span<const std::byte> file, const Caps& caps = {});
 
 }  // namespace nacre::test

@@ -1,6 +1,6 @@
-// Facts: what a model file can say that is not so, one row each: a valid model, one mutation, and the one refusal it
-// must get. Numbered as the list of malformed models that FORMAT.md's invariants answer ("what is refused"); a number
-// may hold several facts. 0: facts of this format beyond that list.
+// False facts that a model file can state. Each row is a valid model, one mutation, and the one refusal that it must
+// get. The numbers are those of FORMAT.md's list of malformed models ("what is refused"); a number may have several
+// facts. Number 0 marks facts that are not in that list.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace nacre::test {
 enum class Stage : uint8_t { kOpen, kMeasure, kBind, kWeights };
 inline constexpr const char* kStageNames[] = {"open", "measure", "bind", "check_weights"};
 
-// The refusal that must be seen. `index`: of the record in its table.
+// The expected refusal. `index` is that of the record in its table.
 struct Refusal {
   Code code;
   Table table;
@@ -29,7 +29,7 @@ struct Fact {
   int number;
   std::string text;
   Draft (*base)();
-  std::function<void(Draft&)> draft;  // before packing: length and CRC are right
+  std::function<void(Draft&)> draft;  // before packing: length and CRC are correct
   std::function<void(Buffer&)> file;  // after packing; repairs what it must
   std::function<std::span<const std::byte>(std::span<const std::byte>)> view;  // what is given to open
   Limits limits;
@@ -37,7 +37,7 @@ struct Fact {
   Refusal expected;
 };
 
-// Builder of one row: Fact is filled by the call that names the mutation.
+// Builds one row. The call that names the mutation fills in the Fact.
 class Facts {
  public:
   using OnDraft = std::function<void(Draft&)>;
@@ -58,10 +58,10 @@ void file_facts(Facts& facts);      // bytes, header, FlatBuffer, counts, string
 void tensor_facts(Facts& facts);    // records, quantizers, weights
 void program_facts(Facts& facts);   // programs, plan, steps
 void kernel_facts(Facts& facts);    // shapes and attributes, found by measure
-void form_facts(Facts& facts);      // the same of the forms that policies make
+void form_facts(Facts& facts);      // the same for the number formats that policies make
 void training_facts(Facts& facts);  // state, step block, guards, optimizers
 
-// Numbers with no row, and why.
+// Numbers without a row, and the reason.
 struct Absent {
   const char* numbers;
   const char* why;

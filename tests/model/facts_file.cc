@@ -19,7 +19,7 @@ std::byte* field_of(const void* table, uint16_t slot) {
   return const_cast<std::byte*>(static_cast<const std::byte*>(table)) + offset;
 }
 
-// Not inlined: the compiler would hold writes into the file's bytes against the size of the generated accessor class.
+// Not inlined: otherwise the compiler compares the write with the size of the generated accessor class, and warns.
 template <class T>
 [[gnu::noinline]] void store(void* at, T value) {
   std::memcpy(at, &value, sizeof value);
@@ -31,7 +31,7 @@ T load(const void* at) {
   return value;
 }
 
-// A file fact that ends with length and CRC right.
+// Wraps a mutation of the file: corrects length and CRC after it.
 auto repaired(std::function<void(Buffer&)> mutate) {
   return [mutate](Buffer& file) {
     mutate(file);
@@ -39,7 +39,7 @@ auto repaired(std::function<void(Buffer&)> mutate) {
   };
 }
 
-// The field disappears from its table.
+// Removes the field from its table.
 template <class F>
 auto without(F table, uint16_t slot) {
   return repaired([=](Buffer& file) { store<uint16_t>(vtable_entry(table(file), slot).data(), 0); });

@@ -1,5 +1,5 @@
-// Facts about the forms that policies make: the attributes form and block, scales, zero points and types that belong to
-// another form.
+// False facts about the number formats that policies make: the attributes form and block, and scales, zero points and
+// types that belong to another form.
 
 #include <bit>
 
@@ -11,12 +11,12 @@ namespace {
 constexpr uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }
 constexpr uint32_t kNan = 0x7FC00000;
 
-// Attributes of a dense and of a convolution, as their files number them.
+// Attribute numbers of a dense and of a convolution, as in the ops' files.
 constexpr uint32_t kDenseXZero = 3, kDenseForm = 5, kDenseBlock = 6;
 constexpr uint32_t kConvClamp = 8, kConvForm = 14, kConvBlock = 15;
 enum Operand : uint32_t { kX, kW, kBias, kScale, kXScale, kZero = kXScale, kYScale };
 
-// Word k of a step. A word that the step leaves out is added: its words move to the end.
+// Sets word k of a step. If the step has fewer words, copies them to the end of all words and adds the missing ones.
 void set_word(Draft& d, uint32_t step, uint32_t k, uint32_t value) {
   StepRecord& s = d.steps[step];
   if (k >= s.word_count) {
@@ -49,7 +49,8 @@ class Rows {
  public:
   Rows(Facts& facts, Draft (*base)(), uint32_t step) : f_(facts), base_(base), step_(step) {}
 
-  // Each function adds a fact: measure refuses the step with other words, or an operand with other dims, type or id.
+  // Each function adds a fact: measure must refuse the step with other words, or with an operand of other dims, type
+  // or id.
   void word(int number, const char* text, uint32_t k, uint32_t value, Code code) {
     add(number, text, code, [step = step_, k, value](Draft& d) { set_word(d, step, k, value); });
   }
@@ -140,7 +141,7 @@ void the_groups(Facts& f) {
 
 void the_dynamic_scales(Facts& f) {
   Rows codes(f, dynamic_int8, 0), dense(f, dynamic_int8, 1), conv(f, dynamic_int8, 5);
-  const uint32_t six_scales = 2;  // of the dense step's outputs
+  const uint32_t six_scales = 2;  // scales of the dense step's outputs
   codes.word(33, "Keras' scales beyond the rank", 0, 3, Code::kAttributeAxis);
   codes.word(32, "one scale where two were declared", 0, 0, Code::kShapeOutput);
   codes.add(16, "a scale of another type than its input", Code::kNoKernel, [](Draft& d) {

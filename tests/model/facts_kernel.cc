@@ -10,7 +10,7 @@ constexpr uint32_t word(int v) { return uint32_t(v); }
 constexpr uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }
 constexpr uint32_t kNan = 0x7FC00000;
 
-// A set without convolutions: a firmware that links only what another model needs.
+// A kernel set without convolutions, as in firmware that links only what another model needs.
 const KernelEntry* const kSome[] = {&reference::kDenseF32, &reference::kDenseI8Single, &reference::kTanhF32};
 const KernelSet kSomeKernels = {"some", kSome};
 const KernelSet* const kSomeSets[] = {&kSomeKernels};
@@ -19,14 +19,14 @@ class Rows {
  public:
   Rows(Facts& facts, Draft (*base)()) : f_(facts), base_(base) {}
 
-  // One attribute word of a step becomes `value`.
+  // Sets one attribute word of a step to `value`.
   void words(int number, const char* text, size_t at, uint32_t value, Code code, uint32_t step) {
     f_.draft(number, text, base_, [=](Draft& d) { d.words[at] = value; }, {code, Table::kStep, step, Stage::kMeasure});
   }
   void edit(int number, const char* text, void (*mutate)(Draft&), Code code, uint32_t step) {
     f_.draft(number, text, base_, mutate, {code, Table::kStep, step, Stage::kMeasure});
   }
-  // A tensor of these dims where another was declared.
+  // Gives a tensor these dims in place of those that were declared.
   void dims(int number, const char* text, uint32_t id, std::vector<int32_t> dims, Code code, uint32_t step) {
     f_.draft(number, text, base_,
              [=](Draft& d) {
@@ -123,7 +123,7 @@ void the_matrices(Facts& f) {
   dense.words(42, "unknown kind of clamp", 0, 2, Code::kAttribute, 0);
   f.draft(36, "so many terms that the sum could overflow", dense_int8,
           [](Draft& d) {
-            d.tensors[0].dims[1] = d.tensors[6].dims[1] = 65794;  // and what follows from it
+            d.tensors[0].dims[1] = d.tensors[6].dims[1] = 65794;  // and the size that follows from it
             d.tensors[0].bytes = 4 * 65794, d.tensors[6].bytes = 65794;
             d.tensors[7].offset = 1 << 17, d.programs[0].banks[0] = 1 << 18;
             for (uint32_t id = 1; id < 6; ++id) d.tensors[id].offset += 1 << 19;

@@ -79,8 +79,8 @@ void the_programs(Facts& f) {
           {Code::kGolden, Table::kGolden, 0});
 }
 
-// w = relu(a) in the first step, y = relu(x) in the second. w, the first record, is read by nobody and gone when x is
-// read.
+// Builds w = relu(a) as the first step and y = relu(x) as the second. No step reads w, the first record; its lifetime
+// is over when x is read.
 constexpr uint32_t kFirstInput = 1, kLateInput = 2;
 Draft late_input() {
   constexpr ElementType kF32 = ElementType::kFloat32;

@@ -62,7 +62,7 @@ void the_records(Facts& f) {
 }
 
 void the_aliases(Facts& f) {
-  // conv_add_int8: 8 = the sum, 11 = its alias.
+  // In conv_add_int8, tensor 8 is the sum and tensor 11 its alias.
   const auto alias = [&](int number, const char* text, OnRecord edit, Code code) {
     f.draft(number, text, conv_add_int8, [=](Draft& d) { edit(d.tensors[11]); }, {code, Table::kTensor, 11});
   };
@@ -83,7 +83,7 @@ void the_aliases(Facts& f) {
 }
 
 void the_globals(Facts& f) {
-  // stateful: 0 initial, 1 w, 2 stream, 3 derived.
+  // Tensors of stateful: 0 initial, 1 w, 2 stream, 3 derived.
   const auto global = [&](int number, const char* text, uint32_t id, OnRecord edit, Code code) {
     f.draft(number, text, stateful, [=](Draft& d) { edit(d.tensors[id]); }, {code, Table::kTensor, id});
   };
@@ -152,7 +152,7 @@ auto stored(uint64_t at, T value) {
   return [=](Draft& d) { std::memcpy(d.segments[0].data() + at, &value, sizeof value); };
 }
 
-// Weights in the other types that know NaN, read by no step.
+// Returns a model with weights in the other types that have NaN. No step reads them.
 Draft other_floats() {
   Draft d;
   d.weights<uint16_t>({2}, {0x3C00, 0x3C00});  // float16 1
@@ -165,7 +165,7 @@ Draft other_floats() {
   return d;
 }
 
-// Values: the segment's CRC is right, check_weights reads them.
+// False weight values. The segment's CRC is correct, and check_weights finds the value.
 void the_weights(Facts& f) {
   const auto weights = [&](int number, const char* text, Draft (*base)(), Facts::OnDraft edit, Refusal expected) {
     expected.stage = Stage::kWeights;
@@ -187,7 +187,7 @@ void the_weights(Facts& f) {
   weights(34, "subnormal scale among the channels", per_channel, stored(8, 1u), {Code::kScale, Table::kQuantizer, 0});
   weights(35, "zero point 200 among the channels", per_channel, stored(16 + 4, 200),
           {Code::kZeroPoint, Table::kQuantizer, 0});
-  // dense_int8: s1, pair {multiplier, shift} at byte 32 + 16.
+  // In s1 of dense_int8, a pair {multiplier, shift} is at byte 32 + 16.
   weights(36, "multiplier negative", dense_int8, stored(48, -1), {Code::kMultiplier, Table::kTensor, kS1});
   weights(36, "multiplier under 2^30", dense_int8, stored(48, (1 << 30) - 1), {Code::kMultiplier, Table::kTensor, kS1});
   weights(36, "shift 31", dense_int8, stored(52, 31), {Code::kMultiplier, Table::kTensor, kS1});
@@ -197,7 +197,7 @@ void the_weights(Facts& f) {
 
 }  // namespace
 
-// packed(): 0 = the initial value, 1 = w in state, 2 = its panels, 3 = int4, 4 = x, 5 = pixels in panels of channels.
+// Tensors of packed: 0 the initial value, 1 w in state, 2 its panels, 3 int4, 4 x, 5 pixels in panels of channels.
 void the_layouts(Facts& f) {
   enum : uint32_t { kFirst, kParameter, kPanels, kCodes, kImage, kPixels };
   const auto layout = [&](const std::string& text, uint32_t id, std::function<void(TensorRecord&)> edit, Code code) {

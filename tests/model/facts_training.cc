@@ -7,8 +7,8 @@
 namespace nacre::test {
 namespace {
 
-// training: programs infer, gradients, update, derive. Tensors 2 to 13: w, b, velocity, steps, scale, counters, copy,
-// sums, loss, count, dw, db. Steps:
+// The draft `training` has the programs infer, gradients, update and derive. Tensors 2 to 13 are w, b, velocity,
+// steps, scale, counters, copy, sums, loss, count, dw and db. Its steps are:
 constexpr uint32_t kInferDense = 0, kForward = 2, kLoss = 3, kSlope = 4, kDw = 5, kVerdict = 7, kMomentum = 8,
                    kCount = 10, kAdjust = 11, kDerive = 12;
 constexpr uint32_t kW = 2, kVelocity = 4, kSteps = 5, kScale = 6, kCounters = 7, kCopy = 8, kSums = 9, kLossSum = 10,
@@ -88,7 +88,7 @@ void the_records(Facts& f) {
           [](Draft& d) { d.programs[3].entry = uint8_t(Entry::kUpdate); }, {Code::kEntry, Table::kProgram, 3});
 }
 
-// Optimizers, verdict and loss: found by measure.
+// False facts about optimizers, verdict and loss, which measure finds.
 void the_steps(Facts& f) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto word = [&](const char* text, uint32_t step, uint32_t at, uint32_t value) {

@@ -8,7 +8,7 @@ namespace {
 
 struct Ends {
   ElementType type;
-  uint64_t codes[6];  // lowest, highest; of floats: infinity, -infinity, NaN, the smallest subnormal
+  uint64_t codes[6];  // lowest, highest; for floats infinity, -infinity, NaN, the smallest subnormal
 };
 
 constexpr Ends kEnds[] = {

@@ -1,4 +1,4 @@
-// Filling: bytes of a tensor as an attacker would choose them.
+// Fills tensors with bytes that an attacker would choose.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ enum class Filling : uint8_t {
   kRandom,     // random bits
 };
 
-// The ends of a type: lowest, highest, and, of floats, infinities, NaN, a subnormal. `seed` says which comes first.
+// Fills with the ends of the type: lowest, highest and, for floats, infinities, NaN, a subnormal. `seed` chooses the
+// first.
 void fill(std::span<std::byte> bytes, ElementType type, Filling filling, uint64_t seed);
 
 // splitmix64, Steele et al. 2014.

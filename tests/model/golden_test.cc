@@ -27,7 +27,7 @@ class golden : public testing::Test {
   const TemporaryDirectory directory_;
 };
 
-// The rule is that of golden/tflite (its README.md), so both sets are made by one stream.
+// golden/tflite (its README.md) has the same rule, so one stream makes both sets of inputs.
 TEST_F(golden, seeded_inputs_are_those_of_the_shared_golden_data) {
   if (!std::filesystem::exists(shared_path("golden/tflite"))) GTEST_SKIP() << "no shared data";
   for (const char* name : {"kws_ref_model", "ad01_fp32"}) {

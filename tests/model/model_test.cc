@@ -148,7 +148,7 @@ TEST(model, reads_attached_weights_instead_of_the_file) {
   EXPECT_EQ(model.attach(1, apart.bytes()).code, Code::kIndex);
 }
 
-// Zero points at the ends of every integer type, and one beyond.
+// Sets zero points to the ends of every integer type, and one beyond.
 TEST(quantizer, zero_points_are_codes) {
   const struct {
     ElementType type;
@@ -167,7 +167,7 @@ TEST(quantizer, zero_points_are_codes) {
   }
 }
 
-// A convolution with one filter of ones and bias 5 over these dims.
+// Returns a convolution with one filter of ones and the bias 5 over these dims.
 Draft filter(std::vector<int32_t> x_dims, std::vector<int32_t> w_dims, std::vector<uint32_t> words, int32_t out_w) {
   Draft d;
   const auto taps = size_t(w_dims[1]) * size_t(w_dims[2]) * size_t(w_dims[3]);
@@ -180,8 +180,8 @@ Draft filter(std::vector<int32_t> x_dims, std::vector<int32_t> w_dims, std::vect
   return d;
 }
 
-// 2^14 rows of 2^18 elements are a step beyond int. It is not taken where the kernel has one row, or where the only tap
-// after it is padding.
+// A step of 2^14 rows of 2^18 elements exceeds int. The kernel must not compute it if the filter has one row, or if
+// the only tap after it is padding.
 TEST(conv2d, steps_beyond_int_are_not_taken) {
   constexpr int32_t kWide = 1 << 18;
   constexpr uint32_t kFar = (1 << 14) - 1;
@@ -211,7 +211,7 @@ TEST(conv2d, steps_beyond_int_are_not_taken) {
   }
 }
 
-// Zero points of a hybrid step are data: x - zero passes 2^31, and sums of it wrap.
+// A hybrid step's zero points are data: x - zero exceeds 2^31, and sums of it wrap.
 TEST(hybrid, zero_points_at_the_ends_of_int32_wrap) {
   const Buffer file = pack(hybrid());
   Bound bound;
@@ -226,13 +226,13 @@ TEST(hybrid, zero_points_at_the_ends_of_int32_wrap) {
       const int32_t zero = i < 4 ? INT32_MIN : INT32_MAX;
       uint32_t sum = 0;
       for (int j = 0; j < 3; ++j) sum += (uint32_t(v) - uint32_t(zero)) * uint32_t(w[i % 4 * 3 + j]);
-      const float scale = i < 4 ? 0.125f : 0.25f;  // of the row; of the weights: 0.125
+      const float scale = i < 4 ? 0.125f : 0.25f;  // the row's scale; that of the weights is 0.125
       EXPECT_EQ(y[i], float(int32_t(sum)) * (scale * 0.125f)) << v << ", output " << i;
     }
   }
 }
 
-// A row of codes has its own scale: what other rows hold, or that they are not run, does not reach it.
+// Each row of codes has its own scale, which does not depend on other rows or on whether they are run.
 TEST(dynamic_quantize, lowered_rows_are_those_of_the_whole_batch) {
   const Buffer file = pack(dynamic_batched());
   Bound bound;
@@ -254,7 +254,7 @@ TEST(dynamic_quantize, lowered_rows_are_those_of_the_whole_batch) {
   }
 }
 
-// Files that are small but would keep a checker busy that follows everything they name: refused after bounded work.
+// Small files that would keep a checker busy if it followed every reference: they are refused after bounded work.
 TEST(model, sharing_does_not_multiply_work) {
   Draft draft = dense_int8();  // 64 programs that share one table with 20,000 names
   draft.program_copies = 64;
@@ -265,7 +265,7 @@ TEST(model, sharing_does_not_multiply_work) {
 
 TEST(model, aliases_do_not_multiply_work) {
   Draft draft =
-      elided_concat();  // 1,500 more aliases, and 1,000 more steps that share 255 operands: 382 million visits
+      elided_concat();  // with 1,500 more aliases and 1,000 more steps that share 255 operands: 382 million visits
   const uint32_t x = 0, both = 1, y = 2;
   for (int i = 0; i < 1500; ++i) draft.alias(both, {1, 1}, 0, 2);
   for (const uint32_t id : {x, both, y}) draft.tensors[id].last_step = 1002;

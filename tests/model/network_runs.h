@@ -1,4 +1,4 @@
-// Networks bound and run by hand, host or places: what the claims about ports compare.
+// Binds and runs networks by hand, on the host or at places. The claims about ports compare these runs.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,7 @@ namespace nacre::test {
 
 using Bytes = std::vector<std::byte>;
 
-// Numbers that depend on their position and the seed alone: reals between -1 and 1, labels 0 to 2, codes.
+// Fills an input with numbers that depend on position and seed only: reals between -1 and 1, labels 0 to 2, or codes.
 inline void fill_numbers(std::span<std::byte> input, ElementType type, uint32_t seed) {
   const size_t unit = element_bits(type) / 8;
   for (size_t i = 0; i * unit < input.size(); ++i) {
@@ -40,7 +40,7 @@ struct InferenceRun {
     return program.bind(model, 0, kernels, blocks->memory);
   }
 
-  // Inputs of a seed, then outputs.
+  // Writes the seed's inputs, runs, and appends the outputs.
   Status run(uint32_t seed, Bytes* outputs) {
     for (uint32_t i = 0; i < program.input_count(); ++i)
       fill_numbers(program.input(i), model.tensors()[program.view().inputs[i]].element, seed);
@@ -59,7 +59,7 @@ struct TrainingSteps {
   Sizes sizes;
   std::optional<Blocks> blocks;
   Trainer trainer;
-  uint32_t feeding = 0;  // the program whose inputs are fed
+  uint32_t feeding = 0;  // the program that takes the inputs
 
   Status measure(std::span<const std::byte> file, std::span<const KernelSet* const> kernels, Places* places = nullptr,
                  std::byte before = std::byte{0xA5}) {
@@ -82,7 +82,7 @@ struct TrainingSteps {
     write_inputs(step);
     return trainer.accumulate();
   }
-  // Takes a step of one micro-batch.
+  // Runs a training step of one micro-batch.
   Status whole_step(int step, Trainer::Report* report) {
     write_inputs(step);
     return trainer.step(kRate, report);
@@ -94,7 +94,7 @@ struct TrainingSteps {
   Bytes state() const { return {trainer.state().begin(), trainer.state().end()}; }
 };
 
-// State and report after a step.
+// Returns the state and the report after a step.
 inline Bytes told(const TrainingSteps& t, const Trainer::Report& r) {
   Bytes all = t.state();
   const float numbers[] = {r.loss, r.norm, r.loss_scale, r.samples, float(r.applied)};

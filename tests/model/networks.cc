@@ -17,7 +17,7 @@ fs::path environment(const char* name, const fs::path& otherwise) {
   return value == nullptr ? otherwise : fs::path(value);
 }
 
-// A folder that disappears with the process.
+// Returns a folder that is deleted when the process ends.
 const fs::path& folder() {
   static const struct Folder {
     fs::path path = fs::temp_directory_path() / ("nacre_test_" + std::to_string(getpid()));

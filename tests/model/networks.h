@@ -1,5 +1,5 @@
-// The trained networks that claims measure: converted by the tool under test, from the shared data or the repository's
-// sample.
+// The trained networks that claims measure. The tool under test converts them from the shared data or the
+// repository's sample.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace nacre::test {
 
 struct Network {
   const char* name;
-  const char* file;  // below the shared data, or the repository for the sample
+  const char* file;  // path in the shared data, or in the repository for the sample
   bool sample;
   uint64_t arena_bytes;  // its liveness bound, inputs and outputs included; 0: none stated
 };
@@ -25,8 +25,8 @@ inline constexpr Network kNetworks[] = {
     {"digits", "tools/samples/digits.onnx", true, 0},
 };
 
-// The model file made of a network by `NACRE_TOOL convert`, in a folder of this process. False, with why: no tool, no
-// network, or the tool refused. `options`: more words of the command line.
+// Makes a model file by `NACRE_TOOL convert` in a folder of this process. `options` are added to the command line.
+// Returns false and the reason if there is no tool or no network, or if the tool refuses.
 bool convert(const Network& network, Buffer* model, std::string* why, const std::string& options = "");
 
 bool read_file(const std::string& path, Buffer* file);

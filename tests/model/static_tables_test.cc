@@ -28,7 +28,8 @@ struct StaticModel {
         tables(static_tables(loaded, 0, m4())) {}
 };
 
-// Seeded inputs, through the tables and through the program that they are made of, twice: streams go on.
+// Runs seeded inputs through the tables and through the program that they are made of. Runs twice, because streams
+// continue.
 void expect_same_outputs(const Draft& draft) {
   StaticModel m(draft);
   const BoundTables bound(m.tables);
@@ -57,7 +58,7 @@ TEST(static_tables, outputs_are_those_of_the_bound_program) {
     expect_same_outputs(draft);
 }
 
-// y = x + m; m = y: the next run reads what this one left.
+// Builds y = x + m; m = y. The next run reads the m that this run wrote.
 Draft running_sum() {
   Draft d;
   const uint32_t memory = d.global(Region::kStream, ElementType::kFloat32, {1, 2});
@@ -95,7 +96,7 @@ TEST(static_tables, hold_what_the_target_takes) {
   for (const StaticTables::BoundStep& step : m.tables.infer().calls) EXPECT_FALSE(step.function.empty());
 }
 
-// The CRC of the tables after `change`.
+// Returns the CRC of the tables after `change`.
 template <class Change>
 uint32_t crc_after(const Draft& draft, const Change& change) {
   StaticModel m(draft);
@@ -140,7 +141,7 @@ TEST(static_tables, steps_of_one_kind_share_their_op) {
   const StaticModel m(test::dense_int8());
   const StaticModel again(test::dense_int8());
   EXPECT_LE(m.tables.ops.size(), m.tables.infer().calls.size());
-  EXPECT_FALSE(m.tables.infer().keeps_records());  // the compiler's alone
+  EXPECT_FALSE(m.tables.infer().keeps_records());  // only the compiler has them
   EXPECT_EQ(m.tables.infer().crc, again.tables.infer().crc);
   for (const StaticTables::BoundStep& call : m.tables.infer().calls)
     EXPECT_TRUE(call.function.starts_with("reference::ready::kDense"));

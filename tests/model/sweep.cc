@@ -18,20 +18,20 @@
 namespace nacre::test {
 namespace {
 
-constexpr time_t kHangSeconds = 600;  // of the processor, for one mutant: those that are accepted take milliseconds
+constexpr time_t kHangSeconds = 600;  // processor time for one mutant; accepted ones take milliseconds
 constexpr uint64_t kWeightStep = 256;
 constexpr uint64_t kConstantFillings = 64;
 
 char current[512];  // the mutant being exercised, for whoever reads a crash
 
 void on_signal(int signal) {
-  // Only async-signal-safe calls.
+  // A signal handler may only make async-signal-safe calls.
   const char* const what = signal == SIGVTALRM ? "\nhang: " : "\ncrash: ";
   if (write(2, what, std::strlen(what)) < 0 || write(2, current, std::strlen(current)) < 0) _exit(99);
   _exit(98);
 }
 
-// Time in which this process does not run is not counted: a machine that sleeps is no hang. 0: none.
+// Limits the process's own processor time, so that a sleeping machine is not a hang. 0 removes the limit.
 void limit(time_t seconds) {
   const itimerval timer = {{}, {seconds, 0}};
   setitimer(ITIMER_VIRTUAL, &timer, nullptr);
@@ -53,7 +53,7 @@ struct Mutants {
   uint64_t count() const { return 2 * (bits + weights + constants + lengths); }
 };
 
-// CRCs of the segments: their bytes were changed, their records were not.
+// Recomputes the CRCs of the segments, whose bytes were changed but whose records were not.
 void repair_segments(Buffer& file) {
   const auto& segments = *schema::GetModel(file.data() + sizeof(FileHeader))->segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
@@ -62,7 +62,7 @@ void repair_segments(Buffer& file) {
   }
 }
 
-// Every tensor in weights, in one of the fillings of its type; what lies between them stays.
+// Fills every tensor in weights with one of the fillings of its type. The bytes between tensors stay.
 void fill_constants(Buffer& file, uint64_t index) {
   const auto* root = schema::GetModel(file.data() + sizeof(FileHeader));
   const auto filling = Filling(index % 3 + 1);
@@ -133,7 +133,8 @@ Swept sweep(const std::string& name, std::span<const std::byte> file, uint64_t t
   const Mutants all(file);
   Swept swept;
   swept.of = all.count();
-  // i * stride + start mod count visits every mutant once: the stride has no factor in common with the count.
+  // The index i * stride + start mod count visits every mutant once, because the stride has no factor in common with
+  // count.
   uint64_t stride = mix(seed) % swept.of | 1, at = mix(seed + 1) % swept.of;
   while (std::gcd(stride, swept.of) != 1) ++stride;
   if (tries == 0) stride = 1;

@@ -1,11 +1,11 @@
-// Sweep: damages a valid model in every small way and exercises each result.
+// Damages a valid model in every small way and exercises each result.
 //
-//   bits      every bit of header and FlatBuffer flipped
-//   weights   one flip per 256 bytes of what follows
-//   constants all constants at once at the ends of their types, or random bits: NaN, infinity, subnormals
-//   lengths   cut at every length
+//   bits      flips each bit of header and FlatBuffer
+//   weights   flips one bit per 256 bytes of the rest
+//   constants sets all constants at once to the ends of their types, or to random bits: NaN, infinity, subnormals
+//   lengths   cuts the file at every length
 //
-// each as it is, and with length and CRCs made right again.
+// Each result is exercised as it is, and with length and CRCs corrected.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace nacre::test {
 struct Swept {
   uint64_t tried = 0, of = 0;
   uint64_t outcomes[size_t(Outcome::kCount)] = {};
-  uint64_t missed = 0;  // flips inside a segment, CRC as it was, that check_weights did not see
+  uint64_t missed = 0;  // flips and fillings in a segment, CRC not repaired, not refused as kSegmentCrc
 
   Swept& operator+=(const Swept& other);
 };
 
-// Sweeps the first `tries` in an order given by `seed`; 0: the whole, from start to end.
+// Sweeps the first `tries` mutants in an order given by `seed`; if `tries` is 0, all of them from start to end.
 Swept sweep(const std::string& name, std::span<const std::byte> file, uint64_t tries, uint64_t seed);
 
 }  // namespace nacre::test

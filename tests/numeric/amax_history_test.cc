@@ -1,5 +1,5 @@
-// Delayed and current scaling: the orders of update, and what each guard does. The systems' own tables are checked by
-// tests/claims/golden_policies.cc.
+// Tests delayed and current scaling: the orders of update, and each guard. tests/claims/golden_policies.cc checks the
+// systems' own tables.
 #include "engine/numeric/amax_history.h"
 #include "tests/short_names.h"
 
@@ -43,7 +43,7 @@ TEST(amax, bits_order_as_magnitudes_and_show_infinity_and_nan) {
   EXPECT_EQ(amax_bits(std::span<const float>()), 0u);
 }
 
-// Micro-batches, workers, ranks: the maximum of parts is that of the whole, in any order.
+// The maximum of parts (micro-batches, workers, ranks) equals that of the whole, in any order.
 TEST(amax, maxima_of_parts_merge) {
   std::mt19937 random(3);
   std::vector<float> x(1000);
@@ -52,7 +52,7 @@ TEST(amax, maxima_of_parts_merge) {
   EXPECT_EQ(amax_bits(all), amax_bits(all.first(300), amax_bits(all.subspan(300))));
 }
 
-// TransformerEngine: today's amax is in the next scale. Keras: in the one after.
+// In TransformerEngine today's amax affects the next scale; in Keras the scale after that.
 TEST(amax_history, the_orders_lag_by_one_and_by_two) {
   State one(16), two(16);
   const DelayedScaling transformer_engine = {.format_max = 448},
@@ -65,8 +65,7 @@ TEST(amax_history, the_orders_lag_by_one_and_by_two) {
   EXPECT_EQ(two.scale, 1 / 64.0f);
 }
 
-// Against the definition: the scale is of the largest amax among the last L (TransformerEngine) or the L before
-// (Keras).
+// By definition the scale follows from the largest amax among the last L (TransformerEngine) or the L before (Keras).
 TEST(amax_history, the_scale_is_of_the_largest_in_the_window) {
   std::mt19937 random(8);
   for (const size_t length : {1u, 2u, 5u, 16u})
@@ -107,7 +106,7 @@ TEST(amax_history, margin_leaves_room_of_powers_of_two) {
   }
 }
 
-// NaN and infinity never reach the scale; it stands until they have left the window, and every such step is counted.
+// NaN and infinity never change the scale. It stays until they have left the window, and every such step is counted.
 TEST(amax_history, not_finite_freezes_the_scale_and_is_counted) {
   for (const UpdateOrder order : {UpdateOrder::kTransformerEngine, UpdateOrder::kKeras})
     for (const float poison : {kInf, kNan}) {
@@ -143,7 +142,8 @@ TEST(amax_history, the_fused_path_passes_over_nan_and_ignores_zero) {
                          [](float a, float b) { return magnitude_bits(a) == magnitude_bits(b); }));
 }
 
-// amax below max / FLT_MAX: the multiplying scale stops at the largest number, Keras' step falls to 0 unless guarded.
+// If amax is below max / FLT_MAX, the multiplying scale becomes the largest number, and Keras's step 0 unless
+// guarded.
 TEST(amax_history, a_tiny_amax_overflows_and_is_clamped) {
   const float tiny = 1e-37f;
   EXPECT_EQ(delayed_scale(tiny, 1, 448, 0, false).scale, kLargest);
@@ -164,7 +164,7 @@ TEST(amax_history, a_large_margin_underflows_and_is_clamped) {
   EXPECT_EQ(keras_step(3e38f, 1, 448, 127, true).event, ScaleEvent::kUnderflow);
 }
 
-// With the guards, whatever comes, the scale and its inverse are positive and finite.
+// With the guards the scale and its inverse are positive and finite for any amax.
 TEST(amax_history, guarded_scales_stay_usable_for_any_amax) {
   std::mt19937 random(9);
   for (const UpdateOrder order : {UpdateOrder::kTransformerEngine, UpdateOrder::kKeras})
@@ -181,7 +181,7 @@ TEST(amax_history, guarded_scales_stay_usable_for_any_amax) {
       }
 }
 
-// Unguarded, Keras inverts twice on an idle step (golden: 327 of 1999 steps move); guarded, nothing moves.
+// Without the guards Keras inverts twice in an idle step (golden: 327 of 1999 steps move). With them nothing moves.
 TEST(amax_history, guarded_idle_steps_do_not_drift) {
   for (int k = 1; k < 2000; ++k) EXPECT_EQ(keras_step(0, float(k) / 448, 448, 0, true).scale, float(k) / 448);
 }
@@ -195,7 +195,7 @@ TEST(current_scale, falls_back_to_one) {
   EXPECT_EQ(current_scale(2, {448, 4}).scale, 112.0f);
 }
 
-// No element saturates: x amax / max rounds to at most the largest code; a power of two is at most the quotient.
+// No element saturates: x amax / max rounds to at most the largest code, and a power of two is at most the quotient.
 TEST(current_scale, brings_the_largest_magnitude_to_the_largest_code) {
   std::mt19937 random(10);
   for (int i = 0; i < 100000; ++i) {

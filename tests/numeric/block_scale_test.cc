@@ -1,4 +1,4 @@
-// MXFP8 and NVFP4 blocks: scales against exact powers of two, elements within the step of their format.
+// Tests MXFP8 and NVFP4 blocks: scales against exact powers of two, elements within the step of their format.
 #include "engine/numeric/block_scale.h"
 #include "tests/short_names.h"
 
@@ -17,8 +17,8 @@ class MxScale : public testing::Test {};
 using Elements = testing::Types<Float8E4M3, Float8E5M2>;
 TYPED_TEST_SUITE(MxScale, Elements);
 
-// The smallest power of two s with amax <= s max, by trying; 1 / max is rounded up in float32, so that amax just below
-// s max may take the next power: within 2^-22 of it.
+// Searches the smallest power of two s with amax <= s max. 1 / max is rounded up in float32, so an amax within 2^-22
+// below s max may get the next power.
 TYPED_TEST(MxScale, rounds_up_so_that_nothing_saturates) {
   using Q = TypeParam;
   std::mt19937 random(1);
@@ -54,7 +54,7 @@ TYPED_TEST(MxScale, the_floor_rule_is_the_document_s) {
   EXPECT_EQ(mx_scale_floor<Q>(kNan).bits, 255);
 }
 
-// |x - q s| is at most half a step of the code, 2^-4 of |x| for E4M3, or half the smallest step, s 2^-10.
+// |x - q s| is at most half a step of the code, which for E4M3 is 2^-4 of |x|, or half the smallest step, s 2^-10.
 TEST(mxfp8, blocks_are_within_half_a_step) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
@@ -81,8 +81,8 @@ TEST(nvfp4, tensor_scale_edges) {
   EXPECT_EQ(nvfp4_code(0, kLargest).bits, 0);
 }
 
-// With u = s_b / S: E2M1's largest step is 2, so an element is within u of its code; beyond 6 u, where s_b was rounded
-// down by up to 2^-4, within 6 u / 16. 1e-3 for the float32 roundings of u.
+// Let u = s_b / S. E2M1's largest step is 2, so an element is within u of its code. Beyond 6 u, if s_b was rounded
+// down by up to 2^-4, it is within 6 u / 16. 1e-3 allows for the float32 roundings of u.
 TEST(nvfp4, blocks_are_within_a_step) {
   std::mt19937 random(4);
   std::normal_distribution<float> normal;

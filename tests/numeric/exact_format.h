@@ -1,6 +1,6 @@
-// Number formats from their definition, for comparison: the values of a format are listed as exact float64 numbers, and
-// a float32 is rounded by comparing it with the midpoints between them, which float64 holds exactly. No arithmetic on
-// bits.
+// Number formats by their definition, for comparisons. A format's values are listed as exact float64 numbers. A
+// float32 is rounded by comparing it with the midpoints between them, which are exact in float64. No arithmetic on
+// bits is used.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,16 @@ struct ExactFormat {
   bool nan(uint32_t code) const;
   double value(uint32_t code) const;  // not for NaN
 
-  // The code of a number that is not NaN. `cursor`: the code of a smaller magnitude, moved up to the result's.
+  // Returns the code of a number that is not NaN. `cursor` is the code of a smaller magnitude, and moves up to the
+  // result.
   uint32_t encode(float v, bool saturate, uint32_t* cursor) const;
   uint32_t encode(float v, bool saturate) const;
 };
 
-// Every midpoint, its two float32 neighbours, and their negatives.
+// Returns every midpoint, its two float32 neighbours, and their negatives.
 std::vector<float> ties(const ExactFormat& format);
 
-// Pattern `prefix` of 2^24 samples of float32: one for each value of the upper 24 bits, the low byte a hash of them.
+// Returns sample `prefix` of 2^24 float32 patterns. The upper 24 bits take every value; the low byte is their hash.
 constexpr uint32_t sampled_pattern(uint32_t prefix) {
   uint32_t hash = prefix * 0x9E3779B1u;  // 2^32 / golden ratio
   hash ^= hash >> 15;

@@ -1,4 +1,4 @@
-// Numbers by their bits, against float and double arithmetic.
+// Tests numbers by their bits, against float and double arithmetic.
 #include "engine/numeric/float_bits.h"
 
 #include <gtest/gtest.h>

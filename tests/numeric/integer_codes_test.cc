@@ -1,4 +1,4 @@
-// int8, int4 and ternary codes, and the 16x8 multiplication: against exact arithmetic, over all codes.
+// Tests int8, int4 and ternary codes and the 16x8 multiplication, against exact arithmetic over all codes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,11 +22,11 @@ class AbsMaxCodes : public testing::Test {};
 using ComputeTypes = testing::Types<float, double, Float16, Bfloat16>;
 TYPED_TEST_SUITE(AbsMaxCodes, ComputeTypes);
 
-// The nearest integer to a float64 product, half to even, as the C library has it.
+// Returns the integer nearest to a float64 product, half to even, by the C library.
 double nearest(double v) { return std::nearbyint(v); }
 
-// Each operation is the float64 one rounded to T: float64 holds sums, products and quotients of 24-bit numbers to 53
-// bits, so rounding once more is rounding once; of double it is the operation itself.
+// Each operation is the float64 one rounded to T. float64 holds results of 24-bit numbers to 53 bits, so the second
+// rounding does no harm. For double it is the operation itself.
 TYPED_TEST(AbsMaxCodes, every_operation_is_rounded_to_the_type) {
   using T = TypeParam;
   std::mt19937 random(1);
@@ -103,7 +103,7 @@ TEST(affine, saturates_and_rounds_half_away_from_zero) {
     }
 }
 
-// multiply_wide against exact arithmetic in 128 bits, and for every pair defined (run under UBSan).
+// Compares multiply_wide with exact 128-bit arithmetic. Under UBSan it also shows that every pair is defined.
 TEST(multiply_wide, is_the_rounded_product_with_a_16_bit_multiplier) {
   std::mt19937_64 random(6);
   for (int i = 0; i < 1000000; ++i) {
@@ -120,7 +120,7 @@ TEST(multiply_wide, is_the_rounded_product_with_a_16_bit_multiplier) {
       for (const int32_t shift : {INT32_MIN, -64, -32, -1, 0, 15, 16, 64, INT32_MAX}) multiply_wide(x, {m, shift});
 }
 
-// multiply_wide_single takes the whole multiplier and rounds once; tested as multiply_wide is.
+// multiply_wide_single takes the whole multiplier and rounds once. It is tested as multiply_wide is.
 TEST(multiply_wide_single, is_the_rounded_product) {
   std::mt19937_64 random(8);
   for (int i = 0; i < 300000; ++i) {
@@ -162,7 +162,7 @@ TEST(int4, odd_lengths_are_filled_with_zero) {
   EXPECT_EQ(back, codes);
 }
 
-// With 0 in the range, no value is further than half a step from its code; a constant or one-signed group included.
+// If 0 is in the range, no value is further than half a step from its code, even in a constant or one-signed group.
 TEST(grouped_int4, a_range_with_zero_loses_at_most_half_a_step) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
@@ -177,7 +177,7 @@ TEST(grouped_int4, a_range_with_zero_loses_at_most_half_a_step) {
   }
 }
 
-// -min / step is beyond int32 here: the zero point and the codes saturate, as Keras' do, and nothing wraps.
+// Here -min / step is beyond int32. The zero point and the codes saturate, as in Keras, and nothing wraps.
 TEST(grouped_int4, a_constant_group_of_large_values_saturates) {
   for (const float v : {100.0f, 1e30f}) {
     const std::vector<float> above = {v, v}, below = {-v, -v};

@@ -1,4 +1,4 @@
-// Loss scaling. The systems' own sequences are checked by tests/claims/golden_policies.cc.
+// Tests loss scaling. tests/claims/golden_policies.cc checks the systems' own sequences.
 #include "engine/numeric/loss_scale.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(loss_scale, what_cannot_be_unscaled_exactly_is_refused) {
       (LossScaler{.system = LossScaleSystem::kTensorFlow, .kind = LossScale::kFixed, .initial = 0.5f}).valid());
 }
 
-// Whatever comes: within [min, max], a power of two, and a step is applied exactly if its gradients are finite.
+// The scale always stays a power of two within [min, max]. A step is applied exactly if its gradients are finite.
 TEST(loss_scale, ours_stays_within_its_bounds) {
   std::mt19937 random(5);
   LossScaler rule = loss_scaler(LossScaleSystem::kNacre);
@@ -76,7 +76,8 @@ TEST(loss_scale, overflow_at_the_floor_is_counted_until_it_stops) {
   EXPECT_EQ(state.skipped, 4u);
 }
 
-// Fixed and none: the scale never moves. Ours skips what is not finite; the others do not look.
+// In the kinds fixed and none the scale never moves. Ours skips gradients that are not finite; the other systems do
+// not look.
 TEST(loss_scale, fixed_and_none_stay) {
   for (const LossScaleSystem system : kSystems)
     for (const LossScale kind : {LossScale::kFixed, LossScale::kNone}) {

@@ -1,4 +1,4 @@
-// Learning rates against the formulas of torch and Keras in long double, and what the ends of every schedule are.
+// Tests learning rates against the formulas of torch and Keras in long double, and the ends of every schedule.
 #include "engine/numeric/schedule.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 using Real = long double;
 const Real kPi = std::acos(Real(-1));
 
-// In one rounding to float32, of a float64 number with some roundings of 2^-53 relative to the peak.
+// Allows one rounding to float32 of a float64 number, which has some roundings of 2^-53 relative to the peak.
 void expect_rate(const Schedule& schedule, uint32_t step, Real expected) {
   const Real error = std::ldexp(Real(1), -48) * schedule.rate;
   EXPECT_GE(Real(schedule.at(step)), Real(float(expected - error))) << step;

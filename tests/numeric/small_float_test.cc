@@ -1,5 +1,5 @@
-// Every number format against its definition (exact_format.h), against the compiler's own float16 and against the
-// golden tables. With NACRE_LONG=1 float16 and bfloat16 over all 2^32 float32 patterns.
+// Tests every number format against its definition (exact_format.h), the compiler's own float16 and the golden
+// tables. With NACRE_LONG=1 float16 and bfloat16 are tested on all 2^32 float32 patterns.
 #include "engine/numeric/small_float.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TYPED_TEST(SmallFloats, samples_of_all_float32_round_as_defined) {
   EXPECT_EQ(numbers, ((1u << 24) - (1u << 16)) / step);  // 2^15 prefixes of each sign are NaN
 }
 
-// NaN keeps its sign where the format has a NaN of each; E4M3FNUZ and E5M2FNUZ have one; E2M1 has none.
+// NaN keeps its sign if the format has a NaN of each sign. E4M3FNUZ and E5M2FNUZ have one NaN, E2M1 has none.
 TYPED_TEST(SmallFloats, nan_is_the_documented_code) {
   using T = TypeParam;
   for (const uint32_t pattern : {0x7FC00000u, 0x7F800001u, 0x7FFFFFFFu, 0xFFC00000u, 0xFF800001u}) {
@@ -92,8 +92,8 @@ TYPED_TEST(SmallFloats, nan_is_the_documented_code) {
   }
 }
 
-// A double is rounded once: halfway between two codes plus or minus 2^-50 of itself, which float32 cannot tell from the
-// tie.
+// A double is rounded once. The tests are 2^-50 above or below the middle of two codes, which float32 cannot tell
+// from a tie.
 TYPED_TEST(SmallFloats, doubles_are_rounded_once) {
   using T = TypeParam;
   const ExactFormat format = exact<T>();
@@ -155,10 +155,10 @@ TEST(float8_e8m0, what_it_has_not_is_nan_or_saturates) {
   }
 }
 
-// bits + 0x7FFF + the last bit kept, cut: the usual integer formula, which knows nothing of exponents.
+// Adds 0x7FFF and the last bit that is kept, then truncates: the usual integer formula, which ignores exponents.
 uint16_t bfloat16_by_addition(uint32_t pattern) { return uint16_t((pattern + 0x7FFF + (pattern >> 16 & 1)) >> 16); }
 
-// `f` of every float32 pattern, or of 2^24 of them.
+// Calls `f` for every float32 pattern, or for 2^24 of them.
 template <class F>
 void patterns(const char* name, F f) {
   const char* asked = std::getenv("NACRE_LONG");

@@ -8,7 +8,8 @@
 namespace nacre::tools {
 namespace {
 
-// Operands that are weights, shapes or axes. All of an operator that is supported on constants only.
+// Lists operands that are weights, shapes or axes. An operator that is supported on constants only has all its
+// operands.
 const std::map<std::string, std::vector<int>>& baked_operands() {
   static const std::map<std::string, std::vector<int>> kBaked = {
       {"AffineGrid", {1}},
@@ -93,7 +94,7 @@ int type_of(const ::onnx::GraphProto& graph, const std::string& name) {
   return ::onnx::TensorProto::UNDEFINED;
 }
 
-// Types that no value at run time has.
+// Returns whether no run-time value may have the type.
 bool is_stored_only(int type) {
   using Proto = ::onnx::TensorProto;
   static const std::set<int> kTypes = {Proto::UINT16};

@@ -1,5 +1,5 @@
-// Which inputs of a test are constants of a network: what is read as weights, shapes or axes only, and what has a type
-// that no step computes with.
+// Tells which inputs of a test are constants of a network: those that are read only as weights, shapes or axes, and
+// those whose type no step computes with.
 #pragma once
 
 #include <string>

@@ -28,7 +28,8 @@ std::string read_file(const std::string& path) {
   return tensor;
 }
 
-// A function body ("test_x_expanded") has the inputs of the operator that it is of ("test_x"): those are baked alike.
+// Returns the operator ("test_x") of a function body ("test_x_expanded"). It has the same inputs, which are baked
+// alike.
 ::onnx::GraphProto operator_of(const std::string& root, const std::string& name, const ::onnx::GraphProto& graph) {
   const size_t suffix = name.rfind("_expanded");
   const std::string path = root + "/" + name.substr(0, suffix) + "/model.onnx";
@@ -38,7 +39,7 @@ std::string read_file(const std::string& path) {
   return model.graph();
 }
 
-// `like` says which inputs are baked.
+// Reads a test's data. `like` decides which inputs are baked.
 void read_data(const std::string& directory, const ::onnx::GraphProto& like, ::onnx::ModelProto& model,
                NodeCase& test) {
   ::onnx::GraphProto& graph = *model.mutable_graph();
@@ -65,7 +66,7 @@ void read_data(const std::string& directory, const ::onnx::GraphProto& like, ::o
   test.folded = test.inputs.empty();
 }
 
-// A result of 16 bits may be the neighbour of the expected one.
+// A 16-bit result may be a neighbour of the expected one.
 double relative_tolerance(ElementType type) {
   if (type == ElementType::kBfloat16) return 0x1p-7;
   return type == ElementType::kFloat16 ? 0x1p-9 : 1e-3;

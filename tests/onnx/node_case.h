@@ -22,13 +22,13 @@ struct NodeCase {
   bool folded = false;           // nothing is left to compute at run time
 };
 
-// Directories of tests below `root`/<suite>, sorted: "node/test_relu".
+// Returns the sorted test directories below `root`/<suite>, as "node/test_relu".
 std::vector<std::string> list_cases(const std::string& root, const std::vector<std::string>& suites);
 
 NodeCase load_case(const std::string& root, const std::string& name);
 
-// "" or what differs: element type, shape, or the first element outside rtol 1e-3, atol 1e-7 (the tests own; of 16
-// bits rtol is 2 half steps; integers are equal).
+// Returns the difference, or "": element type, shape, or the first element outside rtol 1e-3 and atol 1e-7, as in the
+// tests themselves. For 16 bits rtol is 2 half steps; integers must be equal.
 std::string difference(const Value& expected, ElementType type, const std::vector<int64_t>& dims,
                        const std::vector<uint8_t>& bytes);
 

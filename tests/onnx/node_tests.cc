@@ -47,7 +47,7 @@ Graph converted(const NodeCase& test) {
   return graph;
 }
 
-// Tests whose expected numbers are one draw of many: only types and shapes are compared.
+// Returns whether the test's numbers are one random draw, of which only types and shapes are compared.
 bool draws(const NodeCase& test) {
   static const std::set<std::string> kRandom = {"Bernoulli",        "Multinomial",   "RandomNormal",
                                                 "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
@@ -68,7 +68,7 @@ Outcome compare(const NodeCase& test, const Graph& graph, const std::map<std::st
   return {test.folded ? Outcome::kFolded : Outcome::kPassed, ""};
 }
 
-// Outputs that are folded stand in the model file, which refuses NaN.
+// Returns whether a folded output is NaN, which the model file refuses.
 bool stores_nan(const NodeCase& test) {
   const auto is_nan = [](float number) { return std::isnan(number); };
   return test.folded && std::any_of(test.outputs.begin(), test.outputs.end(), [&](const Value& y) {
@@ -78,13 +78,14 @@ bool stores_nan(const NodeCase& test) {
          });
 }
 
-// Tests that expect the rounding of what made them, beyond their own tolerance: 1.9e-7 where the transform is 0.
+// Returns whether the test expects rounding errors beyond its own tolerance: 1.9e-7 where the transform is 0.
 bool expects_rounding(const std::string& name) {
   return name == "node/test_dft_inverse" || name == "node/test_dft_inverse_opset19";
 }
 
-// By scales of 0.6 four elements become two, whose corners these tests put 0.6 * 4 - 1 apart. Here they are the 2 - 1
-// apart that the standard's text, PyTorch and onnxruntime, which leaves these tests out, have.
+// Returns whether the test has another reading of the standard. With scales of 0.6 four elements become two, whose
+// corners these tests put 0.6 * 4 - 1 apart. The standard's text, PyTorch and onnxruntime, which skips these tests,
+// have 2 - 1, as here.
 bool reads_otherwise(const std::string& name) {
   return name == "node/test_resize_downsample_scales_cubic_align_corners" ||
          name == "node/test_resize_downsample_scales_linear_align_corners";
@@ -111,7 +112,7 @@ Outcome run_case(const NodeCase& test) {
   }
 }
 
-// "name (op): the reason (names)\n remedy" as "op: the reason", so that equal reasons are counted together.
+// Shortens "name (op): the reason (names)\n remedy" to "op: the reason", so that equal reasons are counted together.
 std::string reason_of(const std::string& what) {
   const size_t listed = what.find("supported:\n  ");
   std::string text = listed == std::string::npos ? what : what.substr(listed + 13);

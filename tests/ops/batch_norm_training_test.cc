@@ -1,4 +1,4 @@
-// batch_norm_training: against float64 by the roundings of its formulas, and by hand.
+// Tests batch_norm_training against float64, with bounds from the roundings of its formulas, and by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,10 +14,10 @@ namespace {
 
 using namespace gradient_precision;
 
-// float32 and 16-bit floats against float64, by the roundings of the formulas:
-//   mean      u (rows + 2) max |x|                                  (sums of rows, a quotient)
-//   variance  relative u (rows + 8) and what the mean's error adds, its square
-//   y         that of x - mean, of 1 / sqrt, of two products and a sum
+// Tests float32 and 16-bit floats against float64. The formulas' roundings bound the errors:
+//   mean      u (rows + 2) max |x|, for a sum of rows and a quotient
+//   variance  relative u (rows + 8), plus the square of the mean's error
+//   y         the errors of x - mean, of 1 / sqrt, of two products and a sum
 TEST(batch_norm_training, of_smaller_floats_is_within_its_rounding) {
   for (const auto& [entry, element] :
        {std::pair{&reference::kBatchNormTrainingF32, kF32}, std::pair{&reference::kBatchNormTrainingF16, kF16},
@@ -42,7 +42,7 @@ TEST(batch_norm_training, of_smaller_floats_is_within_its_rounding) {
       const Precision type = precision(element);
       for (int64_t c = 0; c < channels; ++c) {
         const double f = want.outputs[2].real(c), mean_error = u * k * largest;
-        // d variance <= u k variance + mean_error^2; f = variance^-1/2, and f <= 2 on these cases' deviations
+        // The variance errs by at most u k variance + mean_error^2. f = variance^-1/2 is at most 2 in these cases.
         const double f_error = f * (u * k + mean_error * mean_error * f * f + 4 * u);
         EXPECT_LE(std::abs(got.outputs[1].real(c) - want.outputs[1].real(c)), mean_error);
         EXPECT_LE(std::abs(got.outputs[2].real(c) - f), f_error);
@@ -57,7 +57,7 @@ TEST(batch_norm_training, of_smaller_floats_is_within_its_rounding) {
     }
 }
 
-// The forward step of batch_norm_training by its definition, two rows of one channel: mean 3, variance 4.
+// Runs the forward step on two rows of one channel, against its definition: mean 3, variance 4.
 TEST(batch_norm_training, normalizes_and_adds_to_the_statistics) {
   const Array x = array_of<double>(kF64, {2, 1}, {1, 5}), one = array_of<double>(kF64, {1}, {1});
   for (const uint32_t unbiased : {0u, 1u}) {

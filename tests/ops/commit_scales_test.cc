@@ -1,4 +1,4 @@
-// The rules of scales as steps: a float8 scale with its amax history, and the loss scale.
+// Tests the steps that update scales: a float8 scale with its amax history, and the loss scale.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -151,7 +151,7 @@ TEST(adjust_loss_scale, replays_the_golden_sequences) {
   }
 }
 
-// The verdict may refuse a step for its loss or for the norm of its gradients, each of which is finite.
+// The verdict may refuse a step for its loss or its gradients' norm, although every gradient is finite.
 TEST(adjust_loss_scale, takes_a_refused_step_for_one_with_infinite_gradients) {
   using enum LossScaleSystem;
   for (const LossScaleSystem system : {kNacre, kTensorFlow, kKeras, kJmp, kFastai, kAxon}) {

@@ -1,4 +1,4 @@
-// Results that a step commits: the verdict over everything that may be wrong with a gradient, and running numbers.
+// Tests what a step commits: the verdict on everything that may be wrong with a gradient, and running numbers.
 #include "engine/ops/commit.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,8 @@ TYPED_TEST(verdict, gives_norm_factor_and_mean_loss) {
                 clip = trial % 2 == 0 ? 0 : 0.5f;
     const Judged<A> seen = judge<A>(gradients, count, scale, clip, A(7));
     const Real norm = std::sqrt(squares) / scale / count;
-    // Squares u each, sum 2 u + n u^2, halved by the root, which adds u, as does the quotient by the count.
+    // A square errs by u, so the sum by 2 u + n u^2. The root halves that and adds u; the quotient by the count adds
+    // u.
     const Real relative = u * (1.5L + n * u + 2) + 8 * u * u;
     EXPECT_LE(std::abs(Real(seen.report[1]) - norm), relative * norm) << n;
     const Real factor = (clip > 0 && norm > clip ? clip / norm : 1) / scale / count;
@@ -133,8 +134,8 @@ TYPED_TEST(verdict, refuses_what_cannot_be_divided) {
   EXPECT_EQ(judge<A>(gradients, 0).report, (std::vector<A>{0, 0, 0, 1}));
 }
 
-// Finite sums whose mean gradient, or its norm, is beyond the type: an optimizer would write infinities, or with a
-// clip_norm a step of gradient 0.
+// The sums are finite, but the mean gradient or its norm is beyond the type. An optimizer would write infinities or,
+// with a clip_norm, take a step of gradient 0.
 TYPED_TEST(verdict, refuses_a_mean_gradient_beyond_the_type) {
   using A = TypeParam;
   const A most = std::numeric_limits<A>::max();
@@ -214,7 +215,7 @@ TEST(update_range, starts_at_the_first_mean) {
   EXPECT_EQ(run(-0.5), Code::kAttribute);
 }
 
-// An activation that overflowed saturates in codes: gradients and loss stay finite, and the step commits.
+// Codes saturate, so after an activation that overflowed, gradients and loss are finite and the step commits.
 TEST(update_range, takes_nothing_that_is_not_finite) {
   for (const std::vector<float>& first : {std::vector<float>{-2, 4}, std::vector<float>{0, 0}})
     for (std::vector<float> sum : {std::vector<float>{-1, kInf}, {-kInf, 1}, {kNan, 1}, {-1, kNan}}) {

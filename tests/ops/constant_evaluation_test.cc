@@ -1,6 +1,6 @@
-// Ops evaluated by the compiler. A constant expression with undefined behaviour is none: an index out of range, a
-// signed overflow or a read of what was never written does not compile. Their functions are constexpr because the
-// compiler of a device takes its code from them too (ports/cuda).
+// Evaluates ops in the compiler. A constant expression may not have undefined behaviour: an index out of range, a
+// signed overflow or a read of uninitialised memory does not compile. The ops are constexpr because CUDA's device
+// compiler compiles them too (ports/cuda).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,7 +26,7 @@ TEST(constant_evaluation, dense) {
   EXPECT_EQ(y[1], 24.5f);
 }
 
-// x [1, 2, 2, 1], a window of 2 x 2 with a pad of 1 before: each output is the sum of what lies inside.
+// For x [1, 2, 2, 1] and a window of 2 x 2 with a pad of 1 before, each output is the sum of the elements inside.
 constexpr WindowAxis kAxis = {.in = 2, .out = 2, .kernel = 2, .stride = 1, .dilation = 1, .before = 1};
 
 TEST(constant_evaluation, conv2d_int8_at_borders) {

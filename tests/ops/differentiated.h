@@ -1,4 +1,5 @@
-// An op on arrays, differentiated by its table as differentiate reads it, and held against central differences.
+// Differentiates an op on arrays by its table of gradients, as differentiate does, and compares with central
+// differences.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ struct Operand {
   Role role = Role::kIn;
 };
 
-// A step on operands of its own, all given: inputs, updated ones, outputs.
+// A step whose operands are owned here and all present: inputs, updated operands, outputs.
 struct SeparateStep {
   std::vector<TensorRecord> records;
   std::vector<Tensor> tensors;
@@ -58,7 +59,7 @@ struct SeparateStep {
   }
 };
 
-// The kernel of either set that takes these operands; null if there is none.
+// Returns the kernel of either set that takes these operands, or null.
 inline const KernelEntry* find_entry(Op op, const std::vector<Operand>& operands) {
   for (const KernelSet* set : {&reference::training_kernels(), &reference::kernels()})
     for (const KernelEntry* entry : set->entries) {
@@ -73,7 +74,7 @@ inline const KernelEntry* find_entry(Op op, const std::vector<Operand>& operands
   return nullptr;
 }
 
-// Runs `op`: appends its outputs, of the shapes that its rule says, of type `element`.
+// Runs `op` and appends its outputs to `operands`. The op's rule gives their shapes; their type is `element`.
 inline Code run_op(Op op, const std::vector<uint32_t>& words, std::vector<Operand>& operands, size_t outputs,
                    ElementType element) {
   const OpRule* rule = find_rule(op);
@@ -99,7 +100,7 @@ struct Differentiated {
 
   ElementType element() const { return inputs[0].element; }
 
-  // How many outputs the table reads, at least one.
+  // Returns how many outputs the table's rows read, at least one.
   size_t outputs() const {
     size_t count = 1;
     for (const Gradient& row : rule.gradients)
@@ -117,7 +118,7 @@ struct Differentiated {
     return made;
   }
 
-  // The gradients of the inputs by slot, of L = sum dy y.
+  // Returns dL/dinput by input slot, for L = sum dy y.
   std::map<int, Array> gradients(const Array& dy) const {
     const std::vector<Array> y = forward(outputs());
     std::map<int, Array> found;
@@ -141,7 +142,7 @@ struct Differentiated {
         made.resize(size_t(row.words({words.data(), int(words.size())},
                                      {step.tensors.data(), int(step.tensors.size()), 0}, row.of[0], made.data())));
       }
-      constexpr double kStart = 0.5;  // a sum is added to
+      constexpr double kStart = 0.5;  // the sum that the step adds to starts here
       if (row.adds) {
         const Array& input = inputs[row.of[0]];
         Array sum = make_array(input.element == kF64 ? kF64 : kF32, input.dims);
@@ -160,7 +161,7 @@ struct Differentiated {
     return found;
   }
 
-  // The inputs of a row that are there; those that may be absent come last.
+  // Returns how many inputs of the row are present. Inputs that may be absent come last.
   size_t outputs_of(const Gradient& row) const {
     return size_t(std::count_if(row.of.begin(), row.of.end(), [&](uint8_t slot) { return inputs[slot].present(); }));
   }
@@ -179,9 +180,9 @@ inline Array random_like(const Array& like, Random& random) {
   return array;
 }
 
-// Central differences of fourth order, (8 (L(x + h) - L(x - h)) - (L(x + 2 h) - L(x - 2 h))) / (12 h): wrong by h^4 /
-// 30 of the fifth derivative, which with h = 2^-9 is 5e-13 of it, and by rounding, 2^-53 |L| / h < 1e-12 for the sums
-// here. Fifth derivatives of these functions on these ranges are below 1e4: 1e-8 is left to be seen.
+// Central differences of fourth order: (8 (L(x + h) - L(x - h)) - (L(x + 2 h) - L(x - 2 h))) / (12 h). Their error is
+// h^4 / 30 of the fifth derivative, 5e-13 of it for h = 2^-9. Rounding adds 2^-53 |L| / h < 1e-12 for the sums here.
+// The fifth derivatives are below 1e4 on these ranges, so 1e-8 is a safe tolerance.
 inline void expect_central_differences(Differentiated op, Random& random, const std::string& what) {
   const Array dy = random_like(op.forward(1)[0], random);
   const std::map<int, Array> gradients = op.gradients(dy);

@@ -1,4 +1,4 @@
-// Random numbers against known answers, and dropout, which is made of them.
+// Tests random numbers against known answers, and dropout, which uses them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace differentiated;
 
-// Random123's kat_vectors, "philox4x32 10".
+// The expected numbers are "philox4x32 10" of Random123's kat_vectors.
 TEST(philox, gives_the_known_answers) {
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -42,7 +42,8 @@ Array ones(int count) {
   return x;
 }
 
-// Kept elements are n (1 - rate) on average with a deviation of sqrt(n rate (1 - rate)): within 5 of them.
+// On average n (1 - rate) elements are kept, with a standard deviation of sqrt(n rate (1 - rate)). Five deviations
+// are allowed.
 TEST(dropout, drops_at_its_rate_and_scales_what_stays) {
   constexpr int n = 100000;
   for (const double rate : {0.0, 0.1, 0.5, 0.9}) {
@@ -56,7 +57,7 @@ TEST(dropout, drops_at_its_rate_and_scales_what_stays) {
   }
 }
 
-// Another seed, step, micro-batch or layer is another mask: of two with rate 1/2 half of the elements agree.
+// Another seed, step, micro-batch or layer gives another mask. Two masks of rate 1/2 agree in half of the elements.
 TEST(dropout, masks_differ_by_everything_they_are_a_function_of) {
   constexpr int n = 10000;
   const Array x = ones(n), first = dropped(0.5, 0, {7, 8, 9, 10}, x);
@@ -68,7 +69,7 @@ TEST(dropout, masks_differ_by_everything_they_are_a_function_of) {
     for (int e = 0; e < n; ++e) equal += first.real(e) == other.real(e);
     EXPECT_LE(std::abs(equal - n / 2), 5 * std::sqrt(n) / 2) << i;
   }
-  Array fewer = make_array(kF32, {n / 2 - 1});  // rows of a smaller batch have the numbers of the same rows
+  Array fewer = make_array(kF32, {n / 2 - 1});  // a smaller batch: its rows have the same numbers
   for (int e = 0; e < n / 2 - 1; ++e) fewer.set(e, 1);
   const Array part = dropped(0.5, 0, {7, 8, 9, 10}, fewer);
   EXPECT_TRUE(std::equal(part.bytes.begin(), part.bytes.end(), first.bytes.begin()));

@@ -1,4 +1,4 @@
-// fake_float8 against the float8 kernels of quantize and dequantize and the golden tables.
+// Tests fake_float8 against the float8 kernels of quantize and dequantize and the golden tables.
 #include "engine/ops/fake_float8.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ std::vector<T> fake_float8(const KernelEntry& entry, std::vector<uint32_t> words
   return y;
 }
 
-// Numbers of all binades that float8 and its neighbours have, the middles between codes, and the ends of float32.
+// Returns numbers of all binades of float8 and the next ones, the midpoints between codes, and the ends of float32.
 std::vector<float> float8_points() {
   std::vector<float> x = {0.0f, -0.0f, kInf, -kInf, kNan, 3.4e38f, -3.4e38f, 1e-45f};
   for (uint32_t code = 0; code < 256; ++code)
@@ -75,7 +75,7 @@ TEST(fake_float8, is_dequantize_of_quantize_to_the_bit) {
   check_against_kernels<Float8E5M2>(reference::kQuantizeE5M2, reference::kDequantizeE5M2, 1);
 }
 
-// Two steps: the largest magnitude bits of all; NaN over infinity over every number.
+// amax keeps the largest magnitude's bits over several steps. Infinity counts above every number, NaN above infinity.
 TEST(fake_float8, amax_is_the_largest_magnitude_so_far) {
   uint32_t amax = 0;
   fake_float8<float>(reference::kFakeFloat8F32, {}, {1, -3, 2}, 1, &amax);
@@ -113,7 +113,7 @@ TEST(fake_float8, of_16_bits_is_float32_rounded_once) {
   check_narrow<Bfloat16>(reference::kFakeFloat8Bf16);
 }
 
-// The nearest E4M3 number, ties to the even code, by a search over all codes in float64.
+// Searches all codes in float64 for the nearest E4M3 number, ties to the even code.
 TEST(fake_float8, of_float64_rounds_once) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<double> uniform(-500, 500);
@@ -133,7 +133,7 @@ TEST(fake_float8, of_float64_rounds_once) {
   }
 }
 
-// By rows, as dynamic_quantize makes the codes and scales of an exported layer.
+// Compares row by row with the codes and scales that dynamic_quantize makes in an exported layer.
 TEST(fake_float8, current_is_dynamic_quantize_of_each_row) {
   std::vector<float> x = float8_points();
   x.resize(4000);
@@ -175,8 +175,8 @@ TEST(fake_float8_gradient, gives_x_and_touches_nothing_else) {
   EXPECT_EQ(amax, 7u);
 }
 
-// Gradients that differentiate makes of the pair: E4M3 forward passes dy as it is; the op behind it quantizes dy,
-// with its own format.
+// Gradients that differentiate makes of the pair: the E4M3 op passes dy unchanged, and the op after the product
+// quantizes dy in its own format.
 TEST(fake_float8, gradient_rows) {
   ASSERT_EQ(kFakeFloat8Rule.gradients.size(), 1u);
   EXPECT_EQ(kFakeFloat8Rule.gradients[0].by, Op::kNone);
@@ -186,7 +186,7 @@ TEST(fake_float8, gradient_rows) {
   EXPECT_EQ(kFakeFloat8GradientRule.gradients[0].reads.size(), 3u);
 }
 
-// Form 2: the scale, the quotient and the product are each rounded to the type of x.
+// In form 2 the scale, the quotient and the product are each rounded to the type of x.
 template <class T>
 void check_each_rounded(const KernelEntry& entry) {
   std::vector<T> x;
@@ -260,7 +260,7 @@ TEST(fake_float8, gives_the_golden_numbers) {
       const auto x = std::bit_cast<float>(uint32_t(std::stoul(row["f32"].get<std::string>(), nullptr, 16)));
       const auto code =
           uint8_t(std::stoul(row[format == 0 ? "e4m3fn_sat" : "e5m2_sat"].get<std::string>(), nullptr, 16));
-      if (std::isinf(x)) continue;  // ml_dtypes keeps it; fake_float8 clips first, as Keras
+      if (std::isinf(x)) continue;  // ml_dtypes keeps infinity; fake_float8 clips first, as Keras does
       uint32_t amax = 0;
       const auto y = fake_float8<float>(reference::kFakeFloat8F32, {format}, {x}, 1, &amax);
       EXPECT_TRUE(same_bits(y[0], format == 0 ? float(Float8E4M3::of_bits(code)) : float(Float8E5M2::of_bits(code))))

@@ -1,4 +1,4 @@
-// The gradients of fake_quantize against their formulas in float64, and rounding by a step that is given.
+// Tests the gradients of fake_quantize against their formulas in float64, and rounding by a given step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct RangeGradients {
   double low = 0, high = 0;
 };
 
-// tf.quantization.fake_quant_with_min_max_vars_gradient over the converter's nudged range.
+// Computes tf.quantization.fake_quant_with_min_max_vars_gradient over the converter's nudged range.
 RangeGradients gradients_of(const std::vector<double>& dy, const std::vector<double>& x,
                             const std::vector<float>& range) {
   const tools::Quantizer quantizer = tools::quantizer_of_range({range[0], range[1]});
@@ -40,7 +40,7 @@ void check_gradients(const KernelEntry& of_x, const KernelEntry& of_range, doubl
   Random random(17);
   for (const std::vector<float>& each : ranges()) {
     std::vector<float> range = each;
-    if (!(std::abs(range[0]) < 1e4f && std::abs(range[1]) < 1e4f)) continue;  // of float16 too
+    if (!(std::abs(range[0]) < 1e4f && std::abs(range[1]) < 1e4f)) continue;  // large for float16
     const double size = 1.5 * std::max(std::abs(double(range[0])), std::abs(double(range[1]))) + 1e-6;
     std::vector<T> x, dy, dx(300);
     std::vector<double> real_x, real_dy;
@@ -58,8 +58,8 @@ void check_gradients(const KernelEntry& of_x, const KernelEntry& of_range, doubl
     ASSERT_EQ(run_step(of_range, {}, second), Code::kOk);
     const RangeGradients want = gradients_of(real_dy, real_x, range);
     for (size_t i = 0; i < dx.size(); ++i) ASSERT_EQ(double(dx[i]), want.dx[i]) << real_x[i];
-    // 300 terms of at most 1 in the accumulator: each addition errs by less than 300 epsilon. The sum itself is
-    // float32: two roundings of at most 305.
+    // Sums 300 terms of at most 1 in the accumulator: each addition errs by less than 300 epsilon. The sum is stored
+    // as float32, which adds two roundings of at most 305.
     const double tolerance = 300 * 300 * epsilon + 2 * 305 * 0x1p-24;
     ASSERT_NEAR(double(sum[0]), 3 + want.low, tolerance);
     ASSERT_NEAR(double(sum[1]), -5 + want.high, tolerance);
@@ -73,7 +73,7 @@ TEST(fake_quantize_gradient, is_straight_through_inside_and_of_the_range_outside
   check_gradients<Bfloat16>(reference::kFakeQuantizeGradientXBf16, reference::kFakeQuantizeGradientRangeBf16, 0x1p-24);
 }
 
-// Both ends belong to the inside; the next numbers do not.
+// An x equal to an end counts as inside the range; the next number beyond it does not.
 TEST(fake_quantize_gradient, at_the_ends) {
   std::vector<float> range = {-1, 2};
   const NudgedRange nudged = NudgedRange::from(range.data());
@@ -89,7 +89,7 @@ TEST(fake_quantize_gradient, at_the_ends) {
   EXPECT_EQ(sum, (std::vector<float>{4, 8}));
 }
 
-// Moving the ends moves y by their gradients while every x stays beyond them: y(x beyond the end) = the end.
+// For x beyond an end, y is that end. So moving the ends must change y by the ends' gradients.
 TEST(fake_quantize_gradient, of_the_range_is_the_slope_of_the_ends) {
   const std::vector<double> x = {5, 6, -7};
   std::vector<float> range = {-1, 1}, wider = {-1.5f, 2};
@@ -102,7 +102,7 @@ TEST(fake_quantize_gradient, of_the_range_is_the_slope_of_the_ends) {
   ASSERT_EQ(run_step(reference::kFakeQuantizeGradientRangeF64, {}, operands), Code::kOk);
   double change = 0;
   for (size_t i = 0; i < x.size(); ++i) change += moved[i] - y[i];
-  // The ends are nudged by at most half a step on each side: 4 of them, 3.5 / 255 / 2 each.
+  // Nudging moves each end by at most half a step of 3.5 / 255; the tolerance is six such halves.
   EXPECT_NEAR(change, double(sum[0]) * -0.5 + double(sum[1]) * 1, 6 * 3.5 / 255 / 2);
 }
 
@@ -139,7 +139,8 @@ Coded<T> with_step(const KernelEntry& entry, const KernelEntry& gradient, std::v
   return made;
 }
 
-// Every code, the middles between them, their neighbours, what saturates; each axis and none; against float64.
+// Tests every code, the midpoints and their neighbours, and numbers that saturate, against float64: without an axis
+// and for each axis.
 template <class T>
 void check_codes(const KernelEntry& entry, const KernelEntry& gradient) {
   Random random(19);
@@ -185,8 +186,8 @@ TEST(fake_quantize, of_a_step_is_the_code_it_rounds_to) {
   check_codes<Bfloat16>(reference::kFakeQuantizeBf16, reference::kFakeQuantizeGradientXBf16);
 }
 
-// The rule itself: dL/dx by the chain rule is step dL/dy; scaled by step^-2 it moves step x by what moves the real
-// number, whatever the step.
+// By the chain rule dL/dx is step dL/dy. With the factor step^-2, SGD moves the real number step x by the same amount
+// whatever the step is.
 TEST(fake_quantize_gradient, of_a_step_moves_the_real_number_as_sgd_does) {
   const std::vector<double> x = {3, -8, 100}, dy = {0.5, -0.25, 2};
   const float rate = 0.125f;

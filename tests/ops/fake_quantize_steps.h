@@ -1,4 +1,4 @@
-// fake_quantize on values of the test, and the ranges that its tests go through.
+// Runs fake_quantize on a test's values, and lists the ranges that its tests go through.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::vector<T> fake(const KernelEntry& entry, std::vector<uint32_t> words, std::
   return y;
 }
 
-// Ranges of one sign, of both, tiny, huge, reversed, with an end at 0, and 200 at random.
+// Returns ranges of one sign, of both signs, tiny, huge, reversed, with an end at 0, and 200 random ones.
 inline std::vector<std::vector<float>> ranges() {
   std::vector<std::vector<float>> all = {{-1, 1},    {0, 6},          {-6, 0},     {0.5f, 3},      {-3, -0.5f},
                                          {0, 1e-8f}, {-1e-7f, 1e-7f}, {2, -2},     {-0.1f, 5.9f},  {-1e30f, 1e30f},

@@ -1,4 +1,4 @@
-// fake_quantize against the converter's own quantizers and the engine's quantize and dequantize kernels, and
+// Tests fake_quantize against the converter's quantizers and the engine's quantize and dequantize kernels. Also tests
 // observe_range.
 #include "engine/ops/fake_quantize.h"
 
@@ -19,7 +19,8 @@ namespace {
 
 using namespace fake_quantize_steps;
 
-// Every code's value, the middles between them, their neighbours in float32, and what lies beyond.
+// Returns the value of every code, the midpoints between them, their float32 neighbours, and numbers beyond the
+// range.
 std::vector<float> points(float scale, int64_t zero) {
   std::vector<float> x = {0.0f, -0.0f, 1e30f, -1e30f, kInf, -kInf, 1e-30f};
   for (int q = -129; q <= 128; ++q)
@@ -30,7 +31,7 @@ std::vector<float> points(float scale, int64_t zero) {
   return x;
 }
 
-// The converter's scale and zero point, through the engine's quantize and dequantize kernels.
+// Compares with the engine's quantize and dequantize kernels for the converter's scale and zero point.
 TEST(fake_quantize, is_what_the_integer_network_makes_of_every_code) {
   size_t compared = 0;
   for (const std::vector<float>& range : ranges()) {
@@ -51,7 +52,7 @@ TEST(fake_quantize, is_what_the_integer_network_makes_of_every_code) {
   EXPECT_GT(compared, 300000u);
 }
 
-// All 256 codes are met, and y of y is y: the grid is the quantizer's.
+// All 256 codes occur, and fake_quantize of y is y: the values are those of the quantizer.
 TEST(fake_quantize, has_256_values_which_it_keeps) {
   const std::vector<float> range = {-2.5f, 3.75f};
   std::vector<float> x;
@@ -63,7 +64,7 @@ TEST(fake_quantize, has_256_values_which_it_keeps) {
   EXPECT_EQ(fake(reference::kFakeQuantizeF32, {}, {int32_t(x.size())}, y, range), y);
 }
 
-// Against the codes that convert writes for the same weights.
+// Compares with the codes that convert writes for the same weights.
 TEST(fake_quantize, weights_are_what_the_converter_stores) {
   Random random(11);
   for (int round = 0; round < 60; ++round) {
@@ -103,7 +104,8 @@ TEST(fake_quantize, weights_are_what_the_converter_stores) {
   }
 }
 
-// 16-bit floats: the float32 result, rounded once. float64: scale and codes of the same range, divided in float64.
+// 16-bit floats give the float32 result, rounded once. float64 uses the range's scale and codes, and divides in
+// float64.
 TEST(fake_quantize, other_types) {
   Random random(13);
   for (int round = 0; round < 50; ++round) {
@@ -197,8 +199,8 @@ TEST(observe_range, rounds_by_the_ends_of_the_batch_until_it_freezes) {
   EXPECT_EQ(used_range({5, 0}, {1, -2}, {-1, 3}, 4).used, (std::vector<float>{-2, 1}));
   const UsedRange frozen = used_range({5, 0}, {1, -2}, {-1, 3}, 5);
   EXPECT_EQ(frozen.used, (std::vector<float>{-1, 3}));
-  EXPECT_EQ(frozen.batches, std::vector<float>{0});  // so that update_range changes nothing
-  // A range that is none yet cannot freeze.
+  EXPECT_EQ(frozen.batches, std::vector<float>{0});  // update_range then changes nothing
+  // A range that has seen no data cannot freeze.
   const UsedRange none = used_range({5, 0}, {1, -2}, {0, 0}, 7);
   EXPECT_EQ(none.used, (std::vector<float>{-2, 1}));
   EXPECT_EQ(none.batches, std::vector<float>{1});

@@ -1,9 +1,8 @@
-// Requantization against the golden tables (golden/policies.json): every number goes through a linked kernel.
+// Tests requantization against the golden tables (golden/policies.json). Every number goes through a linked kernel.
 //
-// An int8 kernel shows a result only as a code, so an accumulator enters as the bias of an output whose weights
-// are 0, and results outside [-128, 127] are seen saturated. Every accumulator of the tables' divergences that
-// are listed by value gives a code; their counts over [-20000, 20000] are taken from the oracle, and kernels
-// and oracle agree on all of them.
+// An int8 kernel shows results only as codes. So an accumulator enters as the bias of an output whose weights are 0,
+// and results outside [-128, 127] saturate. Every accumulator that the tables list as a divergence gives a code. The
+// tables' counts over [-20000, 20000] are checked with the oracle, and kernels and oracle agree on all of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +36,7 @@ constexpr Kernels kSingle = {&reference::kDenseI8Single, &reference::kConv2dI8Si
 constexpr Kernels kFloatEven = {&reference::kDenseI8FloatEven, &reference::kConv2dI8FloatEven,
                                 &reference::kDepthwiseConv2dI8FloatEven};
 
-// The codes that dense, conv2d and depthwise_conv2d give for these accumulators; they must agree.
+// Returns the codes of dense, conv2d and depthwise_conv2d for these accumulators. The three must agree.
 std::vector<int> codes(const Kernels& kernels, const std::vector<int32_t>& accumulators, const Array& scale) {
   const auto n = int32_t(accumulators.size());
   const Array bias = array_of(ElementType::kInt32, {n}, accumulators);
@@ -169,7 +168,7 @@ TEST(dense, golden_int8_layers) {
     for (size_t k = 0; k < 3; ++k) {
       const double real = row["x_scale"].get<double>() * row["w_scale"][k].get<double>() / row["y_scale"].get<double>();
       pairs.insert(pairs.end(), {row["multiplier_shift"][k][0], row["multiplier_shift"][k][1]});
-      // The table's scales are decimals, the pair is of their float32 values: 2^-23 apart.
+      // The table's scales are decimals, but the pair is made of their float32 values: 2^-23 apart.
       EXPECT_NEAR(std::ldexp(double(pairs[2 * k]), pairs[2 * k + 1] - 31), real, 4 * 0x1p-23 * real) << row;
     }
     const int y_zero = row["y_zp"];
@@ -189,7 +188,8 @@ TEST(dense, golden_int8_layers) {
   }
 }
 
-// Weights are not trusted: every pair gives a result. Run under UBSan this shows that none is undefined.
+// Weights are not trusted, so every pair must give a result. Under UBSan this also shows that no pair is undefined
+// behaviour.
 TEST(requantization, every_pair_is_defined) {
   constexpr int32_t kEdges[] = {INT32_MIN, INT32_MIN + 1, -65,      -33, -32, -31, -1, 0, 1, 30, 31, 32, 33,
                                 64,        INT32_MAX - 1, INT32_MAX};

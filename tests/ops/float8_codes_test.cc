@@ -1,4 +1,4 @@
-// The codes that a training step in float8 multiplies, and their products: engine/ops/fake_float8.h, dense.h,
+// Tests the codes that a float8 training step multiplies, and their products: engine/ops/fake_float8.h, dense.h and
 // conv_gradient.h.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr ElementType kE5M2 = ElementType::kFloat8E5M2;
 
-// Random numbers, all of them 16-bit ones; some saturate.
+// Returns random numbers of 7 significant bits; some saturate as float8.
 Array some_reals(ElementType type, std::vector<int32_t> dims, Random& random) {
   Array array = make_array(type, std::move(dims));
   for (int64_t i = 0; i < array.elements(); ++i)
@@ -23,7 +23,7 @@ Array some_reals(ElementType type, std::vector<int32_t> dims, Random& random) {
   return array;
 }
 
-// Kernels of codes give the codes of quantize, and the amax of the kernels of values.
+// Kernels that give codes must agree with quantize, and their amax with that of the kernels that give values.
 TEST(float8_codes, are_those_of_quantize_and_stand_for_what_fake_float8_makes) {
   using namespace reference;
   const struct {
@@ -56,7 +56,8 @@ TEST(float8_codes, are_those_of_quantize_and_stand_for_what_fake_float8_makes) {
     }
 }
 
-// dw + (t u) sum_r dy_rk x_ri: a product of codes is exact in float32, so n sums and two products are rounded.
+// The kernel adds (t u) sum_r dy_rk x_ri to dw. A product of codes is exact in float32, so only n sums and two
+// products round.
 TEST(float8_codes, gradients_of_weights_are_products_of_codes) {
   Random random(3);
   for (int trial = 0; trial < 30; ++trial) {
@@ -98,7 +99,7 @@ TEST(float8_codes, gradients_of_weights_refuse_what_does_not_belong_together) {
   EXPECT_EQ(refusal({}, {{2, 3}, {2, 4}, {1}, {1}, {4, 3}}), Code::kShapeWeights);
 }
 
-// dx = (t_dy t_w) dy w, as a dense layer of the transpose of w.
+// dx = (t_dy t_w) dy w is a dense layer with the transpose of w.
 TEST(float8_codes, gradients_of_inputs_are_a_dense_layer) {
   Random random(4);
   const Array dy = array_of<double>(kE5M2, {1, 2}, {3, -0.5}), w = array_of<double>(kE4M3, {2, 3}, {1, 2, 3, 4, 5, 6}),
@@ -113,7 +114,7 @@ TEST(float8_codes, gradients_of_inputs_are_a_dense_layer) {
   }
 }
 
-// Sums of float64 over every product of a convolution: values, magnitudes and numbers of terms.
+// Sums in float64 over all products of a convolution: value, magnitude and number of terms of each element.
 struct Sums {
   std::vector<double> value, magnitude;
   std::vector<int> terms;
@@ -123,7 +124,8 @@ struct Sums {
   }
 };
 
-// dx and dw + of random convolutions: n sums of exact products, two products of scales, and the rounding of dx.
+// Tests dx and the addition to dw of random convolutions. The errors are n sums of exact products, two products of
+// scales, and the rounding of dx.
 TEST(float8_codes, gradients_of_convolutions_are_products_of_codes) {
   using namespace reference;
   Random random(5);

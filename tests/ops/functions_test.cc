@@ -1,5 +1,5 @@
-// The functions that are named by an attribute: where they leave the real numbers, what they do at 0, and what is no
-// function. Values in between: claim op_table.
+// Tests the functions that an attribute names: where they overflow or are undefined, their values at 0, and unknown
+// functions. Claim op_table tests the values in between.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -98,7 +98,7 @@ TEST(binary, refuses_what_is_no_function) {
     EXPECT_EQ(execute(reference::kBinaryF32, {function}, {x, x}).code, Code::kAttribute) << function;
 }
 
-// Expects the results of edge cases, among them those where a plain division or shift is undefined in C++.
+// Tests integers at which a plain division or shift is undefined in C++, and other edge cases.
 template <class T>
 void expect_whole_ends(const KernelEntry& entry) {
   constexpr T kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max(), kBits = 8 * sizeof(T);
@@ -134,7 +134,7 @@ TEST(binary, of_whole_numbers_has_a_result_for_all_of_them) {
     EXPECT_EQ(execute(reference::kBinaryI32, {function}, {x, x}).code, Code::kAttribute) << function;
 }
 
-// Kinks that central differences cannot see: equal operands, a base of 0 and below, an exponent of 0.
+// Tests kinks that central differences cannot test: equal operands, a base of 0 or below, an exponent of 0.
 TEST(binary, has_the_gradients_of_tensorflow_at_its_kinks) {
   const auto gradient = [](uint32_t function, uint32_t input, double a, double b) {
     const auto one = [](double v) { return array_of<double>(ElementType::kFloat64, {1}, {v}); };
@@ -158,7 +158,7 @@ TEST(reduce, refuses_what_is_no_function_or_axis) {
   EXPECT_EQ(execute(reference::kReduceF32, {Reduce::kSum, 1, 2}, {x}).code, Code::kAttribute);
 }
 
-// Cases that central differences cannot see: equal extremes, which share dy, and a product with zeros.
+// Tests cases that central differences cannot test: equal extremes, which share dy, and a product with zeros.
 TEST(reduce, has_the_gradients_of_tensorflow_at_its_kinks) {
   const auto gradient = [](uint32_t function, const std::vector<double>& values) {
     const std::vector<int32_t> dims = {int32_t(values.size())};
@@ -226,7 +226,7 @@ TEST(comparison, is_false_with_a_nan_but_for_not_equal) {
     EXPECT_EQ(execute(reference::kCompareF32, {function}, {x, x}).code, Code::kAttribute) << function;
 }
 
-// Any byte but 0 is true, and what is not chosen has no part: a NaN there stays there.
+// Any byte but 0 is true. An operand that is not chosen has no effect on the result, even if it is NaN.
 TEST(choice, chooses_and_drops_what_it_does_not_choose) {
   Array c = make_array(ElementType::kBool, {3});
   c.bytes = {0, 1, 0x80};

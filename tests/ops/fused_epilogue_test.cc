@@ -1,4 +1,4 @@
-// The fused form of dense and the convolutions gives the bits of the steps that it stands for: matmul, add, activation.
+// Tests that the fused dense and convolutions give the bits of the separate steps: matmul, add, activation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace nacre::test {
 namespace {
 
-// The entry of this name: "Dense", "F32" -> kDenseF32.
+// Returns the entry of this name: "Dense" and "F32" give kDenseF32.
 const KernelEntry& entry_named(const std::string& op, const std::string& type) {
   for (const reference::NamedEntry& named : reference::list())
     if (named.name == "k" + op + type) return *named.entry;
@@ -41,7 +41,7 @@ FunctionStep step_of(const Clamp& function) {
   }
 }
 
-// `inputs`: x, w, bias, residual. One step after the other, every result stored in the type.
+// Computes the steps one after another, with each result stored in the type. `inputs` are x, w, bias and residual.
 Array steps_apart(const std::string& op, const std::string& type, std::vector<uint32_t> words,
                   const std::vector<Array>& inputs) {
   const size_t first = op == "Dense" ? 0 : 8;
@@ -56,7 +56,7 @@ Array steps_apart(const std::string& op, const std::string& type, std::vector<ui
   return result_of(entry_named(step.op, type), step.words, {y});
 }
 
-// NaN equals NaN: which of two it is says no step.
+// NaN equals NaN: no step determines which NaN it gives.
 void expect_same_bits(const Array& a, const Array& b, const std::string& place) {
   ASSERT_EQ(a.bytes.size(), b.bytes.size()) << place;
   if (a.bytes == b.bytes) return;

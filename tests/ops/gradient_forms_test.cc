@@ -1,4 +1,5 @@
-// Gradient kernels by hand: what their shape rules refuse, rows of a run, maxima and clamps at their bounds.
+// Tests gradient kernels by hand: refusals of their shape rules, runs with fewer rows, maxima, and clamps at their
+// bounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -91,7 +92,7 @@ TEST(gradients, refuse_shapes_that_do_not_belong_together) {
   EXPECT_EQ(refusal(kBatchNormTrainingF32, {0, 1}, {{2, 3}, {3}, {3}, {3}, {3}, {2}}), Code::kShapeInput);
 }
 
-// The first of equal values in a window takes all of dy.
+// If values in a window are equal, the first takes all of dy.
 TEST(gradients, first_maximum_takes_all) {
   std::vector<uint32_t> words(14);
   words[9] = 1;  // a kernel of 1 x 2, stride 1
@@ -103,7 +104,7 @@ TEST(gradients, first_maximum_takes_all) {
   for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(run.outputs[0].real(i), expected[i]) << i;
 }
 
-// relu at 0, relu6 at 6: no gradient, as TensorFlow's and PyTorch's; NaN shows.
+// The gradient is 0 for relu at 0 and relu6 at 6, as in TensorFlow and PyTorch. For NaN dy passes.
 TEST(gradients, of_clamps_stop_at_the_bounds) {
   const std::vector<uint32_t> words = {1, 0, std::bit_cast<uint32_t>(6.0f)};
   const Array y = array_of<double>(kF32, {5}, {0, 0.5, 6, -0.0, NAN}),
@@ -114,7 +115,8 @@ TEST(gradients, of_clamps_stop_at_the_bounds) {
   for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(run.outputs[0].real(i), expected[i]) << i;
 }
 
-// Shapes of gradient steps in a run of 3 of 4 rows: `batched` has a bit per operand whose axis 0 is the batch.
+// Checks shapes of gradient steps that run 3 of 4 rows. `batched` has a bit for each operand whose axis 0 is the
+// batch.
 TEST(gradients, have_the_rows_of_the_run) {
   using namespace reference;
   struct {
@@ -140,8 +142,8 @@ TEST(gradients, have_the_rows_of_the_run) {
       {kAveragePoolGradientF32, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3}, {{4, 2, 3, 5}}, 1, {3, 2, 3, 5}},
       {kMaxPoolGradientF32, {}, {{4, 2, 3, 5}, {4, 2, 3, 5}}, 3, {3, 2, 3, 5}},
       {kBiasGradientF32, {}, {{4, 2, 3}, {3}}, 1, {}},
-      {kSumToF32, {0, 2, 4, 1}, {{4, 3}}, 1, {3, 1}},  // of a batched x
-      {kSumToF32, {0, 2, 1, 3}, {{4, 3}}, 1, {1, 3}},  // of one that is the same for all rows
+      {kSumToF32, {0, 2, 4, 1}, {{4, 3}}, 1, {3, 1}},  // for a batched x
+      {kSumToF32, {0, 2, 1, 3}, {{4, 3}}, 1, {1, 3}},  // for an x that is the same for all rows
       {kMulGradientF32, {0, 2, 4, 3}, {{4, 3}, {3}}, 1, {3, 3}},
       {kTanhGradientF32, {}, {{4, 3}, {4, 3}}, 3, {3, 3}},
       {kSoftmaxGradientF32, {1, 0x3F800000}, {{4, 3}, {4, 3}}, 3, {3, 3}},

@@ -1,4 +1,4 @@
-// Cost of rounding to an element type, and arrays rounded to it.
+// Bounds on the cost of rounding to an element type, and arrays rounded to it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace nacre::test::gradient_precision {
 
-// Half an ulp, relative, and the smallest step: what rounding to the type costs.
+// Rounding to the type costs at most half an ulp, relative, plus the smallest step.
 struct Precision {
   double half_ulp, smallest;
 };

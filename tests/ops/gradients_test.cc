@@ -1,5 +1,5 @@
-// Gradient kernels in float32, float16 and bfloat16 against the float64 kernel on the same numbers; in place; and
-// hostile attributes. The float64 kernels are held against central differences by claim `gradients`.
+// Tests gradient kernels in float32, float16 and bfloat16 against the float64 kernel on the same numbers, in place,
+// and with hostile attributes. Claim `gradients` compares the float64 kernels with central differences.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,18 +27,18 @@ Magnitude magnitude_of(Op op) {
   return row == nullptr ? nullptr : row->magnitude;
 }
 
-// The entry of the same op on `element`, sums in its accumulator.
+// Returns the entry of the same op on `element`, whose sums have the type of its accumulator.
 const KernelEntry* entry_of(Op op, ElementType element) {
   for (const reference::NamedEntry& named : reference::training_list())
     if (named.entry->op == op && named.entry->operands[0].element == element) return named.entry;
   return nullptr;
 }
 
-// f(step, target) for every gradient step of `cases` random cases of every op.
+// Calls f(step, target) for every gradient step of `cases` random cases of every op.
 void each_gradient(int cases, const std::function<void(const GradientStep&)>& f) {
   for (const OpRule* rule : all_rules()) {
     const OpRow* row = rule->gradients.empty() ? nullptr : find_gradient_row(rule->op);
-    if (row == nullptr) continue;  // the claim asks for it
+    if (row == nullptr) continue;  // claim `gradients` requires a row
     for (int i = 0; i < cases; ++i) {
       Random random(uint64_t(i) * 977 + uint64_t(rule->op));
       GradientCase made;
@@ -72,7 +72,7 @@ void expect_close(const GradientStep& exact, const KernelEntry& entry) {
   const Array got = result(run), want = result(execute(*same.entry, same.words, same.operands));
   const std::vector<double> magnitude = magnitude_of(entry.op)(same);
   ASSERT_EQ(got.elements(), want.elements());
-  // Every element of an operand is in at most one term of an element of the result.
+  // An element of an operand is in at most one term of an element of the result.
   int64_t terms = 8;
   for (const Array& operand : same.operands) terms = std::max(terms, operand.elements() + 8);
   const double u = 0x1p-24, gamma = double(terms) * u / (1 - double(terms) * u);
@@ -107,7 +107,7 @@ TEST(gradients, of_smaller_floats_are_within_their_rounding) {
   EXPECT_GE(compared, 30u);
 }
 
-// Whether the shape rule accepts the step, with outputs and work within the limits of this test.
+// Returns whether the shape rule accepts the step and its outputs and work are within this test's limits.
 bool accepted(const KernelEntry& entry, const GradientStep& step) {
   std::vector<TensorRecord> records(step.operands.size() + 3, TensorRecord{});
   std::vector<Tensor> tensors;
@@ -131,7 +131,7 @@ bool accepted(const KernelEntry& entry, const GradientStep& step) {
   return entry.work(words, {tensors.data(), int(tensors.size()), 0}) <= 1 << 20;
 }
 
-// One attribute, or the dims of one operand, become others.
+// Changes one attribute, or the dims of one operand.
 void change(GradientStep& step, Random& random) {
   constexpr uint32_t kTurns[] = {0,          1,          2,          3,          7,          16,
                                  127,        255,        1 << 14,    1 << 24,    1 << 28,    0x3FFFu,
@@ -153,8 +153,8 @@ void change(GradientStep& step, Random& random) {
   operand = make_array(operand.element, dims);
 }
 
-// No number is trusted: what a shape rule lets pass runs and touches nothing else (under the sanitizers: reads nothing
-// else).
+// No number is trusted: a step that a shape rule accepts must run and write its outputs only. Under the sanitizers it
+// must also read its operands only.
 TEST(gradients, take_what_their_shape_rules_accept) {
   int ran = 0, refused = 0;
   Random random(11);
@@ -168,7 +168,7 @@ TEST(gradients, take_what_their_shape_rules_accept) {
       }
       ++ran;
       const Execution run = execute(*changed.entry, changed.words, changed.operands);
-      ASSERT_TRUE(run.code == Code::kOk || run.code == Code::kIndex);  // indices outside of what they point into
+      ASSERT_TRUE(run.code == Code::kOk || run.code == Code::kIndex);  // kIndex: indices outside their table
       ASSERT_FALSE(run.overrun) << find_rule(step.entry->op)->name;
       ASSERT_FALSE(run.impure) << find_rule(step.entry->op)->name;
     }

@@ -1,6 +1,6 @@
-// Kernels of losses, optimizers and commits on values, attributes and shapes that no converter writes: refused by the
-// shape rule, or they run and write their own operands and nothing else. Under ASan and UBSan in blocks of exactly
-// their size.
+// Runs kernels of losses, optimizers and commits on values, attributes and shapes that no converter writes. The shape
+// rule refuses them, or the kernel writes its own operands and nothing else. Under ASan and UBSan each operand is a
+// block of exactly its size.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace nacre::test {
 namespace {
 
-// Dims that the rule of the op wants for operand i, base being those of the gradient, the logits or x.
+// Returns dims of operand i that the op's rule accepts. `base` are the dims of the gradient, the logits or x.
 std::vector<int32_t> wanted(const KernelEntry& entry, int i, const std::vector<int32_t>& base) {
   const auto op = int(entry.op);
   const bool updated = (entry.operands[i].role & 3) == uint8_t(Role::kUpdate);
@@ -72,7 +72,8 @@ uint64_t work(const KernelEntry& entry, const std::vector<uint32_t>& words,
   return entry.work({words.data(), int(words.size())}, {tensors.data(), int(tensors.size()), 0});
 }
 
-// The limit on work is what keeps a file from running for hours: it counts what a step visits, not what it writes.
+// The limit on work bounds a file's running time, so it counts the elements that a step visits, not those that it
+// writes.
 TEST(training_kernels, work_is_what_they_visit) {
   EXPECT_EQ(work(reference::kGruGradientBiasF32, {}, {{2, 100, 6}, {2, 100, 6}, {6}}), 2u * 100 * 6);
   EXPECT_EQ(work(reference::kUpdateScalesF32, {}, {{1}, {1}, {1024}, {6}}), 1024u);

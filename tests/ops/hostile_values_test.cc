@@ -1,6 +1,7 @@
-// Every reference kernel on values that no converter writes: random bits and the ends of each type in every operand,
-// and attributes and dims changed at random. A kernel whose shape rule accepts them writes its outputs and nothing
-// else; what it may not compute is seen by the sanitizers, in blocks of exactly the size of each operand.
+// Runs every reference kernel on values that no converter writes: random bits and the ends of each type in every
+// operand, with random changes of attributes and dims. If the shape rule accepts them, the kernel writes its outputs
+// and nothing else. Each operand is a block of exactly its size, so that the sanitizers see undefined behaviour and
+// accesses outside.
 #include <gtest/gtest.h>
 
 #include "engine/kernels/reference.h"
@@ -14,7 +15,7 @@ namespace {
 using test::Filling;
 using test::mix;
 
-// Numbers at which checks turn.
+// Numbers near the limits of checks.
 constexpr uint32_t kTurns[] = {0,          1,          2,          3,         7,       16,
                                127,        128,        255,        1 << 14,   1 << 24, 1 << 28,
                                0x7F800000, 0x7FC00000, 0x7FFFFFFF, 1u << 31,  0x3FFFu, 0xFF7FFFFF,
@@ -39,7 +40,7 @@ void fill_inputs(Drawn& drawn, uint64_t seed) {
   }
 }
 
-// One attribute, or the dims of one operand, become others.
+// Changes one attribute, or the dims of one operand.
 void change_dims(Drawn& drawn, Random& random) {
   const auto below = [&](uint64_t n) { return random() % n; };
   Array& input = drawn.inputs[below(drawn.inputs.size())];
@@ -57,7 +58,7 @@ void change_dims(Drawn& drawn, Random& random) {
   }
 }
 
-// Whether the shape rule accepts the step, and bind would: outputs within the limits of a tensor, and here of the test.
+// Returns whether the shape rule accepts the step and the outputs are within the limits of a tensor and of this test.
 bool accepts(const KernelEntry& entry, const Drawn& drawn) {
   constexpr int64_t kMaxElements = 1 << 14;
   constexpr uint64_t kMaxWork = 1 << 20;
@@ -85,7 +86,7 @@ bool accepts(const KernelEntry& entry, const Drawn& drawn) {
   return entry.work(words, {tensors.data(), int(tensors.size()), 0}) <= kMaxWork;
 }
 
-// Empty if the kernel kept to its outputs.
+// Returns what the kernel did wrong, or "" if it wrote only its outputs.
 const char* run_drawn(const KernelEntry& entry, const Drawn& drawn) {
   const Execution seen = execute(entry, drawn.words, drawn.inputs);
   if (seen.code != Code::kOk && seen.code != Code::kIndex) return "is refused";
@@ -101,7 +102,7 @@ TEST(kernels, take_any_bits_as_values) {
     }
 }
 
-// Some steps with one to three changes are still steps and run; the shape rule refuses the rest.
+// Some steps with one to three changes are still valid and run; the shape rule refuses the rest.
 TEST(kernels, take_what_their_shape_rules_accept) {
   uint64_t ran = 0, refused = 0;
   for (const reference::NamedEntry& named : reference::list())

@@ -1,4 +1,5 @@
-// Arrays of integer training: random codes, and numbers of 32 bits.
+// Makes operands for tests of integer training: arrays of random int8 codes and of 32-bit numbers. clipped() and
+// in_int32() saturate a number.
 #pragma once
 
 #include <algorithm>

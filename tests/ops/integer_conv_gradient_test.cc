@@ -1,4 +1,5 @@
-// Errors of integer training through convolutions, pools and sums, against the plain definitions in 64-bit integers.
+// Tests error propagation of integer training through convolutions, pools and sums, against the definitions in 64-bit
+// integers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 
 using namespace integer_arrays;
 
-// Random convolutions: products by the plain definition, of every pixel of y and tap.
+// A random convolution, whose products are those of the definition: one per pixel of y and tap.
 struct ConvProblem {
   int batch, in_h, in_w, in, out, kernel, stride, pad, groups;
   bool depthwise;
@@ -31,7 +32,7 @@ struct ConvProblem {
     const auto s = uint32_t(stride - 1), p = uint32_t(pad);
     return {s, s, 0, 0, p, p, p, p, 0, 0, 0, 0, 0, depthwise ? 0u : uint32_t(groups - 1)};
   }
-  // f(index in e, in x, in w, output channel)
+  // Calls f(index in e, in x, in w, output channel) for each product.
   template <class F>
   void each(F f) const {
     const int per = depthwise ? 1 : in / groups, outs = depthwise ? out / in : out / groups;

@@ -1,4 +1,4 @@
-// Steps of --train-share against a sort of plain distances.
+// Tests the steps of --train-share against a sort by distance.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace integer_arrays;
 
-// Masters, and codes of which some are what the masters round to.
+// A parameter's masters and codes. Only some codes are what the masters round to.
 struct Parameter {
   int bits, limit;
   std::vector<double> master, code;
@@ -57,7 +57,7 @@ TEST(pending_codes, counts_the_steps_that_codes_are_behind) {
   }
 }
 
-// Three distances of 2^32 - 1, 2^31 and 1 are more than the count holds.
+// Three distances of 2^32 - 1, 2^31 and 1 sum to more than the counter holds.
 TEST(pending_codes, saturates) {
   const double low = INT32_MIN, high = INT32_MAX;
   const auto count = [](const std::vector<double>& master, const std::vector<double>& code) {
@@ -77,7 +77,7 @@ TEST(write_codes, writes_the_channels_with_the_most_that_is_pending) {
     const int channels = pick(random, 1, 30), inner = pick(random, 1, 9), count = pick(random, 1, channels);
     const bool int8 = chance(random, 60), last = chance(random, 50);
     const Parameter w(random, channels * inner, int8);
-    std::vector<double> pending;  // few values: many are equal; now and then at the end of what they hold
+    std::vector<double> pending;  // few values, so many are equal; sometimes near the type's end
     const int most = pick(random, 0, 4);
     for (int k = 0; k < channels; ++k)
       pending.push_back(chance(random, 5) ? double(UINT32_MAX) - pick(random, 0, 1) : pick(random, 0, most));
@@ -116,7 +116,7 @@ TEST(write_codes, refuses_what_does_not_fit) {
         .code;
   };
   EXPECT_EQ(code({24, 0, 3}, 4, 4), Code::kOk);
-  EXPECT_EQ(code({24, 0, 4}, 4, 4), Code::kAttribute);  // five of four
+  EXPECT_EQ(code({24, 0, 4}, 4, 4), Code::kAttribute);  // a count of five out of four
   EXPECT_EQ(code({24, 2, 0}, 4, 4), Code::kAttribute);
   EXPECT_EQ(code({32, 0, 0}, 4, 4), Code::kAttribute);
   EXPECT_EQ(code({24, 0, 0}, 3, 4), Code::kShapeInput);

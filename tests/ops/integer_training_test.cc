@@ -1,5 +1,5 @@
-// Steps of training in integers against references of their own: 64-bit integers, float64, and the published fixed
-// point of softmax.
+// Tests the steps of integer training against references written here: 64-bit integers, float64, and the published
+// fixed point of softmax.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -19,8 +19,9 @@ namespace {
 
 using namespace integer_arrays;
 
-// The error to the bit from the published softmax of 16 bits, the loss from float64: squares cut to 32 bits cost less
-// than 2^-12 of log2, ln 2 and the parts are cut to 2^-12, and a difference of codes is rounded to 2^-26.
+// The error must equal the published 16-bit softmax to the bit. The loss is compared with float64. Squares cut to 32
+// bits cost less than 2^-12 of log2, ln 2 and the parts are cut to 2^-12, and a difference of codes is rounded to
+// 2^-26.
 TEST(int8_cross_entropy, is_softmax_less_the_label) {
   Random random(3);
   for (int trial = 0; trial < 300; ++trial) {

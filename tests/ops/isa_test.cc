@@ -1,5 +1,5 @@
-// Kernels that are compiled once more with an instruction set of their own are functions of their own, and give what
-// the reference gives, to the byte.
+// Tests that kernels compiled again with another instruction set are separate functions, and give the reference's
+// bytes.
 #include <gtest/gtest.h>
 
 #include "engine/kernels/reference.h"

@@ -1,5 +1,5 @@
-// Layers of larger networks: their gradients, read from their tables as differentiate reads them, against central
-// differences in float64; ids that are found in data.
+// Tests layers of larger networks. Their gradients, read from their tables as differentiate reads them, are compared
+// with central differences in float64. Also tests ids that come from data.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Differentiated random_step(Op op, ElementType element, uint64_t seed, Random& ra
   Case made;
   random.seed(seed);
   find_case_maker(op)(entry, random, made);
-  if (op == Op::kLayerNorm) made.words = {bits(0.1)};  // bounds 1 / sqrt(variance + epsilon), so its derivatives
+  if (op == Op::kLayerNorm) made.words = {bits(0.1)};  // bounds 1 / sqrt(variance + epsilon) and its derivatives
   return {*find_rule(op), made.words, random_inputs(made, random)};
 }
 
@@ -41,8 +41,8 @@ TEST(layers, gradients_are_central_differences) {
     }
 }
 
-// The other types run the same loops, but round each number that they store on the way to T. So a gradient may differ
-// by 20 epsilons of the largest: four stored factors in each product, behind at most five steps of time.
+// The other types run the same loops, but round each stored number to T. So a gradient may differ by 20 epsilons of
+// the largest: a product has four stored factors, behind at most five steps of time.
 TEST(layers, gradients_of_narrower_types_are_those_of_float64) {
   const std::pair<ElementType, double> types[] = {
       {kF32, 0x1p-23}, {ElementType::kFloat16, 0x1p-10}, {ElementType::kBfloat16, 0x1p-7}};
@@ -74,7 +74,7 @@ TEST(layers, gradients_of_narrower_types_are_those_of_float64) {
       }
 }
 
-// The form that keeps what the backward step reads gives the same y, to the bit.
+// The training form, which keeps what the backward step reads, gives the same y to the bit.
 TEST(layers, training_forms_give_the_bits_of_inference) {
   for (const Op op : {Op::kLstm, Op::kGru})
     for (const ElementType type : {kF32, kF64, ElementType::kFloat16, ElementType::kBfloat16})
@@ -85,7 +85,7 @@ TEST(layers, training_forms_give_the_bits_of_inference) {
       }
 }
 
-// Nothing is read or added where any id is outside; -1 is the last row only where that is said.
+// If any id is outside the table, nothing is read or added. -1 means the last row only if the attribute says so.
 TEST(embedding, ids_outside_the_table_are_refused) {
   Random random(1);
   const Array table = random_like(make_array(kF32, {5, 3}), random), dy = random_like(make_array(kF32, {2, 3}), random);
@@ -104,8 +104,8 @@ TEST(embedding, ids_outside_the_table_are_refused) {
     }
 }
 
-// Every step of the tables with dims and attributes changed at random: refused by its shape rule, or it keeps to its
-// operands (blocks of exactly their size: the sanitizers see).
+// Changes dims and attributes of every step of the tables at random. The shape rule refuses the step, or the step
+// keeps to its operands. They are blocks of exactly their size, so the sanitizers see other accesses.
 TEST(layers, gradient_steps_take_what_their_shape_rules_accept) {
   int ran = 0, refused = 0;
   constexpr uint32_t kWords[] = {0, 1, 2, 3, 0x3F800000, 0x7FC00000, 0x80000000, 0xFFFFFFFF};

@@ -1,4 +1,4 @@
-// Losses at the ends of what they may be given: labels out of range, the largest logits, NaN, fewer rows, wrong shapes.
+// Tests losses on extreme input: labels out of range, the largest logits, NaN, fewer rows, wrong shapes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,7 +41,7 @@ TEST(softmax_cross_entropy, refuses_labels_out_of_range_and_adds_nothing) {
     EXPECT_EQ(loss[0], 7);
     EXPECT_EQ(count[0], 2);
     EXPECT_EQ(dx, std::vector<float>(6, 9));
-    std::vector<uint32_t> ignored = {0, 1, uint32_t(label)};  // the same label, to be ignored
+    std::vector<uint32_t> ignored = {0, 1, uint32_t(label)};  // the same label, now ignored
     EXPECT_EQ(Step(&kSoftmaxCrossEntropyF32, ignored)
                   .operand(x, {2, 3})
                   .operand(y, {2})
@@ -83,7 +83,7 @@ TEST(softmax_cross_entropy, takes_the_largest_logits) {
                 .operand(count, {1})
                 .run(),
             Code::kOk);
-  EXPECT_EQ(loss[0], 131008);  // the float16 could not hold it
+  EXPECT_EQ(loss[0], 131008);  // float16 cannot represent it
   x[1] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(Step(&kSoftmaxCrossEntropyF32, {0})
                 .operand(x, {3, 3})
@@ -130,7 +130,7 @@ TEST(elementwise_losses, let_nan_through_and_overflow_to_infinity) {
 
 TEST(losses, see_only_the_rows_of_the_run) {
   std::vector<float> x = {1, 2, 3, 4, 5, 6}, loss = {0}, one = {0}, count = {0}, seed = {1}, dx(6, 9), targets(6, 0.5f);
-  std::vector<int32_t> y = {1, 99, 99};  // beyond the run: not looked at
+  std::vector<int32_t> y = {1, 99, 99};  // beyond the run: not read
   EXPECT_EQ(Step(&kSoftmaxCrossEntropyF32, {0})
                 .operand(x, {3, 2}, true)
                 .operand(y, {3}, true)

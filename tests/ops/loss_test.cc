@@ -1,6 +1,5 @@
-// Losses against the formulas in long double, written from the definitions (probabilities, then logarithms), with
-// bounds derived from the operations of the engine's form. u is half an epsilon of the accumulator, the error of one
-// operation.
+// Tests losses against their definitions in long double (probabilities, then logarithms). The bounds follow from the
+// operations of the engine's form. u is half an epsilon of the accumulator, the error of one operation.
 #include "engine/ops/loss.h"
 
 #include <gtest/gtest.h>
@@ -58,14 +57,14 @@ std::vector<T> random_values(std::mt19937_64& random, size_t count, double low, 
   return made;
 }
 
-// One row: the value, the bound of its error, probabilities and their bounds (both relative to nothing: absolute).
+// The loss and gradient of one row, each with an absolute bound of its error.
 struct Row {
   Real loss = 0, bound = 0;
   std::vector<Real> gradient, gradient_bound;
 };
 
-// q: the target distribution, exact. Engine: S by C exponentials, each with an error of 2 u and of |d| u from its
-// argument; T log S; C products q d, of three to five roundings, summed. q itself has 3 roundings.
+// q is the exact target distribution. The engine computes S from C exponentials, each with an error of 2 u and of |d|
+// u from its argument, then T log S and a sum of C products q d of three to five roundings. Its q has 3 roundings.
 Row row_of(const std::vector<Real>& x, const std::vector<Real>& q, Real u) {
   const auto classes = Real(x.size());
   Real largest = x[0], sum = 0, total = 0, sum_error = 0;
@@ -178,7 +177,7 @@ TYPED_TEST(losses, softmax_cross_entropy_is_the_formula) {
   }
 }
 
-// f and f' of one number, and the sum of the magnitudes of what the engine adds up for it.
+// f and f' of one number. The sizes are the sums of the magnitudes that the engine adds up.
 struct Term {
   Real value, size, gradient, gradient_size;
 };
@@ -232,8 +231,8 @@ TYPED_TEST(losses, elementwise_losses_are_the_formulas) {
                     .operand(dy, dims)
                     .run(),
                 Code::kOk);
-      // Long double loses the sigmoid's 1 - p for large y: its own 2^-64 relative to 1, times 1 / p; below every bound
-      // here.
+      // For large y, long double loses the sigmoid's 1 - p: its error is 2^-64 relative to 1, times 1 / p, which is
+      // below every bound here.
       Real sum = 0.25L, size = 0.25L;
       for (size_t i = 0; i < y.size(); ++i) {
         const Term term = term_of(kind, Real(Sum<T>(y[i])), Real(Sum<T>(t[i])), delta);

@@ -1,5 +1,5 @@
-// One NaN among finite numbers, in every float type: which elements of y it reaches (NUMERICS.md eq. 49). The rest of y
-// is to the bit what it is without the NaN.
+// Puts one NaN among finite numbers, in every float type, and tests which elements of y become NaN (NUMERICS.md eq.
+// 49). The rest of y must be equal to the bit to its value without the NaN.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -26,7 +26,7 @@ constexpr ElementType kFloats[] = {ElementType::kFloat32, ElementType::kFloat16,
 
 uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }
 
-// The kernel of an op all of whose operands have one type.
+// Returns the kernel of the op whose operands all have this type.
 const KernelEntry& kernel(Op op, ElementType type) {
   for (const KernelSet* set : {&reference::kernels(), &reference::training_kernels()})
     for (const KernelEntry* entry : set->entries) {
@@ -43,7 +43,7 @@ Array one_output(Op op, const std::vector<uint32_t>& words, const std::vector<Ar
   return execution.outputs.at(0);
 }
 
-// Multiples of 1/8 in [-4, 4): exact in every type, no two alike next to each other.
+// Returns multiples of 1/8 in [-4, 4). They are exact in every type, and neighbours differ.
 Array numbers(ElementType type, const std::vector<int32_t>& dims) {
   Array x = make_array(type, dims);
   for (int64_t i = 0; i < x.elements(); ++i) x.set(i, double(i * 29 % 64 - 32) / 8);
@@ -56,12 +56,12 @@ struct NanRow {
   Op op;
   std::vector<uint32_t> words;
   std::vector<int32_t> dims;
-  int inputs;                                     // of the same dims; the last has the NaN
-  std::function<bool(int64_t, int64_t)> reaches;  // from element i of x to element o of y
+  int inputs;                                     // of the same dims; the NaN is in the last
+  std::function<bool(int64_t, int64_t)> reaches;  // whether element i of x reaches element o of y
 };
 
 bool itself(int64_t i, int64_t o) { return i == o; }
-// x [2, 4, 5, 3], kernel 2 x 3, stride 2 x 1: y [2, 2, 3, 3].
+// Returns whether the window of output o reads i, for x [2, 4, 5, 3], kernel 2 x 3, stride 2 x 1: y [2, 2, 3, 3].
 bool in_window(int64_t i, int64_t o) {
   const int64_t c = i % 3, v = i / 3 % 5, h = i / 15 % 4, n = i / 60;
   const int64_t oc = o % 3, ov = o / 3 % 3, oh = o / 9 % 2, on = o / 18;
@@ -77,7 +77,7 @@ std::vector<NanRow> rows() {
   const auto same_row = [](int64_t i, int64_t o) { return i / 7 == o / 7; };
   std::vector<NanRow> all;
   for (uint32_t function = 1; function <= Unary::kLast; ++function)
-    if (function != Unary::kLog && function != Unary::kSqrt && function != Unary::kRsqrt)  // NaN of half the numbers
+    if (function != Unary::kLog && function != Unary::kSqrt && function != Unary::kRsqrt)  // half give NaN
       all.push_back({Op::kUnary, {function, bits(1), bits(1)}, flat, 1, itself});
   for (const uint32_t function : {Binary::kMaximum, Binary::kMinimum, Binary::kSquaredDifference})
     all.push_back({Op::kBinary, {function}, flat, 2, itself});
@@ -132,7 +132,7 @@ TEST(nan, reaches_all_that_its_element_has_a_part_in) {
   EXPECT_GT(reached, 10000);
 }
 
-// NaN taps of a window of 1 x 4 decide where dy goes: all 16 choices of them are tried.
+// NaN taps of a window of 1 x 4 decide where dy goes. All 16 choices of NaN taps are tried.
 TEST(nan, takes_the_gradient_of_its_window) {
   const std::vector<uint32_t> words = {0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0};
   for (const ElementType type : kFloats)
@@ -148,7 +148,7 @@ TEST(nan, takes_the_gradient_of_its_window) {
     }
 }
 
-// relu's gradient reads y, leaky_relu's reads x.
+// The gradient of relu reads y; that of leaky_relu reads x.
 TEST(nan, lets_the_gradient_of_clamps_through) {
   for (const ElementType type : kFloats) {
     const Array nan = array_of<double>(type, {2}, {kNan, 1}), dy = array_of<double>(type, {2}, {2, 4});
@@ -160,7 +160,7 @@ TEST(nan, lets_the_gradient_of_clamps_through) {
   }
 }
 
-// Codes have no NaN. The range of a row is that of its numbers.
+// Codes cannot represent NaN. The range of a row is that of its other numbers.
 TEST(nan, has_no_part_in_a_range_and_becomes_code_0_or_the_zero_point) {
   const KernelEntry* const entry = &reference::kDynamicQuantizeI8;
   const std::vector<float> values = {0.5f, 3, 1, 0.25f};

@@ -1,5 +1,5 @@
-// non_max_suppression on boxes that are written by hand: equals, corners, boxes without area, scores that are no
-// numbers, soft suppression, and shapes. Values in between: claim op_table.
+// Tests non_max_suppression on boxes written by hand: equal scores, corners, boxes without area, NaN scores, soft
+// suppression, and shapes. Claim op_table tests the values in between.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -84,7 +84,7 @@ TEST(non_max_suppression, soft_suppression_lowers_by_a_gaussian) {
   soft.expect({0, 2, 1});
   EXPECT_NEAR(soft.run().outputs[1].real(2), 0.8 * std::exp(-0.25), 1e-6);
   Suppression bounded = soft;
-  bounded.least = 0.65f;  // above what box 1 is left with
+  bounded.least = 0.65f;  // above the score that box 1 keeps
   bounded.expect({0, 2});
 }
 

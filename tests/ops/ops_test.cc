@@ -1,4 +1,4 @@
-// Facts about single ops that the random cases of the op table do not single out.
+// Tests facts about single ops that the random cases of the op table do not cover.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,7 +59,7 @@ TEST(shape_rules, refuse_windows_that_cannot_be) {
 }
 
 TEST(shape_rules, refuse_pools_with_empty_windows) {
-  // Kernel 2, dilation 3 over 2 columns with 2 pads on the left: the taps are at -2 and 1, then at -1 and 2.
+  // With kernel 2 and dilation 3 over 2 columns with 2 pads on the left, the taps are at -2 and 1, then at -1 and 2.
   std::vector<uint32_t> words(14);
   words[3] = 2, words[5] = 2, words[7] = 1, words[9] = 1;
   EXPECT_EQ(refusal(reference::kAveragePoolF32, words, {{1, 1, 2, 1}}), Code::kWindow);
@@ -117,8 +117,8 @@ TEST(shape_rules, refuse_shapes_and_attributes_of_the_rest) {
   EXPECT_EQ(refusal(reference::kDynamicQuantizeI8, {3}, {{4, 3}}), Code::kAttributeAxis);
 }
 
-// No word is trusted: whatever a rule lets pass, the kernel runs without touching foreign bytes. Under ASan and
-// UBSan this covers every entry.
+// No attribute word is trusted: if a rule accepts a step, the kernel must not access bytes outside its operands.
+// Under ASan and UBSan this covers every entry.
 TEST(shape_rules, random_words_are_refused_or_run) {
   std::mt19937_64 random(7);
   const auto pick = [&](int n) { return int(random() % uint64_t(n)); };
@@ -146,8 +146,8 @@ TEST(shape_rules, random_words_are_refused_or_run) {
 }
 
 TEST(softmax, int8_is_within_a_code_and_a_half_of_the_real_one) {
-  // Half a code of rounding; the terms of the sum are rounded to 2^-20 each, exp is accurate to 2.6e-7 and what
-  // is below exp(-31) is dropped: together less than a code.
+  // The code is rounded by half a code. Each term of the sum is rounded to 2^-20, exp is accurate to 2.6e-7, and
+  // terms below exp(-31) are dropped: together less than a code.
   std::mt19937 random(3);
   for (int trial = 0; trial < 300; ++trial) {
     Array x = make_array(kI8, {1, 1 + int32_t(random() % 30)});
@@ -201,7 +201,7 @@ TEST(reference, every_entry_is_named_once_and_has_a_rule) {
     ASSERT_NE(find_rule(named.entry->op), nullptr) << named.name;
     KernelEntry by_rule = *named.entry;
     by_rule.shapes = find_rule(named.entry->op)->shapes;
-    if (by_rule.shapes != named.entry->shapes) {  // the rule of a matmul finds the form by the operands
+    if (by_rule.shapes != named.entry->shapes) {  // the rule of a matmul chooses the form by the operands
       EXPECT_TRUE(tools::is_matmul(named.entry->op)) << named.name;
       for (uint64_t seed = 0; seed < 20; ++seed) {
         Random random(seed);

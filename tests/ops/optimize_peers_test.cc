@@ -1,4 +1,5 @@
-// Optimizers against torch.optim on the CPU: tests/peers/optimizers.json, which tests/peers/optimizers.py writes.
+// Compares optimizers with torch.optim on the CPU: tests/peers/optimizers.json, which tests/peers/optimizers.py
+// writes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,7 +48,7 @@ std::vector<double> doubles(const json& words) {
   return values;
 }
 
-// Numbers of float32 between a and b.
+// Returns how many float32 numbers lie between a and b.
 int64_t distance(float a, float b) {
   const auto order = [](float v) {
     const auto word = std::bit_cast<int32_t>(v);
@@ -73,11 +74,11 @@ Code step(const std::string& name, const json& row, uint32_t applied, std::vecto
   return made.run();
 }
 
-// Each step from equal state: parameters and states within 2 ulp. torch's vector loops fuse products into the sums that
-// follow (370 of the 384 first moments of Adam are those of m + (1 - beta1) (g - m) with one rounding of product and
-// sum, 321 those with two), so where a sum is much smaller than what it was made of, p or m before the step, the 2 ulp
-// are those of that number: half of one for the product that torch does not round, one for the operations before it,
-// half for the result.
+// Each step starts from equal state; parameters and states must be within 2 ulp. torch's vector loops fuse products
+// into the sums that follow: 370 of Adam's 384 first moments equal m + (1 - beta1) (g - m) with one rounding of
+// product and sum, 321 equal it with two. If a sum is much smaller than its largest operand, p or m before the step,
+// the 2 ulp are those of that operand: half for the product that torch does not round, one for the operations before
+// it, half for the result.
 TEST(optimizers_and_torch, agree_within_two_ulp_in_one_float32_step) {
   struct Count {
     int exact = 0, one = 0, two = 0, cancelled = 0;
@@ -113,10 +114,10 @@ TEST(optimizers_and_torch, agree_within_two_ulp_in_one_float32_step) {
                 count.exact, count.one, count.two, count.cancelled);
     cancelled += count.cancelled, all += count.exact + count.one + count.two + count.cancelled;
   }
-  EXPECT_LE(cancelled * 100, all);  // rare: the rule is 2 ulp of the number itself
+  EXPECT_LE(cancelled * 100, all);  // rare: usually within 2 ulp of the number itself
 }
 
-// 100 steps in float64 within 1e-12 of the largest parameter.
+// After 100 steps in float64 the numbers are within 1e-12 of the largest parameter.
 TEST(optimizers_and_torch, agree_after_a_hundred_float64_steps) {
   const json peers = table();
   std::map<std::string, double> worst;

@@ -1,5 +1,5 @@
-// One step of every optimizer against its published formula in long double, from random states, with a bound on the
-// rounding of the engine's order of operations. u is half an epsilon of A: the relative error of one operation.
+// Compares one step of every optimizer, from random states, with its published formula in long double. The bounds
+// follow from the engine's order of operations. u is half an epsilon of A, the relative error of one operation.
 #include "engine/ops/optimize.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ enum Kind { kSgd, kMomentum, kNesterov, kAdam, kAdamW, kRmsprop, kAdagrad, kKind
 constexpr const char* kNames[] = {"sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "adagrad"};
 
 struct Hyper {
-  float clip, decay, a, b, epsilon, rate;  // a, b: momentum, or the betas, or alpha
-  bool in_root = false;                    // of rmsprop and adagrad
+  float clip, decay, a, b, epsilon, rate;  // a, b: momentum, the betas, or alpha
+  bool in_root = false;                    // for rmsprop and adagrad
 };
 Hyper hyper_of(Kind kind, std::mt19937_64& random) {
   const auto one_of = [&](std::initializer_list<float> list) { return list.begin()[random() % list.size()]; };
@@ -51,13 +51,14 @@ struct Stepped {
   Bounded p, m, v;
 };
 
-// `share`: 2^-53 times what the power loses relative to 1 - beta^t, see integer_power.h.
+// Returns the error of the bias correction. `share` is 2^-53 times what the power loses relative to 1 - beta^t
+// (integer_power.h).
 Real correction_error(Real beta, uint32_t t) {
   const Real power = std::pow(beta, Real(t));
   return std::ldexp(Real(1), -53) * (1 + (Real(t) + 34) * power / (1 - power));
 }
 
-// x / (root(square) + epsilon) times `rate`, with the errors of its parts.
+// Returns rate x / (root(square) + epsilon), with the errors of its parts.
 Bounded quotient(Real rate, Bounded x, Bounded square, Real root, Real epsilon, Real relative, Real u) {
   const Real size = std::sqrt(square.value) / root + epsilon;
   const Real size_error =
@@ -66,7 +67,7 @@ Bounded quotient(Real rate, Bounded x, Bounded square, Real root, Real epsilon, 
   return {update, rate * x.error / size + std::abs(update) * (size_error / size + relative + 4 * u)};
 }
 
-// g / sqrt(square + epsilon) times `rate`: u / 2 of the sum, u each of root, product and quotient.
+// Returns rate g / sqrt(square + epsilon). The sum costs u / 2; root, product and quotient cost u each.
 Bounded quotient_by_root(Real rate, Bounded g, Bounded square, Real epsilon, Real u) {
   const Real sum = square.value + epsilon, size = std::sqrt(sum), update = rate * g.value / size;
   return {update, rate * g.error / size + std::abs(update) * (square.error / (2 * sum) + 4 * u)};
@@ -201,8 +202,8 @@ TEST(optimizers, keep_moments_in_bfloat16) {
   check<float, float, Bfloat16>(kAdagrad, kAdagradF32MomentsBf16);
 }
 
-// The first step of adam is the rate times the sign of the gradient, whatever its size, and at step 2^32 - 1 t does not
-// wrap to 0.
+// Adam's first step is the rate times the sign of the gradient, whatever the gradient's size. At step 2^32 - 1, t
+// must not wrap to 0.
 TEST(adam, is_right_at_the_first_step_and_the_last) {
   for (const uint32_t at : {0u, 0xFFFFFFFFu}) {
     std::vector<float> g = {1e-3f, -200}, report = {1, 0, 0, 0}, rate = {0.5f}, p = {1, 1}, m = {0, 0}, v = {0, 0};

@@ -1,5 +1,5 @@
-// Layouts, all of them: where every element stands against a list that is built panel by panel, what Pack writes, and
-// what the verifier says of other sizes.
+// Tests all layouts: the position of every element against a list built panel by panel, what Pack writes, and the
+// verifier's answer to other sizes.
 #include "engine/ops/pack.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@ namespace {
 
 constexpr size_t kGap = ~size_t{0};
 
-// The row-major index of each stored element in the order of storage, kGap for zeros: written as the layout is told.
+// Returns the row-major index of each stored element in storage order, kGap for zeros. Follows the description of the
+// layout.
 std::vector<size_t> stored_order(unsigned bits, const std::vector<int32_t>& dims) {
   const bool channels = (bits & 128) != 0;
   const auto product = [&](size_t first, size_t end) {
@@ -94,7 +95,8 @@ TEST(pack, the_common_layouts_are_what_they_are_called) {
   EXPECT_EQ(names.size(), 255u) << "no two have one name";
 }
 
-// [2, 3, 4, 8] of pixels in panels of 4 channels: [2, 8 / 4, 3, 4, 4], of one row half of it.
+// Pixels [2, 3, 4, 8] in panels of 4 channels are stored as [2, 8 / 4, 3, 4, 4]. One row of the batch is half of
+// them.
 TEST(pack, of_a_batch_each_row_is_a_part) {
   const std::vector<int32_t> dims = {2, 3, 4, 8};
   const Layout layout = layout_of(2, 0, kOfChannels);
@@ -108,7 +110,7 @@ TEST(pack, of_a_batch_each_row_is_a_part) {
   EXPECT_EQ(stored_elements(layout, {4, dims.data(), 1}), one.size());
 }
 
-// A model whose program derive packs a weight, and what open says of it.
+// Opens a model whose program derive packs a weight; `more` is added to the packed size. Returns the status of open.
 Status opened(ElementType type, const std::vector<int32_t>& dims, Layout layout, int64_t more) {
   Draft d;
   const uint32_t w = d.global(Region::kState, type, dims);

@@ -1,4 +1,4 @@
-// random: known answers of Philox as fractions, in every type.
+// Tests random_uniform: known answers of Philox as fractions, in every type.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ Array drawn(const KernelEntry& entry, ElementType type, std::vector<int32_t> dim
   return execution.outputs[0];
 }
 
-// Random123's kat_vectors, "philox4x32 10", of zeros.
+// The words are "philox4x32 10" of zeros in Random123's kat_vectors.
 TEST(random_uniform, is_the_leading_bits_of_philox) {
   constexpr uint32_t kWords[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
   const auto expect = [&](const KernelEntry& entry, ElementType type, int bits) {
@@ -37,7 +37,7 @@ TEST(random_uniform, is_the_leading_bits_of_philox) {
   expect(reference::kRandomF64, kF64, 32);
 }
 
-// All of the 2^8 numbers come, with equal frequencies: chi-squared of 255 degrees of freedom is 255 +- 5 sqrt(510).
+// All 2^8 numbers occur with equal frequency: chi-squared with 255 degrees of freedom is 255 +- 5 sqrt(510).
 TEST(random_uniform, is_uniform_and_below_1) {
   constexpr int kCount = 1 << 16;
   const Array y = drawn(reference::kRandomBf16, kBf16, {kCount}, 7, {1, 2, 3});

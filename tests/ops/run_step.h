@@ -1,4 +1,4 @@
-// A training step by hand: operands of any role over arrays of the test, which an update changes in place.
+// Runs a training step by hand. Operands of any role are arrays of the test, which an update changes in place.
 #pragma once
 
 #include <cstring>
@@ -39,7 +39,8 @@ class StepOperands {
   int count_ = 0;
 };
 
-// The shape rule's answer for the inputs, and if that is kOk the kernel's. `operands`: outputs last, allocated.
+// Returns the shape rule's code for the inputs or, if that is kOk, the kernel's. The outputs come last in `operands`,
+// and are allocated.
 inline Code run_step(const KernelEntry& entry, const std::vector<uint32_t>& words, const StepOperands& operands) {
   const Words view = {words.data(), int(words.size())};
   const Code code = check_shapes(entry, view, {operands.tensors(), operands.count(), 0});

@@ -1,4 +1,5 @@
-// Shape rules refuse wrong forms, blocks and scales; and no step fits two entries of the reference kernels.
+// Tests that shape rules refuse wrong forms, blocks and scales, and that no step fits two entries of the reference
+// kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -110,7 +111,7 @@ TEST(shape_rules, refuse_functions_and_residuals_that_do_not_fit) {
   EXPECT_EQ(dense({6}, {2, 4, 1}), Code::kShapeInput);
   EXPECT_EQ(dense({6}, {4, 2}), Code::kShapeInput);
   EXPECT_EQ(dense({6}, {}), Code::kShapeInput);
-  EXPECT_EQ(alone({}), Code::kAttribute);  // nothing is fused: the plain form's
+  EXPECT_EQ(alone({}), Code::kAttribute);  // nothing is fused: this is the plain form
   EXPECT_EQ(alone({1, 0, kInfinity}), Code::kAttribute);
   EXPECT_EQ(dense({6, 0, 0, 5}, {2, 4}), Code::kAttributeZero);
   EXPECT_EQ(dense({6, 0, 0, 0, 5}, {2, 4}), Code::kAttributeZero);
@@ -160,7 +161,7 @@ TEST(shape_rules, codes_of_16_bits_have_their_range_and_no_zero_point) {
   EXPECT_EQ(refused_by(reference::kRequantizeI8I16Double, {256}, {{4}, {1, 2}}), Code::kAttributeZero);
 }
 
-// Good cases with one word or one dim changed: refused, or run within their operands.
+// Changes one word or one dim of good cases. The rule refuses them, or they run within their operands.
 TEST(shape_rules, cases_with_one_wrong_number_are_refused_or_run) {
   constexpr uint32_t kWords[] = {0, 1, 2, 3, 7, 1u << 28, (1u << 28) + 1, 0x7FFFFFFF, 1u << 31, 0xFFFFFFFF};
   int refused = 0, ran = 0;
@@ -188,9 +189,9 @@ TEST(shape_rules, cases_with_one_wrong_number_are_refused_or_run) {
   EXPECT_GT(ran, 1000);
 }
 
-// bind takes the first entry whose count, roles and types fit, and the tools cut absent operands at the end: no step
-// may fit two. The rule tells a fused form without a residual from the float form of the same operands: it has a
-// function, which that refuses, and without one it refuses.
+// No step may fit two entries: bind takes the first one whose count, roles and types fit, and the tools cut absent
+// operands at the end. A fused form without a residual has the operands of the float form. Only the function tells
+// them apart: the float form refuses it, and the fused form requires it.
 bool apart(const OperandType& a, const OperandType& b) {
   if ((a.role & 3) != (b.role & 3)) return true;
   return a.element != b.element && ((a.role & kOptional) == 0 || (b.role & kOptional) == 0);

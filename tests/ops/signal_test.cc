@@ -1,4 +1,5 @@
-// signal on tables that no converter writes, and a transform against the plain formula. Values: claim op_table.
+// Tests signal on tables that no converter writes, and its transform against the formula. Claim op_table tests the
+// values.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,12 +31,12 @@ TEST(signal, channels_sum_their_own_bins) {
 }
 
 TEST(signal, a_table_that_points_outside_is_refused) {
-  EXPECT_EQ(bank({3, 1}, 1).code, Code::kIndex);  // a bin
+  EXPECT_EQ(bank({3, 1}, 1).code, Code::kIndex);  // a bin out of range
   for (const double channel : {1.0, -1.0, 32767.0}) EXPECT_EQ(bank({channel * 65536, 1}, 1).code, Code::kIndex);
   EXPECT_EQ(bank({65536, 1, 0, 1}, 2).code, Code::kIndex);  // out of order
 }
 
-// The largest bin is about 4200: five scalings by 1 - 2^-13 of it, and half a unit for each of six roundings.
+// The largest bin is about 4200. Five scalings by 1 - 2^-13 change it, and six roundings add half a unit each.
 TEST(signal, a_transform_is_near_the_formula) {
   constexpr int kSize = 512;
   std::vector<double> turns, x;

@@ -1,5 +1,5 @@
-// A step on the test's own vectors, for kernels with operands that are read and written: what bind and run make of it,
-// without copies. Vectors end where their operands do, so that a sanitizer sees what goes beyond.
+// Runs a step on the test's own vectors, for kernels with operands that are read and written, as bind and run do but
+// without copies. A vector ends where its operand does, so that a sanitizer sees accesses beyond.
 //
 //   Step step(reference::kSgdF32, {bits(0), bits(0)});
 //   step.operand(gradient, {4}).operand(report, {4}).operand(rate, {1}).operand(parameter, {4});
@@ -33,8 +33,8 @@ class Step {
     return *this;
   }
 
-  // kNoKernel where the operands are not those of the entry; else what the shape rule or the kernel says, kShapeOutput
-  // where the rule makes other outputs than were given.
+  // Returns kNoKernel if the operands do not fit the entry, and kShapeOutput if the rule gives other outputs than the
+  // test. Else returns the code of the shape rule or the kernel.
   Code run(int rows = 0) const {
     const auto count = int(records_.size());
     if (count != int(entry_->operand_count)) return Code::kNoKernel;

@@ -1,4 +1,4 @@
-// Loops over time whose past outlives a run: stream_lstm, svdf, and the 16-bit functions of the integer LSTM.
+// Tests ops with state that outlives a run, stream_lstm and svdf, and the 16-bit functions of the integer LSTM.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace nacre::test {
 namespace {
 
-// Errors in units of 2^-15, over all inputs: what the oracle of stream_lstm counts on.
+// Measures the largest errors over all inputs, in units of 2^-15. The oracle of stream_lstm relies on these bounds.
 TEST(fixed_point_16, logistic_and_tanh_are_near_the_functions) {
   double worst_logistic = 0, worst_tanh = 0;
   for (int x = INT16_MIN; x <= INT16_MAX; ++x) {
@@ -29,7 +29,7 @@ constexpr const KernelEntry* kLstms[] = {&reference::kStreamLstmF32, &reference:
                                          &reference::kStreamLstmBf16, &reference::kStreamLstmF64,
                                          &reference::kStreamLstmI8Double};
 
-// Steps [first, first + count) of x [batch, time, width].
+// Returns the steps [first, first + count) of x [batch, time, width].
 Array steps_of(const Array& x, int first, int count) {
   Array part = make_array(x.element, {x.dims[0], count, x.dims[2]});
   const size_t row = x.bytes.size() / size_t(x.dims[0]), step = row / size_t(x.dims[1]);
@@ -63,7 +63,7 @@ TEST(stream_lstm, a_sequence_in_parts_is_the_whole) {
     }
 }
 
-// From a state of zeros it is lstm, to the bit.
+// With a state of zeros it equals lstm to the bit.
 TEST(stream_lstm, without_a_past_it_is_lstm) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     Random random(seed);
@@ -76,7 +76,7 @@ TEST(stream_lstm, without_a_past_it_is_lstm) {
   }
 }
 
-// Zeroed memory is the state 0, whatever the zero point: h counts for nothing, and silence gives the code of 0.
+// Zeroed memory is the state 0, whatever the zero point is: h has no effect, and silence gives the code of 0.
 TEST(streams, zeroed_memory_is_a_reset) {
   const Array x = array_of<int>(ElementType::kInt8, {1, 2}, {30, 30}),
               w = array_of<int>(kI8, {2, 3}, {1, 2, 3, 4, 5, 6});

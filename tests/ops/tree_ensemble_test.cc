@@ -1,5 +1,5 @@
-// tree_ensemble on nodes that are written by hand: which way a number goes, sums that decide at 1/2, and files that no
-// converter writes. Values in between: claim op_table.
+// Tests tree_ensemble on nodes written by hand: which branch a number takes, sums that decide at 1/2, and files that
+// no converter writes. Claim op_table tests the values in between.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 struct HandTrees {
   std::vector<int32_t> nodes, roots, leaves;
   std::vector<double> thresholds, weights;
-  uint32_t targets = 1, aggregate = 0, depth = 0;  // 0: any
+  uint32_t targets = 1, aggregate = 0, depth = 0;  // 0: no limit
 
   Execution run(const std::vector<double>& x, const KernelEntry& entry = reference::kTreeEnsembleF32) const {
     const ElementType real = entry.operands[0].element, whole = ElementType::kInt32;
@@ -48,7 +48,7 @@ TEST(tree_ensemble, a_node_turns_left_where_its_bit_is_set) {
     }
 }
 
-// Half of a forest's trees say yes: 50 times 0.01f in float32 one after another is above 1/2 or below it.
+// Half of a forest's trees say yes. A plain float32 sum of 50 times 0.01f would be above or below 1/2.
 TEST(tree_ensemble, half_of_a_forest_is_a_half) {
   for (const int trees : {10, 30, 50, 70, 90, 100, 200, 1000}) {
     HandTrees forest = {.nodes = {0, kLeft, kLeft},
@@ -109,7 +109,7 @@ TEST(tree_ensemble, walks_that_never_end_or_leave_are_refused) {
   EXPECT_EQ(with([](HandTrees& t) { t.aggregate = 3; }), Code::kAttribute);
 }
 
-// A run of weights ends with the list, and after one for each target.
+// A leaf's run of weights ends with the list, or after one weight for each target.
 TEST(tree_ensemble, leaves_end_where_they_do_not_say_so) {
   HandTrees trees = {
       .nodes = {15, kLeft, kLeft}, .roots = {0}, .leaves = {0, 0, 0}, .thresholds = {0}, .weights = {1, 2, 4}};

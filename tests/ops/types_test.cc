@@ -1,4 +1,4 @@
-// The element types beside float32 and integer int8: hand cases, golden tables, and what fusing must not change.
+// Tests element types other than float32 and integer int8: hand cases, golden tables, and that fusing changes no bit.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -27,14 +27,14 @@ std::vector<float> numbers(const json& values) {
 
 uint32_t bits_of(const Array& array, int64_t i) { return std::bit_cast<uint32_t>(float(array.real(i))); }
 
-// One step that must be accepted: its outputs.
+// Runs a step that must be accepted, and returns its outputs.
 std::vector<Array> run(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<Array>& inputs) {
   const Execution execution = execute(entry, words, inputs);
   EXPECT_EQ(execution.code, Code::kOk);
   return execution.outputs;
 }
 
-// x as a kernel of T sees it, and back.
+// Returns the values as an array of the element type.
 Array array_in(ElementType element, std::vector<int32_t> dims, const std::vector<float>& values) {
   return array_of(element, std::move(dims), values);
 }
@@ -121,12 +121,13 @@ TEST(quantize, float8_gives_the_golden_codes) {
 }
 
 TEST(dense, float8_is_exact_where_every_number_is) {
-  // Products of quarters up to 4 * 4 in sums below 2^7: exact in float32; multiples of 2^-4 below 2^4 in bfloat16.
+  // Products of quarters up to 4 * 4 in sums below 2^7 are exact in float32. In bfloat16 multiples of 2^-4 below 2^4
+  // are exact.
   const Array x = array_in(kE4M3, {2, 4}, {1, -2, 0.25, 4, 0.5, 0.5, -1, 3}),
               w = array_in(kE4M3, {2, 4}, {1, 1, 4, -0.5, 2, -0.25, 1, 0});
   const Array b = array_in(kF32, {2}, {0.5, -1}), scale = array_in(kF32, {2}, {2, 4}),
               x_scale = array_in(kF32, {2}, {0.5, 0.25});
-  // Sums: 1 - 2 + 1 - 2 = -2, 2 + 0.5 + 0.25 = 2.75; 0.5 + 0.5 - 4 - 1.5 = -4.5, 1 - 0.125 - 1 = -0.125.
+  // The sums are 1 - 2 + 1 - 2 = -2, 2 + 0.5 + 0.25 = 2.75; 0.5 + 0.5 - 4 - 1.5 = -4.5, 1 - 0.125 - 1 = -0.125.
   const double expected[] = {-2 * 1 + 0.5, 2.75 * 2 - 1, -4.5 * 0.5 + 0.5, -0.125 * 1 - 1};
   for (const KernelEntry* entry :
        {&reference::kDenseFloat8F32, &reference::kDenseFloat8F16, &reference::kDenseFloat8Bf16}) {
@@ -170,7 +171,7 @@ TEST(dense, a_reciprocal_scale_divides) {
   EXPECT_EQ(float(run(reference::kDenseW8F32, {0, 0, 0, 0, 0, 1}, {x, w, Array(), s})[0].real(0)), 13.0f / 7);
 }
 
-// Each weight alone: x is one of the unit vectors.
+// Each x is a unit vector, so each weight is seen alone.
 TEST(dense, grouped_weights_are_the_golden_ones) {
   GOLDEN_OR_SKIP(rows, "keras_int4_grouped");
   for (const json& row : rows) {
@@ -186,7 +187,7 @@ TEST(dense, grouped_weights_are_the_golden_ones) {
   }
 }
 
-// A filter [2, 2, 1, 3] of ones: groups of 2 terms in the order i, j, c, also where the window is cut by the padding.
+// For a filter [1, 2, 1, 3] of ones, groups of 2 terms follow the order i, j, c, even if padding cuts the window.
 TEST(conv2d, groups_follow_the_filter_not_the_window) {
   const Array w = array_in(kI4, {1, 2, 1, 3}, {1, 1, 1, 1, 1, 1}), scale = array_in(kF32, {1, 3}, {1, 10, 100}),
               zero = array_in(kI8, {1, 3}, {0, 0, 0});
@@ -199,7 +200,7 @@ TEST(conv2d, groups_follow_the_filter_not_the_window) {
   EXPECT_EQ(y[0].real(1), 1 * (1 + 2) + 10 * (3 + 4) + 100 * (5 + 6));
 }
 
-// Pairs of steps that fuse() may melt: one step gives the bits of two.
+// Pairs of steps that fuse() may merge: the fused step gives the bits of the two.
 TEST(fused_conversions, give_the_bits_of_the_steps_alone) {
   struct Fusion {
     const KernelEntry *fused, *step, *conversion;
@@ -235,7 +236,7 @@ TEST(fused_conversions, give_the_bits_of_the_steps_alone) {
 }
 
 TEST(cast, rounds_float64_once) {
-  // Over float32 this would be the tie 1 + 2^-11, and then 1.
+  // By way of float32 this would be the tie 1 + 2^-11, and then 1.
   const Array x = array_of<double>(kF64, {4}, {1 + 0x1p-11 + 0x1p-40, -INFINITY, NAN, 65520});
   const auto y = run(reference::kCastF64F16, {}, {x});
   EXPECT_EQ(y[0].real(0), 1 + 0x1p-10);

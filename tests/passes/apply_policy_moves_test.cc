@@ -1,4 +1,4 @@
-// apply_policy on ops without integer arithmetic: tables, pools, moves of codes and conversions between them.
+// Tests apply_policy on ops without integer arithmetic: tables, pools, moves of codes and conversions between codes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ output "y" %y
   EXPECT_EQ(steps(resolved(with("1"))),
             "%y/codes = average_pool(%x) kernel_h=2 kernel_w=2 name=\"p\"\n"
             "%y = requantize(%y/codes, %y/requant) x_zero=3 y_zero=3 rounding=double name=\"y/requantize\"\n");
-  // The mean of four codes of x is a fourth of a step between them, which a finer y has codes for.
+  // The mean of four codes of x is a multiple of a quarter step, for which a y with a finer scale has codes.
   const Graph finer = resolved(with("0.125"));
   EXPECT_EQ(steps(finer),
             "%x/real = dequantize(%x, %x/real/dequantize/scale, %x/real/dequantize/zero) name=\"x/real/dequantize\"\n"

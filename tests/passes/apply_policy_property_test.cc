@@ -1,5 +1,5 @@
-// Properties over random graphs: integer steps stay within a derived distance of the real-valued network, and fuse
-// changes no byte.
+// Tests properties on random graphs: integer steps stay within a derived distance of the real-valued network, and
+// fuse changes no byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ struct Maker {
     return id;
   }
 
-  // Codes with one scale, or one per index of `axis`.
+  // Adds codes with one scale, or with one scale per index of `axis`.
   ValueId weights(std::vector<int64_t> dims, int axis, float scale, bool per_channel) {
     int64_t elements = 1;
     for (const int64_t d : dims) elements *= d;
@@ -70,7 +70,7 @@ struct Maker {
     return id;
   }
 
-  // A node with one output of quantizer `q`, which becomes the graph's only output.
+  // Adds a node with one output that has the quantizer `q` and becomes the graph's only output.
   Node& add(
       Op op, std::vector<ValueId> inputs, std::optional<Quantizer> q,
       const std::function<void(Node&)>& set = [](Node&) {}) {
@@ -113,7 +113,8 @@ std::vector<float> decoded(const std::vector<uint8_t>& codes, const Quantizer& q
   return result;
 }
 
-// The largest distance between a code of the integer network and the real result in units of its scale, saturated.
+// Returns the largest distance between a code of the integer network and the real result, measured in codes and
+// saturated.
 double distance_in_codes(const Graph& source, std::mt19937& rng) {
   Graph integer = source;
   apply_policy(integer);
@@ -141,7 +142,8 @@ void conv(Maker& m, Op op) {
   const ValueId w = depthwise ? m.weights({3, 2, out}, 2, 0.01f, per_channel)
                               : m.weights({out, 3, 2, in / groups}, 0, 0.01f, per_channel);
   const float terms = depthwise ? 6 : 6.0f * float(in / groups);
-  // Sums of random codes have a standard deviation of about 74 * 74 * sqrt(terms): y uses most of its range.
+  // Sums of random codes have a standard deviation of about 74 * 74 * sqrt(terms). This scale lets y use most of its
+  // range.
   const float y_scale =
       m.graph.values[size_t(x)].quantizer->scale[0] * 0.01f * 74 * 74 * std::sqrt(terms) / m.real(40, 90);
   std::vector<ValueId> inputs = {x, w};
@@ -225,9 +227,9 @@ struct Case {
 };
 
 // A rescaled code is rounded at most twice, by at most half a unit each: 1. The multiplier (2^-31 relative) and the
-// float32 oracle (sums of 24 products of at most 2^-24 relative error, of at most 127 * 127 * 24 / 74^2 * 90 codes) add
-// less than 0.003. Averages of codes are rounded once. TFLite's fixed-point functions are accurate to 1 code beyond
-// that rounding.
+// float32 oracle (sums of 24 products of at most 2^-24 relative error, of at most 127 * 127 * 24 / 74^2 * 90 codes)
+// add less than 0.003. Averages of codes are rounded once. TFLite's fixed-point functions add at most 1 code to that
+// rounding.
 constexpr double kOracle = 0.003, kTwice = 1 + kOracle, kFunction = 1.5 + kOracle;
 constexpr Case kCases[] = {
     {"conv2d", [](Maker& m) { conv(m, Op::kConv2d); }, kTwice},
@@ -287,7 +289,8 @@ TEST(apply_policy_property, single_rounding_rounds_once) {
   }
 }
 
-// uint8 codes c are int8 codes c - 128: the same network, the same bytes but for the sign bit.
+// uint8 codes c equal int8 codes c - 128. The networks must be the same, and their bytes must differ in the sign bit
+// only.
 TEST(apply_policy_property, uint8_networks_equal_int8_networks) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     Maker m(seed);
@@ -313,7 +316,7 @@ TEST(apply_policy_property, uint8_networks_equal_int8_networks) {
   }
 }
 
-// A chain of steps with clamps between them; int8 or float32.
+// Returns a chain of steps with clamps between them, in int8 or float32.
 Graph random_chain(uint32_t seed, bool int8) {
   Maker m(seed);
   const auto q = [&]() -> std::optional<Quantizer> {

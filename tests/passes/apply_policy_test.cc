@@ -1,4 +1,5 @@
-// apply_policy: text in, text out; numbers from ../shared/facts/policies.md 7.8 and from exact arithmetic by hand.
+// Tests apply_policy on graphs as text. The numbers come from ../shared/facts/policies.md 7.8 and from exact
+// arithmetic by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -77,8 +78,9 @@ TEST(apply_policy, a_bias_of_another_scale_is_quantized_anew) {
   EXPECT_FALSE(graph.log.empty());
 }
 
-// Per tensor, a dense multiplies s_x s_w in float32 (GetQuantizedConvolutionMultipler); a convolution in float64
-// (PopulateConvolutionQuantizationParams). The scales are chosen so that the products differ in the multiplier.
+// With one scale per tensor, TFLite's dense multiplies s_x s_w in float32 (GetQuantizedConvolutionMultipler), and its
+// convolution in float64 (PopulateConvolutionQuantizationParams). With these scales the products have different
+// multipliers.
 TEST(apply_policy, per_tensor_scales_multiply_in_float32_for_dense_and_float64_for_conv) {
   const auto requant = [](const std::string& shapes, const std::string& node) {
     return integers(
@@ -129,7 +131,7 @@ TEST(apply_policy, clamp_requantizes_only_between_quantizers) {
             "%y = clamp(%a) clamp=1 low=1 high=5 x_zero=3 y_zero=3 rounding=double name=\"c\" layer=\"l\"\n");
 }
 
-// policies.md 7.8, act_range.
+// The rows are act_range of policies.md 7.8.
 TEST(apply_policy, clamp_codes_follow_tflite_s_activation_range) {
   struct Row {
     const char *scale, *zero, *bounds, *codes;
@@ -216,7 +218,7 @@ TEST(apply_policy, a_real_constant_operand_keeps_the_step_real) {
   EXPECT_NE(text.find("%y/real = mul(%a/real, %k) name=\"n\""), std::string::npos) << text;
 }
 
-// Files that quantize after the activation: the value between conv and relu has no codes of its own.
+// In files that quantize after the activation, the value between conv and relu has no codes of its own.
 TEST(apply_policy, a_step_takes_the_clamp_behind_it_before_codes_are_made) {
   std::string text = kDense;
   text.replace(text.find("input"), 0, "value %r float32 [1, 3]\n");
@@ -279,7 +281,7 @@ output "y" %y
 }
 
 TEST(apply_policy, a_multiplier_that_is_not_finite_is_refused) {
-  std::string text = kTwo;  // 2 * 1e38 overflows in TFLite's float32 arithmetic of sub
+  std::string text = kTwo;  // in TFLite's float32 arithmetic of sub, 2 * 1e38 overflows
   text.replace(text.find("scale=[0.5]"), 11, "scale=[3e+38]");
   EXPECT_THROW(resolved(text + "%y = sub(%a, %b) name=\"n\" layer=\"l\"\n"), Error);
 }

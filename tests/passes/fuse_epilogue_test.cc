@@ -1,4 +1,5 @@
-// fuse: activations and residual sums into the matmul of floats before them. Text in, text out; and what stays apart.
+// Tests that fuse merges activations and residual sums into the float matmul before them, and which steps stay
+// separate.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,7 +12,7 @@
 namespace nacre::tools {
 namespace {
 
-// Two matmuls and an input of the shape that they give.
+// Two matmuls and an input of their output shape.
 const std::string kTwoMatmuls = R"(graph "t" batch=1
 value %x float32 [2, 3]
 value %r float32 [2, 4]
@@ -29,7 +30,7 @@ input "r" %r
 const std::string kOutY = "output \"y\" %y\n";
 const std::string kFirst = "%h = dense(%x, %w, %b) name=\"fc\"\n";
 
-// After fuse; the values of all outputs are those before.
+// Returns the steps after fuse. All outputs must have the values that they had before it.
 std::string melted(const std::string& text, const Target& target = {}) {
   Graph graph = parse(text);
   check(graph);
@@ -81,7 +82,7 @@ TEST(fuse_epilogue, what_follows_the_sum_melts_too) {
   EXPECT_EQ(melted(sum + "%y = silu(%s) name=\"act\"\n"), "%y = dense(%x, %w, %b, %r) clamp=6\n");
   EXPECT_EQ(melted(sum + "%y = clamp(%s) clamp=1 high=6 name=\"relu6\"\n"),
             "%y = dense(%x, %w, %b, %r) clamp=1 high=6\n");
-  // A clamp behind a function, a sum behind one, and a function behind a clamp are steps.
+  // These stay separate steps: a clamp or a sum after a function, and a function after a clamp.
   EXPECT_EQ(melted(sum + "%g = tanh(%s) name=\"act\"\n%y = clamp(%g) clamp=1 high=0.5 name=\"clip\"\n"),
             "%g = dense(%x, %w, %b, %r) clamp=4\n%y = clamp(%g) clamp=1 high=0.5\n");
   EXPECT_EQ(melted(sum + "%g = clamp(%s) clamp=1 high=0.5 name=\"clip\"\n%y = tanh(%g) name=\"act\"\n"),
@@ -98,11 +99,11 @@ TEST(fuse_epilogue, of_two_matmuls_the_later_carries_the_sum) {
     EXPECT_EQ(melted(kTwoMatmuls + kOutY + kFirst + "%g = dense(%x, %u) name=\"other\"\n%y = add(" + operands +
                      ") name=\"sum\"\n"),
               "%h = dense(%x, %w, %b)\n%y = dense(%x, %u, none, %h)\n");
-  // The later one has a clamp, and the earlier cannot wait for it.
+  // The later matmul has a clamp already, and the earlier one runs before the sum's other operand exists.
   expect_apart(kTwoMatmuls + kOutY, kFirst +
                                         "%g = dense(%x, %u) clamp=1 high=6 name=\"other\"\n"
                                         "%y = add(%h, %g) name=\"sum\"\n");
-  // A value that another step makes after the matmul is not there either.
+  // A value that another step makes after the matmul does not exist when the matmul runs.
   expect_apart(kTwoMatmuls + kOutY, kFirst + "%g = tanh(%r) name=\"late\"\n%y = add(%h, %g) name=\"sum\"\n");
   EXPECT_EQ(melted(kTwoMatmuls + kOutY + "%g = tanh(%r) name=\"early\"\n" + kFirst + "%y = add(%h, %g) name=\"sum\"\n"),
             "%g = tanh(%r)\n%y = dense(%x, %w, %b, %g)\n");
@@ -131,7 +132,7 @@ TEST(fuse_epilogue, constants_and_inputs_are_there_before) {
             "%y = dense(%x, %w, %b, %k)\n");
 }
 
-// The matmul is square, and its input the residual.
+// The matmul is square, and its input is also the residual.
 TEST(fuse_epilogue, the_input_of_a_matmul_may_be_its_residual) {
   EXPECT_EQ(melted(R"(graph "t" batch=1
 value %x float32 [2, 2]
@@ -147,7 +148,7 @@ output "y" %y
 }
 
 TEST(fuse_epilogue, matmuls_of_codes_and_of_other_types_stay_apart) {
-  // int8 weights, int4 weights, float8, dynamic int8: none has a fused form.
+  // Matmuls of int8 weights, int4 weights, float8 and dynamic int8 have no fused form.
   const std::string head =
       "graph \"t\" batch=1\nvalue %h float32 [1, 2]\nvalue %y float32 [1, 2]\n"
       "value %r float32 [1, 2]\ninput \"r\" %r\noutput \"y\" %y\n";
@@ -181,7 +182,7 @@ output "y" %y
 )");
 }
 
-// The fused cast rounds twice; there is no such step with an activation between or behind.
+// A fused cast rounds twice. No kernel has such a cast together with an activation.
 TEST(fuse_epilogue, a_cast_and_an_activation_do_not_melt_both) {
   const std::string values = R"(graph "t" batch=1
 value %x float32 [1, 2]

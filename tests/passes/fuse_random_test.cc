@@ -1,5 +1,5 @@
-// fuse on random networks of floats: layers in float32, float16, bfloat16 and float64 with activations and residual
-// sums. Fused and unfused give the same bytes, and the arena of a residual network does not grow.
+// Tests fuse on random float networks: layers in float32, float16, bfloat16 and float64 with activations and residual
+// sums. Fused and unfused networks must give the same bytes, and the arena of a residual network must not grow.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ class FloatNetwork {
  public:
   explicit FloatNetwork(uint32_t seed) : random_(seed) {}
 
-  // Values are [1, 4, 4, 4], layers each of a policy of their own or all of one.
+  // Makes a network of values [1, 4, 4, 4]. Its layers have policies of their own, or one policy.
   Graph make() {
     mixed_ = below(2) == 0;
     type_ = any_type();
@@ -63,7 +63,7 @@ class FloatNetwork {
     for (float& item : items) item = real(-1, 1);
     return graph_.constant("c" + std::to_string(graph_.values.size()), dims, items);
   }
-  // Mostly the last value, so that chains melt.
+  // Returns mostly the last value, so that chains can be fused.
   ValueId any() { return below(4) > 0 ? all_.back() : all_[size_t(below(int(all_.size())))]; }
 
   void add(Op op, std::vector<ValueId> inputs, const std::function<void(Node&)>& set = [](Node&) {}) {
@@ -172,7 +172,7 @@ Graph planned_network(Graph graph, bool fused, bool ordered) {
   return graph;
 }
 
-// Blocks of y = relu(x + conv(relu(conv(x)))), as a residual network has them: the last convolution writes over x.
+// Builds blocks y = relu(x + conv(relu(conv(x)))) as in a residual network. The last convolution can write over x.
 TEST(fuse_random, the_arena_of_a_residual_network_shrinks) {
   std::string text = "graph \"t\" batch=1\nvalue %x0 float32 [1, 8, 8, 4]\n", nodes;
   for (int block = 0; block < 3; ++block) {
@@ -191,14 +191,14 @@ TEST(fuse_random, the_arena_of_a_residual_network_shrinks) {
   const Graph graph = parse(text + "input \"x\" %x0\noutput \"y\" %x3\n" + nodes);
   check(graph);
   constexpr uint64_t kValue = 8 * 8 * 4 * 4;
-  // x, the hidden value and the second result; or the second result over x.
+  // Unfused: x, the hidden value and the second result. Fused: the second result is written over x.
   EXPECT_EQ(planned_network(graph, false, true).banks[0].used, 3 * kValue);
   EXPECT_EQ(planned_network(graph, true, true).banks[0].used, 2 * kValue);
 }
 
-// In one order: a fused step lives with x, r and y, the matmul alone with x, r and s. A residual of another branch must
-// be there before the matmul, which binds the order; what schedule then finds is smaller in all. In one type, because a
-// wider result of a fused cast may live longer.
+// Compares one order of steps: a fused step lives with x, r and y, the matmul alone with x, r and s. A residual from
+// another branch must exist before the matmul, which restricts the order; the orders that schedule finds are compared
+// in their sum only. All layers have one type, because the wider result of a fused cast may live longer.
 TEST(fuse_random, no_network_needs_more_memory) {
   uint64_t plain = 0, fused = 0;
   const int networks = nacre::test::generated(300);

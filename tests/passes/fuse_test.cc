@@ -1,4 +1,4 @@
-// The pass fuse on graphs as text: steps that it must merge, and steps that it must leave as they are.
+// Tests the pass fuse on graphs as text: steps that it must merge, and steps that it must leave as they are.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,7 +36,7 @@ TEST(fuse, a_clamp_melts_into_the_step_before_it) {
 }
 
 TEST(fuse, clamps_in_a_row_are_one) {
-  // clamp(-1, 4) then clamp(0, 6) then clamp(-inf, 3): the interval [0, 3].
+  // clamp(-1, 4), clamp(0, 6) and clamp(-inf, 3) one after another are the interval [0, 3].
   EXPECT_EQ(fused(kAddThenClamp + R"(output "y" %y
 %s = clamp(%a) clamp=1 low=-1 high=4 name="c1"
 %z = clamp(%s) clamp=1 low=0 high=6 name="c2"
@@ -83,7 +83,7 @@ TEST(fuse, a_clamp_that_lets_all_pass_is_dropped) {
             "%z = add(%a, %a) name=\"twice\"\n");
 }
 
-// A kernel rounds to its operands' type and then to one more: a third rounding is a step, or it would be lost.
+// A kernel rounds to its operands' type and then to one more type. A third rounding needs a step of its own.
 TEST(fuse, of_two_casts_one_after_the_other_the_first_melts) {
   EXPECT_EQ(fused(R"(graph "t" batch=1
 value %x float32 [1, 2]
@@ -100,7 +100,7 @@ output "y" %y
             "%r = dense(%x, %w) name=\"fc\"\n%y = cast(%r) name=\"up\"\n");
 }
 
-// The operands are codes: nothing in them says that the step alone rounds to float16.
+// The operands are codes. Nothing in their types says that the separate step rounds to float16.
 TEST(fuse, a_cast_of_what_is_made_of_float8_stays) {
   const std::string nodes = "%h = dense(%x, %w, none, %s, %t) name=\"fc\"\n%y = cast(%h) name=\"up\"\n";
   EXPECT_EQ(fused(R"(graph "t" batch=1

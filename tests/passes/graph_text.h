@@ -1,4 +1,4 @@
-// Graphs as text, for tests that compare what a pass leaves.
+// Graphs as text, for tests that compare the result of a pass.
 #pragma once
 
 #include <sstream>
@@ -11,7 +11,7 @@ namespace nacre::tools {
 
 enum class StepText { kWhole, kWithoutNames };  // the name and the layer come last in a line
 
-// The steps of a graph, one line each.
+// Returns the steps of a graph, one line each.
 inline std::string steps(const Graph& graph, StepText form = StepText::kWhole) {
   std::istringstream text(dump(graph));
   std::string line, out;

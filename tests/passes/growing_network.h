@@ -1,4 +1,4 @@
-// A random network that grows by one layer after another: what tests of passes build theirs on.
+// A random network that grows layer by layer. Tests of passes derive their networks from it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// use_convolutions: micro_speech's network begins with a depthwise convolution of one channel, eight outputs of it.
+// Tests use_convolutions on micro_speech's network, which begins with a depthwise convolution of one channel into
+// eight.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// facts_of: rows that agree with the ops' own tables and with the passes that read them.
+// Tests that the rows of facts_of agree with the ops' own tables and with the passes that read them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

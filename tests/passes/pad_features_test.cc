@@ -1,4 +1,4 @@
-// pad_features: the counts that it makes, where it ends, and that results stay what they are to the byte.
+// Tests pad_features: the channel counts that it makes, where it stops, and that results keep their bytes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,8 @@
 namespace nacre::tools {
 namespace {
 
-// Convolutions of any channels, what may stand between them, and dense layers behind.
+// A network of convolutions with any number of channels, steps that may stand between them, and dense layers at the
+// end.
 class PaddedNetwork : GrowingNetwork {
  public:
   explicit PaddedNetwork(uint32_t seed) : GrowingNetwork(seed) {}
@@ -102,7 +103,7 @@ Graph typed(Graph graph, const std::string& policy) {
   return graph;
 }
 
-// Layers whose features, and channels of x, are whole multiples; all of them.
+// How many layers have whole multiples as features and as channels of x, and how many layers there are.
 struct Counts {
   int whole = 0, all = 0;
 };
@@ -143,7 +144,7 @@ TEST(pad_features, results_are_what_they_are_to_the_byte) {
     }
 }
 
-// One stretch from the convolution to the dense layer, and a slice of what softmax reads.
+// One region reaches from the convolution to the dense layer. A slice cuts the padding off before softmax.
 TEST(pad_features, a_stretch_ends_where_channels_are_joined) {
   Graph graph = typed(parse(R"(graph "t" batch=2
 layer "conv" source="CONV_2D"

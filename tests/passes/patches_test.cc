@@ -1,5 +1,5 @@
-// cut_patches: what patches need against a count of what windows read, results that stay what they are to the byte, and
-// what is chosen.
+// Tests cut_patches: the input ranges of patches against a count of the windows' reads, results that keep their
+// bytes, and the choice of layers.
 #include "tools/passes/patches/patches.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace nacre::tools {
 namespace {
 
-// Stages of an image: convolutions, pools and pads of any window, what stands between them, and a head.
+// A network on an image: convolutions, pools and pads with any window, steps that may stand between them, and a head.
 class StagedNetwork : GrowingNetwork {
  public:
   explicit StagedNetwork(uint32_t seed) : GrowingNetwork(seed) {}
@@ -42,7 +42,7 @@ class StagedNetwork : GrowingNetwork {
   struct Axis {
     int kernel, dilation, stride, before, after;
   };
-  // A window of some size in `size` positions that leaves at least one.
+  // Returns a random window over `size` positions with at least one output.
   Axis axis(int64_t size) {
     Axis a = {1 + below(4), 1 + below(2), 1 + below(3), 0, 0};
     if (size < 8) a.stride = 1;
@@ -119,7 +119,7 @@ Graph in_policy(Graph graph, const std::string& policy) {
   return graph;
 }
 
-// Positions of the input that outputs [a, b) of a step read, counted one by one; of a pad those that it copies.
+// Counts one by one the input positions that outputs [a, b) of a step read. For a pad, those that it copies.
 Span counted_span(const Node& node, int axis, int in, int taps, Span output) {
   const std::string name = axis == 0 ? "h" : "w";
   const bool pad = node.op == Op::kPad;
@@ -129,7 +129,7 @@ Span counted_span(const Node& node, int axis, int in, int taps, Span output) {
                 pad ? get_integer(node, "before", axis + 1) : get_integer(node, axis == 0 ? "pad_top" : "pad_left");
   Span read = {in, 0};
   for (int o = output.first; o < output.end; ++o)
-    for (int tap = 0; tap <= (taps - 1) * dilation; ++tap) {  // holes of a dilated window too: they are cut out with it
+    for (int tap = 0; tap <= (taps - 1) * dilation; ++tap) {  // holes of a dilated window too: they belong to the patch
       const int position = o * stride - before + tap;
       if (position >= 0 && position < in) read = {std::min(read.first, position), std::max(read.end, position + 1)};
     }
@@ -227,7 +227,8 @@ output "y" %y
 %y = mean(%b) axes=6 name="mean" layer="mean"
 )";
 
-// x and a whole take 256 + 1,024 bytes. x takes 256, b 64, and the 2 rows of a that a row of b needs 256.
+// Without patches x and a take 256 + 1,024 bytes. With patches x takes 256, b 64, and the 2 rows of a for a row of b
+// 256.
 TEST(patches, the_fewest_bytes_are_chosen) {
   Graph graph = parse(kTwoLayers);
   cut_patches(graph, parse_patches("auto"), {});

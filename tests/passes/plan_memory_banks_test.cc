@@ -1,4 +1,5 @@
-// Memory in several banks: what lies where, what does not fit, and lists of banks as options.
+// Tests plans for memory in several banks: which block goes into which bank, plans that do not fit, and banks as
+// options.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// Graphs of values of given sizes for the tests of the memory plan, planned and verified.
+// Graphs of values with given sizes for the tests of the memory plan. They are planned and verified.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline Graph planned(Graph graph, const Target& target = {}) {
 
 inline uint64_t used(const Graph& graph) { return graph.banks[0].used; }
 
-// A chain of nodes that are not in place, over values of these sizes.
+// Returns a chain of nodes that do not work in place, over values of these sizes.
 inline Graph chain(const std::vector<int64_t>& bytes) {
   Graph graph;
   for (const int64_t b : bytes) bytes_value(graph, b);

@@ -1,4 +1,4 @@
-// Places that plan_memory gives to blocks, against all placements of a few blocks, and against first fit.
+// Tests the offsets that plan_memory chooses, against all placements of a few blocks and against first fit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace plan_memory_graphs;
 
-// Offsets of the storages on a grid of 16 bytes such that nothing ends above `limit`, by trying all.
+// Tries all offsets on a grid of 16 bytes. Returns whether a placement ends below `limit`, and which.
 bool exists(const std::vector<Storage>& held, std::vector<uint64_t>& offsets, uint64_t limit) {
   const size_t i = offsets.size();
   if (i == held.size()) return true;

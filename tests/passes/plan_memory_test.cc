@@ -1,4 +1,4 @@
-// plan_memory: the bounds of known networks, what works in place, views, and what verify_plan refuses.
+// Tests plan_memory: the bounds of known networks, steps in place, views, and refusals of verify_plan.
 #include "tools/passes/memory/plan_memory.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace plan_memory_graphs;
 
-// The networks of MLPerf Tiny in int8: bytes of every activation. facts/engines.md 4.1 has the bounds.
+// Activation sizes of MLPerf Tiny's int8 networks. facts/engines.md 4.1 has the bounds.
 TEST(plan_memory, reaches_the_bound_of_anomaly_detection) {
   const Graph graph = planned(chain({640, 128, 128, 128, 128, 8, 128, 128, 128, 128, 640}));
   EXPECT_EQ(graph.liveness_bound, 768u);
@@ -64,7 +64,8 @@ TEST(plan_memory, pointwise_steps_work_in_place) {
   EXPECT_EQ(graph.values[size_t(z)].offset, graph.values[1].offset);
 }
 
-// A port whose clamp does not work in place stands before the reference's, which does: bind would pass it over.
+// A port whose clamp does not work in place comes before the reference, whose clamp does. bind would choose the
+// port's.
 TEST(plan_memory, what_works_in_place_is_asked_of_the_kernels_that_bind_will_have) {
   KernelEntry clamp = reference::kClampI8Double;
   clamp.in_place = 0;
@@ -252,7 +253,7 @@ TEST(plan_memory, outputs_that_are_inputs_or_constants_are_copied) {
 }
 
 TEST(plan_memory, random_graphs_have_valid_plans_and_stay_the_same) {
-  const auto graphs = uint32_t(nacre::test::generated(200));  // of 1000, 974 are at the bound, mean 1.0001, most 1.023
+  const auto graphs = uint32_t(nacre::test::generated(200));  // 974 of 1000 reach the bound; mean 1.0001, worst 1.023
   double gap_sum = 0, gap_most = 1;
   int at_bound = 0;
   for (uint32_t seed = 0; seed < graphs; ++seed) {

@@ -1,4 +1,4 @@
-// Graphs as text for the tests of apply_policy, and what it makes of them.
+// Graphs as text for the tests of apply_policy, and the graphs that it makes of them.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ input "b" %b
 output "y" %y
 )";
 
-// x -> fc (dense) -> act (relu) -> sm (softmax) -> y, each a layer of its own with the policy given.
+// Returns x -> fc (dense) -> act (relu) -> sm (softmax) -> y. Each is a layer of its own with the given policy.
 inline std::string network(const std::string& fc, const std::string& act, const std::string& sm) {
   return "graph \"t\" batch=1\n"
          "layer \"fc\" source=\"Gemm\" " +

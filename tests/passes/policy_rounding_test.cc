@@ -1,5 +1,5 @@
-// apply_policy: what the fields of a policy change in the numbers of a layer: where its operations round, and the range
-// of its groups of int4. Text in, text out.
+// Tests which numbers of a layer a policy's fields change: where its operations round, and the range of its int4
+// groups.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 
 using policy_graphs::kFloat32, policy_graphs::kMixed, policy_graphs::network;
 
-// x = 1 1 1 1, w = 1 1.1 1.2 1.3, whose sum is 4.6: Keras 3.15's groups of one sign saturate.
+// x = 1 1 1 1, w = 1 1.1 1.2 1.3, with the sum 4.6. In Keras 3.15 a group whose weights have one sign saturates.
 TEST(policy_rounding, int4_in_blocks_has_a_code_for_0_or_keras_s_range) {
   const auto y = [](const std::string& fields) {
     const Graph graph = policy_graphs::resolved(
@@ -39,7 +39,7 @@ output "y" %y
   EXPECT_FLOAT_EQ(y(" group_range=keras"), 1.2f);
 }
 
-// A group that is longer than the sum is filled with zeros, as the last one is, also where 0 has no code of its own.
+// A group longer than the sum is filled with zeros, as the last group is, even if 0 has no code.
 TEST(policy_rounding, groups_longer_than_the_sum_are_filled_with_zeros) {
   const auto text = [](const std::string& fields) {
     return network("asked=1 quantization=int4 " + fields, kFloat32, kFloat32);
@@ -51,7 +51,7 @@ TEST(policy_rounding, groups_longer_than_the_sum_are_filled_with_zeros) {
             reals(value(keras, "h/w_scale")));
 }
 
-// Keras: matmul, bias and activation are operations, and each rounds.
+// In Keras matmul, bias and activation are separate operations, and each rounds.
 TEST(policy_rounding, each_operation_of_a_layer_rounds_where_the_policy_says_so) {
   const std::string each = kMixed + " operation_rounding=each";
   const Graph graph = policy_graphs::resolved(network(each, kMixed, kFloat32));
@@ -59,7 +59,7 @@ TEST(policy_rounding, each_operation_of_a_layer_rounds_where_the_policy_says_so)
             "%x/float16 = cast(%x)\n%h/product = dense(%x/float16, %w/float16)\n%h = add(%h/product, %b/float16)\n"
             "%r = clamp(%h)");
   EXPECT_EQ(value(graph, "h/product").type, ElementType::kFloat16);
-  // In float32 they round anyway.
+  // In float32 each operation rounds anyway.
   EXPECT_EQ(steps(policy_graphs::resolved(network(kFloat32 + " operation_rounding=each", kFloat32, kFloat32)),
                   StepText::kWithoutNames),
             steps(policy_graphs::resolved(network(kFloat32, kFloat32, kFloat32)), StepText::kWithoutNames));
@@ -94,7 +94,7 @@ TEST(policy_rounding, float8_that_rounds_each_operation_has_scales_in_the_comput
   EXPECT_EQ(reals(value(graph, "h/x_scale/bfloat16"))[0], 1 / (448.0f / 3.5f));  // 3.497 in bfloat16
 }
 
-// Codes that the file brings are taken as they are, with their scales in the compute type.
+// Codes of the source file stay as they are. Their scales are in the compute type.
 TEST(policy_rounding, codes_of_the_source_round_each_operation_too) {
   const auto scale_type = [](const std::string& fields) {
     const Graph graph = policy_graphs::resolved(

@@ -1,5 +1,4 @@
-// apply_policy: which type every step gets, and the casts between them; weights as a policy stores them. Text in, text
-// out.
+// Tests which type apply_policy gives each step, the casts between steps, and the weights that it stores.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,7 +85,7 @@ TEST(apply_policy_types, an_output_type_of_its_own_is_a_cast_that_readers_see) {
             "%r = clamp(%h/float32_2) clamp=1 high=inf\n%y = softmax(%r) axis=1 beta=1\n");
 }
 
-// A wider output rounds nothing: a reader that wants the narrow type takes it before the cast.
+// The cast to a wider output rounds nothing, so a reader in the narrow type reads the value before the cast.
 TEST(apply_policy_types, a_reader_skips_a_cast_that_rounds_nothing) {
   const std::string jmp = "asked=1 variable=float32 compute=bfloat16 output=float32";
   const Graph graph = resolved(network(jmp, jmp, jmp));
@@ -113,7 +112,7 @@ TEST(apply_policy_types, borders_take_the_steps_types_when_asked) {
   EXPECT_EQ(graph.values[size_t(graph.outputs[0].value)].type, ElementType::kFloat16);
 }
 
-// A dense whose codes begin at their zero point: a quantizer may have dropped the Relu after it.
+// Returns a dense whose codes begin at their zero point. The quantizer may have dropped the Relu after it.
 std::string saturating(int zero) {
   return R"(graph "t" batch=1
 layer "fc" source="Gemm" asked=1
@@ -137,7 +136,7 @@ TEST(apply_policy_types, codes_that_saturate_at_0_leave_a_clamp_behind) {
   EXPECT_EQ(steps(resolved(saturating(-127)), StepText::kWithoutNames).find("clamp"), std::string::npos);
 }
 
-// Returns the refusal of `policy` for the layer of the weights if w[5] is `last`; "" if it is taken.
+// Returns the refusal of `policy` for the layer of the weights if w[5] is `last`, or "" if it is accepted.
 std::string refusal(const std::string& policy, const std::string& last) {
   std::string text = network(policy, kFloat32, kFloat32);
   text.replace(text.find("-6.003"), 6, last);
@@ -149,7 +148,7 @@ std::string refusal(const std::string& policy, const std::string& last) {
   return "";
 }
 
-// The line of the log about numbers that a type does not hold, and the largest of the weight as it is kept.
+// Returns the log's line about numbers beyond a type, and the largest stored weight.
 std::pair<std::string, float> saturated(const std::string& policy, const std::string& last) {
   std::string text = network(policy, kFloat32, kFloat32);
   text.replace(text.find("-6.003"), 6, last);
@@ -180,7 +179,7 @@ TEST(apply_policy_types, a_weight_beyond_the_type_that_keeps_it_becomes_its_larg
   EXPECT_EQ(saturated(kBfloat16, "-3.4e38").second, 0x1.FEp127f);
 }
 
-// Infinity is a number of a float type, and has no code.
+// A float type represents infinity, but no code does.
 TEST(apply_policy_types, a_weight_that_is_nan_is_refused_in_every_type_and_an_infinite_one_as_codes) {
   for (const std::string& policy :
        {std::string(), kFloat32, kMixed, kBfloat16, kFloat32 + " quantization=int8/weights"})
@@ -191,7 +190,7 @@ TEST(apply_policy_types, a_weight_that_is_nan_is_refused_in_every_type_and_an_in
     }
 }
 
-// Keras: scale = 127 / (amax + 1e-7) per output channel, half to even; activations per row.
+// Keras uses scale = 127 / (amax + 1e-7) per output channel, half to even; activations are quantized per row.
 TEST(apply_policy_types, int8_quantizes_weights_by_abs_max_and_activations_at_run_time) {
   const Graph graph = resolved(network("asked=1 quantization=int8 scale_form=reciprocal", kFloat32, kFloat32));
   EXPECT_EQ(steps(graph, StepText::kWithoutNames),
@@ -202,7 +201,8 @@ TEST(apply_policy_types, int8_quantizes_weights_by_abs_max_and_activations_at_ru
   EXPECT_EQ(value(graph, "x/scale").dims, (std::vector<int64_t>{1}));
 }
 
-// In float64 the codes are those of float64: 127 / (2 + 1e-7) is 63.5 in float32, whose half to even is 64.
+// For float64 the codes are computed in float64. In float32 127 / (2 + 1e-7) would be 63.5, which rounds half to even
+// to 64.
 TEST(apply_policy_types, int8_from_float64_quantizes_weights_in_float64) {
   const auto codes = [](const std::string& type) {
     const std::string fc =
@@ -252,7 +252,7 @@ TEST(apply_policy_types, float8_needs_a_range_for_its_input) {
   }
 }
 
-// Keras: step = 1 / (448 / amax) over the last 4 samples: 8 has left the history.
+// Keras's step is 1 / (448 / amax) over the last 4 samples. The 8 is no longer in the history.
 TEST(apply_policy_types, float8_scales_come_from_the_history_that_calibration_fills) {
   std::string text =
       network("asked=1 quantization=float8 amax_history_length=4 update_order=keras", kFloat32, kFloat32);
@@ -302,7 +302,7 @@ TEST(fuse, melts_casts_into_the_matmul_that_they_follow) {
   EXPECT_EQ(value(graph, "r").type, ElementType::kFloat32);
 }
 
-// A port that has the step but not the fused one keeps it: two steps, the first of them the port's.
+// If a port has the plain step but not the fused one, there are two steps, and the first is the port's.
 TEST(fuse, leaves_a_port_the_steps_that_it_has) {
   const KernelEntry* const plain_entries[] = {&reference::kDenseF16};
   const KernelEntry* const both_entries[] = {&reference::kDenseF16, &reference::kDenseF16ToF32};
@@ -321,7 +321,7 @@ TEST(fuse, leaves_a_port_the_steps_that_it_has) {
             "%y = softmax(%r) axis=1 beta=1\n");
 }
 
-// 0.1 is no float16: clamped before the rounding it would become 0.099976.
+// float16 does not represent 0.1. If the clamp came before the rounding, the bound would become 0.099976.
 TEST(fuse, leaves_a_bound_that_the_inner_type_does_not_have) {
   std::string text = network(kMixed, kFloat32, kFloat32);
   text.replace(text.find("high=inf"), 8, "high=0.1");

@@ -1,5 +1,5 @@
-// Random graphs for the planner: a few inputs, then nodes that read some of what is there. Shapes are free, so that
-// sizes are; check() is not meant for them.
+// Random graphs for the planner: a few inputs, then nodes that read some of the values so far. Shapes are arbitrary
+// so that sizes are; check() would refuse them.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline ValueId bytes_value(Graph& graph, int64_t bytes) {
   value.name = "v" + std::to_string(graph.values.size());
   value.type = ElementType::kInt8;
   value.dims = {1, bytes};
-  graph.values.push_back(value);  // add() searches for the name
+  graph.values.push_back(value);  // add() would search all names
   return ValueId(graph.values.size()) - 1;
 }
 
@@ -52,7 +52,7 @@ class RandomGraphMaker {
   int64_t size() { return int64_t{1 + below(shape_.largest / shape_.granule)} * shape_.granule; }
   int64_t bytes(ValueId v) const { return graph_.values[size_t(v)].dims[1]; }
 
-  // Mostly a recent value: networks are deep rather than wide.
+  // Returns mostly a recent value, because networks are deep rather than wide.
   ValueId any() {
     const int count = int(known_.size());
     return known_[size_t(with(0.7) ? count - 1 - below(count < 4 ? count : 4) : below(count))];
@@ -75,7 +75,7 @@ class RandomGraphMaker {
     graph_.nodes.push_back(std::move(node));
   }
 
-  // Bytes of the output.
+  // Makes the node a view and returns the bytes of its output.
   int64_t make_view(Node& node) {
     const int64_t in = bytes(node.inputs[0]);
     switch (below(3)) {

@@ -1,5 +1,5 @@
-// Every list of the rewrite at work on imported networks: a function between two matmuls, under TensorFlow's name for
-// it, painted as its list says in the three editions.
+// Tests every list of the rewrite on imported networks: a function between two matmuls, under its TensorFlow name,
+// must get the decision of its list in the three editions.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -19,8 +19,8 @@ struct Listed {
   const char* op;    // of ONNX
   const char* name;  // TensorFlow's
   RewriteList tf1, float16, bfloat16;
-  const char* second = nullptr;  // operand
-  bool ends = false;             // its result is no number that a matmul takes
+  const char* second = nullptr;  // second operand
+  bool ends = false;             // its result is not a number that a matmul takes
 };
 
 constexpr Listed kListed[] = {
@@ -61,7 +61,7 @@ constexpr Listed kListed[] = {
 
 bool is_arg(const Listed& listed) { return std::string(listed.op).starts_with("Arg"); }
 
-// x and a = x w; f(a); y = f(a) v.
+// Builds a = x w, f(a), y = f(a) v.
 Graph network(const Listed& listed) {
   OnnxBuilder b;
   b.input("x", {1, 4});
@@ -86,8 +86,8 @@ Graph network(const Listed& listed) {
   return graph;
 }
 
-// A function of the infer or the clear list between two matmuls runs as they do, one of the deny list or of none does
-// not.
+// If the function is on the infer or the clear list, it runs in the type of the two matmuls. If it is on the deny
+// list or on none, it does not.
 TEST(rewrite_functions, every_list_is_at_work_on_imported_networks) {
   const struct {
     RewriteOptions options;
@@ -111,7 +111,8 @@ TEST(rewrite_functions, every_list_is_at_work_on_imported_networks) {
   for (const RewriteList list : {kDeny, kInfer, kClear, kUnlisted}) EXPECT_GE(seen[list], 3) << name_of(list);
 }
 
-// The painted network is converted and runs: the function reads the type of its paint, and no step falls back.
+// Converts and runs the rewritten network. The function reads the type that the rewrite gave it, and no step falls
+// back.
 TEST(rewrite_functions, the_painted_network_runs_in_the_types_of_the_paint) {
   for (const Listed& listed : kListed) {
     Graph graph = network(listed);
@@ -137,7 +138,7 @@ TEST(rewrite_functions, the_painted_network_runs_in_the_types_of_the_paint) {
                       : listed.ends  ? ElementType::kBool
                                      : ElementType::kFloat32)
         << listed.op;
-    // x w = [13 .. ]: the largest stands last, the smallest first
+    // x w = [13 .. ]: the largest is last, the smallest first
     if (is_arg(listed)) {
       EXPECT_EQ(integers(y)[0], std::string(listed.op) == "ArgMax" ? 3 : 0);
     }

@@ -1,8 +1,10 @@
-// Graphs painted by hand, one or more for every step of the rewrite: the oracle of rewrite_test and of the claim.
+// Graphs whose decisions are written by hand, one or more for every step of the rewrite: the oracle of rewrite_test
+// and of the claim.
 //
-// Each is a text of the graph's nodes; what stands around them is in kValues. The comment behind a node is its paint
-// and the step that gives it: A ALLOW, D DENY, - not painted; the number is that of tools/passes/rewrite/rewrite.h.
-// `after` lists what other options make of the same graph, one letter and number per node.
+// Each is the text of the graph's nodes; kValues declares the values around them. The comment after a node is its
+// decision, or paint, and the step that makes it: A is ALLOW, D is DENY, - is neither. The number is that of
+// tools/passes/rewrite/rewrite.h. `after` lists the decisions under the options, one letter and number per node, if
+// they differ from the comments.
 #pragma once
 
 #include <sstream>
@@ -17,10 +19,10 @@ struct HandPainted {
   const char* name;
   const char* nodes;
   RewriteOptions options = {};
-  const char* after = "";  // paints in place of those of the comments
+  const char* after = "";  // replaces the decisions of the comments
 };
 
-// Rows of 4 numbers in %a .. %l, images of 4 channels in %ia .. %if, and what ops need besides.
+// Declares rows of 4 numbers %a .. %l, images of 4 channels %ia .. %if, and other operands that ops need.
 inline constexpr char kValues[] = R"(
 value %x float32 [1, 4]
 value %z float32 [1, 4]
@@ -301,7 +303,7 @@ output "y" %l
   return kAll;
 }
 
-// The graph, every node a layer of its own that is named for the node's output.
+// Returns the graph. Every node is a layer of its own, named after the node's output.
 inline Graph graph_of(const HandPainted& painted) {
   Graph graph = parse(std::string("graph \"hand.painted\" batch=1\n") + kValues + painted.nodes);
   for (Node& node : graph.nodes) {
@@ -311,7 +313,7 @@ inline Graph graph_of(const HandPainted& painted) {
   return graph;
 }
 
-// "A2 D3 -0": per node.
+// Returns the decision of each node, as "A2 D3 -0".
 inline std::string expected_paints(const HandPainted& painted) {
   if (*painted.after != 0) return painted.after;
   std::istringstream lines(painted.nodes);

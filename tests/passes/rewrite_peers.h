@@ -1,4 +1,5 @@
-// Graphs that TensorFlow itself has painted (tests/peers/tensorflow_rewrite.py), and what rewrite_mixed makes of them.
+// Reads graphs that TensorFlow itself has rewritten (tests/peers/tensorflow_rewrite.py), and rewrites them with
+// rewrite_mixed.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +20,8 @@ struct PeerTally {
   std::string first_difference;
 };
 
-// "add 0 -1" as a node that reads node 0 and the input of the network. Shapes are not there: painting looks at none.
+// Adds "add 0 -1" as a node that reads node 0 and the network's input. Shapes are left out, because rewrite_mixed
+// reads none.
 inline void add_peer_node(Graph& graph, const std::string& text, std::vector<ValueId>& written) {
   std::istringstream words(text);
   std::string op;

@@ -1,4 +1,5 @@
-// rewrite_mixed on random graphs: the rules as equations, invariants of the paint, twice is once, any order of nodes.
+// Tests rewrite_mixed on random graphs: its rules as equations, invariants, a second rewrite that changes nothing,
+// and any order of nodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace nacre::tools {
 namespace {
 
-// random_graph's shapes with the ops of the four lists; values float32, shapes meaningless.
+// Returns a random_graph with ops of the four lists. All values are float32, and their shapes have no meaning.
 Graph random_network(uint32_t seed) {
   Graph graph = random_graph({.nodes = 3 + int(seed % 40), .pointwise = 0.4}, seed);
   std::mt19937 random(seed + 1);
@@ -27,7 +28,7 @@ Graph random_network(uint32_t seed) {
   return graph;
 }
 
-// The rules of rewrite.h as equations, solved by repeating them until nothing changes.
+// Solves the rules of rewrite.h as equations, by repeating them until nothing changes.
 class Oracle {
  public:
   Oracle(const Graph& graph, const RewriteOptions& options) : graph_(graph) {
@@ -71,7 +72,7 @@ class Oracle {
   }
 
   template <class Rule>
-  void repeat(Rule rule) {  // rule(reader, writer) of every edge, until none changes anything
+  void repeat(Rule rule) {  // applies rule(reader, writer) to every edge
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t r = 0; r < lists_.size(); ++r)
@@ -183,8 +184,7 @@ TEST(rewrite, random_graphs_are_painted_as_the_equations_say) {
   EXPECT_GT(unpainted, nacre::test::generated(2000));
 }
 
-// Whatever a DENY node feeds is DENY too if it is an infer or deny op; and what a step 4 node stands between are ALLOW
-// nodes on both sides.
+// An infer or deny op that reads a DENY node is DENY too. A node of step 4 has ALLOW nodes on both sides.
 TEST(rewrite, random_graphs_keep_the_invariants_of_the_paint) {
   for (uint32_t seed = 0; seed < seeds(); ++seed) {
     const RewriteOptions& options = editions()[seed % editions().size()];
@@ -227,7 +227,8 @@ TEST(rewrite, twice_is_once) {
   }
 }
 
-// Another order in which every value is written before it is read: any node whose inputs are there may come next.
+// Shuffles the nodes so that every value is still written before it is read: any node whose inputs exist may come
+// next.
 void shuffle_nodes(Graph& graph, std::mt19937& random) {
   std::vector<bool> written(graph.values.size(), true);
   for (const Node& node : graph.nodes) written[size_t(node.outputs[0])] = false;

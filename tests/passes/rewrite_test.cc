@@ -1,5 +1,5 @@
-// rewrite_mixed against the graphs of rewrite_graphs.h and TensorFlow's; reasons, layers, lists. Random graphs:
-// rewrite_random_test.cc.
+// Tests rewrite_mixed against the graphs of rewrite_graphs.h and TensorFlow's; also reasons, layers and lists.
+// rewrite_random_test.cc tests random graphs.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -37,7 +37,7 @@ std::string policy_text(const Layer& layer) {
   return (same(Policy()) ? "float32" : "another policy") + asked;
 }
 
-// ---- The graphs painted by hand
+// ---- The graphs with decisions written by hand
 
 TEST(rewrite, every_hand_painted_graph_is_painted_so) {
   for (const HandPainted& painted : hand_painted()) {
@@ -266,11 +266,11 @@ TEST(rewrite, lists_differ_between_editions_and_types_as_in_tensorflow) {
 TEST(rewrite, every_op_is_one_that_the_lists_know) {
   Graph graph = hand_graph("%a = tanh(%x)\noutput \"y\" %a\n");
   for (const OpRule* rule : all_rules()) {
-    // int8 tables and packed weights: made by apply_policy and pack_weights, never there before them
+    // apply_policy and pack_weights make int8 tables and packed weights, after the rewrite.
     if (rule->op == Op::kLookup || rule->op == Op::kPack) continue;
     if (rule->op >= Op::kSumTo || rule->op == Op::kBatchNormTraining ||
         (rule->op >= Op::kFakeQuantize && rule->op <= Op::kRoundCodes))
-      continue;  // made by differentiate, later still
+      continue;  // differentiate makes these later
     graph.nodes[0].op = rule->op;
     graph.nodes[0].words.clear();
     const bool function = !rule->attributes.empty() && rule->attributes[0].name == std::string("function");
@@ -280,7 +280,7 @@ TEST(rewrite, every_op_is_one_that_the_lists_know) {
       const std::vector<RewriteDecision> decisions = rewrite_mixed(graph, {});
       const std::string name = decisions[0].tensorflow_op;
       EXPECT_FALSE(name.empty()) << rule->name << ' ' << word;
-      // Known: removing it from a list complains at most about the list.
+      // A known op may be refused for the list, but not as unknown.
       const std::string answer = error_of(graph, with_edits({.allow = {.remove = {name}}}));
       EXPECT_EQ(answer.find("is no op"), std::string::npos) << answer;
     }

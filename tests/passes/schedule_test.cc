@@ -37,7 +37,7 @@ ValueId add(Graph& graph, const std::string& name, std::vector<ValueId> inputs, 
   return y;
 }
 
-// Branches that swell and shrink: run side by side they need all swollen values at once.
+// Builds branches whose values grow and then shrink. Side by side they need all large values at once.
 Graph branches(int count) {
   Graph graph;
   const ValueId x = bytes_value(graph, 16);
@@ -86,7 +86,7 @@ TEST(schedule, never_needs_more_than_the_source_and_is_the_same_every_time) {
   EXPECT_GT(better, 0);
 }
 
-// The order problem of a graph without views, by the definition.
+// Makes the order problem of a graph without views, by the definition.
 OrderProblem problem_of(const Graph& graph) {
   OrderProblem problem;
   const size_t count = graph.nodes.size();
@@ -113,7 +113,7 @@ OrderProblem problem_of(const Graph& graph) {
   return problem;
 }
 
-// Most bytes held at any node, by the definition of OrderProblem.
+// Returns the most bytes held at any node, by the definition of OrderProblem.
 uint64_t peak(const OrderProblem& problem, const NodeOrder& order) {
   std::vector<Block> blocks;
   for (size_t p = 0; p < problem.pieces.size(); ++p) {
@@ -170,7 +170,7 @@ TEST(orders, are_topological_and_the_beam_finds_the_least_peak_of_all) {
   }
 }
 
-// Processor time of planning so many nodes.
+// Returns the processor time of planning a random graph of so many nodes.
 double planning(int nodes, uint32_t seed) {
   Graph graph = random_graph({.nodes = nodes}, seed);
   const std::clock_t begun = std::clock();
@@ -182,8 +182,8 @@ double planning(int nodes, uint32_t seed) {
 }
 
 // 16,000 nodes are nearly the most that a model holds. They take 0.7 times as long as 1,600, whose order is searched
-// for with a fixed effort; work of 10 ns for every pair of nodes would add 2.6 s to 0.23. A ratio, because seconds are
-// the machine's; the least of three, because other work on it disturbs one or the other.
+// with a fixed effort; work of 10 ns for every pair of nodes would add 2.6 s to 0.23. A ratio is tested, because
+// seconds depend on the machine. The least of three is taken, because other work may disturb either run.
 TEST(schedule, planning_the_most_nodes_takes_little_longer_than_planning_a_tenth_of_them) {
   if (nacre::test::sanitized()) GTEST_SKIP() << "a ratio of times: the plain build's";
   double least = std::numeric_limits<double>::infinity();

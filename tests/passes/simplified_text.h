@@ -17,7 +17,7 @@ inline Graph simplified(const std::string& text, const SimplifyOptions& options 
   return g;
 }
 
-// The simplified graph as text, without its banks and log.
+// Returns the simplified graph as text, without its banks and log.
 inline std::string after(const std::string& text, const SimplifyOptions& options = {}) {
   Graph g = simplified(text, options);
   g.log.clear();

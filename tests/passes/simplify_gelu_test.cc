@@ -1,4 +1,4 @@
-// simplify: gelu that a file computes by erf becomes one step, of the same numbers.
+// Tests that simplify makes one gelu step of a gelu that a file computes by erf, with the same numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,8 +39,8 @@ std::vector<float> output_of(const Graph& graph, const std::vector<std::vector<u
   return reals(run_graph(graph, inputs).values[size_t(graph.outputs[0].value)]);
 }
 
-// gelu in float64; both ways to compute it round a handful of times, each by at most 2^-24 of what is rounded: where
-// 1 + erf is near 0 that is 2^-24 of 1, times x.
+// Compares with gelu in float64. Both ways round a few times, each by at most 2^-24 of the rounded number. If 1 + erf
+// is near 0, that is 2^-24 of 1, times x.
 void expect_gelu(const std::string& text) {
   const Graph before = parse(text), after = simplified(text);
   EXPECT_EQ(after.nodes.size(), 1u) << text;

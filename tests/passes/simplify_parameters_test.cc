@@ -1,4 +1,4 @@
-// simplify: batch norms, arithmetic per channel and flattenings go into the parameters of layers.
+// Tests that simplify folds batch norms, arithmetic per channel and flattenings into the parameters of layers.
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -144,7 +144,7 @@ TEST(simplify, inputs_and_outputs_keep_names_order_and_shapes) {
   }
 }
 
-// To train: a constant that two steps read. No rule puts a changed copy of it into one of them.
+// In a graph to train, two steps read one constant. No rule may fold a changed copy of it into one of them.
 TEST(simplify, what_is_to_be_trained_stays_one) {
   const char* const kTwoBiases = R"(graph "" batch=1
 value %x float32 [1, 2]
@@ -203,7 +203,7 @@ output "y" %y
   EXPECT_EQ(trained.nodes.back().inputs[1], std::prev(trained.nodes.end(), 2)->inputs[1]);
 }
 
-// A constant that becomes a bias, or is computed of constants, trains if they do.
+// If a bias or another constant is computed from constants, it trains if they do.
 TEST(simplify, made_constants_are_to_training_what_they_are_made_of) {
   const std::string text = R"(graph "" batch=1
 value %x float32 [3, 2]

@@ -1,9 +1,10 @@
-// simplify() keeps the function that a network computes: random networks as an NCHW file has them, before and after.
+// Tests that simplify() keeps the function of a network: runs random networks with an NCHW file's layout before and
+// after.
 //
-// Exactly: inputs, weights and constants are small integers, batch norms have dyadic factors, means divide by powers of
-// two, and functions that are not exact stand last. Then every sum is exact in float32 in any order, and the outputs
-// must be the same. A network with a value that is not a multiple of 2^-6, or over 256, does not count: 512 terms of
-// 256 need 17 bits, and 17 + 6 < 24.
+// The comparison is exact: inputs, weights and constants are small integers, batch norms have dyadic factors, means
+// divide by powers of two, and inexact functions come last. Then every sum is exact in float32 in any order. A
+// network with a value that is not a multiple of 2^-6, or over 256, is skipped: 512 terms of 256 need 17 bits, and 17
+// + 6 < 24.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -161,7 +162,7 @@ class Generator {
     return pick(3) == 0 ? node(op, {k, x}) : node(op, {x, k});
   }
 
-  // Squeeze-and-excitation: the mean over space, a convolution, and a product that broadcasts.
+  // Adds squeeze-and-excitation: the mean over space, a convolution, and a product that broadcasts.
   ValueId gate(ValueId x) {
     const auto power_of_two = [](int64_t n) { return (n & (n - 1)) == 0; };
     if (!power_of_two(dims(x)[2] * dims(x)[3])) return conv(x);
@@ -203,7 +204,7 @@ class Generator {
     return finish(std::move(n));
   }
 
-  // Adds a step that may end a network; only here may it be a function that is not exact.
+  // Adds a step that may end the network. Only this step may be an inexact function.
   void output() {
     ValueId y = any();
     const int64_t rest = g_.values[size_t(y)].elements();
@@ -238,7 +239,7 @@ bool exact(const Graph& run, const Graph& graph) {
       return inexact && n.outputs[0] == ValueId(i);
     });
     if (final) continue;
-    bool derived = false;  // of such a function: only moved
+    bool derived = false;  // made from an inexact function: may only be moved
     for (const Node& n : graph.nodes)
       if (n.outputs[0] == ValueId(i) && n.op == Op::kTranspose)
         for (const Node& m : graph.nodes) derived = derived || (m.outputs[0] == n.inputs[0] && m.op == Op::kTanh);

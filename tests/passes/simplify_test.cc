@@ -1,4 +1,4 @@
-// simplify: what nothing reads, constants, identities and twins.
+// Tests simplify on values that nothing reads, constants, identities, and equal steps.
 #include <gtest/gtest.h>
 
 #include "tests/passes/simplified_text.h"

@@ -1,4 +1,5 @@
-// simplify: transposes cancel, merge, leave regions of pointwise ops and pass reshapes.
+// Tests that simplify cancels and merges transposes, and moves them out of regions of pointwise ops and past
+// reshapes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -102,8 +103,8 @@ output "y" %y
   EXPECT_EQ(count(g, Op::kTranspose), 2);
 }
 
-// conv - relu - add of a per-channel constant - softmax over channels, as an NCHW file has it: NHWC as a whole, the
-// constant follows, and what is left is the transpose of the output.
+// The graph is conv - relu - add of a per-channel constant - softmax over channels, in the layout of an NCHW file.
+// All of it becomes NHWC, the constant is permuted, and only the output's transpose remains.
 TEST(simplify, transposes_leave_a_region_of_pointwise_ops) {
   EXPECT_EQ(after(R"(graph "" batch=1
 value %x float32 [1, 2, 2, 1]
@@ -166,7 +167,7 @@ output "m" %m
   EXPECT_EQ(get_integer(g.nodes[3], "axes"), 6);
 }
 
-// A residual block of an NCHW file: every conv, pool and batch_norm stands between transposes.
+// A residual block of an NCHW file: every conv, pool and batch_norm has a transpose before and after it.
 TEST(simplify, a_residual_nchw_network_keeps_transposes_at_its_border_only) {
   const std::string text = R"(graph "" batch=1
 value %x float32 [1, 3, 8, 8] batched
@@ -221,7 +222,7 @@ output "y" %y
   EXPECT_EQ(g.nodes.size(), 10u);  // transpose, conv, relu, conv, add, relu, pool, hard_swish, reshape, dense
 }
 
-// Two directions of a recurrence, [batch, time, direction, h], as PyTorch joins them: between two changes of batch and
+// PyTorch joins the two directions of a recurrence, [batch, time, direction, h], between two transposes of batch and
 // time.
 TEST(simplify, a_transpose_meets_its_inverse_behind_a_reshape_that_joins_axes) {
   EXPECT_EQ(after(R"(graph "" batch=1
@@ -248,8 +249,8 @@ output "y" %y
 )");
 }
 
-// An axis of 1 in front, as that of a batch of 1, stays in front; one that the reshape drops is gone; what was the last
-// axis is it again.
+// A first axis of 1, such as a batch of 1, stays first. An axis of 1 that the reshape drops stays dropped. The axis
+// that was last before the transpose is last again.
 TEST(simplify, a_delayed_transpose_leaves_axes_of_1_where_they_are) {
   const Graph g = simplified(R"(graph "" batch=1
 value %x float32 [1, 4, 5, 1, 3]
@@ -268,7 +269,8 @@ output "y" %y
   EXPECT_EQ(count(g, Op::kReshape), 1);
 }
 
-// Joined axes that do not follow each other in x, an axis that is split, another reader.
+// The transpose stays if joined axes do not follow each other in x, if an axis is split, or if there is another
+// reader.
 TEST(simplify, a_transpose_stays_before_a_reshape_that_needs_it) {
   const char* const kRest[] = {
       "value %r float32 [5, 12]\nvalue %y float32 [5, 12]\ninput \"x\" %x\noutput \"y\" %y\n"

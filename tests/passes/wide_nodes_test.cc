@@ -1,4 +1,4 @@
-// apply_policy: nodes that compute in float32 whatever 16 bits their layer's policy names. Text in, text out.
+// Tests that apply_policy computes some nodes in float32 although the layer's policy names a 16-bit type.
 #include <gtest/gtest.h>
 
 #include <algorithm>

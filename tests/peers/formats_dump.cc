@@ -1,4 +1,4 @@
-// Number formats for a comparing script, as raw little-endian arrays on standard output.
+// Prints number formats for a script that compares them, as raw little-endian arrays.
 //
 //   formats_dump decode FORMAT                     the value of every code, float32
 //   formats_dump encode FORMAT < float32           the code of every number

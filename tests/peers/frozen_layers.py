@@ -35,8 +35,8 @@ from keras import layers as L
 PATH = pathlib.Path(__file__).with_suffix(".json")
 STEPS, BATCH = 20, 8
 MASK = (1 << 64) - 1
-# Hyperparameters are float32 numbers in Nacre: these are the same in float64; 1 - 0.999 is not, by 5e-5 of itself. Keras adds epsilon before
-# it corrects the second moment, Nacre behind that: here it is too small to be seen.
+# Nacre's hyperparameters are float32. These have equal float64 values; 1 - 0.999 would differ by 5e-5 of itself.
+# Keras adds epsilon before it corrects the second moment, Nacre after that. Here epsilon is too small to matter.
 OPTIMIZERS = {"sgd": lambda: keras.optimizers.SGD(2**-4), "adam": lambda: keras.optimizers.Adam(2**-7, 1 - 2**-3, 1 - 2**-5, 2**-40)}
 
 

@@ -26,7 +26,7 @@ def sequential(shape, *stack, dtype="float32"):
 
 
 def on(shape, build, *others):
-    """A functional model of inputs of these shapes; `build` makes its output, or a list."""
+    """Makes a functional model with inputs of these shapes. `build` makes its output, or a list of outputs."""
 
     def make():
         inputs = [keras.Input(s, name=f"in{i}") for i, s in enumerate((shape, *others))]
@@ -174,7 +174,7 @@ NETWORKS = {
 
 
 def mixed(policy, *stack, shape=FLAT):
-    """Layers built under a policy of Keras."""
+    """Returns a function that builds the layers under a policy of Keras."""
 
     def make():
         keras.config.set_dtype_policy(policy)
@@ -189,8 +189,8 @@ def mixed(policy, *stack, shape=FLAT):
 MLP = (lambda: L.Dense(16, activation="relu"), lambda: L.LayerNormalization(), lambda: L.Dense(4))
 CNN = (lambda: L.Conv2D(8, 3, activation="relu"), lambda: L.BatchNormalization(), lambda: L.Flatten(), lambda: L.Dense(4))
 
-# Policies come in with the layers: {name: (model, quantization made after it has weights, what may differ)}. 2^-8 and 2^-11 are
-# half units of the 16-bit types, of which a network has several.
+# Policies of the layers: {name: (model, quantization made after the model has weights, tolerance)}. 2^-8 and 2^-11
+# are half units of the 16-bit types; a network has several such roundings.
 POLICIES = {
     **{f"mixed_bfloat16_{n}": (mixed("mixed_bfloat16", *net, shape=s), None, 2**-6) for n, net, s in (("mlp", MLP, FLAT), ("cnn", CNN, IMAGE))},
     **{f"mixed_float16_{n}": (mixed("mixed_float16", *net, shape=s), None, 2**-9) for n, net, s in (("mlp", MLP, FLAT), ("cnn", CNN, IMAGE))},
@@ -215,7 +215,7 @@ def randomize(model, rng):
 
 
 def files_of(model, folder):
-    """Every form, each with the file to give to the tool."""
+    """Saves the model in every form. Yields each with the file to give to the tool."""
     model.save(folder / "m.keras")
     yield "keras", folder / "m.keras"
     model.save(folder / "m.h5")

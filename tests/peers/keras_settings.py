@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 from keras import layers as L  # noqa: E402
 
 IMAGE, SEQUENCE, FLAT, VOLUME = (6, 6, 4), (5, 4), (6,), (4, 4, 4, 2)
-# An argument's values: off the default of every class that has it, unless the class has its own in VALUES_OF.
+# Values of an argument, off the default of every class that has it. A class may have its own in VALUES_OF.
 VALUES = {
     "activity_regularizer": [keras.regularizers.L2(0.1)], "trainable": [False], "autocast": [False],
     "activation": ["relu"], "recurrent_activation": ["tanh"], "use_bias": [False], "strides": [2], "padding": ["same"],
@@ -113,7 +113,7 @@ VALUES_OF = {
     ("Conv1D", "kernel_size"): [2], ("Muon", "nesterov"): [False], ("Muon", "momentum"): [0.5], ("Dice", "axis"): [0], ("Tversky", "axis"): [0],
     ("CosineSimilarity", "axis"): [0], ("Adam", "epsilon"): [0.1, 1e-3], ("ConvLSTM1D", "dilation_rate"): [2],
 }
-# Arguments that a class cannot be made without, and the shapes that it reads: {class: (arguments, shapes, type)}.
+# Arguments that a class requires, and the shapes that it reads: {class: (arguments, shapes, type)}.
 SHAPES = {"1D": SEQUENCE, "2D": IMAGE, "3D": VOLUME}
 RECURRENT = dict.fromkeys(("LSTM", "GRU", "SimpleRNN"), ({"units": 3}, [SEQUENCE], "float32"))
 PICTURES = {
@@ -277,7 +277,7 @@ def variables_of(model, layer):
         found = []
         with h5py.File(path) as file:
             file.visititems(lambda n, d: found.append([n, list(d.shape), str(d.dtype)]) if isinstance(d, h5py.Dataset) else None)
-    # Its group has a name of its own, by an attribute that the tests' files lack.
+    # An attribute gives the layer's group another name. The tests' files lack that attribute.
     return [[n.replace("grouped_query_attention", "group_query_attention"), s, t] for n, s, t in found]
 
 

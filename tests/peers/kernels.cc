@@ -1,10 +1,11 @@
-// Runs single steps for a comparing script: a line in, a line out, numbers in text.
+// Runs single steps for a script that compares them: reads a line, prints a line, with numbers as text.
 //
-//   run ENTRY WORDS w.. INPUTS {0 | TYPE RANK d.. v..}..    ->  {RANK d.. v..} per output, or: refused CODE
-//   table NAME scale_x zero_x scale_y zero_y alpha          ->  the 256 codes; float_sigmoid, float_tanh:
-//   function_table's multiplier REAL                                         ->  multiplier shift
+//   run ENTRY WORDS w.. INPUTS {0 | TYPE RANK d.. v..}..    prints {RANK d.. v..} per output, or: refused CODE
+//   table NAME scale_x zero_x scale_y zero_y alpha          prints the 256 codes; float_sigmoid and float_tanh are
+//                                                           function_table's
+//   multiplier REAL                                         prints multiplier shift
 //
-// WORDS, INPUTS, RANK: counts. TYPE: an ElementType. Reals are C99 hexadecimal or decimal.
+// WORDS, INPUTS and RANK are counts. TYPE is an ElementType. Reals are C99 hexadecimal or decimal.
 #include <bit>
 #include <cmath>
 #include <cstdio>

@@ -35,7 +35,7 @@ RATES = [0.005, 0.02, 0.05]
 CONSTANTS = [1.0, 0.1, 0.01]
 TRAINED = 1440
 INT8 = "int8/static_from_float32"
-# name: weights [out, in (, 3, 3)], by what the pixels 0 .. 16 are multiplied, batch, epochs
+# name: weights [out, in (, 3, 3)], the factor of the pixels 0 .. 16, batch, epochs
 NETWORKS = {
     "perceptron": ([(32, 64), (32, 32), (10, 32)], 0.75, 16, 4),
     "convolutions": ([(8, 1, 3, 3), (16, 8, 3, 3), (10, 64)], 0.5, 32, 4),
@@ -116,7 +116,7 @@ def of_nacre(tool, folder, name, rate, seed, policy):
                "--lr", str(rate), "--batch", str(batch), "--epochs", str(epochs), "--policy", policy, "-o", folder / "made.nacre"]
     said = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     found = re.search(r"gives .* ([0-9.]+) % right", said.stdout)
-    # A loss that is not finite writes no model: such a run is right by chance.
+    # If the loss is not finite no model is written, and the accuracy counts as that of chance.
     return float(found[1]) if found else 10.0
 
 
@@ -179,7 +179,7 @@ def of_torch(name, rate, seeds, constant):
             optimizer.zero_grad()
             logits = networks(images[first : first + batch])
             wanted = labels[first : first + batch]
-            # The sum of the networks' mean losses: each has the gradient that it would have alone.
+            # Sums the networks' mean losses, so that each network has the gradient that it would have alone.
             (F.cross_entropy(logits.flatten(0, 1), wanted.flatten(0, 1)) * len(seeds)).backward()
             optimizer.step()
     for part in networks.q:

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The comparisons with systems from PyPI, and the Python package: tests/peers/run.sh BUILD, with the interpreter of tools/peers.sh in NACRE_PEERS_PYTHON.
-# Closes with  N passed, N failed, N skipped.
+# Runs the comparisons with systems from PyPI, and the tests of the Python package: tests/peers/run.sh BUILD, with the
+# interpreter of tools/peers.sh in NACRE_PEERS_PYTHON. Closes with  N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 . tests/classes.sh
 build=$1 passed=0 failed=0 skipped=0
 export NACRE_TOOL=$build/tools/nacre
 
-# count NAME COMMAND...: beside others, as many as there are processors; 77 is a test whose needs are not there.
+# count NAME COMMAND... runs a test beside others, one per processor. Exit code 77 means that its needs are not met.
 logs=build/peers-logs names=()
 rm -rf "$logs"
 mkdir -p "$logs"
@@ -21,7 +21,7 @@ count() {
   while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
   { status=0; "$@" >"$logs/$name.log" 2>&1 || status=$?; echo "$status" >"$logs/$name.status"; } &
 }
-# compare NAME PROGRAM...: tests/peers/NAME.py. Its numbers change only with what it reads.
+# compare NAME PROGRAM... runs tests/peers/NAME.py. Its numbers change only with the files that it reads.
 compare() {
   local name=$1
   shift

@@ -52,8 +52,8 @@ def attributes(**values):
     return result
 
 
-# Ours -> (inputs, TensorFlow's op, operands behind the inputs, attributes). The nodes are written as records, without
-# shapes: the painting looks at none.
+# Our op: (inputs, TensorFlow's op, operands after the inputs, attributes). The nodes are records without shapes,
+# because the rewrite reads none.
 T = dict(T=FLOAT)
 OPS = {
     "dense": (1, "MatMul", ["w"], dict(T, transpose_a=False, transpose_b=False)),

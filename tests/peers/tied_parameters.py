@@ -282,11 +282,11 @@ NETWORKS = [
 ]
 
 
-# A parameter whose operand the file computes goes by the name of the computed value.
+# If the file computes a parameter's operand, the parameter has the name of the computed value.
 NAMES = {"lstm.weight_ih_l0": "/lstm/Unsqueeze_3_output_0", "lstm.weight_hh_l0": "/lstm/Unsqueeze_4_output_0"}
 
 
-# The matrix of x @ w is stored as a layer's, [out, in].
+# The matrix of x @ w is stored as a layer's matrix, [out, in].
 TRANSPOSED = {("literals", "w")}
 
 

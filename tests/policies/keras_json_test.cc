@@ -90,7 +90,7 @@ TEST(keras_json, null_is_the_global_policy) {
   ASSERT_EQ(map.entries.size(), 2u);
   EXPECT_EQ(map.entries[0].second.name, "int4/8_from_bfloat16");
   EXPECT_EQ(map.entries[1].first, "b");
-  // Keras refuses this too: the name of a quantized global policy is no name of a source.
+  // Keras refuses this too: a quantized global policy cannot be the source of a policy.
   EXPECT_EQ(refusal([] { read(R"({"class_name": "DTypePolicy", "config": {}})", "int8_from_float32"); }).label,
             "CannotConvert");
 }

@@ -19,12 +19,12 @@ Json describe(const KerasPolicy& p) {
           {"bits", p.weight_bits},  {"group", p.group_size}, {"amax", p.amax_history_length}};
 }
 
-// The name of the policy found, null where it is the default.
+// Returns the name of the policy found, or null if it is the default.
 Json look_up(const Json& test) {
   PolicyMap map;
   std::vector<KerasPolicy> policies;
   for (const Json& entry : test["entries"]) {
-    // Keras refuses a key that is taken before it reads its policy.
+    // Keras refuses a duplicate key before it reads the key's policy.
     map.insert(entry[0].get<std::string>(), {});
     policies.push_back(parse_keras_policy(entry[1].get<std::string>()));
   }

@@ -1,4 +1,5 @@
-// Our reading of Keras's policy names, JSON and map lookups beside Keras's own: tests/peers/keras_language.json.
+// Compares our reading of Keras's policy names, JSON and map lookups with Keras's own:
+// tests/peers/keras_language.json.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The names of ops in --only and --except.
+// Tests the names of ops in --only and --except.
 #include "tools/policies/op_filter.h"
 
 #include <gtest/gtest.h>

@@ -82,7 +82,7 @@ std::vector<Row> rows() {
        with(fit(kF32, kF32, WeightFit::kGptq, 4, 32), [](Policy& p) { p.activation_order = 1; })},
       {"float8_from_float32", float8(kF32, kF32, 1024)},
       {"float8/16_from_mixed_bfloat16", float8(kF32, kBf16, 16)},
-      // Keras's own rounds after each operation, Nacre's float8/H after the last.
+      // Keras's own float8 rounds after each operation, Nacre's float8/H after the last.
       {"float8_from_mixed_float16", with(float8(kF32, kF16, 1024), each)},
       {"float8/1024_from_mixed_float16", float8(kF32, kF16, 1024)},
       {"float8/16_from_mixed_bfloat16;rounding=each", with(float8(kF32, kBf16, 16), each)},
@@ -160,7 +160,7 @@ TEST(policy_language, other_spellings_have_the_canonical_name) {
     EXPECT_EQ(policy_text(parse_policy(spelling).policy), name) << spelling;
 }
 
-// jmp: params defaults to float32, compute to params, output to compute; of a repeated key the last counts.
+// In jmp params defaults to float32, compute to params, output to compute. The last of a repeated key counts.
 TEST(policy_language, jmp_defaults_are_jmps) {
   const auto types = [](const char* text) {
     const Policy p = parse_policy(text).policy;
@@ -178,7 +178,7 @@ TEST(policy_language, jmp_defaults_are_jmps) {
   EXPECT_EQ(parse_policy("c=f16").policy.loss_scale, LossScale::kNone);
 }
 
-// Axon: every option that is not given is float32. The bare form is jmp's, and warns where Axon's would differ.
+// In Axon every option that is not given is float32. The bare form is jmp's, with a warning if Axon's would differ.
 TEST(policy_language, axons_defaults_are_axons) {
   const auto types = [](const std::string& text) {
     const Policy p = parse_policy(text).policy;
@@ -202,7 +202,7 @@ TEST(policy_language, axons_defaults_are_axons) {
   for (const char* alike : {"params=float32,compute=bfloat16,output=float32", "params=float32", "p=f16,c=f16,o=f16",
                             "jmp(compute=bfloat16)", "axon(compute=bfloat16)", "half"})
     EXPECT_TRUE(parse_policy(alike).warnings.empty()) << alike;
-  // Options of Elixir, with its tuples and atoms; without an option every type is float32.
+  // These are Elixir's options, with its tuples and atoms. Without an option every type is float32.
   EXPECT_EQ(types("axon()"), (Types{kF32, kF32, kF32}));
   EXPECT_EQ(types("jmp()"), (Types{kF32, kF32, kF32}));
   EXPECT_EQ(types("axon(params={:f, 32}, compute={:f, 16}, output={:f, 16})"), (Types{kF32, kF16, kF16}));
@@ -374,7 +374,7 @@ TEST(policy_language, nearest_names_are_at_most_three_and_the_nearest) {
   EXPECT_TRUE(nearest_names(std::string(100000, 'a'), policy_names()).empty());
 }
 
-// 1.3 s of processor time at -O1. The time limit of tests/run.sh ends a text that hangs, and fails the test.
+// Takes 1.3 s of processor time at -O1. If a text hangs, the time limit of tests/run.sh ends the test, which fails.
 TEST(policy_language, hostile_texts_end_in_bounded_time_and_one_error) {
   std::mt19937 random(11);
   const std::string pieces[] = {

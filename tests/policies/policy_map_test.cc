@@ -15,7 +15,7 @@ PolicyMap map_of(const std::vector<std::string>& keys) {
   return map;
 }
 
-// Default -1; two hits -2.
+// Returns the index found, -1 for the default, or -2 for two matches.
 int find(const PolicyMap& map, const std::string& name) {
   int found = -1;
   const Refusal r = refusal([&] {
@@ -62,7 +62,7 @@ TEST(policy_map, names_with_characters_of_patterns_are_found_as_they_are) {
   EXPECT_EQ(find(map, "axb"), 2);
 }
 
-// Names of PyTorch's exports have dots: a file that says the policy of every layer has a pattern for each.
+// Names in PyTorch's exports have dots. A file with a policy for every layer has a pattern for each.
 TEST(policy_map, escaped_names_are_no_patterns_to_be_counted) {
   PolicyMap map;
   for (int i = 0; i < 3000; ++i) map.insert("layers\\." + std::to_string(i) + "\\.conv\\(x\\)", {});
@@ -72,7 +72,7 @@ TEST(policy_map, escaped_names_are_no_patterns_to_be_counted) {
   map.insert("layers\\.7\\..*", {});
   EXPECT_EQ(map.matches("layers.7.conv(x)"), (std::vector<size_t>{7, 3000}));
   EXPECT_EQ(refusal([&] { map.find("layers.7.conv(x)"); }).label, "MultipleMatches");
-  // A letter that is escaped is a class of characters, or nothing.
+  // An escaped letter is a class of characters or invalid, so the pattern is not a plain name.
   EXPECT_EQ(only_match("a\\d"), std::nullopt);
   EXPECT_EQ(only_match("a.b"), std::nullopt);
   EXPECT_EQ(only_match("a\\"), std::nullopt);
@@ -158,8 +158,8 @@ TEST(pattern, sets_of_characters_are_pythons) {
   }
 }
 
-// Each of these takes a backtracking matcher 2^25 steps or more; what does not end is ended by the time limit of
-// tests/run.sh.
+// A backtracking matcher takes 2^25 steps or more for each of these. If one hangs, the time limit of tests/run.sh
+// ends the test.
 TEST(pattern, hostile_patterns_end_in_bounded_time) {
   const std::string name(2000, 'a');
   for (const char* pattern :

@@ -47,7 +47,7 @@ Graph network() {
 
 PolicyRequest request(const PolicyArguments& arguments) { return parse_policy_options(arguments); }
 
-// "conv1=float16 ...": the layers that were asked, by name.
+// Returns the layers with `asked`, by name, as "conv1=float16 ...".
 std::string asked(const Graph& graph) {
   std::string text;
   for (const Layer& l : graph.layers)
@@ -96,7 +96,7 @@ TEST(policy_request, a_rule_alone_leaves_the_other_layers_as_the_file_has_them) 
   EXPECT_EQ(resolved({.set = {"dense_1=c=bf16,o=f32"}}), "dense_1=params=float32,compute=bfloat16,output=float32");
 }
 
-// Axon's example: all but batch_norm; "later application overwrites earlier".
+// This is Axon's example: all ops but batch_norm; "later application overwrites earlier".
 TEST(policy_request, ops_are_chosen_by_their_name_here_in_the_source_and_elsewhere) {
   for (const char* name : {"batch_norm", "BatchNormalization", "batchnorm", "BatchNorm"})
     EXPECT_EQ(resolved({.policy = "bfloat16", .except = {name, "conv2d,Conv,dense", "softmax"}}), "relu=bfloat16")
@@ -109,7 +109,7 @@ TEST(policy_request, ops_are_chosen_by_their_name_here_in_the_source_and_elsewhe
   EXPECT_EQ(resolved({.policy = "bfloat16", .only = {"clamp"}}), "relu=bfloat16");
 }
 
-// The policy would be that of no layer, or of every layer.
+// No layer has this op, so the policy would apply to no layer, or to every layer.
 TEST(policy_request, an_op_that_no_layer_is_is_refused_with_those_there_are) {
   for (const char* name : {"Relu6", "tanh", "embedding"})
     for (const bool only : {true, false}) {
@@ -174,7 +174,7 @@ TEST(policy_request, rules_that_hit_only_folded_layers_are_reported) {
   EXPECT_TRUE(log.empty());
 }
 
-// A batch norm that was folded has the policy of the layer that it was folded into, whatever --except says of it.
+// A folded batch norm has the policy of the layer that it was folded into, whatever --except says.
 TEST(policy_request, ops_that_were_folded_are_reported) {
   std::vector<std::string> log;
   const std::string folded =
@@ -261,7 +261,7 @@ TEST(policy_request, emitted_policies_read_back_as_the_same_records) {
                "d.*2=int4/48_from_bfloat16"}}};
   for (const PolicyArguments& arguments : sets) {
     Graph first = network(), second = network();
-    // A layer that runs as the file says may have a record already.
+    // A layer that runs as its file says may have a policy record already.
     first.layers[5].policy.quantization = second.layers[5].policy.quantization = Quantization::kInt8Dynamic;
     const PolicyRequest asked_for = request(arguments);
     resolve_policies(first, asked_for);
@@ -313,7 +313,7 @@ TEST(policy_request, what_a_policy_file_has_wrong_is_named_with_its_path) {
   }
 }
 
-// A request that does not end is ended by the time limit of tests/run.sh, and fails.
+// If a request hangs, the time limit of tests/run.sh ends the test, which fails.
 TEST(policy_request, hostile_rules_end_in_bounded_time) {
   Graph graph;
   for (int i = 0; i < 5000; ++i)
@@ -329,7 +329,8 @@ TEST(policy_request, hostile_rules_end_in_bounded_time) {
   EXPECT_TRUE(graph.layers.back().asked);
 }
 
-// A training has one loss scale: what the layers' policies name, that of the whole network where they name several.
+// A training has one loss scale: the one that the layers' policies name or, if they name several, the whole
+// network's.
 TEST(policy_loss_scale, is_what_the_policies_name) {
   const auto scale = [](const PolicyArguments& arguments) {
     Graph graph = network();
@@ -358,10 +359,10 @@ TEST(policy_loss_scale, is_what_the_policies_name) {
   for (const char* silent : {"float32", "mixed_bfloat16", "float32;loss_scale=none", "int8_from_float32", ""})
     EXPECT_FALSE(scale({.policy = silent}).said) << silent;
 
-  // layers that need none have no say
+  // A layer that needs no loss scale has no influence.
   expect({.policy = "float32", .set = {"conv1=mixed_float16;loss_scale=128"}}, LossScale::kFixed, 128);
   expect({.policy = "mixed_bfloat16", .set = {"conv1=mixed_float16;loss_scale=none"}}, LossScale::kNone, 0);
-  // two layers differ: the whole network's, where it names one
+  // Two layers differ, so the whole network's loss scale counts, if it names one.
   expect({.policy = "mixed_float16", .set = {"conv1=mixed_float16;loss_scale=128"}}, LossScale::kDynamic, 0);
   expect({.policy = "mixed_float16;loss_scale=none", .set = {"conv1=mixed_float16;loss_scale=128"}}, LossScale::kNone,
          0);
@@ -376,7 +377,7 @@ TEST(policy_loss_scale, is_what_the_policies_name) {
   }
 }
 
-// The file that --emit-policy writes names a scale where the policy did, and no other.
+// The file of --emit-policy names a loss scale exactly if the policy did.
 TEST(policy_loss_scale, is_the_same_after_emit_policy) {
   for (const char* policy : {"mixed_float16", "mixed_float16;loss_scale=none", "mixed_float16;loss_scale=128",
                              "float16", "float16;loss_scale=none", "float32", "int8/weights_from_float16"}) {

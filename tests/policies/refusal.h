@@ -1,4 +1,4 @@
-// Refusals of the policy language: catches one and gives its label, text and code.
+// Catches a refusal of the policy language, and returns its label, text and code.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The loss scale of tf.keras's policies in a policy file.
+// Tests the loss scale of tf.keras's policies in a policy file.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -33,7 +33,7 @@ Graph one_dense_layer() {
   return graph;
 }
 
-// tf.keras's policies: the loss scale is that of the training.
+// The loss scale of a tf.keras policy becomes the training's.
 TEST(tf_loss_scale, a_loss_scale_of_tensorflow_is_kept) {
   const auto scale_of = [](const std::string& loss_scale) {
     const ScaleFile file(R"({"class_name": "PolicyV1", "config": {"name": "mixed_float16", "loss_scale": )" +

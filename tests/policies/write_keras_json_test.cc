@@ -35,7 +35,7 @@ struct Resolved {
   PolicyRequest request;
 };
 
-// Layers of these names under what a policy file says.
+// Returns layers with these names as a policy file resolves them.
 Resolved resolved(const std::vector<std::string>& names, const Json& file) {
   Resolved made{graph_of(names), {}};
   read_policy_object(file, "policies.json", "float32", made.request);
@@ -59,11 +59,11 @@ TEST(write_keras_json, one_policy_of_all_layers_is_no_map) {
                       {"mode": "float8", "source_name": "float32", "amax_history_length": 16},
                       "registered_name": null})"));
   EXPECT_EQ(written({}, "float16")["config"]["name"], Json("float16"));
-  // Layers that nobody asked a policy of compute in float32.
+  // Layers for which nobody asked a policy compute in float32.
   EXPECT_EQ(written({"a"}, Json::object())["config"]["name"], Json("float32"));
 }
 
-// Keras's policies do not state what its layers do in any case.
+// Keras's policies do not state what its layers always do.
 TEST(write_keras_json, rounding_and_groups_that_are_keras_s_own_need_no_words) {
   EXPECT_EQ(written({"a"}, "mixed_bfloat16;rounding=each")["config"]["name"], Json("mixed_bfloat16"));
   EXPECT_EQ(written({"a"}, "int4/32_from_float32;group_range=keras")["config"]["mode"], Json("int4/32"));
@@ -77,7 +77,7 @@ TEST(write_keras_json, several_policies_are_a_map_of_every_layer) {
   EXPECT_EQ(map["config"]["policy_map"].size(), 3u);
   EXPECT_EQ(map["config"]["policy_map"]["b"]["class_name"], Json("Int4DTypePolicy"));
   EXPECT_EQ(map["config"]["policy_map"]["b"]["config"]["mode"], Json("int4/-1"));
-  // A base that Keras has no words for, and that no layer has.
+  // Keras has no words for this base policy, and no layer has it.
   const Json other = written({"a", "b"}, given(R"({"default": "int8/static_from_float32",
                                                    "layers": {"a": "float16", "b": "bfloat16"}})"));
   EXPECT_EQ(other["config"]["default_policy"]["config"]["name"], Json("float32"));
@@ -130,7 +130,7 @@ TEST(write_keras_json, a_layer_that_runs_as_its_quantized_file_says_is_refused) 
   EXPECT_EQ(keras_policies_json(codes)["config"]["name"], Json("float32"));
 }
 
-// Every key finds its own layer and no other, by its letters or as a pattern.
+// Every key matches only its own layer, by its letters or as a pattern.
 TEST(write_keras_json, keys_match_their_own_layer_alone) {
   const std::vector<std::string> names = {"a.b", "a\\.b", "(?:a\\.b)", "aXb", "(x", "w{2}",
                                           "[0]", "a|b",   "$",         "\\",  "c"};
@@ -152,7 +152,8 @@ TEST(write_keras_json, two_names_that_json_cannot_tell_apart_are_refused) {
   EXPECT_EQ(refusal([&] { keras_policies_json(graph); }).label, "SameName");
 }
 
-// The committed answers of the real Keras: what this writes is what it read, and it has the same policy for every path.
+// Real Keras's answers are committed: it read the file that this code writes, and found the same policy for every
+// path.
 TEST(write_keras_json, keras_reads_the_policies_that_were_meant) {
   const Json& files = table()["files"];
   ASSERT_EQ(files.size(), 64u);
@@ -204,7 +205,8 @@ TEST(keras_json, a_default_that_is_a_map_is_what_keras_makes_of_it) {
       << request.warnings[0];
 }
 
-// Keras makes a policy of any length; no length that its layers cannot be built or called with is taken here.
+// Keras makes a policy of any history length. Here lengths with which its layers cannot be built or called are
+// refused.
 TEST(keras_json, history_lengths_are_those_that_keras_layers_run_with) {
   for (const Json& row : table()["lengths"]) {
     const Json& length = row["length"];

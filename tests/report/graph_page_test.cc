@@ -1,5 +1,5 @@
-// The page of a model: every step is there and led to, the same bytes every time, hostile names stay text, large
-// models are bounded; histograms against sums of their own.
+// Tests the page of a model: it links every step, has the same bytes every time, shows hostile names as text, and
+// bounds large models. Histograms are compared with sums computed here.
 #include "tools/report/graph_page.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace nacre::tools {
 namespace {
 
-// x -> clamp -> clamp -> ..: `steps` of them over [1, 8] float32.
+// Builds x -> clamp -> clamp -> ..: `steps` clamps over [1, 8] float32.
 std::vector<uint8_t> clamps(size_t steps, const std::string& prefix) {
   Graph graph;
   const auto row = [&](const std::string& name) {

@@ -1,4 +1,4 @@
-// Reports, with bytes, on weights that a policy names and leaves as they are, and on weights that become wider.
+// Tests reports, with bytes, on weights that a policy names but leaves unchanged, and on weights that become wider.
 #include <gtest/gtest.h>
 
 #include "tools/compile/compile.h"

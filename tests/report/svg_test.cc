@@ -1,5 +1,5 @@
-// Pictures: well-formed whatever the names are, the same bytes for the same model, no edge through
-// a box.
+// Tests pictures: they are well-formed for any names, have the same bytes for the same model, and no edge crosses a
+// box.
 #include "tools/report/picture/svg.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,7 @@
 namespace nacre::tools {
 namespace {
 
-// Checks tags, attributes and references; enough of XML 1.0 for what Svg writes. Returns what is
-// wrong, "" if nothing is.
+// Checks tags, attributes and references: enough of XML 1.0 for the output of Svg. Returns the error, or "".
 std::string malformed(const std::string& xml) {
   std::vector<std::string> open;
   for (size_t at = 0; at < xml.size();) {
@@ -50,7 +49,7 @@ std::string malformed(const std::string& xml) {
   return open.empty() ? "" : "still open: " + open.back();
 }
 
-// An activation of 8 values per row.
+// Makes an activation of 8 values per row.
 Value eight(const std::string& name, ElementType type = ElementType::kFloat32) {
   Value value;
   value.name = name;
@@ -60,8 +59,8 @@ Value eight(const std::string& name, ElementType type = ElementType::kFloat32) {
   return value;
 }
 
-// A random network of clamps and adds over [1, 8] float32: chains, forks, long skips. `prefix`
-// stands before every name.
+// Makes a random network of clamps and adds over [1, 8] float32, with chains, forks and long skips. Every name begins
+// with `prefix`.
 Graph random_network(uint32_t seed, int nodes, const std::string& prefix = "") {
   std::mt19937 random(seed);
   Graph graph;

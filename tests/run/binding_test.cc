@@ -1,4 +1,4 @@
-// Which kernel bind takes, which memory it takes, and what undoes it.
+// Tests which kernel bind chooses, which memory it takes, and which calls undo a binding.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ bool accepts_nothing(const Words&, const Operands&) { return false; }
 Code nothing(const Args&) { return Code::kOk; }
 constexpr Preparation kSixteen = {sixteen, nothing, nullptr};
 
-// A port's tanh: gives 7, wants memory of its own, and does not work in place.
+// Returns a port's tanh: it gives 7, wants memory of its own, and does not work in place.
 constexpr KernelEntry port_tanh(ShapeRule shapes = nullptr, bool (*accepts)(const Words&, const Operands&) = nullptr) {
   KernelEntry e = entry<Activation, &Activation::tanh<float>>(Op::kTanh);
   e.run = all_sevens, e.scratch_bytes = forty_bytes, e.preparation = &kSixteen, e.accepts = accepts;
@@ -44,7 +44,7 @@ constexpr KernelEntry kPortTanh = port_tanh(), kPortOfOtherShape = port_tanh(ano
 constexpr KernelEntry kReferenceTanh = entry<Activation, &Activation::tanh<float>>(Op::kTanh, Rounding::kNone, 1);
 constexpr KernelEntry kTanhNotInPlace = entry<Activation, &Activation::tanh<float>>(Op::kTanh);
 
-// tanh twice, x to h to y; the second over h, or apart from it.
+// Builds two tanh steps, x to h to y. The second writes over h if `in_place`.
 Draft two_tanh(bool in_place) {
   Draft d;
   const uint32_t x = d.arena(kF32, {4}, 0, 0, 0, kNoIndex, kInput);
@@ -56,7 +56,7 @@ Draft two_tanh(bool in_place) {
   return d;
 }
 
-// Statuses of measure and bind with one kernel set per entry, in this order; and the outputs of a run.
+// The statuses of measure and bind with one kernel set per entry, in this order, and the outputs of a run.
 struct Outcome {
   Status measured, bound;
   Sizes sizes;
@@ -155,7 +155,7 @@ TEST(binding, memory_that_is_nowhere_is_refused) {
   }
 }
 
-// A file in the middle of a larger block, so that memory can be given around and inside it.
+// A file in the middle of a larger block, so that a test can give memory around and inside the file.
 struct FileInside {
   static constexpr size_t kBefore = 4096;
   Buffer file, whole;

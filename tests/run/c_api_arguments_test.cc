@@ -1,5 +1,5 @@
-// Every function of the C API refuses NULL for each pointer that may not be NULL, and a struct without its size where
-// that may not be left out: the refusal names the argument, and nothing happens.
+// Tests that every function of the C API refuses NULL for each pointer that must not be NULL, and a struct without
+// the size that it needs. The refusal names the argument, and nothing else happens.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ T sized() {
   return made;
 }
 
-// A model that was opened and what was bound to it.
+// A model that was opened, and the handles bound to it.
 struct Opened {
   Buffer file, memory;
   nacre_model model;
@@ -278,7 +278,7 @@ TEST(c_api, a_hook_sees_every_step_and_the_output_stays_the_same) {
   EXPECT_EQ(Code(nacre_program_run_hooked(&unbound, 0, hook, &seen).code), Code::kNotBound);
 }
 
-// A kernel of the reference that tells how many threads it was given.
+// A reference kernel that records how many threads it was given.
 Kernel told_kernel = nullptr;
 int told_threads = 0;
 Code telling(const Args& args) {
@@ -314,7 +314,7 @@ TEST(c_api, kernels_are_given_the_threads_of_the_caller) {
   }
 }
 
-// The weights that are attached are the ones that run: all zeros give another output than the file's.
+// Attached weights replace the file's: all zeros give another output.
 TEST(c_api, weights_apart_from_the_file_are_those_that_run) {
   Opened o(dense_int8());
   const auto output = [&] {
@@ -356,7 +356,7 @@ TEST(c_api, checkpoints_lie_in_files_of_a_directory) {
   }
   nacre_checkpoint_files* const files = nacre_checkpoint_files_open(folder, 0, &o.model, &storage, why, sizeof why);
   ASSERT_NE(files, nullptr) << why;
-  const Opened another(dense_int8());  // which the trainer does not train
+  const Opened another(dense_int8());  // the trainer does not train this one
   EXPECT_EQ(Code(nacre_checkpoint_save(&another.model, &trainer, &storage, 0, nullptr, 0).code),
             Code::kCheckpointModel);
   auto report = sized<nacre_checkpoint_report>();

@@ -1,4 +1,5 @@
-// Fast kernels and threads from C: what the C++ functions of the ports give, and answers to what is none.
+// Tests fast kernels and threads from C: they give the results of the ports' C++ functions, and refuse invalid
+// arguments.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// The C API gives what the C++ API gives; nacre_c.h itself is compiled as C by c_api_user.c.
+// Tests that the C API gives the results of the C++ API. c_api_user.c compiles nacre_c.h itself as C.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ TEST(c_api, memory_that_is_nowhere_or_over_the_model_is_refused) {
   EXPECT_EQ(std::memcmp(file.data(), before.bytes().data(), file.size()), 0);
 }
 
-// The program's binding is gone after a second open of its model's handle, whether that succeeds or not.
+// A second open of a model's handle undoes the bindings of its programs, whether it succeeds or not.
 TEST(c_api, another_open_of_a_handle_undoes_what_is_bound_to_it) {
   const Buffer file = pack(dense_int8()), other = pack(casts());
   const size_t sizes_of_second[] = {other.size(), 100};
@@ -90,7 +90,7 @@ TEST(c_api, another_open_of_a_handle_undoes_what_is_bound_to_it) {
   }
 }
 
-// Two files one after the other at one place: only their bytes tell them apart.
+// Two files take the same memory one after the other. Only their bytes tell them apart.
 TEST(c_api, another_file_at_the_same_place_is_another_model) {
   Draft described = dense_int8();
   described.metadata = {{"description", "the same network with other bytes"}};
@@ -168,7 +168,7 @@ void expect_training(decltype(&nacre_c_train) train) {
   Buffer memory(sizes.total());
   std::vector<std::byte> state(trainer.state().size());
   nacre_status status;
-  for (const bool resume : {false, true}) {  // 3 steps, saved; 3 more in what is a second process
+  for (const bool resume : {false, true}) {  // 3 steps and a save, then 3 more as in a second process
     nacre_report report;
     std::memset(&report, 0x5A, sizeof report);
     report.size = sizeof report;
@@ -196,7 +196,7 @@ void expect_training(decltype(&nacre_c_train) train) {
   ASSERT_EQ(nacre_checkpoint_revert(&storage).code, 0);
   ASSERT_EQ(nacre_checkpoint_look(&storage, &seen).code, 0);
   EXPECT_EQ(seen.generation, 1u);
-  // Refusals.
+  // Calls that must be refused.
   EXPECT_NE(train(file.data(), file.size(), nullptr, memory.size(), 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
   EXPECT_EQ(Code(status.code), Code::kMemorySize);
   EXPECT_EQ(status.given, 0u);
@@ -236,7 +236,7 @@ TEST(c_api, what_may_be_null_is_not_written) {
         << nacre_sentence(status.code);
   }
   EXPECT_EQ(with, without);
-  // A note of some bytes that are nowhere.
+  // A note whose pointer is null although its size is not 0.
   nacre_model handle;
   nacre_trainer trainer;
   const nacre_kernels* const sets[] = {nacre_reference_kernels(), nacre_training_kernels()};

@@ -1,4 +1,5 @@
-// The gradients of convolutions of float8 codes, made by cuBLASLt: of any size, and of groups where the rules hold.
+// Tests gradients of convolutions of float8 codes by cuBLASLt, of any size, and in groups if the library's rules
+// allow.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr ElementType kE4M3 = ElementType::kFloat8E4M3, kE5M2 = ElementType::kFloat8E5M2;
 
-// A step of random codes and two scales that adds to dw, or makes dx of `type`.
+// A step with random codes and two scales. It adds to dw, or makes dx of `type`.
 struct CodesStep {
   Op op;
   ElementType type;
@@ -59,7 +60,7 @@ struct CodesStep {
     return {sums_at.begin(), sums_at.end()};
   }
 
-  // The host's bytes; products that made them, of two runs.
+  // Expects the host's bytes. Returns how many library products made them in two runs.
   uint64_t compare() const {
     const Draft made_of = draft();
     Placed host(with_places(made_of, {0}));
@@ -89,7 +90,7 @@ TEST(cuda_float8, gradients_of_convolutions_of_any_size_give_the_hosts_bytes) {
   }
 }
 
-// Groups are multiplied where their channels, and for dw the pixels, are whole pieces of 16.
+// Groups are one batched product if their channels, and for dw the pixels, are multiples of 16.
 TEST(cuda_float8, groups_of_a_convolution_are_a_batch) {
   for (const int size : {4, 5})
     for (const int groups : {2, 4})

@@ -1,4 +1,4 @@
-// The groups of a convolution, made by cuBLASLt as one product of a batch.
+// Tests that cuBLASLt makes the groups of a convolution as one batched product.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,8 +12,8 @@
 namespace nacre::test {
 namespace {
 
-// A step of a convolution in groups over random numbers: what it makes, and whether that is by one product. `made`: of
-// dims that are the output's, or in the sums of a step.
+// A step of a grouped convolution on random numbers, with its result and whether one product made it. `made` has the
+// dims of the output, or of a step's sums.
 struct GroupedStep {
   Op op;
   ElementType type, sums;
@@ -56,7 +56,7 @@ struct GroupedStep {
   }
 };
 
-// Windows of one pixel are multiplied where they lie.
+// For windows of one pixel the operands are multiplied in place.
 TEST(cuda_products, groups_of_a_convolution_are_a_batch) {
   constexpr int kChannels = 32, kSize = 5;
   for (const ElementType type : {kF32, ElementType::kFloat64, kBf16})

@@ -1,5 +1,5 @@
-// Which steps the CUDA port runs in one launch: whatever is put together or earlier, memory is what the steps in their
-// own order make of it.
+// Tests which steps the CUDA port runs in one launch. However it groups and reorders steps, memory must hold the
+// results of the original order.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -31,7 +31,8 @@ TEST(cuda_launches, steps_of_one_kernel_that_do_not_meet_are_one_launch) {
 }
 
 TEST(cuda_launches, a_step_does_not_pass_what_it_meets) {
-  // Its input is written in between; its output is read or written in between; or the launch writes its input.
+  // A step cannot join an earlier launch if a step in between writes its input, reads or writes its output, or if the
+  // launch writes its input.
   EXPECT_EQ(groups_of(std::vector{launch_step(1, {0}, {1}), launch_step(2, {0}, {4}), launch_step(1, {4}, {5})}),
             (Launches{{0}, {1}, {2}}));
   EXPECT_EQ(groups_of(std::vector{launch_step(1, {0}, {1}), launch_step(2, {5}, {4}), launch_step(1, {3}, {5})}),
@@ -39,15 +40,15 @@ TEST(cuda_launches, a_step_does_not_pass_what_it_meets) {
   EXPECT_EQ(groups_of(std::vector{launch_step(1, {0}, {1}), launch_step(2, {0}, {5}), launch_step(1, {3}, {5})}),
             (Launches{{0}, {1}, {2}}));
   EXPECT_EQ(groups_of(std::vector{launch_step(1, {0}, {1}), launch_step(1, {1}, {2})}), (Launches{{0}, {1}}));
-  // Both read the same.
+  // Both steps read the same input.
   EXPECT_EQ(groups_of(std::vector{launch_step(1, {0}, {1}), launch_step(2, {0}, {5}), launch_step(1, {0}, {6})}),
             (Launches{{0, 2}, {1}}));
-  // Its kernel has no form for many.
+  // The kernel has no form for several steps.
   EXPECT_EQ(groups_of(std::vector{launch_step(1, {0}, {1}, false), launch_step(1, {2}, {3}, false)}),
             (Launches{{0}, {1}}));
 }
 
-// Each step writes what it makes of all that it reads, and of its number.
+// Each step writes a function of all its inputs and of its number.
 void run_launch_step(const std::vector<LaunchStep>& steps, size_t i, std::vector<uint32_t>* cells) {
   uint32_t value = uint32_t(i) * 2654435761u + 1;
   for (const cuda::Touched& t : steps[i].touched)
@@ -72,7 +73,7 @@ TEST(cuda_launches, random_steps_make_what_they_make_in_their_order) {
     size_t count = 0;
     for (const std::vector<size_t>& group : groups_of(steps)) {
       joined += group.size() - 1, count += group.size();
-      // Steps of a launch run in any order, here backwards.
+      // The steps of a launch run in any order, here backwards.
       for (size_t k = group.size(); k-- > 0;) run_launch_step(steps, group[k], &grouped);
     }
     EXPECT_EQ(count, steps.size());

@@ -1,5 +1,5 @@
-// The CUDA port over a driver without a GPU: what it says where there is none, what it records and launches, and what
-// a failure leaves.
+// Tests the CUDA port over a driver without a GPU: its refusals, the launches that it records and runs, and its state
+// after a failure.
 #include "ports/cuda/cuda_port.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Products of matrices by cuBLASLt: what the library is told, which steps it makes, and what a refusal or a failure of
-// it leaves. The numbers are the host's to the byte, because the simulated library sums in the reference's order.
+// Tests matrix products by cuBLASLt: the descriptors, the steps that become products, and the state after a refusal
+// or failure. The numbers equal the host's to the byte, because the simulated library sums in the reference's order.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using cuda::Product;
 
-// y [rows, out] = x [rows, in] w [out, in]^T, and a bias.
+// Builds y [rows, out] = x [rows, in] w [out, in]^T + bias.
 Draft dense(int rows, int in, int out, ElementType type, bool bias, std::vector<uint32_t> clamp = {}) {
   Draft d;
   const uint32_t size = type == kF32 ? 4 : 2;
@@ -55,12 +55,12 @@ TEST(cuda_products, a_dense_step_is_the_libraries) {
         EXPECT_EQ(outputs_of(placed.program), on_host(draft));
         EXPECT_EQ(placed.device.counts().products, 1u);
         EXPECT_EQ(placed.library.calls("cublasLtMatmul"), 1u);
-        // The product, and behind a clamp the kernel that makes y of its sums.
+        // One launch is the product. If there is a clamp, a second kernel makes y from the sums.
         EXPECT_EQ(placed.driver.calls("cuLaunchKernel"), clamp.empty() ? 1u : 2u);
       }
 }
 
-// The model of one step, all of whose operands lie in the arena.
+// Returns the model of one step, all of whose operands are in the arena.
 Draft draft_of(const KernelEntry& entry, const Case& made, const std::vector<Array>& inputs, const Array& y) {
   Draft d;
   uint64_t at = 0;
@@ -77,7 +77,7 @@ Draft draft_of(const KernelEntry& entry, const Case& made, const std::vector<Arr
   return d;
 }
 
-// Whether the library must have made it: layers of codes of any size, and gradients of x of one group.
+// Returns whether the library must make the step: layers of codes of any size, and gradients of x of one group.
 bool must_be_a_product(const KernelEntry& entry, const std::vector<Array>& inputs, const Array& y) {
   const ElementType x = entry.operands[0].element, w = entry.operands[1].element;
   if (x == ElementType::kFloat64 || y.element == ElementType::kFloat64) return false;
@@ -88,7 +88,7 @@ bool must_be_a_product(const KernelEntry& entry, const std::vector<Array>& input
          (x == ElementType::kFloat8E4M3 && entry.operands[3].element == kF32);
 }
 
-// dx of a convolution of one group, or of two; of codes with two scales.
+// Makes a case of dx of a convolution with one group or two, or of codes with two scales.
 Case gradient_x_case(const KernelEntry& entry, Random& random) {
   const RandomConv conv(random);
   Case made;
@@ -99,7 +99,7 @@ Case gradient_x_case(const KernelEntry& entry, Random& random) {
   return made;
 }
 
-// Random sizes, strides, dilations, paddings and transpositions of every entry whose steps can be products.
+// Tests random sizes, strides, dilations, paddings and transpositions of every entry whose steps can be products.
 TEST(cuda_products, steps_of_any_size_give_the_references_bytes) {
   uint64_t seed = 0, products = 0, expected = 0;
   for (const auto& list : {reference::list(), reference::training_list()})
@@ -132,7 +132,7 @@ TEST(cuda_products, steps_of_any_size_give_the_references_bytes) {
   EXPECT_GT(products, expected + 40);
 }
 
-// TF32 has 11 bits: the inputs here, which have 17, are rounded; and only as long as it is asked for.
+// TF32 has 11 significant bits, so the inputs, which have 17, are rounded. This happens only while TF32 is asked for.
 TEST(cuda_products, float32_is_multiplied_as_tf32_when_it_is_asked_for) {
   constexpr int kTerms = 24;
   const Draft draft = dense(5, kTerms, 16, kF32, false);
@@ -226,7 +226,7 @@ TEST(cuda_products, sizes_that_the_library_does_not_take_are_not_asked_for) {
   EXPECT_FALSE(unaligned.fits());
 }
 
-// The library itself takes every descriptor, and gives back what it was told. It needs no GPU for that.
+// NVIDIA's library accepts every descriptor and returns the values that were set. It needs no GPU for this.
 TEST(cuda_products, nvidias_library_takes_every_descriptor) {
   if (sanitized()) GTEST_SKIP() << "half a gigabyte of a library that is not built for the sanitizers";
   const cuda::CublasLt* const library = cuda::load_cublaslt();

@@ -1,4 +1,4 @@
-// Device times of the CUDA port, by the clock of the simulated GPU: 1 us and 1 ns per thread for each kernel.
+// Tests device times of the CUDA port, by the simulated GPU's clock: 1 us per kernel and 1 ns per thread.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -126,7 +126,7 @@ TEST(cuda_times, every_call_that_fails_is_one_status_and_the_next_run_has_its_ti
         const std::string what = std::string(symbol) + " " + std::to_string(found);
         EXPECT_EQ(status.code, Code::kPortFailed) << what;
         EXPECT_NE(std::string(placed.device.sentence()).find("719"), std::string::npos) << placed.device.sentence();
-        placed.device.time(timing);  // what had been read before the failure is of no use
+        placed.device.time(timing);  // times read before the failure are discarded
         EXPECT_TRUE(runs_like(placed, host)) << what;
         EXPECT_EQ(placed.device.times().size(), timing == Timing::kSteps ? 4u : 1u) << what;
         placed.program.unbind();

@@ -1,4 +1,4 @@
-// The order of a kernel set, and how many entries a step looks at.
+// Tests the order of a kernel set, and how many entries bind compares with a step.
 #include "engine/run/find_entry.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(find_entry, an_op_has_all_of_its_entries_and_no_others) {
   EXPECT_TRUE(entries_of({"empty", {}}, Op::kDense).empty());
 }
 
-// Entries of one op stay in the order of their list: the first that accepts wins.
+// Entries of one op keep the order of their list, because bind takes the first one that accepts.
 TEST(find_entry, entries_of_one_op_keep_their_order) {
   const auto dense = entries_of(reference::kernels(), Op::kDense);
   ASSERT_GE(dense.size(), 2u);
@@ -49,7 +49,8 @@ TEST(find_entry, entries_of_one_op_keep_their_order) {
   EXPECT_EQ(dense[1], &reference::kDenseF16);
 }
 
-// Entries that bind compares with a step, without the at most log2(n) + 1 looks that find the op's first entry.
+// Counts the entries that bind compares with a step. The at most log2(n) + 1 looks for the op's first entry are not
+// counted.
 TEST(find_entry, a_step_is_compared_with_few_entries) {
   size_t compared = 0, all = 0, steps = 0;
   for (const ModelCase& c : cases()) {

@@ -1,4 +1,4 @@
-// Mirrors of blocks that a place keeps: every state at every transition, and the three bits that the states stand for.
+// Tests a place's mirrors of blocks: every transition from every state, and the three bits that the states represent.
 #include "engine/run/mirror.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,8 @@ TEST(mirror_states, every_copy_of_the_state_at_every_transition_is_of_the_table)
 
 // ---- The bits ----
 
-// The mirror is no older than the host's block; it is newer; the host's block was all zeros when the host wrote it.
+// The bits say: the mirror is no older than the host's block; it is newer; the host's block was all zeros when the
+// host wrote it.
 struct MirrorBits {
   bool current = false, ahead = false, zeroed = false;
   bool operator<(const MirrorBits& b) const {
@@ -72,10 +73,10 @@ MirrorState state_of(const MirrorBits& b) {
   return b.zeroed ? kZeros : kOlder;
 }
 
-// Each event has its effect on the bits, and a named transition of the state.
+// Each event changes the bits, and is a named transition of the state.
 struct MirrorEvent {
   const char* name;
-  bool of_run;  // while a program runs; the others come between runs
+  bool of_run;  // happens during a run; the others happen between runs
   MirrorBits (*bits)(MirrorBits);
   MirrorState (*state)(MirrorState);
 };
@@ -93,12 +94,12 @@ constexpr MirrorEvent kMirrorEvents[] = {
      [](MirrorState s) { return brought_home(s); }},
 };
 
-// A failed run gave two of the bits back; of the state the first only where the second was set.
+// A failed run restores the first two bits. For a learned state the first one is restored only if the second was set.
 MirrorBits undone_bits(MirrorBits before, MirrorBits now, bool learned) {
   return {before.current && (!learned || before.ahead), before.ahead, now.zeroed};
 }
 
-// The bits that follow from these by events of a run, these among them.
+// Returns the bits that events of a run can lead to, these included.
 std::set<MirrorBits> bits_of_run(MirrorBits before) {
   std::set<MirrorBits> reached = {before};
   for (size_t seen = 0; seen != reached.size();) {
@@ -110,7 +111,7 @@ std::set<MirrorBits> bits_of_run(MirrorBits before) {
   return reached;
 }
 
-// All bits that occur. The host never tells zeros of a learned state.
+// Returns all bits that occur. The host never declares a learned state to be zeros.
 std::set<MirrorBits> all_bits(bool learned) {
   std::set<MirrorBits> reached = {MirrorBits()};
   for (size_t seen = 0; seen != reached.size();) {

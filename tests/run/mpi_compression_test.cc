@@ -1,4 +1,4 @@
-// Gradients in fewer bits for the way between machines (ports/mpi/compression.h): NUMERICS.md (58).
+// Tests gradients in fewer bits for the way between machines (ports/mpi/compression.h): NUMERICS.md (58).
 #ifdef NACRE_MPI
 #include "ports/mpi/compression.h"
 
@@ -14,9 +14,9 @@ namespace {
 
 using mpi::Coding;
 
-constexpr size_t kNumbers = 1000;  // no multiple of a run of 256
+constexpr size_t kNumbers = 1000;  // not a multiple of a run of 256
 
-struct Line {  // what a rank sends, step after step
+struct Line {  // the numbers that a rank sends, step after step
   Coding coding;
   std::vector<float> error = std::vector<float>(kNumbers);
 
@@ -41,8 +41,8 @@ float largest(const std::vector<float>& x) {
   return most;
 }
 
-// The largest magnitude of a run is exactly 448 steps, and E4M3 has 4 bits: half a unit in its last place is 2^-4 of
-// a normal number; below 2^-6 steps it is 2^-10 steps.
+// Returns the error bound of a number. The largest magnitude of a run is 448 steps, and E4M3 has 4 bits, so half a
+// unit in the last place is 2^-4 of a normal number. Below 2^-6 steps it is 2^-10 steps.
 double bound(Coding coding, float v, float most) {
   if (coding == Coding::kBfloat16) return std::fabs(double(v)) * 0x1p-8;
   return std::max(std::fabs(double(v)) * 0x1p-4 * (1 + 0x1p-20), double(most) / 448 * 0x1p-10);
@@ -67,8 +67,9 @@ TEST(mpi_compression, rounds_once) {
   }
 }
 
-// sum of what arrives = sum of what was sent - the last error, whatever the loss scales were: nothing is lost, it
-// comes later. Each step rounds v, the difference and the division by less than 2^-22 of the largest gradient.
+// The sum of what arrives equals the sum of what was sent minus the last error, whatever the loss scales are:
+// rounding only delays. In each step v, the difference and the division round by less than 2^-22 of the largest
+// gradient.
 TEST(mpi_compression, what_rounding_leaves_behind_comes_later) {
   for (const Coding coding : {Coding::kBfloat16, Coding::kFloat8}) {
     std::mt19937 random(2);
@@ -78,7 +79,7 @@ TEST(mpi_compression, what_rounding_leaves_behind_comes_later) {
     for (int step = 0; step < kSteps; ++step) {
       const float unit = std::ldexp(1.0f, step % 7);  // the loss scale
       std::vector<float> x = gradients(random);
-      for (float& v : x) v = (std::fabs(v) + 0.001f) * unit;  // always up: without feedback roundings add up
+      for (float& v : x) v = (std::fabs(v) + 0.001f) * unit;  // always up: without feedback, roundings add up
       const std::vector<float> got = line.send(x, unit);
       forgets.error.assign(kNumbers, 0);
       const std::vector<float> lost = forgets.send(x, unit);

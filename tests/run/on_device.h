@@ -1,4 +1,4 @@
-// A model on the simulated GPU (tests/fake/fake_driver.h), through the CUDA port.
+// Runs a model on the simulated GPU (tests/fake/fake_driver.h), through the CUDA port.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ struct OnDevice {
   std::optional<Blocks> blocks;
   Program program;
 
-  // `products`: with cuBLASLt.
+  // `products` gives the port cuBLASLt.
   explicit OnDevice(const Draft& draft, const DriverOptions& options = {}, bool products = false)
       : file(pack(draft)), driver(options) {
     const Status opened = model.open(file.bytes());

@@ -1,4 +1,4 @@
-// Ports: the memory that they ask for, what is refused, what a port that fails leaves, and what kernels hold.
+// Tests ports: the memory that they ask for, refusals, the state after a failure, and handles that kernels hold.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -129,7 +129,7 @@ TEST(places, ports_that_are_none_are_refused) {
 
 // ---- Failures ----
 
-// s, in stream, is updated by the first step; the output of the second is of both.
+// Builds a stream s that the first step updates. The second step's output depends on both.
 Draft streaming() {
   Draft d;
   const uint32_t s = d.global(Region::kStream, kF32, {4});
@@ -142,7 +142,7 @@ Draft streaming() {
   return d;
 }
 
-// y = x + s; s = y.
+// Computes y = x + s; s = y.
 struct Accumulate {
   int elements;
   static Accumulate from(const Words&, const Operands& o) { return {o[0].elements()}; }
@@ -185,7 +185,7 @@ TEST(places, a_run_that_fails_leaves_streams_as_they_were) {
         fake.fail(fault, nth);
         write_inputs(program, model);
         const Status s = program.run();
-        if (!fake.failed()) {  // there are not so many
+        if (!fake.failed()) {  // fewer calls than that
           fake.fail(Fault::kNone, 0);
           EXPECT_TRUE(s.ok());
           EXPECT_NE(stream(), before);

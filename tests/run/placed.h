@@ -1,4 +1,4 @@
-// A model bound to the host and a port, and the small models that the tests of places run.
+// Binds a model to the host and a port, and builds the small models of the tests of places.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ inline Draft with_places(Draft draft, const std::vector<uint8_t>& places) {
   return draft;
 }
 
-// x to h to .. to y by so many tanhs, each over bytes of its own.
+// Builds so many tanh steps, x to h to .. to y, with separate bytes for each value.
 inline Draft chain(uint32_t steps) {
   Draft d;
   uint32_t x = d.arena(kF32, {4}, 0, 0, 0, kNoIndex, kInput);
@@ -35,7 +35,7 @@ inline Draft chain(uint32_t steps) {
   return d;
 }
 
-// Bytes of every input that depend on nothing but their position: reals in [0.5, 1), or small integers.
+// Fills every input with bytes that depend on their position and the seed: reals in [0.5, 1), or small integers.
 inline void write_inputs(const Program& program, const Model& model, uint32_t seed = 0) {
   for (uint32_t i = 0; i < program.input_count(); ++i) {
     const std::span<std::byte> x = program.input(i);

@@ -1,4 +1,4 @@
-// Steps on ports: what is copied, what is bracketed, and that results are the host's to the byte.
+// Tests steps on ports: copies, begin and finish around segments, and results that equal the host's to the byte.
 #include "engine/run/places.h"
 
 #include <gtest/gtest.h>
@@ -127,7 +127,7 @@ TEST(places, a_step_that_the_port_does_not_take_runs_on_the_host) {
 
 // ---- Place 0 ----
 
-// A model bound to several ports, each with memory of its own.
+// Runs a model bound to several ports, each with memory of its own.
 std::vector<std::byte> run_on(const Draft& draft, const std::vector<fake::FakePort*>& fakes) {
   const Buffer file = pack(draft);
   Model model;

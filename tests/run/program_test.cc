@@ -39,7 +39,7 @@ TEST(program, golden_pair_is_reproduced) {
 }
 
 TEST(program, in_place_add_equals_the_sum_of_its_operands) {
-  // Twice: as planned, over its first operand, and with a place of its own.
+  // Runs the step twice: as planned, over its first operand, and with an output of its own.
   std::vector<uint8_t> results[2];
   for (int apart = 0; apart < 2; ++apart) {
     Draft draft = conv_add_int8();
@@ -93,7 +93,7 @@ TEST(program, first_rows_of_a_batch_are_those_of_the_whole) {
 }
 
 TEST(program, batch_that_leaves_axis_0_runs_whole_or_not_at_all) {
-  Draft draft = batched();  // the last step becomes a transpose of [4, 3] to [3, 4]
+  Draft draft = batched();  // makes the last step a transpose of [4, 3] to [3, 4]
   draft.steps[1].op = Op::kTranspose;
   draft.words[draft.steps[1].first_word] = 1;
   draft.words[draft.steps[1].first_word + 1] = 0;
@@ -111,8 +111,7 @@ TEST(program, batch_that_leaves_axis_0_runs_whole_or_not_at_all) {
   }
 }
 
-// a [batch, 3], batched, + u [batch, 3], not batched, to y, not batched: with one row of a the sum would be a
-// broadcast.
+// a [batch, 3] is batched; u [batch, 3] and y are not. With one row of a the sum would be a broadcast.
 TEST(program, one_row_that_broadcasts_by_accident_is_refused) {
   for (const int batch : {2, 4}) {
     Draft d;
@@ -237,9 +236,9 @@ TEST(program, work_is_that_of_the_compiled_batch) {
   EXPECT_EQ(s.index, 1u);
 }
 
-// ---- Kernels with scratch, preparation and updates: what no reference kernel has. ----
+// ---- Kernels with scratch, preparation and updates, which no reference kernel has. ----
 
-// y = x + s; s = y: a sum over runs, in stream. Registered as add with one input.
+// Computes y = x + s; s = y: a sum over runs, in stream. Registered as add with one input.
 struct Integrate {
   int elements;
   static Integrate from(const Words&, const Operands& o) { return {o[0].elements()}; }
@@ -307,13 +306,13 @@ TEST(program, scratch_and_preparation_are_measured_and_given) {
   ASSERT_TRUE(program.bind(model, 0, sets, blocks.memory).ok());
   ASSERT_TRUE(program.run().ok());
   EXPECT_EQ(values<float>(program.output(0)), std::vector<float>(4, 7));
-  // Workers of no count are one.
+  // A worker count of 0 means one worker.
   const Workers none = {nullptr, 0, nullptr};
   EXPECT_TRUE(program.bind(model, 0, sets, blocks.memory, &none).ok());
   Memory without = blocks.memory;
   without.block[kScratch] = {};
   EXPECT_EQ(program.bind(model, 0, sets, without, &none).code, Code::kMemorySize);
-  // Scratch that the caller does not have is refused.
+  // Scratch that is too small is refused.
   blocks.memory.block[kScratch] = blocks.memory.block[kScratch].first(39);
   const Status s = program.bind(model, 0, sets, blocks.memory);
   EXPECT_EQ(s.code, Code::kMemorySize);
@@ -365,7 +364,7 @@ TEST(program, a_stream_survives_runs_until_it_is_started_anew) {
   ASSERT_TRUE(program.run().ok());
   EXPECT_EQ(values<float>(program.output(0)), (std::vector<float>{1, 2, 3, 4}));
   EXPECT_EQ(Program().start().code, Code::kNotBound);
-  // The output may not be what is updated.
+  // The output must not be the updated operand.
   Draft same = d;
   same.operands[2] = same.operands[1];
   EXPECT_EQ(model.open(pack(same).bytes()).code, Code::kOutputUnwritten);

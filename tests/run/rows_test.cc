@@ -1,5 +1,5 @@
-// Runs of fewer rows than compiled, where a tensor and its aliases disagree about what a row is: the first rows of one
-// are then not what a shorter run has written of the other, so only the whole batch runs.
+// Tests runs of fewer rows than compiled. If a tensor and its alias have rows of different sizes, the first rows of
+// one are not those that a shorter run wrote of the other. Then only the whole batch runs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ struct Refused {
   uint32_t step;
 };
 
-// y = tanh(view of h), h = tanh(x): two steps over a batch of 4 rows of 3.
+// Builds h = tanh(x), y = tanh(view of h): two steps over a batch of 4 rows of 3.
 struct Chain {
   Draft d;
   uint32_t x = d.arena(kF32, {kBatch, kWidth}, 0, 0, 0, kNoIndex, kInput | kBatched);

@@ -1,4 +1,4 @@
-// Facts that Model tells of its tensors: by index and by name, whether an input survives a run, texts and labels.
+// Tests what Model says about tensors: by index and by name, whether an input survives a run, texts and labels.
 #include "engine/model/tensor_info.h"
 
 #include <gtest/gtest.h>
@@ -139,8 +139,8 @@ TEST(tensor_info, c_tells_the_same) {
   EXPECT_EQ(nacre_model_metadata_at(&model, 2, &key, &value).code, NACRE_NO_NAME);
 }
 
-// An input that `survives` has its bytes behind a run; one that does not is overwritten in no test that could fail, so
-// that only the first is a promise.
+// An input with `survives` keeps its bytes in a run. The others may be overwritten or not, so only the first is
+// tested.
 TEST(tensor_info, an_input_that_survives_has_its_bytes_behind_a_run) {
   int surviving = 0;
   for (const ModelCase& each : cases()) {

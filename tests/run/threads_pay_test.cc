@@ -1,4 +1,4 @@
-// Programs whose steps are too small to be shared with a gain run on the caller's thread (run/pass.h).
+// Tests that programs whose steps are too small to share run on the caller's thread (run/pass.h).
 #include <gtest/gtest.h>
 
 #include "engine/nacre.h"
@@ -9,7 +9,7 @@
 namespace nacre::test {
 namespace {
 
-// Workers that count the steps which are shared.
+// Workers that count the shared steps.
 struct CountedSteps {
   int steps = 0;
   Workers workers;

@@ -1,5 +1,5 @@
-// Program::bind, Trainer and the C API pack weights for kernels that read other layouts (run/weight_packing.cc). The
-// kernels are those of tests/packed_port.h, whose results are the reference's to the byte.
+// Tests that Program::bind, Trainer and the C API pack weights for kernels that read other layouts
+// (run/weight_packing.cc). tests/packed_port.h has such kernels, with the reference's results to the byte.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -63,7 +63,7 @@ TEST(weight_packing, a_block_of_the_models_own_bytes_is_enough_and_nothing_is_pa
   }
 }
 
-// A step that no other kernel takes: the refusal says how many bytes packing needs.
+// No other kernel takes this step, so the refusal says how many bytes packing needs.
 TEST(weight_packing, what_cannot_run_unpacked_is_refused_with_both_numbers) {
   const Buffer file = pack(dense_int8());
   std::vector<const KernelEntry*> entries(packed_kernels().entries.begin(), packed_kernels().entries.end());
@@ -118,7 +118,7 @@ TEST(weight_packing, weights_that_are_attached_are_packed_when_it_is_bound_again
   EXPECT_NE(found, before);
 }
 
-// Weights that train are read as they lie; frozen weights are packed where the block has room.
+// Weights that train are read unpacked. Frozen weights are packed if the block has room.
 TEST(weight_packing, a_trainer_learns_the_same_bytes_with_and_without_it) {
   const Buffer file = pack(training());
   TrainingSteps plain, packed, small;

@@ -1,4 +1,4 @@
-// Checkpoints on a storage that fails, reads back differently or has the wrong sizes.
+// Tests checkpoints on a storage that fails, reads back other bytes or has the wrong sizes.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -17,7 +17,7 @@ using namespace opened_model;
 struct Failing {
   Flash flash;
   int reads = -1, programs = -1, erases = -1;       // how many succeed before one fails; -1: all
-  enum { kNone, kPayload, kHeader } flips = kNone;  // of what one bit is programmed wrong
+  enum { kNone, kPayload, kHeader } flips = kNone;  // in which part one bit is written wrong
 
   Storage storage() {
     Storage s = flash.storage();
@@ -50,7 +50,7 @@ TEST(checkpoint, a_storage_that_fails_keeps_the_checkpoint_before) {
       const Status s = Checkpoint(f.storage()).save(m.model, m.state(2).bytes());
       Buffer state = m.state(0);
       ASSERT_TRUE(Checkpoint(f.flash.storage()).load(m.model, state.bytes()).ok());
-      // A header that was programmed and could not be read back is there all the same.
+      // A header that was programmed but could not be read back is in the storage all the same.
       const bool fresh = all_are(state.bytes(), 2);
       ASSERT_TRUE(s.ok() ? fresh : all_are(state.bytes(), 1) || (kind == 0 && fresh)) << kind << " " << good;
       ASSERT_TRUE(s.ok() || s.code == Code::kStorageFailed || s.code == Code::kReadBack) << int(s.code);
@@ -58,8 +58,8 @@ TEST(checkpoint, a_storage_that_fails_keeps_the_checkpoint_before) {
     }
 }
 
-// Checkpoint 2 stands alone in slot 1. A save that could not read it would begin again in slot 0, with a generation
-// before its own.
+// Slot 1 holds checkpoint 2, and slot 0 is free. If a save could not read slot 1, it would start again in slot 0 with
+// a generation before checkpoint 2's.
 TEST(checkpoint, one_read_that_fails_loses_no_save) {
   const Opened m(learner(3, "sgd"));
   Failing f{.flash = Flash(1, 64, bytes_for(m.model, 1, 64))};
@@ -73,7 +73,7 @@ TEST(checkpoint, one_read_that_fails_loses_no_save) {
     const Status s = Checkpoint(f.storage()).save(m.model, m.state(4).bytes());
     Buffer state = m.state(0);
     ASSERT_TRUE(Checkpoint(f.flash.storage()).load(m.model, state.bytes()).ok()) << good;
-    // A header that was programmed and could not be read back is there all the same.
+    // A header that was programmed but could not be read back is in the storage all the same.
     EXPECT_TRUE(all_are(state.bytes(), 4) || (!s.ok() && all_are(state.bytes(), 2))) << good << " " << int(s.code);
     EXPECT_TRUE(s.ok() || s.code == Code::kStorageFailed) << good << " " << int(s.code);
     refused += !s.ok();

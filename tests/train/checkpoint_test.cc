@@ -1,4 +1,4 @@
-// Checkpoints: the newest is loaded, into another layout too; damaged and forged ones.
+// Tests checkpoints: loads of the newest, into another layout too, and damaged and forged checkpoints.
 #include "engine/train/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(checkpoint, newest_of_any_number_of_saves_is_loaded) {
   }
 }
 
-// Bytes of the slot that starts at `base`: header field at `at` is changed and the header's CRC made right.
+// Changes the header field at `at` of the slot that starts at `base`, and corrects the header's CRC.
 void forge(Flash& flash, uint64_t base, size_t at, uint32_t value) {
   const auto header = flash.bytes().subspan(base, 64);
   std::memcpy(header.data() + at, &value, 4);
@@ -56,7 +56,8 @@ TEST(checkpoint, generations_wrap) {
   Flash flash(1, 256, bytes_for(m.model, 1, 256));
   Checkpoint checkpoint(flash.storage());
   ASSERT_TRUE(checkpoint.save(m.model, m.state(1).bytes()).ok());
-  // Makes it the last generation before the wrap: the payload's CRC starts with the generation.
+  // Gives the saved slot the last generation before the counter wraps. The payload's CRC covers the generation, so it
+  // is computed again.
   const uint32_t last = 0xFFFFFFFF;
   const auto bytes = std::as_bytes(flash.bytes());
   const uint32_t rows = 4, state_bytes = uint32_t(m.model.region_bytes(Region::kState));
@@ -91,7 +92,7 @@ TEST(checkpoint, another_optimizer_takes_what_was_learned) {
   EXPECT_TRUE(all_are(adam.of(state, 1), 7)) << "what infer reads";
   EXPECT_TRUE(all_are(adam.of(state, 2), 1)) << "the moment is as it was started";
   EXPECT_TRUE(all_are(adam.of(state, 3), 1));
-  // And back.
+  // Loads in the other direction.
   ASSERT_TRUE(checkpoint.save(adam.model, adam.state(9).bytes()).ok());
   state = sgd.state(2);
   ASSERT_TRUE(checkpoint.load(sgd.model, state.bytes(), &report).ok());
@@ -101,7 +102,7 @@ TEST(checkpoint, another_optimizer_takes_what_was_learned) {
 }
 
 TEST(checkpoint, an_optimizers_own_are_taken_together_or_not_at_all) {
-  // The optimizer's moment has another type here: its step count fits, but is not taken alone.
+  // The optimizer's moment has another type here. Its step count fits, but is not taken without the moment.
   const Opened narrow(learner(5, "adam", ElementType::kBfloat16)), wide(learner(5, "adam"));
   Flash flash(4, 256, bytes_for(wide.model, 4, 256));
   Checkpoint checkpoint(flash.storage());
@@ -112,7 +113,7 @@ TEST(checkpoint, an_optimizers_own_are_taken_together_or_not_at_all) {
   EXPECT_EQ(report.taken, 2u);
   EXPECT_EQ(report.kept, 2u);
   EXPECT_TRUE(all_are(wide.of(state, 3), 1)) << "a count without its moments";
-  // All of the optimizer's tensors are there and are taken: only the offsets in the block differ.
+  // All of the optimizer's tensors fit and are taken, although their offsets in the block differ.
   Draft shifted = learner(5, "adam");
   shifted.region_bytes[0] += 64;
   for (uint32_t id = 0; id < 4; ++id) shifted.tensors[id].offset += 64;
@@ -165,7 +166,7 @@ TEST(checkpoint, a_damaged_byte_anywhere_gives_the_one_before_and_two_give_one_e
   ASSERT_TRUE(checkpoint.save(m.model, m.state(2).bytes()).ok());
   const uint64_t payload = 80 + 4 * 32 + m.model.region_bytes(Region::kState);
   for (uint64_t at = 0; at < payload; ++at) {
-    if (at >= 64 && at < 80) continue;  // the mark: of a checkpoint that is not pending nothing
+    if (at >= 64 && at < 80) continue;  // the mark means nothing if the checkpoint is not pending
     flash.bytes()[slot + at] ^= 0x10;
     Buffer state = m.state(0);
     ASSERT_TRUE(checkpoint.load(m.model, state.bytes()).ok()) << at;
@@ -176,7 +177,7 @@ TEST(checkpoint, a_damaged_byte_anywhere_gives_the_one_before_and_two_give_one_e
     ASSERT_TRUE(all_are(state.bytes(), 9)) << "untouched";
     flash.bytes()[at] ^= 0x10, flash.bytes()[slot + at] ^= 0x10;
   }
-  // Damaged twice, it can still be saved to.
+  // After two damages a checkpoint can still be saved.
   flash.bytes()[0] ^= 1, flash.bytes()[slot] ^= 1;
   ASSERT_TRUE(checkpoint.save(m.model, m.state(3).bytes()).ok());
   Buffer state = m.state(0);
@@ -184,7 +185,8 @@ TEST(checkpoint, a_damaged_byte_anywhere_gives_the_one_before_and_two_give_one_e
   EXPECT_TRUE(all_are(state.bytes(), 3));
 }
 
-// Any bytes with right CRCs: what they say of sizes and offsets is not believed. Exact-size blocks: ASan sees the rest.
+// Slots hold random bytes with correct CRCs. Their sizes and offsets must not be trusted. Blocks have their exact
+// size, so that ASan sees accesses outside.
 TEST(checkpoint, forged_headers_and_tables_stay_inside_the_storage_and_the_state) {
   const Opened saved(learner(3, "sgd")), loaded(learner(3, nullptr));
   const uint64_t slot = bytes_for(saved.model, 1, 64) / 2;
@@ -203,7 +205,7 @@ TEST(checkpoint, forged_headers_and_tables_stay_inside_the_storage_and_the_state
       std::memcpy(&v, bytes.data() + from, 4);
       return uint64_t{v};
     };
-    // The payload's CRC as the header now describes it, where that lies inside the slot.
+    // The payload as the header now describes it gets a correct CRC, if it is inside the slot.
     const uint64_t length = get(40) * 32 + get(24) + get(44);
     if (get(28) == 0 && length < slot - 80) {
       const uint32_t crc = crc32c(std::as_bytes(bytes.subspan(80, length)), crc32c(std::as_bytes(bytes.subspan(8, 4))));

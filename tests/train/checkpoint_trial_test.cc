@@ -1,4 +1,4 @@
-// Checkpoints on trial: confirmed, reverted, torn.
+// Tests checkpoints on trial: confirmed, reverted, torn.
 #include <gtest/gtest.h>
 
 #include "engine/train/checkpoint.h"
@@ -40,7 +40,7 @@ TEST_F(trial, counts_once_confirmed) {
   ASSERT_TRUE(checkpoint.confirm().ok());
   expect(2, false);
   ASSERT_TRUE(checkpoint.confirm().ok()) << "again";
-  ASSERT_TRUE(save(3, true));  // over 1
+  ASSERT_TRUE(save(3, true));  // overwrites checkpoint 1
   expect(3, true);
   ASSERT_TRUE(checkpoint.revert().ok());
   expect(2, false);

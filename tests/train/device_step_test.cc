@@ -1,5 +1,5 @@
-// Trainer::step on a device: gradients, update and what depends on it are one launch and one wait, and what fails
-// leaves the state as two calls do.
+// Tests Trainer::step on a device: gradients, update and the steps that depend on it are one launch and one wait.
+// After a failure the state is as after two failed calls.
 #include <gtest/gtest.h>
 
 #include "tests/train/trained_on_device.h"
@@ -23,13 +23,13 @@ Step step(Trainer& trainer, const Batch& batch, uint32_t rows = 0) {
   return made;
 }
 
-// A loss that is no number is like itself.
+// Compares two reports. NaN losses count as equal.
 bool same(const Trainer::Report& a, const Trainer::Report& b) {
   const float x[] = {a.loss, a.norm, a.loss_scale, a.samples}, y[] = {b.loss, b.norm, b.loss_scale, b.samples};
   return a.applied == b.applied && std::memcmp(x, y, sizeof x) == 0 && a.refused_in_row == b.refused_in_row;
 }
 
-// The first byte that differs; -1: none does.
+// Returns the index of the first byte that differs, or -1 if none does.
 int difference(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
   const auto found = std::ranges::mismatch(a, b);
   return found.in1 == a.end() && found.in2 == b.end() ? -1 : int(found.in1 - a.begin());
@@ -93,7 +93,7 @@ TEST(device_step, what_cannot_be_counted_or_looked_up_leaves_the_state) {
   }
 }
 
-// Before the first step, when the host has the state, and later, when the device alone has it.
+// The step fails before the first step, when the host has the state, and later, when only the device has it.
 TEST(device_step, that_fails_leaves_the_state_and_the_next_one_is_the_hosts) {
   int faults = 0;
   for (const char* symbol :
@@ -145,7 +145,7 @@ TEST(device_step, commits_what_was_accumulated_before) {
   }
 }
 
-// A place that does not keep its memory, and the host: accumulate and commit.
+// A place that does not keep its memory, and the host, use accumulate and commit instead.
 TEST(device_step, is_two_calls_where_it_cannot_be_one) {
   Training host, apart;
   TrainedOnDevice gpu(false);

@@ -1,5 +1,5 @@
-// The sums of a step on a device that keeps them: read, written and joined as the host's, so that several devices learn
-// what one does, to the byte (NUMERICS.md (57)).
+// Tests the sums of a step on a device that keeps them. They are read, written and joined as on the host, so that
+// several devices learn the bytes that one learns (NUMERICS.md (57)).
 #include <gtest/gtest.h>
 
 #include "engine/train/step_sums.h"
@@ -12,7 +12,7 @@ constexpr uint32_t kDevices = 3;
 
 std::vector<std::byte> copy_of(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
 
-// A step of as many micro-batches on one trainer, each summed from zero.
+// Takes a step of these micro-batches on one trainer, each summed from zero.
 Status step_apart(Trainer& trainer, const std::vector<Batch>& batches) {
   std::vector<std::byte> keep(trainer.sums().size());
   for (const Batch& batch : batches) {
@@ -23,7 +23,7 @@ Status step_apart(Trainer& trainer, const std::vector<Batch>& batches) {
   return trainer.commit(0.25f, nullptr);
 }
 
-// Takes that step as several devices do: they have one state, so one device takes the micro-batch of each in turn.
+// Takes that step as several devices do. They have one state, so one device takes each one's micro-batch in turn.
 void step_together(TrainedOnDevice& device, const std::vector<Batch>& batches) {
   Trainer& trainer = device.trainer;
   std::vector<std::byte> all;
@@ -45,7 +45,7 @@ TEST(device_sums, of_several_devices_are_those_of_one_and_of_the_host) {
     Training host;
     std::vector<std::vector<std::byte>> states;  // of the host, step by step
     for (const bool together : {false, true}) {
-      TrainedOnDevice device(keeps);  // there is one simulated driver at a time
+      TrainedOnDevice device(keeps);  // only one simulated driver at a time
       std::mt19937 random(11);
       for (size_t step = 0; step < 4; ++step) {
         std::vector<Batch> batches;
@@ -63,7 +63,7 @@ TEST(device_sums, of_several_devices_are_those_of_one_and_of_the_host) {
   }
 }
 
-// They go on where they are until somebody asks, and a second call finds them on the host.
+// The sums stay on the device until somebody asks for them. A second call finds them on the host.
 TEST(device_sums, are_copied_home_when_they_are_asked_for) {
   Training host;
   TrainedOnDevice gpu(true);
@@ -84,7 +84,7 @@ TEST(device_sums, are_copied_home_when_they_are_asked_for) {
   EXPECT_EQ(copy_of(gpu.trainer.sums()), zeros) << "a commit ends them";
 }
 
-// Ports exchange sums among themselves; of these, merged_at copies only the counter to the host.
+// Ports exchange sums among themselves. Then merged_at copies only the counter to the host.
 TEST(device_sums, that_were_written_there_are_what_is_committed) {
   Training host;
   TrainedOnDevice gpu(true);
@@ -176,7 +176,7 @@ TEST(device_sums, that_do_not_come_home_are_nobodys) {
   gpu.driver.fail("", 0);
   gpu.trainer.discard();
   EXPECT_EQ(gpu.state(), before);
-  // Takes a micro-batch apart and lets each of its copies fail in turn.
+  // Takes a micro-batch apart, and lets each of its copies fail in turn.
   int faults = 0;
   for (uint64_t nth = 0; nth < 8; ++nth) {
     std::vector<std::byte> keep(gpu.trainer.sums().size());

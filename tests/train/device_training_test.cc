@@ -1,5 +1,5 @@
-// Training on a device that keeps its memory: what is there is not copied to it again, nor back before somebody asks
-// for the state, and what Trainer::state() gives is never older than what was learned.
+// Tests training on a device that keeps its memory. Data already there is not copied again, the state comes back only
+// when it is asked for, and Trainer::state() is never older than the last step.
 #include <gtest/gtest.h>
 
 #include "tests/train/trained_on_device.h"
@@ -28,7 +28,7 @@ TEST(device_training, what_the_device_has_is_not_copied_to_it_again) {
     }
     bytes[keeps] = last;
   }
-  // The parameters alone, which gradients, update and derive read.
+  // Only the parameters are copied, which gradients, update and derive read.
   EXPECT_LE(bytes[true] + 3 * 4 * (kFeatures + 1) * kClasses, bytes[false]);
   EXPECT_LT(memory[true], memory[false]);
 }
@@ -52,7 +52,7 @@ TEST(device_training, a_state_that_the_host_wrote_is_what_the_next_step_learns_f
   }
 }
 
-// Wherever a call fails, and whether that of the gradients or of the update.
+// Each call fails in turn, in the gradients or in the update.
 TEST(device_training, a_step_that_fails_leaves_the_state_and_the_next_one_is_the_hosts) {
   for (const char* symbol : {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuGraphLaunch", "cuStreamSynchronize"})
     for (uint64_t nth = 0; nth < 6; ++nth)
@@ -85,7 +85,7 @@ TEST(device_training, a_step_that_fails_leaves_the_state_and_the_next_one_is_the
       }
 }
 
-// Back come outputs, the report and counters, and the state once, when it is asked for.
+// Outputs, the report and the counters come back; the state comes back once, when it is asked for.
 TEST(device_training, what_is_learned_stays_on_the_device_until_it_is_asked_for) {
   constexpr uint64_t kParameters = 4 * (kFeatures + 1) * kClasses;
   uint64_t bytes[2] = {};
@@ -108,7 +108,7 @@ TEST(device_training, what_is_learned_stays_on_the_device_until_it_is_asked_for)
   EXPECT_LE(bytes[true] + 2 * kParameters, bytes[false]);  // parameters and velocities
 }
 
-// Steps fail as above, but the host lacks the state: the device copies it back, and derives anew if `derive` failed.
+// Steps fail as above, but the host lacks the state. The device copies it back, and derives again if `derive` failed.
 TEST(device_training, a_step_that_fails_leaves_what_only_the_device_has) {
   int faults = 0;
   for (const char* symbol : {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuGraphLaunch",
@@ -144,7 +144,7 @@ TEST(device_training, a_step_that_fails_leaves_what_only_the_device_has) {
   EXPECT_GT(faults, 20);
 }
 
-// Nothing then passes for it: neither the host's older block nor a checkpoint of it.
+// After the loss nothing counts as the state: neither the host's older block nor a checkpoint of it.
 TEST(device_training, a_state_that_the_device_loses_is_said_to_be_lost) {
   TrainedOnDevice gpu(true);
   std::mt19937 random(6);

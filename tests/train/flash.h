@@ -26,11 +26,11 @@ class Flash {
 
   static constexpr uint64_t kForever = ~uint64_t{0};
 
-  // The power goes after this much more work.
+  // Cuts the power after this much more work.
   void cut_after(uint64_t budget, uint64_t seed) { budget_ = budget, random_ = seed * 2 + 1, header_begun_ = false; }
   void restore() { budget_ = kForever, off_ = false; }
   bool off() const { return off_; }
-  // Whether a program at the start of a slot was begun since cut_after: the last step of a save.
+  // Returns whether a program at the start of a slot, the last step of a save, began after cut_after.
   bool header_begun() const { return header_begun_; }
   uint64_t violations() const { return violations_; }
 
@@ -78,7 +78,7 @@ class Flash {
       std::memset(used, 0, erase_bytes_ / program_bytes_);
       return true;
     }
-    std::memset(used, 1, erase_bytes_ / program_bytes_);  // not to be programmed before a whole erase
+    std::memset(used, 1, erase_bytes_ / program_bytes_);  // not programmable before a whole erase
     const uint32_t kind = uint32_t(next() % 6), split = uint32_t(next() % (erase_bytes_ + 1));
     for (uint32_t i = 0; i < erase_bytes_; ++i) {
       if (kind == 1 || (kind == 2 && i < split) || (kind == 3 && i >= split)) sector[i] = 0xFF;

@@ -1,5 +1,5 @@
-// Slots with right checksums and wrong sizes: what is read is bounded by what the storage holds, and a table that is
-// not the header's is no checkpoint.
+// Tests slots with correct checksums and wrong sizes. Reads are bounded by the size of the storage, and a table that
+// does not match the header is refused.
 #include <gtest/gtest.h>
 
 #include "engine/train/checkpoint.h"
@@ -9,12 +9,12 @@
 namespace nacre::test {
 namespace {
 
-// Offers 2^40 bytes to a slot and holds few, as files do: beyond them everything reads as erased.
+// A storage that offers 2^40 bytes in a slot and holds few, as files do. Bytes beyond them read as erased.
 struct Roomy {
   static constexpr uint64_t kSlot = uint64_t{1} << 40;
   std::vector<uint8_t> slots[2];
   uint64_t read = 0;                          // bytes, since it was set to 0
-  static constexpr uint64_t kMost = 1 << 20;  // then reading fails: a test should end
+  static constexpr uint64_t kMost = 1 << 20;  // reading fails after so many bytes, so that the test ends
 
   Storage storage() {
     return {.context = this,
@@ -101,7 +101,7 @@ TEST_F(forged, a_table_of_another_layout_is_no_checkpoint) {
   EXPECT_EQ(refused, 24);
 }
 
-// Rows that overlap could make load() read a tensor as often as there are rows.
+// Overlapping rows could make load() read one tensor as often as there are rows.
 TEST_F(forged, rows_lie_in_the_state_one_behind_the_other) {
   const uint64_t state = ForgedSlot(good).state_bytes();
   const struct {

@@ -1,5 +1,5 @@
-// A checkpoint's slot whose fields are changed and whose checksums are then made right again: what a damaged disk does
-// not do, and a person can. Written from schema/FORMAT.md, "Checkpoints".
+// A checkpoint's slot whose fields are changed and whose checksums are then corrected: no damaged disk does that, but
+// an attacker can. Written from schema/FORMAT.md, "Checkpoints".
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,11 @@ class ForgedSlot {
   uint64_t records() const { return get(40, 4); }
   size_t row(size_t index) const { return table() + kRow * index; }
 
-  // Offset of the table: parts are whole granules if the header names a valid granule, else granules are 1 byte.
+  // Returns the offset of the table. Parts are whole granules if the header names a valid granule; else a granule is
+  // 1 byte.
   size_t table() const { return whole(kHeader) + whole(kMark); }
 
-  // The layout that the header and the table now have: FNV-1a of state_bytes and all rows.
+  // Writes the layout hash of header and table: FNV-1a of state_bytes and all rows.
   void seal_layout() {
     uint64_t hash = 14695981039346656037u;
     const auto add = [&](size_t at, size_t count) {
@@ -53,8 +54,8 @@ class ForgedSlot {
     set(16, 8, hash);
   }
 
-  // The payload's checksum as the header now describes it, where that lies inside the slot; what lies behind the end of
-  // the bytes is what the file reads there: `beyond`, of as many bytes as are asked for (a file with a hole: zeros).
+  // Writes the checksum of the payload that the header now describes, if it is inside the slot. Bytes past the end
+  // are read as `beyond`, at most `most_beyond` of them (zeros for a file with a hole).
   void seal_payload(uint64_t most_beyond = 0) {
     uint32_t crc = crc32c(std::as_bytes(std::span(bytes_).subspan(8, 4)));
     const uint64_t parts[][2] = {{table(), kRow * records()},

@@ -1,4 +1,5 @@
-// ModelSlots on a simulated flash: whatever an update is cut off at, a whole file is found, the old one or the new one.
+// Tests ModelSlots on a simulated flash. Wherever an update is cut off, a whole file is found, the old one or the new
+// one.
 #include "engine/model/model_slots.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ std::vector<std::byte> file_of(size_t bytes, uint32_t seed) {
   return file;
 }
 
-// In parts of different sizes, as a radio brings them.
+// Writes the file in parts of different sizes, as a radio delivers it.
 Status update(ModelSlots& slots, uint32_t keep, std::span<const std::byte> file) {
   if (const Status s = slots.begin(keep, file.size()); !s.ok()) return s;
   for (size_t at = 0, part = 1; at < file.size(); at += part, part = part * 3 % 701 + 1)
@@ -83,7 +84,7 @@ TEST(model_slots, a_cut_anywhere_leaves_the_old_file_or_the_new_one) {
       if (done) ASSERT_TRUE(holds(flash, found, second)) << program << " " << budget;
       else ASSERT_TRUE(holds(flash, found, first) || holds(flash, found, second)) << program << " " << budget;
       old_ones += holds(flash, found, first);
-      // The update that was cut off is done once more.
+      // Repeats the update that was cut off.
       if (holds(flash, found, first)) {
         ASSERT_TRUE(update(again, found.slot, second).ok()) << program << " " << budget;
         ASSERT_TRUE(again.find(&found).ok());

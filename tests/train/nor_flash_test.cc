@@ -1,4 +1,4 @@
-// NorFlash over a simulated flash: what a vendor's functions get, and whose failures are noticed.
+// Tests NorFlash over a simulated flash: the arguments that a vendor's functions get, and their failures.
 #include "engine/train/nor_flash.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace opened_model;
 
-// The chip that functions without a context act on.
+// The chip that the functions without a context act on.
 struct Chip {
   Flash* flash;
   uint32_t program_bytes;

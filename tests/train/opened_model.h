@@ -1,4 +1,4 @@
-// A training model whose state the tests of checkpoints fill, and the storage that it needs.
+// A training model whose state the checkpoint tests fill, and the size of the storage for it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct Opened {
   Model model;
   explicit Opened(const Draft& draft) : file(pack(draft)) { EXPECT_TRUE(model.open(file.bytes()).ok()); }
   Buffer state(uint8_t fill) const { return Buffer(model.region_bytes(Region::kState), std::byte(fill)); }
-  // Bytes of state tensor `id`.
+  // Returns the bytes of state tensor `id`.
   std::span<std::byte> of(Buffer& state, uint32_t id) const {
     return state.bytes().subspan(model.tensors()[id].offset, model.tensors()[id].bytes);
   }

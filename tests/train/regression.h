@@ -1,4 +1,4 @@
-// A Trainer of the hand-made softmax regression (tests/model/cases_training.cc), and batches for it.
+// A Trainer of the softmax regression of tests/model/cases_training.cc, and batches for it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ inline Batch random_batch(std::mt19937& random) {
   return batch;
 }
 
-// A Trainer of a model, started, in exact-size blocks.
+// A model's Trainer, started, in blocks of exactly their size.
 struct Training {
   Buffer file;
   Model model;

@@ -1,11 +1,11 @@
-// Small models with a state, for tests of checkpoints. Programs that read it are as short as the engine allows.
+// Small models with a state, for tests of checkpoints. Their programs are as short as the engine allows.
 #pragma once
 
 #include "tests/model/builder.h"
 
 namespace nacre::test {
 
-// A parameter w [n], read by infer, and a moment and a step count that nothing reads (an optimizer's own).
+// Builds a parameter w [n], which infer reads, and an optimizer's moment and step count, which nothing reads.
 inline Draft learner(int n, const char* optimizer, ElementType moment = ElementType::kFloat32,
                      const char* w_name = "w") {
   Draft d;

@@ -1,4 +1,4 @@
-// The trainer of the regression on the simulated GPU.
+// Trains the regression on the simulated GPU.
 #pragma once
 
 #include "tests/run/on_device.h"
@@ -6,11 +6,11 @@
 
 namespace nacre::test {
 
-// Whether the device has lost what it has a second copy of.
+// Whether the device loses the memory of which it keeps a second copy.
 inline bool loses = false;
 inline decltype(Port::copy) copy_of_device = nullptr;
 
-// The trainer of the regression on the device, started.
+// The regression's trainer on the device, started.
 struct TrainedOnDevice {
   Buffer file = pack(with_places(training(), {1}));
   Model model;

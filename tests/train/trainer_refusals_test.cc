@@ -1,4 +1,4 @@
-// Steps and bindings that a Trainer refuses, calls that undo its bind, and the state that a refused step leaves.
+// Tests steps and bindings that a Trainer refuses, calls that undo its binding, and the state after a refused step.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 uint32_t counter(const Training& t, size_t i) { return t.get<uint32_t>(kCounters)[i]; }
 
-// A bias of 3e38 for another class than the labels': the loss of each sample is finite, their sum is not, and no
+// Sets the bias of another class than the labels' to 3e38. Each sample's loss is finite, but their sum is not, and no
 // gradient exceeds the loss scale.
 void make_the_loss_infinite(Training& t, Batch& batch) {
   const float bias[kClasses] = {0, 3e38f, 0};
@@ -150,8 +150,8 @@ TEST(trainer, attach_and_open_undo_bind) {
   }
 }
 
-// The block holds numbers of a training whose model is gone: saved with the new one's hash, they would pass for its
-// own.
+// The block holds the state of a training whose model is gone. Saved with the new model's hash, it would pass for the
+// new model's.
 TEST(trainer, has_no_state_for_a_checkpoint_once_bind_is_undone) {
   Training t(training());
   std::mt19937 random(14);
@@ -174,7 +174,7 @@ TEST(trainer, touches_no_memory_after_a_bind_that_failed) {
   EXPECT_TRUE(t.trainer.state().empty());
 }
 
-// Each program has a part of the calls; the arena is of all.
+// Each program uses a part of the calls memory; the arena is shared by all.
 TEST(trainer, refuses_an_arena_over_the_calls_of_any_program) {
   const Buffer file = pack(training());
   Model model;

@@ -15,7 +15,7 @@
 namespace nacre::test {
 namespace {
 
-// Trains in float64, from the formulas: softmax cross-entropy, momentum 0.5 on w, plain descent on b.
+// Trains in float64 by the formulas: softmax cross-entropy, momentum 0.5 on w, plain descent on b.
 struct Oracle {
   double w[kClasses][kFeatures], b[kClasses] = {}, velocity[kClasses][kFeatures] = {};
   double loss = 0, norm = 0;
@@ -58,8 +58,8 @@ struct Oracle {
   }
 };
 
-// All numbers are below 4 in magnitude. A step rounds each of them, through sums of at most 8 samples of 5 terms, exp,
-// log and three divisions, some 60 times, each by at most 4 u; errors carry over to the next step about as they are.
+// All numbers are below 4 in magnitude. In a step each number is rounded some 60 times, by at most 4 u, through sums
+// of at most 8 samples of 5 terms, exp, log and three divisions. Errors carry over to the next step about unchanged.
 double tolerance(int steps) { return steps * 60 * 4 * std::ldexp(1.0, -24); }
 
 TEST(trainer, follows_the_formulas) {
@@ -322,7 +322,7 @@ TEST(trainer, bound_again_keeps_nothing_of_the_model_before) {
   ASSERT_TRUE(t.trainer.bind(without, "host", reference_kernels(), t.blocks->memory).ok());
   EXPECT_EQ(t.trainer.infer().run().code, Code::kNotBound);
   EXPECT_EQ(t.trainer.input_count(), 2u);
-  // Refused: nothing is bound.
+  // A refused bind leaves nothing bound.
   ASSERT_TRUE(t.trainer.bind(t.model, "host", reference_kernels(), t.blocks->memory).ok());
   Memory less = t.blocks->memory;
   less.block[kCalls] = less.block[kCalls].first(less.block[kCalls].size() - 1);
@@ -359,7 +359,7 @@ TEST(trainer, says_what_is_missing) {
   Model model;
   ASSERT_TRUE(model.open(no_update.bytes()).ok());
   EXPECT_EQ(Trainer::measure(model, nullptr, reference_kernels(), &sizes).code, Code::kNoEntry);
-  // `update` whose report is no output.
+  // In this draft the report of `update` is not an output.
   Draft draft = training();
   draft.programs[2].outputs.pop_back();
   draft.programs[2].output_names.clear(), draft.programs[2].output_layouts.clear();

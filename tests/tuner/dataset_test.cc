@@ -1,5 +1,5 @@
-// Training data fitted to a program's inputs: every way in gives the same numbers, and whatever does not fit is one
-// sentence.
+// Tests training data fitted to a program's inputs: every form gives the same numbers, and data that does not fit is
+// refused in one sentence.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -136,7 +136,7 @@ TEST_F(dataset, targets_are_numbers_or_classes_or_an_input) {
                  kTargets);
 }
 
-// Labels in floats, as pandas and Keras's to_categorical save them: none changes.
+// pandas and Keras's to_categorical save labels as floats. Their values do not change.
 TEST_F(dataset, labels_in_floats_that_are_whole_are_classes) {
   expect_set(read({.data = x_, .labels = npy("f.npy", array<float>({3}, {2, 0, 1}))}));
   expect_set(read({.data = x_, .labels = npy("d.npy", array<double>({3, 1}, {2, 0, 1}))}));

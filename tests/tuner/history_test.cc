@@ -1,4 +1,4 @@
-// Rows in their order, and what is told of a training: the log, the rule for stopping early, the page.
+// Tests the order of rows and the records of a training: the log, the rule for stopping early, the page.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST(history, a_loss_that_only_rises_is_seen) {
 }
 
 TEST(rows, are_shuffled_as_the_formula_says) {
-  // Computed from the description in rows.h with another program's integers (Python), seed 1, epoch 0.
+  // The expected order was computed from the description in rows.h with Python's integers, for seed 1, epoch 0.
   EXPECT_EQ(shuffled(8, 1, 0), (std::vector<int64_t>{6, 0, 3, 4, 5, 2, 1, 7}));
   EXPECT_EQ(shuffled(8, 1, 1), (std::vector<int64_t>{7, 3, 1, 5, 0, 6, 2, 4}));
 }
@@ -53,7 +53,7 @@ TEST(rows, every_epoch_has_every_row_once_and_its_own_order) {
   EXPECT_EQ(shuffled(1, 5, 5), (std::vector<int64_t>{0}));
 }
 
-// The number of times that row i stands at place j is binomial(n, 1/5): within 5 standard deviations of n / 5 each.
+// How often row i is at position j is binomial(n, 1/5): within 5 standard deviations of n / 5.
 TEST(rows, every_place_is_as_likely_as_any_other) {
   constexpr int kDraws = 20000, kRows = 5;
   int counts[kRows][kRows] = {};
@@ -120,7 +120,7 @@ TEST(early_stop, watches_the_training_loss_where_there_is_no_other) {
   std::vector<EpochRecord> epochs = {record(1, 2, EpochRecord::kNone),
                                      record(2, EpochRecord::kNone, EpochRecord::kNone)};
   EXPECT_EQ(best_epoch(epochs), 0u);
-  EXPECT_TRUE((EarlyStop{.patience = 1, .least = 0}.stops(epochs)));  // no number is no better number
+  EXPECT_TRUE((EarlyStop{.patience = 1, .least = 0}.stops(epochs)));  // NaN is no better loss
   EXPECT_EQ(best_epoch({record(1, EpochRecord::kNone, EpochRecord::kNone)}), std::nullopt);
 }
 
@@ -149,7 +149,7 @@ TEST(line_plot, zero_has_no_sign) {
   EXPECT_EQ(svg.find(">-0</text>"), std::string::npos);
 }
 
-// A share of one epoch, or the same in all, stands between marks that are shares too.
+// A share of one epoch, or one that is equal in all epochs, is drawn between marks that are shares too.
 TEST(line_plot, shares_stay_between_0_and_100_percent) {
   for (const std::vector<std::pair<double, double>>& points : {std::vector<std::pair<double, double>>{{1, 1.0}},
                                                                {{1, 1.0}, {2, 1.0}},

@@ -17,7 +17,7 @@ namespace {
 
 using namespace tuned_perceptron;
 
-// The loss of probabilities, in float64: -log p of the label, mean over rows.
+// Compares with the loss of probabilities in float64: the mean over rows of -log p of the label.
 TEST(objective, judges_as_the_formulas_say) {
   const LoadedModel model(training_bytes(), "test", "");
   const Objective objective(model);
@@ -39,12 +39,12 @@ TEST(objective, judges_as_the_formulas_say) {
   EXPECT_TRUE(std::isnan(Judged().mean_loss()) && std::isnan(Judged().accuracy()));
 }
 
-// x [rows, 6] -> dense 5, relu -> dense 3, and a step of gradient descent on the mean of (y - t)^2, by the chain rule
-// in float64.
+// Computes x [rows, 6] -> dense 5, relu -> dense 3, and a step of gradient descent on the mean of (y - t)^2, by the
+// chain rule in float64.
 struct PerceptronOracle {
   std::vector<double> w1, b1, w2, b2;
 
-  // The loss before the step.
+  // Takes a step and returns the loss before it.
   double step(const float* x, const float* t, size_t rows, double rate) {
     PerceptronOracle g = {std::vector<double>(w1.size()), std::vector<double>(b1.size()),
                           std::vector<double>(w2.size()), std::vector<double>(b2.size())};
@@ -78,8 +78,9 @@ struct PerceptronOracle {
   }
 };
 
-// In float64 the targets reach the loss by a cast. Parameters within 1e-13: 12 steps of at most 22 * 6 terms below 4,
-// rounded at 2^-53. Losses are judged of outputs in float32: 2^-24 of numbers below 4, and of their squares.
+// In float64 a cast takes the targets to the loss. Parameters are within 1e-13: 12 steps of at most 22 * 6 terms
+// below 4, rounded at 2^-53. Losses are computed from float32 outputs: 2^-24 of numbers below 4, and of their
+// squares.
 TEST(objective, targets_of_a_training_in_float64) {
   Graph graph = test::perceptron(4);
   graph.outputs[0].value = graph.nodes.back().inputs[0];  // without the softmax

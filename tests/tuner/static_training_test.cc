@@ -1,4 +1,5 @@
-// Tables that `nacre firmware --train` writes train as Trainer does, to the byte; each loads the other's checkpoints.
+// Tests that the tables of `nacre firmware --train` train as Trainer does, to the byte. Each loads the other's
+// checkpoints.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +46,7 @@ std::vector<StaticCase> static_cases() {
   return cases;
 }
 
-// A model, its Trainer, and its static tables with a trainer of theirs.
+// A model with its Trainer, and its static tables with their trainer.
 struct TwoTrainers {
   std::vector<uint8_t> file;
   LoadedModel loaded;
@@ -131,7 +132,7 @@ TEST(static_training, checkpoints_are_those_of_the_model_file) {
   ASSERT_TRUE(Checkpoint::measure(both.loaded.model(), flash.storage(), 4, &of_model).ok());
   ASSERT_TRUE(Checkpoint::measure(both.fixed.table(), flash.storage(), 4, &of_tables).ok());
   EXPECT_EQ(of_model, of_tables);
-  // Saved by tables, loaded into a trainer, and the other way.
+  // A checkpoint saved by the tables is loaded into a trainer, and the other way round.
   ASSERT_TRUE(checkpoint.save(both.fixed.table(), both.fixed.state(), {}).ok());
   Checkpoint::Report report;
   ASSERT_TRUE(checkpoint.load(other.loaded.model(), other.model.state(), &report).ok());

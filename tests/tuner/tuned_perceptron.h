@@ -1,4 +1,4 @@
-// A small network, a data set of three classes and settings, as the tests of the tuner train them.
+// A small network, data of three classes and settings, which the tuner's tests train.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace nacre::tools::tuned_perceptron {
 
 inline constexpr int64_t kRows = 22, kWidth = 6;
 
-// Rows of three classes: the largest of the first three numbers.
+// Returns rows of three classes. The class is the index of the largest of the first three numbers.
 inline Dataset rows(int64_t count = kRows) {
   SplitMix64 random(5);
   std::vector<float> x;

@@ -1,5 +1,5 @@
-// A training whose checkpoints were damaged or removed, or are of another training. tests/claims/checkpoints_hold.cc
-// tries all of them.
+// Tests trainings whose checkpoints are damaged, removed, or belong to another training.
+// tests/claims/checkpoints_hold.cc tries all of them.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -20,7 +20,7 @@ using tuned_perceptron::training_bytes;
 
 class tuner_checkpoints : public testing::Test {
  protected:
-  // A training whose options say its rate.
+  // Returns settings of a training in the folder whose options text includes the rate.
   TuneSettings of_folder(float rate = 0.6f) const {
     TuneSettings s = settings(folder / "run");
     s.schedule = {.rate = rate};
@@ -53,7 +53,7 @@ class tuner_checkpoints : public testing::Test {
     }
   }
 
-  // The best state that a second process ends with, and what it warned of.
+  // Resumes the training as a second process would. Returns its best state and appends its warnings.
   std::vector<std::byte> best_of(const TuneSettings& s, std::string* warnings) const {
     Trained run(bytes, s);
     EXPECT_TRUE(run.tuner.begin(false));

@@ -1,5 +1,5 @@
-// A training over a data set: cut off after any step it ends with the same state; what it reports is what the formulas
-// say.
+// Tests a training over a data set: cut off after any step it ends with the same state, and its reports agree with
+// the formulas.
 #include "tools/tuner/tuner.h"
 
 #include <gtest/gtest.h>
@@ -32,9 +32,9 @@ TEST(tuner, learns) {
   EXPECT_EQ(epochs[0].steps, 3u);  // 16 rows of 22, 6 at a time, by micro-batches of 4, 2, 4, 2, 4
 }
 
-// With a learning rate of 0 the losses of the steps, put together, are that of the rows. 40 roundings of 2^-24: a loss
-// is the logarithm of a softmax of three in float32, once by the loss step and once from `infer`'s probabilities (8
-// each), and a mean over at most 6 rows of losses below 3 (7 each).
+// With a learning rate of 0 the losses of the steps, averaged, equal the loss of the rows. 40 roundings of 2^-24 are
+// allowed. A loss is the logarithm of a softmax of three in float32, once by the loss step and once from `infer`'s
+// probabilities (8 each), and a mean over at most 6 rows of losses below 3 (7 each).
 TEST(tuner, reports_the_mean_over_rows_and_the_rate_of_the_schedule) {
   TuneSettings s = settings();
   s.epochs = 1;
@@ -53,7 +53,8 @@ TEST(tuner, reports_the_mean_over_rows_and_the_rate_of_the_schedule) {
     EXPECT_EQ(moving.tuner.position().epochs[i].learning_rate, settings().schedule.at(3 * i + 2)) << i;
 }
 
-// The claim of the whole design: wherever it is cut off, and whatever was trained in between, the end is the same.
+// Wherever the training is cut off, and whatever was trained in between, the end is the same. The whole design claims
+// this.
 TEST(tuner, cut_off_after_any_step_it_ends_the_same) {
   const std::vector<uint8_t> bytes = training_bytes();
   Trained whole(bytes, settings());
@@ -80,7 +81,7 @@ TEST(tuner, cut_off_after_any_step_it_ends_the_same) {
   }
 }
 
-// A log that cannot be written, on a full disk, takes no epoch with it.
+// If the log cannot be written on a full disk, no epoch is lost.
 TEST(tuner, an_epoch_is_saved_before_anybody_hears_of_it) {
   const TemporaryDirectory folder;
   const std::vector<uint8_t> bytes = training_bytes();
@@ -98,7 +99,7 @@ TEST(tuner, an_epoch_is_saved_before_anybody_hears_of_it) {
   EXPECT_EQ(second.tuner.position().step, 0u);
 }
 
-// With fewer epochs than it has begun, the state is of none of them.
+// The training has begun more epochs than are now asked for, so its state belongs to none of them.
 TEST(tuner, a_training_that_stands_beyond_its_end_is_refused) {
   const TemporaryDirectory folder;
   const std::vector<uint8_t> bytes = training_bytes();
@@ -163,7 +164,7 @@ TEST(tuner, other_options_and_damage_are_refused_and_nothing_is_changed) {
   EXPECT_THROW(run.tuner.begin(false), Error);
 }
 
-// SGD's parameters, for the same network under Adam: what both have is taken.
+// SGD's parameters start the same network under Adam, which takes the state that both have.
 TEST(tuner, starts_from_another_training) {
   const TemporaryDirectory folder;
   Trained sgd(training_bytes(Optimizer::kSgd), settings(folder / "run"));
@@ -181,7 +182,7 @@ TEST(tuner, starts_from_another_training) {
   EXPECT_EQ(adam.tuner.validate().mean_loss(), sgd.tuner.validate().mean_loss());
 }
 
-// A row of NaN: of three steps the first is refused in every epoch, never two in a row, and nothing of it counts.
+// One row is NaN. In every epoch the first of three steps is refused, never two in a row, and it changes nothing.
 TEST(tuner, a_refused_step_counts_for_nothing) {
   TuneSettings s = settings();
   s.epochs = 5;
@@ -228,7 +229,8 @@ std::string divergence_of(Trained& run) {
   return "";
 }
 
-// One step throws the weights so far away that outputs are NaN; the loss before it was good.
+// With this rate one step makes the weights so large that outputs become NaN. The training loss is computed before
+// the step and is finite.
 TEST(tuner, an_epoch_that_validates_to_no_number_is_not_the_best_and_ends_the_training) {
   TuneSettings s = settings();
   s.batch = 16;
@@ -244,7 +246,7 @@ TEST(tuner, an_epoch_that_validates_to_no_number_is_not_the_best_and_ends_the_tr
   EXPECT_EQ(best_epoch(epochs), std::nullopt);
 }
 
-// A step that was good, and a last one that was not: only outputs of the numbers that it left show it.
+// The first step was good and the last was not. Only the outputs of the last step's numbers show it.
 TEST(tuner, outputs_of_the_last_batch_that_are_no_numbers_end_the_training_and_are_not_saved) {
   const TemporaryDirectory directory;
   TuneSettings s = settings();
@@ -260,7 +262,7 @@ TEST(tuner, outputs_of_the_last_batch_that_are_no_numbers_end_the_training_and_a
   EXPECT_NE(why.find("no model is written"), why.npos) << why;
 }
 
-// The first epoch was good: its checkpoint stays, and the sentence says how a model is made of it.
+// The first epoch was good. Its checkpoint stays, and the sentence says how to make a model of it.
 TEST(tuner, the_last_finite_epoch_stays_and_is_named) {
   const TemporaryDirectory directory;
   TuneSettings s = settings();
@@ -290,7 +292,8 @@ TEST(tuner, the_last_finite_epoch_stays_and_is_named) {
   EXPECT_EQ(third.state(), good);
 }
 
-// Each step of float16's loss scale is refused and halves it: that is no divergence, but nothing may be written of it.
+// float16's loss scale makes every step be refused, and halves each time. That is not divergence, but nothing may be
+// saved.
 TEST(tuner, a_training_without_a_step_that_counts_ends_as_one_that_diverged) {
   TuneSettings s = settings();
   s.epochs = 1;

@@ -1,6 +1,6 @@
-// Budget: how much the tools make on the word of a file alone. A few bytes can declare gigabytes, so whoever makes
-// something of a size that a file declares and does not hold (a constant, a random input, a golden pair, the memory of
-// a trial run) asks first.
+// Budget: limits how much memory the tools take because a file declares a size. A few bytes can declare gigabytes. So
+// code asks first before it makes something whose size a file declares and whose bytes the file does not hold: a
+// constant, a random input, a golden pair, the memory of a trial run.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ class Budget {
   static constexpr uint64_t kBytes = uint64_t{256} << 20, kTimes = 64;
 
   Budget() = default;
-  explicit Budget(uint64_t file_bytes) : limit_(kBytes + kTimes * file_bytes) {}  // a large network may well need more
+  explicit Budget(uint64_t file_bytes) : limit_(kBytes + kTimes * file_bytes) {}  // a large file may declare more
 
   bool has(uint64_t bytes) const { return bytes <= limit_ - spent_; }
   void spend(uint64_t bytes) { spent_ += bytes; }  // after has()
 
-  // spend(), or an Error: "`place`: `what` would take 1,073,741,824 bytes, the limit is 268,435,456".
+  // Calls spend(), or throws an Error: "`place`: `what` would take 1,073,741,824 bytes, the limit is 268,435,456".
   void take(uint64_t bytes, const std::string& place, const std::string& what, const std::string& remedy);
 
  private:

@@ -1,6 +1,6 @@
-// A program that runs commands in its own process, as the Python package does. It receives the command's output in
-// place of the terminal and decides whether the work goes on. Each thread has its own caller. A thread without one uses
-// the terminal.
+// Caller: a program that runs commands in its own process, for example the Python package. It receives the command's
+// output in place of the terminal and decides whether the work goes on. Each thread has its own caller. A thread
+// without a caller uses the terminal.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@ namespace nacre::tools {
 class Caller {
  public:
   virtual ~Caller() = default;
-  virtual void print(const std::string& text) = 0;  // what is printed to standard output
+  virtual void print(const std::string& text) = 0;  // text for standard output
   virtual void note(const std::string& line) = 0;   // a warning, without the end of its line
   virtual void progress(const std::string& what, uint64_t done, uint64_t total) = 0;
-  // `record`: JSON of the epoch that a training has ended. False: the training ends with it.
+  // Reports the end of a training epoch; `record` is its JSON. If the result is false, the training ends here.
   virtual bool epoch(const std::string& record) = 0;
-  virtual std::string option(std::string_view id, std::string_view value) const = 0;  // how it writes one
-  virtual bool interrupted() = 0;  // true: the work ends as soon as nothing is lost by it
+  // Returns the option as the caller spells it.
+  virtual std::string option(std::string_view id, std::string_view value) const = 0;
+  virtual bool interrupted() = 0;  // true: the work ends once nothing is lost
 };
 
-Caller* caller();  // of this thread; null: none
+Caller* caller();  // the caller of this thread, or null
 
-// From here to its end commands of this thread belong to `caller`.
+// While a CallerScope lives, commands of this thread belong to `caller`.
 class CallerScope {
  public:
   explicit CallerScope(Caller& caller);
@@ -35,7 +36,7 @@ class CallerScope {
   Caller* before_;
 };
 
-// Thrown where the caller has interrupted the work. It is no Error, so that nothing that mends errors goes on.
+// Thrown when the caller has interrupted the work. It is no Error, so that no handler of errors catches it.
 struct Interrupted {};
 void require_not_interrupted();
 

@@ -10,8 +10,8 @@ namespace {
 struct Range {
   uint32_t first, last;
 };
-// Delete and the controls of the terminal that have two bytes, marks and overrides of direction, separators of lines,
-// joiners and spaces of no width (The Unicode Standard 15.0, sections 23.1 to 23.3).
+// Characters that are not seen themselves: delete, C1 controls, marks and overrides of direction, line separators,
+// joiners, spaces of no width (The Unicode Standard 15.0, sections 23.1 to 23.3).
 constexpr Range kFormatControls[] = {{0x7F, 0x9F},     {0x61C, 0x61C},   {0x180E, 0x180E}, {0x200B, 0x200F},
                                      {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}};
 
@@ -24,7 +24,8 @@ std::string escape(unsigned char c) {
   }
 }
 
-// The character of one to three bytes that begins at `at`; 0: it is no such character. All format controls are.
+// Returns the UTF-8 character of one to three bytes that begins at `at`, or 0 if there is none. All format controls
+// have at most three bytes.
 uint32_t character_at(std::string_view text, size_t at, size_t* bytes) {
   const auto byte = [&](size_t i) {
     return at + i < text.size() ? uint32_t{static_cast<unsigned char>(text[at + i])} : 0u;

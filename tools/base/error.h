@@ -1,8 +1,8 @@
-// One sentence for whoever gave bad input: the place, the fact, the remedy. Thrown anywhere in the tools, caught in
-// main.
+// Error: one sentence for the user who gave bad input. It names the place, the fact and the remedy. It is thrown
+// anywhere in the tools and caught in main.
 //
-// Each of the three may hold a path or a name from a file, which may hold anything: control characters are shown
-// escaped. A fact that is a list has a line for each thing, which begins with two spaces.
+// Each of the three may hold a path or a name from a file, with any characters: control characters are shown escaped.
+// If the fact is a list, each entry has a line, which begins with two spaces.
 #pragma once
 
 #include <stdexcept>
@@ -14,10 +14,10 @@ namespace nacre::tools {
 // Exit codes of every tool, documented in --help.
 enum ExitCode { kSuccess = 0, kFailed = 1, kUsage = 2, kBadInput = 3, kUnsupported = 4, kIo = 5 };
 
-// The remedy of an error that no input should bring about.
+// The remedy of an error that no input should cause.
 inline constexpr const char* kReportDefect = "this is a defect of the converter: report it with the network";
 
-// Control characters as \n, \t, \r or \x1B. `list`: a new line before two spaces stays one.
+// Writes control characters as \n, \t, \r or \x1B. With `list` a new line before two spaces stays.
 std::string escaped(std::string_view text, bool list = false);
 
 struct Error : std::runtime_error {

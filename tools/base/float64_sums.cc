@@ -2,7 +2,7 @@
 
 namespace nacre::tools {
 
-// Eight sums: one alone waits for itself.
+// Keeps eight partial sums, because each addition to one sum waits for the addition before it.
 double dot(const double* a, const double* b, int64_t count) {
   constexpr int64_t kSums = 8;
   double sums[kSums] = {};
@@ -13,7 +13,7 @@ double dot(const double* a, const double* b, int64_t count) {
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-// Two sums a row: eight that do not wait for one another, and `a` is read once.
+// Keeps two partial sums a row: the eight sums do not wait for one another, and `a` is read once.
 std::array<double, 4> four_dots(const double* a, const double* b, int64_t stride, int64_t count) {
   const double *b0 = b, *b1 = b + stride, *b2 = b + 2 * stride, *b3 = b + 3 * stride;
   double s0[2] = {}, s1[2] = {}, s2[2] = {}, s3[2] = {};

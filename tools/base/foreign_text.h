@@ -1,7 +1,7 @@
-// Names and texts of files, which may hold anything, as they are shown: on terminals, in pages, in CSV and in JSON.
+// Shows names and texts that come from files and may hold any character, on terminals, in pages, in CSV and in JSON.
 //
-// A format control is a character that changes how others are shown and is not seen itself: U+202E turns a line around,
-// U+200B hides in a name. It is written as \u202E, which in JSON is the character itself.
+// A format control is a character that changes how other characters are shown and is not seen itself: U+202E reverses a
+// line, U+200B hides in a name. It is written as \u202E, which JSON reads as the character.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace nacre::tools {
 
 std::string with_visible_controls(std::string_view text);
 
-// Control codes too, as escaped() writes them (error.h), but for the ends of lines and tabs.
+// Also writes control codes as escaped() does (error.h), except line ends and tabs.
 std::string visible_lines(std::string_view text);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Writes numbers, shapes and file names as people read them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ std::string counted(uint64_t number, const std::string& noun);  // "1 sample", "
 std::string dims_text(std::span<const int32_t> dims);           // "[1, 49, 10, 1]"
 std::string dims_text(std::span<const int64_t> dims);
 
-// "2 steps run in another type than their policy says:" or "1 step runs ..", and a line for each; "" without lines.
+// Returns "2 steps run in another type than their policy says:" (or "1 step runs ..") and the lines, or "" if there
+// are no lines.
 std::string fallbacks_text(const std::vector<std::string>& lines);
 
 std::string quantizer_text(float scale, int32_t zero);  // "real = 0.5 * (code + 128)"

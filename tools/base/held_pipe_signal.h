@@ -1,4 +1,5 @@
-// While a HeldPipeSignal lives, a pipe whose reader ended gives EPIPE to this thread, and no signal.
+// While a HeldPipeSignal lives, this thread gets EPIPE and no SIGPIPE when it writes to a pipe whose reader has
+// ended.
 #pragma once
 
 #include <pthread.h>

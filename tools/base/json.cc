@@ -137,7 +137,7 @@ bool Json::boolean() const {
   return whole_ != 0;
 }
 
-// A real that is whole stands for the integer, as long as no integer between two reals is meant.
+// Accepts a real that is whole, up to 2^53: beyond, several integers share a real.
 int64_t Json::integer_within(int64_t low, int64_t high) const {
   constexpr double kMostWhole = 0x1p53;
   if (kind_ == Kind::kUnsigned && whole_ <= uint64_t(high)) return int64_t(whole_);

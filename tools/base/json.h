@@ -31,8 +31,8 @@ namespace nacre::tools {
 struct JsonError : std::runtime_error {
   explicit JsonError(const std::string& what, size_t read = 0, bool is_syntax = true)
       : std::runtime_error(what), byte(read), syntax(is_syntax) {}
-  size_t byte;  // of parse(): how many were read when the text was found to be no JSON
-  bool syntax;  // the text is no JSON, and not a value in it of another kind
+  size_t byte;  // how many bytes parse() had read when it found that the text is no JSON
+  bool syntax;  // true: the text is no JSON; false: a value has the wrong kind
 };
 
 class Json {
@@ -60,7 +60,7 @@ class Json {
   }
   template <class A, class B>
   Json(const std::pair<A, B>& pair) : kind_(Kind::kArray), elements_{Json(pair.first), Json(pair.second)} {}
-  template <class Container>  // of a map with texts as keys an object, else an array
+  template <class Container>  // a map whose keys are texts becomes an object, any other container an array
     requires requires(const Container& c) {
       c.begin() == c.end();
       typename Container::value_type;
@@ -81,7 +81,7 @@ class Json {
   static Json array(std::initializer_list<Json> list = {});
   static Json object(std::initializer_list<Json> list = {});
 
-  // Events that a parser reports to its listener, which may throw. `key`: the key of a kKey event, else unused.
+  // Events that a parser reports to its listener. The listener may throw. `key` is set for kKey events only.
   enum class Event : uint8_t { kObjectStart, kObjectEnd, kKey, kOther };
   using Listener = std::function<void(int depth, Event event, const std::string& key)>;
   static Json parse(std::string_view text, const Listener& listener = nullptr);  // throws JsonError
@@ -91,7 +91,7 @@ class Json {
   static Json parse(const Bytes& bytes) {
     return parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
-  // On one line, or with `indent` blanks a level. Bytes that are no UTF-8 become U+FFFD.
+  // Writes the JSON on one line, or with `indent` blanks a level. Bytes that are no UTF-8 become U+FFFD.
   std::string dump(int indent = -1) const;
 
   bool is_null() const { return kind_ == Kind::kNull; }
@@ -142,7 +142,7 @@ class Json {
   const Array& elements() const;
   const Object& items() const;
 
-  size_t size() const;  // of null 0, of what holds nothing 1
+  size_t size() const;  // elements or items; 0 for null, 1 for any other value
   bool empty() const { return size() == 0; }
   bool contains(std::string_view key) const;
   const Json& at(std::string_view key) const;
@@ -161,7 +161,7 @@ class Json {
   }
   const Json& operator[](const char* key) const { return at(key); }
   const Json& operator[](const std::string& key) const { return at(key); }
-  Json& operator[](const char* key) { return entry(key); }  // made where it is not there; null becomes an object
+  Json& operator[](const char* key) { return entry(key); }  // a missing key is added; null becomes an object
   Json& operator[](const std::string& key) { return entry(key); }
   Json value(std::string_view key, Json otherwise) const { return contains(key) ? at(key) : otherwise; }
   const Json& front() const { return at(size_t(0)); }
@@ -177,7 +177,7 @@ class Json {
   void update(const Json& object);
   void erase(std::string_view key);
 
-  // Over the elements of an array, or the values of an object; of null over nothing.
+  // Goes over the elements of an array, or the values of an object. null has none.
   class Iterator {
    public:
     using value_type = Json;
@@ -225,7 +225,7 @@ class Json {
   int64_t integer_within(int64_t low, int64_t high) const;
   uint64_t count_within(uint64_t most) const;
   double real_within(double most) const;
-  bool equals(const Json& other) const;  // numbers by value
+  bool equals(const Json& other) const;  // compares numbers by value
 
   enum class Kind : uint8_t { kNull, kBool, kInteger, kUnsigned, kReal, kText, kArray, kObject };
 
@@ -243,7 +243,7 @@ inline Json::Iterator& Json::Iterator::operator++() {
   return *this;
 }
 
-// JSON has no infinity and no NaN.
+// Returns null for infinity and NaN, which JSON cannot hold.
 inline Json finite_or_null(double value) { return value - value == 0 ? Json(value) : Json(nullptr); }
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// The names by which people read and write the enumerators of the engine: in the text form, in reports, in options.
+// Names of the engine's enumerators, for the text form, reports and options.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace nacre::tools {
 
-// In the order of the enumerators. Defined for ElementType, Region, Rounding, Quantization, UpdateOrder, AmaxRule,
-// ScaleForm, GroupRange, OperationRounding, WeightFit and LossScale.
+// Returns the names in the order of the enumerators. Defined for ElementType, Region, Rounding, Quantization,
+// UpdateOrder, AmaxRule, ScaleForm, GroupRange, OperationRounding, WeightFit and LossScale.
 template <class E>
 std::span<const char* const> names();
 

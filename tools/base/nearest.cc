@@ -14,7 +14,7 @@ constexpr size_t kLongestName = 200;
 
 char lower(char c) { return char(std::tolower(static_cast<unsigned char>(c))); }
 
-// Bytes of the UTF-8 character that starts here; 0 if none does.
+// Returns the bytes of the UTF-8 character that starts here, or 0 if none does.
 size_t character_bytes(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t bytes = byte(0) < 0x80 ? 1 : byte(0) >= 0xC2 && byte(0) < 0xE0 ? 2 : (byte(0) & 0xF0) == 0xE0 ? 3 : 0;
@@ -47,7 +47,7 @@ std::vector<std::string> nearest_names(std::string_view wrong, std::span<const s
   for (const std::string& name : names) {
     if (name.size() > kLongestName) continue;
     const size_t distance = edit_distance(wrong, name);
-    // A name of which every letter was replaced is no hint.
+    // If every letter had to be replaced, the name is no hint.
     if (distance <= farthest && distance < std::max(wrong.size(), name.size())) near.emplace_back(distance, name);
   }
   std::ranges::stable_sort(near, {}, [](const auto& n) { return n.first; });

@@ -1,4 +1,4 @@
-// How messages spell an option: code below the commands knows its id alone.
+// Spells an option in messages. Code below the commands knows only the option's id.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace nacre::tools {
 
-// "--batch 8" of "batch" and "8"; for a program that calls commands as its functions (Caller), as it writes arguments.
+// Returns "--batch 8" for "batch" and "8". A caller (caller.h) that calls commands as functions spells it as an
+// argument.
 std::string option(std::string_view id, std::string_view value = {});
 
 }  // namespace nacre::tools

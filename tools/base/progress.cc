@@ -23,7 +23,7 @@ constexpr milliseconds kInterval(100);
 constexpr int kWidth = 30;
 constexpr const char* kVariable = "NACRE_PROGRESS_MS";
 
-// How long a line waits before it is shown at all.
+// Returns how long the work must last before its line is shown.
 milliseconds patience() {
   const char* const text = std::getenv(kVariable);
   if (text == nullptr || *text == 0) return milliseconds(kUsualPatience);

@@ -1,6 +1,6 @@
-// A line on the terminal for what takes long: "run  420 of 1797". Silent where standard error is no terminal, and for
-// the first half second. Environment: NACRE_PROGRESS_MS=N, other milliseconds than 500; with 0 every step is shown,
-// whatever it takes.
+// Shows the progress of long work in a line on the terminal: "run  420 of 1797". Shows nothing if standard error is
+// no terminal, nor in the first half second. NACRE_PROGRESS_MS=N in the environment sets other milliseconds than 500.
+// With 0 every step is shown.
 #pragma once
 
 #include <chrono>
@@ -16,9 +16,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // With a caller (caller.h) it is told, and Interrupted is thrown where it says so.
-  void show(uint64_t done, const std::string& more = "");  // `more` stands behind the bar
-  void clear();  // the line, for another to be printed; what follows shows it again
+  // If there is a caller (caller.h), the caller gets the numbers instead, and Interrupted is thrown if it interrupts.
+  void show(uint64_t done, const std::string& more = "");  // `more` stands after the bar
+  void clear();  // clears the line, so that another can be printed; the next show() shows it again
 
  private:
   std::string what_;

@@ -1,5 +1,5 @@
-// splitmix64: Steele, Lea and Flood 2014, doi:10.1145/2714064.2660195. The generator for random numbers that must be
-// the same on every machine.
+// SplitMix64: a generator of random numbers that are equal on every machine (splitmix64: Steele, Lea and Flood 2014,
+// doi:10.1145/2714064.2660195).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class SplitMix64 {
     return z ^ (z >> 31);
   }
 
-  // One of 0 .. n - 1, each as likely as any other: the lowest 2^64 mod n numbers are drawn again.
+  // Returns one of 0 .. n - 1, each as likely as any other: the lowest 2^64 mod n numbers are drawn again.
   uint64_t below(uint64_t n) {
     const uint64_t least = (0 - n) % n;
     for (;;)

@@ -12,7 +12,7 @@ bool output_was_closed = false;
 
 }  // namespace
 
-// A file is opened at the lowest number that is free, which is the closed one: those below it are open by then.
+// open() takes the lowest free number. It is the closed descriptor's, since all lower ones are open by then.
 bool open_standard_streams() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;

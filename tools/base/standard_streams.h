@@ -1,13 +1,14 @@
-// Descriptors 0, 1 and 2 of a process that was started with one of them closed. The next file that it opens would get
-// that number, and what is printed would be written into the file.
+// Keeps descriptors 0, 1 and 2 open, if the process was started with one of them closed. Otherwise the next file that
+// the process opens gets this number, and printed text goes into the file.
 #pragma once
 
 namespace nacre::tools {
 
-// Opens each that is closed on the null device. Call it before any file is opened. False: that device is not there.
+// Opens each closed descriptor on the null device. Call it before any file is opened. Returns false if that device
+// cannot be opened.
 bool open_standard_streams();
 
-// Whether standard output was closed when the process began: what is printed is lost.
+// Returns whether standard output was closed when the process began. Printed text is lost then.
 bool standard_output_was_closed();
 
 }  // namespace nacre::tools

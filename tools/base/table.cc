@@ -17,7 +17,7 @@ constexpr size_t kGap = 2;  // between columns
 
 bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
-// The byte at which character `index` starts.
+// Returns the byte at which character `index` starts.
 size_t position(const std::string& text, size_t index) {
   size_t at = 0;
   for (; at < text.size(); ++at)
@@ -64,7 +64,7 @@ std::pair<size_t, size_t> common_ends(const std::vector<std::string>& texts, con
   return {front, back};
 }
 
-// `own` bytes from `from` on stay; of what stands before and behind as much as there is room for.
+// Keeps the `own` bytes from `from` on, and as much of the text before and after them as there is room for.
 std::string shorten_around(const std::string& text, size_t from, size_t own, size_t most) {
   const size_t inner = characters(text.substr(from, own));
   const size_t rest = most > inner + 2 ? most - inner - 2 : 0, ahead = rest / 2, count = characters(text);

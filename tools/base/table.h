@@ -1,5 +1,5 @@
-// Tables for terminals: columns as wide as their texts, long names shortened in the middle where
-// the line would not fit.
+// Writes tables for terminals. Columns are as wide as their texts; long names are shortened in the middle if the line
+// would not fit.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class Table {
   void add(std::vector<std::string> cells);  // as many as columns
   void rule();                               // a line before the rows that follow
 
-  // Lines of at most `width` characters, as far as shortening allows.
+  // Returns the lines, each of at most `width` characters, as far as shortening allows.
   std::string text(size_t width) const;
 
  private:
@@ -33,13 +33,13 @@ class Table {
   std::vector<std::vector<std::string>> rows_;  // empty: a rule
 };
 
-// Characters of a UTF-8 text; bytes that are no UTF-8 count as one each.
+// Counts the characters of a UTF-8 text; bytes that are no UTF-8 count as one each.
 size_t characters(const std::string& text);
 
-// At most `most` characters: "functional_1/act...nv2d/Conv2D1", more of the end than of the front:
-// there names differ.
+// Shortens a text to at most `most` characters: "functional_1/act...nv2d/Conv2D1". More of the end than of the front
+// stays, because names differ at their ends.
 std::string shorten(const std::string& text, size_t most);
-// All of them so, and what differed still does, as far as `most` has room for what differs.
+// Shortens all texts so that different texts stay different, as far as `most` has room for the parts that differ.
 std::vector<std::string> shorten_apart(const std::vector<std::string>& texts, size_t most);
 
 // Returns the columns of the terminal on standard output; a file or a pipe has no limit, so names go whole.

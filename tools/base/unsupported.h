@@ -1,4 +1,4 @@
-// Everything in a file that is not supported, in one Error.
+// Unsupported: one Error that lists everything in a file that is not supported.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 namespace nacre::tools {
 
 struct Unsupported : Error {
-  // "net.onnx: 2 things are not supported, of 12 operators:" and a line for each, at most 100, behind `indent`.
+  // The text: "net.onnx: 2 things are not supported, of 12 operators:", and a line for each, at most 100, after
+  // `indent`.
   Unsupported(const std::string& file, std::vector<std::string> all, const std::string& among,
               const std::string& indent);
   std::vector<std::string> things;
 };
 
-// None where nothing is. `among`: ", of 12 operators". A thing may have a remedy on a line of its own, behind four
-// spaces: then `indent` is less.
+// Throws Unsupported unless `problems` is empty. `among`: ", of 12 operators". A problem may have a remedy on a line
+// of its own, after four spaces: `indent` is less then.
 void report_problems(const std::string& file, const std::vector<std::string>& problems, const std::string& among = "",
                      const std::string& indent = "    ");
 

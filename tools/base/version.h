@@ -1,4 +1,4 @@
-// The library's and the tools' version, from meson.build.
+// The version of the library and the tools, from meson.build.
 #pragma once
 
 namespace nacre::tools {

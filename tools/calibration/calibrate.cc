@@ -18,7 +18,7 @@
 namespace nacre::tools {
 namespace {
 
-// Statistics of one value.
+// Statistics that are collected of one value.
 struct Collected {
   RangeMethod method = RangeMethod::kMinMax;
   std::vector<Range> samples;
@@ -26,8 +26,8 @@ struct Collected {
   Histogram histogram;
   Tails tails;
   ValueId value = kNone;
-  std::optional<std::string> infinite;  // where -inf stands first
-  std::optional<float> low, high;       // of masks: beyond, a softmax uses nothing
+  std::optional<std::string> infinite;  // where the first -inf stands
+  std::optional<float> low, high;       // limits of a mask: a softmax cannot use numbers beyond them
 
   bool needs_histogram() const { return method == RangeMethod::kMse || method == RangeMethod::kEntropy; }
   bool needs_second_run() const { return needs_histogram() || method == RangeMethod::kPercentile; }
@@ -41,7 +41,7 @@ void check_options(const CalibrationOptions& options) {
     throw Error(kUsage, option("range-decay"), fmt::format("{} is not in [0, 1)", options.decay));
 }
 
-// Range of the finite elements; [0, 0] where there is none.
+// Returns the range of the finite elements, [0, 0] if there is none.
 Range finite_range_of(std::span<const float> x) {
   Range range = {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
   for (const float v : x)
@@ -114,7 +114,7 @@ class Calibrator {
     }
   }
 
-  // Without what is masked, or with that at its limit.
+  // Returns the numbers within the limits of a mask. If `clamped`, includes the numbers beyond, moved to the limit.
   std::span<const float> within_limits(const Collected& c, std::span<const float> x, bool clamped) {
     if (!c.low && !c.high) return x;
     within_.clear();
@@ -177,7 +177,8 @@ class Calibrator {
     return found;
   }
 
-  // A method may cut ends off; those of masks are where they are.
+  // Finds the range by the value's method. A method may cut an end off, but an end that a mask limits stays at its
+  // limit.
   Range find(const Collected& c) const {
     Range range = found(c);
     if (c.low) range = {*c.low, std::max(range.high, *c.low)};
@@ -201,7 +202,7 @@ class Calibrator {
   const CalibrationOptions& options_;
   FloatNetwork network_;
   MomentCollector moments_;
-  std::vector<Collected> collected_;  // as network_.taps()
+  std::vector<Collected> collected_;  // in the order of network_.taps()
   SoftmaxMasks masks_;
   MaskLimits limits_;
   std::vector<float> within_;
@@ -211,7 +212,7 @@ class Calibrator {
 
 namespace {
 
-// Dropout gives what it reads: ranges are those of inference.
+// Makes each dropout a copy of its input, because ranges are those of inference.
 Graph without_dropout(Graph graph) {
   for (Node& node : graph.nodes)
     if (node.op == Op::kDropout) node = make_step(Op::kCopy, node, node.name, {node.inputs[0]}, {node.outputs[0]});

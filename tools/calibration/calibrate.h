@@ -1,8 +1,10 @@
-// Calibration: the ranges of all activations of a network over samples, found once and used for any number of policies.
+// Calibration finds the ranges of all activations of a network over samples. One calibration serves any number of
+// policies.
 //
-// The network runs in float32 over every sample; where a method needs more than the ends of each sample (percentile,
-// mse, entropy) it runs a second time. Memory: the network's activations, 12 bytes per value and sample, 16 KiB per
-// value, for percentiles what lies outside of them, and 8 bytes per product of two terms of a layer that is fitted.
+// The network runs in float32 over every sample. It runs a second time if a method needs more than the smallest and the
+// largest number of each sample (percentile, mse, entropy). Memory: the network's activations, 12 bytes per activation
+// and sample, 16 KiB per activation, and for percentiles the numbers that Tails keeps. A layer whose weights are fitted
+// adds 8 bytes per product of two of its terms.
 #pragma once
 
 #include <functional>
@@ -22,10 +24,12 @@ struct CalibrationOptions {
   RangeMethod method = RangeMethod::kMinMax;
   double percentile = 99.99;  // in [90, 100]
   double decay = 0.999;       // of the moving average, in [0, 1)
-  // Pattern and method: first an exact name, then RE2 full match, of the layer that writes the value, or of an input of
-  // the network. Two patterns with different methods for one value are an error, as is a pattern that nothing matches.
+  // Pairs of pattern and method. A pattern is compared with the name of the layer that writes the value, or of an input
+  // of the network: first as an exact name, then as an RE2 expression for the whole name. Two patterns with different
+  // methods for one value are an error. A pattern that matches nothing is one too.
   std::vector<std::pair<std::string, RangeMethod>> overrides = {};
-  // The matmuls whose weights are fitted to the samples: their inputs' moments are taken. Empty: none.
+  // Returns true for the matmuls whose weights are fitted to the samples: calibrate() then collects the moments of
+  // their inputs. An empty function stands for no matmul.
   std::function<bool(const Node&)> fitted = {};
 };
 
@@ -39,7 +43,7 @@ struct Calibration {
   std::map<std::string, ValueRange> ranges;                            // by the value's name
   std::map<std::string, std::shared_ptr<const InputMoments>> moments;  // by the name of the matmul's output
   int64_t samples = 0;
-  MaskLimits masks;  // ranges of the activations in it hold already
+  MaskLimits masks;  // `ranges` already keeps to these limits
 
   const ValueRange* find(const std::string& value) const {
     const auto found = ranges.find(value);
@@ -47,7 +51,8 @@ struct Calibration {
   }
 };
 
-// Refuses activations that are not finite, by value, layer and sample; -inf is no such one in a mask of a softmax.
+// Returns the ranges and moments of the network over the samples. Throws an Error naming value, layer and sample if an
+// activation is not finite. Only masks of a softmax, and scores that hold one, may have -inf.
 Calibration calibrate(const Graph& simplified, const Samples& samples, const CalibrationOptions& options = {});
 
 }  // namespace nacre::tools

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kRemedy = "this is a defect of the converter: report it with the network";
 
-// Gives out its input's real values, whatever the quantizers on both sides.
+// Returns whether the node, over real numbers, only copies its input: it converts between quantizers.
 bool is_identity(const Node& node) {
   const bool op = node.op == Op::kQuantize || node.op == Op::kDequantize || node.op == Op::kRequantize;
   return op && std::ranges::count_if(node.inputs, [](ValueId id) { return id != kNone; }) == 1;
@@ -35,7 +35,7 @@ void decode(Value& v) {
   v.quantizer.reset();
 }
 
-// Every value a node writes is an output: it lives to the end of the run.
+// Makes every value that a node writes an output, so that it lives to the end of the run.
 void expose(Graph& graph) {
   std::unordered_set<ValueId> outputs;
   for (const Binding& b : graph.outputs) outputs.insert(b.value);
@@ -46,7 +46,7 @@ void expose(Graph& graph) {
 
 Graph real_graph(Graph graph) {
   keep_saturation(graph, [](const Node&) { return true; });
-  std::vector<ElementType> types;  // of the inputs: they keep them
+  std::vector<ElementType> types;  // types of the inputs, which keep theirs
   for (const Binding& b : graph.inputs) types.push_back(graph.values[size_t(b.value)].type);
   for (Value& v : graph.values) decode(v);
   for (size_t i = 0; i < types.size(); ++i)

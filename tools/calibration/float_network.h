@@ -1,5 +1,5 @@
-// A network in float32, as it stands before policies, with every value of it readable after a run. Codes of a quantized
-// source are decoded, and its quantizers rounded nothing: these are the reals that ranges are found from.
+// FloatNetwork runs a network in float32, as the network is before policies, and keeps every value readable. Codes of a
+// quantized source are decoded, and its quantizers round nothing. Ranges are found from these real numbers.
 #pragma once
 
 #include <span>
@@ -16,17 +16,16 @@ class FloatNetwork {
   // A float32 value that is an input or that a node writes.
   struct Tap {
     std::string name;
-    int layer = kNone;  // of the node that writes it; kNone: an input, or no layer's
+    int layer = kNone;  // layer of the node that writes it; kNone for an input, or if the node has no layer
     uint32_t tensor = 0;
   };
 
-  // `simplified`: before quantizers are attached and policies applied.
+  // `simplified` is the graph before quantizers are attached and policies applied.
   explicit FloatNetwork(const Graph& simplified);
 
   const std::vector<Tap>& taps() const { return taps_; }
 
-  // One sample. Valid until the next: the values of it alone, without the rows of the compiled batch that it leaves
-  // out.
+  // Runs one sample. Its values are valid until the next run. They leave out the other rows of the compiled batch.
   void run(const Samples& samples, int64_t sample);
   std::span<const float> value(const Tap& tap) const;
 

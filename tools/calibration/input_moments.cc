@@ -12,10 +12,10 @@
 namespace nacre::tools {
 namespace {
 
-// Rows are added this many at a time: a row of H is then read and written once for all of them.
+// Rows are added 32 at a time, so that each row of the Hessian is read and written once for all of them.
 constexpr size_t kRowsAtOnce = 32;
 
-// Row `row` of one image: terms (i, j, c) in order, of the channels of `group`.
+// Reads row `row` of one image: the terms (i, j, c) in order, for the channels of `group`.
 void read_row(const RowShape& s, const float* image, int64_t row, int64_t group, double* terms) {
   const int64_t per_group = s.channels / s.groups, h = row / s.out_w, w = row % s.out_w;
   for (int64_t i = 0; i < s.kernel_h; ++i)
@@ -27,7 +27,7 @@ void read_row(const RowShape& s, const float* image, int64_t row, int64_t group,
     }
 }
 
-// sum_ab += sum_rows x_a x_b for b <= a
+// Adds products: sum_ab += sum_rows x_a x_b for b <= a.
 void add_products(const std::vector<double>& rows, size_t terms, std::vector<double>& sum) {
   for (size_t a = 0; a < terms; ++a)
     for (size_t row = 0; row < rows.size(); row += terms) {
@@ -112,7 +112,7 @@ void MomentCollector::add(Input& input, std::span<const float> x) {
 std::map<std::string, std::shared_ptr<const InputMoments>> MomentCollector::result() const {
   std::map<std::string, std::shared_ptr<const InputMoments>> found;
   for (const auto& [name, input] : inputs_) {
-    if (input.sums.rows == 0) continue;  // a constant is read: no sample has it
+    if (input.sums.rows == 0) continue;  // the matmul reads a constant, which no sample has
     InputMoments made = input.sums;
     const auto terms = size_t(made.terms);
     for (std::vector<double>& h : made.hessian)

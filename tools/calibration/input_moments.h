@@ -1,4 +1,4 @@
-// Second moments of the inputs of matmuls over samples: what fits of weights (GPTQ, AWQ) take from calibration.
+// Collects second moments of the inputs of matmuls over samples. Fits of weights (GPTQ, AWQ) read them.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,10 @@
 
 namespace nacre::tools {
 
-// How the rows of a matmul are read from x [images, in_h, in_w, channels]; dense is a window of one pixel, and every
-// row of x an image.
+// Says how the rows of a matmul are read from x [images, in_h, in_w, channels]. A dense layer has a window of one
+// pixel, and each of its rows is an image.
 struct RowShape {
-  int64_t channels = 1, groups = 1;  // of channels; depthwise: every channel is one
+  int64_t channels = 1, groups = 1;  // groups of channels; in a depthwise convolution every channel is a group
   int64_t in_h = 1, in_w = 1, out_h = 1, out_w = 1, kernel_h = 1, kernel_w = 1;
   int64_t stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1, top = 0, left = 0;
 
@@ -30,17 +30,17 @@ class MomentCollector {
   // same RowShape share their moments. Throws if the moments take more memory than the graph's budget allows.
   MomentCollector(const Graph& graph, const std::function<bool(const Node&)>& fitted);
 
-  // The elements of the value of this name in one sample.
+  // Adds one sample of the value of this name.
   void add(const std::string& value, std::span<const float> x);
 
-  // By the name of the matmul's output.
+  // Returns the moments by the name of the matmul's output.
   std::map<std::string, std::shared_ptr<const InputMoments>> result() const;
 
  private:
   struct Input {
     RowShape shape;
-    std::vector<std::string> outputs;  // of the matmuls that read it so
-    InputMoments sums;                 // of products below and on the diagonal, and of magnitudes
+    std::vector<std::string> outputs;  // outputs of the matmuls that read the value with this shape
+    InputMoments sums;                 // sums of x_a x_b for b <= a, and of magnitudes
     int64_t pixels = 0;
   };
   static void add(Input& input, std::span<const float> x);

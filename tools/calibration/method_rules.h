@@ -1,4 +1,4 @@
-// Which method finds the range of which value: CalibrationOptions::overrides, matched.
+// MethodRules finds which method makes the range of a value: it matches CalibrationOptions::overrides.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ namespace nacre::tools {
 
 class MethodRules {
  public:
-  // Throws Error for a pattern that RE2 cannot take and for one that matches no layer and no input of the graph.
+  // Throws Error if a pattern is not valid RE2, or matches no layer and no input of the graph.
   MethodRules(const Graph& graph, const CalibrationOptions& options);
   ~MethodRules();
 
-  // `name`: of a layer, or of an input of the network.
+  // Returns the method for a layer or an input of the network of this name.
   RangeMethod method(const std::string& name) const;
 
  private:

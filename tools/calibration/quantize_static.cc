@@ -50,7 +50,7 @@ class StaticPass {
     StaticGroups groups(graph_.values.size());
     fix_given(groups);
     join_moves(groups);
-    std::map<ValueId, size_t> seen;  // by value: its place in the result
+    std::map<ValueId, size_t> seen;  // index in result.values, by value
     std::map<ValueId, int> group_of;
     const auto add = [&](ValueId id, const Node* writer) {
       if (!takes_codes(id) || seen.contains(id)) return;
@@ -66,7 +66,7 @@ class StaticPass {
                                .moved = moved,
                                .observed = false});
     };
-    std::vector<size_t> observed;  // by group
+    std::vector<size_t> observed;  // index of the observed value, by group
     std::vector<bool> of_concat;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!coded_[i]) continue;
@@ -75,7 +75,8 @@ class StaticPass {
       for (const ValueId y : node.outputs) add(y, &node);
       observed.resize(result.groups.size(), SIZE_MAX);
       of_concat.resize(result.groups.size(), false);
-      // The last concat of a group holds what its inputs hold; a group without one has one value that no move made.
+      // A concat's output has the range of its group; the last concat counts. A group without a concat has one value
+      // that no move made.
       const auto consider = [&](ValueId id, bool concat) {
         if (!seen.contains(id)) return;
         const auto group = size_t(result.values[seen.at(id)].group);
@@ -94,7 +95,8 @@ class StaticPass {
  private:
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
 
-  // Cuts each value that int8 and real nodes share: the int8 side gets a value of its own, and a copy stands between.
+  // Cuts each value that int8 and real nodes share. The int8 side gets a value of its own (a twin), and a copy connects
+  // both.
   void cut_borders() {
     std::vector<ValueId> twins(graph_.values.size(), kNone);
     for (size_t id = 0; id < twins.size(); ++id)
@@ -147,7 +149,7 @@ class StaticPass {
     return twin;
   }
 
-  // A copy x -> y of the int8 layer that `id` borders on.
+  // Returns a copy x -> y. It belongs to the int8 layer that writes `id`, else to the first one that reads it.
   Node border(ValueId id, ValueId x, ValueId y) {
     Node node;
     node.op = Op::kCopy;
@@ -167,7 +169,7 @@ class StaticPass {
   bool takes_codes(ValueId id) const { return is_activation(graph_, id) && !is_bare(id); }
   bool is_bare(ValueId id) const { return origins_.count(id) == 0 && plan_.bare(id); }
 
-  // Fixes the quantizers that the source or the op gives.
+  // Fixes the quantizers that the source or the op prescribes.
   void fix_given(StaticGroups& groups) {
     for (size_t id = 0; id < graph_.values.size(); ++id)
       if (!value(ValueId(id)).constant() && value(ValueId(id)).quantizer)
@@ -194,8 +196,8 @@ class StaticPass {
     }
   }
 
-  // Whether it pads with a number that the given int8 codes of its input do not reach (a sigmoid's end at 255 / 256): y
-  // has its own.
+  // Returns whether the node pads with a number that the given int8 codes of its input do not reach, such as 1 after a
+  // sigmoid, whose codes end at 255 / 256. The output then has a quantizer of its own.
   bool pads_beyond(StaticGroups& groups, const Node& node) {
     const std::optional<Quantizer>& given = groups.fixed(node.inputs[0]);
     if (node.op != Op::kPad || get_integer(node, "mode") != 0 || !given) return false;
@@ -204,7 +206,8 @@ class StaticPass {
     return std::isfinite(number) && (code < -128.5 || code > 127.5);
   }
 
-  // Inputs with given codes that are not all the same keep them: apply_policy requantizes them into the output's.
+  // Joins a concat and its inputs. Inputs with given codes that are not all the same keep them, and apply_policy
+  // requantizes them into the output's codes.
   void join_concat(StaticGroups& groups, const Node& node) {
     const ValueId y = node.outputs[0];
     const ValueId first = node.inputs[0];
@@ -216,7 +219,8 @@ class StaticPass {
       if (takes_codes(x) && (alike || !groups.fixed(x))) joined_[size_t(y)] = groups.merge(x, y) || joined_[size_t(y)];
   }
 
-  // Every value that no move has made from others brings its range; what a pad or constant adds counts too.
+  // Adds to each group the range of every value that no move made. Outputs of pads and concats count too, because pads
+  // and constants add numbers.
   void include_ranges(StaticGroups& groups) {
     if (calibration_ == nullptr) return;
     const auto include = [&](ValueId id) {
@@ -267,12 +271,12 @@ class StaticPass {
   Graph& graph_;
   const Calibration* calibration_;
   const StaticOptions& options_;
-  const StaticPlan plan_;  // of the graph as it came
+  const StaticPlan plan_;  // made from the graph without border copies
   static constexpr ValueId kTwinWanted = -2;
 
-  std::vector<bool> coded_;                 // per node of the graph with its borders
-  std::map<ValueId, std::string> origins_;  // of a twin: the name that its range was recorded under
-  std::vector<bool> joined_;                // written by a move that shares its input's quantizer
+  std::vector<bool> coded_;                 // per node of the graph with its border copies
+  std::map<ValueId, std::string> origins_;  // name that a twin's range was recorded under, by the twin
+  std::vector<bool> joined_;                // true if a move writes the value and shares its input's quantizer
 };
 
 void fill_amaxes(Graph& graph, const Calibration& calibration) {

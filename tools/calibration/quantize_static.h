@@ -1,6 +1,6 @@
-// Post-training static quantization, TensorFlow Lite's full-integer scheme: quantizers on the activations of every
-// layer whose policy was asked to be int8/static, int8 codes for its weights, int32 for its bias. apply_policy then
-// makes the integer steps that it makes of an int8 file.
+// Post-training static quantization with TensorFlow Lite's full-integer scheme. Layers whose policy asks for
+// int8/static get quantizers on their activations, int8 codes for their weights and int32 codes for their bias.
+// apply_policy then makes the same integer steps of them as of an int8 file.
 //
 //   activations   int8, one scale and zero point a tensor, from the calibrated range (quantizers.h)
 //   weights       int8 in [-127, 127], a scale per output channel
@@ -8,10 +8,10 @@
 //   same codes    average and max pool, reshape, transpose, concat, pad, slice, copy: one quantizer in and out
 //   fixed         softmax and sigmoid (1/256, -128), tanh (1/128, 0)
 //
-// Between these layers and others stands a copy: only the int8 side sees rounded values, and inputs and outputs of
-// the network stay real. An op without an integer form stays real and is listed in graph.fallbacks. What a quantized
-// source brought keeps its quantizers and needs no range. Layers under float8 get the amaxes of their inputs, those
-// under gptq and awq the moments.
+// A copy stands between these layers and the others. Only the int8 side sees rounded values, and the inputs and outputs
+// of the network stay real. An op without an integer form stays real and is listed in graph.fallbacks. A value that a
+// quantized source gave a quantizer keeps it and needs no range. Layers under float8 get the largest magnitudes
+// (amaxes) of their inputs, and layers under gptq or awq get the moments.
 #pragma once
 
 #include <functional>
@@ -28,47 +28,52 @@
 namespace nacre::tools {
 
 struct StaticOptions {
-  // Scales of dense weights per output, as TensorFlow Lite's converter makes them today; false: one per tensor, its
-  // _experimental_disable_per_channel_quantization_for_dense_layers, as the MLPerf Tiny files are.
+  // If true, dense weights have a scale per output, as TensorFlow Lite's converter makes them today. If false, one per
+  // tensor, as its _experimental_disable_per_channel_quantization_for_dense_layers gives and the MLPerf Tiny files
+  // have.
   bool dense_per_channel = true;
-  // Remedy where a range is missing: how the user of this command can supply it.
+  // Remedy in the error of a missing range: says how the user of this command can supply ranges.
   std::string range_remedy =
       "give samples with " + option("calibrate", "FILE") + ", or a policy with dynamic scales, int8_from_float32";
 };
 
-// A calibration lacks the range of an activation that needs one.
+// Thrown if a calibration lacks the range of an activation that needs one.
 struct NoRange : Error {
   using Error::Error;
 };
 
-// Statistics that a policy takes from calibration. int8/static reads ranges, and float8 the largest magnitude of each
-// sample. A fit of weights reads the moments of its inputs, which no range method changes.
+// These functions return whether a policy reads a statistic of calibration. int8/static and int8/full read ranges, and
+// float8 reads the largest magnitude of each sample. A fit of weights reads the moments of its inputs, which no range
+// method changes.
 bool reads_ranges(const Policy& policy);
 bool reads_amaxes(const Policy& policy);
 bool reads_moments(const Policy& policy);
-bool reads_samples(const Policy& policy);  // any of these
+bool reads_samples(const Policy& policy);  // true if any of the three above is
 
-// The matmuls of a graph whose layer has a fit: CalibrationOptions::fitted. `resolved`: resolve_policies has run.
+// Returns CalibrationOptions::fitted, which is true for the matmuls whose layer has a fit of weights. resolve_policies
+// has run on `resolved`.
 std::function<bool(const Node&)> fitted_by(const Graph& resolved);
 
-// After simplify, before apply_policy. `calibration`: null where no data was given. A range that is missing, and
-// weights that are not finite, are an Error naming the layer.
+// Quantizes the graph, after simplify and before apply_policy. `calibration` is null if no samples were given. Throws
+// an Error naming the layer if a range is missing, or if weights are not finite.
 //
-// A quantizer that an activation already has is kept, and one on a constant stored in float32 says how it is coded: so
-// the scales of another file can be taken over.
+// An activation that already has a quantizer keeps it. If a constant stored in float32 has a quantizer, its codes are
+// made with that. So the scales of another file can be taken over.
 void quantize_static(Graph& graph, const Calibration* calibration, const StaticOptions& options = {});
 
-// The activations that quantize_static gives a quantizer, and which of them share one: what training simulates.
+// An activation that quantize_static gives a quantizer, and its group: the activations of a group share one quantizer.
+// Quantization-aware training simulates them.
 struct StaticValue {
   std::string name;
   int group = 0;
-  // an integer step writes it: whoever reads it reads rounded numbers; else only integer steps do
+  // True if an integer step writes the value, so that every reader reads rounded numbers. If false, only integer steps
+  // do.
   bool by_codes = false;
-  bool moved = false;     // made of values of its group, which it neither changes nor leaves: reshape, max pool, ..
-  bool observed = false;  // the range of the group is this value's
+  bool moved = false;     // true if a reshape, max pool, .. made it from numbers of its group, unchanged
+  bool observed = false;  // true if the group's range is the range of this value
 };
 struct StaticGroup {
-  std::optional<Quantizer> fixed;  // what the source or the op says
+  std::optional<Quantizer> fixed;  // quantizer that the source or the op prescribes
 };
 struct StaticValues {
   std::vector<StaticValue> values;

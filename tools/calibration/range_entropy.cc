@@ -9,11 +9,11 @@
 namespace nacre::tools {
 namespace {
 
-constexpr size_t kLevels = 128;  // codes of a symmetric int8 on one side
+constexpr size_t kLevels = 128;  // levels of |x|, as a symmetric int8 quantizer has on one side of 0
 constexpr double kValuesPerBin = 64;
-constexpr double kEmpty = 1e-4;  // of a value, in place of none: smooth_distribution of onnxruntime's quant_utils.py
+constexpr double kEmpty = 1e-4;  // count that replaces 0 in Q: smooth_distribution of onnxruntime's quant_utils.py
 
-// Counts of |x|: bin k is of |x| in [(k - 1/2) width, (k + 1/2) width).
+// Returns the counts of |x|: bin k counts |x| in [(k - 1/2) width, (k + 1/2) width). Exact zeros are left out.
 std::vector<double> magnitudes(const Histogram& histogram) {
   std::vector<double> counts;
   for (size_t i = 0; i < histogram.counts().size(); ++i) {
@@ -25,21 +25,21 @@ std::vector<double> magnitudes(const Histogram& histogram) {
   return counts;
 }
 
-// Bins 2 j and 2 j + 1 become bin j.
+// Merges bins 2 j and 2 j + 1 into bin j.
 std::vector<double> halved(const std::vector<double>& counts) {
   std::vector<double> pairs((counts.size() + 1) / 2);
   for (size_t i = 0; i < counts.size(); ++i) pairs[i / 2] += counts[i];
   return pairs;
 }
 
-// KL(P || Q) of the first `kept` bins and what kLevels levels keep of them.
+// Returns KL(P || Q): P is the first `kept` bins, Q is P's counts at a resolution of kLevels levels.
 double divergence(const std::vector<double>& counts, size_t kept, double total) {
   double inside = 0, result = 0;
   for (size_t i = 0; i < kept; ++i) inside += counts[i];
   if (inside == 0) return std::numeric_limits<double>::infinity();
   const double outliers = total - inside;
   for (size_t level = 0; level < kLevels; ++level) {
-    // Bins j with floor(j kLevels / kept) == level.
+    // This level covers the bins j with floor(j kLevels / kept) == level.
     const size_t first = (level * kept + kLevels - 1) / kLevels, last = ((level + 1) * kept + kLevels - 1) / kLevels;
     double sum = 0, filled = 0;
     const auto reference = [&](size_t j) { return counts[j] + (j == kept - 1 ? outliers : 0); };

@@ -26,7 +26,7 @@ RangeMethod parse_range_method(const std::string& text, const std::string& place
 }
 
 std::pair<std::string, RangeMethod> parse_range_rule(const std::string& text, const std::string& place) {
-  const size_t equals = text.rfind('=');  // names of layers may hold one, names of methods do not
+  const size_t equals = text.rfind('=');  // a layer's name may hold a '=', a method's name holds none
   if (equals == std::string::npos || equals == 0)
     throw Error(kUsage, place, fmt::format("'{}' is not PATTERN=METHOD", text), "for example 'dense.*=percentile'");
   return {text.substr(0, equals), parse_range_method(text.substr(equals + 1), place)};

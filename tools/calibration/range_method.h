@@ -1,7 +1,7 @@
-// The real range [low, high] that int8 codes will cover, found from the values that a tensor took on calibration
-// samples. Five methods, one file each: range_<method>.cc holds its formula and where it comes from.
+// Finds the real range [low, high] that int8 codes will cover, from the values of a tensor on calibration samples.
+// There are five methods. Each range_<method>.cc holds the formula of one and its source.
 //
-// statistics.h collects the data that each method needs: the ends of every sample, a histogram, or the tails.
+// statistics.h collects the data that the methods need: the range of every sample, a histogram, or the tails.
 #pragma once
 
 #include <span>
@@ -24,7 +24,7 @@ Range percentile_range(const Tails& tails);
 Range mse_range(const Histogram& histogram);
 Range entropy_range(const Histogram& histogram, Range observed);
 
-// Parses a user's text: "mse", and "PATTERN=METHOD". `place` is the option, for the error.
+// Parses a user's text: "mse", or "PATTERN=METHOD". Errors name `place`, the option.
 RangeMethod parse_range_method(const std::string& text, const std::string& place);
 std::pair<std::string, RangeMethod> parse_range_rule(const std::string& text, const std::string& place);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSteps = 128;  // candidates for each end
 
-// Bins that hold something, in order, with sums over all bins before each: n, n c, n c^2.
+// The bins that hold values, in order. sum0, sum1, sum2 are the sums of n, n c, n c^2 over all bins before each.
 struct FilledBins {
   std::vector<double> center, count, sum0, sum1, sum2;
 
@@ -27,7 +27,7 @@ struct FilledBins {
     }
   }
 
-  // sum over bins [first, last) of n (c - r)^2
+  // Returns the sum over bins [first, last) of n (c - r)^2.
   double distance(size_t first, size_t last, double r) const {
     const double n = sum0[last] - sum0[first], s = sum1[last] - sum1[first], q = sum2[last] - sum2[first];
     return std::max(0.0, q - 2 * r * s + r * r * n);
@@ -38,7 +38,7 @@ struct FilledBins {
   }
 };
 
-// Gives up, with what it has so far, once it is above `enough`.
+// Returns the error of quantizing the bins with `range`. Stops at the first sum above `enough` and returns that.
 double error_of(const FilledBins& bins, Range range, double enough) {
   const Quantizer quantizer = quantizer_of_range(range);
   const double scale = quantizer.scale[0], inverse = 1 / scale, zero = double(quantizer.zero[0]);
@@ -49,7 +49,7 @@ double error_of(const FilledBins& bins, Range range, double enough) {
   for (size_t i = first; i < last && error <= enough;) {
     for (const size_t end = std::min(last, i + kRun); i < end; ++i) {
       const double c = bins.center[i];
-      const double code = double(int64_t((c - low) * inverse + 0.5));  // from 0, for code -128: the cast is a floor
+      const double code = double(int64_t((c - low) * inverse + 0.5));  // counted from -128, so the cast rounds down
       const double difference = c - (low + scale * code);
       error += bins.count[i] * difference * difference;
     }
@@ -59,14 +59,15 @@ double error_of(const FilledBins& bins, Range range, double enough) {
 
 }  // namespace
 
-// The pair of ends, each a multiple of 1/128 of the observed one, whose quantizer (quantizers.h) loses least:
+// Returns the pair of ends whose quantizer (quantizers.h) loses least. Each end is a multiple of 1/128 of the observed
+// one:
 //
 //   (low, high) = argmin_{a, b in 0..128} sum_i n_i (c_i - real(code(c_i)))^2,   low = a min(0, min x) / 128,
 //                                                                               high = b max(0, max x) / 128
 //
-// over bins of n_i values at c_i. All pairs are tried, as by TensorFlow's HISTOGRAM_MSE_BRUTEFORCE
-// (mlir/quantization/tensorflow/calibrator/calibration_algorithm.py); among equals the wider one. Bins that saturate
-// are summed at once and hopeless pairs are left early, which changes no result.
+// over bins of n_i values at c_i. All pairs are tried, as TensorFlow's HISTOGRAM_MSE_BRUTEFORCE does
+// (mlir/quantization/tensorflow/calibrator/calibration_algorithm.py). If errors are equal, the wider range wins. Bins
+// that saturate are summed at once, and a pair is left once its error is too large. Neither changes the result.
 Range mse_range(const Histogram& histogram) {
   const Range whole = histogram.range();
   const FilledBins bins(histogram);
@@ -79,7 +80,7 @@ Range mse_range(const Histogram& histogram) {
         const double error = error_of(bins, range, least);
         if (error < least) best = range, least = error;
       }
-      if (whole.high == 0) break;  // one b is all
+      if (whole.high == 0) break;  // the end is 0 for every b
     }
     if (whole.low == 0) break;
   }

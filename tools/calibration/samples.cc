@@ -34,7 +34,7 @@ std::string input_text(const Graph& graph, size_t input) {
                      dims_text(sample_dims(graph, v)));
 }
 
-// Codes of the source's quantizer as reals.
+// Decodes codes of the source's quantizer into reals.
 NpyArray decoded(NpyArray array, const Quantizer& quantizer) {
   const size_t size = element_bits(array.type) / 8;
   array.data = in_parts(array.data, size, [&](std::span<const uint8_t> part, size_t) {
@@ -70,7 +70,7 @@ NpyArray typed(const Graph& graph, size_t input, NpyArray array, const SampleOpt
                   option("cast-inputs") + ") changes a type where no number changes");
 }
 
-// Makes the dims [count, sample...].
+// Gives the array the dims [count, sample...], or throws if its shape does not fit.
 void stack(const Graph& graph, size_t input, NpyArray& array) {
   std::vector<int64_t> one = sample_dims(graph, value_of(graph, input));
   std::vector<int64_t> stacked = one;
@@ -81,7 +81,7 @@ void stack(const Graph& graph, size_t input, NpyArray& array) {
     array.dims = one;
     return;
   }
-  // [n, 1, ...] of a network of batch 1: whole inputs, stacked.
+  // A network of batch 1 also accepts [n, 1, ...]: n whole inputs, stacked.
   std::vector<int64_t> whole = stacked;
   whole.insert(whole.begin() + 1, 1);
   const bool rows = value_of(graph, input).dims.size() == one.size() + 1;
@@ -93,7 +93,7 @@ void stack(const Graph& graph, size_t input, NpyArray& array) {
   if (first == 0) throw Error(kBadInput, array.place, "holds no sample");
 }
 
-// Before it is read.
+// Throws if the shape in an array's header does not fit, before the array is read.
 void check_shape(const Graph& graph, size_t input, NpyArray header) { stack(graph, input, header); }
 
 std::string element_text(const NpyArray& array, size_t i) {
@@ -101,7 +101,7 @@ std::string element_text(const NpyArray& array, size_t i) {
   return fmt::format("element {} of sample {}", i % size, i / size + 1);
 }
 
-// The codes' reals, one step more on each side: a number beyond was never seen by the network.
+// Throws if a number lies more than one step beyond the codes: the network never saw such a number.
 void check_quantizer(const Graph& graph, size_t input, const NpyArray& array, std::span<const float> x, size_t first) {
   const Value& v = value_of(graph, input);
   if (!v.quantizer || v.quantizer->scale.size() != 1) return;
@@ -117,7 +117,7 @@ void check_quantizer(const Graph& graph, size_t input, const NpyArray& array, st
                   "scale the samples as the network's own data were");
 }
 
-// Returns true if the numbers differ among themselves.
+// Returns true if the numbers differ among themselves, or are not float32. Throws if one is not finite or has no code.
 bool check_numbers(const Graph& graph, size_t input, const NpyArray& array) {
   if (array.type != ElementType::kFloat32) return true;
   bool differ = false;
@@ -162,13 +162,13 @@ std::vector<NpyArray> arrays_of_npz(const Graph& graph, const std::string& path)
   return arrays;
 }
 
-// Files of samples of the only input, one after the other.
+// Reads files of samples of the only input and joins them in order.
 NpyArray joined(const Graph& graph, const std::vector<std::string>& files, const SampleOptions& options) {
   NpyArray all;
   for (const std::string& file : files) {
     NpyArray array = typed(graph, 0, read_npy(file, check_of(graph, 0)), options);
     stack(graph, 0, array);
-    check_numbers(graph, 0, array);  // while its file can be named
+    check_numbers(graph, 0, array);  // check here, where an error can name the file
     if (all.dims.empty()) {
       all = std::move(array);
       continue;

@@ -1,14 +1,15 @@
-// Samples for calibration, from files. Accepted are
+// Reads samples for calibration from files. `path` is one of
 //
-//   a .npz                  an array per input, by the input's name (arr_0, numpy's own name, where there is one input)
-//   a .npy                  where there is one input
-//   a folder of .npy        NAME.npy per input, NAME as a file name; or, where there is one input and no such file,
-//                           any number of files of samples, in the order of their names
+//   a .npz                  an array per input, by the input's name; a single input may be arr_0, numpy's own name
+//   a .npy                  if the network has one input
+//   a folder of .npy        NAME.npy per input, NAME as a file name; if a network of one input has no such file, the
+//                           folder may hold any number of files of samples, which are read in the order of their names
 //
-// An array is one sample, or samples stacked on axis 0. Its numbers are what the network takes: float32 reals, or,
-// for an input that the source file quantized, reals or the codes themselves. Nothing is cast unless asked for, and
-// then only where no number changes. Refused with the reason: other names, types and shapes, numbers that are not
-// finite or that the source's quantizer cannot hold, and, for ranges, data that are the same number everywhere.
+// An array is one sample, or samples stacked on axis 0. It holds the numbers that the network takes: float32 reals. If
+// the source file quantized the input, it holds reals or codes. No type is cast unless options.cast is set, and a cast
+// may change no number. Throws an Error with the reason for other names, types and shapes, for numbers that are not
+// finite, and for numbers that the source's quantizer cannot hold. If ranges are needed, numbers that are all equal are
+// refused too.
 #pragma once
 
 #include <string>
@@ -20,27 +21,27 @@
 
 namespace nacre::tools {
 
-// Said where samples are given and nothing takes them.
+// Returns the line that tells the user that samples were given but nothing reads them.
 inline std::string samples_not_read() {
   return option("calibrate") + ": no layer has a policy that reads samples, so they are not read";
 }
 
 struct SampleOptions {
-  bool cast = false;          // number for number, as `nacre run --cast-inputs`
-  bool may_be_equal = false;  // all numbers may be one: no range is made of them, as for float8
+  bool cast = false;          // cast numbers to the input's type if none changes, as `nacre run --cast-inputs`
+  bool may_be_equal = false;  // accept samples whose numbers are all equal: float8 makes no range of them
 };
 
 struct Samples {
-  std::vector<NpyArray> inputs;  // per input of the graph: [count, sample...], of the input's type
+  std::vector<NpyArray> inputs;  // per input of the graph: an array [count, sample...] of the input's type
   int64_t count = 0;
 };
 
 Samples read_samples(const Graph& graph, const std::string& path, const SampleOptions& options = {});
 
-// Makes samples from arrays in the order of graph.inputs; `place` of each names it in errors.
+// Makes samples from arrays in the order of graph.inputs. Errors name an array by its `place`.
 Samples make_samples(const Graph& graph, std::vector<NpyArray> arrays, const SampleOptions& options = {});
 
-// Dims of one sample of an input: without axis 0 where that counts rows.
+// Returns the dims of one sample of an input: without axis 0 if that axis counts rows.
 std::vector<int64_t> sample_dims(const Graph& graph, const Value& input);
 
 }  // namespace nacre::tools

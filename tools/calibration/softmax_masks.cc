@@ -9,10 +9,10 @@
 namespace nacre::tools {
 namespace {
 
-constexpr int kMostSteps = 24;  // from a softmax back to its masks
-// Masks are below: BERT's is -1e4; or above its opposite, when they are subtracted.
+constexpr int kMostSteps = 24;  // most nodes on the way back from a softmax to its masks
+// A number at or below this is a mask: BERT's is -1e4. A mask that is subtracted is at or above its opposite.
 constexpr float kMaskNumber = -1000;
-constexpr float kMaskGap = 20;  // constants are masks that are this far below what a softmax can use: Swin's -100
+constexpr float kMaskGap = 20;  // a constant so far below what a softmax can use is a mask: Swin's is -100
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 bool is(const Node& node, Binary::Function function) {
@@ -24,7 +24,7 @@ bool moves(const Node& node) {
          node.op == Op::kClamp;
 }
 
-// Range of the finite elements of a constant; [0, 0] where there is none.
+// Returns the range of the finite elements of a constant, [0, 0] if it has none.
 Range finite_range(const Value& constant) {
   Range range = {kInfinity, -kInfinity};
   for (const float v : reals(constant))
@@ -42,7 +42,7 @@ float largest(const Value& constant) {
   return x.empty() ? 0 : *std::ranges::max_element(x);
 }
 
-// A positive number that a node multiplies by; 0: it does not.
+// Returns the positive number that a node multiplies by, 0 if it does not.
 float factor_of(const Graph& graph, const Node& node) {
   const bool divides = is(node, Binary::kDiv);
   if (node.op != Op::kMul && !divides) return 0;
@@ -93,12 +93,13 @@ void SoftmaxMasks::explore(ValueId id, int left) {
   for (int slot = 0; slot < (two ? 2 : 1); ++slot) enter(n, slot, left);
 }
 
-// By how it is computed: products with a number that no score reaches, choices of such numbers, what moves them.
+// Returns whether the value is a mask by the way it is computed: a constant that no score reaches, a product with one,
+// a choice of such constants, or a move of them.
 bool SoftmaxMasks::makes_mask(ValueId id, Mask mask, int left) const {
   const Value& value = graph_.values[size_t(id)];
   if (value.type != ElementType::kFloat32 || left == 0) return false;
   if (value.constant() || value.initial != nullptr) {
-    Value number = value;  // of a parameter its first
+    Value number = value;  // a parameter is judged by its initial numbers
     if (!value.constant()) number.data = value.initial, number.stored = value.type;
     return mask == kAdded ? least(number) <= kMaskNumber : largest(number) >= -kMaskNumber;
   }
@@ -147,7 +148,7 @@ bool SoftmaxMasks::holds_mask(ValueId id, int left) const {
   return false;
 }
 
-// A row whose scores are all masked has no use for them: its peak is far below that of the other rows.
+// Skips a row whose scores are all masked: its peak is far below that of the other rows.
 void SoftmaxMasks::add_rows(ValueId id, std::span<const float> x) {
   const auto found = softmax_of_.find(id);
   if (found == softmax_of_.end()) return;
@@ -176,7 +177,7 @@ Range SoftmaxMasks::finite(const Walk& walk, ValueId id) const {
   return {found->second.low, found->second.high};
 }
 
-// Whether a mask is in `id`, of which a softmax can use what is not below `low`.
+// Returns whether `id` holds a mask. A softmax cannot use its numbers below `low`.
 bool SoftmaxMasks::masked(Walk& walk, ValueId id, Use use, float low, int left) const {
   const Value& value = graph_.values[size_t(id)];
   if (value.constant()) {
@@ -221,7 +222,7 @@ bool SoftmaxMasks::masked(Walk& walk, ValueId id, Use use, float low, int left) 
   return true;
 }
 
-// Whether the subtrahend `id` holds a mask: a softmax cannot use its numbers above `high`.
+// Returns whether the subtrahend `id` holds a mask. A softmax cannot use its numbers above `high`.
 bool SoftmaxMasks::masked_above(Walk& walk, ValueId id, Use use, float high) const {
   const Value& value = graph_.values[size_t(id)];
   const Range range = finite(walk, id);
@@ -236,7 +237,7 @@ bool SoftmaxMasks::masked_above(Walk& walk, ValueId id, Use use, float high) con
   return true;
 }
 
-// Whether an output or a node outside `uses` reads the value: it then needs all of its numbers.
+// Returns whether a graph output, or an operand that is not in `uses`, is the value. All its numbers then need codes.
 bool SoftmaxMasks::read_elsewhere(ValueId id, const std::set<Use>& uses) const {
   return std::ranges::count(graph_.outputs, id, &Binding::value) > 0 ||
          !std::ranges::all_of(readers_[size_t(id)], [&](const Use& use) { return uses.contains(use); });

@@ -1,12 +1,12 @@
-// Masks that are added to the scores of a softmax, or chosen in their place: -inf, -1e9, the lowest float. A mask only
-// says that a score counts for nothing, so masks take no part in the ranges of codes. Let r be the largest score of a
-// row, n the number of scores in a row, and beta the softmax's factor. All scores of a row below
+// SoftmaxMasks finds the masks of a softmax. A mask is added to the scores, or chosen in place of a score: -inf, -1e9,
+// the lowest float. It only says that a score counts for nothing, so the ranges of codes leave masks out. Let r be the
+// largest score of a row, n the number of scores in a row, and beta the softmax's factor. All scores of a row below
 //
 //   B = min over rows of r - ln(512 n) / beta
 //
 // add at most 1/512 to its probabilities together, half a code of the int8 output (1/256). So the codes of masked
-// scores begin at B, and lower scores saturate there. If such scores are y = a + b, a's codes begin at B - max b and
-// b's codes at B - max a. If they are y = c a, a's codes begin at B / c.
+// scores begin at B, and lower scores saturate there. If y = a + b are such scores, the codes of a begin at B - max b,
+// and those of b at B - max a. If y = c a, the codes of a begin at B / c.
 #pragma once
 
 #include <map>
@@ -21,37 +21,40 @@
 
 namespace nacre::tools {
 
-// From where on codes are for: below `low`, or above `high`, there is nothing that a softmax can use.
+// Limits of codes. A softmax cannot use numbers of the named value below `low`, or above `high`.
 struct MaskLimits {
-  std::map<std::string, float> low, high;  // of activations, by name
-  // of constant operands, by the name of the value that is computed with them and their slot
+  std::map<std::string, float> low, high;  // limits of activations, by name
+  // limits of constant operands; the key is the name of the node's output and the operand's slot
   std::map<std::pair<std::string, int>, Range> operands;
 
   bool empty() const { return low.empty() && high.empty() && operands.empty(); }
 };
 
-// ln(512 n) of n scores a row.
+// Returns ln(512 n), n = `width` scores a row.
 double mask_depth(double width);
 
 class SoftmaxMasks {
  public:
   explicit SoftmaxMasks(const Graph& graph);
 
-  // Whether -inf may stand in this value: a mask, or scores that a mask was added to.
+  // Returns whether -inf is accepted in this value: it is a mask, or it reaches a softmax through moves, sums, choices
+  // and factors.
   bool may_be_infinite(ValueId id) const { return region_.contains(id) || only_masks(id); }
-  // A value that a mask is made of, and which nothing but softmaxes read in the end: it stays real.
+  // Returns whether the value is a mask, or a part of one, that in the end only softmaxes read. Such a value stays
+  // real.
   bool only_masks(ValueId id) const;
 
-  // Scores that a mask was added to or chosen in, as the graph says it, without data.
+  // Returns whether the value is scores that a mask was added to or chosen in. Only the graph decides this, no data.
   bool holds_mask(ValueId id) const;
 
-  // The rows of a softmax's input, of one sample; nothing where `id` is none.
+  // Takes the rows of one sample of a softmax's input. Does nothing if `id` is not such an input.
   void add_rows(ValueId id, std::span<const float> x);
-  // Sets where the numbers of a softmax's input begin, known from training; replaces add_rows().
+  // Sets the lowest number of a softmax's input that needs a code, known from training. Replaces add_rows().
   void set_lowest(ValueId id, float low) { lowest_[id] = low; }
   bool is_scores(ValueId id) const { return softmax_of_.contains(id); }
 
-  // `ranges`: of the finite elements of every activation; -inf as a low where there was one.
+  // Returns the limits. `ranges` holds the range of the finite elements of every activation; low is -inf if one was
+  // -inf.
   MaskLimits limits(const std::map<ValueId, Range>& ranges) const;
 
  private:
@@ -79,9 +82,9 @@ class SoftmaxMasks {
   const Graph& graph_;
   std::vector<int> writer_;
   std::vector<std::vector<Use>> readers_;
-  std::map<ValueId, size_t> softmax_of_;  // by its input
-  std::set<ValueId> region_;              // between masks and softmaxes
-  std::set<Use> uses_;                    // operands on the way from masks to softmaxes
+  std::map<ValueId, size_t> softmax_of_;  // the softmax that reads a value as its input, by the value
+  std::set<ValueId> region_;              // values that reach a softmax through moves, sums, choices, factors
+  std::set<Use> uses_;                    // operands on the way to softmaxes
   std::map<ValueId, Peaks> peaks_;
   std::map<ValueId, float> lowest_;
 };

@@ -22,7 +22,7 @@ const Value& value_of(const Graph& graph, const Node& node, size_t slot) {
 
 bool has(const Node& node, size_t slot) { return slot < node.inputs.size() && node.inputs[slot] != kNone; }
 
-// Codes of the source, or constants that this pass has coded already.
+// Returns whether the constant holds codes already, from the source or from this pass.
 bool is_coded(const Value& v) { return v.stored != ElementType::kFloat32 && v.quantizer.has_value(); }
 
 std::vector<float> finite_reals(const Graph& graph, const Node& node, size_t slot, const Range* limits = nullptr) {
@@ -39,7 +39,8 @@ std::vector<float> finite_reals(const Graph& graph, const Node& node, size_t slo
   return x;
 }
 
-// Gives `node` a constant of codes; in place where nothing else reads the reals.
+// Gives `node` a constant of codes. If another node reads the reals, or they are an output, the constant is a new
+// value.
 template <class T>
 void store(Graph& graph, Node& node, size_t slot, const std::vector<T>& codes, const Quantizer& quantizer,
            ElementType type) {
@@ -59,9 +60,9 @@ void store(Graph& graph, Node& node, size_t slot, const std::vector<T>& codes, c
   v.quantizer = quantizer;
 }
 
-// A bias whose code would pass half of int32 gets coarser weights (AdjustWeightsForBiasScale, lite/tools/optimize/
-// quantization_utils.cc):  scale_wk >= 2 |b_k| / (scale_x (2^31 - 1)).  It happens where a channel's weights are
-// nearly 0.
+// Makes the weight scale of a channel coarser if the code of its bias would exceed half of int32
+// (AdjustWeightsForBiasScale, lite/tools/optimize/quantization_utils.cc):  scale_wk >= 2 |b_k| / (scale_x (2^31 - 1)).
+// This happens if a channel's weights are nearly 0.
 void make_room_for_bias(Quantizer& w, float x_scale, std::span<const float> bias) {
   constexpr double kMostCode = 2147483647.0;
   for (size_t k = 0; k < bias.size(); ++k) {
@@ -94,7 +95,7 @@ int channel_axis(const Node& node, bool dense_per_channel) {
 }  // namespace
 
 void code_matmul(Graph& graph, Node& node, bool dense_per_channel) {
-  if (is_coded(value_of(graph, node, kW))) return;  // its bias is apply_policy's
+  if (is_coded(value_of(graph, node, kW))) return;  // apply_policy codes the bias
   const float x_scale = value_of(graph, node, kX).quantizer->scale[0];
   const std::vector<float> w = finite_reals(graph, node, kW);
   const std::vector<float> bias = has(node, kBias) ? finite_reals(graph, node, kBias) : std::vector<float>();

@@ -12,8 +12,8 @@ namespace nacre::tools {
 // Gives a dense or conv, whose input already has its quantizer, codes for its weights and bias. Coded weights stay.
 void code_matmul(Graph& graph, Node& node, bool dense_per_channel);
 
-// Gives any other op codes for its constant operands. Operands of a concat take the quantizer of its output. `masks`
-// clamps the masks among the operands to the limits that it holds under the name `output`; null: nothing is clamped.
+// Gives any other op codes for its constant operands. Operands of a concat take the quantizer of its output. If `masks`
+// is not null, operands that are masks are clamped to the limits that it holds under the name `output`.
 void code_operands(Graph& graph, Node& node, const std::string& output = "", const MaskLimits* masks = nullptr);
 
 }  // namespace nacre::tools

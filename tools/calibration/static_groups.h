@@ -1,4 +1,5 @@
-// Values that share one quantizer, because an op between them moves codes as they are. Private to quantize_static.
+// StaticGroups joins values that share one quantizer, because an op between them moves codes unchanged. Private to
+// quantize_static.
 #pragma once
 
 #include <numeric>
@@ -19,14 +20,14 @@ class StaticGroups {
   void fix(ValueId id, const Quantizer& quantizer) { fixed_[size_t(root(id))] = quantizer; }
   const std::optional<Quantizer>& fixed(ValueId id) { return fixed_[size_t(root(id))]; }
 
-  // False, and nothing changes, if both have quantizers and other ones.
+  // Merges two groups. Returns false and changes nothing if both have quantizers that differ.
   bool merge(ValueId x, ValueId y);
 
-  // The group's range is that of all its members that bring one: codes of one input of a concat must hold the others.
+  // Widens the group's range to hold `range`: the codes of one input of a concat must cover the other inputs too.
   void include(ValueId id, Range range);
   const std::optional<Range>& range(ValueId id) { return range_[size_t(root(id))]; }
 
-  ValueId root(ValueId id);  // the same for all of a group
+  ValueId root(ValueId id);  // a member that stands for the group, equal for all its values
 
  private:
   std::vector<ValueId> parent_;

@@ -62,7 +62,8 @@ StaticPlan::StaticPlan(Graph& graph)
     if (coded_[i] && melts(graph.nodes[i])) bare_[size_t(graph.nodes[i].inputs[0])] = true;
 }
 
-// A conversion that stands in the source says itself what it does.
+// Returns whether the node's policy asks for int8/static. A conversion of the source has quantizers of its own and is
+// left alone. So is a copy from or to a quantized value.
 bool StaticPlan::wanted(const Node& node) const {
   if (node.layer == kNone || converts(node)) return false;
   const Layer& layer = graph_.layers[size_t(node.layer)];
@@ -71,7 +72,7 @@ bool StaticPlan::wanted(const Node& node) const {
   return node.op != Op::kCopy || (!quantized(node.inputs[0]) && !quantized(node.outputs[0]));
 }
 
-// Whether a node that moves codes and belongs to no layer gets only codes: it then stays among the int8 nodes.
+// Returns whether a node without a layer moves codes and reads only codes. It then joins the int8 nodes.
 bool StaticPlan::follows_codes(const Node& node) const {
   if (node.layer != kNone || facts_of(node.op).calibrated != StaticForm::kSame) return false;
   return std::ranges::all_of(node.inputs, [&](ValueId id) {
@@ -93,7 +94,7 @@ std::string StaticPlan::refusal(const Node& node) const {
   return integer_refusal(graph_, node);
 }
 
-// Whether fuse() will melt this clamp into the op before it: the plan asks before types are chosen.
+// Returns whether fuse() will merge this clamp into the op before it. The plan must know before types are chosen.
 bool StaticPlan::melts(const Node& clamp) const {
   if (clamp.op != Op::kClamp) return false;
   const ValueId x = clamp.inputs[0];

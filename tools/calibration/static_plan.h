@@ -1,4 +1,5 @@
-// Which nodes a static int8 quantization takes, and which values become codes. Private to quantize_static.
+// StaticPlan decides which nodes a static int8 quantization takes, and which values become codes. Private to
+// quantize_static.
 #pragma once
 
 #include <optional>
@@ -14,15 +15,15 @@ std::optional<Quantizer> fixed_quantizer(Op op);
 
 class StaticPlan {
  public:
-  // Adds to graph.fallbacks what stays real against its policy.
+  // Adds to graph.fallbacks each node that stays real although its policy asks for int8/static.
   explicit StaticPlan(Graph& graph);
 
   bool any() const { return any_; }
   bool coded(size_t node) const { return coded_[node]; }
-  // Between an op and a clamp that melts into it: no codes of its own.
+  // Returns whether `id` lies between an op and the clamp that is fused into it. Such a value gets no codes.
   bool bare(ValueId id) const { return bare_[size_t(id)]; }
 
-  int writer(ValueId id) const { return writer_[size_t(id)]; }  // index of a node, or -1
+  int writer(ValueId id) const { return writer_[size_t(id)]; }  // index of the node that writes the value, or -1
   const std::vector<int>& readers(ValueId id) const { return readers_[size_t(id)]; }
   bool is_output(ValueId id) const { return output_[size_t(id)]; }
 
@@ -40,10 +41,10 @@ class StaticPlan {
   bool any_ = false;
 };
 
-// Float32 in the program and no constant.
+// Returns whether the value is float32 in the program and not a constant.
 bool is_activation(const Graph& graph, ValueId id);
 
-// The place of a node's layer for errors: "ad01.tflite: dense_1 (FULLY_CONNECTED)".
+// Returns the name of a node's layer for errors: "ad01.tflite: dense_1 (FULLY_CONNECTED)".
 std::string layer_place(const Graph& graph, const Node& node);
 
 }  // namespace nacre::tools

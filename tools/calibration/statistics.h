@@ -1,4 +1,4 @@
-// Statistics that calibration keeps of one tensor's values. Their memory does not grow with the data but for the tails.
+// Statistics that calibration keeps of one tensor's values. Their memory does not grow with the data, except for Tails.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// The smallest and the largest element; elements are finite, at least one.
+// Returns the smallest and the largest element of x. x has at least one element, and all are finite.
 Range range_of(std::span<const float> x);
 
-// 2048 bins over `observed` and 0. Centers are multiples of the width, 0 among them, so that what is exactly 0 (a
-// relu's output) is counted as 0:
+// A histogram of 2048 bins over the range `observed` and 0. The centers are multiples of the width and include 0, so a
+// value that is exactly 0 (a relu's output) is counted as 0:
 //
 //   width = (max - min) / 2047,   index(x) = floor(x / width + 1/2),   center = index width
 class Histogram {
@@ -33,9 +33,9 @@ class Histogram {
   const std::vector<uint64_t>& counts() const { return counts_; }
   int64_t index(size_t bin) const { return first_ + int64_t(bin); }
   double center(size_t bin) const { return double(index(bin)) * width_; }
-  double width() const { return width_; }    // 0: every value was 0
-  uint64_t zeros() const { return zeros_; }  // exactly 0, also counted in their bin
-  Range range() const { return range_; }     // observed, with 0
+  double width() const { return width_; }    // 0 if every value was 0
+  uint64_t zeros() const { return zeros_; }  // values that are exactly 0; they are also counted in their bin
+  Range range() const { return range_; }     // the observed range, extended to 0
 
  private:
   Range range_;
@@ -45,7 +45,7 @@ class Histogram {
   std::vector<uint64_t> counts_;
 };
 
-// The `cut` smallest and largest values of many, and the next ones: 16 (cut + 1) bytes.
+// Keeps the `cut` smallest and the `cut` largest of many values, and the next value of each side: 16 (cut + 1) bytes.
 class Tails {
  public:
   Tails() = default;
@@ -57,7 +57,7 @@ class Tails {
   float high() const { return -highest_.last(); }  // the (cut + 1)-th largest
 
  private:
-  // The `kept` smallest of all: values are collected and the larger ones dropped when there are twice as many.
+  // Keeps the `kept` smallest of all values. Collects values, and drops the larger half if there are twice as many.
   class Smallest {
    public:
     explicit Smallest(size_t kept = 1) : kept_(kept) {}
@@ -72,11 +72,11 @@ class Tails {
     void drop();
 
     size_t kept_;
-    float bound_ = std::numeric_limits<float>::infinity();  // the largest of those kept at the last drop
+    float bound_ = std::numeric_limits<float>::infinity();  // the largest value kept at the last drop
     std::vector<float> held_;
   };
 
-  Smallest lowest_, highest_;  // highest_ of -x
+  Smallest lowest_, highest_;  // highest_ holds -x
 };
 
 }  // namespace nacre::tools

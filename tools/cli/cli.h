@@ -1,4 +1,4 @@
-// The command line: every command with its options, and what the parts that declare them share.
+// Declares the commands of the command line, and what the files that define them share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,8 +16,8 @@
 
 namespace nacre::tools {
 
-inline constexpr const char* kOfTheTool = "This tool";  // the group of commands that are about the command line
-// All commands, in the order of --help; or of a name, where it is one of them, that one alone.
+inline constexpr const char* kOfTheTool = "This tool";  // the group of the commands completions and man
+// Adds all commands, in the order of --help. If `name` is one of them, adds that command alone.
 void add_commands(CLI::App& app, const std::string& name = "");
 
 // models.cc
@@ -43,7 +43,7 @@ void add_report(CLI::App& app);
 void add_completions(CLI::App& app);
 void add_man(CLI::App& app);
 
-// Refuses in this tool's own words.
+// Refuses every other word, in this tool's wording.
 inline CLI::Validator one_of(const std::vector<std::string>& words) {
   return CLI::Validator(
       [words](std::string& word) {
@@ -89,8 +89,8 @@ inline void add_model(Command& command, std::string& model) {
   command.reads(command.add_option("MODEL", model, "model file, made by nacre convert")->required()->type_name(""));
 }
 
-// Decimal digits and nothing else, from `low` to `high`. CLI11's own conversion takes -1 for 2^64 - 1, 010 for 8, and
-// whatever the type cannot hold for its largest.
+// Accepts decimal digits only, from `low` to `high`. CLI11's own conversion reads -1 as 2^64 - 1, 010 as 8, and a
+// number too large for the type as the type's largest.
 inline CLI::Validator whole_number(uint64_t low, uint64_t high) {
   const auto judge = [low, high](std::string& text) {
     uint64_t value = 0;
@@ -104,13 +104,13 @@ inline CLI::Validator whole_number(uint64_t low, uint64_t high) {
   return CLI::Validator(judge, "");
 }
 
-// The one way to add an option that counts.
+// Adds an option whose value is a count. All such options are added with it.
 inline CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, uint64_t low, uint64_t high,
                                const std::string& help) {
   return command.add_option(name, value, help)->transform(whole_number(low, high))->type_name("N");
 }
 
-// Every command that runs a model has these options.
+// Adds --kernels and --threads, for commands that run a model with kernels of the user's choice.
 inline void add_running(CLI::App& command, Running& running) {
   add_kernel_choice(command, running.kernels);
   add_number(command, "--threads", running.threads, 1, kMostThreads, "threads that share the work of large steps [1]");

@@ -1,5 +1,5 @@
-// One command of the command line. Beside what CLI11 knows of an option it holds which files the option names and when
-// the option acts, and judges both before the command works:
+// Command: one command of the command line. Besides what CLI11 knows about an option, it holds which files the option
+// names and when the option acts. It judges both before the command works:
 //
 //   Command& c = add_command(app, "inspect", "what is in a model file");
 //   c.reads(c.add_option("MODEL", o->model, "..."));
@@ -7,7 +7,7 @@
 //   c.only_with({"--target"}, {"--svg"}, {"chooses what is drawn, and nothing is", "add --svg FILE"});
 //   c.runs([o] { inspect(*o); });
 //
-// No output is an input or another output (command_files.h), and an option that could not act is refused by its name.
+// No output may be an input or another output (command_files.h). An option that could not act is refused by its name.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,15 +20,15 @@
 
 namespace nacre::tools {
 
-// For an option whose "" would stand for none: an empty variable of a shell is no wish.
+// Refuses "" for an option in which "" would mean none: an empty variable of a shell is probably a mistake.
 CLI::Validator not_empty();
 
-// The files that the value of an option names.
+// Returns the files that the value of an option names.
 using FilesOfValue = std::vector<std::string> (*)(const std::string& value);
-std::vector<std::string> one_file(const std::string& value);           // itself, a file or a folder
+std::vector<std::string> one_file(const std::string& value);           // the value itself, a file or a folder
 std::vector<std::string> file_after_equals(const std::string& value);  // "NAME=FILE", or "FILE"
 
-// Error for an option that cannot act: the fact, and the remedy.
+// The words of the Error for an option that cannot act.
 struct Idle {
   std::string fact, remedy;
 };
@@ -39,7 +39,7 @@ class Command : public CLI::App {
     const CLI::Option* option;
     FilesOfValue files;
   };
-  // The option acts only with one of `with`, without each of `without`, and where `when` says so.
+  // The option acts only if one of `with` is given, none of `without`, and `when` is true.
   struct Condition {
     const CLI::Option* option;
     std::vector<const CLI::Option*> with, without;
@@ -52,7 +52,7 @@ class Command : public CLI::App {
 
   Command(const std::string& name, const std::string& description) : CLI::App(description, name) {}
 
-  // Both return the option, whose value must not be empty.
+  // Declare that the option names files to read, or to write. Both return the option, whose value must not be empty.
   CLI::Option* reads(CLI::Option* option, FilesOfValue of_value = one_file);
   CLI::Option* writes(CLI::Option* option, FilesOfValue of_value = one_file);
 
@@ -62,7 +62,7 @@ class Command : public CLI::App {
 
   void runs(const std::function<void()>& work);  // after every option was judged
 
-  const CommandFiles& files() const { return files_; }  // while it runs
+  const CommandFiles& files() const { return files_; }  // valid while the command runs
   const std::vector<NamedFiles>& inputs() const { return inputs_; }
   const std::vector<NamedFiles>& outputs() const { return outputs_; }
   const std::vector<Condition>& conditions() const { return conditions_; }
@@ -78,7 +78,7 @@ class Command : public CLI::App {
 
 Command& add_command(CLI::App& app, const std::string& name, const std::string& description);
 
-// An option's name as a user knows it: "--svg", "MODEL".
+// Returns an option's name as a user knows it: "--svg", "MODEL".
 std::string name_of(const CLI::Option& option);
 
 }  // namespace nacre::tools

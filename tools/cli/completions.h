@@ -1,4 +1,4 @@
-// Completions for shells, made of what the commands declare: `nacre completions bash`.
+// Makes completions for shells from what the commands declare: `nacre completions bash`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,8 +8,8 @@ namespace nacre::tools {
 
 enum class Shell { kBash, kZsh, kFish };
 
-// A script for the shell, of all commands of `app`, their options, the words that an option takes, and files where it
-// takes one.
+// Returns a script for the shell. It completes all commands of `app`, their options, the words that an option takes,
+// and files if the option takes a file.
 std::string completions(const CLI::App& app, Shell shell);
 
 }  // namespace nacre::tools

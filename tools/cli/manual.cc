@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// Text of a page: a backslash and what a line may not begin with, escaped; hyphens as they are typed.
+// Escapes the text of a page: backslashes, and a dot or quote at the beginning of a line. Hyphens stay as typed.
 std::string roff(std::string_view text) {
   std::string made;
   bool begins = true;
@@ -18,7 +18,7 @@ std::string roff(std::string_view text) {
     if (begins && (c == '.' || c == '\'')) made += "\\&";
     if (c == '\\') made += "\\e";
     else if (c == '-') made += "\\-";
-    else if (c == '|') made += "|\\:";  // a line may break behind it
+    else if (c == '|') made += "|\\:";  // a line may break after it
     else made += c;
     begins = c == '\n';
   }

@@ -1,4 +1,4 @@
-// Manual pages (roff, man(7)), made of what the commands declare: `nacre man -o share/man/man1`.
+// Makes manual pages (roff, man(7)) from what the commands declare: `nacre man -o share/man/man1`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@ struct ManualPage {
   std::string text;
 };
 
-// One of the tool, and one of each command.
+// Returns one page for the tool and one for each command.
 std::vector<ManualPage> manual(const CLI::App& app);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// Tables of options (tools/commands/option_table.h) on the command line.
+// Registers tables of options (tools/commands/option_table.h) on the command line.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace nacre::tools {
 
-// Registers one option: its type, its words, and what it may be.
+// Registers one option with its type, its words, and the values that it may have.
 CLI::Option* add_field(Command& c, const std::string& name, const OptionField& field, const std::string& help,
                        char delimiter);
 
-// Registers the rows of the table, in their order. `arguments` outlives the command.
+// Registers the rows of the table, in their order. `arguments` must outlive the command.
 template <class Arguments>
 void add_options(Command& c, const OptionTable<Arguments>& table, Arguments& arguments,
                  const std::string& group = "Options") {
@@ -29,7 +29,7 @@ void add_options(Command& c, const OptionTable<Arguments>& table, Arguments& arg
   }
 }
 
-// After all options of the command are there: conditions name others.
+// Registers the rows' conditions. Call it after all options are registered, because conditions name other options.
 template <class Arguments>
 void add_conditions(Command& c, const OptionTable<Arguments>& table, const Arguments& arguments) {
   for (const OptionRow<Arguments>& row : table)

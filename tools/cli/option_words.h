@@ -1,4 +1,4 @@
-// Kind of value that an option of CLI11 takes, read from its type name: "auto|reference", "FILE", "NAME=FILE".
+// Reads what kind of value a CLI11 option takes from its type name: "auto|reference", "FILE", "NAME=FILE".
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 
 namespace nacre::tools {
 
-// The words that there are, of a value that is one of a few; else none.
+// Returns the words that the value may be, or nothing if the value is not one of a few words.
 inline std::vector<std::string> words_of_value(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   std::vector<std::string> words;

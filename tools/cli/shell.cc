@@ -1,4 +1,4 @@
-// The commands about the command line itself: completions of shells and manual pages.
+// The commands completions and man, which are about the command line itself.
 #include <memory>
 
 #include "tools/base/print.h"

@@ -1,4 +1,4 @@
-// The command `nacre`: options become structs, commands do the work (tools/commands), one Error becomes one sentence.
+// The command `nacre`. It reads options into structs and calls tools/commands. It prints an Error as one sentence.
 #include "tools/cli/tool.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ constexpr const char* kExitCodes =
     "A standard stream that is closed counts as the null device.\n"
     "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.";
 
-// Error for a word that is neither a command nor an option, with the nearest one that is.
+// Makes the error for a word that is neither a command nor an option, with the nearest one that is.
 std::string words_of_extra(const CLI::App& app, const std::string& extra) {
   std::vector<std::string> names;
   const std::vector<CLI::App*> used = app.get_subcommands();
@@ -48,8 +48,8 @@ std::string words_of_extra(const CLI::App& app, const std::string& extra) {
   return extra + ": " + what + (near.empty() ? "" : "; did you mean " + near + "?");
 }
 
-// Words an error of CLI11 anew. The text of CLI11 begins with the option ("--batch: ..."), or ends with it (":
-// --batch = x").
+// Words an error of CLI11 anew. CLI11's text begins with the option ("--batch: ...") or ends with it (": --batch =
+// x").
 std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
   const std::string said = error.what();
   const size_t colon = said.find(": ");
@@ -63,12 +63,12 @@ std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
     case CLI::ExitCodes::ConversionError:
       return behind.substr(0, behind.find(" = ")) + ": its value is of another kind than it takes";
     case CLI::ExitCodes::ArgumentMismatch: return before + ": is given twice, or takes another number of values";
-    case CLI::ExitCodes::ValidationError: return before + ": " + behind;  // of the validators in cli.h
+    case CLI::ExitCodes::ValidationError: return before + ": " + behind;  // from the validators in cli.h
     default: return before + ": cannot be used so";
   }
 }
 
-// Wrong usage as one sentence, with the command's own help as the remedy.
+// Prints wrong usage as one sentence, with the command's own help as the remedy.
 int refuse_usage(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> used = app.get_subcommands();
   const std::string command = used.empty() ? "nacre" : "nacre " + used.front()->get_name();
@@ -94,7 +94,7 @@ Json option_json(const Command& command, const CLI::Option& option) {
           {"writes", names_files(command.outputs(), &option)}};
 }
 
-// Flushes printed text that may still be in a buffer: a full disk shows here.
+// Flushes printed text that may still be in a buffer. A full disk is noticed here.
 int flush_output() {
   const int error = flush_printed();
   if (error == 0) return kSuccess;
@@ -103,7 +103,7 @@ int flush_output() {
   return kIo;
 }
 
-// CLI11 takes the word behind "--csv=" for its value, an option above all.
+// Refuses "--csv=" without a value: CLI11 would take the next word for the value, even an option.
 void require_values(std::span<const std::string> words) {
   for (const std::string& word : words)
     if (word == "--") return;
@@ -112,7 +112,7 @@ void require_values(std::span<const std::string> words) {
                   "give one behind =, or drop the option");
 }
 
-// Refuses memory that no command asked about before it needed it.
+// Reports that memory ran out in a place where no command asked first.
 int refuse_memory() {
   rlimit limit = {};
   const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
@@ -132,7 +132,7 @@ void run_command(std::vector<std::string> words) {
   require_values(words);
   app.require_subcommand(0, 1);
   add_commands(app, words[0]);
-  std::ranges::reverse(words);  // as CLI11 takes them
+  std::ranges::reverse(words);  // CLI11 takes them in reverse
   try {
     app.parse(std::move(words));
   } catch (const CLI::Success&) {
@@ -149,7 +149,7 @@ Json command_table() {
   Json table = Json::array();
   for (const CLI::App* each : app.get_subcommands(nullptr)) {
     if (each->get_group() == kOfTheTool) continue;             // about the command line itself
-    const auto& command = static_cast<const Command&>(*each);  // add_command makes no other
+    const auto& command = static_cast<const Command&>(*each);  // add_command makes no other type
     Json arguments = Json::array(), options = Json::array();
     for (const CLI::Option* option : command.get_options()) {
       if (option == command.get_help_ptr()) continue;
@@ -164,7 +164,7 @@ Json command_table() {
 }
 
 int run_tool(int argc, char** argv) {
-  if (!open_standard_streams()) return kIo;  // nothing can be said
+  if (!open_standard_streams()) return kIo;  // without streams there is nowhere to report it
   remove_temporaries_on_signals();
   CLI::App app("Converts neural networks into model files that run in the caller's memory, and runs them.", "nacre");
   app.footer(kExitCodes);

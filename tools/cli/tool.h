@@ -1,4 +1,4 @@
-// The whole command line, for main() and for programs that have the tools in their process.
+// Runs the whole command line, for main() and for programs that have the tools in their process.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ int run_tool(int argc, char** argv);
 // Interrupted if the caller interrupts it.
 void run_command(std::vector<std::string> words);
 
-// Every command: {"name", "help", "arguments": [..], "options": [..]}. An option is {"name": "batch", "value": "N",
-// "help", "reads": true where its value is a file that is read, "writes"}; "value" is "" for a flag. An argument is the
-// same without dashes, and "many" where there may be several.
+// Returns every command: {"name", "help", "arguments": [..], "options": [..]}. An option is {"name": "batch",
+// "value": "N", "help", "reads": true if its value is a file to read, "writes"}; "value" is "" for a flag. An
+// argument has the same keys, its name without dashes, and "many" if there may be several.
 Json command_table();
 
 }  // namespace nacre::tools

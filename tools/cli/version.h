@@ -1,4 +1,4 @@
-// Text of `nacre --version`: the version, how it was built, and what runs here.
+// Makes the text of `nacre --version`: the version, how it was built, the kernel sets that run here, and the ports.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Options of samples and of the ranges that are found in them.
+// The options of samples and of the ranges that are measured on them.
 #include "tools/commands/convert/options.h"
 
 namespace nacre::tools {

@@ -1,4 +1,4 @@
-// nacre check: everything about a model file that can be checked without other data.
+// nacre check: checks everything about a model file that needs no other data.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct GoldenResult {
 std::vector<GoldenResult> check_loaded(const LoadedModel& model);
 void require_golden(const LoadedModel& model, const std::vector<GoldenResult>& results);
 
-// Writes a model that was just made of `network`: not before it passes all of the above, read from these bytes.
+// Writes a model that was just made from `network`, once the model read from these bytes passes all checks above.
 void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network);
 
 void check_model(const CheckOptions& options);

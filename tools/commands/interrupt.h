@@ -1,6 +1,6 @@
-// SIGINT, SIGTERM and SIGHUP as a wish, while it lives: what is under way ends, and what there is is kept, within a
-// second of processor time. The end of that second, or a second signal, ends the process at once: a checkpoint is then
-// the one that was saved last.
+// Interrupt: while it lives, SIGINT, SIGTERM and SIGHUP are only recorded. The work under way ends and its result is
+// kept, within a second of processor time. The end of that second, or a second signal, ends the process at once: then
+// the checkpoint saved last remains.
 #pragma once
 
 #include <signal.h>
@@ -26,7 +26,7 @@ class Interrupt {
     action.sa_handler = receive;
     for (size_t i = 0; i < std::size(kSignals); ++i) {
       sigaction(kSignals[i], nullptr, &before_[i]);
-      // nohup and disown ask for this: the end of the terminal ends nothing
+      // nohup and disown ignore SIGHUP: the process outlives its terminal
       const bool outlives = i == kHangUp && before_[i].sa_handler == SIG_IGN;
       if (!outlives) sigaction(kSignals[i], &action, nullptr);
     }
@@ -34,7 +34,7 @@ class Interrupt {
   ~Interrupt() {
     if (!wanted_) return;
     timer_delete(timer_);
-    if (received_ == SIGHUP) before_[kHangUp].sa_handler = SIG_IGN;  // its second one may still come
+    if (received_ == SIGHUP) before_[kHangUp].sa_handler = SIG_IGN;  // a second SIGHUP may still come
     for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before_[i], nullptr);
   }
   Interrupt(const Interrupt&) = delete;
@@ -46,8 +46,8 @@ class Interrupt {
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
   static constexpr size_t kHangUp = 2;
 
-  // Only what POSIX lists as async-signal-safe. The timer's signal is like a second one. The end of a terminal sends
-  // SIGHUP twice, from the shell and from the system: the second one asks for nothing new.
+  // Calls only functions that POSIX lists as async-signal-safe. The timer's signal acts as a second one. When a
+  // terminal ends, the shell and the system each send SIGHUP, so a second SIGHUP changes nothing.
   static void receive(int signal) {
     if (signal == SIGHUP && received_ != 0) return;
     if (received_ != 0) return end_by_signal(received_);

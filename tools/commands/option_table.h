@@ -23,7 +23,7 @@
 
 namespace nacre::tools {
 
-// Without a value. `given`: what the option makes of it.
+// An option without a value. `given`: what it sets `value` to.
 struct Flag {
   bool* value;
   bool given = true;
@@ -40,10 +40,10 @@ Whole whole(T& value, uint64_t low, uint64_t high) {
   return {low, high, [&value] { return uint64_t(value); }, [&value](uint64_t number) { value = T(number); }};
 }
 
-// One of a few words.
+// One of several words.
 struct Choice {
   std::vector<std::string> words;
-  std::function<size_t()> index;  // of the present value; words.size(): none of them
+  std::function<size_t()> index;  // of the present value; words.size(): no word
   std::function<void(size_t)> take;
 };
 template <class T>
@@ -62,7 +62,7 @@ inline Choice choice(std::string& value, const std::vector<std::string>& words) 
   return choice(value, same);
 }
 
-// Some of a few words.
+// Some of several words.
 struct Choices {
   std::vector<std::string>* list;
   std::vector<std::string> words;
@@ -72,7 +72,7 @@ struct Choices {
 using OptionField =
     std::variant<Flag, Whole, Choice, Choices, std::string*, std::vector<std::string>*, float*, double*>;
 
-// The option acts only with one of `with`, without each of `without`, and where `when` says so; else it is refused with
+// The option acts only if one of `with` is given, none of `without`, and `when` is true; else it is refused with
 // `fact` and `remedy`.
 template <class Arguments>
 struct ActsWhen {
@@ -83,9 +83,9 @@ struct ActsWhen {
 
 enum class OptionText : uint8_t {
   kValue,    // as it was given
-  kHash,     // of a file: the SHA-256 of its bytes
-  kFile,     // of a file: that there is one
-  kLeftOut,  // it changes nothing of what is made
+  kHash,     // the SHA-256 of the file's bytes
+  kFile,     // only that a file was given
+  kLeftOut,  // left out, because it does not change the result
 };
 
 template <class Arguments>
@@ -96,18 +96,18 @@ struct OptionRow {
   std::function<OptionField(Arguments&)> field;
   std::vector<ActsWhen<Arguments>> acts;
   OptionText text = OptionText::kValue;
-  char delimiter = 0;                  // between the values of a list that stand in one
-  bool empty = false;                  // "" is a value
-  bool hidden = false;                 // from --help, where another option's words tell of it
+  char delimiter = 0;                  // separates the values of a list within one text
+  bool empty = false;                  // "" is a valid value
+  bool hidden = false;                 // hidden from --help, because another option's text mentions it
   bool input = false, output = false;  // it names a file that is read, or written
   std::vector<std::string> (*files)(const std::string& value) = nullptr;  // null: the value is the file's path
-  std::optional<Stage> stage = {};                                        // of the converter, in which it acts
+  std::optional<Stage> stage = {};                                        // the converter's stage in which it acts
 };
 
 template <class Arguments>
 using OptionTable = std::vector<OptionRow<Arguments>>;
 
-// Texts of the field's values; none for a flag that is not given and for a choice without a word chosen.
+// Returns the texts of the field's values; none for a flag that is not given or a choice without a word.
 std::vector<std::string> values_of(const OptionField& field);
 
 template <class Arguments>
@@ -117,11 +117,11 @@ std::vector<std::string> names_of(const OptionTable<Arguments>& table) {
   return names;
 }
 
-// SHA-256 of a file's bytes, "sha256:...".
+// Returns "sha256:..." of a file's bytes.
 std::string hash_text(const std::string& path);
 
-// Every option that is not what it is by default, as one would type it: for a model's metadata. Begins with a blank, if
-// there is any.
+// Returns every option that differs from its default, as a user would type it, for a model's metadata. The text
+// begins with a blank, unless it is empty.
 template <class Arguments>
 std::string text_of(const OptionTable<Arguments>& table, Arguments given) {
   Arguments usual;

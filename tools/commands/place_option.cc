@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kPort = "xnnpack=";
 
-// Decimal digits from the front of `text`, which they leave.
+// Reads decimal digits from the front of `text` and removes them.
 bool take_number(std::string_view& text, size_t* number) {
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
   if (error != std::errc()) return false;
@@ -23,7 +23,7 @@ bool take_number(std::string_view& text, size_t* number) {
   return true;
 }
 
-// "2-4" or "3": first and last.
+// Reads "2-4" or "3" as first and last.
 bool take_range(std::string_view& text, size_t* first, size_t* last) {
   if (!take_number(text, first)) return false;
   *last = *first;

@@ -45,7 +45,7 @@ void set(Schedule& s, const std::string& field, const std::string& text) {
   else if (field == "gamma") s.gamma = number<float>(field, text);
   else if (field == "end") s.end = number<float>(field, text);
   else if (field == "pct") s.pct = number<float>(field, text);
-  else s.warmup_start = number<float>(field, text);  // warmup_start, start
+  else s.warmup_start = number<float>(field, text);  // fields warmup_start and start
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ Schedule parse_schedule(const std::string& text, float rate, uint32_t steps) {
     throw Error(kUsage, "--schedule",
                 fmt::format("'{}' is none of {}", text.substr(0, comma), fmt::join(schedule_names(), ", ")));
   Schedule s = {.kind = found->kind, .rate = rate, .steps = std::max(steps, 1u)};
-  // torch's div_factor 25, final_div_factor 1e4
+  // Defaults of torch: div_factor 25, final_div_factor 1e4.
   if (s.kind == ScheduleKind::kOneCycle) s.warmup_start = 0.04f, s.end = 1e-4f;
   bool length = false;
   std::set<std::string> given;
@@ -87,7 +87,7 @@ Schedule parse_schedule(const std::string& text, float rate, uint32_t steps) {
   if (s.kind == ScheduleKind::kStep && !length)
     throw Error(kUsage, "--schedule", "step needs to know after how many steps", "write step,every=1000,gamma=0.1");
   if (!length && s.warmup_steps > 0)
-    s.steps = s.steps > s.warmup_steps ? s.steps - s.warmup_steps : 1;  // both fill the run
+    s.steps = s.steps > s.warmup_steps ? s.steps - s.warmup_steps : 1;  // warm-up and schedule together fill the run
   if (!s.valid())
     throw Error(kUsage, "--schedule", fmt::format("{} is out of range for a run of {} steps", text, steps),
                 "shares (gamma, start, end, pct) lie in [0, 1], counts are at least 1, and one_cycle needs steps to "

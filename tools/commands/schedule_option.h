@@ -1,5 +1,4 @@
-// The schedule of the learning rate as people write it: "cosine,warmup=100,end=0.01". engine/numeric/schedule.h has the
-// formulas.
+// Reads the schedule of the learning rate: "cosine,warmup=100,end=0.01". engine/numeric/schedule.h has the formulas.
 #pragma once
 
 #include <string>
@@ -9,9 +8,10 @@
 
 namespace nacre::tools {
 
-// NAME[,FIELD=X..]. Names: constant, step, linear, cosine, one_cycle. Fields: warmup (steps) and warmup_start (share of
-// the rate) of all but one_cycle; every (steps, needed) and gamma of step; steps and end of linear and cosine; steps,
-// start, end and pct of one_cycle. `steps` of the whole run is what stands where a field `steps` was not given.
+// Reads NAME[,FIELD=X..]. Names: constant, step, linear, cosine, one_cycle. Fields: warmup (steps) and warmup_start
+// (share of the rate) for all but one_cycle; every (steps, required) and gamma for step; steps and end for linear and
+// cosine; steps, start, end and pct for one_cycle. If no field `steps` is given, it is `steps`, those of the whole
+// run.
 Schedule parse_schedule(const std::string& text, float rate, uint32_t steps);
 
 std::vector<std::string> schedule_names();

@@ -52,7 +52,7 @@ float number(const std::string& option, const std::string& text, float low, floa
   return value;
 }
 
-// "name,key=value,key=value"
+// A text "name,key=value,key=value".
 struct Named {
   std::string name;
   std::map<std::string, std::string> fields;
@@ -72,7 +72,7 @@ Named split(const std::string& option, const std::string& text) {
   return named;
 }
 
-// A field and its permitted range, which is that of the steps that read it (engine/ops/optimize.h, loss.h).
+// A field and its permitted range. The steps that read the field have the same range (engine/ops/optimize.h, loss.h).
 struct Field {
   float* value;
   float low = 0, high = 1;
@@ -153,14 +153,14 @@ OptimizerOptions parse_optimizer(const TrainingArguments& a) {
   return o;
 }
 
-// Value of --loss-scale that says the same as the policies.
+// Returns the value of --loss-scale that means the same as the policies.
 std::string loss_scale_text(const PolicyLossScale& policies) {
   if (!policies.said) return policies.float16 ? "dynamic" : "none";
   if (policies.kind == LossScale::kFixed) return fmt::format("fixed={}", policies.value);
   return name_of(policies.kind) + policies.numbers;
 }
 
-// Reads the fields that each system lets its user choose: Keras has neither ends nor another factor than 2.
+// Reads the fields that each system lets its user choose. Keras has neither limits nor another factor than 2.
 void read_dynamic(const std::string& rule_name, Named named, LossScaler& rule) {
   using enum LossScaleSystem;
   if (const auto period = named.fields.find("period"); period != named.fields.end()) {
@@ -212,8 +212,8 @@ LossScaler parse_loss_scale(const TrainingArguments& a, const PolicyLossScale& p
   return rule;
 }
 
-// A second moment in bfloat16 must become smaller again: NUMERICS.md eq. 42. Half a unit in its last place is at most
-// 2^-8 of it.
+// Refuses a decay too near 1 for a second moment in bfloat16, which could not become smaller: NUMERICS.md eq. 42.
+// Half a unit in its last place is at most 2^-8 of it.
 void require_decay(const OptimizerOptions& o) {
   const bool adam = o.kind == Optimizer::kAdam || o.kind == Optimizer::kAdamW;
   const float decay = adam ? o.beta2 : o.kind == Optimizer::kRmsprop ? o.alpha : 0;
@@ -224,7 +224,7 @@ void require_decay(const OptimizerOptions& o) {
                 adam ? "give --optimizer adam,beta2=0.99" : "give --optimizer rmsprop,alpha=0.99");
 }
 
-// Refuses options that would change nothing: they are a user's mistake.
+// Refuses options that would change nothing, since they are a user's mistake.
 void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) {
   if (a.lora_rank > 0 && a.biases_only)
     throw Error(kUsage, "--train-biases", "cannot go with --lora: adapters are trained, and no bias",
@@ -238,7 +238,7 @@ void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) 
                 "give it: --optimizer adamw,weight_decay=0.01");
 }
 
-// Ranges that are trained or stay have no running mean.
+// Refuses options of a running mean for ranges that are trained or fixed.
 void refuse_fixed_ranges(const TrainingArguments& a) {
   const bool momentum = a.range_momentum != TrainingArguments().range_momentum, fixed = a.codes || a.learned_ranges;
   const std::tuple<const char*, bool, bool> pairs[] = {{"--learned-ranges", a.learned_ranges, a.codes},
@@ -254,7 +254,7 @@ void refuse_fixed_ranges(const TrainingArguments& a) {
     throw Error(kUsage, "--range-momentum", fmt::format("{} is not in [0, 1)", a.range_momentum));
 }
 
-// "conv.*=0.25", "conv.*=8:16"
+// Reads "conv.*=0.25" or "conv.*=8:16".
 TrainedChannels parse_channels(const std::string& text) {
   const std::string option = "--train-channels";
   const size_t equals = text.rfind('=');
@@ -286,7 +286,7 @@ TrainedChannels parse_channels(const std::string& text) {
   return channels;
 }
 
-// "dynamic=0.25"; 0 of "". A double: of a float, ceil(0.1f 10) would be 2.
+// Reads "dynamic=0.25"; returns 0 for "". The share is a double, because with a float ceil(0.1f 10) would be 2.
 double parse_share(const std::string& text) {
   if (text.empty()) return 0;
   const std::string_view word = "dynamic=", digits = std::string_view(text).substr(std::min(word.size(), text.size()));

@@ -1,4 +1,4 @@
-// The options of a training run as people write them, for every command that takes them.
+// The options of a training run as text, for every command that has them.
 #pragma once
 
 #include <limits>
@@ -15,12 +15,12 @@ constexpr float kNoClip = std::numeric_limits<float>::infinity();
 struct TrainingArguments {
   // --train or --loss: a name of losses(), with ",label_smoothing=0.1", ",ignore_index=-1", ",delta=1"
   std::string loss;
-  std::string loss_option = "--loss";  // as refusals call it: of nacre convert --train
+  std::string loss_option = "--loss";  // the option's name in refusals; "--train" in nacre convert
   std::string optimizer = "momentum";  // "adam", or "adam,beta1=0.9,epsilon=1e-7"
   std::vector<std::string> layers;     // --train-layers, each a pattern
   int last_layers = 0;                 // --train-last
   bool biases_only = false;            // --train-biases
-  std::string output;                  // --train-output: of several, the one that the loss is of
+  std::string output;                  // --train-output: the output that the loss judges, if there are several
   std::vector<std::string> channels;   // --train-channels, each PATTERN=SHARE or PATTERN=FIRST:END
   bool codes = false;                  // --train-codes
   std::string share;                   // --train-share: dynamic=X
@@ -31,8 +31,8 @@ struct TrainingArguments {
   std::vector<std::string> no_decay;   // --no-decay, each a pattern
   float clip_norm = kNoClip, clip_value = kNoClip;
   std::string moments = "float32";  // or bfloat16
-  // none, fixed, fixed=S, dynamic, dynamic=S, with ",period=N" and what else the rule has of factor, min and max; auto:
-  // what the policies name, else dynamic where a layer computes in float16
+  // none, fixed, fixed=S, dynamic, dynamic=S; with ",period=N" and those of factor, min and max that the rule has.
+  // auto: the loss scale of the policies, else dynamic if a layer computes in float16
   std::string loss_scale = "auto";
   std::string loss_scale_rule = "nacre";  // tf, keras, jmp, fastai, axon
   float batch_norm_momentum = 0.99f;
@@ -45,14 +45,14 @@ struct TrainingArguments {
   std::string arena_limit;      // bytes, with K, M
 };
 
-// `policies`: the loss scale of the layers' policies. Throws Error naming the option, what it takes, and what it was
-// given.
+// Reads the options. `policies`: the loss scale of the layers' policies. Throws an Error that names the option, its
+// possible values, and the given value.
 TrainingOptions parse_training(const TrainingArguments& arguments, const PolicyLossScale& policies);
 
-// A line for people where --loss-scale takes the place of what the policies name; "" where it does not.
+// Returns a sentence if --loss-scale replaces the loss scale of the policies; else "".
 std::string loss_scale_note(const TrainingArguments& arguments, const PolicyLossScale& policies);
 
-// Every option that is not what it is by default, as one would type it: for a model's metadata.
+// Returns every option that differs from its default, as a user would type it, for a model's metadata.
 std::string training_text(const TrainingArguments& arguments);
 
 std::vector<std::string> loss_names();

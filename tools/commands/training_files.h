@@ -1,4 +1,4 @@
-// The page of curves and the log of a training, written anew after every epoch.
+// Writes the page of curves and the log of a training anew after every epoch.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ namespace nacre::tools {
 
 class TrainingFiles {
  public:
-  // `steps`: of an epoch.
+  // `steps`: number of steps of an epoch.
   TrainingFiles(const TuneOptions& options, const Objective& objective, const Dataset& data, const Split& split,
                 const TuneSettings& settings, uint32_t steps);
 
   void add(const std::string& sentence) { page_.summary.push_back(sentence); }
-  // Writes `epochs`, those that are done. Returns a warning for each file that fails. `last`: the training is over.
+  // Writes the finished epochs. Returns a warning for each file that fails. `last`: the training is over.
   std::vector<std::string> write(const std::vector<EpochRecord>& epochs, bool last);
   bool written(const std::string& path) const { return beside_.written(path); }
   void require_written(const std::string& what_is) const { beside_.require_written(what_is); }

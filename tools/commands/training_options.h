@@ -6,7 +6,7 @@
 
 namespace nacre::tools {
 
-// All but the loss, which the commands name differently.
+// Returns all of them except the loss, which the commands name differently.
 const OptionTable<TrainingArguments>& training_options();
 
 }  // namespace nacre::tools

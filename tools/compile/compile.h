@@ -1,4 +1,4 @@
-// The converter as functions: a network's file and policies go in, the bytes of a model come out. `nacre convert`,
+// The converter as functions, which turn a network's file and policies into the bytes of a model. `nacre convert`,
 // `nacre search` and other commands call them.
 #pragma once
 
@@ -15,30 +15,32 @@
 
 namespace nacre::tools {
 
-// The log of the passes on standard error: what came of the user's rules, and what training makes of a file that can be
-// read in two ways, in any case; all of it where it is asked for.
+// Writes the log of the passes to standard error. By default it writes the outcome of the user's rules, and how
+// training reads a file that can be read in two ways. With `all` it writes every line.
 void print_log(std::span<const std::string> log, bool all);
-// The log as JSON: {"pass": "simplify", "change": "folded bn1 (batch_norm) into conv1 (conv2d)"}, each line once.
+// Returns the log as JSON: {"pass": "simplify", "change": "folded bn1 (batch_norm) into conv1 (conv2d)"}, each line
+// once.
 Json log_json(const std::vector<std::string>& log);
 
-// The network's graph with real-valued ops, simplified: what calibration measures and policies are applied to.
-// `rewrite`: what is done with it as it was imported; null: nothing.
+// Loads the network as a simplified graph with real-valued ops, which calibration measures and policies apply to.
+// `rewrite` changes the graph right after import. It may be null.
 Graph load_network(const std::string& path, const ImportOptions& importing = {},
                    const SimplifyOptions& simplifying = {}, const std::function<void(Graph&)>& rewrite = {});
 // Loads the network from `bytes` as if they were the file; `path` names it.
 Graph load_network(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& importing,
                    const SimplifyOptions& simplifying, const std::function<void(Graph&)>& rewrite = {});
 
-// Whether a layer that was given a policy has one for which `is` holds. `resolved`: resolve_policies has run.
+// Returns whether `is` holds for the policy of any layer for which a policy was asked. `resolved` must be behind
+// resolve_policies.
 bool any_policy(const Graph& resolved, const std::function<bool(const Policy&)>& is);
 
 struct Compiled {
-  Graph graph;                 // after the last pass: its log, its fallbacks
-  std::vector<uint8_t> bytes;  // a model of one program, `infer`, without metadata but what the passes leave
+  Graph graph;                 // after the last pass, with its log and its fallbacks
+  std::vector<uint8_t> bytes;  // a model of one program, `infer`, with no metadata except the passes'
 };
-// `simplified`: its policies may be resolved already.
+// Compiles a simplified graph, whose policies may be resolved already.
 Compiled compile(Graph simplified, const CompileOptions& options);
-// In two steps, for those who add to the graph's metadata what came of the stages.
+// Compile in two steps, for callers that add the stages' results to the graph's metadata.
 Graph compile_graph(Graph simplified, const CompileOptions& options);
 std::vector<uint8_t> write_compiled(const Graph& graph, const Target& target);
 

@@ -28,8 +28,8 @@
 namespace nacre::tools {
 namespace {
 
-// Codes for the weights of a layer that the source has as int8 codes and that no policy was asked for; for its bias
-// too.
+// Makes int8 codes for the weights and the bias of a layer if the source has such codes and no policy was asked for
+// the layer.
 void code_weights(Graph& graph, const Value& before, Node& node) {
   Value& w = graph.values[size_t(node.inputs[kW])];
   if (!before.constant() || !before.quantizer || before.stored != ElementType::kInt8 ||
@@ -73,15 +73,16 @@ void require_finite(const Graph& trained, const Graph& source) {
   }
 }
 
-// The constants of a network that give names to a state tensor, "conv1.w/lora_a" or "conv1.w/channels[0:8]": one of
-// them must be there.
+// Returns whether the network has a constant to which a state tensor belongs. Its name is the tensor's name, or a part
+// of it before a "/", as in "conv1.w/lora_a" or "conv1.w/channels[0:8]".
 bool has_place(const std::set<std::string>& names, const std::string& tensor) {
   for (size_t end = tensor.find('/'); end != std::string::npos; end = tensor.find('/', end + 1))
     if (names.contains(tensor.substr(0, end))) return true;
   return names.contains(tensor);
 }
 
-// Half of what was learned is a network that nobody trained.
+// Throws unless the network has a place for every trained tensor. With only some of them it would be a network that
+// nobody trained.
 void require_place_for_all(const Graph& network, const LoadedModel& training) {
   std::set<std::string> names;
   for (const Value& v : network.values) names.insert(v.name);
@@ -91,7 +92,7 @@ void require_place_for_all(const Graph& network, const LoadedModel& training) {
                   "name the network that the model was made of");
 }
 
-// Adds ranges measured on samples. Ranges that training found stay: they are of the same numbers and of more samples.
+// Adds ranges measured on samples. Ranges that training found stay, because training saw more samples.
 void add_ranges(const Graph& graph, const RangeSamples& samples, Calibration& found) {
   if (!any_policy(graph, reads_samples)) return note(samples_not_read());
   SampleOptions sampling = samples.options;
@@ -128,8 +129,8 @@ void pass_through_dropout(const Graph& graph, Calibration& found) {
   }
 }
 
-// The training quantizes what a frozen layer gives and what its adapter gives, and not always their sum, which is what
-// the layer gives when the adapter is merged into it.
+// Training quantizes the output of a frozen layer and the output of its adapter, but not always their sum. Merging the
+// adapter makes the layer give that sum.
 [[noreturn]] void refuse_adapters_under_static(const Graph& graph) {
   throw Error(
       kUnsupported, graph.source, "adapters beside layers under int8/static leave no range of what both give together",
@@ -139,7 +140,7 @@ void pass_through_dropout(const Graph& graph, Calibration& found) {
           option("calibrate", "FILE"));
 }
 
-// Ranges of no width, which no training has widened yet.
+// Gives [-1, 1] to ranges of zero width, which no training has widened yet.
 void stand_in(Calibration& found) {
   for (auto& [name, values] : found.ranges)
     if (values.amaxes.empty() && !(values.range.low < values.range.high)) values.range = {-1, 1};
@@ -170,7 +171,7 @@ Deployed deployed_network(Graph simplified, const PolicyRequest& policies, const
     refuse_adapters_under_static(simplified);
   }
   deployed.fallbacks = graph.fallbacks;
-  if (!deployed.fallbacks.empty()) {  // a fact of the file, as nacre convert writes it
+  if (!deployed.fallbacks.empty()) {  // metadata, as nacre convert writes it
     graph.metadata.emplace_back("fallbacks", fmt::format("{}\n", fmt::join(deployed.fallbacks, "\n")));
     std::ranges::sort(graph.metadata);
   }

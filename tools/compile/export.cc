@@ -125,7 +125,7 @@ int with_parameters(Graph& simplified, const LoadedModel& model, std::span<const
   int taken = with_codes(simplified, model, state) + with_channels(simplified, model, state);
   for (Value& v : simplified.values) {
     const auto found = ids.find(v.name);
-    if (!v.constant() || found == ids.end() || ids.contains(v.name + kMaster)) continue;  // with_codes took codes
+    if (!v.constant() || found == ids.end() || ids.contains(v.name + kMaster)) continue;  // with_codes set it
     const TensorRecord& r = tensors[found->second];
     if (!std::equal(v.dims.begin(), v.dims.end(), r.dims, r.dims + r.rank))
       throw Error(kBadInput, model.path(),

@@ -1,9 +1,9 @@
-// A new inference model with what training learned.
+// Makes an inference model that has what training learned.
 //
-//   inference_graph   from a training model alone: its program `infer` as it is, with state and what is derived from it
-//                     as constants. Computes to the bit what Trainer::infer() does.
-//   with_parameters   into the network's own graph, from which any policy can be compiled anew: batch norms folded,
-//                     int8, ...
+//   inference_graph   makes it from a training model alone. It is the program `infer`, in which state and derived
+//                     tensors are constants. Computes to the bit what Trainer::infer() does.
+//   with_parameters   puts the numbers into the network's own graph, from which any policy can be compiled anew:
+//                     batch norms folded, int8, ...
 #pragma once
 
 #include <span>
@@ -14,11 +14,13 @@
 
 namespace nacre::tools {
 
-// After the last pass: ready for write_model. `infer`: bound, its state and derived tensors as they shall be.
+// Returns a graph as after the last pass, ready for write_model. `infer` must be bound. Its state and derived tensors
+// must hold their final numbers.
 Graph inference_graph(const LoadedModel& model, const Program& infer);
 
-// The constants of `simplified` (load_network, as given to compile_training) whose names are state tensors of `model`
-// get the numbers of `state`, those with masters their codes. Returns how many. Throws if one has another size.
+// Sets the constants of `simplified` (load_network, as given to compile_training) that have the name of a state tensor
+// of `model` to the numbers of `state`. A constant with a master gets its codes. Returns how many constants it set.
+// Throws if a shape differs.
 int with_parameters(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state);
 
 }  // namespace nacre::tools

@@ -8,7 +8,7 @@
 namespace nacre::tools {
 namespace {
 
-// Under the policies that its file has; its types are then those that the network's input may have.
+// Imports the front end under the policies of its own file. The network's input may have the resulting types.
 Graph typed_front_end(const CompileOptions& options) {
   Graph graph;
   Job job = {.network = options.front_end.network, .compiling = {.rounding = options.rounding}};
@@ -16,8 +16,8 @@ Graph typed_front_end(const CompileOptions& options) {
   return graph;
 }
 
-// Policies come after simplify, which sees real-valued ops only; fuse comes after them, so that clamps and casts melt
-// into steps whose types are known.
+// Runs one stage. Policies follow simplify, which handles real-valued ops only. fuse follows policies, because it
+// fuses clamps and casts into steps whose types are known.
 void run_stage(Stage stage, Graph& graph, Job& job) {
   CompileOptions& options = job.compiling;
   switch (stage) {

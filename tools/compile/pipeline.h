@@ -1,4 +1,4 @@
-// The one way from a network's file to a graph that can be written.
+// run_stages() is the only way from a network's file to a graph that can be written.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,12 @@
 
 namespace nacre::tools {
 
-// Options of the stages behind kSimplify.
+// Options of the stages after kSimplify.
 struct CompileOptions {
   PolicyRequest policies = {};
-  const Calibration* calibration = nullptr;  // of the simplified graph; null: none was measured
-  std::string range_remedy = {};             // of a training that lacks a range; "": that of nacre convert
+  const Calibration* calibration = nullptr;  // of the simplified graph; null if there is none
+  // The remedy that an error names if a training lacks a range. "" stands for the remedy of nacre convert.
+  std::string range_remedy = {};
   Rounding rounding = Rounding::kDouble;
   IoTypes io_types = IoTypes::kSource;
   bool pad_features = false;
@@ -34,16 +35,17 @@ struct CompileOptions {
 
 struct Job {
   std::string network = {};                            // the file's path
-  std::optional<std::span<const uint8_t>> bytes = {};  // as if these were the file
-  ImportOptions importing = {};                        // `train`: layers under int8/full stay so for compile_training
-  std::vector<std::string> states = {};                // keep_states'
-  std::function<void(Graph&)> rewrite = {};            // null: none
+  std::optional<std::span<const uint8_t>> bytes = {};  // read in place of the file
+  ImportOptions importing = {};                        // `train` keeps int8/full policies, for compile_training
+  std::vector<std::string> states = {};                // for keep_states
+  std::function<void(Graph&)> rewrite = {};            // may be null
   SimplifyOptions simplifying = {};
-  std::function<const Calibration*(const Graph&)> measure = {};  // what the resolved policies read; null: nothing
+  std::function<const Calibration*(const Graph&)> measure = {};  // what the policies read; may be null
   CompileOptions compiling = {};
 };
 
-// Stages [first, last] of a graph that is behind those before; it is checked behind each, and then shown to `after`.
+// Runs stages [first, last]. The graph must be the result of the stages before `first`. After each stage the graph is
+// checked and passed to `after`.
 void run_stages(Graph& graph, Job& job, Stage first, Stage last,
                 const std::function<void(Stage, const Graph&)>& after = {});
 

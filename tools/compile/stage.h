@@ -1,4 +1,4 @@
-// The stages from a network's file to a graph that can be written, in order.
+// Stage lists the stages, in order, from a network's file to a graph that can be written.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class Stage : uint8_t {
   kApplyPolicy,
   kPadFeatures,
   kJoinFrontEnd,
-  kFuse,  // the first of those that depend on the target
+  kFuse,  // the first stage that depends on the target
   kCutPatches,
   kUseConvolutions,
   kPackWeights,

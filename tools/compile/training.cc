@@ -33,7 +33,7 @@ namespace {
 
 constexpr const char *kNotTrained = "not_trained", *kFrozenMetadata = "frozen";
 
-// Steps compute in the types of the layers' policies; what a policy quantizes is nodes already.
+// Types the steps by the layers' policies. Quantizers that the policies ask for are nodes already.
 void apply_types(Graph& graph, const CompileOptions& options) {
   const std::vector<Layer> layers = graph.layers;
   for (Layer& layer : graph.layers) layer.policy.quantization = Quantization::kNone;
@@ -45,7 +45,8 @@ void apply_types(Graph& graph, const CompileOptions& options) {
     if (layers[i].asked) graph.layers[i].policy = layers[i].policy;
 }
 
-// `graph`: resolved, to be differentiated.
+// Makes the constants of `graph` trainable. `graph` is resolved and will be differentiated. `infer` becomes the
+// inference network.
 void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& training,
                           const CompileOptions& compiling) {
   TrainedParameters train = training.train;
@@ -65,7 +66,7 @@ void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& tra
   check(graph);
 }
 
-// The network that is deployed in int8; `graph`: the same before apply_policy.
+// Returns the network as it is deployed in int8. Leaves in `graph` the same network before apply_policy.
 Graph int8_network(Graph& graph, const TrainedParameters& train, const CompileOptions& compiling) {
   refuse_fits(graph);
   refuse_shared_codes(graph, train);
@@ -81,7 +82,7 @@ Graph int8_network(Graph& graph, const TrainedParameters& train, const CompileOp
   return infer;
 }
 
-// `infer` is compiled as the network that is deployed; from then on codes that were made here count as the source's.
+// Compiles `infer` as the deployed network. From then on its codes count as codes of the source.
 void make_codes_trainable(Graph& graph, Graph& infer, const TrainingOptions& training,
                           const CompileOptions& compiling) {
   infer = int8_network(graph, training.train, compiling);
@@ -145,10 +146,10 @@ void require_batch_norm(const TrainingModel& made, const TrainingOptions& traini
   const auto trains = [&](const Node& node) {
     const auto trainable = [&](size_t slot) {
       const Value& v = operand(node, slot);
-      return v.trainable || v.region == Region::kDerived;  // computed of what trains
+      return v.trainable || v.region == Region::kDerived;  // computed from trained tensors
     };
     if (node.op != Op::kBatchNorm || operand(node, 3).frozen) return false;
-    if (operand(node, 3).region == Region::kState || trainable(3)) return true;  // the statistics
+    if (operand(node, 3).region == Region::kState || trainable(3)) return true;  // its statistics change
     return trainable(1) || trainable(2) || (operand(node, 1).fixed && operand(node, 2).fixed);
   };
   const bool any = std::ranges::any_of(made.infer.nodes, trains), frozen = training.train.frozen_batch_norm;
@@ -201,7 +202,7 @@ Json frozen_json(const FrozenLayers& frozen) {
 
 namespace {
 
-// `full`: layers under int8/full, which run as int8/static here.
+// Compiles a training in integers. `full` lists the layers under int8/full, which run as int8/static here.
 TrainingPrograms integer_programs(Graph simplified, const std::vector<int>& full, const TrainingOptions& training,
                                   const CompileOptions& compiling) {
   TrainingPrograms made;
@@ -218,7 +219,7 @@ TrainingPrograms integer_programs(Graph simplified, const std::vector<int>& full
   check(made.update);
   derive(readers, &made.derive);
   for (Graph* reader : readers) pack_weights(*reader, compiling.target);
-  derive(readers, &made.derive);  // what packs them
+  derive(readers, &made.derive);  // adds the steps that pack weights
   for (Graph* reader : readers) schedule(*reader, compiling.target);
   for (Graph* graph : {&made.infer, &made.gradients, &made.update, &made.derive}) {
     plan_memory(*graph, compiling.target);
@@ -227,7 +228,7 @@ TrainingPrograms integer_programs(Graph simplified, const std::vector<int>& full
   return made;
 }
 
-// `asked` of a graph, with the steps that its source made counted among those before ranges freeze.
+// Returns `asked`, with the steps that the source already made added to the count after which ranges freeze.
 TrainingOptions counted_from(const Graph& graph, const TrainingOptions& asked) {
   TrainingOptions options = asked;
   uint32_t& steps = options.quantizers.freeze_steps;
@@ -272,7 +273,7 @@ TrainingPrograms training_programs(Graph simplified, const TrainingOptions& aske
   Graph* const readers[] = {&made.infer, &backward};
   derive(readers, &made.derive);
   for (Graph* reader : readers) pack_weights(*reader, compiling.target);
-  derive(readers, &made.derive);  // what packs them
+  derive(readers, &made.derive);  // adds the steps that pack weights
   for (Graph* graph : {&made.infer, &made.gradients, &made.update, &made.derive}) {
     if (graph->nodes.empty()) continue;
     const bool whole = graph == &backward;

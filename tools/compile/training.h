@@ -1,4 +1,4 @@
-// A network becomes a training model: the programs infer, gradients, update and derive over one state.
+// Compiles a network to a training model: the programs infer, gradients, update and derive, which share one state.
 #pragma once
 
 #include <cstdint>
@@ -15,46 +15,47 @@
 
 namespace nacre::tools {
 
-// For one target.
+// The programs of a training model for one target.
 struct TrainingPrograms {
   Target target;
-  Graph infer, gradients, update, derive;  // after the last pass; derive without nodes: the model has none
+  Graph infer, gradients, update, derive;  // after the last pass; if derive has no nodes, the model has none
   Rematerialized rematerialized;           // of gradients
 };
 
-struct TrainingModel : TrainingPrograms {  // of compiling.target
-  std::vector<TrainingPrograms> others;    // of each other target
-  // untrained_constants(): also the model's metadata "not_trained", a line for each
+struct TrainingModel : TrainingPrograms {  // the programs for compiling.target
+  std::vector<TrainingPrograms> others;    // the programs for each other target
+  // From untrained_constants(). They are also the lines of the model's metadata "not_trained".
   std::vector<std::string> not_trained;
-  FrozenLayers frozen;  // by the source; also the metadata "frozen"
+  FrozenLayers frozen;  // layers frozen by the source; also the metadata "frozen"
   std::vector<uint8_t> bytes;
 };
 
-// `simplified`: load_network() with batch norms not folded. `compiling.policies` say in which types layers are trained.
-// `others`: targets for which the file has programs beside those for compiling.target, over the same state.
+// Compiles a training model. `simplified` comes from load_network() with batch norms not folded. `compiling.policies`
+// say in which types layers are trained. The file also has programs for each target of `others`, over the same state.
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
                                const WriteOptions& writing = {}, std::span<const Target> others = {});
-// In two steps, for those who add to the metadata of `infer`. `names`: it says what is not trained, and what is frozen.
+// Compile in two steps, for callers that add to the metadata of `infer`. With `names` the metadata says which
+// constants are not trained, and which layers are frozen.
 TrainingModel compile_training_graphs(Graph simplified, const TrainingOptions& training,
                                       const CompileOptions& compiling, bool names = true,
                                       std::span<const Target> others = {});
 void write_training(TrainingModel& made, const WriteOptions& writing = {});
 
-// Refuses a model that needs more than training.arena_limit, where there is one: compile_training gives the least that
-// it finds.
+// Refuses a model that needs more than training.arena_limit, if a limit is given. compile_training makes the smallest
+// model that it finds.
 void require_arena_limit(const TrainingModel& made, const TrainingOptions& training);
 
-// Refuses options about batch norms where none trains.
+// Refuses options about batch norms if no batch norm trains.
 void require_batch_norm(const TrainingModel& made, const TrainingOptions& training);
 
 // Returns the constants that a training model does not train, from its metadata.
 std::vector<std::string> not_trained_of(const LoadedModel& model);
 
-// And of the layers that its source freezes.
+// Returns the layers that the source freezes, from the model's metadata.
 FrozenLayers frozen_of(const LoadedModel& model);
 Json frozen_json(const FrozenLayers& frozen);
 
-// Whether training draws random numbers: for dropout, for what is initialised.
+// Returns whether training draws random numbers, for dropout or for initial values of adapters.
 bool draws(const TrainingModel& made, const TrainingOptions& training);
 
 }  // namespace nacre::tools

@@ -17,29 +17,30 @@ namespace {
 constexpr uint64_t kNowhere = UINT64_MAX;
 constexpr const char* kSameNetwork = "export the network with plain weights, and train that";
 
-// The largest R of which 1 .. R are numbers of the type.
+// Returns the largest R for which the type represents each of 1 .. R exactly.
 uint64_t largest_digit(ElementType type) {
   return type == ElementType::kBfloat16 ? 1 << 8 : type == ElementType::kFloat16 ? 1 << 11 : 1 << 24;
 }
 
-// Places in the file of all numbers of the graph's constants. Importers turn, cut and join numbers as they read them.
-// So the file is read again with other numbers in it, which tell their own places. Over all tensors that take part
-// the places are p = 0 .. n - 1; with R of largest_digit, in digits p = sum_k d_k R^k, 0 <= d_k < R:
+// Finds where the file stores the numbers of the graph's constants. Importers transpose, cut and join numbers as they
+// read. So the file is read again with its numbers replaced by digits of their own places. The places of all tensors
+// that take part are p = 0 .. n - 1. With R of largest_digit, p = sum_k d_k R^k, 0 <= d_k < R:
 //
 //   probe k   1 + d_k(p) in place p          mirrored probe   R - d_0(p) in place p
 //
-// A number that is the same in the mirrored probe and in probe 0, or whose sum over both is not R + 1, is none of the
-// file's. One that the file does not hold as it is, a product or a sum, is found out by its own value.
+// A number that is equal in probe 0 and in the mirrored probe is not the file's, nor is one whose sum over both is not
+// R + 1. A product or a sum of the file's numbers is found out when its value is compared with the number in its
+// place.
 class Places {
  public:
   Places(const std::vector<uint8_t>& file, const Graph& graph, const ImportOptions& importing)
       : file_(file), graph_(graph), importing_(importing), tensors_(stored_numbers(file, graph.source)) {}
 
   const std::vector<StoredNumbers>& tensors() const { return tensors_; }
-  uint64_t first(size_t tensor) const { return first_[tensor]; }  // place of its first number, or kNowhere
+  uint64_t first(size_t tensor) const { return first_[tensor]; }  // place of the tensor's first number, or kNowhere
   uint64_t count() const { return count_; }
 
-  // The places of these constants, by constant and element. `takes`: the tensors that take part.
+  // Returns the places of these constants, by constant and element. `takes` selects the tensors that take part.
   std::vector<std::vector<uint64_t>> find(const std::vector<ValueId>& constants,
                                           const std::function<bool(const StoredNumbers&)>& takes) {
     number(takes);
@@ -98,7 +99,7 @@ class Places {
     }
   }
 
-  // Null where the network of other numbers has another constant there.
+  // Returns the constant in the probed network. Returns null if that network has another constant there.
   const Value* same_constant(const Graph& probed, ValueId id) const {
     const Value& v = graph_.values[size_t(id)];
     if (size_t(id) >= probed.values.size()) return nullptr;
@@ -134,7 +135,7 @@ class Places {
   const ImportOptions& importing_;
   std::vector<StoredNumbers> tensors_;
   std::vector<uint64_t> first_;
-  std::vector<float> numbers_;  // by place
+  std::vector<float> numbers_;  // indexed by place
   uint64_t count_ = 0, radix_ = 1;
 };
 
@@ -144,8 +145,9 @@ bool all_there(const std::vector<std::vector<uint64_t>>& places) {
   });
 }
 
-// The ONNX importer reads patterns off small constants, and shapes off real ones: there first only tensors take part
-// that give a learned constant its name, then all that are no single number.
+// Returns the places of the constants' numbers. The ONNX importer recognizes patterns by small constants, and reads
+// shapes from constants of real numbers. So for ONNX, first only tensors take part that name a learned constant. If
+// that does not find all places, all tensors of more than one number take part too.
 std::vector<std::vector<uint64_t>> places_of(Places& places, const Graph& graph, const std::vector<ValueId>& constants,
                                              bool onnx) {
   std::set<std::string> names;
@@ -210,10 +212,10 @@ class Writer {
   std::vector<uint8_t>& file_;
   const Graph &before_, &learned_;
   const Places& places_;
-  std::vector<float> numbers_;  // by place, NaN: as it was
+  std::vector<float> numbers_;  // indexed by place; NaN if the number is unchanged
 };
 
-// Constants that are not what they were.
+// Returns the ids of the constants that changed.
 std::vector<ValueId> learned_constants(const Graph& before, const Graph& learned) {
   std::vector<ValueId> ids;
   for (size_t id = 0; id < before.values.size(); ++id) {
@@ -228,7 +230,8 @@ std::vector<ValueId> learned_constants(const Graph& before, const Graph& learned
   return ids;
 }
 
-// A file may hold one number for a parameter and for a constant that is none.
+// Throws if a constant changed that was not learned. A file may store one number both for a parameter and for such a
+// constant.
 void require_others_unchanged(const Graph& before, const Graph& now, const std::vector<ValueId>& learned) {
   for (size_t id = 0; id < before.values.size(); ++id) {
     const Value& v = before.values[id];

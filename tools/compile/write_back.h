@@ -1,6 +1,6 @@
-// Learned numbers, back in the file that the network came from. They take the places of its numbers, in the types of
-// the file, and every other byte stays; the external data of an ONNX file come into it. For users who made the
-// network and go on with it elsewhere.
+// Writes learned numbers back into the file that the network came from, for users who continue with the network
+// elsewhere. The numbers keep their places and the file's types, and every other byte stays. External data of an ONNX
+// file moves into the file.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,17 @@ namespace nacre::tools {
 
 struct WriteBackOptions {
   std::string network;                        // a .keras, .h5 or .onnx file
-  ImportOptions importing = {.train = true};  // as the training's
+  ImportOptions importing = {.train = true};  // the training's options
 };
 
 struct WrittenBack {
-  Deployed counts;                  // constants and adapters; its bytes are the file's
-  size_t tensors = 0, numbers = 0;  // of the file, that were learned
+  Deployed counts;                  // constants and adapters; `bytes` holds the new file
+  size_t tensors = 0, numbers = 0;  // learned tensors and numbers in the file
 };
 
-// `state`: of `training`, trained. Throws where the file stores a learned constant as something else than its numbers
-// (codes, a product, in pieces or beside the file), or one number twice that was learned apart.
+// Writes the trained `state` of `training` into the file. Throws if the file does not store a learned constant as
+// plain numbers of its own (codes, a product, in pieces or beside the file). Throws too if it stores one number twice
+// that was learned apart.
 WrittenBack write_back(const WriteBackOptions& options, const LoadedModel& training, std::span<const std::byte> state);
 
 }  // namespace nacre::tools

@@ -18,13 +18,13 @@
 namespace nacre::tools {
 namespace {
 
-// `stored`: stored_values of the graph.
+// Returns whether a node can have an adapter. `stored` is stored_values() of the graph.
 bool takes_adapter(const Node& node, const std::vector<ValueId>& stored) {
   const bool takes = node.op == Op::kDense || (node.op == Op::kConv2d && get_integer(node, "groups") == 1);
   return takes && node.layer != kNone && stored[size_t(node.inputs[kW])] != kNone;
 }
 
-// Knuth's MMIX generator; its upper 24 bits as a number in [-1, 1).
+// Knuth's MMIX generator. Its upper 24 bits give a number in [-1, 1).
 class Uniform {
  public:
   explicit Uniform(uint64_t seed) : state_(seed) {}
@@ -58,7 +58,7 @@ class AddAdapters {
 
   ValueId weights(const std::string& name, std::vector<int64_t> dims, bool random) {
     for (size_t id = 0; id < graph_.values.size(); ++id)
-      if (graph_.values[id].name == name) return ValueId(id);  // of weights that two layers share
+      if (graph_.values[id].name == name) return ValueId(id);  // two layers share the weights
     int64_t elements = 1;
     for (const int64_t dim : dims) elements *= dim;
     std::vector<float> data(size_t(elements), 0);
@@ -111,7 +111,8 @@ class AddAdapters {
       clamped_ = true;
     }
 
-    // The codes of y are those of the layer alone where they do not cut what stands before the activation.
+    // The frozen layer's output keeps the quantizer of y, unless its codes would cut off numbers before the
+    // activation.
     Value base = value(y);
     base.name += kFrozen;
     if (base.quantizer && (clamped_ || (!base.quantizer->zero.empty() && base.quantizer->zero[0] <= -128)))
@@ -140,8 +141,8 @@ class AddAdapters {
   bool clamped_ = false;
 };
 
-// The numbers in float32 of a tensor of this region whose name is `name`, of weights contains it; nothing where there
-// is none.
+// Returns the float32 numbers of a tensor of this region. A state tensor must be named `name`, another must have
+// `name` in its name. nullopt if there is none.
 std::optional<std::vector<float>> numbers_of(const LoadedModel& model, std::span<const std::byte> state, Region region,
                                              const std::string& name) {
   for (uint32_t id = 0; id < model.model().tensors().size(); ++id) {
@@ -171,7 +172,7 @@ struct Adapter {
   double factor;
 };
 
-// W += factor B A:  W [outputs, terms],  A [rank, terms],  B [outputs, rank].
+// Merges an adapter: W += factor B A with W [outputs, terms],  A [rank, terms],  B [outputs, rank].
 void merge(Value& w, const Adapter& adapter, const LoadedModel& model) {
   const auto outputs = size_t(w.dims[0]), rank = adapter.b.size() / outputs,
              terms = adapter.a.size() / std::max<size_t>(rank, 1);
@@ -189,7 +190,7 @@ void merge(Value& w, const Adapter& adapter, const LoadedModel& model) {
   set_reals(w, sum);
 }
 
-// Names of the source's layers that have an adapter in the training model.
+// Returns the names of the source's layers that have an adapter in the training model.
 std::set<std::string> adapted_layers(const LoadedModel& model) {
   std::set<std::string> layers;
   for (uint32_t layer = 0; layer < model.layer_count(); ++layer) {
@@ -200,7 +201,7 @@ std::set<std::string> adapted_layers(const LoadedModel& model) {
   return layers;
 }
 
-// The weights `id` as a constant that adapted layers alone read: others that share it go on reading what it was.
+// Returns weights `id` as a constant that only adapted layers read. Other layers that share it keep the old numbers.
 ValueId own_weights(Graph& graph, const Graph& source, ValueId id, const std::set<std::string>& adapted,
                     const std::vector<ValueId>& stored) {
   bool shared = !source.values[size_t(id)].constant();
@@ -256,7 +257,7 @@ TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, con
 int merge_adapters(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state) {
   std::map<std::string, ValueId> merged;  // by the name of the weights
   const std::vector<ValueId> stored = stored_values(simplified);
-  // One for all of them, and so once in the file.
+  // All adapters share one factor, which the file therefore holds once.
   const auto factor = numbers_of(model, state, Region::kWeights, std::string(kAdapterLayer) + kAdapterFactor);
   const std::set<std::string> adapted = adapted_layers(model);
   const Graph source = simplified;

@@ -22,7 +22,8 @@ class Derive {
   }
 
  private:
-  // Persistent or constant inputs, none updated, at least one that persists; outputs that stay inside.
+  // Returns whether a node can move to `derive`. Its inputs must be persistent or constant, at least one persistent,
+  // and none updated. It must have no guard and one output, which is not the graph's.
   static bool is_derived(const Graph& graph, const Node& node) {
     const OpRule& rule = rule_of(graph, node);
     bool persistent = false;
@@ -39,7 +40,7 @@ class Derive {
     return persistent && node.guard == kNone && node.outputs.size() == 1 && node.op != Op::kConcat;
   }
 
-  // Two nodes of one key give the same numbers.
+  // Returns a key. Two nodes with one key compute equal numbers.
   std::string key_of(const Graph& graph, const Node& node) const {
     std::string key = std::to_string(int(node.op)) + ' ' + std::to_string(int(node.rounding)) + ' ' +
                       std::to_string(int(graph.values[size_t(node.outputs[0])].type)) + ' ' +
@@ -63,12 +64,12 @@ class Derive {
   }
 
   void move_nodes(Graph& graph) {
-    std::map<std::string, ValueId> here;  // by key: of this graph
+    std::map<std::string, ValueId> here;  // by key, in this graph
     for (Node& node : graph.nodes) {
       if (!is_derived(graph, node)) continue;
       const std::string key = key_of(graph, node);
       const ValueId y = node.outputs[0];
-      if (const auto found = here.find(key); found != here.end()) {  // made twice
+      if (const auto found = here.find(key); found != here.end()) {  // computed twice
         for (Node& reader : graph.nodes) std::ranges::replace(reader.inputs, y, found->second);
       } else {
         here.emplace(key, y);
@@ -91,7 +92,7 @@ class Derive {
   }
 
   Graph& derived_;
-  std::map<std::string, std::string> names_;  // of the derived value, by key
+  std::map<std::string, std::string> names_;  // by key: name of the derived value
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The program `derive`: computes values of state and constants only when these change, not in every run.
+// The program `derive` computes values from state and constants only when these change, not in every run.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace nacre::tools {
 
-// Moves such nodes (casts of parameters, quantized and packed copies of them) out of `programs` to the end of
-// `derived`; what they make lives in the region `derived`, shared by the programs that read it. Graphs after
+// Moves such nodes (casts of parameters, their quantized and packed copies) out of `programs` to the end of `derived`.
+// Their outputs are in the region `derived`, and all programs that read them share them. The graphs must be behind
 // apply_policy and fuse.
 void derive(std::span<Graph* const> programs, Graph* derived);
 

@@ -63,7 +63,7 @@ class Differentiator {
     return graph().add(std::move(v));
   }
 
-  // One block for all gradients, so that one pass sees them: each is a part of it, from a multiple of 16 bytes.
+  // Puts all gradients in one block, so that one step reads them all. Each starts at a multiple of 16 bytes.
   void make_sums() {
     const auto size = int64_t(element_bits(result_.sums) / 8);
     int64_t bytes = 0;
@@ -126,7 +126,7 @@ class Differentiator {
 
   bool needs(ValueId id) const { return id != kNone && size_t(id) < needs_.size() && needs_[size_t(id)]; }
 
-  // The sum of what was found of a value's gradient; kNone: nothing reaches it.
+  // Returns the sum of the parts of a value's gradient. kNone if it has none.
   ValueId gradient(ValueId id) {
     const auto found = parts_.find(id);
     if (found == parts_.end()) return kNone;
@@ -149,7 +149,7 @@ class Differentiator {
     return graph().add(std::move(v));
   }
 
-  // A part of the gradient of `id`: a parameter's is added to its sum at once.
+  // Records a part of the gradient of `id`. A parameter's part is added to its sum at once.
   void contribute(ValueId id, ValueId part) {
     if (trains(id)) reached_[value(id).name] = true;
     const auto sum = sums_.find(id);
@@ -170,13 +170,13 @@ class Differentiator {
       throw Error(kUnsupported, place_of(graph(), node), "has no gradient: nothing before it can be trained",
                   "name only layers behind it with " + option("train-layers") + ", or leave the op out");
     std::vector<bool> wanted = wanted_rows(node, op);
-    std::map<size_t, ValueId> made;  // of this node's inputs
+    std::map<size_t, ValueId> made;  // by input of this node
     for (size_t row = 0; row < op.gradients.size(); ++row)
       if (wanted[row]) write_row(node, op, op.gradients[row], made);
   }
 
-  // A gradient that no row takes would be lost in silence: that of an LSTM's cells, where the network looks at the last
-  // of them.
+  // Throws if an output has a gradient that no row reads, because it would be lost silently. Example: an LSTM's cells,
+  // if the network reads the last cells.
   void require_read_gradients(const Node& node) {
     const OpRule& op = rule(node);
     for (size_t i = 1; i < node.outputs.size(); ++i) {
@@ -205,7 +205,7 @@ class Differentiator {
     for (size_t row = op.gradients.size(); row-- > 0;) {
       wanted[row] = wanted[row] || wants(op.gradients[row]);
       if (!wanted[row]) continue;
-      for (const GradientRead& read : op.gradients[row].reads)  // what an earlier row must make for this one
+      for (const GradientRead& read : op.gradients[row].reads)  // an earlier row must make this
         for (size_t earlier = 0; read.source == GradientRead::kInputGradient && earlier < row; ++earlier)
           if (std::ranges::count(op.gradients[earlier].of, read.index) > 0) wanted[earlier] = true;
     }
@@ -243,7 +243,7 @@ class Differentiator {
                   std::map<size_t, ValueId>& made) {
     std::vector<ValueId> inputs;
     for (const GradientRead& source : row.reads) inputs.push_back(read(node, source, of[0], made));
-    if (row.by == Op::kNone) return contribute(node.inputs[of[0]], inputs[0]);  // the gradient is that value
+    if (row.by == Op::kNone) return contribute(node.inputs[of[0]], inputs[0]);  // the gradient is this value
     Node step = make_step(row.by, node, node.name + "/gradient", inputs, {});
     step.words = words_of(node, row, int(of[0]));
     if (row.adds) return write_sum(std::move(step), node.inputs[of[0]]);
@@ -264,7 +264,7 @@ class Differentiator {
       if (needs(x)) contribute(x, part);
   }
 
-  // A row that adds: to the sum of a parameter, or, of a value that is made of parameters, to zeros.
+  // Writes a row that adds. It adds to the sum of a parameter. For a value computed from parameters it adds to zeros.
   void write_sum(Node step, ValueId x) {
     const auto sum = sums_.find(x);
     if (sum != sums_.end()) {
@@ -309,7 +309,8 @@ class Differentiator {
     }
   }
 
-  // The program's outputs are those of an update; what only the network's own outputs needed is not computed.
+  // Replaces the program's outputs by those of an update. Steps that only the network's own outputs needed are
+  // removed.
   void drop_outputs() {
     graph().outputs.clear();
     std::vector<bool> used(graph().values.size(), false);
@@ -329,7 +330,7 @@ class Differentiator {
     }
   }
 
-  // The program's own verdict is of the loss alone: which parameters took part is told by their guards.
+  // The program's own verdict is on the loss alone. The guards say which parameters took part.
   void finish_update() {
     drop_outputs();
     const UpdateSteps::Verdict verdict = updates().verdict(updates().shared(kLossName));
@@ -341,7 +342,7 @@ class Differentiator {
   std::vector<uint32_t> words_of(const Node& node, const Gradient& row, int input) {
     if (row.words == nullptr) return node.words;
     const NodeOperands operands(graph(), node, rule(node));
-    std::vector<uint32_t> words(4 * kMaxRank);  // as slice_gradient has, the most
+    std::vector<uint32_t> words(4 * kMaxRank);  // the most words that a gradient needs: slice_gradient's
     const Operands all = {operands.tensors.data(), int(operands.tensors.size()), 0};
     words.resize(size_t(row.words({node.words.data(), int(node.words.size())}, all, input, words.data())));
     return words;
@@ -351,14 +352,14 @@ class Differentiator {
   const Commit& commit_;
   Differentiated result_;
   size_t loss_ = 0, forward_count_ = 0;
-  Node near_;  // the node that is differentiated
+  Node near_;  // the node that is being differentiated
   ValueId seed_ = kNone, micro_batch_ = kNone;
-  std::vector<bool> needs_;                        // by value
-  std::map<ValueId, ValueId> sums_;                // of parameters
-  std::map<ValueId, std::vector<ValueId>> parts_;  // of gradients
-  std::map<std::string, bool> reached_;            // parameters
-  std::map<ValueId, int> readers_;                 // of parameters: nodes that are not differentiated yet
-  std::optional<UpdateSteps> updates_;             // of --update immediate
+  std::vector<bool> needs_;                        // per value
+  std::map<ValueId, ValueId> sums_;                // per parameter
+  std::map<ValueId, std::vector<ValueId>> parts_;  // per value: parts of its gradient
+  std::map<std::string, bool> reached_;            // per parameter
+  std::map<ValueId, int> readers_;                 // per parameter: its nodes that are not yet differentiated
+  std::optional<UpdateSteps> updates_;             // for --update immediate
 };
 
 }  // namespace

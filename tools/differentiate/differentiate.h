@@ -1,9 +1,10 @@
-// differentiate: the forward graph becomes the program `gradients`: forward, loss, backward, sums in the step block.
+// differentiate: turns the forward graph into the program `gradients`: forward, loss, backward, sums in the step
+// block.
 //
 // The gradient tables of the ops (OpRule::gradients) drive the pass. It walks the nodes in reverse and emits the step
 // that the table names for every input that depends on a trained parameter. Gradients of a value that several nodes
-// read are added. Gradients that no parameter needs are not computed: training the last two layers makes no backward
-// step before them.
+// read are added. Gradients that no parameter needs are not computed. So training only the last two layers adds no
+// backward step before them.
 #pragma once
 
 #include <string>
@@ -14,26 +15,28 @@
 
 namespace nacre::tools {
 
-// A sum of the step block that the update program commits.
+// A sum of the step block, which the update program commits.
 struct GradientOf {
   std::string parameter, gradient;  // names of the state value and of the step value
-  std::vector<std::string> layers;  // that read the parameter
-  bool decays = true;               // weights do, biases and what norms hold only where all do
+  std::vector<std::string> layers;  // the layers that read the parameter
+  bool decays = true;               // weights decay; biases and parameters of norms only if all decay
 };
 
-struct StatisticsOf {  // of one batch norm: running mean and variance, and the sums that feed them
+struct StatisticsOf {  // one batch norm: its running mean and variance, and the sums for them
   std::string running_mean, running_variance, mean_sum, variance_sum, batches;
 };
 
 struct Differentiated {
   Graph graph;
-  ElementType sums = ElementType::kFloat32;  // of gradients and loss: float64 where a trained layer computes in it
+  // The type of gradients and loss. float64 if a trained layer computes in float64.
+  ElementType sums = ElementType::kFloat32;
   std::vector<GradientOf> gradients;
   std::vector<StatisticsOf> statistics;
 };
 
-// Further nodes that a step commits, over `values` (state and step values; ids in `nodes` are indices here). They run
-// under the guard, after the running statistics. Values that the program `gradients` has are the same ones, by name.
+// Further nodes that a step commits, over `values` (state and step values). Ids in `nodes` are indices of `values`.
+// The nodes run under the guard, after the running statistics. A value that `gradients` has under the same name is
+// that value.
 struct Commit {
   std::vector<Value> values;
   std::vector<Node> nodes;
@@ -44,9 +47,10 @@ inline constexpr const char *kGradientsName = "gradients", *kLossName = "loss_su
                             *kLossScaleName = "loss_scale", *kStepCountName = "step_count",
                             *kMicroBatchName = "micro_batch", *kSeedName = "seed";
 
-// `graph`: simplified, real-valued, policies resolved, parameters in state (make_parameters). Its first output is what
-// the loss looks at; a softmax or sigmoid that ends it is looked through by the loss that contains it. `commit`: for
-// --update immediate, where the program commits what it finds.
+// Differentiates a graph that is simplified and real-valued, with policies resolved and parameters in state
+// (make_parameters). The loss reads the first output. If a softmax or sigmoid makes it and the loss contains that
+// function, the loss reads its operand. `commit` is for --update immediate, in which this program commits its own
+// gradients.
 Differentiated differentiate(const Graph& graph, const TrainingOptions& options, const Commit& commit = {});
 
 }  // namespace nacre::tools

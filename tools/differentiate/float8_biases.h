@@ -1,13 +1,13 @@
-// A layer in float8 adds its bias behind the product of the rounded operands. The rounding of the gradient belongs to
-// that product, so the gradient of the bias is the sum of the unrounded dy. NUMERICS.md section 9; Keras
-// layers/core/dense.py, _float8_call; TransformerEngine sums it in the kernel that rounds.
+// A float8 layer adds its bias after the product of the rounded operands. The gradient is rounded for that product. So
+// the gradient of the bias is the sum of the unrounded dy: NUMERICS.md section 9; Keras layers/core/dense.py,
+// _float8_call. TransformerEngine computes this sum in the kernel that rounds.
 #pragma once
 
 #include "tools/graph/graph.h"
 
 namespace nacre::tools {
 
-// `gradients`: as differentiate left it, where the gradient of a bias is that of its whole layer.
+// Makes each gradient of a bias a sum of the unrounded dy. `gradients` is as differentiate left it.
 void leave_bias_gradients_unrounded(Graph& gradients);
 
 }  // namespace nacre::tools

@@ -37,7 +37,7 @@ class MultiplyCodes {
   const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
   static bool is_real(ElementType type) { return is_float_type(type) && type != ElementType::kFloat64; }
 
-  // Whether codes of one scale stand for what the step makes.
+  // Returns whether the step's output has codes with one scale.
   bool is_coded(const Node& node) const {
     return node.inputs.size() == 3 && node.inputs[1] != kNone && node.inputs[2] != kNone &&
            get_integer(node, "form") != int(FakeFloat8::kEachRounded) && is_real(value(node.inputs[0]).type);
@@ -46,14 +46,14 @@ class MultiplyCodes {
     return get_integer(quantizers_.at(source), "format") == int(FakeFloat8::kE5M2);
   }
 
-  // The quantizer whose values the step makes, in float8 or cast.
+  // Returns the quantizer of the step's float8 output, or of the value that the step casts.
   ValueId quantizer_behind(const Node& node) const {
     if (node.op == Op::kFakeFloat8 && quantizers_.contains(node.outputs[0])) return node.outputs[0];
     if (node.op != Op::kCast || !is_real(value(node.outputs[0]).type)) return kNone;
     const auto found = sources_.find(node.inputs[0]);
     return found == sources_.end() ? kNone : found->second;
   }
-  // kNone: `id` has no codes of this kind.
+  // Returns the source of the codes of `id`. kNone if it has no codes of this kind.
   ValueId source(ValueId id, bool gradient) const {
     const auto found = sources_.find(id);
     return found == sources_.end() || is_gradient(found->second) != gradient ? kNone : found->second;
@@ -84,7 +84,7 @@ class MultiplyCodes {
     node.inputs = {codes(left), is_layer ? codes(right) : transposed(right), bias, step(right), step(left)};
   }
 
-  // Nothing but bounds was fused into the product.
+  // Returns whether nothing but bounds is fused into the product.
   static bool is_plain(const Node& node) {
     constexpr int kDense[] = {Dense::kXZero, Dense::kYZero, Dense::kForm, Dense::kBlock},
                   kConv[] = {Conv2d::kXZero, Conv2d::kYZero, Conv2d::kForm, Conv2d::kBlock};
@@ -125,7 +125,8 @@ class MultiplyCodes {
     return transposed_[source] = id;
   }
 
-  // Puts a transpose behind the step that makes the codes: a device writes both at once (ports/cuda/turned_codes.h).
+  // Moves a transpose right behind the step that makes the codes. A device writes both at once
+  // (ports/cuda/turned_codes.h).
   void turn_early() {
     const auto maker_of = [&](ValueId id) {
       return std::ranges::find_if(graph_.nodes,
@@ -149,7 +150,7 @@ class MultiplyCodes {
     return steps_[scale] = id;
   }
 
-  // Values in float8 that nobody reads, and the copies behind the layers, which had a part in differentiating alone.
+  // Removes float8 values that nothing reads, and the copies behind the layers, which only differentiating needed.
   void leave_out_unread() {
     std::map<ValueId, ValueId> copies;
     const auto is_output = [&](ValueId id) {
@@ -171,8 +172,8 @@ class MultiplyCodes {
   }
 
   Graph& graph_;
-  std::map<ValueId, Node> quantizers_;                     // by what they make
-  std::map<ValueId, ValueId> sources_;                     // of these values and casts of them: that
+  std::map<ValueId, Node> quantizers_;                     // by output
+  std::map<ValueId, ValueId> sources_;                     // by such an output or a cast of it: that output
   std::map<ValueId, ValueId> codes_, transposed_, steps_;  // by quantizer; by scale
 };
 

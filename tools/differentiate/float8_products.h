@@ -1,4 +1,4 @@
-// The layers of a training step in float8, as products of codes: for targets that multiply them.
+// Makes the float8 layers of a training step products of codes, for targets that multiply codes.
 //
 //   x' = fake_float8(x, f_x), w' = fake_float8(w, f_w)     q = fake_float8(x, f_x), p = fake_float8(w, f_w): E4M3
 //   y = dense(x', w', b)                                   y = dense(q, p, b, t_w, t_x)
@@ -9,11 +9,10 @@
 // A convolution is rewritten alike, with p as it is: dx = conv2d_gradient_x(e, p, t_w, t_dy),
 // conv2d_float8_gradient_w(e, q, t_dy, t_x, dw).
 //
-// t is the factor that turns a code into its value: f if quantizing divides by f, else 1 / f, which `derive` then
-// makes. These products stay as they are: those with scales of rows (float8/current), with rounding after every
-// operation (NUMERICS.md section 14), or in float64. So do layers whose activation was fused into the product.
-// Depthwise convolutions stay too, because they are no products of matrices. NUMERICS.md section 9 says how the numbers
-// differ.
+// t is the factor that turns a code into its value. It is f if quantizing divides by f, else 1 / f, which `derive`
+// then computes. Some products stay as they are: those with scales per row (float8/current), with rounding after every
+// operation (NUMERICS.md section 14), or in float64. So do layers whose activation was fused into the product, and
+// depthwise convolutions, which are no matrix products. NUMERICS.md section 9 says how the numbers differ.
 #pragma once
 
 #include <string_view>
@@ -22,10 +21,10 @@
 
 namespace nacre::tools {
 
-// The GPUs whose Tensor Cores take float8.
+// Returns whether the target is a GPU whose Tensor Cores take float8.
 bool multiplies_float8(std::string_view target);
 
-// Rewrites the products of `gradients`, whose types must be applied already. Removes the values in float8 that only the
+// Rewrites the products of `gradients`, whose types must be applied already. Removes float8 values that only the
 // rewritten products read.
 void multiply_float8_codes(Graph& gradients);
 

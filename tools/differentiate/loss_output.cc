@@ -14,7 +14,7 @@
 namespace nacre::tools {
 namespace {
 
-// Whether the classes of `y` are told by a softmax, or by a transpose, to lie on axis 1.
+// Returns whether a softmax, or a transpose, shows that the classes of `y` lie on axis 1.
 bool has_classes_on_axis_1(const Graph& graph, ValueId y) {
   const auto dims = [&](ValueId id) -> const std::vector<int64_t>& { return graph.values[size_t(id)].dims; };
   const size_t rank = dims(y).size();
@@ -38,14 +38,14 @@ bool has_classes_on_axis_1(const Graph& graph, ValueId y) {
   return false;
 }
 
-// [0, 2, 3, 1]
+// Returns the permutation that moves the classes last: "[0, 2, 3, 1]" for rank 4.
 std::string classes_last(size_t rank) {
   std::string text = "[0";
   for (size_t axis = 2; axis < rank; ++axis) text += fmt::format(", {}", axis);
   return text + ", 1]";
 }
 
-// Whether the flags of the tensors, as LoadedModel's readers take them, say where rows are.
+// Returns whether the flags of the tensors, as LoadedModel's readers take them, say which axis has the rows.
 bool flags_tell(const Graph& graph, ValueId y, Loss loss) {
   const auto tells = [&](const Value& v, size_t rank) {
     return rank > 0 && (v.batched || (graph.batch == 1 && v.dims[0] == 1));
@@ -106,7 +106,7 @@ void tell_rows(Graph& graph, const LossOptions& loss) {
                        const std::vector<int64_t>& dims = graph.values[size_t(b.value)].dims;
                        return !dims.empty() && dims[0] == 1;
                      });
-    // A batch of one row: all numbers are that row's, however the network mixes rows.
+    // In a batch of one row all numbers belong to that row, however the network mixes rows.
     if (rows.count == 0 && one)
       rows = {.count = 1, .outer = std::vector<int64_t>(graph.inputs.size(), 1), .outer_of_y = 1};
     const int64_t width = labels_are_classes(loss.kind) ? graph.values[size_t(y)].dims.back() : 1;

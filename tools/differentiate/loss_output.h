@@ -1,4 +1,4 @@
-// Which output of a network the loss is of, what reaches it, and what a training model says of its rows.
+// Finds the output of a network that the loss reads, and tells a training model's readers where its rows lie.
 #pragma once
 
 #include <string>
@@ -12,21 +12,23 @@ namespace nacre::tools {
 inline constexpr const char* kLossOutputKey =
     "loss_output";  // metadata of a training model: the name that was asked for
 
-// The value of the output of this name, of the first for "". Throws where there is none, with the names that there are.
+// Returns the value of the output of this name, or of the first output for "". If there is none, throws and lists the
+// names.
 ValueId loss_output(const Graph& graph, const std::string& name);
 
-// The node that computes the value; null for inputs and constants.
+// Returns the node that computes the value. null for inputs and constants.
 const Node* writer_of(const Graph& graph, ValueId id);
 
-// "scores, box"
+// Returns the names as in "scores, box".
 std::string output_names(const Graph& graph);
 
-// Throws where a cross-entropy over classes would sum over another axis than the network's classes: behind a transpose
-// that brings the features of its last layer, or a softmax, to axis 1. Keras counts classes along the last axis.
+// Throws if a cross-entropy over classes would sum over another axis than the classes'. This happens behind a
+// transpose that moves the features of the last layer, or a softmax, to axis 1. Keras counts classes along the last
+// axis.
 void require_classes_last(const Graph& graph, ValueId y, Loss loss);
 
-// Tells a training model's reader, by the metadata "rows" (tools/graph/row_places.h) and kLossOutputKey, what the flags
-// of the tensors do not say.
+// Adds the metadata "rows" (tools/graph/row_places.h) and kLossOutputKey, for facts about rows that a training model's
+// tensor flags do not say.
 void tell_rows(Graph& graph, const LossOptions& loss);
 
 }  // namespace nacre::tools

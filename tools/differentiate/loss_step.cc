@@ -16,7 +16,7 @@ struct Row {
   Loss loss;
   Op op;
   const char* name;
-  Op looks_through;  // of the node before
+  Op looks_through;  // the op that the loss contains
 };
 constexpr Row kRows[] = {
     {Loss::kSoftmaxCrossEntropy, Op::kSoftmaxCrossEntropy, "softmax_cross_entropy", Op::kSoftmax},
@@ -29,7 +29,7 @@ constexpr Row kRows[] = {
 
 const Row& row_of(Loss loss) { return *std::ranges::find(kRows, loss, &Row::loss); }
 
-// Returns the step that computes y; skips the copy of codes by which a network in int8 gives y as real numbers.
+// Returns the step that computes y. Skips the copy with which an int8 network gives y as real numbers.
 const Node* last_step(const Graph& graph, ValueId y) {
   const Node* last = writer_of(graph, y);
   while (last != nullptr && (last->op == Op::kCopy || last->op == Op::kDequantize))
@@ -37,7 +37,8 @@ const Node* last_step(const Graph& graph, ValueId y) {
   return last;
 }
 
-// A softmax over the last axis with beta 1, a sigmoid: what the loss does itself, more exactly.
+// Returns whether the loss contains this node's function and computes it more exactly: a sigmoid, or a softmax over
+// the last axis with beta 1.
 bool is_looked_through(const Graph& graph, const Node& node, Op op) {
   if (node.op != op || op == Op::kNone) return false;
   if (op == Op::kSigmoid) return true;
@@ -45,8 +46,8 @@ bool is_looked_through(const Graph& graph, const Node& node, Op op) {
          get_real(node, "beta") == 1;
 }
 
-// Outputs are float32, as the source has them: where y is computed in float64 the caller gets a copy, and the loss y
-// itself.
+// Outputs are float32, as in the source. If y is computed in float64, the caller gets a copy of y, and the loss reads
+// y itself.
 void give_a_copy(Graph& graph, ValueId y) {
   const bool given = std::ranges::any_of(graph.outputs, [&](const Binding& output) { return output.value == y; });
   if (!given) return;

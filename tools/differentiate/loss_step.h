@@ -1,4 +1,4 @@
-// The loss as the last forward step of a training graph.
+// Adds the loss as the last forward step of a training graph.
 #pragma once
 
 #include "tools/differentiate/options.h"
@@ -6,19 +6,20 @@
 
 namespace nacre::tools {
 
-// Adds an input `labels` (or `targets`) and the loss step on the first output; returns the step's index. Sums have type
-// `sums`. A softmax before a softmax cross-entropy, or a sigmoid before a sigmoid one, is looked through: these losses
-// take logits.
+// Adds an input `labels` (or `targets`) and the loss step on the first output. Returns the step's index. Sums have
+// type `sums`. A softmax before a softmax cross-entropy, or a sigmoid before a sigmoid one, is skipped, because these
+// losses take logits.
 size_t add_loss(Graph& graph, const LossOptions& options, ElementType sums);
 
-// How many losses the loss step takes the mean of in each sample: of errors, one for each of the axes between the first
-// and the last; of cross-entropies over classes none, for they are summed.
+// Returns of how many losses the loss step takes the mean in each sample. For errors it is the product of the axes
+// between the first and the last. For cross-entropies over classes it is 1, because their losses are summed.
 float losses_of_sample(const Graph& graph);
 
-// The layer of steps that belong to no layer of the source and compute in the type of the sums; made by add_loss.
+// Returns the layer of steps that belong to no layer of the source and compute in the type of the sums. add_loss makes
+// it.
 int loss_layer(const Graph& graph);
 
 const char* name_of(Loss loss);      // "softmax_cross_entropy"
-bool labels_are_classes(Loss loss);  // integers; else real targets of the output's shape
+bool labels_are_classes(Loss loss);  // if so, labels are integers; else real targets of the output's shape
 
 }  // namespace nacre::tools

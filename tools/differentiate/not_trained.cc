@@ -1,4 +1,5 @@
-// Layers and constants that training leaves as they are: the source freezes them, or no step reads them as parameters.
+// Lists layers and constants that training does not change, because the source freezes them or no step reads them as
+// parameters.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +34,7 @@ std::vector<std::string> untrained_constants(const Graph& graph, const TrainedPa
     if (trains && std::ranges::find(trained, node.layer) == trained.end()) trained.push_back(node.layer);
   }
   const size_t last = options.last_layers == 0 ? trained.size() : std::min(trained.size(), size_t(options.last_layers));
-  bool behind = options.last_layers == 0;  // the first layer of --train-last, or at it
+  bool behind = options.last_layers == 0;  // whether node i is in the first layer of --train-last, or behind it
   std::vector<std::string> found;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
@@ -76,7 +77,7 @@ FrozenLayers frozen_layers(const Graph& graph) {
   const std::vector<ValueId> stored = stored_values(graph);
   const Sources sources = sources_of(graph);
   std::set<ValueId> counted;
-  std::map<int, bool> frozen;  // layers with weights or statistics: whether all are
+  std::map<int, bool> frozen;  // by layer with weights or statistics: whether all are frozen
   FrozenLayers found;
   for (const Node& node : graph.nodes) {
     if (node.layer == kNone) continue;

@@ -7,7 +7,8 @@
 namespace nacre::tools {
 namespace {
 
-// Whether the op computes with this slot as a parameter, or the slot holds a variable of the source and has a gradient.
+// Returns whether the op takes this slot as a parameter, or the slot holds a variable of the source and has a
+// gradient.
 bool takes_parameter(const OpRule& rule, size_t slot, const Value& v) {
   if (slot < 32 && (rule.parameters >> slot & 1) != 0) return true;
   return v.variable && std::ranges::any_of(rule.gradients, [&](const Gradient& row) {
@@ -15,8 +16,8 @@ bool takes_parameter(const OpRule& rule, size_t slot, const Value& v) {
          });
 }
 
-// Whether a constant that is added shuts positions out of a softmax: each number is zero or at most -10,000. No
-// parameter is: the sums of a layer would lose their last digits.
+// Returns whether an added constant is a mask, which shuts positions out of a softmax: each number is 0 or at most
+// -10,000. No parameter is like that, because a layer's sums would lose their last digits.
 bool is_mask(const Node& node, const Value& v) {
   if (node.op != Op::kAdd || v.variable || !v.constant() || !is_float_type(v.stored)) return false;
   const std::vector<float> numbers = reals(v);
@@ -24,8 +25,8 @@ bool is_mask(const Node& node, const Value& v) {
          std::ranges::any_of(numbers, [](float x) { return x != 0; });
 }
 
-// Constants of one number are factors of the network's arithmetic (a scale, an epsilon), no parameters, where the op
-// takes any, and where a step computes with them what the op reads.
+// Returns whether the value can be a parameter. A constant of one number is a factor of the network's arithmetic (a
+// scale, an epsilon) if the op takes any operand there, or if a step computes the operand from it.
 bool is_parameter_value(const Node& node, const Value& v, bool as_it_is) {
   const bool real = v.constant() ? (is_float_type(v.stored) || v.quantizer) && !v.fixed : v.trainable;
   const bool counts = v.elements() > 1 || v.keeps_steps || v.variable;

@@ -1,4 +1,4 @@
-// Which constants the steps of a network read as parameters.
+// Finds the constants that the steps of a network read as parameters.
 #pragma once
 
 #include <map>
@@ -9,15 +9,15 @@
 
 namespace nacre::tools {
 
-// The constants and state that values are computed of, by value; none of what depends on an input.
+// Per value: the constants and state from which it is computed. Empty for values that depend on an input.
 using Sources = std::vector<std::set<ValueId>>;
 Sources sources_of(const Graph& graph);
 
-// Parameters that the node's slots read, by slot. For a slot whose value steps compute, all parameters that it is
-// computed of. `stored`: stored_values().
+// Returns the parameters that the node's slots read, by slot. If steps compute a slot's value, it returns all
+// parameters from which they compute it. `stored` is stored_values().
 std::multimap<size_t, ValueId> parameters_of(const Graph& graph, const Node& node, const std::vector<ValueId>& stored,
                                              const Sources& sources);
-// With those that the source freezes.
+// Like parameters_of, with the parameters that the source freezes.
 std::multimap<size_t, ValueId> weights_of(const Graph& graph, const Node& node, const std::vector<ValueId>& stored,
                                           const Sources& sources);
 

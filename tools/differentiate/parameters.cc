@@ -38,7 +38,8 @@ std::vector<uint8_t> elements_of(const std::vector<float>& x) {
   return bytes;
 }
 
-// The type in which a layer keeps its variables: of a quantized policy the real numbers behind the codes.
+// Returns the type in which a layer keeps its variables. Under a quantized policy that is the type of the real numbers
+// behind the codes.
 ElementType variable_type(const Graph& graph, const Node& node) {
   if (node.layer == kNone || !graph.layers[size_t(node.layer)].asked) return ElementType::kFloat32;
   const ElementType type = graph.layers[size_t(node.layer)].policy.variable;
@@ -151,7 +152,7 @@ void refuse_quantized_forms(const Graph& graph) {
     if (node.layer == kNone) continue;
     const Layer& layer = graph.layers[size_t(node.layer)];
     if (!layer.asked || layer.policy.quantization == Quantization::kNone) continue;
-    if (find_rule(node.op)->numerics != Numerics::kMatmul) continue;  // others have no codes of their own
+    if (find_rule(node.op)->numerics != Numerics::kMatmul) continue;  // other ops have no codes of their own
     for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))
       if (id != node.inputs[slot] && slot < 2)  // biases have no codes
         throw Error(kUnsupported, graph.source,
@@ -166,7 +167,7 @@ void refuse_quantized_forms(const Graph& graph) {
 void refuse_shared_codes(const Graph& graph, const TrainedParameters& options) {
   const std::vector<ValueId> stored = stored_values(graph);
   const Sources sources = sources_of(graph);
-  std::map<ValueId, std::vector<std::string>> readers;  // layers
+  std::map<ValueId, std::vector<std::string>> readers;  // names of layers
   for (const Node& node : graph.nodes)
     for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))
       readers[id].push_back(node.layer == kNone ? "" : graph.layers[size_t(node.layer)].name);
@@ -237,13 +238,13 @@ void store_frozen_forms(Graph& graph) {
 
 void separate_statistics(Graph& graph) {
   enum Slot { kMean = 3, kVariance = 4 };
-  // the slot of a statistic, and the norm's parameters and statistics
+  // The slot of a statistic, and the norm's parameters and statistics.
   using Reader = std::pair<size_t, std::vector<ValueId>>;
   const auto reader_of = [](const Node& node, size_t slot) {
     const bool statistic = node.op == Op::kBatchNorm && (slot == kMean || slot == kVariance);
     return statistic ? Reader(slot, {node.inputs.begin() + 1, node.inputs.begin() + 5}) : Reader();
   };
-  std::map<ValueId, Reader> owner;  // who keeps a constant: what is no statistic, else who reads it first
+  std::map<ValueId, Reader> owner;  // who keeps a constant: a reader of another kind, else the first reader
   for (const Node& node : graph.nodes)
     for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
       const Reader reader = reader_of(node, slot);
@@ -279,7 +280,7 @@ void make_statistics(Graph& graph, const TrainedParameters& options) {
     return std::ranges::any_of(sources[size_t(id)],
                                [&](ValueId source) { return graph.values[size_t(source)].trainable; });
   };
-  // A norm without scale and bias learns its statistics alone.
+  // A norm without scale and bias learns only its statistics.
   const auto learns = [&](const Node& node) {
     if (node.layer == kNone || options.biases_only || options.last_layers > 0) return false;
     return all_of(node.inputs[1], &Value::fixed) && all_of(node.inputs[2], &Value::fixed) &&

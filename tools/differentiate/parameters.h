@@ -1,5 +1,5 @@
-// Parameters of a network: the constants that training may change. They move from the file's weights into the state
-// block, with the file's numbers as their first value.
+// Parameters of a network are the constants that training may change. They move from the file's weights into the state
+// block, where the file's numbers are their first values.
 #pragma once
 
 #include <functional>
@@ -11,62 +11,64 @@
 
 namespace nacre::tools {
 
-// Moves the parameters that `options` names into state, in `graph`'s order of nodes. Codes of a quantized file become
-// the real numbers they mean. Throws if there is none to train, if a pattern matches no layer with parameters, or if a
-// parameter is shared by a layer that trains and one that does not.
+// Moves the parameters that `options` names into state, in the order of `graph`'s nodes. Codes of a quantized file
+// become real numbers. Throws if there is none to train, if a pattern matches no layer with parameters, or if a layer
+// that trains shares a parameter with one that does not.
 void make_parameters(Graph& graph, const TrainedParameters& options);
 
-// The layers that `options` names and that have a node of this kind, in the order of the nodes. Throws if a pattern
-// matches none; `what` such nodes have: "parameters".
+// Returns the layers that `options` names and that have a node which `takes` accepts, in the order of the nodes.
+// Throws if a pattern matches none. `what` says in the error what such nodes have: "parameters".
 std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options,
                                  const std::function<bool(const Node&)>& takes, const char* what);
 
-// Refuses what is no pattern.
+// Throws if an option is not a valid pattern.
 void require_patterns(const TrainedParameters& options);
 
-// By value: the constant or the value in state that it is, or that transposes and reshapes make it of: the forms in
-// which layers read one parameter. kNone for what is computed of anything else.
+// Returns, per value, the stored value of which it is a form. That is the constant or state value itself, or the one
+// from which transposes and reshapes make it. Layers read one parameter in such forms. kNone for all other values.
 std::vector<ValueId> stored_values(const Graph& graph);
 
-// Numbers as elements of a float type, each rounded to the nearest.
+// Returns the numbers as elements of a float type, each rounded to the nearest.
 std::vector<uint8_t> stored_as(ElementType type, const std::vector<float>& numbers);
 
-// Forms of constants that are not trained become constants: nothing is left to compute. After make_parameters.
+// Evaluates forms of constants that are not trained, which become constants themselves. Runs after make_parameters.
 void store_frozen_forms(Graph& graph);
 
-// Statistics are never parameters, and no two norms have them in common: where a file stores equal ones once (ones as
-// scale and variance), each norm gets its own. A norm that is applied twice shares all four and stays one.
+// Gives each norm its own statistics if a file stores equal ones once (ones as scale and variance). Statistics are
+// never parameters, and two norms share none. A norm that is applied twice shares all four operands and stays one.
 void separate_statistics(Graph& graph);
 
-// Throws where a layer that trains under a quantizing policy reads its weights as a form of another layer's: codes of
-// one are not codes of the other. And, for training in codes, where layers share weights or a bias: their scales are
-// not one. And where a policy fits codes to samples: to weights as they are once training is done.
+// These throw for networks that cannot be trained under their policies. refuse_quantized_forms: a layer that trains
+// under a quantizing policy reads its weights as a form of another layer's, whose codes do not fit.
+// refuse_shared_codes, for training in codes: layers share weights or a bias, but not their scales. refuse_fits: a
+// policy fits codes to samples, which needs the weights as they are after training.
 void refuse_quantized_forms(const Graph& graph);
 void refuse_shared_codes(const Graph& graph, const TrainedParameters& options);
 void refuse_fits(const Graph& graph);
 
-// By node: whether the output that is trained depends on it.
+// Returns, per node, whether the trained output depends on it.
 std::vector<bool> reaching(const Graph& graph, const TrainedParameters& options);
 
-// Lists the constants that no training changes, because a step reads them, but not as a parameter: factors, slopes,
+// Lists the constants that no training changes because no step reads them as a parameter: factors, slopes,
 // subtrahends. Only real constants of more than one number, and variables, are listed. Fixed or frozen constants, and
-// constants of layers that `options` freezes, are not. An entry reads "gamma (mul)"; entries follow the order of the
+// constants of layers that `options` freezes, are not. An entry reads "gamma (mul)". Entries follow the order of the
 // nodes. Call it before make_parameters.
 std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options);
-// "not trained: gamma (mul), slope (prelu)", at most four; "" of none
+// Returns "not trained: gamma (mul), slope (prelu)" with at most four names. "" if there is none.
 std::string not_trained_text(const std::vector<std::string>& constants);
 
-// Whether a node reads what the source freezes. `stored`: stored_values().
+// Returns whether a node reads a value that the source freezes. `stored` is stored_values().
 bool reads_frozen(const Graph& graph, const Node& node, const std::vector<ValueId>& stored);
 
-// Layers whose weights and statistics the source does not train, of all that have some. Before make_parameters.
+// Layers whose weights and statistics the source does not train, and totals over all layers that have any. Find them
+// before make_parameters.
 struct FrozenLayers {
   std::vector<std::string> names;
   size_t of_layers = 0;
-  uint64_t weights = 0, of_weights = 0;  // numbers
+  uint64_t weights = 0, of_weights = 0;  // counts of numbers
 };
 FrozenLayers frozen_layers(const Graph& graph);
-// "frozen by the file: 12 of 20 layers, 81 % of the weights"; "" where none is
+// Returns "frozen by the file: 12 of 20 layers, 81 % of the weights". "" if no layer is frozen.
 std::string frozen_text(const FrozenLayers& found);
 
 // Returns the two texts, without those that are empty.
@@ -77,7 +79,7 @@ std::vector<std::string> untrained_lines(const FrozenLayers& frozen, const std::
 // stay constants. Does nothing if options.frozen_batch_norm is set.
 void make_statistics(Graph& graph, const TrainedParameters& options);
 
-// True if the layer of this name matches one of the patterns (RE2, as a whole) or there is none.
+// Returns whether a pattern (RE2) matches the whole name of the layer. True if there is no pattern.
 bool matches_any(const std::string& name, const std::vector<std::string>& patterns);
 
 }  // namespace nacre::tools

@@ -1,4 +1,5 @@
-// Which values training rounds under int8/static, over which ranges, and what cannot be trained so.
+// Plans which values training rounds under int8/static, and over which ranges. Refuses policies that cannot be
+// trained.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +34,8 @@ void refuse_untrainable(const Graph& graph) {
   }
 }
 
-// Ranges are float32, and so is their gradient.
+// Throws if learned ranges are asked for but no layer is under int8/static, or such a layer computes in float64.
+// Ranges and their gradients are float32.
 void refuse_learned_ranges(const Graph& graph) {
   bool any = false;
   for (const Node& node : graph.nodes) {

@@ -1,4 +1,4 @@
-// Functions that the files of the training's quantizers share. Private to training_quantizers.cc and trained_ranges.cc.
+// Functions that training_quantizers.cc and trained_ranges.cc share, and that are private to them.
 #pragma once
 
 #include <string>
@@ -10,25 +10,25 @@
 
 namespace nacre::tools {
 
-// The policy that the node's layer is asked for; null: none.
+// Returns the policy that the node's layer is asked for. null if there is none.
 inline const Policy* policy_of(const Graph& graph, const Node& node) {
   if (node.layer == kNone || !graph.layers[size_t(node.layer)].asked) return nullptr;
   return &graph.layers[size_t(node.layer)].policy;
 }
 
-// The values that a quantizer keeps, by the name of the value that it rounds.
+// Return the names of the values that a quantizer keeps, from the name of the value that it rounds.
 inline std::string range_name(const std::string& value) { return value + "/range"; }
 inline std::string scale_name(const std::string& value) { return value + "/float8_scale"; }
 inline std::string history_name(const std::string& value) { return value + "/amax_history"; }
 
-// Returns the numbers that the source's training left for this state value; null: none of this size.
+// Returns the numbers that the source's training left for this state value. null if there are none of this size.
 inline const std::vector<float>* of_source(const Graph& graph, const std::string& name, int64_t elements) {
   if (graph.training == nullptr) return nullptr;
   const auto found = graph.training->float8.find(name);
   return found != graph.training->float8.end() && int64_t(found->second.size()) == elements ? &found->second : nullptr;
 }
 
-// The ranges of the static quantizers of a network: of those that calibration measured, else from 0.
+// Returns the ranges of the network's static quantizers. They start as calibration measured them, or from 0.
 QuantizerPlan plan_ranges(const Graph& simplified, const Calibration* calibration, const QuantizerTraining& options);
 
 }  // namespace nacre::tools

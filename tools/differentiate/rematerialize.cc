@@ -1,10 +1,12 @@
-// The choice of values to repeat is a covering problem: every step s whose live bytes exceed the limit needs values
-// whose gap between two uses spans s. It is solved greedily: of all gaps, the one whose repetition takes most from
+// Choosing the values to repeat is a covering problem: every step s whose live bytes exceed the limit needs values
+// with a gap between two uses that spans s. It is solved greedily. The next gap is the one whose repetition takes the
+// most from
 //
 //   excess = sum over steps s of max(0, live_s - limit)
 //
-// per unit of work (multiply-accumulates and bytes written). A gap is closed in two ways: with the writer's own inputs
-// kept until then, or with those that are gone by then computed again too, and theirs, down to what still lives.
+// per unit of work (multiply-accumulates and bytes written). There are two ways to close a gap. The writer's inputs
+// are kept until then. Or inputs that are gone by then are computed again too, and so are their inputs, down to values
+// that still live.
 #include "tools/differentiate/rematerialize.h"
 
 #include <algorithm>
@@ -21,7 +23,7 @@ namespace nacre::tools {
 namespace {
 
 constexpr int kLongestChain = 32;  // steps repeated for one value
-constexpr int kTrials = 6;         // of limits between what is asked and what is, where the former is out of reach
+constexpr int kTrials = 6;         // limits tried between the given limit and the peak, if the former is out of reach
 
 uint64_t work_of(const Graph& graph, const Node& node, KernelSets kernels) {
   const KernelEntry* entry = find_kernel(graph, node, kernels);
@@ -31,23 +33,23 @@ uint64_t work_of(const Graph& graph, const Node& node, KernelSets kernels) {
                      {operands.tensors.data(), int(operands.tensors.size()), 0});
 }
 
-// The steps of a program and the pieces of the arena that they use.
+// The steps of a program, and the pieces of the arena that they use.
 struct Tape {
   struct Piece {
     uint64_t bytes;  // aligned
-    ValueId value;   // that holds the bytes; of a copy: the value that is copied
+    ValueId value;   // the value that holds the bytes; for a copy, the value that is copied
     bool from_start = false, to_end = false;
     bool copy = false;
-    bool repeatable = false;  // one step writes it, whole and alone, and nothing updates it
+    bool repeatable = false;  // one step writes all of it and nothing else, and nothing updates it
   };
   struct Step {
     uint32_t node;
-    std::vector<int> reads;      // pieces, one per input of the node and one for its guard; kNone: not in the arena
-    std::vector<int> writes;     // pieces, one per output
+    std::vector<int> reads;      // pieces, one per input of the node and one for its guard; kNone outside the arena
+    std::vector<int> writes;     // pieces, per output
     std::vector<int> gives_way;  // pieces whose bytes output 0 may take if they end here
-    std::vector<ValueId> values, updates;  // inputs by value; those that it updates
+    std::vector<ValueId> values, updates;  // inputs; those that the step updates
     uint64_t work;
-    bool pure;  // updates nothing, has no guard
+    bool pure;  // it updates nothing and has no guard
   };
   std::vector<Piece> pieces;
   std::vector<Step> steps;
@@ -123,14 +125,14 @@ class TapeMaker {
 
   const Graph& graph_;
   KernelSets kernels_;
-  std::vector<int> piece_of_;  // by value: of the one that holds its bytes
+  std::vector<int> piece_of_;  // per value: the piece that holds its bytes
   Tape tape_;
 };
 
-// Lives of pieces and the bytes alive at every step, as join(first_choice) of the planner counts them.
+// Lives of pieces, and the bytes that live at every step. They are counted as by join(first_choice) of the planner.
 struct Lives {
-  std::vector<int> first, last;  // by piece
-  std::vector<int64_t> live;     // by step
+  std::vector<int> first, last;  // per piece
+  std::vector<int64_t> live;     // per step
 
   explicit Lives(const Tape& tape) : first(tape.pieces.size(), -1), last(tape.pieces.size(), -1) {
     const int end = int(tape.steps.size());
@@ -175,14 +177,14 @@ struct Lives {
   }
 };
 
-// A tape with one value computed again before step `at`.
+// Makes a tape in which one value is computed again before step `at`.
 class Again {
  public:
-  // `whole`: inputs that are gone by then are computed again too.
+  // With `whole`, inputs that are gone by then are computed again too.
   Again(const Tape& tape, const Lives& lives, int at, bool whole)
       : tape_(tape), lives_(lives), at_(at), whole_(whole) {}
 
-  // False: a step that this needs may not run again.
+  // Returns false if a needed step may not run again.
   bool run(int piece) {
     if (!repeat(piece)) return false;
     for (size_t s = size_t(at_); s < tape_.steps.size(); ++s) rename(tape_.steps[s], piece, names_.at(piece));
@@ -241,7 +243,7 @@ class Again {
   int at_;
   bool whole_;
   std::vector<Tape::Step> steps_;
-  std::map<int, int> names_;  // pieces to their copies
+  std::map<int, int> names_;  // per piece: its copy
 };
 
 struct Attempt {
@@ -249,15 +251,15 @@ struct Attempt {
   uint64_t peak = 0;
 };
 
-// A value between two uses, where more lives than the limit.
+// A value between two uses, while more bytes live than the limit.
 struct Gap {
   int piece, at;    // computed again before step `at`
-  double most = 0;  // that closing it can take from the excess per unit of work
+  double most = 0;  // at most so much excess per unit of work goes if the gap is closed
 };
 
 std::vector<Gap> gaps(const Tape& tape, const Lives& lives, uint64_t limit) {
   std::vector<Gap> found;
-  std::vector<int> previous(tape.pieces.size(), -1);  // use
+  std::vector<int> previous(tape.pieces.size(), -1);  // per piece: its last use
   for (int s = 0; s < int(tape.steps.size()); ++s) {
     std::vector<int> used = tape.steps[size_t(s)].reads;
     used.insert(used.end(), tape.steps[size_t(s)].writes.begin(), tape.steps[size_t(s)].writes.end());
@@ -278,7 +280,7 @@ std::vector<Gap> gaps(const Tape& tape, const Lives& lives, uint64_t limit) {
   return found;
 }
 
-// Repeats until nothing exceeds the limit, or nothing lowers the excess.
+// Repeats values until nothing exceeds the limit, or nothing lowers the excess.
 Attempt lower(Tape tape, uint64_t limit) {
   const size_t most = 4 * tape.steps.size();
   for (;;) {
@@ -304,7 +306,7 @@ Attempt lower(Tape tape, uint64_t limit) {
 }
 
 void write_back(Graph& graph, const Tape& tape) {
-  std::vector<ValueId> values;  // by piece
+  std::vector<ValueId> values;  // per piece
   for (const Tape::Piece& piece : tape.pieces) {
     values.push_back(piece.value);
     if (!piece.copy) continue;
@@ -337,7 +339,7 @@ Rematerialized rematerialize(Graph& graph, uint64_t limit, KernelSets kernels) {
   make_views(graph);
   const Tape before = TapeMaker(graph, kernels).run();
   Attempt best = lower(before, limit);
-  // Out of reach: the lowest limit that is not, by halving what is between it and the peak.
+  // If the limit is out of reach, finds the lowest limit that is not, by bisection between it and the peak.
   uint64_t low = limit, high = best.peak > limit ? Lives(before).peak() : limit;
   for (int trial = 0; trial < kTrials && best.peak > limit && high > low + 1; ++trial) {
     const uint64_t middle = low + (high - low) / 2;

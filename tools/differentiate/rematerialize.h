@@ -1,5 +1,5 @@
-// Rematerialization: an activation that the backward pass reads is forgotten after the forward pass and computed anew
-// where it is read, so that it takes no memory in between (Chen et al. 2016, "Training deep nets with sublinear memory
+// Rematerialization: an activation that the backward pass reads is dropped after the forward pass and computed again
+// where it is read. So it takes no memory in between (Chen et al. 2016, "Training deep nets with sublinear memory
 // cost").
 #pragma once
 
@@ -9,18 +9,18 @@
 namespace nacre::tools {
 
 struct Rematerialized {
-  int steps = 0;             // that run a second time, or a third
-  uint64_t work = 0;         // multiply-accumulates of these
-  uint64_t work_before = 0;  // of one run without them
-  uint64_t bound = 0;        // bytes that live at one time, after
+  int steps = 0;             // steps that run a second or third time
+  uint64_t work = 0;         // multiply-accumulates of these steps
+  uint64_t work_before = 0;  // multiply-accumulates of one run without these steps
+  uint64_t bound = 0;        // bytes that live at one time afterwards
   bool reached = false;      // bound <= limit
 };
 
 // Repeats steps of a training program (scheduled, views made) until the bytes that live at one time are at most
-// `limit`; where that cannot be reached, until they are the fewest that it finds. A repeated step computes what it did
-// before, from the same operands, and observes nothing: steps that update anything, and steps that read what was
-// updated since, are not repeated. The order of all other steps stays, so every result is the same to the bit.
-// `kernels`: the target's; they say what a step costs.
+// `limit`. If that cannot be reached, it keeps the fewest bytes that it finds. A repeated step reads the same operands
+// and computes the same numbers. Steps that update a value, and steps that read a value updated since, are not
+// repeated. All other steps keep their order, so every result is equal to the bit. `kernels` are the target's; they
+// give a step's costs.
 Rematerialized rematerialize(Graph& graph, uint64_t limit, KernelSets kernels = reference_sets());
 
 }  // namespace nacre::tools

@@ -28,7 +28,8 @@ struct ChannelRange {
   int64_t first, end;
 };
 
-// "conv1.w/channels[8:16]/bfloat16": what part of which constant, and what a pass made of it.
+// Parts of a name such as "conv1.w/channels[8:16]/bfloat16": the constant, its channels, and the suffix that a pass
+// added.
 struct PartName {
   std::string whole;
   ChannelRange range;
@@ -57,7 +58,7 @@ class SplitChannels {
     const std::vector<TrainedChannels>& channels = train.channels;
     std::vector<bool> used(channels.size(), false);
     const std::vector<ValueId> stored = stored_values(graph_);
-    std::vector<std::string> frozen(channels.size());  // a layer that the source freezes
+    std::vector<std::string> frozen(channels.size());  // by pattern: a matching layer that the source freezes
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     all_ = &nodes;
@@ -130,7 +131,7 @@ class SplitChannels {
     }
   }
 
-  // Rows of a constant, a row being what shares an index of axis 0.
+  // Returns rows of a constant. A row has all elements with one index of axis 0.
   ValueId rows(ValueId id, ChannelRange r, const char* part) {
     Value v = value(id);
     const auto rows = size_t(v.dims[0]), first = size_t(r.first), count = size_t(r.end - r.first),
@@ -215,7 +216,8 @@ class MergeChannels {
     return count;
   }
 
-  // Parts of one step: the same op, attributes, input and types, of constants that follow one another.
+  // Returns whether a node is the next part of one step: equal op, attributes, input and types, and constants whose
+  // rows follow.
   bool fits(const Node& first, const Node& part, int64_t row) {
     if (part.op != first.op || part.words != first.words || part.rounding != first.rounding ||
         part.inputs.size() != first.inputs.size())
@@ -265,7 +267,7 @@ class MergeChannels {
     Value v = value(parts[0]->inputs[slot]);
     v.dims[0] = rows;
     std::vector<uint8_t> bytes;
-    std::string made;  // the longest: constants are cast without another name
+    std::string made;  // the longest name, because constants are cast without another name
     for (const Node* part : parts) {
       const Value& rows_of = value(part->inputs[slot]);
       bytes.insert(bytes.end(), rows_of.data->begin(), rows_of.data->end());

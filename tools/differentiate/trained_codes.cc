@@ -25,7 +25,7 @@ std::shared_ptr<const std::vector<uint8_t>> bytes_of(const std::vector<T>& x) {
   return std::make_shared<const std::vector<uint8_t>>(first, first + x.size() * sizeof(T));
 }
 
-// Whether the op moves codes and changes none of them, where its operands have one quantizer.
+// Returns whether the op moves codes without changing them, if its operands have one quantizer.
 bool moves(Op op) { return op == Op::kMaxPool || find_rule(op)->numerics == Numerics::kMove; }
 
 bool same(const Quantizer& a, const Quantizer& b) {
@@ -73,7 +73,7 @@ class TrainCodes {
   }
 
  private:
-  // After apply_policy: a matmul on codes, whose weights are constants.
+  // Returns whether a node is a matmul on codes with constant weights, after apply_policy.
   bool runs_in_int8(const Node& node) const {
     if (!is_matmul(node.op) || node.inputs.size() <= kScale || node.inputs[kScale] == kNone || node.inputs[kX] == kNone)
       return false;
@@ -83,7 +83,7 @@ class TrainCodes {
            y.type == ElementType::kInt8;
   }
 
-  // Finds the values that some step computes with, copies and dequantize apart.
+  // Finds the values that steps compute with. Copies and dequantize do not count.
   void find_inner(const std::vector<Node>& nodes) {
     for (const Node& node : nodes)
       if (node.op != Op::kCopy && node.op != Op::kDequantize) inner_.insert(node.inputs.begin(), node.inputs.end());
@@ -106,7 +106,7 @@ class TrainCodes {
     node.inputs[kBias] = real(node, node.inputs[kBias], step.inputs[kBias], steps, 0);
   }
 
-  // The real numbers of a master, in place of the constant `id`; `codes`: the same in infer.
+  // Returns the real numbers of a master, which replace the constant `id`. `codes` is the constant in infer.
   ValueId real(const Node& near, ValueId id, ValueId codes, const std::vector<float>& steps, size_t axis) {
     const std::string name = graph_.values[size_t(id)].name;
     if (const auto found = reals_.find(name); found != reals_.end()) return found->second;
@@ -147,7 +147,8 @@ class TrainCodes {
     return made;
   }
 
-  // infer's constant becomes what two steps make of the master: int8 by quantize, int32 by rounding and a cast.
+  // Replaces infer's constant by the output of two steps on the master: quantize for int8, rounding and a cast for
+  // int32.
   void derive_codes(const Value& master, ValueId codes, bool bias) {
     const ValueId x = infer_.add(master), one = infer_.constant(master.name + "/one", {1}, std::vector<float>{1});
     if (bias) {
@@ -180,12 +181,13 @@ class TrainCodes {
            });
   }
 
-  // A probability that is the network's answer, as it is or through a copy: the loss looks through it.
+  // Returns whether a node gives probabilities that are the network's output, maybe through a copy. The loss skips
+  // such a node.
   bool ends_in(const Node& node) const {
     return (node.op == Op::kSoftmax || node.op == Op::kSigmoid) && !inner_.contains(node.outputs[0]);
   }
 
-  // The node, and behind it the codes of what depends on a master.
+  // Adds the node. If its outputs depend on a master, steps behind it round them to their codes.
   void push(Node node) {
     if (!depends(node)) return graph_.nodes.push_back(std::move(node));
     std::vector<Node> behind;
@@ -217,11 +219,11 @@ class TrainCodes {
   }
 
   Graph &graph_, &infer_;
-  std::map<std::string, size_t> steps_;   // of infer, by the name of their weights
-  std::map<std::string, ValueId> reals_;  // of trained constants, by name
-  std::set<ValueId> inner_;               // read by more than copies
-  std::set<ValueId> depends_;             // on a master
-  std::set<std::string> rounded_;         // activations that depend, with a quantizer
+  std::map<std::string, size_t> steps_;   // steps of infer, by the name of their weights
+  std::map<std::string, ValueId> reals_;  // trained constants, by name
+  std::set<ValueId> inner_;               // values that more than copies read
+  std::set<ValueId> depends_;             // values that depend on a master
+  std::set<std::string> rounded_;         // names of activations with a quantizer that depend on a master
   std::vector<Node> derived_;             // steps of infer that make codes
 };
 
@@ -299,7 +301,7 @@ int with_codes(Graph& simplified, const LoadedModel& model, std::span<const std:
       v.data = bytes_of(codes);
     } else {
       std::vector<uint8_t> narrow;
-      const int lowest = r->element == ElementType::kInt32 ? -127 : -128;  // as round_codes clips
+      const int lowest = r->element == ElementType::kInt32 ? -127 : -128;  // like round_codes
       for (const int32_t code : codes)
         narrow.push_back(uint8_t(uint8_t(std::max(lowest, int(clamp_to_int8(code)))) ^ (uint8 ? 0x80 : 0)));
       v.data = bytes_of(narrow);

@@ -1,12 +1,12 @@
 // A network that is deployed in int8 trains its own codes: quantization-aware scaling (Lin et al. 2022,
-// arXiv:2206.15472, section 2.1). Scales, zero points and multipliers stay; weights and biases get other codes, so that
-// what is exported has the steps, the bytes and the arena of the network that was deployed.
+// arXiv:2206.15472, section 2.1). Scales, zero points and multipliers stay. Only the codes of weights and biases
+// change, so an export has the steps, the bytes and the arena of the network that was deployed.
 //
 //   state       a master per weight and bias, float32 in units of the code, at first the codes themselves
-//   gradients   what depends on a trained code as real numbers: fake_quantize with the layer's step on masters, whose
-//               gradient it divides by the step, and with the tensor's fixed range on activations; int8 steps before
-//               them stay
-//   infer       the deployed program itself, whose codes `derive` makes of the masters: rounded, saturated
+//   gradients   everything that depends on a trained code, as real numbers. fake_quantize has the layer's step on
+//               masters, whose gradient it divides by the step, and the tensor's fixed range on activations. int8
+//               steps before these stay.
+//   infer       the deployed program itself. `derive` makes its codes from the masters: rounded, saturated
 #pragma once
 
 #include <span>
@@ -17,15 +17,15 @@
 
 namespace nacre::tools {
 
-// of a constant with codes: the state value that is trained in its place
+// Suffix of the state value that is trained in place of a constant with codes.
 inline constexpr const char* kMaster = "/master";
 
-// Makes the codes of the layers that `options` names trainable: in `graph`, which is to be differentiated, and in
-// `infer`, the same network after apply_policy. Throws where no layer that was named runs in int8.
+// Makes the codes of the layers that `options` names trainable in `graph`, which will be differentiated, and in
+// `infer`, the same network after apply_policy. Throws if no such layer runs in int8.
 void train_codes(Graph& graph, Graph& infer, const TrainedParameters& options);
 
-// The constants of `simplified` that have a master in `state` get its codes, under the quantizers they have. Returns
-// how many. Throws where one has no codes in the network's file, or another shape.
+// Gives the constants of `simplified` that have a master in `state` its codes, under their own quantizers. Returns how
+// many it set. Throws if a constant has no codes in the network's file, or has another shape.
 int with_codes(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// Which constants of a network training changes: their names and how many numbers each has.
+// Lists the constants of a network that training changes: their names, and how many numbers each has.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,11 @@ struct TrainedConstant {
   int64_t numbers = 0;
 };
 
-// The constants that make_parameters would train, in the order of the graph's values. Throws as make_parameters does.
+// Returns the constants that make_parameters would train, in the order of the graph's values. Throws as
+// make_parameters does.
 std::vector<TrainedConstant> trained_constants(Graph graph, const TrainedParameters& options);
 
-// "trained: 6 constants, 99 numbers: a.weight, a.bias, .."; at most eight names.
+// Returns "trained: 6 constants, 99 numbers: a.weight, a.bias, .." with at most eight names.
 std::string trained_text(const std::vector<TrainedConstant>& constants);
 
 }  // namespace nacre::tools

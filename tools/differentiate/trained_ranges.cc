@@ -1,4 +1,4 @@
-// Ranges and scales that training learned, as the measurements from which a network is compiled.
+// Makes a calibration from the ranges and scales that training learned. A network is compiled from it.
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -14,7 +14,8 @@
 namespace nacre::tools {
 namespace {
 
-// The amax from which a history's rule makes this scale: by division, then its neighbours, because that rounds.
+// Returns the amax from which a history's rule makes this scale. It tries the quotient, then its neighbours, because
+// division rounds.
 float amax_of(float scale, const Policy& policy) {
   const auto scale_of = [&](float amax) {
     return policy.update_order == UpdateOrder::kKeras ? keras_step(amax, 1, 448, policy.margin, true).scale
@@ -32,7 +33,7 @@ float amax_of(float scale, const Policy& policy) {
   return near;
 }
 
-// Masks have no range of their own in training: theirs follow from those of the scores.
+// Finds the ranges of masks from those of the scores. Training keeps no ranges for masks.
 void find_masks(const Graph& folded, Calibration& calibration) {
   SoftmaxMasks masks(folded);
   std::map<ValueId, Range> ranges;
@@ -73,7 +74,7 @@ Calibration trained_calibration(const Graph& simplified, const LoadedModel& mode
     if (policy == nullptr || policy->quantization != Quantization::kFloat8 || !is_matmul(node.op)) continue;
     const std::string& y = simplified.values[size_t(node.outputs[0])].name;
     auto scale = found.find(scale_name(y + "/x"));
-    if (scale == found.end()) scale = found.find(scale_name(y + kFrozen + "/x"));  // beside an adapter
+    if (scale == found.end()) scale = found.find(scale_name(y + kFrozen + "/x"));  // of a layer beside an adapter
     if (scale != found.end())
       calibration.ranges[simplified.values[size_t(node.inputs[kX])].name].amaxes = {amax_of(scale->second[0], *policy)};
   }

@@ -15,7 +15,8 @@
 namespace nacre::tools {
 namespace {
 
-// The node's clamp as a node of its own: gradients are of the unclamped op. There is none of a fused step.
+// Makes the node's clamp a node of its own, because gradients are those of the unclamped op. A fused step has no
+// gradient.
 void split_clamp(Graph& graph, std::vector<Node>& nodes, Node node) {
   const bool residual = is_matmul(node.op) && node.inputs.size() > kScale && node.inputs[kScale] != kNone;
   if (residual || (is_matmul(node.op) && get_integer(node, "clamp") > int{Clamp::kBounds}))
@@ -79,7 +80,7 @@ class ForwardPass {
         split_clamp(graph(), nodes, std::move(node));
       } else {
         if (node.op == Op::kDropout) feed_dropout(nodes, node);
-        if (learns_statistics(node)) to_training_form(node);  // it has no parameter
+        if (learns_statistics(node)) to_training_form(node);  // a norm without parameters
         nodes.push_back(std::move(node));
       }
     }
@@ -118,7 +119,7 @@ class ForwardPass {
     node.outputs = {node.outputs[0], mean, deviation};
   }
 
-  // Outputs that the gradient table reads and inference leaves out: gates and cells of a recurrence.
+  // Adds outputs that the gradient table reads and inference leaves out: gates and cells of a recurrence.
   void keep_outputs(Node& node) {
     const OpRule& op = rule_of(graph(), node);
     size_t count = node.outputs.size();
@@ -143,7 +144,8 @@ class ForwardPass {
     return step;
   }
 
-  // {seed low, seed high, step, micro-batch}: the same for all dropouts, told apart by their layer's number.
+  // Feeds a dropout with {seed low, seed high, step, micro-batch}. All dropouts share these, and their layers' numbers
+  // distinguish them.
   void feed_dropout(std::vector<Node>& nodes, Node& node) {
     if (random_ == kNone) {
       const ValueId seed = add_value(kSeedName, ElementType::kUint32, {2}, Region::kState);
@@ -163,7 +165,7 @@ class ForwardPass {
 
   Differentiated& result_;
   const TrainingOptions& options_;
-  std::vector<bool> needs_;  // by value
+  std::vector<bool> needs_;  // per value
   ValueId random_ = kNone, micro_batch_ = kNone;
   int dropouts_ = 0;
 };
@@ -185,9 +187,9 @@ void leave_out_dropout(Graph& graph) {
   std::erase_if(graph.nodes, [](const Node& node) { return node.op == Op::kDropout; });
 }
 
-// The range that an observer gives out counts as a number: no gradient passes it (NUMERICS.md, 48).
+// An observer's range counts as a constant: no gradient passes it (NUMERICS.md, 48).
 std::vector<bool> depends_on_parameters(const Graph& graph) {
-  // Truth values and places are steps of their inputs: their derivative is zero wherever it exists.
+  // Truth values and indices are step functions of their inputs: their derivative is zero wherever it exists.
   const auto has_gradient = [&](ValueId id) {
     const ElementType type = graph.values[size_t(id)].type;
     return type != ElementType::kBool && type != ElementType::kInt32 && type != ElementType::kInt64;

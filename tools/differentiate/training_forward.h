@@ -1,10 +1,11 @@
-// The forward pass of a training: what inference leaves out, or does in another form, and gradients need.
+// Prepares the forward pass of a training. It adds the parts that gradients need and inference leaves out or does
+// otherwise.
 //
-//   clamps             nodes of their own: gradients are of the unclamped op
-//   batch norms        in their training form, where their statistics are state
-//   dropout            fed with {seed low, seed high, step, micro-batch}
-//   recurrences        with the gates and cells that their gradients read
-//   codes              of a quantized file that a trained parameter reaches: real numbers, saturated as the codes were
+//   clamps             become nodes, because gradients are those of the unclamped op
+//   batch norms        have their training form if their statistics are state
+//   dropout            reads {seed low, seed high, step, micro-batch}
+//   recurrences        give the gates and cells that their gradients read
+//   codes              of a quantized file become real numbers if a trained parameter reaches them, saturated as before
 #pragma once
 
 #include "tools/differentiate/differentiate.h"
@@ -13,17 +14,18 @@
 namespace nacre::tools {
 
 struct TrainingForward {
-  ValueId micro_batch = kNone;  // counts micro-batches for dropout; kNone: nothing is drawn
+  // Counts micro-batches for dropout. kNone if nothing draws random numbers.
+  ValueId micro_batch = kNone;
 };
 
-// Changes result.graph, and finds result.sums and result.statistics. Throws Error where some trained layers compute in
+// Changes result.graph, and sets result.sums and result.statistics. Throws Error if some trained layers compute in
 // float64 and some do not.
 TrainingForward prepare_forward(Differentiated& result, const TrainingOptions& options);
 
-// Dropout is the identity in inference: its readers read what it does.
+// Removes dropouts, which are the identity in inference. Their readers read their inputs.
 void leave_out_dropout(Graph& graph);
 
-// By value: whether a parameter that is trained changes it, and it can have a gradient.
+// Returns, per value, whether a trained parameter changes it and it can have a gradient.
 std::vector<bool> depends_on_parameters(const Graph& graph);
 
 }  // namespace nacre::tools

@@ -90,8 +90,9 @@ class AddQuantizers {
     return graph_.add(std::move(v));
   }
 
-  // A step at `near` that rounds x. Weights are rounded in float32, as the converter rounds them: in layers that
-  // compute in 16 bits the step stands in no layer, but for float8 whose every operation rounds to the layer's type.
+  // Makes a step at `near` that rounds x. Weights are rounded in float32, as the converter rounds them. So in layers
+  // that compute in 16 bits the step belongs to no layer, except under float8 with every operation rounded to the
+  // layer's type.
   Node step(Op op, const Node& near, ValueId x, ValueId y, bool weights) {
     Node node = make_step(op, near, value(y).name, {x}, {y});
     const Policy* policy = policy_of(graph_, near);
@@ -110,7 +111,7 @@ class AddQuantizers {
     if (v == nullptr || v->moved) return id;
     if (node.op == Op::kConcat && is_static(node) && static_of(node.outputs[0]) != nullptr &&
         joins(*v, *static_of(node.outputs[0])))
-      return id;  // the concat rounds behind itself, so that its range is observed on reals
+      return id;  // the concat's output is rounded, so its range is observed on reals
     if (v->by_codes || is_static(node)) {
       if (const auto found = rounded_.find(id); found != rounded_.end()) return found->second;
       if (!v->by_codes) return round_activation(node, id, *v);
@@ -124,7 +125,7 @@ class AddQuantizers {
     const StaticValue* v = static_of(y);
     if (v == nullptr || v->moved || !v->by_codes) return;
     const bool is_output = std::ranges::any_of(graph_.outputs, [&](const Binding& b) { return b.value == y; });
-    if (is_output && plan_.values.groups[size_t(v->group)].fixed) return;  // a softmax that the loss looks through
+    if (is_output && plan_.values.groups[size_t(v->group)].fixed) return;  // the loss skips this softmax
     round_activation(node, y, *v);
   }
 
@@ -140,8 +141,9 @@ class AddQuantizers {
     return rounded_[whole] = y;
   }
 
-  // The range by which x is rounded: its own ends, so that nothing is cut. One value of a group makes the running
-  // range, which is deployed. Others are rounded by that, as wide as they need it; no update reads their sums.
+  // Returns the range by which x is rounded: its own ends, so nothing is cut. One value of a group makes the running
+  // range, which is deployed. Other values are rounded by that range, widened to their ends, and no update reads their
+  // sums.
   ValueId observe(const Node& near, ValueId x, const StaticValue& v, ValueId range) {
     const std::string name = v.observed ? plan_.ranges[size_t(v.group)] : range_name(v.name);
     const bool freezes = options_.freeze_steps > 0;
@@ -219,7 +221,7 @@ class AddQuantizers {
     node.inputs[kW] = weights_.at(key);
   }
 
-  // x of each row, or of a conv's each sample, by its largest magnitude.
+  // Rounds x per row, in a conv per sample, by its largest magnitude.
   void round_rows(Node& node) {
     const ValueId x = node.inputs[kX];
     Node rounding = step(Op::kFakeQuantize, node, x, like(x, "/int8"), false);
@@ -278,12 +280,12 @@ class AddQuantizers {
   const QuantizerPlan& plan_;
   const QuantizerTraining& options_;
   const bool trains_;
-  std::set<ValueId> masked_, masks_;  // scores with a mask in them, and what masks are made of
+  std::set<ValueId> masked_, masks_;  // scores that contain a mask; values from which masks are computed
   std::map<std::string, const StaticValue*> static_;
-  std::map<ValueId, ValueId> rounded_;                       // by the value that was rounded
+  std::map<ValueId, ValueId> rounded_;                       // by the value before rounding
   std::map<std::pair<ValueId, uint32_t>, ValueId> weights_;  // by weights and rule
-  std::map<int, ValueId> fixed_;                             // ranges that are constants, by group
-  ValueId behind_ = kNone;                                   // y of the float8 layer that is being written
+  std::map<int, ValueId> fixed_;                             // constant ranges, by group
+  ValueId behind_ = kNone;                                   // y of the float8 layer being written
 };
 
 }  // namespace
@@ -314,7 +316,7 @@ Commit commit_quantizers(const Graph& graph, const QuantizerTraining& options) {
     if (node.op == Op::kObserveRange) {
       const std::string sum = graph.values[size_t(node.inputs[1])].name, name = sum.substr(0, sum.size() - 4);
       const auto range = std::ranges::find(graph.values, name, &Value::name);
-      if (range == graph.values.end()) continue;  // of a value whose group's range another one makes
+      if (range == graph.values.end()) continue;  // another value makes its group's range
       Node update = make_step(
           Op::kUpdateRange, Node(), name + "/update",
           {shared(node.inputs[1]), shared(node.inputs[2]), shared(ValueId(range - graph.values.begin()))}, {});

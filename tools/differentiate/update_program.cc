@@ -24,7 +24,7 @@ namespace {
 struct OptimizerRow {
   Optimizer kind;
   Op op;
-  int moments;  // state values of the parameter's shape
+  int moments;  // number of state values of the parameter's shape
   const char* names[2];
 };
 constexpr OptimizerRow kOptimizers[] = {
@@ -39,7 +39,7 @@ constexpr OptimizerRow kOptimizers[] = {
 
 const OptimizerRow& row_of(Optimizer kind) { return *std::ranges::find(kOptimizers, kind, &OptimizerRow::kind); }
 
-// Whether the source kept what this optimizer keeps.
+// Returns whether the source's file has the state of this optimizer.
 bool keeps(const SourceTraining& saved, const OptimizerRow& row) {
   return row.moments > 0 && std::ranges::any_of(saved.moments, [&](const auto& of_parameter) {
            return of_parameter.second.contains(row.names[0]);
@@ -60,13 +60,14 @@ void check_no_decay(const Graph& graph, const std::vector<std::string>& patterns
   }
 }
 
-// A parameter that is some channels of a constant has the constant's, "w" of "w/channels[0:8]".
+// Returns the penalty on a parameter. A parameter "w/channels[0:8]", some channels of a constant, has the penalty of
+// "w".
 float penalty_on(const std::string& parameter, const SourceTraining& saved) {
   const auto found = saved.decays.find(parameter.substr(0, parameter.find("/channels[")));
   return found == saved.decays.end() ? 0 : found->second;
 }
 
-// Keras adds a penalty to the loss: to the gradient, before it is clipped or its moments are made.
+// Keras adds a penalty to the loss. So it enters the gradient before clipping and before the moments.
 void check_penalties(const std::string& source, const OptimizerOptions& o) {
   const bool clips = o.clip_norm > 0 || o.clip_value > 0, apart = o.kind == Optimizer::kAdamW;
   if (!clips && !apart) return;
@@ -156,8 +157,8 @@ Node& UpdateSteps::guarded(Op op, const std::string& name, std::vector<ValueId> 
   return graph_.nodes.back();
 }
 
-// The layer of the steps that read sums: in float64 that of the loss, by whose policy they compute in it where the
-// graph gets its types later (--update immediate).
+// Returns the layer of the steps that read sums. For float64 sums it is the loss's layer, whose policy gives them
+// float64 if the graph gets its types later (--update immediate).
 int UpdateSteps::layer_of_sums() const { return sums_ == ElementType::kFloat64 ? loss_layer(graph_) : kNone; }
 
 UpdateSteps::Verdict UpdateSteps::verdict(ValueId gradients, const std::string& suffix) {
@@ -179,7 +180,8 @@ ValueId UpdateSteps::count() {
   return graph_.constant("sum_divisor", {1}, std::vector<float>{1 / losses_of_sample_});
 }
 
-// Type of the moments: float64 for a parameter in float64, as asked for one in float32, else float32.
+// Returns the type of the moments: float64 for a parameter in float64, the asked type for one in float32, else
+// float32.
 ElementType UpdateSteps::moment_type(ElementType parameter) const {
   if (parameter == ElementType::kFloat64) return parameter;
   return parameter == ElementType::kFloat32 ? options_.optimizer.moments : ElementType::kFloat32;
@@ -197,7 +199,7 @@ void UpdateSteps::optimize(const GradientOf& g, ValueId gradient, const Verdict&
   Node& node = guarded(row.op, g.parameter + "/" + find_rule(row.op)->name, std::move(inputs), verdict);
   node.layer = layer_of_sums();
   const auto is_named = [&](const std::string& layer) { return !o.no_decay.empty() && matches_any(layer, o.no_decay); };
-  const bool decays =  // one of those that share it is enough
+  const bool decays =  // one decaying layer among those that share it is enough
       (g.decays || o.decay_all != 0) && std::ranges::none_of(g.layers, is_named);
   const float penalty = saved_ == nullptr ? 0 : penalty_on(g.parameter, *saved_);
   const std::pair<const char*, float> attributes[] = {{"momentum", o.momentum},
@@ -213,7 +215,7 @@ void UpdateSteps::optimize(const GradientOf& g, ValueId gradient, const Verdict&
   if (o.epsilon_in_root != 0 && has_attribute(node, "epsilon_in_root")) set_integer(node, "epsilon_in_root", 1);
 }
 
-// The file's, unless another than the usual one is asked for.
+// Returns the file's momentum, unless another than the usual one is asked for.
 float UpdateSteps::momentum_of(const std::string& statistic) const {
   const bool usual = options_.batch_norm_momentum == TrainingOptions().batch_norm_momentum;
   const bool said = usual && saved_ != nullptr && saved_->momenta.contains(statistic);

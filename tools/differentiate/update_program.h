@@ -1,6 +1,6 @@
-// The program `update`: decides whether a step counts, and commits it. Steps, in order: verdict, optimizers, running
-// statistics, what other passes add (scales, ranges), step count; all guarded by the verdict. Last, unguarded, the loss
-// scale.
+// The program `update` decides whether a step counts, and commits it. Its steps are, in order: verdict, optimizers,
+// running statistics, other passes' steps (scales, ranges), step count. The verdict guards all of these. The loss
+// scale comes last, unguarded.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 
 namespace nacre::tools {
 
-// Steps that the source's optimizer has made, where this one goes on with what it left; else 0.
+// Returns the number of steps that the source's optimizer made, if this one continues from its state; else 0.
 uint32_t resumed_steps(const Graph& graph, Optimizer kind);
 
 Graph update_program(const Differentiated& differentiated, const TrainingOptions& options, const Commit& commit = {});
 
-// Writes the steps of an update into a graph: for update_program, and for differentiate where every parameter is
+// Writes the steps of an update into a graph. update_program uses it, and so does differentiate if every parameter is
 // updated at once.
 class UpdateSteps {
  public:
@@ -24,7 +24,7 @@ class UpdateSteps {
     ValueId apply = kNone, amax = kNone, report = kNone;
   };
 
-  // `shared`: the graph that values of a name are copied from where `graph` has none; may be `graph` itself.
+  // Values are copied by name from the graph `shared` if `graph` lacks them. `shared` may be `graph` itself.
   UpdateSteps(Graph& graph, const Graph& shared, const TrainingOptions& options, ElementType sums);
 
   // Judges `gradients`: a sum of the step block, or one gradient. The first verdict's outputs are named apply, amax
@@ -33,7 +33,7 @@ class UpdateSteps {
   void optimize(const GradientOf& of, ValueId gradient, const Verdict& verdict);
   void statistics(const StatisticsOf& of, const Verdict& verdict);
   void commit(const Commit& commit, const Verdict& verdict);
-  // The last steps, and the outputs and the input learning_rate of the program.
+  // Adds the last steps, and the program's outputs and its input learning_rate.
   void finish(const Verdict& verdict);
 
   ValueId shared(const std::string& name);  // the value of this name
@@ -52,12 +52,12 @@ class UpdateSteps {
 
   Graph& graph_;
   const TrainingOptions& options_;
-  std::shared_ptr<const SourceTraining> saved_;  // what the source's optimizer left
-  bool resumes_ = false;                         // whether this one goes on with it
-  float losses_of_sample_ = 1;                   // that the loss takes the mean of
+  std::shared_ptr<const SourceTraining> saved_;  // the state of the source's optimizer
+  bool resumes_ = false;                         // whether this optimizer continues from it
+  float losses_of_sample_ = 1;                   // number of losses of which the loss is the mean
   ElementType sums_;
   std::map<std::string, Value> source_;       // persistent values of `shared`
-  std::map<std::string, std::string> roots_;  // of aliases among them
+  std::map<std::string, std::string> roots_;  // by alias among them: its root
   std::map<std::string, ValueId> ids_;
   ValueId rate_ = kNone;
 };

@@ -26,7 +26,7 @@ std::vector<std::string> input_names_of(const Graph& graph) {
   return names;
 }
 
-// How many samples the arrays hold; 1 where an array is a sample itself.
+// Returns how many samples the arrays hold; 1 if an array is itself a sample.
 int64_t samples_in(const Graph& graph, const NpzArrays& data) {
   std::vector<std::string> ignored;
   const std::vector<NpyArray> arrays = arrays_for(input_names_of(graph), data, ignored);
@@ -38,7 +38,7 @@ int64_t samples_in(const Graph& graph, const NpzArrays& data) {
   return arrays.empty() ? 1 : least;
 }
 
-// `count` of `from`, in their order: Knuth's algorithm S, so that data that are sorted or repeat a cycle do no harm.
+// Draws `count` of `from` and keeps their order (Knuth's algorithm S), because data may be sorted or periodic.
 std::vector<int64_t> drawn(std::span<const int64_t> from, size_t count) {
   SplitMix64 random(kDrawSeed);
   std::vector<int64_t> chosen;
@@ -63,7 +63,7 @@ NpzArrays rows_of(const NpzArrays& data, std::span<const int64_t> rows, int64_t 
   return selected;
 }
 
-// Also of a copy.
+// Returns true also for a copy of the file.
 bool same_content(const std::string& a, const std::string& b) {
   std::error_code error;
   if (std::filesystem::equivalent(a, b, error)) return true;
@@ -80,7 +80,7 @@ bool same_content(const std::string& a, const std::string& b) {
   return true;
 }
 
-// Labels by sample, as they are given to `count` samples one after the other whatever their shape is.
+// Shapes labels to one row per sample. Each of `count` samples gets as many, whatever the labels' shape is.
 NpyArray by_sample(const NpyArray& labels, int64_t count) {
   if (!labels.dims.empty() && labels.dims[0] == count) return labels;
   if (labels.elements() % count != 0)

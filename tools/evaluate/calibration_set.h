@@ -1,5 +1,5 @@
-// Samples for the ranges of networks that are then judged on a labelled set. They come from a file, and where that is
-// the set's own it is said; else they are a part of the set, which gives them up.
+// Chooses the samples for the ranges of networks that are then judged on a labelled set. They come from a file (if it
+// is the set's own, said() tells so), or are a part of the set, which is then not judged.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace nacre::tools {
 
 class CalibrationSet {
  public:
-  // `file`: as nacre convert --calibrate takes it; "": up to 200 samples of `from.data`, drawn with seed 1. They are of
-  // those that --indices does not name, or, where it names all or is not given, a fifth of `set`, which keeps the
-  // others. Throws Error where there is nothing to give up.
+  // `file`: as for nacre convert --calibrate. If it is "", up to 200 samples of `from.data` are drawn with seed 1
+  // from those that --indices does not name. If --indices names all or is not given, a fifth of `set` is drawn and
+  // removed from `set`. Throws Error if no sample can be removed.
   CalibrationSet(const Graph& graph, const std::string& file, const SetOptions& from, LabelledSet& set);
 
   Samples samples(const Graph& graph, const SampleOptions& options) const;
 
-  // "ranges are from 200 samples of x.npy, which --indices does not name: they are not judged"
+  // Returns "ranges are from 200 samples of x.npy, which --indices does not name: they are not judged".
   const std::string& said() const { return said_; }
   Json json() const;
 

@@ -20,7 +20,7 @@
 namespace nacre::tools {
 namespace {
 
-// For each name of `a` its index in `b`: by name where all are there, else by position.
+// Returns for each name of `a` its index in `b`: by name if all names are there, else by position.
 std::vector<size_t> pair_names(const std::vector<std::string>& a, const std::vector<std::string>& b, const char* what,
                                const std::string& place) {
   if (a.size() != b.size())
@@ -42,15 +42,15 @@ bool same_dims(const TensorRecord& a, const TensorRecord& b) {
   return a.rank == b.rank && std::equal(a.dims, a.dims + a.rank, b.dims);
 }
 
-struct Values {  // of a tensor after a run
+struct Values {  // of a tensor, after a run
   std::vector<double> reals;
   uint64_t saturated;
 };
 
-// One program that runs step by step and gives out its tensors as real numbers.
+// Runs a program step by step and returns its tensors as real numbers.
 class Runner {
  public:
-  using Wanted = std::map<uint32_t, std::vector<uint32_t>>;  // by step: tensors to keep when it is done
+  using Wanted = std::map<uint32_t, std::vector<uint32_t>>;  // step -> tensors to keep after it
 
   Runner(const ProgramReport& report, RunInputs inputs, const Running& running)
       : report_(report), bound_(bind_to_run(report.loaded(), report.program(), running)), inputs_(std::move(inputs)) {}
@@ -59,7 +59,7 @@ class Runner {
   uint64_t runs() const { return inputs_.runs; }
   uint64_t samples() const { return inputs_.rows(); }
 
-  // The result by tensor; outputs of the program are always in it.
+  // Returns the values by tensor. Outputs of the program are always included.
   std::map<uint32_t, Values> run(uint64_t run, const Wanted& wanted) {
     const Program& program = bound_.program();
     for (uint32_t i = 0; i < program.input_count(); ++i) {
@@ -105,7 +105,7 @@ class Runner {
   uint32_t rows_ = 0;
 };
 
-// Meaning of codes given for the reference's inputs, by which a program with float inputs decodes them.
+// Returns the scales of codes given for the reference's input. A program with float inputs decodes them by these.
 std::optional<Scales> codes_of(const ProgramReport& a, uint32_t input) {
   return is_code_of_reals(a.tensor(input).element) ? a.loaded().scales(input) : std::nullopt;
 }
@@ -159,7 +159,7 @@ void count_best(const TensorRecord& record, std::span<const double> a, std::span
   }
 }
 
-// Outputs have partners of their own.
+// Keeps unmatched tensors that are no outputs: outputs are paired separately.
 void keep_unmatched(const ProgramReport& a, const ProgramReport& b, TensorMatch& match, Comparison& result) {
   for (Unmatched& u : match.unmatched) {
     const std::span<const uint32_t> outputs = (u.in_a ? a : b).view().outputs;

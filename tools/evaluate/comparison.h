@@ -1,4 +1,4 @@
-// Two programs on the same inputs, tensor by tensor and output by output. A is the reference.
+// Compares two programs on the same inputs, tensor by tensor and output by output. A is the reference.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace nacre::tools {
 
 struct ComparedTensor {
   uint32_t a, b;          // tensor ids
-  uint32_t step, step_b;  // of A and of B
+  uint32_t step, step_b;  // that complete it, in A and in B
   ErrorMeasure error;
   uint64_t saturated = 0;  // elements of B at the ends of their type: report/decode.h
 
@@ -24,24 +24,24 @@ struct ComparedOutput {
   uint32_t a, b;  // indices of the programs' outputs
   ErrorMeasure error;
   uint64_t saturated = 0;            // as above
-  uint64_t rows = 0, same_best = 0;  // along the last axis, and in how many the largest element is the same one
+  uint64_t rows = 0, same_best = 0;  // rows along the last axis, and rows with the largest element at the same place
 };
 
 struct Comparison {
   std::vector<ComparedTensor> tensors;  // in A's order of execution
   std::vector<Unmatched> unmatched;
   std::vector<ComparedOutput> outputs;
-  std::vector<std::string> notes;  // what was done to the data, as sentences
+  std::vector<std::string> notes;  // changes made to the data, as sentences
   uint64_t samples = 0;
   RanBy by_a = {}, by_b = {};
 };
 
-// Most damaging first: by SQNR from the lowest, then by the relative error.
+// Sorts the most damaged tensors first: by SQNR, lowest first, then by the relative error.
 void sort_by_damage(Comparison& comparison);
 
-// `data` by name of A's inputs; a single array may have any name. Both programs get the same samples, each in the type
-// of its inputs (report/sample_data.h); `cast` allows exact changes of type. Throws Error where inputs or outputs do
-// not fit together.
+// Compares the programs. `data` is by the names of A's inputs; a single array may have any name. Both programs get
+// the same samples, converted to the types of their inputs (evaluate/sample_data.h). `cast` allows exact changes of
+// type. Throws Error if inputs or outputs do not fit together.
 Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, const NpzArrays& data, bool cast,
                             const Running& running);
 

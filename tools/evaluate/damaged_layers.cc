@@ -13,7 +13,7 @@ namespace {
 NpzArrays few_of(const Graph& graph, const Samples& samples) {
   NpzArrays arrays;
   for (size_t i = 0; i < samples.inputs.size(); ++i) {
-    const NpyArray& all = samples.inputs[i];  // which may lie in a file: only the first samples are read
+    const NpyArray& all = samples.inputs[i];  // it may lie in a file: only the first samples are read
     const int64_t count = std::min<int64_t>(samples.count, kDamageSamples);
     const uint8_t* const first = all.data.data();
     const size_t bytes = all.data.size() / size_t(samples.count) * size_t(count);

@@ -14,7 +14,7 @@
 namespace nacre::tools {
 namespace {
 
-// Calls f(T()) with a type that holds one element of `type` and converts to double. int4 is the caller's business.
+// Calls f(T()) with a type that holds one element of `type` and converts to double. Callers unpack int4 first.
 template <class F>
 auto with_element(ElementType type, F f) {
   switch (type) {
@@ -39,7 +39,7 @@ auto with_element(ElementType type, F f) {
   }
 }
 
-// Two elements a byte, the one of the lower index in the low bits.
+// Unpacks two elements a byte; the element of the lower index lies in the low bits.
 std::vector<uint8_t> unpacked(const StoredElements& elements) {
   size_t count = 1;
   for (const int64_t d : elements.dims) count *= size_t(d);
@@ -53,7 +53,7 @@ std::vector<uint8_t> unpacked(const StoredElements& elements) {
 
 bool is_packed(ElementType type) { return type == ElementType::kInt4 || type == ElementType::kUint4; }
 
-// The channel of element i: scales are per tensor or per index of an axis.
+// Finds the channel of element i: scales are per tensor or per index of an axis.
 struct Channels {
   size_t inner = 1, count = 1;
 
@@ -69,7 +69,7 @@ int32_t zero_of(const Scales& scales, size_t channel) {
   return scales.zero.empty() ? 0 : scales.zero[scales.zero.size() > 1 ? channel : 0];
 }
 
-// f(value, channel) for every element.
+// Calls f(value, channel) for every element.
 template <class F>
 void for_each(const StoredElements& e, F f) {
   const std::vector<uint8_t> wide = is_packed(e.type) ? unpacked(e) : std::vector<uint8_t>();
@@ -83,7 +83,7 @@ void for_each(const StoredElements& e, F f) {
   });
 }
 
-// Codes of the type's lowest and highest value.
+// Returns the lowest and the highest code of the type.
 std::pair<int, int> ends_of(ElementType type) {
   if (type == ElementType::kInt4) return {-8, 7};
   if (type == ElementType::kUint4) return {0, 15};
@@ -109,7 +109,7 @@ bool is_reciprocal(const ReportStep& step) {
   return false;
 }
 
-// The operand that holds the scale of what the step makes; kNoIndex: there is none.
+// Returns the operand that holds the scale of the step's result, or kNoIndex.
 uint32_t scale_operand(const ReportStep& step) {
   uint32_t last = kNoIndex;
   for (const ReportOperand& operand : step.operands) {

@@ -22,10 +22,11 @@
 namespace nacre::tools {
 namespace {
 
-constexpr uint64_t kLeastRuns = 11;   // for a median
-constexpr double kLeastTimed = 50e3;  // microseconds; shorter runs of the first pass begin with cold caches
+constexpr uint64_t kLeastRuns = 11;  // for a median
+// microseconds; if the first pass is shorter, its cold caches matter, and its times are dropped
+constexpr double kLeastTimed = 50e3;
 
-// The position of the output that is judged.
+// Returns the position of the output to judge.
 size_t find_output(const LoadedModel& model, const std::vector<std::string>& names, const std::string& wanted) {
   const auto found = std::ranges::find(names, wanted);
   if (wanted.empty() && names.size() == 1) return 0;
@@ -59,7 +60,7 @@ class SetRunner {
     }
     if (sum < kLeastTimed) times.clear(), sum = 0;
     for (uint64_t run = 0; times.size() < kLeastRuns || sum < kLeastTimed; ++run) {
-      if (run % inputs_.runs == 0) bound_.loaded().require(bound_.program().start());  // or a cache may be full
+      if (run % inputs_.runs == 0) bound_.loaded().require(bound_.program().start());  // otherwise a cache may be full
       time(run % inputs_.runs);
     }
     std::ranges::sort(times);
@@ -104,7 +105,7 @@ class SetRunner {
   size_t output_;
 };
 
-// The first input as the real numbers that were given, for reconstruction errors.
+// Returns the first input as the real numbers that were given, for reconstruction errors.
 std::vector<double> real_inputs(const NpyArray& array, std::optional<Scales> codes) {
   return decode({.type = array.type,
                  .dims = array.dims,
@@ -112,14 +113,14 @@ std::vector<double> real_inputs(const NpyArray& array, std::optional<Scales> cod
                  .scales = is_code_of_reals(array.type) ? std::move(codes) : std::nullopt});
 }
 
-// Scales of the first input, if it has codes.
+// Returns the scales of the first input, if it has codes.
 std::optional<Scales> input_codes(const LoadedModel& model, const std::string& target) {
   const ProgramView view = model.model().program(model.infer_program(target));
   if (view.inputs.empty() || !is_code_of_reals(model.model().tensors()[view.inputs[0]].element)) return std::nullopt;
   return model.scales(view.inputs[0]);
 }
 
-// Makes as many numbers as a run of `rows` samples gives: checks can then refuse before the run.
+// Returns as many numbers as a run of `rows` samples gives, so that checks can refuse before the run.
 ScoredSamples outputs_to_come(const LoadedModel& model, const ProgramView& view, size_t output, uint64_t rows) {
   const TensorRecord& r = model.model().tensors()[view.outputs[output]];
   size_t width = 1;
@@ -148,8 +149,8 @@ int64_t most_rows(const NpzArrays& data) {
   return rows;
 }
 
-// A sample has a number at least and one label, or one row of one-hot numbers: a file with more labels than the data
-// hold numbers is not read.
+// Reads the labels. A sample has at least one number, and one label or a row of one-hot numbers. So a file with more
+// labels than the data hold numbers is refused before it is read.
 NpyArray read_labels(const std::string& path, const LabelledSet& set) {
   return read_npy(path, [&](const std::string&, const NpyArray& header) {
     if (set.metric.wants_targets()) return;
@@ -187,7 +188,7 @@ Outcome run_set(const LoadedModel& model, const LabelledSet& set, const RunChoic
   const ProgramNames names = model.program_names(program);
   std::vector<NpyArray> arrays = arrays_for(names.inputs, set.data, notes);
   const std::optional<Scales> codes = choice.codes ? choice.codes : input_codes(model, choice.target);
-  const bool reconstructs = set.metric.kind == Metric::Kind::kAuc && !arrays.empty();  // nothing else reads the inputs
+  const bool reconstructs = set.metric.kind == Metric::Kind::kAuc && !arrays.empty();  // only then are the inputs read
   std::vector<double> inputs = reconstructs ? real_inputs(arrays[0], codes) : std::vector<double>();
   for (size_t i = 0; i < arrays.size(); ++i)
     arrays[i] = fit_input(model, view.inputs[i], names.inputs[i], std::move(arrays[i]),

@@ -12,9 +12,9 @@ constexpr std::string_view kTargets[] = {"arm/m0plus", "arm/m3",  "arm/m4",     
                                          "arm/m33",    "arm/m55", "riscv/rv32imac", "riscv/rv32imafc"};
 
 struct KernelText {
-  std::string_view name;              // "reference::ready::kDenseI8Double"; "run": what runs the calls
-  uint16_t own[std::size(kTargets)];  // bytes that it alone links, for each target
-  std::string_view parts;             // indices in kParts, a blank between them; "4-6": all of these
+  std::string_view name;              // "reference::ready::kDenseI8Double"; "run": the code that runs the calls
+  uint16_t own[std::size(kTargets)];  // bytes that only it links, for each target
+  std::string_view parts;             // indices in kParts, separated by blanks; "4-6": 4, 5 and 6
 };
 
 #include "tools/evaluate/kernel_text.inc"
@@ -29,7 +29,7 @@ const KernelText* find_text(std::string_view name) {
   return found != std::end(kKernels) && found->name == name ? found : nullptr;
 }
 
-// Text that a linker keeps of kernels for the target of a column: each part once.
+// Sums the code that a linker keeps of kernels for the target of a column. Each part counts once.
 class LinkedText {
  public:
   explicit LinkedText(size_t column) : column_(column) {}
@@ -62,8 +62,8 @@ class LinkedText {
   uint64_t bytes_ = 0;
 };
 
-// Bytes that StaticTables::table_bytes leaves out, with pointers of 32 bits: a nacre_static_program for each program,
-// the spans of its inputs and outputs, and those of the blocks and ops that all share.
+// Returns the bytes that StaticTables::table_bytes leaves out, with 32-bit pointers: a nacre_static_program for each
+// program, the spans of its inputs and outputs, and the spans of the shared blocks and ops.
 uint64_t program_bytes(const StaticTables& tables) {
   constexpr uint64_t kProgram = 80, kSpan = 8;
   uint64_t bytes = kSpan * (tables.block_bytes.size() + tables.ops.size());

@@ -13,7 +13,7 @@
 namespace nacre::tools {
 namespace {
 
-// Less is noise of the estimate.
+// Smaller gains are within the noise of the estimate.
 constexpr double kWorthwhile = 1.1, kWorthFloat8 = 1.2;
 
 std::string type_text(ElementType type) { return type == ElementType::kFloat8E4M3 ? "float8" : name_of(type); }
@@ -38,7 +38,7 @@ class Adviser {
   }
 
  private:
-  // True where another type is worth its while.
+  // Advises another type if that is worthwhile. Returns whether it did.
   bool leave_type(ElementType type) {
     const bool gains = layer_.form && layer_.policy_us >= kWorthwhile * layer_.half_us;
     if (type == ElementType::kFloat32 && !gains) return false;
@@ -51,7 +51,7 @@ class Adviser {
     return true;
   }
 
-  // The layer's, computing in 16 bits.
+  // Returns the name of the layer's policy with 16-bit computation.
   std::string half_policy() const {
     Policy policy = layer_.policy;
     policy.compute = policy.output = half_type(*estimate_.gpu);
@@ -89,10 +89,10 @@ class Adviser {
     else if (estimate_.trains) pad(p.m, "row", to_multiple);
   }
 
-  // Requirement on a count of rows, features or terms.
+  // The requirement on a count of rows, features or terms: a multiple.
   struct Count {
     int64_t multiple;
-    bool power_of_two;  // below 256
+    bool power_of_two;  // required below 256
     ElementType type;
   };
   void pad(int64_t& count, const char* noun, const Count& wanted, const std::string& or_else = "") {

@@ -9,7 +9,7 @@
 namespace nacre::tools {
 namespace {
 
-// Operations a second that a product of this type reaches.
+// Returns the operations per second that a product of this type reaches.
 double rate(const GpuArchitecture& gpu, ElementType type) {
   if (!has_tensor_cores(gpu, type)) return gpu.float32 * kReached.float32;
   if (type == ElementType::kInt8) return gpu.int8 * kReached.eight_bits;
@@ -22,7 +22,7 @@ double kernel_us(double bytes, const GpuArchitecture& gpu) { return memory_us(by
 
 double bytes_of(ElementType type) { return double(element_bits(type)) / 8; }
 
-// Bytes of an element of the result: 16 bits for float8, the int32 sum for int8, else those of the type.
+// Returns the bytes of an element of the result: 2 for float8, 4 (the int32 sum) for int8, else those of the type.
 double result_bytes(ElementType type) {
   if (type == ElementType::kFloat8E4M3) return 2;
   return type == ElementType::kInt8 ? 4 : bytes_of(type);
@@ -59,7 +59,8 @@ std::optional<Product> product_of(const Model& model, const StepRecord& step) {
   return Product{.m = m, .n = features, .k = k, .count = rows / m};
 }
 
-// Whether the step makes a gradient; for codes, that of x is a dense step on gradients' codes (engine/ops/dense.h).
+// Returns whether the step makes a gradient. With codes, the gradient of x is a dense step on the gradients' codes
+// (engine/ops/dense.h).
 bool is_product_gradient(const Model& model, const StepRecord& step) {
   constexpr Op kGradients[] = {Op::kDenseGradientX,         Op::kDenseGradientW,        Op::kDenseFloat8GradientW,
                                Op::kConv2dGradientX,        Op::kConv2dGradientW,       Op::kConv2dFloat8GradientW,

@@ -22,7 +22,7 @@ class Estimator {
   GpuEstimate run() {
     uint32_t program = program_of(estimate_.trains ? Entry::kGradients : Entry::kInfer);
     if (program == kNoIndex && estimate_.trains) program = program_of(Entry::kUpdate);  // --update immediate
-    if (program == kNoIndex) program = loaded_.infer_program();                         // refuses
+    if (program == kNoIndex) program = loaded_.infer_program();                         // throws if there is none
     estimate_.batch = model_.program(program).batch;
     add_steps(program);
     add_copies(program);
@@ -32,7 +32,7 @@ class Estimator {
   }
 
  private:
-  // For the target, else for any.
+  // Returns the program for the target; else for the host, else for any target; else kNoIndex.
   uint32_t program_of(Entry entry) const {
     uint32_t index = 0;
     if (model_.find(entry, estimate_.gpu->target, &index).ok()) return index;
@@ -61,7 +61,7 @@ class Estimator {
     estimate_.layers.push_back(std::move(layer));
   }
 
-  // A gradient's product is of the last layer of its name that has fewer than both.
+  // Adds a gradient's product to the last layer of its name that does not yet have both gradients.
   bool add_pass(const StepRecord& step) {
     for (size_t i = estimate_.layers.size(); i-- > 0;)
       if (layers_of_[i] == step.layer && estimate_.layers[i].passes < 3) return ++estimate_.layers[i].passes, true;
@@ -101,7 +101,7 @@ class Estimator {
   const LoadedModel& loaded_;
   const Model& model_;
   GpuEstimate estimate_;
-  std::vector<uint32_t> layers_of_;  // of estimate_.layers: the file's index
+  std::vector<uint32_t> layers_of_;  // of each of estimate_.layers: its index in the file
 };
 
 }  // namespace

@@ -1,14 +1,13 @@
-// Rates of the GPUs that the targets "cuda/sm90" and so on name: numbers to estimate with. None was measured by this
-// project.
+// Rates of the GPUs that the targets "cuda/sm90" and so on name, for estimates. This project measured none of them.
 #pragma once
 
 #include <string_view>
 
 namespace nacre::tools {
 
-// One card of each architecture by its datasheet: operations a second without sparsity, a multiply-accumulate being
-// two; bytes a second. 0: its Tensor Cores do not take the type. `half`: float16 with float32 sums, and bfloat16 where
-// it is taken. The RTX 5090's Tensor Core rates are those of the RTX Blackwell white paper as remembered.
+// One card of each architecture by its datasheet: operations per second without sparsity (a multiply-accumulate is
+// two), and bytes per second. 0: its Tensor Cores do not take the type. `half`: float16 with float32 sums, and
+// bfloat16 if it is taken. The RTX 5090's Tensor Core rates are from memory of the RTX Blackwell white paper.
 struct GpuArchitecture {
   const char *target, *card;
   double float32, half, int8, float8, memory;
@@ -25,26 +24,28 @@ inline constexpr GpuArchitecture kGpuArchitectures[] = {
     {"cuda/sm120", "RTX 5090", 104.8 * kTera, 209.5 * kTera, 838 * kTera, 419 * kTera, 1.792 * kTera, true},
 };
 
-// The share of these that large products and copies reach: 50, 780, 1400 and 3.8 T of the H200's, as reported for such
-// cards (torch's products of random data; fp8 through cuBLASLt; copies). The other cards are taken to reach the same.
+// The share of these rates that large products and copies reach: 50, 780, 1400 and 3.8 T of the H200's, as reported
+// for such cards (torch's products of random data; fp8 through cuBLASLt; copies). Other cards are assumed to reach
+// the same share.
 struct GpuShares {
   double float32, half, eight_bits, memory;
 };
 inline constexpr GpuShares kReached = {50.0 / 67, 780.0 / 990, 1400.0 / 1979, 3.8 / 4.8};
 
-// Microseconds beside the work itself. A kernel in a CUDA graph: 1.3 to 2. The launch of the graph and waiting for it:
-// 3 to 5. A copy between host and device: 5 to 10, and its bytes over PCIe at 25 to 50 GB/s. A training step of a
-// float8 layer: about 6 for the nodes that quantize and transpose its operands and update its scales.
+// Microseconds besides the work itself. A kernel in a CUDA graph takes 1.3 to 2. Launching the graph and waiting for
+// it takes 3 to 5. A copy between host and device takes 5 to 10, and its bytes go over PCIe at 25 to 50 GB/s. A
+// training step of a float8 layer takes about 6 for the nodes that quantize and transpose its operands and update its
+// scales.
 inline constexpr double kKernelUs = 1.65, kGraphUs = 4, kCopyUs = 7.5, kFloat8TrainingUs = 6;
-inline constexpr double kCopyBytes = 37.5e9;  // a second
+inline constexpr double kCopyBytes = 37.5e9;  // bytes per second
 
-// Operations a second of one core of a PC: between the 28 G of a batch of 1 that reads its weights once (AD) and the
-// 84 G of convolutions (IC) that README's table of float32 networks amounts to on one thread of a Zen 3. A GPU answers
-// no network sooner than it takes for a million of them.
+// Operations per second of one core of a PC. README's table of float32 networks gives 28 G for a batch of 1 that
+// reads its weights once (AD) and 84 G for convolutions (IC), on one thread of a Zen 3. A GPU answers no network
+// sooner than a core computes a million operations.
 inline constexpr double kHostOperations = 50e9;
 static_assert(kGraphUs + 2 * kCopyUs + kKernelUs > 1e6 / kHostOperations * 1e6);
 
-// Null where there is none of that name.
+// Returns null if no architecture has that name.
 constexpr const GpuArchitecture* find_gpu_architecture(std::string_view target) {
   for (const GpuArchitecture& architecture : kGpuArchitectures)
     if (target == architecture.target) return &architecture;

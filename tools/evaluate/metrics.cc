@@ -49,8 +49,8 @@ double mean_error(const Metric& metric, const ScoredSamples& samples, const Labe
   return sum / double(samples.outputs.size());
 }
 
-// Whether every row is finite, has no negative element and sums to 1. 8-bit outputs sum to 1 within half a code for
-// each.
+// Returns whether every row is finite, has no negative element and sums to 1. In 8-bit outputs each element may be
+// half a code off.
 bool are_distributions(const ScoredSamples& s) {
   constexpr double kCode = 1.0 / 256;
   if (s.width() < 2) return false;
@@ -68,7 +68,7 @@ double kullback_leibler(const ScoredSamples& a, const ScoredSamples& b) {
   double sum = 0;
   for (size_t i = 0; i < a.outputs.size(); ++i)
     if (a.outputs[i] > 0) sum += a.outputs[i] * std::log(a.outputs[i] / std::max(b.outputs[i], kLeast));
-  return std::max(0.0, sum / double(a.samples));  // rows that do not quite sum to 1 may go below
+  return std::max(0.0, sum / double(a.samples));  // rows whose sum is not quite 1 may give less than 0
 }
 
 void check_classes(const Metric& metric, size_t width, const std::vector<int64_t>& classes, const std::string& place) {
@@ -112,7 +112,7 @@ size_t position_of(std::span<const double> outputs, size_t label) {
 }
 
 Confusion confusion(const Metric& metric, const ScoredSamples& samples, const Labels& labels) {
-  constexpr size_t kMostClasses = 2048;  // the square of it is held in memory
+  constexpr size_t kMostClasses = 2048;  // its square is held in memory
   const size_t classes = samples.width() == 1 ? 2 : samples.width();
   if (!metric.counts() || classes > kMostClasses) return {};
   Confusion confusion = {.classes = classes, .counts = std::vector<uint64_t>(classes * classes)};

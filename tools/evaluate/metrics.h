@@ -1,4 +1,4 @@
-// Metrics of a model's outputs on a labelled set. Formulas stand here; NaN and infinity are counted, never ranked.
+// Metrics of a model's outputs on a labelled set, with their formulas. NaN and infinity are counted, never ranked.
 //
 //   topK      share of samples whose label is among the K largest outputs; of equal outputs the first is the larger
 //   accuracy  one output: share of samples with (y > 1/2) == label; more outputs: top1
@@ -24,10 +24,10 @@ struct Metric {
   bool wants_targets() const { return !higher_is_better(); }
 };
 
-// "top1", "top5", "accuracy", "auc", "mse", "mae"; throws Error(kUsage) for others.
+// Reads "top1", "top5", "accuracy", "auc", "mse" or "mae"; throws Error(kUsage) for other names.
 Metric parse_metric(const std::string& name);
 
-// Outputs of all samples, one after the other, and the inputs that made them (for reconstruction errors).
+// Outputs of all samples, one after the other, and the inputs that gave them (for reconstruction errors).
 struct ScoredSamples {
   uint64_t samples = 0;
   std::vector<double> outputs, inputs;
@@ -39,55 +39,57 @@ struct ScoredSamples {
 };
 
 struct Labels {
-  std::vector<int64_t> classes;  // of counting metrics and auc
-  std::vector<double> targets;   // of mse and mae, as many as outputs
+  std::vector<int64_t> classes;  // for counting metrics and auc
+  std::vector<double> targets;   // for mse and mae, as many as outputs
 };
 
 struct Score {
-  double value = 0;  // NaN where outputs that are not finite leave none
+  double value = 0;  // NaN if all outputs are not finite
   uint64_t right = 0, total = 0;
-  uint64_t not_finite = 0;  // samples with such outputs: wrong for counting metrics
+  uint64_t not_finite = 0;  // samples with outputs that are not finite: wrong for counting metrics
 };
 
-// Labels must have been checked: check_labels.
+// Computes the score. check_labels must have accepted the labels.
 Score score(const Metric& metric, const ScoredSamples& samples, const Labels& labels);
 
-// How often a sample of each class was taken for each: of counting metrics, by the largest output (of one output by
-// y > 1/2). Samples whose outputs are not finite are in no cell.
+// For counting metrics: how often samples of each class were assigned to each class, by the largest output (a single
+// output by y > 1/2). Samples with outputs that are not finite are in no cell.
 struct Confusion {
   size_t classes = 0;            // 0: the metric does not count
-  std::vector<uint64_t> counts;  // [label, taken for], classes x classes
+  std::vector<uint64_t> counts;  // [label, assigned class], classes x classes
 
   uint64_t at(size_t label, size_t taken_for) const { return counts[label * classes + taken_for]; }
 };
 
 Confusion confusion(const Metric& metric, const ScoredSamples& samples, const Labels& labels);
 
-// One sentence where labels do not fit the outputs: `place` is the labels' file. Throws Error.
+// Throws an Error of one sentence if labels do not fit the outputs. `place` is the labels' file.
 void check_labels(const Metric& metric, const ScoredSamples& samples, const Labels& labels, const std::string& place);
 
-// How much worse than the reference: positive is worse. NaN where one of the two is.
+// Returns how much worse than the reference the value is; positive is worse. NaN if one of the two is.
 double drop(const Metric& metric, double reference, double value);
 
-// P(score of a positive > score of a negative) + P(equal) / 2 over all pairs:
+// Returns P(score of a positive > score of a negative) + P(equal) / 2 over all pairs:
 //
 //   AUC = (sum of ranks of positives - p (p + 1) / 2) / (p n),   p positives, n negatives, equal scores share their
 //   mean rank
 double auc(std::span<const double> scores, std::span<const int64_t> labels);
 
-// Scores that auc ranks. One output per sample is its score; of two the second is. As many outputs as inputs give the
-// mean squared reconstruction error, as MLPerf Tiny's anomaly detection does. Throws Error for other widths.
+// Returns the scores that auc ranks. A single output per sample is the score; of two outputs the second is. If there
+// are as many outputs as inputs, the score is the mean squared reconstruction error, as in MLPerf Tiny's anomaly
+// detection. Throws Error for other widths.
 std::vector<double> anomaly_scores(const ScoredSamples& samples);
 
-// Position of `label` in the outputs sorted from the largest, 0 first.
+// Returns the position of `label` in the outputs sorted from the largest, from 0.
 size_t position_of(std::span<const double> outputs, size_t label);
 
-// How far outputs are from reference outputs, for choices between models that score alike: mean over samples of
+// Returns how far outputs are from reference outputs, to choose between models with equal scores:
 //
-//   KL(a || b) = sum_i a_i log(a_i / b_i)   where every row of `a` and `b` is a distribution, b_i no smaller than 2^-40
-//   sum_i (a_i - b_i)^2 / sum_i a_i^2       else, the sums over all samples
+//   KL(a || b) = sum_i a_i log(a_i / b_i)   if every row of `a` and `b` is a distribution, b_i at least 2^-40; the mean
+//                                           over samples
+//   sum_i (a_i - b_i)^2 / sum_i a_i^2       else, both sums over all samples
 //
-// Infinite where b is not finite.
+// Returns infinity if b is not finite.
 double output_damage(const ScoredSamples& a, const ScoredSamples& b);
 
 }  // namespace nacre::tools

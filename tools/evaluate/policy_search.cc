@@ -11,12 +11,12 @@
 namespace nacre::tools {
 namespace {
 
-using Cost = double Trial::*;  // what a path saves
+using Cost = double Trial::*;  // the member that a path saves
 
-struct Change {  // of one layer to another policy
+struct Change {  // changes one layer to another policy
   size_t layer;
   int policy;
-  double saved, damage;  // against the layer's policy before
+  double saved, damage;  // compared with the layer's policy before
 };
 
 class Searcher {
@@ -43,7 +43,7 @@ class Searcher {
     return result_.measurements < problem_.budget && !stopped;
   }
 
-  // Measured once; empty where it is impossible or the budget is spent.
+  // Measures each choice once. Returns nothing if it is impossible or the budget is spent.
   std::optional<Trial> trial(const PolicyChoice& choice) {
     if (const auto found = known_.find(choice); found != known_.end()) return found->second;
     if (!left()) return std::nullopt;
@@ -73,8 +73,8 @@ class Searcher {
   std::map<PolicyChoice, std::optional<Trial>> known_;
 };
 
-// The smaller the index of a policy, the earlier it is tried for all layers: a budget that ends here still has whole
-// columns. A third of the budget is left for maps.
+// Tries each policy for all layers before the next one, so that a budget that ends here leaves complete columns. A
+// third of the budget is kept for maps.
 void Searcher::measure_alone() {
   result_.alone.assign(problem_.layers, std::vector<std::optional<Trial>>(problem_.policies));
   const int most = std::max(1, problem_.budget - problem_.budget / 3);
@@ -91,8 +91,9 @@ void Searcher::measure_uniform() {
   for (size_t policy = 1; policy < problem_.policies; ++policy) trial(PolicyChoice(problem_.layers, int(policy)));
 }
 
-// The changes along the lower convex hull of the layer's points (damage, cost), from its policy 0: each saves less per
-// damage than the one before. Points that save nothing, or less than another of no more damage, are not on it.
+// Returns the changes along the lower convex hull of the layer's points (damage, cost), from its policy 0. Each saves
+// less per damage than the one before. Points that save nothing, or less than another with no more damage, are left
+// out.
 std::vector<Change> Searcher::hull(size_t layer, Cost cost) const {
   struct Point {
     double damage, saved;
@@ -132,7 +133,7 @@ std::vector<PolicyChoice> Searcher::path(Cost cost) const {
     const std::vector<Change> of_layer = hull(layer, cost);
     changes.insert(changes.end(), of_layer.begin(), of_layer.end());
   }
-  // By saved / damage, without dividing by 0; stable, so a layer's changes stay in their order.
+  // Sorts by saved / damage, without dividing by 0. The sort is stable, so a layer's changes keep their order.
   std::ranges::stable_sort(changes,
                            [](const Change& x, const Change& y) { return x.saved * y.damage > y.saved * x.damage; });
   std::vector<PolicyChoice> path;
@@ -144,8 +145,8 @@ std::vector<PolicyChoice> Searcher::path(Cost cost) const {
   return path;
 }
 
-// Bisection for the last map whose drop is allowed, taking drops to grow along the path; then the maps after it while
-// there is budget, for drops need not grow, and then those before it.
+// Bisects for the last map whose drop is allowed, as if drops grew along the path. With budget left, measures the
+// maps after it, because drops need not grow, and then the maps before it.
 void Searcher::measure_path(const std::vector<PolicyChoice>& path) {
   size_t allowed = 0, refused = path.size();  // maps before `allowed` are allowed
   while (allowed < refused) {
@@ -172,7 +173,8 @@ std::optional<PolicyChoice> Searcher::best_choice() const {
   return best == nullptr ? std::nullopt : std::optional(*best);
 }
 
-// From the best map: changes of one layer that should save bytes, least damage first; the first that does is taken.
+// Starts from the best map. Tries changes of one layer that should save bytes, least damage first, and takes the
+// first that does.
 void Searcher::descend() {
   for (std::optional<PolicyChoice> at = best_choice(); at && left();) {
     std::vector<Change> changes;
@@ -244,7 +246,7 @@ std::vector<size_t> pareto_front(const std::vector<SearchRow>& rows) {
                         x.measured.damage < y.measured.damage;
     return no_worse && better;
   };
-  std::vector<size_t> front;  // a drop that is not a number is beaten by none, and no front's
+  std::vector<size_t> front;  // a NaN drop is beaten by no row, but is left out of the front
   for (size_t i = 0; i < rows.size(); ++i)
     if (!std::isnan(rows[i].measured_drop) &&
         std::ranges::none_of(rows, [&](const SearchRow& row) { return beats(row, rows[i]); }))

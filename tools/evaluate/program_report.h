@@ -1,9 +1,8 @@
-// One program as reports tell it: its layers, their steps, attributes and operands by name, and
-// what each costs. The text table, the JSON and the picture of `nacre inspect` are three views of
-// this.
+// ProgramReport: one program as reports show it: its layers, their steps, attributes and operands by name, and the
+// cost of each. The text table, the JSON and the picture of `nacre inspect` are three views of it.
 //
-// Needs no kernel, but names those that there are: a model that this library can open can be reported, even one with
-// ops it does not know.
+// No kernel is needed: kernels are only named if they exist. Any model that this library can open can be reported,
+// even with unknown ops.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +21,12 @@ struct ReportAttribute {
 };
 
 struct ReportOperand {
-  std::string slot;  // as the op names it: "x", "w", "bias"
+  std::string slot;  // the op's name for it: "x", "w", "bias"
   Role role = Role::kIn;
   uint32_t tensor = kNoIndex;  // kNoIndex: absent
 };
 
-// Place of a tensor; an alias lies inside the tensor that it is a view of.
+// Place of a tensor. An alias lies inside the tensor that it is a view of.
 struct Location {
   uint32_t root;    // tensor id
   uint64_t offset;  // from the start of the region, bank or segment
@@ -40,12 +39,12 @@ struct ReportStep {
   std::string op_name;
   Rounding rounding = Rounding::kNone;
   uint8_t place = 0;
-  std::string kernel;  // "avx2/dense_f32"; "" where none takes it
+  std::string kernel;  // "avx2/dense_f32"; "" if no kernel takes it
   std::vector<ReportOperand> operands;
-  std::vector<ReportAttribute> attributes;  // in word order; empty where the op is unknown
+  std::vector<ReportAttribute> attributes;  // in word order; empty if the op is unknown
   uint64_t multiply_accumulates = 0;
-  uint64_t weight_bytes = 0;      // of constants that no step before reads
-  uint64_t activation_bytes = 0;  // of what it writes
+  uint64_t weight_bytes = 0;      // of constants that no earlier step reads
+  uint64_t activation_bytes = 0;  // of tensors that it writes
 
   uint32_t output() const;  // the first tensor it writes, or kNoIndex
 };
@@ -53,14 +52,14 @@ struct ReportStep {
 struct ReportLayer {
   std::string name, source_op;
   Policy policy = {};
-  std::vector<uint32_t> steps;  // indices in the program; none: what it did is in other layers'
-                                // steps, or costs nothing
+  std::vector<uint32_t> steps;  // indices in the program; empty: other layers' steps do its
+                                // work, or it costs nothing
   uint64_t multiply_accumulates = 0, weight_bytes = 0, activation_bytes = 0;
 };
 
 class ProgramReport {
  public:
-  // `target`: whose kernels are named (kernels_for of tools/model/step_kernels.h).
+  // `target` chooses the kernels that are named (kernels_for in tools/model/step_kernels.h).
   ProgramReport(const LoadedModel& model, uint32_t program, const std::string& target = "");
 
   const LoadedModel& loaded() const { return loaded_; }
@@ -70,24 +69,24 @@ class ProgramReport {
   const std::vector<ReportStep>& steps() const { return steps_; }
   const std::vector<ReportLayer>& layers() const { return layers_; }
   const std::string& kernels() const { return kernels_; }  // "avx2": the set that is asked first
-  std::map<std::string, uint32_t> reference_ops() const;   // how many steps of each op are left to the reference
+  std::map<std::string, uint32_t> reference_ops() const;   // op -> number of its steps that the reference runs
 
   const TensorRecord& tensor(uint32_t id) const { return loaded_.model().tensors()[id]; }
   Location location(uint32_t id) const;
   std::string shape_text(uint32_t id) const;  // "[1, 25, 5, 64]"
-  // "int8" where all are alike, else "float32 x int8 -> float32": activations, weights of a matmul,
+  // Returns "int8" if all types are equal, else "float32 x int8 -> float32": activations, weights of a matmul,
   // result.
   std::string types_text(const ReportStep& step) const;
-  // Window, stride, clamp, axes: what of the attributes differs from the usual, in a few words.
+  // Returns window, stride, clamp, axes in a few words: the attributes that differ from the usual.
   std::string summary(const ReportStep& step) const;
 
-  // Who reads what was written by whom: one edge per writer of the bytes of a tensor that a step,
-  // or the caller, reads.
+  // An edge from a writer to a reader. For each tensor that a step or the caller reads, there is one per writer of
+  // its bytes.
   struct Edge {
     int from;     // step, or -1 - index of the program's input
     uint32_t to;  // step, or the number of steps + index of the program's output
     uint32_t written,
-        read;  // tensor ids; they differ where the reader sees a view of what was written
+        read;  // tensor ids; they differ if the reader sees a view of the written tensor
   };
   std::vector<Edge> edges() const;
 

@@ -63,7 +63,7 @@ NpyArray select_rows(const NpyArray& array, std::span<const int64_t> rows, const
 }
 
 void require_integers(const NpyArray& array) {
-  if (is_other_float(array.type) || array.type == ElementType::kFloat32) return;  // of whole numbers
+  if (is_other_float(array.type) || array.type == ElementType::kFloat32) return;  // whole numbers are accepted
   switch (array.type) {
     case ElementType::kInt8:
     case ElementType::kUint8:
@@ -78,7 +78,7 @@ void require_integers(const NpyArray& array) {
   }
 }
 
-// Floats are integers where each is a whole number: nothing is rounded.
+// Throws unless each float is a whole number: nothing is rounded.
 void require_whole(const NpyArray& array) {
   if (!is_other_float(array.type) && array.type != ElementType::kFloat32) return;
   const NpyArray reals = with(array, ElementType::kFloat64, cast(array, ElementType::kFloat64));
@@ -96,7 +96,7 @@ std::vector<int64_t> integers_of(const NpyArray& array) {
   return wide.values<int64_t>();
 }
 
-// The rows at which a mask is true.
+// Returns the rows at which a mask is true.
 std::vector<int64_t> rows_of_mask(const std::vector<int64_t>& mask, const std::string& path) {
   std::vector<int64_t> rows;
   for (size_t row = 0; row < mask.size(); ++row)

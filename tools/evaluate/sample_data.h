@@ -1,7 +1,8 @@
-// The samples that --data names, fitted to the inputs of a program.
+// Fits the samples that --data names to the inputs of a program.
 //
-// float32 numbers take the type of the input, and a note says so: codes by its scale, rounding to its float type. Codes
-// become real numbers by the scale of the program they were made for. Nothing else changes type unless asked for.
+// Converts float32 numbers to the input's type, and notes it: quantizes by the input's scale, or rounds to its float
+// type. Codes become real numbers by the scale of the program that they were made for. No other type changes unless
+// asked for.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace nacre::tools {
 
-// .npz: arrays by name. .npy: one, without a name.
+// Reads the arrays of a .npz by name, or the array of a .npy, without a name.
 NpzArrays read_arrays(const std::string& path);
 
 // Returns the arrays in the order of `inputs`. A single array for a single input may have any name. Each array that is
@@ -23,22 +24,22 @@ NpzArrays read_arrays(const std::string& path);
 std::vector<NpyArray> arrays_for(const std::vector<std::string>& inputs, const NpzArrays& data,
                                  std::vector<std::string>& notes);
 
-// Rows of axis 0, in the order of `rows`. Throws Error where there is no such row.
+// Returns the rows of axis 0 in the order of `rows`. Throws Error if a row does not exist.
 NpyArray select_rows(const NpyArray& array, std::span<const int64_t> rows, const std::string& place);
 
-// A list of row numbers: a .npy of integers with one axis, at most as many as there are rows to name.
+// Reads a list of row numbers: a .npy of integers with one axis, at most as many as there are rows.
 std::vector<int64_t> read_rows(const std::string& path, int64_t rows = INT64_MAX);
 
-// Integers of any type; throws Error for others.
+// Both throw Error for an array that has no integers; floats must be whole numbers.
 void require_integers(const NpyArray& header);
 std::vector<int64_t> integers_of(const NpyArray& array);
 
 struct InputFit {
-  bool cast = false;                 // number for number; refused where that loses one
-  std::optional<Scales> codes = {};  // what int8 data means, for inputs that are float32
+  bool cast = false;                 // converts number for number; refuses a number that would change
+  std::optional<Scales> codes = {};  // scales of int8 data, for inputs that are float32
 };
 
-// `array` in the type of an input of `model`. `tensor` is the input's id.
+// Converts `array` to the type of an input of `model`. `tensor` is the input's id.
 NpyArray fit_input(const LoadedModel& model, uint32_t tensor, const std::string& name, NpyArray array,
                    const InputFit& fit, std::vector<std::string>& notes);
 

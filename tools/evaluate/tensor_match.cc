@@ -14,10 +14,10 @@ namespace {
 
 struct Made {
   uint32_t tensor;
-  int step;  // that completes it
+  int step;  // completes it
 };
 
-// Tensors that steps make, in the order in which they are complete.
+// Returns the tensors that steps make, in the order in which they are complete.
 std::vector<Made> made_tensors(const ProgramReport& report) {
   const ProgramView& view = report.view();
   const std::vector<int> complete = completing_steps(report.loaded().model(), view);
@@ -35,26 +35,28 @@ std::vector<Made> made_tensors(const ProgramReport& report) {
   return made;
 }
 
-// "" where names were stripped: LoadedModel then makes one of the id.
+// Returns "" if names were stripped. LoadedModel then makes a name from the id.
 std::string own_name(const ProgramReport& report, uint32_t tensor) {
   const std::string name = report.loaded().tensor_name(tensor);
   return name == fmt::format("tensor{}", tensor) ? "" : source_name(name);
 }
 
-// Whether apply_policy appends this word to a value's name when it stores the value in another way; names of types too.
+// Returns whether apply_policy appends this word to a value's name when it stores the value in another type. Types'
+// names are such words too.
 bool is_policy_suffix(std::string_view word) {
   constexpr std::string_view kSuffixes[] = {"codes", "real", "requantized", "quantized", "float8"};
   return std::ranges::find(kSuffixes, word) != std::end(kSuffixes) || find_name<ElementType>(word);
 }
 
-// Codes of a scale that is made at run time: they mean nothing without it, and their value stands beside them.
+// Returns whether the codes have a scale made at run time. They mean nothing without it, and their value is stored
+// too.
 bool is_dynamic_code(const ProgramReport& report, const Made& made) {
   return report.steps()[size_t(made.step)].op == Op::kDynamicQuantize;
 }
 
 uint32_t layer_of(const ProgramReport& report, const Made& made) { return report.steps()[size_t(made.step)].layer; }
 
-// Picks, among all tensors with one source name, the one that counts; in the order in which they are complete.
+// Picks among all tensors with one source name the one that counts, in the order in which they are complete.
 std::vector<Made> counting(const ProgramReport& report, const std::vector<Made>& made) {
   std::map<std::string, std::pair<uint32_t, size_t>> groups;  // by source name: layer of the first, index of the last
   std::set<std::string> inputs;
@@ -75,7 +77,7 @@ std::vector<Made> counting(const ProgramReport& report, const std::vector<Made>&
   return result;
 }
 
-// The layer whose last step makes this tensor, else "".
+// Returns the layer whose last step makes this tensor, or "".
 std::string layer_of_result(const ProgramReport& report, const Made& made) {
   const ReportStep& step = report.steps()[size_t(made.step)];
   if (step.layer == kNoIndex || step.output() != made.tensor) return "";

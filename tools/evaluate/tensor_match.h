@@ -2,7 +2,7 @@
 // they are the results of layers of the same name.
 //
 // Policies add tensors: the value x of the network may be stored as x/codes and x/real, or as x/bfloat16 and x. Only
-// the tensor that the layer gives out counts. This is the last one made by the layer that made the first.
+// the layer's result counts: the last tensor made by the layer that made the first.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace nacre::tools {
 
 struct TensorPair {
   uint32_t a, b;            // tensor ids
-  uint32_t step_a, step_b;  // of the programs: the ones that complete them
+  uint32_t step_a, step_b;  // the steps of the programs that complete them
 };
 
 struct Unmatched {
   bool in_a;
   uint32_t tensor, step;  // the step completes it
-  std::string why;        // where there was a namesake
+  std::string why;        // the reason, if a tensor of the same name exists
 };
 
 struct TensorMatch {
@@ -30,14 +30,14 @@ struct TensorMatch {
   std::vector<Unmatched> unmatched;
 };
 
-// Matches tensors that steps make. Skips inputs, views of such tensors, and tensors that policies add beside those
-// that count. A tensor whose name was stripped matches only by its layer.
+// Matches tensors that steps make. Skips inputs, views of such tensors, and tensors that policies add. A tensor whose
+// name was stripped matches only by its layer.
 TensorMatch match_tensors(const ProgramReport& a, const ProgramReport& b);
 
-// The name of the network's value that a tensor holds: "x" of "x", "x/bfloat16", "x/codes/real".
+// Returns the name of the network's value that a tensor holds: "x" for "x", "x/bfloat16", "x/codes/real".
 std::string source_name(std::string_view tensor_name);
 
-// Whether both have the same elements in the same order, axes of 1 apart.
+// Returns whether both have the same elements in the same order. Axes of 1 are ignored.
 bool same_shape(const TensorRecord& a, const TensorRecord& b);
 
 }  // namespace nacre::tools

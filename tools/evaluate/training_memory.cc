@@ -10,13 +10,13 @@ namespace {
 
 bool is_optimizer(Op op) { return op >= Op::kSgd && op <= Op::kAdagrad; }
 
-// Adds the bytes that an optimizer's step updates beside the parameter, and those that the verdict judges. Finds them
-// by the steps, for names may have been left out.
+// Adds the bytes of the moments that an optimizer's step updates, and of the gradients that the verdict judges. Finds
+// them by the steps, because names may be stripped.
 void add_optimizer(const Model& model, TrainingMemory* m) {
   std::set<uint32_t> moments;
   uint32_t update = 0, program = 0;
   const bool sums = model.find(Entry::kUpdate, nullptr, &update).ok() &&
-                    // else each gradient is used up where it is made
+                    // Else each gradient is consumed where it is made.
                     model.find_beside(update, Entry::kGradients, &program).ok();
   for (const StepRecord& step : model.steps()) {
     const uint32_t* operands = model.operands(step);
@@ -32,7 +32,7 @@ void add_optimizer(const Model& model, TrainingMemory* m) {
   for (const uint32_t id : moments) m->moments += model.tensors()[id].bytes;
 }
 
-// Bytes that the backward pass reads of the forward pass: arena tensors that hold their value across the loss step.
+// Returns the bytes that the backward pass reads from the forward pass: arena tensors alive across the loss step.
 uint64_t activations(const Model& model, const ProgramView& view, uint32_t loss) {
   uint64_t bytes = 0;
   for (uint32_t id = view.first_tensor; id < view.first_tensor + view.tensor_count; ++id) {
@@ -42,7 +42,7 @@ uint64_t activations(const Model& model, const ProgramView& view, uint32_t loss)
   return bytes;
 }
 
-// Ids of losses and of their gradients alternate.
+// Returns whether the op is a loss. Ids of losses and of their gradients alternate.
 bool is_loss(Op op) {
   if (op == Op::kInt8CrossEntropy) return true;
   return op >= Op::kSoftmaxCrossEntropy && op <= Op::kHuber && (int(op) - int(Op::kSoftmaxCrossEntropy)) % 2 == 0;
@@ -68,13 +68,13 @@ TrainingMemory training_memory(const LoadedModel& loaded, const TargetMachine& m
     if (r.region == Region::kState && (r.flags & kTrainable) != 0) m.parameters += r.bytes;
   }
   add_optimizer(model, &m);
-  std::set<uint32_t> codes;  // int8/full: beside their masters, in a program for each target
+  std::set<uint32_t> codes;  // int8/full: stored beside their masters, in a program for each target
   for (const StepRecord& step : model.steps())
     if (step.op == Op::kWriteCodes) codes.insert(model.operands(step)[2] & kOperandIdMask);
   for (const uint32_t id : codes) m.parameters += model.tensors()[id].bytes;
-  m.statistics = model.region_bytes(Region::kState) - m.parameters - m.moments;  // the gaps of alignment with it
+  m.statistics = model.region_bytes(Region::kState) - m.parameters - m.moments;  // includes gaps for alignment
   m.sums = model.region_bytes(Region::kStep) - m.gradients;
-  uint32_t update = 0;  // those of one target: the machine's where it has some
+  uint32_t update = 0;  // of one target: the machine's, if it has programs
   if (!model.find(Entry::kUpdate, machine.name, &update).ok()) update = loaded.find_program(Entry::kUpdate);
   for (uint32_t i = 0; i < model.program_count(); ++i) {
     const ProgramView view = model.program(i);

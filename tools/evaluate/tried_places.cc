@@ -16,11 +16,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kLeastRounds = 11, kMostRounds = 1001;
-constexpr std::chrono::seconds kEnough{2};  // of rounds, beyond the least
-constexpr double kLeastUs = 1e-3;           // of a clock that stood still
-constexpr uint64_t kSeed = 1;               // of the inputs
+constexpr std::chrono::seconds kEnough{2};  // for the rounds beyond the least
+constexpr double kLeastUs = 1e-3;           // in place of 0, if the clock did not advance
+constexpr uint64_t kSeed = 1;               // seed of the inputs
 
-// The value that a share of them, 1/4 and so on, does not exceed; between two of them, the line.
+// Returns the quantile of sorted numbers for a share such as 1/4, interpolated linearly.
 double quantile(const std::vector<double>& sorted, double share) {
   const double at = share * double(sorted.size() - 1);
   const auto below = size_t(at);
@@ -39,7 +39,7 @@ Quartiles ratios(const std::vector<double>& of, const std::vector<double>& to) {
   return quartiles(std::move(all));
 }
 
-// One program on some ports, and its times.
+// A program on some ports, and its times.
 class TimedProgram {
  public:
   TimedProgram(std::span<const uint8_t> bytes, const std::string& name, Ports ports,
@@ -83,8 +83,8 @@ class TimedProgram {
   std::vector<std::vector<double>> steps_;
 };
 
-// Both in turns, of which either is the first in every second round. Rounds that warm up are forgotten. How many there
-// were.
+// Runs both programs in turns, each first in every second round. Drops the warm-up rounds. Returns the number of
+// rounds.
 uint64_t rounds(TimedProgram& a, TimedProgram& b, void (TimedProgram::*run)(), const std::string& what) {
   constexpr uint64_t kWarmUp = 3;
   Progress progress(what, kMostRounds);
@@ -105,7 +105,8 @@ uint64_t rounds(TimedProgram& a, TimedProgram& b, void (TimedProgram::*run)(), c
 TriedPlaces try_places(const std::function<std::vector<uint8_t>(std::span<const uint8_t> places)>& write, size_t steps,
                        uint32_t threads, const std::string& name) {
   const Ports ports = {port_named("auto"), port_named("xnnpack")};
-  const std::shared_ptr<const ThreadPool> pool = make_threads(threads);  // of all: its threads spin for a while
+  // one pool for both programs: its threads spin for a while
+  const std::shared_ptr<const ThreadPool> pool = make_threads(threads);
   const std::vector<uint8_t> none(steps, 0), all(steps, kXnnpackPlace);
   TimedProgram own(write(none), name, ports, pool);
   TimedProgram xnnpack(write(all), name, ports, pool);

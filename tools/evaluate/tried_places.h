@@ -22,7 +22,7 @@ struct Quartiles {
 };
 
 struct TriedStep {
-  std::string own, xnnpack;           // kernels, "avx2/dense_f32"; xnnpack "" where it does not take the step
+  std::string own, xnnpack;           // kernels, "avx2/dense_f32"; xnnpack "" if it does not take the step
   double own_us = 0, xnnpack_us = 0;  // medians
   Quartiles ratio = {1, 1, 1};        // xnnpack to own, round by round
 
@@ -33,16 +33,17 @@ struct TriedPlaces {
   std::vector<TriedStep> steps;
   std::string own;                  // set of kernels
   uint32_t taken = 0;               // steps that XNNPACK takes
-  uint64_t rounds = 0;              // of single steps
-  uint64_t whole_rounds = 0;        // of whole runs; 0: no step was faster
+  uint64_t rounds = 0;              // rounds of single steps
+  uint64_t whole_rounds = 0;        // rounds of whole runs; 0: no step was faster
   double own_us = 0, moved_us = 0;  // of whole runs, medians
-  Quartiles ratio = {1, 1, 1};      // moved to own
-  std::vector<uint8_t> places;      // by step, as they are to be
+  Quartiles ratio = {1, 1, 1};      // moved to own, round by round
+  std::vector<uint8_t> places;      // the result, by step
 
   bool moved() const { return whole_rounds > 0 && ratio.upper < 1; }
 };
 
-// `write`: the model's bytes with these places, by step. `threads`: of our own kernels. The machine has XNNPACK.
+// `write` returns the model's bytes with these places, by step. `threads` is for our own kernels. The machine must
+// have XNNPACK.
 TriedPlaces try_places(const std::function<std::vector<uint8_t>(std::span<const uint8_t> places)>& write, size_t steps,
                        uint32_t threads, const std::string& name);
 

@@ -18,7 +18,7 @@ bool starts_with(std::span<const uint8_t> bytes, std::initializer_list<uint8_t> 
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
-// Text has no zero bytes and no control characters but blanks and line ends.
+// Returns false for zero bytes and for control characters other than blanks and line ends, which text does not have.
 bool is_text(std::span<const uint8_t> bytes) {
   return std::ranges::all_of(bytes.first(std::min(bytes.size(), size_t{4096})),
                              [](uint8_t b) { return b >= 0x20 || (b >= '\t' && b <= '\r'); });
@@ -73,7 +73,7 @@ NpyArray parse_idx(std::span<const uint8_t> bytes, const std::string& place) {
   return array;
 }
 
-// Memory grows with what is really there.
+// Unpacks into a buffer that grows with the unpacked bytes: no size from the file is trusted.
 std::vector<uint8_t> gunzip(std::span<const uint8_t> bytes, const std::string& place, uint64_t most_bytes) {
   std::vector<uint8_t> result;
   while (!bytes.empty()) {

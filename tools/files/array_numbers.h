@@ -1,4 +1,4 @@
-// The numbers of an array of any type, one by one.
+// Reads the numbers of an array of any type, one by one.
 #pragma once
 
 #include <cstring>
@@ -11,10 +11,10 @@
 
 namespace nacre::tools {
 
-// "[17, 0, 3, 5]": element i as numpy indexes it.
+// Returns "[17, 0, 3, 5]", the index of element i as numpy writes it.
 std::string index_text(const NpyArray& array, size_t i);
 
-// f(i, number) for every element, in order.
+// Calls f(i, number) for every element, in order.
 template <class F>
 void for_each_number(const NpyArray& array, F f) {
   size_t index = 0;
@@ -28,7 +28,7 @@ void for_each_number(const NpyArray& array, F f) {
   });
 }
 
-// One class per `width` numbers, exactly one of which is 1 and the others 0; else throws.
+// Returns one class per `width` numbers. Throws unless exactly one of them is 1 and the others are 0.
 std::vector<int64_t> classes_of_one_hot(const NpyArray& array, size_t width);
 
 }  // namespace nacre::tools

@@ -23,7 +23,8 @@
 namespace nacre::tools {
 namespace {
 
-// Names of the temporary files there are now. Global, of fixed size and without locks: a signal handler reads it.
+// Names of the temporary files that exist now. The table is global, of fixed size and without locks, because a signal
+// handler reads it.
 constexpr int kSlots = 16;
 constexpr size_t kMostName = 4096;  // PATH_MAX of Linux
 enum SlotState { kFree, kTaken, kNamed };
@@ -34,7 +35,7 @@ struct Slot {
 Slot slots[kSlots];
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// Once, and only where nobody has decided otherwise. SIGXFSZ is ignored: write() then says EFBIG.
+// Leaves a signal alone that already has a handler. SIGXFSZ is ignored: write() then fails with EFBIG.
 bool install_handlers() {
   struct sigaction action = {}, before = {};
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) {
@@ -58,7 +59,7 @@ std::string directory_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// The file that a path leads to, which need not exist yet.
+// Returns the file that a path leads to, which need not exist yet.
 std::string resolved(const std::string& path) {
   constexpr int kMostLinks = 40;  // as Linux has it
   std::filesystem::path target = path;
@@ -68,7 +69,7 @@ std::string resolved(const std::string& path) {
   return target.string();
 }
 
-// A pipe is opened when another process reads it, which may be about to begin; nobody waits for one that never comes.
+// Opens a pipe once another process reads it. Waits 2 seconds for a reader that is about to begin.
 int open_pipe(const std::string& path, bool blocks) {
   constexpr int kTries = 100;
   constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 20'000'000};
@@ -87,7 +88,7 @@ int open_pipe(const std::string& path, bool blocks) {
 
 }  // namespace
 
-// Only what POSIX lists as async-signal-safe.
+// Calls only functions that POSIX lists as async-signal-safe.
 void end_by_signal(int signal) {
   for (Slot& slot : slots)
     if (slot.state.load() == kNamed) unlink(slot.name);
@@ -98,7 +99,7 @@ void end_by_signal(int signal) {
 }
 
 void remove_temporaries_on_signals() {
-  if (caller() != nullptr) return;  // signals are its own
+  if (caller() != nullptr) return;  // the caller handles signals
   static const bool installed = install_handlers();
   static_cast<void>(installed);
 }
@@ -190,7 +191,7 @@ void AtomicFile::commit() {
   if (rename(slots[slot_].name, target_.c_str()) != 0) fail("cannot be replaced", errno);
   slots[slot_].state = kFree;
   slot_ = -1;
-  // Makes the new name last too. Some file systems refuse it; the file itself is whole in any case.
+  // Makes the new name durable too. Some file systems refuse this; the file itself is whole in any case.
   if (const int directory = open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); directory >= 0) {
     fsync(directory);
     close(directory);

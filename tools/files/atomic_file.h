@@ -1,12 +1,12 @@
-// A file that is written whole or not at all.
+// AtomicFile: a file that is written whole or not at all.
 //
 //   AtomicFile file(path);  file.write(bytes);  ...  file.commit();
 //
 // The bytes go to a temporary file in the same directory, which commit() flushes to the disk and renames. Until then
-// `path` is untouched; whatever ends this earlier (an exception, a full disk, SIGINT, SIGTERM, SIGHUP) removes the
-// temporary file. A link is followed, an existing file keeps its permissions. A path that is a device or a pipe is
-// written directly: it cannot be replaced; a pipe that nobody reads is refused. "-" is standard output, which is given
-// all bytes by commit(). Every failure is an Error(kIo).
+// `path` is untouched. If an exception, a full disk, SIGINT, SIGTERM or SIGHUP comes earlier, the temporary file is
+// removed. A link is followed; an existing file keeps its permissions. A device or a pipe is written directly,
+// because it cannot be replaced; a pipe that nobody reads is refused. "-" is standard output, which gets all bytes in
+// commit(). Every failure is an Error(kIo).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace nacre::tools {
 
 class AtomicFile {
  public:
-  // `patience_ms`: how long the reader of a pipe may take nothing; -1: for ever.
+  // `patience_ms`: how long the reader of a pipe may take nothing before the write fails; -1: no limit.
   explicit AtomicFile(const std::string& path, int patience_ms = -1);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -27,7 +27,7 @@ class AtomicFile {
 
   void write(std::span<const uint8_t> bytes);
   void write(std::string_view text);
-  void flush();  // to the disk: what may still fail behind it is the new name
+  void flush();  // flushes to the disk; after it only the renaming can fail
   void commit();
 
  private:
@@ -39,31 +39,31 @@ class AtomicFile {
   std::string path_;    // as the caller named it
   std::string target_;  // links resolved
   int file_ = -1;
-  int slot_ = -1;  // of the temporary's name; -1: none, written directly
+  int slot_ = -1;  // slot of the temporary file's name; -1: written directly
   bool named_pipe_ = false;
   int patience_ms_;
-  bool piped_ = false;              // to standard output:
-  std::vector<uint8_t> collected_;  // by commit()
+  bool piped_ = false;              // "-": commit() writes
+  std::vector<uint8_t> collected_;  // these bytes to standard output
 };
 
 // From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE remove the temporary files before they end the process. The first
-// AtomicFile does it too, where there is no caller (base/caller.h), whose signals are its own; a command that has
-// handlers of its own for a while does it before.
+// AtomicFile calls it too. It does nothing if there is a caller (base/caller.h), which handles signals itself. A
+// command that installs handlers for a while calls it before.
 void remove_temporaries_on_signals();
 
-// Ends the process by this signal, as if nobody handled it, without temporary files. For signal handlers too.
+// Removes temporary files and ends the process by this signal, as if nobody handled it. Signal handlers may call it.
 void end_by_signal(int signal);
 
 // Returns the remedy for a write that failed with this errno.
 std::string remedy_of_write(int error);
 
-// Refuses a path whose directory is not there, as writing would: before work that would be lost.
+// Throws if the directory of `path` does not exist, before work whose result could not be written.
 void require_directory_of(const std::string& path);
 
 void write_file_whole(const std::string& path, std::span<const uint8_t> bytes);
 void write_file_whole(const std::string& path, std::string_view text, int patience_ms = -1);
 
-// All of several files, of any directories, or none.
+// Writes all of several files, in any directories, or none.
 struct WholeFile {
   std::string path;
   std::span<const uint8_t> bytes;

@@ -71,7 +71,8 @@ void CommandFiles::add_input(const std::string& option, const std::string& path)
   for (const std::string& file : npy_files(path)) inputs_.push_back(file_of(option, file));
 }
 
-// Standard output may be open on an input, for reading and writing or at its end: printed text would overwrite it.
+// Refuses an input on which standard output is open, for reading and writing or at its end: printed text would
+// overwrite it.
 void CommandFiles::require_no_standard_output(const File& input) {
   struct stat printed = {};
   if (fstat(STDOUT_FILENO, &printed) != 0 || !S_ISREG(printed.st_mode) || printed.st_dev != input.device ||
@@ -82,8 +83,8 @@ void CommandFiles::require_no_standard_output(const File& input) {
               "redirect standard output to another file");
 }
 
-// Refuses an output file that standard output is open on: the command prints its report there. Devices that are no
-// terminal are allowed: text that is printed to the null device is lost in any case.
+// Refuses an output file on which standard output is open, because the command prints its report there. Devices that
+// are no terminal are allowed: text printed to the null device is lost in any case.
 void CommandFiles::require_not_printed_to(const File& file, const std::string& path) {
   struct stat printed = {};
   if (!file.there || fstat(STDOUT_FILENO, &printed) != 0 || printed.st_dev != file.device ||

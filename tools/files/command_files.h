@@ -1,8 +1,8 @@
-// The files of one command: what it is given to read, and what it is to write. None of the second is one of the first,
-// and none is written twice. Two paths are one file by device and inode, so through links and other spellings too;
-// where nothing is there yet, by the place that they lead to. Devices and pipes are never overwritten. "-" is standard
-// input, which one option reads, or standard output, which one option writes; what the command prints then goes to
-// standard error.
+// CommandFiles: the files that one command reads and writes. No output may be an input, and none is written twice.
+// Two paths are one file if device and inode are equal, so links and other spellings are recognized. If nothing is
+// there yet, the places that the paths lead to are compared. Devices and pipes are never overwritten. "-" is standard
+// input for one option that reads, and standard output for one option that writes. The command's own text then goes
+// to standard error.
 //
 //   CommandFiles files;
 //   files.add_input("MODEL", "m.nacre");
@@ -21,15 +21,15 @@ class CommandFiles {
   // Adds a path that the command reads. If the path is a folder, its .npy files are added too. A path that does not
   // exist is ignored. `option` names the path in refusals.
   void add_input(const std::string& option, const std::string& path);
-  // Also a folder into which files are written. Call it after the inputs.
+  // Adds a path that the command writes, also a folder into which it writes files. Call it after the inputs.
   void add_output(const std::string& option, const std::string& path);
-  // For the files of such a folder, once their names are known.
+  // Checks a file in such a folder, once its name is known.
   void require_no_input(const std::string& option, const std::string& path) const;
 
  private:
   struct File {
     std::string option;
-    bool there;  // with a device and an inode; else with a place
+    bool there;  // true: known by device and inode; false: by place
     dev_t device;
     ino_t inode;
     std::string place;
@@ -42,7 +42,7 @@ class CommandFiles {
   static void require_other(const File& file, const std::string& path, const std::vector<File>& files);
 
   std::vector<File> inputs_, outputs_;
-  std::string reads_standard_input_, writes_standard_output_;  // options; "": none
+  std::string reads_standard_input_, writes_standard_output_;  // the options; "" if none
 };
 
 }  // namespace nacre::tools

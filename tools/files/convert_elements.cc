@@ -46,7 +46,7 @@ T load(const uint8_t* data) {
   }
 }
 
-// A number of the language: the small float formats have none of their own, and double holds all of theirs.
+// Returns a small float as double, which holds all numbers of the small formats; other numbers as they are.
 template <class T>
 auto plain(T value) {
   if constexpr (requires { value.bits; }) return double(value);
@@ -56,14 +56,16 @@ auto plain(T value) {
 template <class T>
 constexpr bool kReal = std::is_floating_point_v<T> || requires(T value) { value.bits; };
 
-// `value` as a To. A 64-bit integer that double rounds is none of a small format's numbers, rounded or not.
+// Returns `value` as a To. For a small format double is exact enough: a 64-bit integer that double rounds is none of
+// its numbers, rounded or not.
 template <class To, class From>
 To convert(From value) {
   if constexpr (std::is_arithmetic_v<To>) return static_cast<To>(value);
   else return To(double(value));
 }
 
-// Whether To holds `value` exactly. Every From fits a long double: 64 bits of significand at least on tools' machines.
+// Returns whether To holds `value` exactly. Every From fits a long double, which has 64 bits of significand or more
+// here.
 static_assert(std::numeric_limits<long double>::digits >= 63);
 template <class To, class From>
 bool holds(From value) {

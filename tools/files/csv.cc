@@ -1,4 +1,4 @@
-// CSV as array_files.h describes it. RFC 4180: "..." may hold separators and line ends, "" is a quote.
+// Reads CSV as array_files.h describes. In "..." of RFC 4180 separators and line ends are text, and "" is a quote.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,8 +27,8 @@ std::string shown(std::string_view text) {
   return "'" + field + (text.size() > 20 ? "...'" : "'");
 }
 
-// The whole of a trimmed field as a number; "nan" and "inf" are numbers too, and refused later, where their place is
-// known.
+// Reads a whole trimmed field as a number. "nan" and "inf" are numbers here; they are refused later, where their
+// place is known.
 bool to_number(std::string_view text, double* value) {
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
@@ -50,7 +50,7 @@ class Reader {
     if (separator_ == 0) separator_ = ',';
   }
 
-  // The fields of the next line that is not empty; false at the end.
+  // Reads the fields of the next line that is not empty. Returns false at the end.
   bool next(std::vector<std::string>& fields) {
     fields.clear();
     while (!rest_.empty() && blank_line()) {
@@ -65,7 +65,7 @@ class Reader {
     return true;
   }
 
-  uint64_t line() const { return line_; }  // of the last one read, from 1
+  uint64_t line() const { return line_; }  // number of the line read last, from 1
 
   [[noreturn]] void fail(const std::string& fact, const std::string& remedy = "") const {
     throw Error(kBadInput, fmt::format("{}, line {}", place_, line_), fact, remedy);
@@ -124,7 +124,7 @@ class Reader {
   std::string_view rest_;
   const std::string& place_;
   char separator_ = 0;
-  uint64_t line_ = 0, lines_ = 0;  // lines_: ended so far
+  uint64_t line_ = 0, lines_ = 0;  // lines_: lines that have ended so far
 };
 
 }  // namespace

@@ -20,8 +20,8 @@ namespace nacre::tools {
 namespace {
 
 constexpr size_t kLeastGrowth = size_t{64} << 20;
-constexpr size_t kMostResident = size_t{32} << 20;  // bytes passed until pages are let go
-constexpr size_t kFaultBytes = size_t{64} << 10;    // Linux maps as many around one that is read
+constexpr size_t kMostResident = size_t{32} << 20;  // bytes passed until pages are released
+constexpr size_t kFaultBytes = size_t{64} << 10;    // Linux maps this many bytes around a byte that is read
 
 std::string temporary_directory() {
   const char* const named = std::getenv("TMPDIR");
@@ -39,7 +39,7 @@ int open_nameless(size_t bytes) {
   const std::string directory = temporary_directory();
   int file = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0) return file;
-  std::string name = directory + "/nacre-XXXXXX";  // of file systems without such files
+  std::string name = directory + "/nacre-XXXXXX";  // for file systems without O_TMPFILE
   file = mkostemp(name.data(), O_CLOEXEC);
   if (file < 0) fail(bytes, errno);
   unlink(name.c_str());
@@ -52,7 +52,7 @@ struct ElementBytes::Block {
   std::vector<uint8_t> held;
   int file = -1;
   uint8_t* mapped = nullptr;
-  size_t size = 0, capacity = 0, written = 0;  // of the file; beyond `written` it is 0
+  size_t size = 0, capacity = 0, written = 0;  // all of the file; bytes beyond `written` are 0
   std::atomic<size_t> passed = 0;
 
   Block() = default;
@@ -72,7 +72,7 @@ struct ElementBytes::Block {
     if (mapped != nullptr) madvise(mapped, capacity, MADV_DONTNEED);
   }
 
-  // The blocks of the disk are taken before anything is written to them: a full disk is an Error, and no SIGBUS.
+  // Allocates the disk blocks before it writes to them: a full disk gives an Error and no SIGBUS.
   void grow_file(size_t wanted) {
     if (wanted <= capacity) return;
     const size_t grown = std::max(wanted, capacity == 0 ? wanted : capacity + std::max(kLeastGrowth, capacity / 4));

@@ -1,8 +1,9 @@
-// The bytes of an array's elements. Up to kMostHeldBytes they are in memory; more are in a temporary file without a
-// name, in the directory that TMPDIR names, else in /var/tmp. It is mapped, so it reads like memory, and pages that
-// were read are let go again: what a process needs does not grow with its data. The file goes with the last copy.
+// ElementBytes: the bytes of an array's elements. Up to kMostHeldBytes are held in memory. More go to a temporary
+// file without a name, in the directory that TMPDIR names, or in /var/tmp. The file is mapped, so it reads like
+// memory. Pages that were read are released, so a process's memory does not grow with its data. The file is removed
+// with the last copy.
 //
-// Copies share their bytes until one of them is changed. Throws Error(kIo) where the directory has no place.
+// Copies share their bytes until one of them is changed. Throws Error(kIo) if the directory has no space.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace nacre::tools {
 class ElementBytes {
  public:
   static constexpr size_t kMostHeldBytes = size_t{64} << 20;
-  static constexpr size_t kPartBytes = size_t{4} << 20;  // of each_part and in_parts
+  static constexpr size_t kPartBytes = size_t{4} << 20;  // size of the parts of each_part and in_parts
 
   ElementBytes() = default;
   ElementBytes(std::vector<uint8_t> bytes);
@@ -44,7 +45,7 @@ class ElementBytes {
   void clear() { block_.reset(); }
   void append(std::span<const uint8_t> bytes);
 
-  // Counts `bytes` that were read or written. From time to time it lets go of the pages of the file. Pointers that
+  // Counts `bytes` that were read or written. From time to time it releases the pages of the file. Pointers that
   // data() returned stay valid.
   void passed(size_t bytes) const;
 
@@ -52,12 +53,12 @@ class ElementBytes {
 
  private:
   struct Block;
-  Block& own();  // shared with no other
+  Block& own();  // copies the block first if it is shared
 
   std::shared_ptr<Block> block_;
 };
 
-// f(part, index of its first element), from the first to the last, of elements of `element_bytes`.
+// Calls f(part, index of its first element) for all parts in order. Elements have `element_bytes` each.
 template <class F>
 void each_part(const ElementBytes& x, size_t element_bytes, F f) {
   const size_t most = ElementBytes::kPartBytes / element_bytes * element_bytes;

@@ -1,10 +1,10 @@
-// FileStorage: checkpoints in two files of a directory (ports/files/checkpoint_files.h), as the commands open them.
+// FileStorage: checkpoints in two files of a directory (ports/files/checkpoint_files.h), for the commands.
 //
-//   FileStorage files(directory);                           // to save to: made where it is missing, parents too
+//   FileStorage files(directory);                           // to save to: makes the directory if needed, parents too
 //   FileStorage files(directory, FileStorage::Use::kRead);  // to load from
 //   Checkpoint checkpoint(files.storage(model));
 //
-// A directory that was made to save to, and into which nothing was saved, is removed again.
+// If the directory was made for saving and nothing was saved into it, it is removed again.
 #pragma once
 
 #include <memory>
@@ -26,13 +26,13 @@ class FileStorage {
 
   nacre::Storage storage(const Model& model) { return files_.storage(model); }
 
-  // CheckpointFiles says what each does; begin_anew() throws Error where that gives false.
+  // CheckpointFiles describes these functions. begin_anew() throws Error if that function returns false.
   void begin_anew();
   bool there() { return files_.there(); }
   bool unsaved() const { return files_.unsaved(); }
   bool made() const { return files_.made(); }
 
-  // The last failure, or empty.
+  // Returns the last failure, or "".
   std::string problem() const {
     const CheckpointFiles::Problem& problem = files_.problem();
     return problem.place.empty() ? "" : problem.place + ": " + problem.fact;

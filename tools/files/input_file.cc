@@ -38,7 +38,7 @@ void require_file(const std::string& path, mode_t mode) {
     throw Error(kIo, path, other, S_ISFIFO(mode) ? "name a file, or - for standard input" : "name a file");
 }
 
-// All of standard input: it can be read once, and a file is opened more than once.
+// Returns all of standard input. It is kept, because it can be read once and a file is opened more than once.
 std::span<const std::byte> standard_input() {
   static const std::vector<std::byte> all = [] {
     if (isatty(STDIN_FILENO) == 1)
@@ -70,7 +70,7 @@ const char* not_a_file(mode_t mode) {
   return "is a device, which may never end";
 }
 
-// A file as it was when it was opened. Once its bytes are held, nothing that happens to it matters.
+// A file as it was when it was opened. Once its bytes are held, later changes of the file do not matter.
 class OpenedFile {
  public:
   explicit OpenedFile(const std::string& path);
@@ -96,8 +96,8 @@ class OpenedFile {
   std::vector<std::byte> bytes_;
 };
 
-// Looked at before it is opened, because opening a device may do something, and after, because it may be another by
-// then.
+// Checks the path before opening it, because opening a device may have effects. Checks again afterwards, because the
+// path may have changed meanwhile.
 OpenedFile::OpenedFile(const std::string& path) : path_(path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) fail(path, "cannot be opened");
@@ -114,7 +114,7 @@ void OpenedFile::close_file() {
   file_ = -1;
 }
 
-// Files of the kernel, in /proc, say nothing of themselves: they have no bytes and any time.
+// Files in /proc always pass: the kernel gives them size 0 and any time.
 bool OpenedFile::unchanged(const struct stat& now) const {
   if (first_.st_size == 0 && now.st_size == 0) return true;
   return now.st_size == first_.st_size && now.st_mtim.tv_sec == first_.st_mtim.tv_sec &&
@@ -167,7 +167,7 @@ std::shared_ptr<const OpenedFile> CommandInputs::opened(const std::string& path)
   const auto file = std::make_shared<OpenedFile>(path);
   if (file->size() > 0 && file->size() <= kHeldBytes - held_bytes_) file->hold_bytes();
   if (file->holds_bytes()) held_bytes_ += file->size();
-  else if (++held_files_ > kHeldFiles) return file;  // of so many each is read once
+  else if (++held_files_ > kHeldFiles) return file;  // beyond the limit a file is opened anew each time
   files_[path] = file;
   return file;
 }
@@ -221,7 +221,7 @@ size_t InputFile::read(uint64_t offset, std::span<std::byte> to) const {
   return count;
 }
 
-// A file may be longer than it says (those in /proc say 0): the end is where nothing more is read.
+// Reads a file until no more bytes come, because it may be longer than its stated size (files in /proc state 0).
 std::vector<uint8_t> read_file(const std::string& path, uint64_t most_bytes,
                                bool (*begins)(std::span<const uint8_t> head)) {
   const InputFile file(path);

@@ -1,12 +1,12 @@
-// A file that a user named, to read from: every file that a command reads is opened here.
+// InputFile: a file that a user named, opened for reading. Commands open every file that they read through it.
 //
-// "-" is standard input, which is read whole when it is first asked for, and stays.
+// "-" is standard input. It is read whole when it is first asked for, and kept.
 //
-// Else only regular files are: a folder, a pipe, a socket or a device is refused by name, without waiting for it.
-// Memory is taken for what is read, never for what a file claims to hold.
+// Any other path must be a regular file. A folder, pipe, socket or device is refused by name, without waiting for it.
+// Memory is allocated for bytes that are read, never for a size that a file claims.
 //
-// While a CommandInputs lives, a path that is opened again gives the file that it gave first, whatever was put in its
-// place. A file whose content was changed meanwhile is refused.
+// While a CommandInputs lives, opening a path again gives the file that it gave first, whatever has replaced it
+// since. A file whose content changed meanwhile is refused.
 #pragma once
 
 #include <sys/types.h>
@@ -36,7 +36,7 @@ class InputFile {
 
   uint64_t size() const { return size_; }
 
-  // The bytes from `offset` on; returns how many there were.
+  // Reads the bytes from `offset` on. Returns how many there were.
   size_t read(uint64_t offset, std::span<std::byte> to) const;
   size_t read(uint64_t offset, std::span<uint8_t> to) const { return read(offset, std::as_writable_bytes(to)); }
 
@@ -44,26 +44,26 @@ class InputFile {
   std::string path_;
   std::shared_ptr<const OpenedFile> opened_;  // null: standard input
   uint64_t size_ = 0;
-  std::span<const std::byte> piped_;  // of standard input
+  std::span<const std::byte> piped_;  // bytes of standard input
 };
 
-// The files that a command of this thread reads, as they are when it begins: small ones are held in memory, of the
-// others the opened file is. One stands in another: the inner one counts.
+// Keeps the files that a command of this thread reads as they are when the command begins. The bytes of small files
+// are held in memory, large files are held open. If one CommandInputs lives within another, the inner one counts.
 class CommandInputs {
  public:
-  static constexpr uint64_t kHeldBytes = uint64_t{64} << 20;  // of all files together
-  static constexpr size_t kHeldFiles = 16;                    // that are open
+  static constexpr uint64_t kHeldBytes = uint64_t{64} << 20;  // limit for the bytes of all held files together
+  static constexpr size_t kHeldFiles = 16;                    // limit for files that are held open
 
   CommandInputs();
   ~CommandInputs();
   CommandInputs(const CommandInputs&) = delete;
   CommandInputs& operator=(const CommandInputs&) = delete;
 
-  // Holds a file, or a folder's npy_files(). A path without a file is left to whoever reads it. Throws Error(kIo) for a
-  // file that cannot be read, or is written to meanwhile.
+  // Holds a file, or the npy_files() of a folder. Ignores a path without a file: its reader reports that. Throws
+  // Error(kIo) for a file that cannot be read, or that changes meanwhile.
   void hold(const std::string& path);
 
-  // `resolve()` as it was when the command first asked for `name`: which file a name leads to.
+  // Returns `resolve()` as it was when the command first asked for `name`: the file that a name leads to.
   static std::string first_answer(const std::string& name, const std::function<std::string()>& resolve);
 
  private:
@@ -79,8 +79,8 @@ class CommandInputs {
   size_t held_files_ = 0;
 };
 
-// The paths of a folder's files that end in .npy, in order; none where `folder` is no folder. While a CommandInputs
-// lives, those that were there first. Throws Error(kIo) of a folder that cannot be listed.
+// Returns the paths of a folder's files that end in .npy, in order; none if `folder` is no folder. While a
+// CommandInputs lives, returns its first answer for the folder. Throws Error(kIo) if the folder cannot be listed.
 std::vector<std::string> npy_files(const std::string& folder);
 
 inline constexpr const char* kStandardStream = "-";  // the path of standard input, or output
@@ -91,7 +91,7 @@ inline constexpr const char* kStandardStream = "-";  // the path of standard inp
 std::vector<uint8_t> read_file(const std::string& path, uint64_t most_bytes = kMostFileBytes,
                                bool (*begins)(std::span<const uint8_t> head) = nullptr);
 
-// "" of a regular file; else what it is: "is a directory", "is a pipe", ...
+// Returns "" for a regular file, else the reason for a refusal: "is a directory", "is a pipe", ...
 const char* not_a_file(mode_t mode);
 
 }  // namespace nacre::tools

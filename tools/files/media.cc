@@ -43,8 +43,8 @@ NpyArray read_png(const std::vector<uint8_t>& bytes, const std::string& path, in
     throw Error(kBadInput, path, fmt::format("cannot be read as PNG: {}", image.message), "save it again");
   };
   if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0) refuse();
-  // A picture with an alpha channel gives its colours as they are stored, as Pillow's convert("RGB") and TensorFlow's
-  // decode_png do: libpng would mix them with a background.
+  // A picture with an alpha channel gives its colours as stored, like Pillow's convert("RGB") and TensorFlow's
+  // decode_png. libpng would mix them with a background.
   const bool alpha = (image.format & PNG_FORMAT_FLAG_ALPHA) != 0;
   image.format = (channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB) | (alpha ? PNG_FORMAT_FLAG_ALPHA : 0u);
   NpyArray made = picture(path, image.height, image.width, channels + (alpha ? 1 : 0));
@@ -75,7 +75,7 @@ NpyArray read_jpeg(const std::vector<uint8_t>& bytes, const std::string& path, i
   return made;
 }
 
-// The file's bytes as libsndfile asks for them.
+// Gives libsndfile the file's bytes from memory.
 struct Memory {
   std::span<const uint8_t> bytes;
   sf_count_t at = 0;
@@ -99,7 +99,7 @@ struct Memory {
   }
 };
 
-// Samples of floats are -1 to 1, and libsndfile would cast them to integers as they are: mostly zeros.
+// Samples of floats lie in -1 to 1. libsndfile would cast them to integers without scaling: mostly zeros.
 sf_count_t read_pcm(SNDFILE* file, const SF_INFO& info, std::span<int16_t> pcm) {
   const int kind = info.format & SF_FORMAT_SUBMASK;
   if (kind != SF_FORMAT_FLOAT && kind != SF_FORMAT_DOUBLE) return sf_readf_short(file, pcm.data(), info.frames);

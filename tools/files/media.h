@@ -1,4 +1,5 @@
-// Pictures (PNG, JPEG) and sounds (WAV and what else libsndfile reads) as arrays; libpng, libjpeg-turbo, libsndfile.
+// Reads pictures (PNG, JPEG) and sounds (WAV and other formats of libsndfile) as arrays, with libpng, libjpeg-turbo
+// and libsndfile.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,14 @@ namespace nacre::tools {
 bool is_picture(const std::string& path);  // by its extension: .png, .jpg, .jpeg
 bool is_sound(const std::string& path);    // .wav, .flac, .ogg
 
-// uint8 [height, width, channels], `channels` 1 (grey) or 3 (red, green, blue). At most 2^28 numbers. Throws Error.
+// Returns uint8 [height, width, channels], with `channels` 1 (grey) or 3 (red, green, blue). Refuses more than 2^28
+// numbers. Throws Error.
 NpyArray read_picture(const std::string& path, int channels);
 
 struct Sound {
   int rate = 0;              // samples a second
-  std::vector<int16_t> pcm;  // of one channel
+  std::vector<int16_t> pcm;  // one channel
 };
-Sound read_sound(const std::string& path);  // refuses more channels than one
+Sound read_sound(const std::string& path);  // refuses a sound with several channels
 
 }  // namespace nacre::tools

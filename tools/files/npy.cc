@@ -1,4 +1,4 @@
-// The format: numpy/lib/format.py, "Format Version 1.0" to "3.0".
+// Format: numpy/lib/format.py, "Format Version 1.0" to "3.0".
 //
 //   "\x93NUMPY", major, minor, header length (2 bytes; from version 2 on 4), header, elements
 //   header: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }   spaces, newline; a Python literal
@@ -145,7 +145,7 @@ class HeaderParser {
   Header header_;
 };
 
-// Elements x bytes of one, or nothing if that is over the limit.
+// Returns elements times bytes of an element, or nothing if that is over the limit.
 std::optional<uint64_t> bytes_of(ElementType type, const std::vector<int64_t>& dims) {
   uint64_t bytes = element_bits(type) / 8;
   for (const int64_t d : dims)
@@ -157,7 +157,7 @@ std::optional<uint64_t> bytes_of(ElementType type, const std::vector<int64_t>& d
   return bytes;
 }
 
-// y[i0, i1, ...] in C order from x in Fortran order, where axis 0 is the fastest.
+// Converts x in Fortran order, in which axis 0 is the fastest, to y[i0, i1, ...] in C order.
 ElementBytes c_order(const ElementBytes& x, const std::vector<int64_t>& dims, size_t size) {
   ElementBytes y;
   y.resize(x.size());
@@ -180,7 +180,7 @@ ElementBytes c_order(const ElementBytes& x, const std::vector<int64_t>& dims, si
   return y;
 }
 
-// The bytes of the header, as many as there are: magic, version, length, text.
+// Reads the header as far as it goes: magic, version, length, text.
 std::vector<uint8_t> read_head(const NpyBytes& bytes) {
   std::vector<uint8_t> head;
   const auto more = [&](size_t count) {
@@ -212,7 +212,7 @@ Header parse_header(std::span<const uint8_t> bytes, const std::string& place) {
   return HeaderParser(text.substr(start, length), place).parse();
 }
 
-// Memory grows with what is really there, not with what the header promises.
+// Reads the elements. Memory grows with the bytes that are read, not with the size that the header declares.
 ElementBytes read_elements(const NpyBytes& bytes, uint64_t wanted, const std::string& place) {
   constexpr uint64_t kAtOnce = 1 << 24;
   ElementBytes data;
@@ -288,7 +288,7 @@ std::vector<uint8_t> npy_bytes(const NpyArray& array) {
   std::string header = std::string("{'descr': '") + known->text + "', 'fortran_order': False, 'shape': (";
   for (size_t i = 0; i < array.dims.size(); ++i) header += (i > 0 ? ", " : "") + std::to_string(array.dims[i]);
   header += array.dims.size() == 1 ? ",), }" : "), }";
-  constexpr size_t kBefore = 10, kAligned = 64;  // as numpy writes: elements start at a multiple of 64
+  constexpr size_t kBefore = 10, kAligned = 64;  // numpy starts the elements at a multiple of 64
   header.append((kAligned - (kBefore + header.size() + 1) % kAligned) % kAligned, ' ');
   header += '\n';
   std::vector<uint8_t> bytes(kMagic.begin(), kMagic.end());
@@ -306,7 +306,7 @@ NpyArray read_npy(const std::string& path, const NpyCheck& check) {
     at += count;
     return count;
   };
-  // A file may be longer than it says: those in /proc say 0.
+  // A file may be longer than its stated size: files in /proc state 0.
   const std::optional<uint64_t> size = file.size() > 0 ? std::optional(file.size()) : std::nullopt;
   return read_npy({.read = read, .size = size}, path, [&](const NpyArray& header) {
     if (check) check("", header);

@@ -1,10 +1,10 @@
-// Arrays as NumPy stores them: .npy (versions 1 to 3) and .npz (a zip of them, stored or deflated).
+// Reads and writes arrays as NumPy stores them: .npy (versions 1 to 3) and .npz (a zip of .npy, stored or deflated).
 //
-// Read: little-endian f2 f4 f8 i1 i2 i4 i8 u1 u4 b1, in C or Fortran order; the result is in C order. Anything else,
-// and anything malformed, is one Error: files come from outside. Nothing is ever cast.
+// Reads little-endian f2 f4 f8 i1 i2 i4 i8 u1 u4 b1, in C or Fortran order, into C order. Any other or malformed file
+// gives one Error, because files come from outside. Nothing is ever cast.
 //
-// An array's header is read first. A NpyCheck states what the array must be, before its elements are read. No more
-// elements are read than the header declares, and none where the file is shorter than that.
+// The header of an array is read first. An NpyCheck then says whether the array is the wanted one, before its
+// elements are read. No more elements are read than the header declares, and none if the file is shorter than that.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct NpyArray {
   ElementType type = ElementType::kNone;
   std::vector<int64_t> dims;
   ElementBytes data;       // little-endian elements in C order
-  std::string place = {};  // where it was read, for errors
+  std::string place = {};  // where the array was read, for errors
 
   int64_t elements() const {
     int64_t product = 1;
@@ -35,7 +35,7 @@ struct NpyArray {
     return product;
   }
 
-  // The elements as T, which must be their type.
+  // Returns the elements as T, which must be their type.
   template <class T>
   std::vector<T> values() const {
     require_type(Element<T>::kType);
@@ -47,19 +47,19 @@ struct NpyArray {
   void require_type(ElementType wanted) const;  // throws Error naming both
 };
 
-// A .npz: arrays by name, in the order of the file. The name of a member is the array's with ".npy".
+// The arrays of a .npz by name, in the order of the file. The member of array NAME is NAME.npy.
 using NpzArrays = std::vector<std::pair<std::string, NpyArray>>;
 
-inline constexpr uint64_t kMostNpyBytes = kMostFileBytes;  // of a file, and of a .npz when inflated
+inline constexpr uint64_t kMostNpyBytes = kMostFileBytes;  // limit for a file, and for an inflated .npz
 
-// Throws for an array that is not what is wanted. `header`: the array without its data. `name`: in a .npz; of a .npy
-// "".
+// Throws if an array is not the wanted one. `header` is the array without its data. `name` is its name in a .npz, ""
+// for a .npy.
 using NpyCheck = std::function<void(const std::string& name, const NpyArray& header)>;
 
-// The bytes of one .npy, in order.
+// A source of the bytes of one .npy, in order.
 struct NpyBytes {
-  std::function<size_t(std::span<uint8_t> to)> read;  // fewer than asked for: the end
-  std::optional<uint64_t> size;                       // of all of them, where it is known
+  std::function<size_t(std::span<uint8_t> to)> read;  // fewer bytes than asked for mark the end
+  std::optional<uint64_t> size;                       // size of the whole .npy, if known
   uint64_t most = kMostNpyBytes;
 };
 NpyArray read_npy(const NpyBytes& bytes, const std::string& place,
@@ -72,7 +72,7 @@ void write_npy(const std::string& path, const NpyArray& array);
 
 NpzArrays parse_npz(std::span<const uint8_t> bytes, const std::string& place, uint64_t most_bytes = kMostNpyBytes);
 NpzArrays read_npz(const std::string& path, const NpyCheck& check = {});
-std::vector<uint8_t> npz_bytes(const NpzArrays& arrays);  // stored; the same arrays give the same bytes
+std::vector<uint8_t> npz_bytes(const NpzArrays& arrays);  // members are stored; equal arrays give equal bytes
 void write_npz(const std::string& path, const NpzArrays& arrays);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// .npz: a zip of .npy files, with libzip.
+// Reads and writes .npz, a zip of .npy files, with libzip.
 #include <zip.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr zip_int64_t kMostMembers = 65536;
 constexpr std::string_view kSuffix = ".npy";
-constexpr zip_uint16_t kDosEpoch = 0x21;  // 1980-01-01: the time of writing would make every file different
+constexpr zip_uint16_t kDosEpoch = 0x21;  // 1980-01-01; with the current time every file would differ
 
 struct Discard {
   void operator()(zip_t* archive) const { zip_discard(archive); }
@@ -42,7 +42,7 @@ std::string words_of(zip_error_t* error) {
   }
 }
 
-// `make_source`: what libzip reads the archive from.
+// Opens the archive that make_source gives to libzip.
 template <class MakeSource>
 Archive open_archive(MakeSource make_source, const std::string& place) {
   zip_error_t error;
@@ -60,7 +60,7 @@ Archive open_archive(MakeSource make_source, const std::string& place) {
   return archive;
 }
 
-// A member as an array. `left`: bytes that may still be unpacked; what it took is taken away.
+// Reads a member as an array. `left`: bytes that may still be unpacked; the bytes of this member are subtracted.
 NpyArray unpack(zip_t* archive, const zip_stat_t& status, const std::string& place,
                 const std::function<void(const NpyArray&)>& check, uint64_t* left) {
   const std::unique_ptr<zip_file_t, CloseMember> member(zip_fopen_index(archive, status.index, 0));
@@ -68,7 +68,7 @@ NpyArray unpack(zip_t* archive, const zip_stat_t& status, const std::string& pla
   uint64_t taken = 0;
   const auto read = [&](std::span<uint8_t> to) {
     size_t done = 0;
-    while (done < to.size()) {  // at the end the CRC-32 is compared
+    while (done < to.size()) {  // at the end libzip compares the CRC-32
       const zip_int64_t count = zip_fread(member.get(), to.data() + done, to.size() - done);
       if (count < 0) throw Error(kBadInput, place, "cannot be unpacked: " + words_of(zip_file_get_error(member.get())));
       if (count == 0) break;
@@ -91,7 +91,7 @@ void check_method(const zip_stat_t& status, const std::string& place) {
                 "numpy's savez and savez_compressed write what can be read");
 }
 
-// Copies what zip_close() has written into `source`.
+// Copies the bytes that zip_close() has written into `source`.
 std::vector<uint8_t> bytes_of(zip_source_t* source) {
   zip_stat_t status;
   std::vector<uint8_t> bytes;
@@ -131,7 +131,7 @@ NpzArrays read_members(const Archive& archive, const std::string& place, uint64_
 }  // namespace
 
 NpzArrays parse_npz(std::span<const uint8_t> bytes, const std::string& place, uint64_t most_bytes) {
-  if (bytes.empty()) throw Error(kBadInput, place, "an empty file");  // to libzip an empty archive
+  if (bytes.empty()) throw Error(kBadInput, place, "an empty file");  // libzip takes this for an empty archive
   const auto source = [&](zip_error_t* error) {
     return zip_source_buffer_create(bytes.data(), bytes.size(), 0, error);
   };
@@ -140,7 +140,7 @@ NpzArrays parse_npz(std::span<const uint8_t> bytes, const std::string& place, ui
 
 namespace {
 
-// libzip reads an InputFile through this. No exception may pass through libzip: it is kept for the end.
+// libzip reads an InputFile through this. No exception may pass through libzip, so it is kept and thrown later.
 struct ZipInput {
   const InputFile& file;
   zip_uint64_t at = 0;
@@ -196,7 +196,7 @@ struct ZipInput {
 }  // namespace
 
 NpzArrays read_npz(const std::string& path, const NpyCheck& check) {
-  const InputFile file(path);  // refuses what is no file
+  const InputFile file(path);  // refuses anything but a file
   uint8_t head[2] = {};
   if (file.read(0, head) == 0) throw Error(kBadInput, path, "an empty file");
   if (head[0] != 'P' || head[1] != 'K')
@@ -215,12 +215,12 @@ NpzArrays read_npz(const std::string& path, const NpyCheck& check) {
 }
 
 std::vector<uint8_t> npz_bytes(const NpzArrays& arrays) {
-  if (arrays.empty()) {  // libzip writes no empty archive: the end of a directory alone
+  if (arrays.empty()) {  // libzip writes no empty archive, so this is the end record alone
     std::vector<uint8_t> bytes = {'P', 'K', 5, 6};
     bytes.resize(22);
     return bytes;
   }
-  std::vector<std::vector<uint8_t>> members;  // until zip_close, which reads them
+  std::vector<std::vector<uint8_t>> members;  // kept until zip_close, which reads them
   const Source target(zip_source_buffer_create(nullptr, 0, 0, nullptr));
   if (target == nullptr) throw Error(kFailed, ".npz", "cannot be packed");
   Archive archive(zip_open_from_source(target.get(), ZIP_TRUNCATE, nullptr));

@@ -34,7 +34,7 @@ bool signal_waits() {
   return std::ranges::any_of(kHeldSignals, [&](int signal) { return sigismember(&waiting, signal) == 1; });
 }
 
-// `shown` is the path that it will have.
+// Writes one file. `shown` is the path that it will have, for errors.
 void write_file(const std::string& path, const std::string& shown, const std::vector<uint8_t>& bytes) {
   std::FILE* file = std::fopen(path.c_str(), "wbx");
   if (file == nullptr) fail_to_write(shown, "cannot be made");
@@ -50,7 +50,7 @@ void write_file(const std::string& path, const std::string& shown, const std::ve
   fail_to_write(shown, "cannot be written");
 }
 
-// Like a directory made with mkdir: mkdtemp gives it to its owner alone.
+// Gives a directory the permissions of mkdir: mkdtemp makes it accessible to its owner alone.
 void open_to_others(const std::string& directory) {
   const mode_t mask = umask(0);
   umask(mask);
@@ -65,7 +65,7 @@ void make_directories(const std::string& path, const std::string& shown) {
   fail_to_write(shown, "cannot be made");
 }
 
-// The file system looks for ".." in what is there.
+// Refuses ".." after a part that does not exist: the file system cannot resolve it.
 void require_way(const std::string& path) {
   fs::path way;
   std::error_code error;
@@ -81,9 +81,9 @@ std::string place_of(const std::string& directory) {
   return fs::weakly_canonical(fs::absolute(directory, error), error).string();
 }
 
-// Every output has places of its own: a file of one is no file of another, and no directory that leads to its files.
+// Refuses two outputs that share a file, or one whose file is a directory on another's path.
 void require_apart(std::span<OutputFiles* const> all) {
-  std::map<std::string, std::string> files;  // by place, as named
+  std::map<std::string, std::string> files;  // place -> path as named
   for (const OutputFiles* output : all) {
     const std::string place = place_of(output->directory());
     for (const std::string& path : output->paths())
@@ -109,7 +109,7 @@ NewDirectories::NewDirectories(const std::string& path) {
     if (fs::exists(way, error)) continue;
     if (mkdir(way.c_str(), 0777) == 0) {
       made_.push_back(way.string());
-    } else if (errno != EEXIST) {  // that another process made meanwhile
+    } else if (errno != EEXIST) {  // another process may have made it meanwhile
       const int why = errno;
       remove();
       errno = why;
@@ -184,12 +184,12 @@ void OutputFiles::stage() {
     if (fs::is_directory(directory_ + "/" + file, error))
       throw Error(kIo, directory_ + "/" + file, "is a directory", "remove it, or name another output directory");
     write_file(staged() + "/" + file, directory_ + "/" + file, bytes);
-    // it ends the process, once let in
+    // the waiting signal ends the process once it is let in
     if (signal_waits()) throw Error(kFailed, directory_, "was not written: a signal came");
   }
 }
 
-// Returns the directory where the files wait: the rest of the way to directory_ is there already.
+// Returns the directory in which the staged files lie, with the parts of directory_ below first_made_.
 std::string OutputFiles::staged() const {
   return first_made_.empty() ? staging_ : staging_ + directory_.substr(first_made_.size());
 }
@@ -199,7 +199,7 @@ void OutputFiles::commit() {
     staging_.clear();
     return;
   }
-  // another output of the same command may have made some: "out" and "out/tensors"
+  // Another output of the same command may have made some of these: "out" and "out/tensors".
   make_directories(directory_, directory_);
   for (const auto& [file, bytes] : files_)
     if (std::rename((staged() + "/" + file).c_str(), (directory_ + "/" + file).c_str()) != 0)
@@ -213,7 +213,7 @@ void write_together(std::span<OutputFiles* const> all) {
     for (OutputFiles* files : all) files->stage();
     for (OutputFiles* files : all) files->commit();
   } catch (...) {
-    for (OutputFiles* files : all) files->discard();  // before signals are let in again
+    for (OutputFiles* files : all) files->discard();  // before signals are let in
     throw;
   }
 }

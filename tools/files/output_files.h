@@ -1,9 +1,9 @@
-// Files of one directory that appear together or not at all: what a command writes when it makes several.
+// OutputFiles: files of one directory that appear together or not at all, for commands that write several.
 //
 //   OutputFiles files("out");  files.add("y.npy", bytes);  files.stage();  files.commit();
 //
-// stage() writes everything beside its place, commit() only renames. The directory and what leads to it are made then.
-// Nothing is left where one of them fails, or where a signal comes between them: see write_together.
+// stage() writes all files into a temporary directory; commit() only renames. The directory and its parents are made
+// then. If one of them fails, or a signal comes between them (write_together), nothing is left behind.
 #pragma once
 
 #include <signal.h>
@@ -16,7 +16,7 @@
 
 namespace nacre::tools {
 
-// SIGINT, SIGTERM and SIGHUP wait for the end of its life: for the moment in which files are written.
+// While it lives, SIGINT, SIGTERM and SIGHUP wait, so that they do not interrupt the writing of files.
 class HeldSignals {
  public:
   HeldSignals();
@@ -28,9 +28,9 @@ class HeldSignals {
   sigset_t before_;
 };
 
-// The directories that lead to `path`, and itself, where they are not there yet: made now, and removed again as far as
-// they are empty unless what is put into them is kept. ".." behind a directory that is not there leads nowhere: that is
-// refused.
+// Makes the directory `path` and its parents, as far as they do not exist. The destructor removes them again, as far
+// as they are empty, unless keep() was called. Refuses ".." after a directory that does not exist, which leads
+// nowhere.
 class NewDirectories {
  public:
   NewDirectories() = default;
@@ -49,32 +49,32 @@ class NewDirectories {
 
 class OutputFiles {
  public:
-  // throws if that is no directory and cannot become one; makes nothing
+  // Throws if the path is no directory and cannot become one. Makes nothing.
   explicit OutputFiles(const std::string& directory);
   ~OutputFiles();
   OutputFiles(const OutputFiles&) = delete;
   OutputFiles& operator=(const OutputFiles&) = delete;
 
-  // Returns the name it will have: `name`, or with a number before its extension where that is taken.
+  // Returns the name that the file gets: `name`, or if that is taken, `name` with a number before its extension.
   std::string add(const std::string& name, std::vector<uint8_t> bytes);
-  std::vector<std::string> paths() const;  // of all that was added
+  std::vector<std::string> paths() const;  // of all files added so far
   const std::string& directory() const { return directory_; }
   void stage();
   void commit();
-  void discard();  // what was staged
+  void discard();  // removes the staged files
 
  private:
   std::string staged() const;
 
   std::string directory_;
-  std::string first_made_;  // the outermost directory that was not there before, or "": all were
-  std::string staging_;     // stands for it until commit(), or lies in directory_; "": none
+  std::string first_made_;  // the outermost directory that did not exist, or "" if all did
+  std::string staging_;     // temporary directory, for first_made_ or in directory_; "": none
   std::vector<std::pair<std::string, std::vector<uint8_t>>> files_;
 };
 
-// All of several directories, or none: staged, then committed, while signals wait. One that waits meanwhile ends it
-// before the next file, with nothing left. A file that another of them writes, or that another needs as a directory, is
-// refused before that.
+// Writes all of several directories, or none: stages all, then commits all, while signals wait. A signal that waits
+// is noticed before the next file, and nothing is left. Refuses beforehand a file that two of them write, or that
+// another one needs as a directory.
 void write_together(std::span<OutputFiles* const> all);
 
 }  // namespace nacre::tools

@@ -8,7 +8,7 @@ namespace {
 
 struct Place {
   size_t lower, upper;
-  float share;  // of upper
+  float share;  // weight of `upper`
 };
 
 std::vector<Place> places(int64_t in, int64_t out) {

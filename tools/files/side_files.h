@@ -1,4 +1,5 @@
-// Files beside what a command is for: a log, a page of curves. One that cannot be written costs nothing of the rest:
+// SideFiles: files beside a command's main output, such as a log or a page of curves. If one cannot be written, the
+// work goes on:
 //
 //   SideFiles beside;
 //   if (const Error* error = beside.write("--csv", path, text)) note(error->what());   // the first time that it fails
@@ -16,13 +17,14 @@ namespace nacre::tools {
 
 class SideFiles {
  public:
-  // Null: written, or it had failed before. A file that failed is tried again where `last` says so.
+  // Writes the file. Returns its error the first time that it fails, else null. A file that failed is tried again
+  // only with `last`.
   const Error* write(const std::string& path, std::string_view text, bool last = false);
 
-  // Whether the newest text that was given for `path` is there.
+  // Returns whether the newest text given for `path` was written.
   bool written(const std::string& path) const { return !failed_.contains(path); }
 
-  // Throws the error of a file whose newest text is not there, with what is: "t.nacre is written".
+  // Throws the error of a file whose newest text was not written, and adds what exists: "t.nacre is written".
   void require_written(const std::string& what_is) const;
 
  private:

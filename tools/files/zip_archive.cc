@@ -16,7 +16,7 @@ struct CloseZipMember {
   void operator()(zip_file_t* member) const { zip_fclose(member); }
 };
 
-// Whether a name leads out of the archive.
+// Returns whether a name leads out of the archive.
 bool escapes(std::string_view name) {
   if (name.empty() || name.front() == '/' || name.find('\\') != name.npos || name.find(':') != name.npos) return true;
   for (size_t at = 0; at <= name.size();) {
@@ -70,7 +70,7 @@ std::vector<uint8_t> ZipArchive::member(const std::string& name, uint64_t most) 
   if (member == nullptr) throw Error(kBadInput, place, "cannot be unpacked", remedy_);
   std::vector<uint8_t> bytes;
   uint8_t block[1 << 16];
-  for (;;) {  // at the end the checksum is compared
+  for (;;) {  // libzip compares the checksum at the end
     const zip_int64_t count = zip_fread(member.get(), block, sizeof block);
     if (count < 0) throw Error(kBadInput, place, "cannot be unpacked: it is damaged", remedy_);
     if (count == 0) break;

@@ -1,4 +1,5 @@
-// Members of a zip archive in memory. Nothing is unpacked to disk; what is read is bounded, whatever it says of itself.
+// ZipArchive: reads members of a zip archive in memory. Nothing is unpacked to disk. Sizes that the archive declares
+// are checked against limits.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,15 @@ namespace nacre::tools {
 
 class ZipArchive {
  public:
-  // `bytes` stay as they are. Throws Error(kBadInput): no archive, or a damaged one, or a member whose name leads out
-  // of it; `remedy` stands in every refusal.
+  // `bytes` must stay unchanged. Throws Error(kBadInput) if they are no archive, a damaged one, or one in which a
+  // member's name leads out of it. `remedy` stands in every refusal.
   ZipArchive(std::span<const uint8_t> bytes, const std::string& place, const std::string& remedy);
   ~ZipArchive();
   ZipArchive(const ZipArchive&) = delete;
   ZipArchive& operator=(const ZipArchive&) = delete;
 
-  // A member of at most `most` bytes, its checksum compared; empty where there is none of this name.
+  // Returns a member of at most `most` bytes, and checks its checksum. Returns empty if there is no member of this
+  // name.
   std::vector<uint8_t> member(const std::string& name, uint64_t most) const;
 
  private:

@@ -13,14 +13,14 @@ const Value& value(const Graph& graph, ValueId id) { return graph.values[size_t(
 
 bool is_batched(const Graph& graph, ValueId id) { return id != kNone && value(graph, id).batched; }
 
-// An operand that is broadcast over the rows, or has them.
+// Returns whether the operand has the batch's rows on the result's axis 0, or is broadcast over them.
 bool fits_rows(const Graph& graph, ValueId id, size_t rank) {
   const Value& v = value(graph, id);
-  if (v.batched) return v.dims.size() == rank;  // of lower rank: its rows would meet another axis
+  if (v.batched) return v.dims.size() == rank;  // at a lower rank the rows would meet another axis
   return v.dims.size() < rank || v.dims[0] == 1;
 }
 
-// Elementwise with numpy broadcasting: every operand either has the rows on axis 0 or is the same for all of them.
+// Returns whether each operand that numpy broadcasts either has the rows on axis 0 or is equal for all rows.
 bool broadcasts(const Graph& graph, const Node& node) {
   size_t rank = 0;
   const size_t operands = std::min(node.inputs.size(), size_t(facts_of(node.op).broadcast));
@@ -29,7 +29,7 @@ bool broadcasts(const Graph& graph, const Node& node) {
                      [&](ValueId x) { return fits_rows(graph, x, rank); });
 }
 
-// Whether the slice takes all of axis 0, in order: then axis 0 stays whole.
+// Returns whether the slice takes all of axis 0, in order. Axis 0 then stays whole.
 bool keeps_slice(const Graph& graph, const Node& node) {
   return get_integer(node, "begin") == 0 && get_integer(node, "step") == 1 &&
          get_integer(node, "size") == value(graph, node.inputs[0]).dims[0];
@@ -41,7 +41,7 @@ bool concatenates_rows(const Graph& graph, const Node& node) {
                      [&](ValueId x) { return is_batched(graph, x) || graph.batch == 1; });
 }
 
-// Matrices on axis 0, or the rows of a single left one.
+// Returns whether the rows are matrices on axis 0, or are the rows of a left operand of rank 2.
 bool multiplies_batch(const Graph& graph, const Node& node) {
   const size_t rank_a = value(graph, node.inputs[0]).dims.size(), rank_b = value(graph, node.inputs[1]).dims.size();
   const size_t rank = std::max(rank_a, rank_b);
@@ -50,7 +50,7 @@ bool multiplies_batch(const Graph& graph, const Node& node) {
   return rows || (rank > 2 && fits_rows(graph, node.inputs[0], rank) && fits_rows(graph, node.inputs[1], rank));
 }
 
-// x and what outlives a run have the rows, nothing else.
+// Returns whether exactly x and the operands that outlive a run (Region::kStream) have the rows.
 bool streams_by_row(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const bool rows = i == 0 || (node.inputs[i] != kNone && value(graph, node.inputs[i]).region == Region::kStream);
@@ -59,7 +59,7 @@ bool streams_by_row(const Graph& graph, const Node& node) {
   return true;
 }
 
-// x, and the initial states where they are given; weights are the same for all rows.
+// Returns whether x and each initial state that is given have the rows. The weights must be equal for all rows.
 bool recurs_by_row(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const bool weights = i == 1 || i == 2;

@@ -1,4 +1,4 @@
-// Which values carry the batch on axis 0.
+// This file says which values carry the batch on axis 0.
 #pragma once
 
 #include "tools/graph/graph.h"
@@ -11,12 +11,12 @@ namespace nacre::tools {
 // compiled batch only, and graph.log says why. With `wanted` false no value is batched.
 void mark_batched(Graph& graph, bool wanted);
 
-// Marks again where mark_batched gave up. Importers mark the nodes of the file; simplify removes those that move the
-// batch away and back: the transposes around a recurrence of batch-first data.
+// Marks again if mark_batched gave up. Importers mark the nodes of the file. simplify then removes nodes that move the
+// batch away and back, such as the transposes around a recurrence of batch-first data.
 void mark_batched_again(Graph& graph);
 
-// True if every batched input of `node` reaches its outputs with axis 0 in its place. `why` else says what happens to
-// it.
+// Returns whether the outputs of `node` have on axis 0 the batch of every batched input. If not, `why` says what the
+// node does with the batch.
 bool keeps_batch(const Graph& graph, const Node& node, std::string& why);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// Invariants of graph.h. Every pass is followed by check(), so a mistake is named where it is made.
+// check() verifies the invariants of graph.h. It runs after every pass, so an error names the pass that made it.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -74,7 +74,7 @@ class Checker {
     if (v.trainable && v.region != Region::kState) fail(place, "is trainable but not in state");
   }
 
-  // Values that nothing uses may be empty: importers keep them until simplify.
+  // Values that nothing uses may be empty, because importers keep them until simplify.
   static void dims(const Value& v, const std::string& place, bool used) {
     if (v.dims.size() > size_t(kMaxRank)) fail(place, "has more than 8 axes");
     int64_t elements = 1;
@@ -165,7 +165,7 @@ class Checker {
     if (v.constant() || input) fail(place, "updates " + v.name + ", which is a constant or an input");
   }
 
-  // After make_views: an alias is written with its target, and a target with the aliases that are its parts.
+  // After make_views an alias is written with its target. A target is written once its aliases cover all its bytes.
   bool is_written(ValueId id) const {
     const Value& v = graph_.values[size_t(id)];
     const ValueId target = v.alias_of == kNone ? id : v.alias_of;
@@ -185,7 +185,7 @@ class Checker {
 
   const Graph& graph_;
   std::vector<bool> written_, used_;
-  std::unordered_map<ValueId, std::vector<ValueId>> parts_;  // by target: its aliases that steps have written
+  std::unordered_map<ValueId, std::vector<ValueId>> parts_;  // per target: its aliases that steps have written
   std::unordered_set<std::string> names_;
 };
 

@@ -1,4 +1,4 @@
-// The range of the codes of an integer type.
+// CodeEnds is the range of the codes of an integer type.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ struct CodeEnds {
   int32_t low, high;
 };
 
-// Least and greatest code of an integer type of at most 32 bits.
+// Returns the least and the greatest code of an integer type of at most 32 bits.
 constexpr CodeEnds code_ends(ElementType codes) {
   const int64_t count = int64_t{1} << element_bits(codes);
   const int64_t low = codes == ElementType::kUint8 || codes == ElementType::kUint4 ? 0 : -count / 2;

@@ -14,7 +14,8 @@
 namespace nacre::tools {
 namespace {
 
-// Input ids in the slots of `entry`: absent optional ones are added or cut at the end. False if the counts differ.
+// Puts the node's input ids into the slots of `entry`. Adds absent optional inputs at the end, or cuts them. Returns
+// false if the counts differ.
 bool fit_inputs(const KernelEntry& entry, const Node& node, std::vector<ValueId>& inputs) {
   const size_t slots = size_t(first_output(entry, int(entry.operand_count)));
   if (entry.operand_count - slots != node.outputs.size()) return false;
@@ -26,14 +27,16 @@ bool fit_inputs(const KernelEntry& entry, const Node& node, std::vector<ValueId>
   return true;
 }
 
-// Whether pack_weights can make a copy in another layout: of a constant, or of a parameter and what is derived of it.
+// Returns whether pack_weights can copy the value into another layout: a constant, a parameter, or a value derived
+// from parameters.
 bool is_copied(const Value& v) {
   return v.constant() ? v.stored == v.type : v.region == Region::kState || v.region == Region::kDerived;
 }
 
 Words words_of(const Node& node) { return {node.words.data(), int(node.words.size())}; }
 
-// A node's operands in the slots of an entry. `packing`: what pack_weights can copy lies as the entry reads it.
+// A node's operands in the slots of a kernel entry. With `packing`, each value that pack_weights can copy has the
+// layout that the entry reads.
 struct FittedNode {
   NodeOperands operands;
   Operands all;
@@ -51,7 +54,7 @@ struct FittedNode {
   }
 };
 
-// The bytes of a constant as its type: codes of a quantizer become reals.
+// Returns the bytes of a constant in its type. Codes of a quantizer become reals.
 std::vector<uint8_t> bytes_of(const Value& value) {
   if (!value.constant()) throw Error(kFailed, value.name, "is not a constant");
   if (value.stored == value.type) return *value.data;
@@ -70,8 +73,9 @@ KernelSets reference_sets() {
   return kSets;
 }
 
-// Types alone do not tell a fused step without a residual from the plain one: of entries whose types fit, the first
-// whose rule takes the words and the inputs' shapes; else the first.
+// Types alone do not distinguish a fused step without a residual from a plain step. So this returns the first entry
+// whose types fit and whose rule accepts the words and the inputs' shapes. If no rule does, it returns the first whose
+// types fit.
 const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets kernels) {
   std::vector<ValueId> inputs;
   const KernelEntry* first = nullptr;
@@ -89,7 +93,7 @@ const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets 
 
 namespace {
 
-// Choice of bind for a node: the entry, the place of its set in the list, and the node's inputs in its slots.
+// The kernel that bind takes for a node: its entry, the index of its set, and the node's inputs in the entry's slots.
 struct Taken {
   const KernelEntry* entry = nullptr;  // null: no kernel takes the node
   size_t set = 0;
@@ -137,7 +141,7 @@ std::vector<std::vector<uint8_t>> evaluate(const Graph& graph, const Node& node)
   if (entry == nullptr) throw Error(kUnsupported, place_of(graph, node), "no reference kernel for these element types");
   Node fitted = node;
   fit_inputs(*entry, node, fitted.inputs);
-  Graph shaped;  // the operands alone, outputs with their shapes
+  Graph shaped;  // only the node's operands, the outputs with their shapes
   for (std::vector<ValueId>* ids : {&fitted.inputs, &fitted.outputs})
     for (ValueId& id : *ids) {
       if (id == kNone) continue;

@@ -50,7 +50,7 @@ uint32_t word_of(const Node& node, int word) { return size_t(word) < node.words.
 
 void set_word(Node& node, int word, uint32_t bits) {
   if (size_t(word) >= node.words.size()) {
-    if (bits == 0) return;  // a missing trailing word reads as 0
+    if (bits == 0) return;  // a trailing word that is missing reads as 0
     node.words.resize(size_t(word) + 1);
   }
   node.words[size_t(word)] = bits;
@@ -90,8 +90,8 @@ size_t checked_elements(const Value& value) {
 
 float load_real(const Value& value, size_t i);
 
-// real = scale * (code - zero); the product in float64, as TFLite does, rounded once. A float8 code is the number it
-// means.
+// Decodes element i: real = scale * (code - zero). The product is in float64, as in TFLite, and rounded once. A float8
+// code stands for its own number.
 float decode(const Value& value, size_t i, size_t inner) {
   const Quantizer& q = *value.quantizer;
   const size_t channel = q.scale.size() > 1 ? i / inner % q.scale.size() : 0;
@@ -210,7 +210,7 @@ void set_reals(Value& constant, std::span<const float> numbers) {
   constant.data = std::make_shared<const std::vector<uint8_t>>(bytes, bytes + numbers.size_bytes());
   constant.stored = constant.type = ElementType::kFloat32;
   constant.quantizer.reset();
-  constant.amaxes.clear();  // of the numbers before
+  constant.amaxes.clear();  // they belong to the numbers before
 }
 
 }  // namespace nacre::tools

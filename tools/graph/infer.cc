@@ -10,8 +10,8 @@ namespace {
 
 bool optional(const char* slot) { return std::string_view(slot).ends_with('?'); }
 
-// Dims of a value that is read must be within the engine's limits; those of a value that is yet to be inferred may be
-// anything.
+// Makes the record of a value. If it is read, its dims must be within the engine's limits. Dims that are yet to be
+// inferred may be anything.
 TensorRecord record_of(const Graph& graph, const Value& value, bool read) {
   TensorRecord record{};
   record.element = value.type;
@@ -152,7 +152,7 @@ void infer_shapes(Graph& graph, const Node& node) {
   std::vector<std::vector<int64_t>> shapes = output_shapes(graph, node);
   for (size_t i = 0; i < shapes.size(); ++i) {
     graph.values[size_t(node.outputs[i])].dims = std::move(shapes[i]);
-    record_of(graph, graph.values[size_t(node.outputs[i])], true);  // within the limits
+    record_of(graph, graph.values[size_t(node.outputs[i])], true);  // throws if the dims exceed the limits
   }
 }
 

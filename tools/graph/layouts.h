@@ -1,4 +1,4 @@
-// Values in other layouts than row-major (engine/base/layout.h).
+// Sizes, names and contents of values in other layouts than row-major (engine/base/layout.h).
 #pragma once
 
 #include <string>
@@ -9,13 +9,14 @@
 
 namespace nacre::tools {
 
-// Bytes that a value of this type takes in its layout.
+// Returns the bytes that the value takes in its layout if its elements have this type.
 uint64_t bytes_as(ElementType type, const Value& value);
 
-// "panels16", "panels16x4" (rows x columns of a group), "transposed", "channels16"; "+tiles" where rows are padded too.
+// Returns "panels16", "panels16x4" (rows x columns of a group), "transposed", "channels16", and the like. "+tiles" is
+// added if rows are padded too.
 std::string layout_name(Layout layout);
 
-// The bytes of a tensor in this layout, as they are in row-major order.
+// Returns the bytes of a tensor in row-major order. `data` is in the record's layout.
 std::vector<uint8_t> row_major_bytes(const TensorRecord& record, const std::byte* data);
 
 }  // namespace nacre::tools

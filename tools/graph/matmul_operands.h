@@ -1,4 +1,4 @@
-// Inputs of dense and the convolutions, as engine/ops/dense.h and conv.h number them.
+// Input slots of dense and the convolutions, numbered as in engine/ops/dense.h and conv.h.
 #pragma once
 
 namespace nacre::tools {

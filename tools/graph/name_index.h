@@ -1,5 +1,5 @@
-// NameIndex: which names the records of a list have, found in constant time while the list grows at its end. A list
-// that was changed otherwise (records erased or moved) is indexed anew when that is noticed. Copies start empty.
+// NameIndex finds in constant time whether a record of a list has a name, while the list grows at its end. After
+// another change (records erased or moved) it notices the difference and indexes the list anew. Copies start empty.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ class NameIndex {
     return places_.contains(name);
   }
 
-  // `name`, or name_2, name_3, ... : the first that no record has.
+  // Returns the first of `name`, name_2, name_3, ... that no record has.
   template <class Record>
   std::string unique(const std::vector<Record>& records, const std::string& name) {
     if (!has(records, name)) return name;
@@ -38,7 +38,7 @@ class NameIndex {
     }
   }
 
-  // records[at], known under `name`, gets another one.
+  // Renames records[at].
   template <class Record>
   void rename(std::vector<Record>& records, size_t at, const std::string& name) {
     take_in(records);
@@ -61,8 +61,8 @@ class NameIndex {
   }
 
   std::unordered_map<std::string, size_t> places_;
-  std::unordered_map<std::string, int> suffixes_;  // below which every suffix of a name is taken
-  size_t count_ = 0;                               // of the records that were seen
+  std::unordered_map<std::string, int> suffixes_;  // per name: all smaller suffixes are taken
+  size_t count_ = 0;                               // number of records indexed
 };
 
 }  // namespace nacre::tools

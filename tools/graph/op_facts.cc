@@ -12,7 +12,7 @@ namespace {
 
 using enum Rows;
 
-// By the function of an op; 0 is none.
+// TensorFlow's names by the attribute `function` of an op. Index 0 is not a function.
 constexpr const char* kUnaryNames[] = {"",    "Exp",   "Log",  "Sqrt",     "Rsqrt", "Reciprocal", "Abs",
                                        "Neg", "Floor", "Ceil", "Round",    "Sign",  "Square",     "Softplus",
                                        "Elu", "Selu",  "Erf",  "Softsign", "Sin",   "Cos"};
@@ -22,8 +22,8 @@ constexpr const char* kCompareNames[] = {"", "Equal", "NotEqual", "Less", "LessE
 static_assert(std::size(kUnaryNames) == Unary::kLast + 1 && std::size(kBinaryNames) == Binary::kLast + 1 &&
               std::size(kReduceNames) == Reduce::kLast + 1 && std::size(kCompareNames) == Compare::kLast + 1);
 
-// An operator of the file can say more than its op: TensorFlow then has a name of its own. PRelu, HardSigmoid and Gemm
-// with a computed C are several nodes, and each is looked up. Global average pools are means, as in Keras.
+// The file's operator can say more than its op, and TensorFlow then has a name for it. PRelu, HardSigmoid, and Gemm
+// with a computed C become several nodes; each is looked up. Global average pools are means, as in Keras.
 constexpr TensorflowName kMaxPoolSources[] = {{"GlobalMaxPool", "Max"}, {"ReduceMax", "Max"}, {"REDUCE_MAX", "Max"}};
 constexpr TensorflowName kResizeSources[] = {{"RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor"}};
 constexpr TensorflowName kAddSources[] = {{"Sum", "AddN"}};
@@ -36,7 +36,7 @@ constexpr TensorflowName kSliceSources[] = {{"Split", "Split"},   {"SPLIT", "Spl
                                             {"UNPACK", "Unpack"}, {"Gather", "GatherV2"}, {"SLICE", "Slice"}};
 constexpr TensorflowName kCopySources[] = {{"QUANTIZE", "QuantizeV2"}, {"DEQUANTIZE", "Dequantize"}};
 
-// Rows that many ops have.
+// These functions make rows that many ops share.
 constexpr OpFacts matmul(Op op, Rows rows, Pixels pixels, const char* tensorflow) {
   return {.op = op,
           .rows = rows,
@@ -45,7 +45,7 @@ constexpr OpFacts matmul(Op op, Rows rows, Pixels pixels, const char* tensorflow
           .any_sign = true,
           .tensorflow = tensorflow};
 }
-// y = f(x), each element at its place.
+// y = f(x), elementwise.
 constexpr OpFacts function(Op op, Zeros zeros, StaticForm calibrated, IntegerOutput forms, const char* tensorflow) {
   return {.op = op,
           .rows = kElements,
@@ -57,7 +57,7 @@ constexpr OpFacts function(Op op, Zeros zeros, StaticForm calibrated, IntegerOut
           .keeps_axes = true,
           .tensorflow = tensorflow};
 }
-// y = a f b, broadcast.
+// y = a f b, with broadcasting.
 constexpr OpFacts arithmetic(Op op, const char* tensorflow) {
   return {.op = op,
           .rows = kBroadcast,
@@ -79,7 +79,7 @@ constexpr OpFacts pool(Op op, const char* tensorflow) {
           .passes_error = true,
           .tensorflow = tensorflow};
 }
-// In training alone, or without another fact.
+// For an op that only training has, or about which the table says nothing else.
 constexpr OpFacts plain(Op op, Rows rows = kSamples, const char* tensorflow = nullptr) {
   return {.op = op, .rows = rows, .tensorflow = tensorflow};
 }
@@ -96,8 +96,8 @@ constexpr OpFacts preparing(OpFacts facts) {
   return facts;
 }
 
-// facts of TensorFlow Lite: operator_property.cc (lite/tools/optimize), restrict_same_input_output_scale and
-// restrict_scale, for `calibrated`.
+// The facts that TensorFlow Lite states (restrict_same_input_output_scale, restrict_scale) come from its
+// operator_property.cc (lite/tools/optimize). They are in `calibrated`.
 constexpr OpFacts kFacts[] = {
     matmul(Op::kDense, kFeatures, Pixels::kOther, "MatMul"),
     matmul(Op::kConv2d, kSamples, Pixels::kConvolution, "Conv2D"),
@@ -171,7 +171,7 @@ constexpr OpFacts kFacts[] = {
      .any_sign = true,
      .tensorflow = "FusedBatchNormV3"},
     plain(Op::kBatchNormTraining),
-    plain(Op::kLayerNorm, kNormalized, "FusedBatchNormV3"),  // as Keras normalizes over the last axis
+    plain(Op::kLayerNorm, kNormalized, "FusedBatchNormV3"),  // Keras's name: it normalizes over the last axis
 
     {.op = Op::kReshape,
      .rows = kReshaped,
@@ -251,11 +251,11 @@ constexpr OpFacts kFacts[] = {
     plain(Op::kStreamLstm, kStates, "CudnnRNNV3"),
     plain(Op::kSvdf, kStates, "BatchMatMulV2"),
     plain(Op::kTreeEnsemble, kSamples, "SimpleMLInferenceOp"),  // of TensorFlow Decision Forests
-    plain(Op::kSignal, kSamples, "SignalRfft"),                 // of integers, which no policy touches
+    plain(Op::kSignal, kSamples, "SignalRfft"),                 // takes integers, which no policy changes
     plain(Op::kNonMaxSuppression, kMixed, "NonMaxSuppressionV5"),
 };
 
-// Place in kFacts plus 1 by the op's number; 0: no row.
+// Row of kFacts plus 1, by the op's number. 0 if the op has no row.
 constexpr auto kPlaces = [] {
   std::array<uint8_t, size_t(Op::kSumTo)> places = {};
   for (size_t i = 0; i < std::size(kFacts); ++i) places[size_t(kFacts[i].op)] = uint8_t(i + 1);

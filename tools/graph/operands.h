@@ -1,5 +1,5 @@
-// A node as the engine sees it: records for its operands, words, and the rule's slots. For shape inference, checks and
-// evaluation in the tools.
+// A node as the engine sees it: records of its operands, its words, and the slots of its rule. Shape inference, checks
+// and evaluation in the tools use it.
 #pragma once
 
 #include <span>
@@ -15,12 +15,12 @@ namespace nacre::tools {
 inline constexpr int64_t kDimLimit = int64_t{1} << 28;
 inline constexpr int64_t kElementLimit = (int64_t{1} << 31) - 1;
 
-// Records and tensors (data null) of a node: every input slot of the rule in order, absent ones with a null record,
-// then the outputs. Not copied: tensors point at records.
+// Records and tensors (data null) of a node. Every input slot of the rule comes in order, absent ones with a null
+// record, then the outputs. It cannot be copied, because tensors point at records.
 struct NodeOperands {
   NodeOperands(const Graph& graph, const Node& node, const OpRule& rule);
   NodeOperands(const Graph& graph, const Node& node);  // the node's own slots
-  // Takes values whose shapes may be outside the limits: these have no axes then.
+  // Accepts values whose shapes are outside the limits. Such values get no axes.
   NodeOperands(const Graph& graph, const std::vector<ValueId>& in, const std::vector<ValueId>& out);
   NodeOperands(const NodeOperands&) = delete;
   NodeOperands& operator=(const NodeOperands&) = delete;
@@ -29,49 +29,49 @@ struct NodeOperands {
   std::vector<Tensor> tensors;
   int inputs = 0;  // slots before the outputs
 
-  // Operands for shape rules: the inputs alone.
+  // Returns only the inputs, for shape rules.
   Operands input_view() const { return {tensors.data(), inputs, 0}; }
 
  private:
   void fill(const Graph& graph, const std::vector<ValueId>& in, const std::vector<ValueId>& out, bool limited);
 };
 
-// The rule of the node's op; throws Error if there is none.
+// Returns the rule of the node's op. Throws Error if there is none.
 const OpRule& rule_of(const Graph& graph, const Node& node);
 
 // Throws Error unless ids are in range and the counts of inputs and outputs fit the rule.
 void check_operand_counts(const Graph& graph, const Node& node, const OpRule& rule);
 
-// Shapes of the outputs by the op's rule.
+// Returns the shapes of the outputs by the op's rule.
 std::vector<std::vector<int64_t>> output_shapes(const Graph& graph, const Node& node);
 
-// Kernel sets in the order in which bind asks them.
+// Kernel sets in the order in which bind tries them.
 using KernelSets = std::span<const KernelSet* const>;
-KernelSets reference_sets();  // of inference and of training: what evaluate() runs
+KernelSets reference_sets();  // for inference and training; evaluate() runs them
 
-// The first kernel of these sets for the node, by op, rounding, element types and its rule on words and inputs, or
-// where no rule takes these, by types; null if there is none.
+// Returns the node's first kernel in these sets, by op, rounding, element types, and its rule on words and inputs. If
+// no rule accepts these, returns the first by types. null if there is none.
 const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets kernels = reference_sets());
 
-// The node's inputs in the places that this kernel has for them: kNone stands for every optional operand that is
-// absent. The inputs as they are where there is no kernel.
+// Returns the node's inputs in the slots of the kernel that bind would take. kNone stands for each absent optional
+// operand. If no kernel takes the node, returns the inputs unchanged.
 std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node, KernelSets kernels = reference_sets());
 
-// The place in the list of the set whose kernel bind would take for the node, where constants and parameters may be
-// packed for it; kernels.size() if no kernel takes it.
+// Returns the index of the set whose kernel bind would take for the node, provided that constants and parameters may
+// be packed for it. Returns kernels.size() if no kernel takes it.
 size_t set_for(const Graph& graph, const Node& node, KernelSets kernels);
 
-// The layouts in which the kernel that bind would take for the node reads its inputs, where those that are constants or
-// parameters may be packed for it; empty if no kernel takes it.
+// Returns the layouts in which the kernel that bind would take reads the node's inputs. Constants and parameters may
+// be packed for it. Empty if no kernel takes the node.
 std::vector<Layout> layouts_for(const Graph& graph, const Node& node, KernelSets kernels);
 
-// Whether a node of this rule has any number of inputs like the first.
+// Returns whether a node of this rule takes any number of inputs like the first.
 bool is_variadic(const OpRule& rule);
 
-// Whether a node of this rule reads and writes its input `slot`.
+// Returns whether a node of this rule reads and writes its input `slot`.
 bool is_updated(const OpRule& rule, size_t slot);
 
-// Names a node in errors: "speech.onnx: fc1 (dense)".
+// Returns the name of a node or value for errors: "speech.onnx: fc1 (dense)".
 std::string place_of(const Graph& graph, const Node& node);
 std::string place_of(const Graph& graph, const Value& value);
 

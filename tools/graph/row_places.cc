@@ -16,7 +16,7 @@ int64_t product(const Sizes& dims, size_t first, size_t end) {
   return std::accumulate(dims.begin() + ptrdiff_t(first), dims.begin() + ptrdiff_t(end), int64_t{1}, std::multiplies());
 }
 
-// Follows the rows through the nodes, in their order.
+// Follower follows the rows through the nodes, in order.
 class Follower {
  public:
   Follower(const Graph& graph, int64_t count) : graph_(graph), count_(count), outer_(graph.values.size()) {}
@@ -51,7 +51,7 @@ class Follower {
     return false;
   }
 
-  // y keeps the rows in this axis.
+  // Records that y has the rows in this axis. Fails if the axis has another size.
   bool give(ValueId y, const RowAxis& at) {
     const bool fits = size_t(at.axis) < dims(y).size() && dims(y)[size_t(at.axis)] == at.before * count_ * at.after;
     if (!fits) return fail("changes the size of the batch");
@@ -90,7 +90,7 @@ class Follower {
     return whole || fail("changes the size of the batch");
   }
 
-  // Over the last axis.
+  // Follows an op over the last axis. The rows must lie in the axes before it.
   bool on_rows(const Node& node, ValueId y) {
     const ValueId x = node.inputs[0];
     if (dims(x).empty() || inner(x) % dims(x).back() != 0) return fail("takes the batch as features");
@@ -135,7 +135,7 @@ class Follower {
     return true;
   }
 
-  // Convolutions, pools and the like compute each sample of axis 0 alone.
+  // Handles convolutions, pools, and other ops that compute each sample of axis 0 alone.
   bool samples(const Node& node, Rows rows, const RowAxis& at) {
     std::string why;
     if (at.axis != 0) return fail("works along the batch: it takes samples on its first axis");
@@ -172,7 +172,7 @@ class Follower {
     return give(y, *all);
   }
 
-  // The rows of a product of a [.., m, k] and b [.., k, n] lie in the leading axes, in m or in n.
+  // For a [.., m, k] times b [.., k, n], the rows may lie in the leading axes, in m or in n.
   bool multiply(const Node& node, ValueId y) {
     const size_t rank = dims(y).size();
     std::optional<RowAxis> all;
@@ -209,11 +209,11 @@ class Follower {
 
   const Graph& graph_;
   int64_t count_;
-  std::vector<std::optional<int64_t>> outer_;  // by value: where it has the rows
+  std::vector<std::optional<int64_t>> outer_;  // per value: `outer` if it has the rows
   std::string why_;
 };
 
-// -1: the importer does not say.
+// Returns the input's axis of rows. -1 if the importer does not say.
 int told_axis(const Graph& graph, const Binding& input) {
   const std::string key = rows_metadata(input.name);
   for (const auto& [name, value] : graph.metadata)
@@ -221,7 +221,7 @@ int told_axis(const Graph& graph, const Binding& input) {
   return -1;
 }
 
-// Whether the rows may lie on this axis of the input, by the sizes.
+// Returns whether the rows may lie on this axis of the input, by what the importer says or else by the sizes.
 bool may_have_rows(const Graph& graph, const Binding& input, size_t axis) {
   const Sizes& dims = graph.values[size_t(input.value)].dims;
   if (axis >= dims.size()) return false;
@@ -269,7 +269,7 @@ FoundRows parse_rows(const std::string& text) {
 
 std::optional<RowAxis> row_axis(const Sizes& dims, int64_t outer, int64_t count) {
   std::optional<RowAxis> found;
-  int64_t before = 1;  // product of the axes before
+  int64_t before = 1;  // product of the axes before this one
   for (size_t axis = 0; axis < dims.size(); before *= dims[axis], ++axis) {
     if (outer % before != 0) continue;
     const int64_t more = outer / before;
@@ -298,7 +298,7 @@ FoundRows find_rows(const Graph& graph, ValueId y) {
   FoundRows found;
   if (inputs == 0) found.why = "it has no input";
   for (size_t choice = 0; choice < 2 * choices && inputs > 0; ++choice) {
-    // all on axis 0, all on axis 1, then each by a bit
+    // Choice 0 puts all rows on axis 0, choice 1 on axis 1. In a later choice, bit i gives the axis of input i.
     const bool same = choice < 2;
     if (!same && choice >= choices) break;
     const auto axis_of = [&](size_t i) { return same ? choice : choice >> std::min(i, kMostInputs - 1) & 1; };

@@ -1,8 +1,8 @@
-// This file finds the rows of a batch in the values of a graph, also where a network moves them off axis 0.
+// This file finds the rows of a batch in the values of a graph, even if a network moves them off axis 0.
 //
-// Element (o count + n) inner + i of a value, in row-major order, is of row n: 0 <= o < outer, 0 <= n < count. A
-// reshape keeps outer and inner, whatever axes it makes; a transpose changes them. mark_batched (batch.h) marks what a
-// run can lower to fewer rows, this finds what a network of a fixed batch reads and gives.
+// Element (o count + n) inner + i of a value, in row-major order, belongs to row n: 0 <= o < outer, 0 <= n < count. A
+// reshape keeps outer and inner, whatever axes it makes. A transpose changes them. mark_batched (batch.h) marks the
+// values that a run can shorten to fewer rows. This file finds the rows in a network of a fixed batch.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace nacre::tools {
 
-// By node: whether `y` depends on it.
+// Returns, per node, whether `y` depends on it.
 std::vector<bool> nodes_before(const Graph& graph, ValueId y);
 
-// The rows' axis of dims: dims[axis] = before count after.
+// The axis of dims that holds the rows: dims[axis] = before count after.
 struct RowAxis {
   int axis = 0;
   int64_t before = 1, after = 1;
@@ -25,18 +25,18 @@ struct RowAxis {
   bool operator==(const RowAxis&) const = default;
 };
 
-// nullopt: the rows do not lie in one axis. An axis that is nothing but the rows is preferred: of one row it is not
-// told by the sizes alone.
+// Returns the axis that holds the rows, or nullopt if they do not lie in one axis. Prefers an axis that holds nothing
+// but the rows. If there is one row, several axes fit the sizes.
 std::optional<RowAxis> row_axis(const std::vector<int64_t>& dims, int64_t outer, int64_t count);
 int64_t outer_of(const std::vector<int64_t>& dims, const RowAxis& at);
-// The dims of one row: dims without the rows, [time, width] of [time, rows, width].
+// Returns dims without the rows: [time, width] for [time, rows, width].
 std::vector<int64_t> dims_of_row(const std::vector<int64_t>& dims, int64_t outer, int64_t count);
 
 struct FoundRows {
-  int64_t count = 0;                // 0: not found
-  std::vector<int64_t> outer = {};  // of each input of the graph
+  int64_t count = 0;                // 0 if the rows were not found
+  std::vector<int64_t> outer = {};  // for each input of the graph
   int64_t outer_of_y = 1;
-  std::string why = {};  // not found: which node mixes the rows, and how
+  std::string why = {};  // if not found: which node mixes the rows, and how
 };
 
 // Finds the rows of the inputs from which every row of `y` is computed apart from the others. Tries axis 0 of all
@@ -45,11 +45,11 @@ struct FoundRows {
 // (rows_metadata), only that axis is tried.
 FoundRows find_rows(const Graph& graph, ValueId y);
 
-// Key of Graph::metadata: "input.NAME.rows", the axis.
+// Returns the key "input.NAME.rows" of Graph::metadata, whose value is the axis.
 std::string rows_metadata(const std::string& input);
 
-// The metadata "rows" of a training model whose batch is fixed: {"count": 4, "inputs": [1, 1], "output": 7}, the outer
-// of each, or {"none": why}.
+// The metadata "rows" of a training model whose batch is fixed: {"count": 4, "inputs": [1, 1], "output": 7} with
+// `outer` for each value, or {"none": why}.
 inline constexpr const char* kRowsKey = "rows";
 std::string rows_text(const FoundRows& rows);
 FoundRows parse_rows(const std::string& text);  // throws JsonError

@@ -1,4 +1,4 @@
-// Training settings and state that a network's file holds, for a training that goes on with it.
+// Training settings and state that a network's file holds. A training that continues from the file reads them.
 #pragma once
 
 #include <cstdint>
@@ -8,29 +8,31 @@
 
 namespace nacre::tools {
 
-// A setting of the file's loss or optimizer that has no form here. Who takes that loss, that optimizer or its rate from
-// the file refuses it.
+// A setting of the file's loss or optimizer that Nacre does not implement. A command that takes the loss, the
+// optimizer or its rate from the file refuses the setting.
 struct RefusedSetting {
   enum class Of : uint8_t { kLoss, kOptimizer, kRate };
   Of of;
   std::string fact;
 };
 
-// In the words of nacre tune. "" and 0: the file does not say it.
+// Settings under the names that nacre tune uses. "" or 0 if the file does not give one.
 struct SourceTraining {
   std::string loss, optimizer, schedule;
-  std::string output = {};  // of several, the one that the loss is of
+  std::string output = {};  // the output that the loss is for, if there are several
   float learning_rate = 0, clip_norm = 0, clip_value = 0;
   std::vector<RefusedSetting> refused = {};
-  // By the names of parameters p: what penalties of the file add to the gradient, decay p.
+  // By the name of parameter p: the decay d of a penalty in the file, which adds d p to the gradient.
   std::map<std::string, float> decays = {};
-  std::map<std::string, float> momenta = {};  // of running means and variances, by their names
-  uint32_t steps = 0;                         // that were applied
-  float loss_scale = 0;                       // that it came to, after this many finite steps with it
+  std::map<std::string, float> momenta = {};  // for running means and variances, by name
+  uint32_t steps = 0;                         // optimizer steps already applied
+  // The current loss scale, and the number of finite steps already made with it.
+  float loss_scale = 0;
   uint32_t steps_with_scale = 0;
-  // The optimizer's state, in the order of the parameter's elements: by the parameter's name, then by its own.
+  // The optimizer's state, by the parameter's name, then by the state's own name. Its order is that of the parameter's
+  // elements.
   std::map<std::string, std::map<std::string, std::vector<float>>> moments = {};
-  std::map<std::string, std::vector<float>> float8 = {};  // scales and amax histories, by their names in state
+  std::map<std::string, std::vector<float>> float8 = {};  // scales and amax histories, by their names in the state
 };
 
 }  // namespace nacre::tools

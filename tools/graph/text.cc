@@ -79,7 +79,7 @@ std::string reference(const Graph& graph, ValueId id) {
   return '%' + (plain(name) ? name : quoted(name));
 }
 
-// ` key=text` where the value is not the default one.
+// Appends ` key=text` if the value is not the default.
 template <class T>
 void field(std::string& out, const char* key, const T& value, const T& otherwise) {
   if (value == otherwise) return;
@@ -125,7 +125,7 @@ std::string elements_text(const std::vector<uint8_t>& bytes) {
   else return list(items, "{}");
 }
 
-// Elements as numbers, or "" where the type has no plain form or the bytes are not whole elements.
+// Returns elements as numbers. Returns "" if the type has no plain form or the bytes are not whole elements.
 std::string numbers_text(ElementType type, const std::vector<uint8_t>& bytes) {
   const uint32_t bits = element_bits(type);
   if (bits < 8 || bytes.size() % (bits / 8) != 0) return "";
@@ -149,7 +149,7 @@ std::string hex_text(const std::vector<uint8_t>& bytes) {
   return out + (bytes.empty() ? "empty" : "");
 }
 
-// FNV-1a, 64 bits (Fowler, Noll, Vo; RFC 9923): tells constants apart in dumps, no more.
+// Returns the FNV-1a hash of 64 bits (Fowler, Noll, Vo; RFC 9923). It only distinguishes constants in dumps.
 std::string hash_text(const std::vector<uint8_t>& bytes) {
   uint64_t hash = 0xCBF29CE484222325;
   for (const uint8_t b : bytes) hash = (hash ^ b) * 0x100000001B3;
@@ -203,7 +203,7 @@ std::string word_text(uint32_t word, Coding coding, bool float_step) {
   return number(int32_t(coding == Coding::kLessOne ? word + 1 : word));
 }
 
-// Attributes of several words print at least as many as the first output has axes.
+// Writes a node's attributes. One of several words prints at least as many words as the first output has axes.
 std::string attributes_text(const Graph& graph, const Node& node, const OpRule& rule) {
   const ValueId y = node.outputs.empty() ? kNone : node.outputs[0];
   const Value* output = y >= 0 && size_t(y) < graph.values.size() ? &graph.values[size_t(y)] : nullptr;
@@ -226,7 +226,7 @@ std::string attributes_text(const Graph& graph, const Node& node, const OpRule& 
   return out;
 }
 
-// Words beyond those that the op's table names, or all of an op that has no rule.
+// Returns the words that the op's table does not name, or all words if the op has no rule.
 std::string raw_words(const Node& node, const OpRule* rule) {
   size_t known = 0;
   if (rule != nullptr)

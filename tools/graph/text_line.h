@@ -1,4 +1,4 @@
-// The tokens of one line of the text form.
+// Line splits one line of the text form into tokens.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@
 
 namespace nacre::tools {
 
-// One line as tokens: words, "strings", and single punctuation characters.
+// Reads one line as tokens: words, "strings", and single punctuation characters.
 class Line {
  public:
   Line(std::string_view text, int number) : rest_(text), number_(number) { skip(); }
@@ -60,7 +60,7 @@ class Line {
     return out;
   }
 
-  std::string name() { return at('"') ? string() : word(); }  // of a value, after its '%'
+  std::string name() { return at('"') ? string() : word(); }  // a value's name, after its '%'
 
   template <class T>
   T number() {
@@ -106,7 +106,7 @@ class Line {
            c == '/' || c == ':' || c == '+' || c == '-';
   }
 
-  char byte(size_t x) const {  // the two hex digits after the x of \x
+  char byte(size_t x) const {  // reads the two hex digits after the x of \x
     uint8_t value = 0;
     const char* first = rest_.data() + x + 1;
     if (x + 2 >= rest_.size() || std::from_chars(first, first + 2, value, 16).ptr != first + 2)

@@ -1,5 +1,5 @@
-// parse(): the reader of the text form that text.cc describes. Text comes from people: every mistake is an Error with
-// its line number.
+// parse() reads the text form that text.cc describes. People write such text, so every mistake is an Error with its
+// line number.
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -90,7 +90,7 @@ class Parser {
     graph_.metadata.emplace_back(std::move(key), line.string());
   }
 
-  // `key=` until the line ends.
+  // Reads `key=` and its value until the line ends.
   template <class F>
   static void fields(Line& line, F field) {
     while (!line.end()) {

@@ -21,14 +21,15 @@
 namespace nacre::tools {
 namespace {
 
-constexpr uint64_t kMostNetworkBytes = uint64_t{1} << 31;  // what a FlatBuffer and a protocol buffer can be
+constexpr uint64_t kMostNetworkBytes = uint64_t{1} << 31;  // the largest FlatBuffer and protocol buffer
 
 bool has(std::span<const uint8_t> bytes, size_t at, std::string_view magic) {
   return bytes.size() >= at + magic.size() && std::memcmp(bytes.data() + at, magic.data(), magic.size()) == 0;
 }
 
-// Protocol buffers have no magic. An ONNX ModelProto is a run of fields that ends with the file, and has a graph
-// (field 7, length-delimited). Other fields of it have numbers up to 25.
+// Returns whether the bytes are an ONNX ModelProto. Protocol buffers have no magic number. A ModelProto is a run of
+// fields that ends with the file, and one of them is its graph (field 7, length-delimited). Its other fields have
+// numbers up to 25.
 bool is_onnx(std::span<const uint8_t> bytes) {
   bool graph = false;
   for (size_t at = 0; at < bytes.size();) {
@@ -49,7 +50,8 @@ bool is_onnx(std::span<const uint8_t> bytes) {
   return graph;
 }
 
-// A ModelProto begins with its ir_version (field 1, a small number), and one of its fields is longer than the file.
+// Returns whether the bytes are a ModelProto that was cut off. It begins with its ir_version (field 1, a small
+// number), and one of its fields is longer than the file.
 bool is_cut_onnx(std::span<const uint8_t> bytes) {
   size_t at = 0;
   uint64_t tag = 0, value = 0;
@@ -65,7 +67,8 @@ bool is_cut_onnx(std::span<const uint8_t> bytes) {
   return false;
 }
 
-// JSON, whose first key may stand on another line. 0x7B is no tag of a ModelProto.
+// Returns whether the bytes begin a JSON object. Its first key may stand on another line. No ModelProto begins with
+// {, because 0x7B is none of its tags.
 bool begins_object(std::span<const uint8_t> bytes) {
   size_t at = 0;
   const auto blanks = [&] {
@@ -77,8 +80,8 @@ bool begins_object(std::span<const uint8_t> bytes) {
   return at < bytes.size() && bytes[at] == '"';
 }
 
-// Returns true if a network's file may begin with this head. For ONNX only the tag of the first field is checked: the
-// next field may lie beyond the head.
+// Returns whether a network's file may begin with this head. For ONNX only the tag of the first field is checked,
+// because the next field may lie beyond the head.
 bool begins_network(std::span<const uint8_t> head) {
   if (sniff(head) != Format::kUnknown) return true;
   size_t at = 0;
@@ -140,8 +143,8 @@ std::string one_line(const std::string& name) {
   return text;
 }
 
-// Names of a file may hold anything. A model keeps none with control codes, so that the name that people read is the
-// one that options, patterns and other models of the network find.
+// Replaces control codes in all names. A file's names may hold any bytes. In a model the name that people read must
+// be the name that options, patterns and other models of the network find.
 void make_names_printable(Graph& graph) {
   for (size_t id = 0; id < graph.values.size(); ++id) {
     const std::string found = graph.values[id].name, wanted = one_line(found);

@@ -1,4 +1,4 @@
-// Static tables with the addresses of this machine: what the compiler makes of them for another.
+// Binds static tables to the addresses of this machine, as the compiler does for another.
 #include <algorithm>
 
 #include "engine/run/bound_step.h"

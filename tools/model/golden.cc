@@ -23,7 +23,7 @@ void append(std::vector<uint8_t>& bytes, T value) {
   std::memcpy(bytes.data() + at, &value, sizeof value);
 }
 
-// `entries`: of the smallest table that the element is an index of; 0: of none.
+// Appends the number that z draws. `entries`: entries of the smallest table that the element is an index of, or 0.
 void append_element(std::vector<uint8_t>& bytes, ElementType type, uint64_t z, uint64_t entries) {
   const double real = double(z >> 40) / 0x1p24 * 2 - 1;
   const auto top = [&](int bits) { return entries == 0 ? z >> (64 - bits) : (z >> (64 - bits)) % entries; };
@@ -43,9 +43,9 @@ void append_element(std::vector<uint8_t>& bytes, ElementType type, uint64_t z, u
   }
 }
 
-// Entries of the smallest table that a tensor holds row indices of; 0: it holds none. The indices that an embedding
-// reads have such a table, and so have the tensors that are moved, cast or selected to make them. An operand that is
-// added to make an index has 1 entry: its seeded number is then 0.
+// Finds how many entries the smallest table has that a tensor holds row indices of; 0 if it holds none. An
+// embedding's indices have its table. So have the tensors that are moved, cast or selected to make the indices. An
+// operand that is added to make an index counts as having 1 entry: its seeded number is then 0.
 class TableEntries {
  public:
   TableEntries(const LoadedModel& model, uint32_t program)
@@ -81,7 +81,7 @@ class TableEntries {
   }
 
   const Model& model_;
-  std::vector<uint64_t> entries_;  // by tensor that is no alias
+  std::vector<uint64_t> entries_;  // by tensor; aliases have the entry of their root
 };
 
 template <class T>
@@ -146,7 +146,7 @@ std::vector<GoldenPair> make_golden(const LoadedModel& model, uint32_t program, 
   const float tolerance = std::ranges::any_of(model.model().program(program).outputs, is_float) ? kFloatTolerance : 0;
   std::vector<GoldenPair> pairs;
   for (uint32_t i = 0; i < count; ++i) {
-    BoundProgram bound(model, program);  // of each anew: its streams are zero
+    BoundProgram bound(model, program);  // a new one for each pair, so that its streams are zero
     GoldenPair pair = {program, seeded_inputs(model, program, i + 1), {}, tolerance};
     pair.outputs = bound.run(pair.inputs);
     pairs.push_back(std::move(pair));

@@ -1,4 +1,4 @@
-// Golden pairs: seeded inputs, and outputs that a run is compared with.
+// Makes golden pairs (seeded inputs and their outputs), and compares outputs of other runs with them.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,33 @@
 
 namespace nacre::tools {
 
-// Bytes of all inputs of a program, drawn from splitmix64 (Steele, Lea and Flood 2014, doi:10.1145/2714064.2660195,
-// figure 16) with state = seed, one value z per element in memory order:
+// Returns the bytes of all inputs of a program, drawn from splitmix64 (Steele, Lea and Flood 2014,
+// doi:10.1145/2714064.2660195, figure 16) with state = seed, one value z per element in memory order:
 //
 //   float32, float64   (z >> 40) / 2^24 * 2 - 1, in [-1, 1)
-//   8 and 16 bits      the top bits, as they are;   bool  the top bit
+//   8 and 16 bits      the top bits, unchanged;   bool  the top bit
 //   32 and 64 bits     z >> 57, in [0, 128)
 //
-// Integers that reach a table as indices, as they are or moved about, are taken modulo its entries: every index is one.
-// More than a Budget of the file is refused.
+// Integers that reach a table as indices, directly or through moves, are taken modulo the table's entries: every
+// index is valid. Throws if the inputs exceed a Budget of the file.
 std::vector<uint8_t> seeded_inputs(const LoadedModel& model, uint32_t program, uint64_t seed);
 
-// `count` pairs, of seeds 1, 2, ..., run by the reference kernels. The tolerance is 0 where every output is of an
-// integer type, else kFloatTolerance.
+// Returns `count` pairs, for seeds 1, 2, ..., run by the reference kernels. The tolerance is 0 if every output is of
+// an integer type, else kFloatTolerance.
 std::vector<GoldenPair> make_golden(const LoadedModel& model, uint32_t program, uint32_t count);
 
-// Tolerance as a share of an output's largest magnitude. Two float32 dot products of n terms in different orders
-// differ by up to about sqrt(n) 2^-24 of their largest term: 2e-6 at n = 1000, and a few layers add theirs.
+// Tolerance, as a share of an output's largest magnitude. Two float32 dot products of n terms in different orders
+// differ by up to about sqrt(n) 2^-24 of their largest term: 2e-6 at n = 1000. A few layers add their differences.
 inline constexpr float kFloatTolerance = 1e-5f;
 
 struct Difference {
-  uint64_t bytes = 0;  // that differ, of integer outputs
+  uint64_t bytes = 0;  // bytes of integer outputs that differ
   double largest = 0;  // max |a - b| / max |a|, over float outputs
   bool within(float tolerance) const { return bytes == 0 && largest <= double(tolerance); }
 };
 
-// Outputs of `program`, all of them one after the other. A NaN differs by infinity from anything but the same bits.
+// Compares all outputs of `program`, which lie one after the other. A NaN differs by infinity from anything but the
+// same bits.
 Difference difference(const LoadedModel& model, uint32_t program, std::span<const uint8_t> expected,
                       std::span<const uint8_t> found);
 

@@ -27,7 +27,7 @@ int gpus_of(const cuda::Driver* driver) {
   return counted ? count : 0;
 }
 
-// 0 where there is none: opening that one says why.
+// Returns 0 if there is no GPU: opening that number reports why.
 int ordinal_of_chosen(const cuda::Driver* driver) {
   const int count = gpus_of(driver);
   return count > 0 ? int(chosen % uint32_t(count)) : 0;
@@ -45,7 +45,7 @@ Opened& opened() {
 }
 
 Error failure(const cuda::Device& device) {
-  // "cuda: what is wrong" without the name of the port, which is the place.
+  // The port's sentence without its name in front ("cuda: what is wrong"), because the name is the place.
   const std::string sentence = device.sentence();
   return Error(kUnsupported, "cuda", sentence.substr(sentence.find(' ') + 1), remedy());
 }

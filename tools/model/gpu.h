@@ -1,5 +1,5 @@
-// The GPU that programs for the targets "cuda/sm90" and so on run on: the first of this machine, through the CUDA port
-// (ports/cuda/cuda_port.h), opened when it is first asked for.
+// The GPU on which programs for the targets "cuda/sm90" and so on run: the first of this machine unless choose_gpu()
+// says otherwise. The CUDA port (ports/cuda/cuda_port.h) opens it when it is first asked for.
 #pragma once
 
 #include <cstddef>
@@ -18,35 +18,36 @@ struct Nccl;
 
 namespace nacre::tools {
 
-// The place of the steps of such a program, all of them.
+// The place of all steps of such a program.
 inline constexpr uint8_t kGpuPlace = 1;
 bool is_gpu_target(std::string_view target);
 
-// Architectures are numbers, 90 of "cuda/sm90". A GPU runs the programs for its own and for older ones.
-int architecture_of(std::string_view target);  // 0: of no GPU
-// Returns the newest of a file's targets that a GPU of this architecture runs; null: none.
+// An architecture is a number, 90 for "cuda/sm90". A GPU runs programs for its own and for older architectures.
+int architecture_of(std::string_view target);  // 0 if the target is no GPU
+// Returns the newest of a file's targets that a GPU of this architecture runs, or null.
 const std::string* newest_gpu_target(std::span<const std::string> targets, int architecture);
 
 bool gpu_is_here();
-int gpu_architecture();  // of the GPU that is here, else 0
-// Words of --kernels for programs on a GPU: "auto", or "tf32", with which float32 is multiplied as TF32. Other words
-// run them on the host.
+int gpu_architecture();  // the architecture of the GPU that is here, or 0
+// Returns whether this word of --kernels runs programs for a GPU there: "auto", or "tf32", with which float32 is
+// multiplied as TF32. With other words they run on the host.
 inline constexpr const char* kTf32 = "tf32";
 bool chooses_gpu(std::string_view choice);
-// Throws where there is none, with the port's sentence, and where the one that is here is older than the target.
+// Throws the port's sentence if there is no GPU. Throws if the GPU is older than the target.
 const Port* gpu_port(const std::string& target, const std::string& choice = "auto");
 cuda::Device& gpu_device();
-// Before a GPU is asked for: of those of this machine the one with this number, from 0; beyond the last it counts on
-// from the first. So every process on a machine has one of its own where there are enough.
+// Chooses a GPU of this machine by its number, modulo how many there are. Call it before a GPU is asked for. So every
+// process on a machine has a GPU of its own if there are enough.
 void choose_gpu(uint32_t number);
-bool gpu_is_own();  // whether the number that was chosen is below how many there are
-// Library by which GPUs exchange sums: NCCL of this machine, or the one that use_nccl gave; null: none.
+bool gpu_is_own();  // whether the chosen number is below the number of GPUs
+// Returns the library by which GPUs exchange sums: the one given to use_nccl, or NCCL of this machine. Null if there
+// is none.
 const cuda::Nccl* gpu_nccl();
 void use_nccl(const cuda::Nccl* nccl);
-// From now on the GPU is that of this driver; null: this machine's. Not while a program is bound to the one before.
+// From now on the GPU is that of this driver; null: this machine's driver. No program may be bound to the GPU before.
 void use_gpu(const cuda::Driver* driver, std::span<const void* const> modules);
 
-// Memory of the GPU while it lives; throws where there is not as much. 0 bytes: none.
+// Owns memory of the GPU. Throws if the GPU does not have that much. With 0 bytes it owns none.
 class GpuMemory {
  public:
   explicit GpuMemory(size_t bytes = 0);

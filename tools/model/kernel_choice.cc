@@ -28,7 +28,7 @@ const std::vector<VectorTier>& tiers() {
   }();
   return all;
 }
-// Null where there is none.
+// Returns the tier of this name, or null.
 const VectorTier* tier_named(std::string_view name) {
   for (const VectorTier& tier : tiers())
     if (name == tier.name) return &tier;
@@ -39,7 +39,7 @@ const VectorTier* tier_of_target(std::string_view target) {
     if (target == tier.port->name) return &tier;
   return nullptr;
 }
-// Null where none of this build runs here.
+// Returns the fastest tier that runs here, or null.
 const VectorTier* best_tier() {
   const VectorTier* best = nullptr;
   for (const VectorTier& tier : tiers())
@@ -63,13 +63,13 @@ std::vector<std::string> kernel_choices() {
 std::vector<std::string> kernel_sets_listed() {
   std::vector<std::string> names = kernel_choices();
   names[0] = "reference", names[1] = "training";
-  names.pop_back();  // no set
+  names.pop_back();  // "tf32" is no set
   return names;
 }
 
 namespace {
 
-// "kDepthwiseConv2dI8Double" -> "depthwise_conv2d_i8_double".
+// Turns "kDepthwiseConv2dI8Double" into "depthwise_conv2d_i8_double".
 std::string in_words(const char* name) {
   std::string words;
   for (const char* c = name + 1; *c != 0; ++c) {
@@ -169,7 +169,8 @@ bool target_runs_here(const std::string& target) {
 }
 
 const std::string* target_for_here(std::span<const std::string> targets) {
-  if (targets.size() < 2) return targets.empty() ? nullptr : &targets[0];  // whether it runs is nobody's question
+  // a single target is taken even if it does not run here
+  if (targets.size() < 2) return targets.empty() ? nullptr : &targets[0];
   const auto host = std::ranges::find(targets, "host");
   const auto first = host != targets.end() ? host : std::ranges::find_if(targets, target_runs_here);
   if (first == targets.end()) return &targets[0];
@@ -182,7 +183,8 @@ std::string in_set(const std::string& set, const ListedKernel& listed) {
   return (set == "training" ? "reference" : set) + "/" + listed.name;
 }
 
-// Kernels' names by the key that says(kernel) gives: of each set, and of all under ""; the first of several counts.
+// Maps the key that says(kernel) gives to the kernel's name, for each set, and for all sets under "". If several
+// kernels have a key, the first counts.
 template <class Key, class Says>
 std::map<std::string, std::map<Key, std::string>> names_by(const Says& says) {
   std::map<std::string, std::map<Key, std::string>> all;

@@ -19,7 +19,7 @@
 namespace nacre::tools {
 namespace {
 
-// A name from the file, which may hold anything: nothing of it reaches a terminal as a control code.
+// Returns a name from the file, which may hold anything. Control codes become '?', so that none reaches a terminal.
 std::string text(const flatbuffers::String* s, bool lines = false) {
   std::string result = s == nullptr ? std::string() : s->str();
   for (char& c : result)
@@ -33,7 +33,7 @@ ExitCode exit_code_of(Code code) {
   return other_library ? kUnsupported : kBadInput;
 }
 
-// Whether a network or its data can cause this code, however a model was made of them.
+// Returns whether a network or its data can cause this code, even if the model was made correctly.
 bool is_of_network(Code code) {
   return code == Code::kWork || code == Code::kTooLarge || code == Code::kNotFinite || code == Code::kIndex;
 }
@@ -65,7 +65,7 @@ std::string remedy_of(Code code) {
   }
 }
 
-// The two numbers of a refusal, in words; "" where there are none or they are no amounts.
+// Writes the two numbers of a refusal in words; "" if there are none or they are no amounts.
 std::string numbers_of(const Status& s) {
   if (s.needed == 0 && s.given == 0) return "";
   switch (s.code) {
@@ -101,7 +101,7 @@ std::vector<std::string> texts(const flatbuffers::Vector<flatbuffers::Offset<fla
 
 uint64_t memory_of_machine() { return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE)); }
 
-// Kernel sets of the reference; for a program that is compiled for a tier, the tier's set stands in front.
+// Returns the kernel sets of the reference; if the program is compiled for a tier, the tier's set comes first.
 std::vector<const KernelSet*> kernel_sets(const LoadedModel& model, uint32_t program) {
   return kernels_of_target(model.program_names(program).target);
 }
@@ -142,7 +142,8 @@ LoadedModel::LoadedModel(const std::string& path) : path_(path) {
   open();
 }
 
-// Reads the rest of a model file. Stops where no model has such a head, or the file is not as long as its header says.
+// Reads the rest of a model file. Reads nothing if the head is not a model's. Throws if the file's length is not the
+// one that its header states.
 void LoadedModel::read_rest(const InputFile& file) {
   const Status head = model_.open(file_.bytes());
   if (head.code != Code::kLengthOver) return;
@@ -204,7 +205,8 @@ uint32_t LoadedModel::find_program(Entry entry, const std::string& target) const
   const std::vector<std::string> targets = targets_of(entry);
   const std::string* const wanted = target.empty() ? target_for_here(targets) : &target;
   Status found = model_.find(entry, wanted == nullptr ? nullptr : wanted->c_str(), &index);
-  if (!found.ok() && target.empty()) found = model_.find(entry, nullptr, &index);  // names that are no text
+  // if the file's target names are damaged
+  if (!found.ok() && target.empty()) found = model_.find(entry, nullptr, &index);
   if (found.ok()) return index;
   if (targets.empty()) require(found);
   throw Error(kUnsupported, option("target", target),
@@ -259,7 +261,7 @@ std::optional<Scales> LoadedModel::scales(uint32_t tensor) const {
   const auto in_weights = [&](uint32_t id) {
     return id == kNoIndex || model_.tensors()[id].region == Region::kWeights;
   };
-  if (!in_weights(q.scales()) || !in_weights(q.zeros())) return std::nullopt;  // training changes them
+  if (!in_weights(q.scales()) || !in_weights(q.zeros())) return std::nullopt;  // training changes these
   const auto count = size_t(model_.tensors()[q.scales()].dims[0]);
   Scales scales = {std::vector<float>(count), std::vector<int32_t>(count, q.zero()), q.axis()};
   std::memcpy(scales.scale.data(), model_.weights(q.scales()), count * sizeof(float));
@@ -329,7 +331,7 @@ std::shared_ptr<const ThreadPool> make_threads(uint32_t count) try {
               "ask for fewer, or raise the limit of processes or of memory (ulimit -u, ulimit -v)");
 }
 
-// A program for a tier has weights that no other kernels read.
+// Binds the kernels of the program's tier first: the weights of such a program are packed for them alone.
 BoundProgram::BoundProgram(const LoadedModel& model, uint32_t index, Ports ports,
                            std::shared_ptr<const ThreadPool> threads)
     : model_(model), threads_(std::move(threads)), ports_(std::move(ports)), places_(ports_) {

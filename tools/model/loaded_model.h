@@ -1,4 +1,5 @@
-// A model file in memory, opened, with the names that people read; and its programs, bound to the reference kernels.
+// LoadedModel: a model file in memory, opened, with the names that people read. BoundProgram: one of its programs
+// with memory, bound to kernels.
 //
 // A refusal of the engine becomes one Error: file, place (step 7 (fc1)), fact, both numbers, remedy.
 #pragma once
@@ -23,7 +24,7 @@ namespace nacre::tools {
 
 class InputFile;
 
-// Error for a refusal of the engine: it holds the engine's Status.
+// Error for a refusal of the engine. It holds the engine's Status.
 struct Refused : Error {
   Refused(ExitCode exit_code, const std::string& place, const std::string& fact, const std::string& remedy,
           const Status& refusal)
@@ -31,10 +32,11 @@ struct Refused : Error {
   Status status;
 };
 
-// Bytes at a multiple of 64, as files and memory for programs need them. Zeroed; what nobody touches takes no memory.
+// Bytes at a multiple of 64, the alignment of model files and of programs' memory. They begin as zeros. Untouched
+// pages take no memory.
 class AlignedBytes {
  public:
-  void resize(size_t bytes);  // keeps what fits
+  void resize(size_t bytes);  // keeps the bytes that fit
   std::span<std::byte> bytes() { return {data_, size_}; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
@@ -43,16 +45,16 @@ class AlignedBytes {
     void operator()(void* block) const { std::free(block); }
   };
   std::unique_ptr<void, Free> block_;
-  std::byte* data_ = nullptr;  // in the block, at a multiple of 64
+  std::byte* data_ = nullptr;  // within block_, at a multiple of 64
   size_t size_ = 0, capacity_ = 0;
 };
 
-// Calls resize(); where the system refuses, throws an Error: "`place`: needs 1,234 bytes of memory to run, ...".
+// Calls resize(). If the system refuses, throws an Error: "`place`: needs 1,234 bytes of memory to run, ...".
 void resize_for(AlignedBytes& memory, uint64_t bytes, const std::string& place, const char* purpose);
 
 struct ProgramNames {
   std::string target;
-  std::vector<std::string> banks, inputs, outputs, input_layouts, output_layouts;  // as many as there are
+  std::vector<std::string> banks, inputs, outputs, input_layouts, output_layouts;  // one each
   uint64_t liveness_bound = 0;
 };
 
@@ -61,7 +63,7 @@ struct LayerName {
   Policy policy = {};
 };
 
-// real = scale * (code - zero); one of each, or one per index of `axis`.
+// Decodes codes: real = scale * (code - zero). There is one of each, or one per index of `axis`.
 struct Scales {
   std::vector<float> scale;
   std::vector<int32_t> zero;
@@ -77,7 +79,7 @@ struct GoldenView {  // a stored pair of inputs and outputs
 class LoadedModel {
  public:
   explicit LoadedModel(const std::string& path);
-  // A copy of bytes that are in memory already; `remedy` stands in every refusal.
+  // Copies bytes that are in memory already; `remedy` stands in every refusal.
   LoadedModel(std::span<const uint8_t> bytes, const std::string& name, const std::string& remedy);
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -85,15 +87,15 @@ class LoadedModel {
   const std::string& path() const { return path_; }
   const Model& model() const { return model_; }
 
-  void require(const Status& status) const;       // throws what the engine refused
+  void require(const Status& status) const;       // throws the Error for a refusal of the engine
   std::string place(const Status& status) const;  // "step 7 (fc1)"
 
-  // The program for `target`; where that is "", for target_for_here (kernel_choice.h). Throws where there is none, with
-  // the targets that there are.
+  // Returns the program for `target`, or if that is "", for target_for_here (kernel_choice.h). If there is none,
+  // throws an Error that lists the targets.
   uint32_t find_program(Entry entry, const std::string& target = "") const;
   uint32_t infer_program(const std::string& target = "") const { return find_program(Entry::kInfer, target); }
 
-  std::string tensor_name(uint32_t tensor) const;  // "tensor12" where names were stripped
+  std::string tensor_name(uint32_t tensor) const;  // "tensor12" if names were stripped
   uint32_t layer_count() const;
   LayerName layer(uint32_t index) const;
   std::string step_name(uint32_t step) const;  // the layer's name, "" if it has none
@@ -108,23 +110,24 @@ class LoadedModel {
   void read_rest(const InputFile& file);
   void open();
 
-  std::string path_, remedy_;  // "": by code
+  std::string path_, remedy_;  // remedy_ "": each code has its own
   AlignedBytes file_;
   Model model_;
 };
 
-// The ports by place that a choice of kernels (kernel_choice.h) stands for: of "auto", for a program for this machine,
-// the fastest tier, and XNNPACK where a step names its place and it is there; for a program for a GPU that. Any other
-// choice runs all steps.
+// Returns the ports, by place, that a choice of kernels (kernel_choice.h) stands for. "auto" gives the fastest tier,
+// and XNNPACK if it is there and a step names its place. A program for a GPU gets the GPU, if the choice allows it.
+// Any other choice runs all steps.
 using Ports = std::vector<const Port*>;
 Ports ports_for(const LoadedModel& model, uint32_t program, const std::string& choice);
 bool names_place(const Model& model, const ProgramView& view, uint8_t place);
 
-inline constexpr uint32_t kMostThreads = 256;                    // that an option may ask for
-std::shared_ptr<const ThreadPool> make_threads(uint32_t count);  // null: one thread
+inline constexpr uint32_t kMostThreads = 256;                    // the most that an option may ask for
+std::shared_ptr<const ThreadPool> make_threads(uint32_t count);  // null for one thread
 
-// A program with memory of its own. The model must outlive it. `port`, `ports`: whose kernels come before the
-// reference's (kernel_choice.h); null: none. With `threads` above 1, kernels share their work among so many.
+// A program with memory of its own. The model must outlive it. Kernels of `port` or `ports` come before the
+// reference's (kernel_choice.h); null: the reference's alone. If `threads` is above 1, kernels share their work among
+// that many threads.
 class BoundProgram {
  public:
   BoundProgram(const LoadedModel& model, uint32_t index, const Port* port = nullptr, uint32_t threads = 1)
@@ -137,9 +140,10 @@ class BoundProgram {
   const Sizes& sizes() const { return sizes_; }
   const LoadedModel& loaded() const { return model_; }
   int threads() const { return threads_ == nullptr ? 1 : threads_->count(); }
-  const Ports& ports() const { return ports_; }  // by place; of the first, null: the reference's kernels alone
+  const Ports& ports() const { return ports_; }  // by place; if the first is null, the reference's kernels alone
 
-  // Bytes of all inputs, or outputs, one after the other: what a golden pair holds.
+  // Runs the program. Takes the bytes of all inputs one after the other, and returns those of all outputs, as in a
+  // golden pair.
   std::vector<uint8_t> run(std::span<const uint8_t> inputs);
 
  private:
@@ -153,10 +157,10 @@ class BoundProgram {
   Program program_;
 };
 
-// Sizes of a program on another machine; throws what measure refuses.
+// Returns the sizes of a program on another machine. Throws if the engine's measure refuses the program.
 Sizes measure(const LoadedModel& model, uint32_t program, const Machine& machine = {});
 
-// "arena bank 1 (sram)"
+// Returns a block's name: "arena bank 1 (sram)".
 std::string block_name(uint32_t block, const ProgramNames& names);
 
 }  // namespace nacre::tools

@@ -1,6 +1,6 @@
-// The targets that the tools know: machines, and what the engine's objects take there. For "x86/avx2", "arm/neon" and
-// so on a model is compiled with the kernels of that tier (ports/vector/tiers.h), for "cuda/sm90" with all steps on the
-// GPU (gpu.h), whose host is a PC.
+// The targets that the tools know: machines, and the sizes of the engine's objects there. A model for "x86/avx2",
+// "arm/neon" and so on is compiled with the kernels of that tier (ports/vector/tiers.h). A model for "cuda/sm90" runs
+// all steps on the GPU (gpu.h); its host is a PC.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ inline constexpr TargetMachine kMachines[] = {
     {"cuda/sm120", 8, kModel64, kProgram64, kTrainer64},
 };
 
-// The machine of that name, or null.
+// Returns the machine of that name, or null.
 constexpr const TargetMachine* find_machine(const char* name) {
   for (const TargetMachine& machine : kMachines) {
     const char *a = machine.name, *b = name;

@@ -107,7 +107,7 @@ flatbuffers::DetachedBuffer build(const ModelTables& tables, std::span<const Pro
   return b.Release();
 }
 
-// Header, FlatBuffer, weights; then what is known only now: offsets, checksums and the hash.
+// Lays out header, FlatBuffer and weights, then fills in offsets, checksums and the hash, which depend on the layout.
 std::vector<uint8_t> pack(const ModelTables& tables, const flatbuffers::DetachedBuffer& flatbuffer) {
   const size_t end = sizeof(FileHeader) + flatbuffer.size();
   const size_t weights = (end + kSegmentAlignment - 1) / kSegmentAlignment * kSegmentAlignment;

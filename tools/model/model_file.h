@@ -1,4 +1,4 @@
-// The tables of a model file, complete, and the bytes that they become. Private to tools/model/writer.cc.
+// The complete tables of a model file, and the bytes that they become. Private to tools/model/writer.cc.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct ModelTables {
   std::vector<uint8_t> weights;
 };
 
-// `sources`: of tables.programs, in the same order.
+// Returns the file's bytes. `sources` are those of tables.programs, in the same order.
 std::vector<uint8_t> model_file(const ModelTables& tables, std::span<const ProgramSource> sources,
                                 const WriteOptions& options);
 

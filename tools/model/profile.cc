@@ -20,7 +20,7 @@ double median(std::vector<double> times) {
   return n == 0 ? 0 : (times[(n - 1) / 2] + times[n / 2]) / 2;
 }
 
-// Microseconds of steps [first, last).
+// Returns the microseconds of steps [first, last).
 double timed(const BoundProgram& bound, uint32_t first, uint32_t last) {
   const Clock::time_point start = Clock::now();
   const Status status = bound.program().run(first, last, 0);
@@ -31,10 +31,10 @@ double timed(const BoundProgram& bound, uint32_t first, uint32_t last) {
 
 using Timing = cuda::Device::Timing;
 
-// By step, one time of each run.
+// For each step, its time in each run.
 using StepTimes = std::vector<std::vector<double>>;
 
-// Which steps the GPU runs.
+// Returns which steps the GPU runs.
 std::vector<bool> steps_on_gpu(const Program& program) {
   std::vector<bool> on_gpu;
   for (uint32_t step = 0; step < program.view().step_count; ++step)
@@ -42,7 +42,7 @@ std::vector<bool> steps_on_gpu(const Program& program) {
   return on_gpu;
 }
 
-// Steps [first, last) in one run, by the GPU's clock; of kGraphs the sum of its graphs.
+// Returns the times of steps [first, last) in one run, by the GPU's clock; for kGraphs the sum of its graphs.
 std::vector<double> timed_on_gpu(const BoundProgram& bound, uint32_t first, uint32_t last, Timing timing) {
   cuda::Device& device = gpu_device();
   device.time(timing);
@@ -53,7 +53,7 @@ std::vector<double> timed_on_gpu(const BoundProgram& bound, uint32_t first, uint
   return times;
 }
 
-// One run, step by step: those of the GPU that follow each other in one segment, so that they wait for launches alone.
+// Times one run step by step. Consecutive steps of the GPU run in one segment, so that they wait only for launches.
 void time_steps(const BoundProgram& bound, const std::vector<bool>& on_gpu, StepTimes& times) {
   const auto steps = uint32_t(on_gpu.size());
   for (uint32_t step = 0, end = 0; step < steps; step = end) {
@@ -68,7 +68,7 @@ void time_steps(const BoundProgram& bound, const std::vector<bool>& on_gpu, Step
   }
 }
 
-// No events stay behind.
+// Stops the GPU's timing, so that no events stay behind.
 struct TimedGpu {
   bool used;
   ~TimedGpu() {

@@ -17,7 +17,7 @@ uint64_t multiply_accumulates(const Model& model, const StepRecord& step) {
   const uint32_t* operands = model.operands(step);
   const uint32_t x_id = operands[0] & kOperandIdMask, w_id = operands[1] & kOperandIdMask;
   const uint32_t y_id = operands[step.operand_count - 1] & kOperandIdMask;
-  // measure refuses such a step, open does not
+  // `open` accepts such a step, `measure` refuses it.
   if (x_id == kNoOperand || w_id == kNoOperand || y_id == kNoOperand) return 0;
   const TensorRecord &x = model.tensors()[x_id], &w = model.tensors()[w_id], &y = model.tensors()[y_id];
   if (step.op == Op::kBatchedMatmul && x.rank > 1) {

@@ -1,4 +1,4 @@
-// Costs of a program: counts and bytes for summaries and reports.
+// Computes the costs of a program, counts and bytes, for summaries and reports.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@ struct BankUse {
 
 struct Statistics {
   uint32_t layers = 0, steps = 0, tensors = 0, batch = 1;
-  uint64_t multiply_accumulates = 0;  // of one run of the compiled batch, matmul-like steps only
-  uint64_t weight_bytes = 0;          // of all segments: what flash holds beside the program
+  uint64_t multiply_accumulates = 0;  // of a run of the compiled batch, matmul-like steps only
+  uint64_t weight_bytes = 0;          // of all segments: what flash holds besides the program
   uint64_t file_bytes = 0;
   uint64_t arena_bytes = 0;     // sum over banks
-  uint64_t liveness_bound = 0;  // no plan can do with fewer
+  uint64_t liveness_bound = 0;  // no memory plan needs fewer bytes
   std::vector<BankUse> banks;
 };
 
-// Multiply-accumulates of a dense or convolution step, 0 of any other. Every element of y sums (elements of w /
-// channels of y) products:
+// Returns the multiply-accumulates of a matmul-like step, 0 for any other. Every element of a dense or convolution
+// step's y sums (elements of w / channels of y) products:
 //   w [out, ...] or, depthwise, [kernel_h, kernel_w, out];   y [..., out]
 uint64_t multiply_accumulates(const Model& model, const StepRecord& step);
 
-// Work of a step, which its roof is made of (tools/model/roof.h): the type that it computes in, that of its first
-// operand; two operations for a multiply-accumulate; and the bytes of all operands, each once.
+// The work of a step, from which its roof is computed (tools/model/roof.h). `compute` is the type of its first
+// operand. A multiply-accumulate counts as two operations. `bytes` counts all operands, each once.
 struct StepWork {
   ElementType compute;
   double operations = 0, bytes = 0;

@@ -2,7 +2,7 @@
 
 #include <new>
 
-// In this order: the last one ends with what an entry is there.
+// The order matters: both headers define and undefine NACRE_ENTRY, and define_entries.h leaves it defined.
 #include "engine/kernels/entry_functions.h"
 #include "ports/cortex_m/entry_functions.h"
 //
@@ -14,7 +14,7 @@
 namespace nacre::tools {
 namespace {
 
-// In its place, not copied there: what stood in its padding stays.
+// Constructs the op in place and does not copy it, so that the bytes of its padding stay.
 template <class O>
 void make(void* to, const Words& words, const Operands& operands) {
   ::new (to) O(O::from(words, operands));

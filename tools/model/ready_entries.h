@@ -1,4 +1,4 @@
-// The entries whose op can be ready (engine/kernels/ready.h), of the reference and of Cortex-M, and how it is made.
+// Lists the kernel entries whose op can be made ready (engine/kernels/ready.h), of the reference and of Cortex-M.
 #pragma once
 
 #include <array>
@@ -12,18 +12,17 @@ namespace nacre::tools {
 struct ReadyEntry {
   Kernel general;     // KernelEntry::run
   Kernel ready;       // null: the entry has no ready form
-  const char* space;  // "reference": of namespace nacre, where functions::name and ready::name are
+  const char* space;  // "reference": functions::name and ready::name are in this namespace of nacre
   const char* name;   // "kConv2dI8Double"
-  const char* type;   // "Conv2d", of namespace nacre: its struct
-  size_t bytes;       // of it
+  const char* type;   // "Conv2d", the op's struct, in namespace nacre
+  size_t bytes;       // size of the struct
   void (*make)(void* to, const Words& words, const Operands& operands);
 };
 
-// Two lists: entries of the reference, those of training among them, and entries of Cortex-M.
+// Returns two lists: the reference's entries, with those for training, and the entries of Cortex-M.
 std::array<std::span<const ReadyEntry>, 2> ready_entries();
 
-// Finds the entry that runs by this kernel, in both lists: the reference's, those of training among them, and
-// Cortex-M's; null: none does.
+// Finds the entry of this kernel in both lists of ready_entries(). Returns null if there is none.
 const ReadyEntry* find_ready_entry(Kernel general);
 
 }  // namespace nacre::tools

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kSums = 12, kBursts = 9;
 constexpr double kBurstSeconds = 2e-3;
 
-// Rounds per second of `run(n)`, which does n rounds: the best burst, since anything else slows only down.
+// Returns the rounds per second of `run(n)`, which does n rounds. Takes the best burst, since disturbances only slow.
 template <class Run>
 double rate(Run run) {
   uint64_t rounds = 1;
@@ -39,8 +39,8 @@ double rate(Run run) {
 
 #if defined(__x86_64__)
 
-// One round is an instruction, or a few, for each of 12 sums. They are written out because no compiler may spill,
-// fuse or leave out any of them. Registers 12 to 15 hold zeros, which take as long as any normal number.
+// One round is one or a few instructions for each of 12 sums. They are written in assembly so that no compiler
+// spills, fuses or drops one. Registers 12 to 15 hold zeros, which take as long as any normal number.
 #define NACRE_SUMS(one) \
   one("0") one("1") one("2") one("3") one("4") one("5") one("6") one("7") one("8") one("9") one("10") one("11")
 #define NACRE_CLEARED(n) "vpxor %%xmm" n ", %%xmm" n ", %%xmm" n "\n\t"
@@ -85,7 +85,7 @@ void sse(uint64_t rounds) {
                  "xmm12", "xmm14", "xmm15");
 }
 
-// Tiles 0 to 3 are sums of 16 by 16, 6 and 7 16 rows of 64 bytes.
+// Tiles 0 to 3 are sums of 16 by 16; tiles 6 and 7 are 16 rows of 64 bytes.
 #define NACRE_TILES(name, dot)                                                                                    \
   void name(uint64_t rounds) {                                                                                    \
     struct Config {                                                                                               \
@@ -102,7 +102,7 @@ void sse(uint64_t rounds) {
 NACRE_TILES(tiles_i8, "tdpbusd")
 NACRE_TILES(tiles_bf16, "tdpbf16ps")
 
-// `each`: multiply-accumulates of what a round does for one sum.
+// `each`: multiply-accumulates that a round does for one sum.
 template <class Run>
 double operations(Run run, int each) {
   return rate(run) * kSums * each * 2;
@@ -111,7 +111,7 @@ double operations(Run run, int each) {
 Arithmetic measured(x86::Tier tier) {
   Arithmetic a;
   switch (tier) {
-    // Plain C++ has no instruction for four products of int8: the roof of float32 stands for it.
+    // Plain C++ has no instruction for four products of int8: float32's roof is taken.
     case x86::Tier::kPortable: a.float32 = a.int8 = operations(sse, 4); break;
     case x86::Tier::kAvx2: a.float32 = operations(fma_y, 8), a.int8 = operations(pairs_y, 32); break;
     case x86::Tier::kAvx2Vnni: a.float32 = operations(fma_y, 8), a.int8 = operations(dot_y, 32); break;
@@ -123,7 +123,7 @@ Arithmetic measured(x86::Tier tier) {
     a.bfloat16 = rate(tiles_bf16) * 4 * 16 * 16 * 32 * 2;
     return a;
   }
-  // Some processors have vdpbf16ps at a quarter of the rate of fma: then bfloat16 is faster as float32.
+  // On some processors vdpbf16ps has a quarter of the rate of fma. Then bfloat16 is faster computed as float32.
   a.bfloat16 = a.float32;
   if (tier > x86::Tier::kAvx512 && has_bfloat16()) a.bfloat16 = std::max(a.bfloat16, operations(bf16_z, 32));
   return a;
@@ -135,7 +135,7 @@ Arithmetic measured(x86::Tier) { return {}; }
 
 #endif
 
-// Reads as many bytes as there are from the start of a block, in the widest loads: a multiple of kTurn.
+// Reads `bytes` from the start of a block in the widest loads, a multiple of kTurn.
 constexpr size_t kTurn = 1024, kMostBytes = size_t{256} << 20;
 
 #if defined(__x86_64__)
@@ -173,7 +173,7 @@ void read_block(const char* from, size_t bytes) {
 
 #endif
 
-// Bytes at the start of a line of a cache.
+// Memory whose start is aligned to a cache line.
 struct TouchedMemory {
   explicit TouchedMemory(size_t bytes) : memory(bytes + 64, 1) {}
   char* data() { return memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64; }
@@ -197,7 +197,7 @@ double measured_copy(size_t bytes) {
          });
 }
 
-// One measurement for all sizes within a sixth: a block of 70 KB is half in L1.
+// Rounds the size, so that all sizes within a sixth share one measurement: a block of 70 KB is half in L1.
 size_t rounded(size_t bytes) {
   double size = 4 * kTurn;
   while (size * 1.08 < double(bytes)) size *= 1.16;

@@ -51,7 +51,7 @@ struct Samples {
   uint32_t last_rows;
 };
 
-// runs and last_rows of `rows` rows. Only a batched tensor can have fewer rows than compiled.
+// Splits `rows` rows into runs and last_rows. Only a batched tensor can have fewer rows than compiled.
 Samples split_rows(const Target& target, const std::string& file, uint64_t rows) {
   const auto rest = uint32_t(rows % target.batch);
   if (rows == 0) throw Error(kBadInput, file, "holds no sample");
@@ -96,7 +96,7 @@ ElementBytes to_type(const Target& target, const std::string& file, NpyArray arr
   throw Error(kBadInput, file, fact, "give that type, or, where no number changes by it, " + option("cast-inputs"));
 }
 
-// By its name; of standard input by how it begins.
+// Returns the extension by the file's name; for standard input by its first bytes.
 std::string extension_of(const std::string& file) {
   if (file != kStandardStream) return std::filesystem::path(file).extension().string();
   std::vector<uint8_t> head(6);
@@ -112,7 +112,7 @@ Samples samples_of(const Target& target, const std::string& place, NpyArray arra
 
 // ---- Pictures and sounds ----
 
-// Numbers of a list in the model's metadata; none where it says nothing.
+// Returns the numbers of a list in the model's metadata, or none if the metadata has no such list.
 std::vector<float> listed_numbers(const Target& target, const std::string& what) {
   const char* at = target.model.model().metadata(fmt::format("input.{}.{}", target.name, what).c_str());
   std::vector<float> numbers;
@@ -125,7 +125,7 @@ std::vector<float> listed_numbers(const Target& target, const std::string& what)
   return numbers;
 }
 
-// Makes the network's input of raw numbers x: (x - mean) / std, of each channel or of all; and its codes. `channels`
+// Makes the network's input from raw numbers x: (x - mean) / std, per channel or for all, then its codes. Channels
 // change fastest.
 ElementBytes normalised(const Target& target, const std::string& file, std::span<const float> raw, size_t channels,
                         bool required) {
@@ -195,7 +195,7 @@ Samples read_picture_samples(const Target& target, const std::string& file, bool
   return samples;
 }
 
-// 16-bit samples as they are, or as numbers within [-1, 1).
+// Takes 16-bit samples as they are, or scales them to numbers within [-1, 1).
 Samples read_sound_samples(const Target& target, const std::string& file) {
   const Sound sound = read_sound(file);
   const int64_t wanted = elements_of(target.record());
@@ -249,7 +249,7 @@ std::string list_inputs(const std::vector<std::string>& names) {
   return text;
 }
 
-// The index of the input that NAME=FILE is for; leaves FILE in `file`.
+// Returns the index of the input that NAME=FILE is for, and stores FILE in `file`.
 size_t find_input(const std::vector<std::string>& names, const std::string& argument, std::string* file) {
   const size_t equals = argument.find('=');
   *file = equals == std::string::npos ? argument : argument.substr(equals + 1);
@@ -264,7 +264,7 @@ size_t find_input(const std::vector<std::string>& names, const std::string& argu
               "inputs: " + list_inputs(names));
 }
 
-// A user's data for an input: a file, or an array of a .npz that has its name.
+// The data that a user gave for an input: a file, or the array of a .npz that has the input's name.
 struct Given {
   std::string file;
   std::optional<NpyArray> array;
@@ -277,7 +277,7 @@ void give(std::vector<Given>& given, size_t input, const std::string& argument, 
   given[input] = std::move(it);
 }
 
-// FILE.npz alone: its arrays are for the inputs of their names.
+// Gives the arrays of FILE.npz to the inputs of the same names.
 void give_archive(std::vector<Given>& given, const std::vector<std::string>& names, const std::string& file) {
   for (auto& [name, array] : read_npz(file)) {
     const auto found = std::ranges::find(names, name);

@@ -1,7 +1,7 @@
-// How a command runs a program on this machine: which kernels, over which packed weights, on how many threads. Every
-// command that runs a model for its results or its times asks bind_to_run, and so does Python: what one of them shows
-// is what `nacre run` gives. Calibration, golden pairs and what is written into files take the reference kernels, so
-// that their bytes are the same on every machine.
+// Running: how a command runs a program on this machine: with which kernels, on packed weights, on how many threads.
+// Python and every command that runs a model for its results or times call bind_to_run, so all show the results of
+// `nacre run`. Calibration, golden pairs and files use the reference kernels, so that their bytes are equal on every
+// machine.
 #pragma once
 
 #include <string>
@@ -16,10 +16,10 @@ struct Running {
   uint32_t threads = 1;
 };
 
-// The kernels' weights are packed where the program is bound.
+// Binds the program and packs its weights for the kernels.
 BoundProgram bind_to_run(const LoadedModel& model, uint32_t program, const Running& running = {});
 
-// Kernels and threads that a program was bound to, for readers of its numbers.
+// The kernels and threads that a program was bound to, for reports.
 struct RanBy {
   std::string kernels = "";  // "avx512_vnni", "avx2+xnnpack"
   int threads = 1;

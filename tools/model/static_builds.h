@@ -11,7 +11,7 @@
 
 namespace nacre::tools {
 
-// File names with their text, which begins with the comment `origin`.
+// Returns the files' names with their text, which begins with the comment `origin`.
 std::vector<std::pair<std::string, std::string>> static_builds(const std::string& name, const std::string& origin);
 
 }  // namespace nacre::tools

@@ -120,7 +120,8 @@ std::string weights(const StaticSource& s) {
   return text + bytes_text(bytes) + "};\n";
 }
 
-// Comparison of outputs: float32 as close as two libms are; integers and other floats to the bit.
+// Returns the comparison of outputs: float32 within the difference of two libms; integers and other floats to the
+// bit.
 const char* comparison(const StaticSource& s) {
   const bool floats = std::ranges::all_of(s.tables.infer().outputs, [&](const StaticTables::Port& port) {
     return s.model.model().tensors()[port.tensor].element == ElementType::kFloat32;

@@ -1,13 +1,13 @@
-// The C++ of a static program: what `nacre firmware` writes of the tables (static_tables.h).
+// Writes the C++ of a static program, which `nacre firmware` makes from the tables (static_tables.h).
 //
-//   NAME.h            declares NAME_program, NAME_self_test and, of a training, NAME_training, in C and C++
-//   NAME.cc           the tables, the arena and what else of RAM it takes
+//   NAME.h            declares NAME_program, NAME_self_test and, for a training, NAME_training, in C and C++
+//   NAME.cc           the tables, the arena and all other RAM of the program
 //   NAME_weights.cc   weights, one aligned array
 //   NAME_test.cc      golden pairs, and the self-test that runs them
 //   NAME_main.c       a C program that does nothing else, for a board with a standard output
 //
-// They include the engine's headers and link its library: nothing else. Sections that a linker script may place apart
-// are named by macros: NACRE_WEIGHTS_SECTION, NACRE_GOLDEN_SECTION, and NACRE_BANK_<I>_SECTION of bank I of the arena.
+// They include only the engine's headers and link only its library. Macros name the sections that a linker script may
+// place apart: NACRE_WEIGHTS_SECTION, NACRE_GOLDEN_SECTION, and NACRE_BANK_<I>_SECTION for bank I of the arena.
 #pragma once
 
 #include <string>
@@ -23,11 +23,11 @@ struct StaticSource {
   const LoadedModel& model;
   const TargetMachine& machine;
   const StaticTables& tables;
-  std::string name;                // an identifier of C: of the files and of the symbols
-  std::vector<GoldenPair> golden;  // that the self-test runs
+  std::string name;                // a C identifier, in the names of files and symbols
+  std::vector<GoldenPair> golden;  // pairs that the self-test runs
 };
 
-// File names with their text.
+// Returns the files' names with their text.
 std::vector<std::pair<std::string, std::string>> static_source(const StaticSource& source);
 
 }  // namespace nacre::tools

@@ -19,7 +19,7 @@
 namespace nacre::tools {
 namespace {
 
-// The program as it is bound here, in memory of its own.
+// Binds the program on this machine, in memory of its own.
 struct HostBinding {
   Sizes sizes;
   AlignedBytes bytes;
@@ -35,7 +35,7 @@ struct HostBinding {
   }
 };
 
-// Weights that the program reads, each at a multiple of 16 as in the file: what overlaps there overlaps here.
+// Places the weights that the program reads, each at a multiple of 16. Weights that overlap in the file overlap here.
 class PlacedWeights {
  public:
   void add(const std::byte* data, uint64_t bytes) {
@@ -64,7 +64,7 @@ class PlacedWeights {
   std::map<const std::byte*, uint64_t> ranges_, offsets_;
 };
 
-// Programs over the same blocks of memory.
+// Makes the tables of programs over the same blocks of memory.
 class Maker {
  public:
   Maker(const LoadedModel& model, const TargetMachine& machine) : model_(model), machine_(machine) {
@@ -86,7 +86,7 @@ class Maker {
         measure(model_, index, {.pointer_bytes = machine_.pointer_bytes}).bytes[kCalls];
   }
 
-  // Refuses state and derived weights, in tables of a program that only infers.
+  // Throws if the program has state or derived weights, which tables of inference alone cannot hold.
   void refuse_state() const {
     const uint64_t* bytes = bindings_.at(Entry::kInfer).sizes.bytes;
     if (bytes[kState] != 0 || bytes[kStepSums] != 0)
@@ -143,7 +143,7 @@ class Maker {
     return bytes;
   }
 
-  // f(call, tensors), in order.
+  // Calls f(call, tensors) for all calls in order.
   template <class F>
   void each_call(Entry entry, const F& f) const {
     const HostBinding& binding = bindings_.at(entry);
@@ -155,7 +155,7 @@ class Maker {
     }
   }
 
-  // f(id), of each tensor of the state that begins with weights.
+  // Calls f(record) for each tensor of the state that begins with weights.
   template <class F>
   void each_initial(const F& f) const {
     for (uint32_t id = 0; id < model_.model().tensors().size(); ++id) {
@@ -167,7 +167,7 @@ class Maker {
     each_initial([&](const TensorRecord& r) { weights_.add(model_.model().weights(r.initial), r.bytes); });
   }
 
-  // The state as Trainer and Checkpoint know it, of the program `update`.
+  // Describes the state of the program `update` as Trainer and Checkpoint know it.
   void describe_training() {
     StaticTrainingPart& training = *tables_.training;
     each_initial([&](const TensorRecord& r) {
@@ -238,8 +238,8 @@ class Maker {
     return Block(kState + uint32_t(r.region) - uint32_t(Region::kState));
   }
 
-  // First and count of the words, without the zeros that missing ones read as; a run that is there already is used
-  // again.
+  // Returns first index and count of the step's words. Zeros at the end are left out, since missing words read as 0.
+  // A run of words that is already stored is used again.
   std::pair<uint32_t, uint32_t> words(const StepRecord& r) {
     Words words = model_.model().words(r);
     while (words.count > 0 && words.data[words.count - 1] == 0) --words.count;
@@ -255,7 +255,7 @@ class Maker {
     return index_of(tables_.steps, static_step(uint16_t(r.op), uint8_t(r.rounding), r.operand_count, first,
                                                uint8_t(count), r.guard != kNoIndex));
   }
-  // The step as run reads it when its op is ready: the count of operands and the guard, no words.
+  // Returns the step as run() reads it when its op is ready: the count of operands and the guard, no words.
   uint32_t bare_step(const StepRecord& r) {
     return index_of(tables_.steps, static_step(0, 0, r.operand_count, 0, 0, r.guard != kNoIndex));
   }
@@ -277,8 +277,8 @@ class Maker {
   const LoadedModel& model_;
   const TargetMachine& machine_;
   std::map<Entry, HostBinding> bindings_;
-  const HostBinding* binding_ = nullptr;  // of the program that is read
-  std::vector<uint64_t> learned_bytes_;   // of state, derived and sums of a step, of a training
+  const HostBinding* binding_ = nullptr;  // of the program that is being read
+  std::vector<uint64_t> learned_bytes_;   // for a training: state, derived, sums of a step
   PlacedWeights weights_;
   StaticTables tables_;
 };

@@ -20,14 +20,14 @@
 
 namespace nacre::tools {
 
-// Block 0: weights, 1: stream, 2 + i: bank i of the arena; behind them, of a training, state, derived and sums of a
-// step. kNoIndex: an operand that is absent.
+// A byte of a block. Block 0: weights, 1: stream, 2 + i: bank i of the arena; then for a training state, derived and
+// sums of a step. kNoIndex: the operand is absent.
 struct StaticPlace {
   uint32_t block = kNoIndex;
   uint32_t offset = 0;
 };
 
-struct StaticInitialPart {  // of the state
+struct StaticInitialPart {  // a part of the state that begins as weights
   uint32_t offset, weights_offset, bytes;
 };
 // Further tables that train/static_trainer.h reads.
@@ -35,7 +35,7 @@ struct StaticTrainingPart {
   std::vector<StaticInitialPart> initial;
   std::vector<StateRow> rows;
   std::vector<uint8_t> uses;
-  StaticPlace samples, floor;  // absent where `update` has none
+  StaticPlace samples, floor;  // absent if `update` has none
   bool wide = false;
 };
 
@@ -44,16 +44,16 @@ struct StaticTables {
 
   struct Operand {
     StaticPlace place;
-    uint32_t record;  // kNoIndex: absent
+    uint32_t record;  // kNoIndex if absent
   };
   struct BoundStep {
-    std::string function;  // of nacre: "reference::functions::kDenseI8Double", with an op "reference::ready::.."
+    std::string function;  // within nacre: "reference::functions::kDenseI8Double", with an op "reference::ready::.."
     Kernel run;
     uint32_t step;
-    uint32_t op;                    // kNoIndex: words and records say it at every run
+    uint32_t op;                    // kNoIndex: the kernel reads words and records at every run
     std::vector<Operand> operands;  // and the guard, if any
   };
-  // Made of words and of the records of operands: Conv2d::from(..). The compiler of the target makes it again.
+  // An op made from words and operands' records by Conv2d::from(..). The target's compiler makes it again.
   struct ReadyOp {
     std::string type;  // "Conv2d"
     uint32_t first_word, word_count;
@@ -77,7 +77,7 @@ struct StaticTables {
     uint64_t call_bytes = 0;
     uint32_t crc = 0;
 
-    // Whether a call reads words and records at every run.
+    // Returns whether a call reads words and records at every run.
     bool keeps_records() const;
   };
   std::vector<uint32_t> words;
@@ -92,27 +92,27 @@ struct StaticTables {
   uint64_t scratch_bytes = 0;
   uint8_t hash[16] = {};
 
-  // Index of a training's block: kState, kDerived or kStepSums.
+  // Returns the index of a training's block: kState, kDerived or kStepSums.
   uint32_t state_block(nacre::Block block) const {
     return kArenaBlock + banks + (block == kState ? 0 : block - kDerived + 1);
   }
   const BoundProgram& infer() const { return programs.at(Entry::kInfer); }
-  // Bytes of the tables in a device's flash, without weights: calls, ops, steps; and, where a call has no op, all
-  // words and records.
+  // Returns the bytes of the tables in a device's flash, without weights: calls, ops, steps; if a call has no op,
+  // also all words and records.
   uint64_t table_bytes() const;
-  // Bytes of RAM, scratch among it.
+  // Returns the bytes of RAM, scratch included.
   uint64_t ram_bytes() const;
 };
 
-// Tables of the program that infers, as a program of the model. Throws where there can be none: for a program with
-// state, derived weights or prepared kernels.
+// Makes the tables of a program that infers. Throws for a program with state, derived weights or prepared kernels,
+// for which there are no tables.
 StaticTables static_tables(const LoadedModel& model, uint32_t program, const TargetMachine& machine);
 
-// Tables of all programs that train, and of the one that infers over their state: those for `target`, where an
-// `update` is compiled for it, else for the target of the first `update`. Throws where the model has none of these.
+// Makes the tables of all programs that train, and of the one that infers over their state. They are for `target` if
+// an `update` is compiled for it, else for the target of the first `update`. Throws if the model has none.
 StaticTables static_training_tables(const LoadedModel& model, const std::string& target, const TargetMachine& machine);
 
-// Static tables bound to the addresses of this machine: they run here, and give their CRC.
+// Binds static tables to the addresses of this machine: the programs run here, and give their CRC.
 class BoundTables {
  public:
   explicit BoundTables(StaticTables& tables);
@@ -134,7 +134,7 @@ class BoundTables {
   std::span<std::byte> at(const StaticPlace& place, uint64_t bytes);
 
   StaticTables& tables_;
-  std::vector<AlignedBytes> blocks_;  // of `weights` the tables' own
+  std::vector<AlignedBytes> blocks_;  // for `weights` the tables' own
   AlignedBytes scratch_;
   std::vector<std::vector<uint64_t>> ops_;
   std::vector<std::span<std::byte>> spans_;

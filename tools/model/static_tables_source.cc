@@ -1,4 +1,4 @@
-// NAME.cc of a static program.
+// Writes NAME.cc of a static program.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,7 +9,7 @@
 namespace nacre::tools {
 namespace {
 
-// "weights", "stream", "arena", "bank_1", "state"
+// Returns the variable of a block: "weights", "stream", "arena", "bank_1", "state".
 std::string block_symbol(const StaticTables& t, uint32_t block) {
   if (block == StaticTables::kWeightsBlock) return "weights";
   if (block == StaticTables::kStreamBlock) return "stream";
@@ -42,7 +42,8 @@ std::string record_pointer(uint32_t record) {
   return record == kNoIndex ? "nullptr" : fmt::format("&kRecords[{}]", record);
 }
 
-// A call with its operands: {{nacre::reference::ready::kDenseI8Double, &kSteps[0], op_0}, {{arena + 0, nullptr}, ..}}
+// Writes a call with its operands: {{nacre::reference::ready::kDenseI8Double, &kSteps[0], op_0}, {{arena + 0,
+// nullptr}, ..}}
 std::string call_text(const StaticTables& t, const StaticTables::BoundStep& call) {
   const std::string operands = lines(call.operands, "      ", [&](const StaticTables::Operand& o) {
     return fmt::format("{{{}, {}}}", address(t, o.place), record_pointer(o.record));
@@ -52,7 +53,7 @@ std::string call_text(const StaticTables& t, const StaticTables::BoundStep& call
                      operands);
 }
 
-// Its operands' records are the compiler's alone.
+// Writes an op as a constant expression. Only the compiler uses its operands' records.
 std::string op_text(const StaticTables::ReadyOp& op, size_t i) {
   return fmt::format("constexpr nacre::Tensor kOperandsOf{}[] = {{\n", i) +
          lines(op.records, "    ", [](uint32_t r) { return fmt::format("{{nullptr, {}}}", record_pointer(r)); }) +
@@ -73,7 +74,7 @@ static_assert(sizeof(nacre::StepRecord) == {} && sizeof(nacre::TensorRecord) == 
                      sizeof(TensorRecord));
 }
 
-// RAM: nothing else of the program is written.
+// Writes the variables in RAM. The program writes to nothing else.
 std::string memory(const StaticSource& s) {
   std::string text;
   for (uint32_t block = StaticTables::kStreamBlock; block < s.tables.block_bytes.size(); ++block) {
@@ -90,7 +91,7 @@ std::string memory(const StaticSource& s) {
   return text + "\n";
 }
 
-// Middle of the names of a program's constants: kCalls, kGradientsCalls.
+// Returns the middle part of the names of a program's constants: kCalls, kGradientsCalls.
 const char* prefix(Entry entry) {
   constexpr const char* kNames[] = {"", "Gradients", "Update", "Derive"};
   return kNames[size_t(entry)];
@@ -124,7 +125,7 @@ std::string blocks(const StaticTables& t) {
   return fmt::format("constexpr nacre::StaticBlock kBlocks[] = {{{}}};\n\n", fmt::join(all, ", "));
 }
 
-// A constant that somebody changed in the source is the compiler's to find: of ops no number is known here.
+// Writes a static_assert that finds constants changed by hand. Ops are not checked: their bytes are unknown here.
 std::string unchanged(const StaticTables& t, const std::vector<uint32_t>& words) {
   const uint32_t crc =
       static_crc<TensorRecord>(t.records, static_crc<StepRecord>(t.steps, static_crc<uint32_t>(words)));
@@ -136,7 +137,7 @@ std::string unchanged(const StaticTables& t, const std::vector<uint32_t>& words)
                      crc);
 }
 
-// Includes for kernels that are not the reference's: they declare the kernels and their ops.
+// Writes the includes of kernels that are not the reference's. They declare the kernels and their ops.
 std::string port_includes(const StaticTables& t) {
   for (const auto& [entry, program] : t.programs)
     for (const StaticTables::BoundStep& call : program.calls)
@@ -144,7 +145,7 @@ std::string port_includes(const StaticTables& t) {
   return "";
 }
 
-// The symbol of a program: "kws_program", "kws_gradients", of which the first alone is declared in the header.
+// Returns the symbol of a program: "kws_program", "kws_gradients". Only the first is declared in the header.
 std::string program_symbol(const StaticSource& s, Entry entry) {
   constexpr const char* kNames[] = {"program", "gradients", "update", "derive"};
   return fmt::format("{}_{}", s.name, kNames[size_t(entry)]);
@@ -175,7 +176,7 @@ std::string program_text(const StaticSource& s, Entry entry) {
                      fmt::join(t.hash, ", "), program.crc);
 }
 
-// Tables of a training: the parts of the state that begin with weights, and the rows that checkpoints are told.
+// Writes the tables of a training: the parts of the state that begin with weights, and the rows for checkpoints.
 std::string training_tables(const StaticSource& s) {
   const StaticTrainingPart& t = *s.tables.training;
   std::string text;

@@ -1,4 +1,4 @@
-// Pieces of the C++ of a static program: lists and the first line of a file. Private to static_source.cc and
+// Writes pieces of a static program's C++: lists and the first line of a file. Private to static_source.cc and
 // static_tables_source.cc.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace nacre::tools {
 
-// Items on lines of at most 120 columns, each line behind `indent`.
+// Joins items into lines of at most 120 columns, each after `indent`.
 template <class Items, class F>
 std::string lines(const Items& items, const std::string& indent, const F& text_of) {
   std::string text, line = indent;
@@ -26,7 +26,7 @@ std::string lines(const Items& items, const std::string& indent, const F& text_o
   return text + line + "\n";
 }
 
-// Hash of the model file that was checked: self_test prints it.
+// Returns the hash of the model file that was checked. self_test prints it.
 inline std::string hash_text(const StaticTables& tables) {
   std::string text;
   for (const uint8_t byte : tables.hash) text += fmt::format("{:02x}", byte);
@@ -38,7 +38,7 @@ inline std::string top(const StaticSource& s, const std::string& what, const cha
                      hash_text(s.tables), s.machine.name, kVersion);
 }
 
-// NAME.cc: the programs' constants, and what they take of RAM.
+// Returns NAME.cc: the programs' constants, and the variables that they use in RAM.
 std::string static_tables_source(const StaticSource& source);
 
 }  // namespace nacre::tools

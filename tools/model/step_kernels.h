@@ -1,4 +1,5 @@
-// Which kernel takes each step of a program, without binding it: no memory, and for a tier that need not run here.
+// Finds which kernel takes each step of a program without binding it: no memory is needed, and the tier need not run
+// here.
 #pragma once
 
 #include <string>
@@ -8,8 +9,9 @@
 
 namespace nacre::tools {
 
-// The set of kernels that stands before the reference: the tier of the program's own target, else that of `target`
-// ("x86/avx2", "reference"), else ("", "host") the fastest that runs here. Throws where `target` names none.
+// Returns the set of kernels that comes before the reference: the tier of the program's own target; else that of
+// `target` ("x86/avx2", "reference"); else, for "" or "host", the fastest that runs here. Throws if `target` names
+// none.
 std::string kernels_for(const LoadedModel& model, uint32_t program, const std::string& target);
 bool names_kernels(const std::string& target);
 

@@ -1,4 +1,4 @@
-// Every tensor of one run, each at the moment it is complete: <step>_<name>.npy, and index.json beside them.
+// Writes every tensor of one run, each when it is complete, to <step>_<name>.npy, and index.json beside them.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace nacre::tools {
 
-// Per arena tensor of the program, the step after which it is complete, -1 for inputs: the step that writes it. A
-// tensor that no step writes is a view of such a one (a reshape), or is written in parts, through views of it (a
-// concat): then the last of those.
+// Returns for each arena tensor of the program the step after which it is complete, -1 for inputs. That is the step
+// that writes it. A tensor that no step writes is a view of one (a reshape), or is written in parts through views of
+// it (a concat): then it is complete after the last of these steps.
 std::vector<int> completing_steps(const Model& model, const ProgramView& view);
 
-// Runs `bound`, whose inputs have been written, step by step, and adds the files. Steps count from 0 within the
-// program; inputs come before the first and are named input_<name>.npy.
+// Runs `bound` step by step and adds the files. Its inputs must have been written. Steps count from 0 within the
+// program. Inputs come before the first step and are named input_<name>.npy.
 void dump_tensors(const BoundProgram& bound, uint32_t program, OutputFiles& files);
 
 }  // namespace nacre::tools

@@ -13,8 +13,8 @@
 namespace nacre::tools {
 namespace {
 
-// Everything of the file before it is laid out. Ids are final as soon as they are given: weights first, then the arena
-// records of each program.
+// Collects the contents of the file before they are laid out. Ids are final as soon as they are given: weights first,
+// then the arena records of each program.
 class Writer {
  public:
   explicit Writer(const WriteOptions& options) : options_(options) {}
@@ -32,7 +32,7 @@ class Writer {
     for (const ProgramSource& p : programs) add_program(p);
     require_tensors(*programs[0].graph, tables_.tensors.size());
     if (options_.names)
-      // those of scales and zero points are new
+      // The names of scales and zero points are new here.
       for (const std::string& name : tables_.names) require_value_name(*programs[0].graph, name);
     return model_file(tables_, programs, options_);
   }
@@ -114,7 +114,7 @@ class Writer {
 
   struct Persistent {
     const Value* value;
-    const Value* root = nullptr;  // of an alias
+    const Value* root = nullptr;  // the value that an alias refers to
     uint32_t id = kNoIndex;
   };
 
@@ -130,8 +130,8 @@ class Writer {
     }
   }
 
-  // State is sorted by what it keeps, then all as they were met; aliases after their targets. The initial value of a
-  // state tensor stands among the weights.
+  // Adds the values of a region. They are sorted by Value::kept, then by first occurrence; aliases come after their
+  // targets. The initial value of a state tensor is stored among the weights.
   void add_persistent(Region region) {
     std::vector<Persistent*> members;
     for (const std::string& name : names_in_order_)
@@ -189,7 +189,7 @@ class Writer {
     tables_.programs.push_back(std::move(program));
   }
 
-  // Programs of one network have the same layers: stored once, as the first of them has it.
+  // Programs of one network have equal layers. They are stored once, as the first program has them.
   Ids add_layers(const Graph& graph) {
     Ids ids;
     for (const Layer& layer : graph.layers) {
@@ -200,7 +200,7 @@ class Writer {
     return ids;
   }
 
-  // Adds the used arena values, sorted by first step, aliases last. With equal first steps, inputs come first: they
+  // Adds the used arena values, sorted by first step, aliases last. With equal first steps inputs come first: they
   // exist before the step and may hand their bytes to its outputs.
   void add_arena(const Graph& graph, Ids& ids) {
     std::vector<bool> used(graph.values.size(), false);
@@ -275,7 +275,7 @@ class Writer {
     tables_.steps.push_back(step);
   }
 
-  // Equal runs of attributes are stored once.
+  // Stores the attributes of a step and returns their first word. Equal runs are stored once.
   uint32_t add_words(const std::vector<uint32_t>& words) {
     const auto [found, is_new] = runs_.emplace(words, uint32_t(tables_.words.size()));
     if (is_new) tables_.words.insert(tables_.words.end(), words.begin(), words.end());
@@ -310,14 +310,15 @@ class Writer {
   }
 
   const WriteOptions& options_;
-  std::map<std::string, uint32_t> shared_;                 // type, dims and bytes of a constant -> tensor id
-  std::map<std::vector<uint32_t>, uint32_t> runs_;         // attributes -> first word
-  std::vector<Ids> ids_;                                   // per program
-  std::map<std::string, Persistent> persistent_;           // by name
-  std::vector<std::string> names_in_order_;                // of persistent values, as first met
-  std::map<std::string, uint32_t> initial_;                // of state values: tensor ids
-  std::map<std::string, uint32_t> persistent_quantizers_;  // of state and derived values: what their codes mean
-  std::map<std::string, uint32_t> layer_ids_;              // by name
+  std::map<std::string, uint32_t> shared_;          // type, dims and bytes of a constant -> tensor id
+  std::map<std::vector<uint32_t>, uint32_t> runs_;  // attributes -> first word
+  std::vector<Ids> ids_;                            // per program
+  std::map<std::string, Persistent> persistent_;    // by name
+  std::vector<std::string> names_in_order_;         // of persistent values, as first met
+  std::map<std::string, uint32_t> initial_;         // of state values: tensor ids
+  // name of a state or derived value -> the quantizer of its codes
+  std::map<std::string, uint32_t> persistent_quantizers_;
+  std::map<std::string, uint32_t> layer_ids_;  // by name
   ModelTables tables_;
 };
 

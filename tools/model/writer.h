@@ -18,25 +18,25 @@ struct ProgramSource {
   const Graph* graph;
   Entry entry = Entry::kInfer;
   std::string target = "host";
-  KernelSets kernels = reference_sets();  // of the target
-  std::span<const uint8_t> places = {};   // of each node; none: 0, or the GPU's where the target is one
+  KernelSets kernels = reference_sets();  // of the target's kernels
+  std::span<const uint8_t> places = {};   // place of each node; empty: 0, or the GPU's place if the target is a GPU
 };
 
 struct GoldenPair {
   uint32_t program = 0;
   std::vector<uint8_t> inputs, outputs;  // of all bindings, in order
-  float tolerance = 0;                   // of the outputs' largest magnitude; 0: equal to the byte
+  float tolerance = 0;                   // relative to the outputs' largest magnitude; 0: equal to the byte
 };
 
 struct WriteOptions {
-  bool names = true;  // of tensors, for dumps and comparisons: not needed to run
+  bool names = true;  // of tensors, for dumps and comparisons; running does not need them
   std::vector<GoldenPair> golden;
 };
 
 // Constants of equal type, shape and bytes are stored once, for all programs.
 std::vector<uint8_t> write_model(std::span<const ProgramSource> programs, const WriteOptions& options = {});
 
-// Lower-case hexadecimal SHA-256.
+// Returns the SHA-256 in lower-case hexadecimal.
 std::string sha256(std::span<const uint8_t> bytes);
 std::string sha256_of_elements(const ElementBytes& bytes);  // the same, read part by part
 

@@ -1,5 +1,6 @@
-// A network that reads features of a stream, and the front end that makes them of its samples, as one program. Its
-// input is what is new since the run before; older samples and features are values of the stream region.
+// Joins a network that reads features of a stream with the front end that makes these features of samples. The result
+// is one program. Its input is the samples that are new since the previous run. Older samples and features are values
+// of the stream region.
 //
 //   L samples a frame, H from one frame to the next, F features a frame; N frames a run; the network reads R frames
 //
@@ -9,8 +10,8 @@
 //   r' = concat(r[N F ..], f_0 .. f_N-1)                   y = network(r')
 //   then s = t[N H ..], r = r'                             s and r are zeros when a stream begins
 //
-// The front end's steps stand in the program N times, over the same tables. Each copy passes the state that the front
-// end keeps from frame to frame to the next copy.
+// The program has the front end's steps N times, over shared tables. Each copy passes the state that the front end
+// keeps between frames to the next copy.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,14 @@
 namespace nacre::tools {
 
 struct FrontEndRequest {
-  std::string network;  // file of the front end; "": none
+  std::string network;  // the front end's file; "" if there is none
   uint32_t hop = 0;     // H
   uint32_t hops = 1;    // N
 };
 
-inline constexpr uint32_t kMostHops = 15;  // with the older features 16 operands of one concat
+inline constexpr uint32_t kMostHops = 15;  // concat takes 16 operands: the older features and these
 
-// Both graphs behind apply_policy: the front end gives the codes, or reals, that the network reads.
+// Joins two graphs that are behind apply_policy. The front end must give the codes, or reals, that the network reads.
 void join_front_end(Graph& network, const Graph& front_end, const FrontEndRequest& request);
 
 }  // namespace nacre::tools

@@ -1,25 +1,25 @@
-// fuse: clamps, activations, sums, casts and float8 quantizers into the step before them.
+// fuse: merges clamps, activations, sums, casts and float8 quantizers into the step before them.
 //
-// A step's fused clamp works on its final value, so moving a following clamp into it changes no bit: in float32 always,
-// in int8 where the clamp keeps the codes (no requantization). Before apply_policy, where ops are real-valued, a value
-// with a quantizer stays: it is rounded. Two clamps in a row are one:
+// A step's fused clamp applies to its final value, so fusing a following clamp changes no bit. This holds in float32
+// always, and in int8 if the clamp keeps the codes (no requantization). Before apply_policy, when ops are real-valued,
+// a value with a quantizer is not fused away, because it will be rounded. Two clamps in a row become one:
 //
 //   clamp_{l2,h2}(clamp_{l1,h1}(v)) = clamp_{l,h}(v)     l = clamp_{l2,h2}(l1),  h = clamp_{l2,h2}(h1)
 //
-// In a 16-bit type T a fused clamp stands before the rounding to T. That is the same, because rounding is monotone:
-// T(clamp(v)) = T(clamp(T(v))) for every v and every bound, be it a value of T or not.
+// In a 16-bit type T a fused clamp precedes the rounding to T. The result is equal, because rounding is monotone:
+// T(clamp(v)) = T(clamp(T(v))) for every v and every bound, whether T can represent the bound or not.
 //
-// An activation, and a sum of a matmul's result s and a value r that is there before the matmul runs, is melted into a
-// matmul of floats (engine/ops/fused_epilogue.h), which rounds s, s + r and the activation's result as the steps would
-// store them. First the sum, then the activation; the bounds of a clamp may stand in the place of the activation, and a
-// clamp behind one stays a step.
+// A matmul of floats can take as its epilogue (engine/ops/fused_epilogue.h) a sum, then an activation. The sum adds to
+// the matmul's result s a value r that exists before the matmul runs. The fused step rounds s, s + r and the
+// activation's result as the separate steps would store them. The bounds of a clamp may replace the activation. A
+// clamp behind an activation stays a step.
 //
-// A cast, a quantize step to float8, an activation and a sum are melted where the kernels have an entry for it, in a
-// set that bind asks no later than the set that takes the step alone: else a port's fast kernel would give way to the
-// reference's fused one.
-// The entry of a cast rounds to the type of its operands, which the step alone would have stored, before it converts.
-// So a cast stays where the step gives another type than that: what was melted before, or what is made of codes, would
-// lose its rounding. An activation or a sum behind a cast that was melted, and a cast behind one of them, stays.
+// A cast, a quantize step to float8, an activation and a sum are fused only if the kernels have an entry for the fused
+// step. The entry must be in a set that bind tries no later than the set that takes the step alone. Otherwise a port's
+// fast kernel would give way to the reference's fused kernel. The entry of a fused cast rounds to the type of its
+// operands, which the step alone would have stored, before it converts. If the step gives another type, the cast stays
+// a step, because fusing would lose a rounding. A cast behind a fused step, or behind a step on codes, stays for this
+// reason. An activation or a sum behind a fused cast stays a step, and so does a cast behind one of them.
 #include <bit>
 #include <limits>
 #include <optional>
@@ -36,8 +36,8 @@
 namespace nacre::tools {
 namespace {
 
-// Index of the first of the words {kind, low, high}, or -1 if the op has no clamp. Some gradients have the first word
-// alone, to refuse the clamp of the step that they are of.
+// Returns the index of the first of the words {kind, low, high}, or -1 if the op has no clamp. Some gradients have
+// only the first word, with which they refuse the clamp of their step.
 int clamp_word(Op op) {
   const std::span<const Attribute> attributes = find_rule(op)->attributes;
   int word = 0;
@@ -59,7 +59,7 @@ void set_clamp(Node& node, const Clamp& clamp) {
   node.words[first + 2] = clamp.high;
 }
 
-// True for a clamp that lets every value of `type` pass; a function never does.
+// Returns whether a clamp passes every value of `type` unchanged. A function never does.
 bool passes_all(const Clamp& clamp, ElementType type) {
   if (clamp.kind != Clamp::kBounds) return clamp.kind == Clamp::kNone;
   if (type == ElementType::kInt8) return int32_t(clamp.low) <= -128 && int32_t(clamp.high) >= 127;
@@ -68,11 +68,11 @@ bool passes_all(const Clamp& clamp, ElementType type) {
   return std::bit_cast<float>(clamp.low) == -kInfinity && std::bit_cast<float>(clamp.high) == kInfinity;
 }
 
-// second(first(v)) of clamps. Bounds of an absent clamp are the ends of the type.
+// Returns the clamp that computes second(first(v)). Bounds of an absent clamp are the ends of the type.
 Clamp composed(Clamp first, const Clamp& second, ElementType type) {
   if (first.kind == Clamp::kNone) return second;
   if (second.kind == Clamp::kNone) return first;
-  if (holds_codes(type)) {  // of int8 bounds are int8
+  if (holds_codes(type)) {  // int8 codes have int8 bounds
     first.low = uint32_t(int32_t(second.code<int16_t>(int32_t(first.low))));
     first.high = uint32_t(int32_t(second.code<int16_t>(int32_t(first.high))));
   } else {
@@ -82,7 +82,7 @@ Clamp composed(Clamp first, const Clamp& second, ElementType type) {
   return first;
 }
 
-// The function that a node computes of each element, as the words of a fused step.
+// Returns the elementwise function of a node, as the words of a fused step.
 std::optional<Clamp> function_of(const Node& node) {
   switch (node.op) {
     case Op::kLeakyRelu: return Clamp{Clamp::kLeakyRelu, std::bit_cast<uint32_t>(get_real(node, "alpha")), 0};
@@ -111,10 +111,10 @@ class Fuser {
       }
       for (const ValueId id : graph_.nodes[i].outputs) writer_[size_t(id)] = int(i);
     }
-    for (const Binding& output : graph_.outputs) reads_[size_t(output.value)] += 2;  // must keep existing
+    for (const Binding& output : graph_.outputs) reads_[size_t(output.value)] += 2;  // an output must keep existing
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
-      if (node.outputs.empty()) continue;  // it only updates
+      if (node.outputs.empty()) continue;  // such a node only updates its inputs
       drop_idle_clamp(node);
       if (is_plain_clamp(node) && (!quantized_clamps_only || is_rounded(node.outputs[0]))) melt(node, i);
       if (node.op == Op::kCast) melt_conversion(node, kNone);
@@ -128,7 +128,7 @@ class Fuser {
   }
 
  private:
-  // A kClamp that keeps the codes of its input.
+  // Returns whether a node is a kClamp that keeps the codes of its input.
   static bool is_plain_clamp(const Node& node) {
     if (node.op != Op::kClamp || (node.inputs.size() > 1 && node.inputs[1] != kNone)) return false;
     return get_integer(node, "x_zero") == get_integer(node, "y_zero");
@@ -136,7 +136,7 @@ class Fuser {
 
   ElementType type(ValueId id) const { return graph_.values[size_t(id)].type; }
 
-  // A real value that apply_policy will store as codes.
+  // Returns whether the value is real and apply_policy will store it as codes.
   bool is_rounded(ValueId id) const { return graph_.values[size_t(id)].quantizer && type(id) == ElementType::kFloat32; }
 
   void drop_idle_clamp(Node& node) {
@@ -145,7 +145,8 @@ class Fuser {
     while (!node.words.empty() && node.words.back() == 0) node.words.pop_back();
   }
 
-  // A matmul with a fused cast rounds to its operands' type after the clamp: bounds must be values of that type.
+  // A matmul with a fused cast rounds to its operands' type after the clamp. So the bounds must be values of that
+  // type.
   bool bounds_survive(const Node& source, const Clamp& bounds) const {
     const ElementType inner = type(source.inputs[0]);
     if (!is_matmul(source.op) || bounds.kind == Clamp::kNone || inner == type(source.outputs[0])) return true;
@@ -155,7 +156,7 @@ class Fuser {
     return true;
   }
 
-  // The clamp's source, with the clamp as its own, writes the clamp's output.
+  // Fuses the clamp into the step that writes its input. That step then writes the clamp's output.
   void melt(Node& clamp, size_t index) {
     const ValueId x = clamp.inputs[0], y = clamp.outputs[0];
     const Clamp bounds = clamp_of(clamp);
@@ -175,7 +176,8 @@ class Fuser {
     clamp = {};
   }
 
-  // The matmul that makes x of `step` writes y of it, if the kernels can; `scale`: an operand that this adds.
+  // Fuses a conversion into the matmul that makes its input x, if the kernels can. `scale` is the operand that the
+  // conversion adds, or kNone.
   void melt_conversion(Node& step, ValueId scale) {
     const ValueId x = step.inputs[0];
     const int writer = writer_[size_t(x)];
@@ -188,8 +190,8 @@ class Fuser {
     replace(source, std::move(fused), step);
   }
 
-  // The matmul whose result, `x` of `step`, nothing else reads, and whose epilogue has room behind its sum: no clamp,
-  // no function, no other type than its operands'. Null if there is none.
+  // Returns the matmul that writes `x`, if only `step` reads `x` and the matmul's epilogue is free behind its sum: it
+  // has no clamp, no function, and its operands' type. Returns null if there is none.
   Node* open_matmul(const Node& step, ValueId x) {
     const Value &from = graph_.values[size_t(x)], &to = graph_.values[size_t(step.outputs[0])];
     const int writer = writer_[size_t(x)];
@@ -209,10 +211,11 @@ class Fuser {
     replace(*source, std::move(fused), step);
   }
 
-  // Input `slot` of the sum is the matmul's; the other becomes the residual. The sum's clamp is the fused step's.
+  // Fuses a sum into the matmul that writes input `slot` of the sum. The other input becomes the residual. The sum's
+  // clamp becomes the fused step's.
   bool melt_sum(Node& sum, size_t slot) {
     const ValueId x = sum.inputs[slot], residual = sum.inputs[1 - slot];
-    if (sum.inputs.size() > 2 && sum.inputs[2] != kNone) return false;  // of codes
+    if (sum.inputs.size() > 2 && sum.inputs[2] != kNone) return false;  // a sum of codes
     Node* const source = open_matmul(sum, x);
     if (source == nullptr || (source->inputs.size() > kScale && source->inputs[kScale] != kNone)) return false;
     const Value &r = graph_.values[size_t(residual)], &y = graph_.values[size_t(sum.outputs[0])];
@@ -225,8 +228,8 @@ class Fuser {
     return replace(*source, std::move(fused), sum);
   }
 
-  // Whether node `index` may read the value: a constant, an input of the graph, or written whole by an earlier node.
-  // A value that is updated, or outlives a run, may change between two nodes.
+  // Returns whether node `index` may read the value: a constant, an input of the graph, or written whole by an earlier
+  // node. A value that is updated, or that outlives a run, may change between two nodes.
   bool is_there_before(ValueId id, int index) const {
     const Value& v = graph_.values[size_t(id)];
     if (v.constant()) return true;
@@ -237,8 +240,8 @@ class Fuser {
     return false;
   }
 
-  // `fused` is to do what `source` and then `step` do, and writes what `step` wrote. False, and nothing is changed, if
-  // the kernels have no such step or have it in a later set than the source.
+  // Replaces `source` and `step` by `fused`, which does both and writes the output of `step`. Returns false and
+  // changes nothing if the kernels have no such step, or have it in a later set than `source`.
   bool replace(Node& source, Node fused, Node& step) {
     const ValueId y = step.outputs[0];
     const int writer = writer_[size_t(source.outputs[0])];
@@ -252,8 +255,8 @@ class Fuser {
     return true;
   }
 
-  // A clamp that does nothing: its readers read its input. An output of the graph keeps a value of its own, and so do
-  // codes of another quantizer.
+  // Removes a clamp that does nothing: its readers read its input instead. An output of the graph keeps its own value,
+  // and so do codes of another quantizer.
   void bypass(Node& clamp, size_t index) {
     const ValueId x = clamp.inputs[0], y = clamp.outputs[0];
     if (type(x) != type(y) || is_rounded(x) || is_rounded(y)) return;
@@ -269,7 +272,7 @@ class Fuser {
 
   Graph& graph_;
   KernelSets kernels_;
-  std::vector<int> writer_;  // node index; -1: input or constant
+  std::vector<int> writer_;  // node index; -1 for an input or a constant
   std::vector<int> reads_;
   std::vector<bool> updated_;
 };

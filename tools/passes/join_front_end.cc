@@ -19,7 +19,7 @@ const Value& only_input(const Graph& graph) {
 
 std::string type_and_shape(const Value& v) { return std::string(name_of(v.type)) + " " + shape_text(v.dims); }
 
-// Whether node.inputs[i] is written by the node itself.
+// Returns whether the node itself writes its input i.
 bool updates(const OpRule& rule, size_t i) {
   return !rule.inputs.empty() && rule.inputs[std::min(i, rule.inputs.size() - 1)][0] == '&';
 }
@@ -58,7 +58,7 @@ class StreamBuilder {
  private:
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
 
-  // L, F and R of the two graphs, or what does not fit.
+  // Finds L, F and R of the two graphs. Throws an Error that says which shapes do not fit.
   void measure() {
     const Value &x = only_input(front_), &window = only_input(graph_);
     if (front_.outputs.size() != 1)
@@ -110,7 +110,7 @@ class StreamBuilder {
     return y;
   }
 
-  // Elements [begin, begin + size) of the last axis; all of x: x itself.
+  // Returns elements [begin, begin + size) of the last axis. Returns x itself if these are all of x.
   ValueId slice(ValueId x, int64_t begin, int64_t size, const std::string& name) {
     std::vector<int64_t> dims = value(x).dims;
     if (size == dims.back()) return x;
@@ -123,7 +123,7 @@ class StreamBuilder {
     return y;
   }
 
-  // Along the last axis.
+  // Concatenates along the last axis.
   ValueId concat(std::vector<ValueId> parts, const std::string& name) {
     if (parts.size() == 1) return parts[0];
     std::vector<int64_t> dims = value(parts[0]).dims;
@@ -150,7 +150,7 @@ class StreamBuilder {
     last_.push_back(make_step(Op::kStore, Node(), name + "/store", {x, s}, {y}));
   }
 
-  // t
+  // Returns t.
   ValueId with_older(ValueId x) {
     if (length_ == hop_) return x;
     std::vector<int64_t> dims = value(x).dims;
@@ -161,7 +161,8 @@ class StreamBuilder {
     return t;
   }
 
-  // f_i. A value that the front end stores is read by the next frame as it is; only the last one's is stored.
+  // Returns f_i. Each frame reads the front end's state as the frame before left it. Only the last frame's state is
+  // stored.
   ValueId frame(ValueId samples, int64_t i) {
     std::vector<ValueId> ids = before_;
     ids[size_t(front_.inputs[0].value)] = slice(samples, i * hop_, length_, "frame");
@@ -191,7 +192,7 @@ class StreamBuilder {
     return y;
   }
 
-  // r'
+  // Returns r'.
   ValueId ring(std::vector<ValueId> features) {
     if (rows_ == hops_) return concat(std::move(features), "features/all");
     const ValueId r = state("features/older", value(features[0]).type, {rows_ * width_});
@@ -205,9 +206,9 @@ class StreamBuilder {
   const Graph& front_;
   const int64_t hop_, hops_;                   // H, N
   int64_t length_ = 0, width_ = 0, rows_ = 0;  // L, F, R
-  std::vector<int> layers_;                    // of the front end's: here
-  std::vector<ValueId> shared_;                // constants and states of the front end: here; else kNone
-  std::vector<ValueId> before_;                // these, with what the frame before left of states
+  std::vector<int> layers_;                    // per layer of the front end: its layer here
+  std::vector<ValueId> shared_;                // per value of the front end: its constant or state here, or kNone
+  std::vector<ValueId> before_;                // `shared_`, but with the states that the frame before left
   std::vector<Node> steps_, kept_, last_;
 };
 

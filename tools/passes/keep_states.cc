@@ -1,10 +1,11 @@
-// keep_states: inputs that are the outputs of the run before become the model's own, and so do those that say how far a
-// stream is. A run has L rows (tokens), the runs before it had t:
+// keep_states: the model itself keeps inputs that are outputs of the run before, and inputs that count the stream's
+// position. A run has L rows (tokens). The runs before it had t:
 //
-//   IN=OUT         s [.., m, ..] = the last m rows of OUT [.., n, ..]; all of it where n = m
-//   IN=@position   t, t + 1, .. t + L - 1 along the last axis; t where that is 1
-//   IN=@mask       1 where a cache of n rows has been filled, else 0: its first t + L, and a run with t + L > n is
-//                  refused; or where a state slides (n > m, the oldest rows leave) its last
+//   IN=OUT         s [.., m, ..] = the last m rows of OUT [.., n, ..]; all of OUT if n = m
+//   IN=@position   t, t + 1, .. t + L - 1 along the last axis; t if that axis is 1
+//   IN=@mask       1 for each of a cache's n rows that has been filled, else 0. The first t + L rows are filled, and a
+//                  run with t + L > n is refused. If a state slides (n > m, the oldest rows leave), the last t + L
+//                  rows are filled.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -47,7 +48,7 @@ ValueId take(std::vector<Binding>& bindings, const std::string& name, const Pair
   return id;
 }
 
-// The axis along which `out` has more rows than `in` and is else alike; nothing: there is none.
+// Returns the axis along which `out` has more rows than `in`, all other axes being equal. nullopt if there is none.
 std::optional<size_t> longer_axis(const std::vector<int64_t>& in, const std::vector<int64_t>& out) {
   std::optional<size_t> longer;
   if (in.size() != out.size()) return longer;
@@ -159,7 +160,7 @@ class States {
     else mask(pair, in, n);
   }
 
-  // Numbers of `type` as what the network reads.
+  // Converts numbers of `type` to the type that the network reads.
   void give(Op op, const std::vector<ValueId>& operands, ElementType type, ValueId in, int function = 0) {
     const ValueId y = value(in).type == type ? in : made(value(in).name + "/counted", type, value(in).dims);
     Node& node = step(op, operands, y);
@@ -172,7 +173,7 @@ class States {
     give(Op::kAdd, {counted(in, 0, n), before_}, ElementType::kInt64, in);
   }
 
-  // Place i is filled if i - L < t; at the end of n places, if n - 1 - i - L < t.
+  // Sets the mask of a cache that grows: row i is filled if i - L < t. For a state that slides: if n - 1 - i - L < t.
   void mask(const Pair& pair, ValueId in, int64_t n) {
     for (const int64_t more : grows_)
       if (more != rows_)
@@ -184,7 +185,7 @@ class States {
     give(Op::kCompare, {places, before}, ElementType::kBool, in, int(Compare::kLess));
   }
 
-  // t, refused at run time beyond `most`: row t of a table of zeros is added.
+  // Returns t, and makes a run with t beyond `most` fail: the step adds row t of a table of zeros.
   ValueId with_room(ValueId in, int64_t most) {
     const std::string name = value(in).name;
     const ValueId zeros = graph_.constant(name + "/room", {most + 1, 1}, std::vector<float>(size_t(most + 1), 0));
@@ -197,7 +198,7 @@ class States {
     return before;
   }
 
-  // n numbers from `first` on, shaped as `in` is.
+  // Returns n numbers from `first` on, in the shape of `in`.
   ValueId counted(ValueId in, int64_t first, int64_t n, int64_t by = 1) {
     std::vector<int64_t> numbers(size_t(n), 0);
     for (int64_t i = 0; i < n; ++i) numbers[size_t(i)] = first + by * i;
@@ -212,8 +213,8 @@ class States {
 
   Graph& graph_;
   const bool batched_;
-  std::vector<Node> first_, last_;  // before and after those of the network
-  std::vector<int64_t> grows_;      // of every state that slides: the rows that leave it in a run
+  std::vector<Node> first_, last_;  // run before and after the network's nodes
+  std::vector<int64_t> grows_;      // per state that slides: the rows that leave it in a run
   int64_t rows_ = 1;                // L
   ValueId before_ = kNone;          // t
 };

@@ -1,4 +1,4 @@
-// Weights in the layouts that the target's kernels read.
+// pack_weights: makes weights in the layouts that the target's kernels read.
 #include <map>
 #include <utility>
 
@@ -27,7 +27,8 @@ class Packer {
   }
 
  private:
-  // The value in that layout: of a constant a constant, else what a step in front of `reader` makes.
+  // Returns the value in that layout. A constant gives a constant. For any other value a step in front of `reader`
+  // makes it.
   ValueId packed(const Node& reader, ValueId id, Layout layout) {
     const auto [found, first] = packed_.try_emplace({id, layout}, kNone);
     if (!first) return found->second;

@@ -1,17 +1,17 @@
-// pad_features: counts of features and channels that Tensor Cores take, for GPUs.
+// pad_features: pads features and channels to counts that Tensor Cores take, for GPUs.
 //
 //   dense    x [.., in]        w [out, in]           y [.., out]
 //   conv2d   x [n, h, w, in]   w [out, kh, kw, in]   y [n, h, w, out]
 //
 // `out` becomes a multiple of 8 for 16-bit numbers, of 16 for int8 and float8 codes. w and the bias are padded with
-// zeros, scales per channel with their last one. The padding of y is 0; with int8 it may be any code, which nothing
-// reads. A step after y that leaves a 0 as it is takes the padding along, and the next layer has zeros for it in w. A
-// slice removes the padding before a step that joins the channels (softmax, norms, concat) or makes another number of a
-// 0 (sigmoid, a clamp above 0), and at the end of the network.
+// zeros, scales per channel with their last scale. The padding of y is 0. With int8 it may be any code, because
+// nothing reads it. A step after y that keeps 0 as 0 carries the padding on, and the next layer pads w with zeros for
+// it. A slice removes the padding at the end of the network, and before a step that mixes channels (softmax, norms,
+// concat) or maps 0 to another number (sigmoid, a clamp above 0).
 //
-// On kernels that sum in order the results are those without padding, to the byte, if all numbers are finite. A sum
+// If kernels sum in order and all numbers are finite, the results equal those without padding, to the byte. A sum
 // begins with +0 and is never -0 by rounding to nearest, so adding +0 or -0 changes nothing. Kernels that sum in lanes
-// share the terms differently.
+// distribute the terms differently.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -28,7 +28,7 @@
 namespace nacre::tools {
 namespace {
 
-// The last axis of a value is `count` times [channels, .. padded): zeros behind the channels of each.
+// A value whose last axis is `count` times [channels, .. padded). Zeros follow the channels of each.
 struct Padding {
   int64_t count, channels, padded;
   friend bool operator==(const Padding&, const Padding&) = default;
@@ -69,12 +69,13 @@ class PadFeatures {
     return found == padding_.end() ? nullptr : &found->second;
   }
 
-  // Whether a constant may grow: whole bytes, as their type says.
+  // Returns whether a constant may be padded. Its elements must be whole bytes, in its own type.
   bool grows(ValueId id) {
     const Value& v = value(id);
     return v.constant() && v.stored == v.type && v.layout == Layout::kRowMajor && element_bits(v.type) % 8 == 0;
   }
-  // Bounds of reals leave a 0 as it is; int8 codes of what is padded are read by nobody.
+  // Returns whether padding stays 0 through the node's clamp. Bounds of reals must keep 0. Padded int8 codes are never
+  // read.
   bool keeps_zero(const Node& node, int clamp, ElementType y) const {
     const auto word = [&](int i) { return size_t(i) < node.words.size() ? node.words[size_t(i)] : 0; };
     if (word(clamp) == Clamp::kNone || y == ElementType::kInt8) return word(clamp) <= Clamp::kBounds;
@@ -84,7 +85,8 @@ class PadFeatures {
 
   // ---- Constants.
 
-  // `id` with `padded` instead of `channels` pieces along the axis, `count` times: zeros, or the last piece again.
+  // Returns `id` padded along the axis, `count` times, from `channels` to `padded` pieces. The new pieces are zeros,
+  // or repeat the last piece.
   ValueId grown(ValueId id, size_t axis, int64_t count, const Padding& p, bool repeats = false) {
     const Value old = value(id);
     const size_t element = size_t(element_bits(old.type) / 8);
@@ -115,7 +117,7 @@ class PadFeatures {
     int64_t out, groups;
     bool depthwise;
   };
-  // Products of constants that may grow.
+  // Returns the form of a product whose weights are constants that may be padded.
   std::optional<Form> form_of(const Node& node) {
     const bool dense = node.op == Op::kDense, depthwise = node.op == Op::kDepthwiseConv2d;
     if (!is_matmul(node.op) || node.guard != kNone) return std::nullopt;
@@ -169,7 +171,7 @@ class PadFeatures {
     const Padding p = *found;
     if (zeros == Zeros::kFlattened) return flatten(node, p);
     if (!leaves_zeros(node)) return false;
-    // A scale, a requantizing pair, a table: nothing by channel.
+    // The operand may be one scale, a requantizing pair or a table, but nothing per channel.
     const int64_t most = node.op == Op::kLookup ? 256 : node.op == Op::kQuantize || node.op == Op::kDequantize ? 1 : 2;
     for (size_t i = 1; i < node.inputs.size(); ++i)
       if (has(node, i) && (!value(node.inputs[i]).constant() || value(node.inputs[i]).elements() > most)) return false;
@@ -191,7 +193,8 @@ class PadFeatures {
     }
   }
 
-  // Pads the sum, difference or product of values padded alike, or of one and a constant with as many channels.
+  // Pads a sum, difference or product if both operands are padded alike, or one is and the other is a constant with as
+  // many channels.
   bool join(Node& node) {
     const Padding *const a = padding_of(node.inputs[0]), *const b = padding_of(node.inputs[1]);
     if ((a == nullptr && b == nullptr) || node.guard != kNone) return false;
@@ -215,7 +218,8 @@ class PadFeatures {
     return true;
   }
 
-  // Pixels side by side, for dense layers alone: a slice could not take the zeros between them away.
+  // Carries the padding through a reshape that keeps the last axis, or joins pixels for dense layers only. A slice
+  // could not remove the zeros between pixels.
   bool flatten(Node& node, const Padding& p) {
     const ValueId y = node.outputs[0];
     const std::vector<int64_t> x = value(node.inputs[kX]).dims;
@@ -254,7 +258,7 @@ class PadFeatures {
     log(near, "a slice of " + value(id).name + " in front of it");
     return whole_[id] = y;
   }
-  // It keeps its name.
+  // Removes the padding of an output, which keeps its name.
   void cut_output(ValueId id) {
     const std::string name = value(id).name;
     const ValueId y = cut(id, Node());

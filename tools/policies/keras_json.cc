@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kMap = "DTypePolicyMap";
 
-// True for policies of tf.keras. TensorFlow drops the loss scale of a Policy that it reads, but not of a PolicyV1.
+// Returns true for policies of tf.keras. TensorFlow ignores the loss scale of a Policy that it reads, but not a
+// PolicyV1's.
 bool of_tensorflow(const std::string& class_name) { return class_name == "Policy" || class_name == "PolicyV1"; }
 
 const char* kind(const Json& json) {
@@ -39,7 +40,7 @@ std::vector<std::string> class_names() {
 struct Object {
   std::string class_name;
   Json config;
-  Place place;  // of the config
+  Place place;  // place of the config, for errors
 };
 
 Object open_object(const Json& json, const Place& place) {
@@ -58,12 +59,12 @@ Object open_object(const Json& json, const Place& place) {
   }
   const Place inside = place.of("config");
   Json config = json.contains("config") ? json["config"] : Json(nullptr);
-  if (config.is_null()) config = Json::object();  // as Keras: the class is called without arguments
+  if (config.is_null()) config = Json::object();  // Keras then calls the class without arguments
   if (!config.is_object()) wrong_type(config, "an object", inside);
   return {name.get<std::string>(), std::move(config), inside};
 }
 
-// A name, or the global policy where it is null or absent.
+// Returns the name under `key`, or the global policy if it is null or absent.
 std::string name_or_global(const Json& config, const std::string& key, const std::string& global, const Place& place) {
   if (!config.contains(key) || config[key].is_null()) return global;
   if (!config[key].is_string()) wrong_type(config[key], "a string or null", place.of(key), "NameNotString");
@@ -73,7 +74,7 @@ std::string name_or_global(const Json& config, const std::string& key, const std
 int64_t history_length(const Json& config, const Place& place) {
   if (!config.contains("amax_history_length")) return kKerasAmaxHistoryLength;
   const Json& length = config["amax_history_length"];
-  // Python's True is an integer. Beyond int64 there is no length of a history.
+  // Python's True is an integer. A number beyond int64 is no valid history length.
   if (length.is_boolean()) return length.get<bool>() ? 1 : 0;
   if (!length.is_number_integer() || (length.is_number_unsigned() && length.get<uint64_t>() > uint64_t(INT64_MAX)))
     wrong_type(length, "an integer", place.of("amax_history_length"), "AmaxLengthNotInt");
@@ -123,7 +124,7 @@ KerasPolicy read_entry(const Json& json, const Place& place, const std::string& 
 
 KerasObject read_map(const Object& object, const std::string& global);
 
-// Takes the own default of a default that is a map. Recurses at most as deep as the file nests.
+// Gives `map` the default of its default, which is a map itself. Recurses at most as deep as the file nests.
 void take_default(const Json& given, const Place& place, const std::string& global, KerasObject& map) {
   KerasObject inner = read_map(open_object(given, place), global);
   map.policy = inner.policy;

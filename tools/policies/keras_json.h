@@ -1,4 +1,4 @@
-// Policies as Keras writes them into .keras files (config.json, key "dtype" of a layer):
+// Reads policies as Keras writes them into .keras files (config.json, key "dtype" of a layer):
 //
 //   "mixed_bfloat16"                                                                       a bare name
 //   {"class_name": C, "config": {...}, "module": ..., "registered_name": ..., "shared_object_id": ...}
@@ -11,10 +11,10 @@
 //   DTypePolicyMap                                 {"default_policy", "policy_map": {name or pattern: policy}}
 //   Policy, PolicyV1 (tf.keras)                    {"name", "loss_scale"}: see tf_loss_scale.h
 //
-// module, registered_name and shared_object_id say how Python finds the class: they are not read. A null name,
-// source_name or default_policy is the global policy. A default that is a map stands for its own default: Keras's
-// constructor refuses such a map and its deserialize takes it, and the entries in it are then those of no layer.
-// Everything unexpected is an error that says where it stands.
+// module, registered_name and shared_object_id tell Python where the class is, and are not read. If name, source_name
+// or default_policy is null, the global policy takes its place. If a map's default is a map itself, the default of that
+// map counts. Keras's constructor refuses such a map, but its deserialize takes it. No layer has the entries of the
+// inner map. Everything unexpected is an error that names its position in the file.
 #pragma once
 
 #include <optional>
@@ -28,14 +28,15 @@
 namespace nacre::tools {
 
 struct KerasObject {
-  std::optional<KerasPolicy> policy;  // of a map: its default; nothing: the global policy
+  std::optional<KerasPolicy> policy;  // the default if the object is a map; nullopt stands for the global policy
   bool map = false;
-  std::vector<std::pair<std::string, KerasPolicy>> entries;  // of a map, in order
+  std::vector<std::pair<std::string, KerasPolicy>> entries;  // entries of a map, in order
   std::vector<std::string> warnings;                         // lines for the log
 };
 
-// `global` is the name of the global policy. Throws PolicyError, labelled as parse_keras_policy, and UnknownClass,
-// UnknownField, MissingField, WrongType, NameNotString, AmaxLengthNotInt, MapInMap.
+// Reads a policy object. `global` is the name of the global policy. Throws PolicyError with the labels of
+// parse_keras_policy, or UnknownClass, UnknownField, MissingField, WrongType, NameNotString, AmaxLengthNotInt,
+// MapInMap.
 KerasObject read_keras_json(const Json& json, const Place& place, const std::string& global = "float32");
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// Policy names as Keras resolves them (keras/src/dtype_policies, 3.15, and the ternary mode that came after it).
+// Parses policy names like Keras (keras/src/dtype_policies, 3.15, and the ternary mode that came after it).
 //
 //   policy    := plain | mixed | quantized
 //   plain     := dtype                                     compute = variable = that type
@@ -9,8 +9,9 @@
 //   dtype     := float16 float32 float64 bfloat16 uint8..64 int8..64 bool string float8_e4m3fn float8_e5m2
 //                complex64 complex128 | "int", which is int32
 //
-// Integers are what Python's int() reads: spaces around, a sign, '_' between digits. Departures: only ASCII digits, and
-// nothing beyond 2^31 - 1. This is Keras alone; what Nacre adds is in policy_language.h.
+// Integers are those that Python's int() reads: with spaces around, a sign, and '_' between digits. There are two
+// departures: digits are ASCII, and no integer exceeds 2^31 - 1. This file parses Keras's grammar alone;
+// policy_language.h adds Nacre's.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +26,22 @@ namespace nacre::tools {
 struct KerasPolicy {
   std::string class_name;               // "DTypePolicy", "QuantizedDTypePolicy", ...
   std::string name;                     // canonical: "int4/-1_from_float32" for "int4/None_from_float32"
-  std::string compute, variable;        // Keras's names of types
-  std::string mode;                     // "int8", "float8", "int4", "ternary", "gptq", "awq"; "": not quantized
-  std::string source;                   // of a quantized policy; the name itself of others
-  int block_size = 0;                   // Int4DTypePolicy: -1 = per channel; 0: none
-  int weight_bits = 0, group_size = 0;  // GPTQDTypePolicy, AWQDTypePolicy
-  int64_t amax_history_length = 0;      // QuantizedFloat8DTypePolicy
-  std::string loss_scale;               // Policy and PolicyV1: "none", "auto", "dynamic" or a number; "": not said
+  std::string compute, variable;        // types as Keras names them
+  std::string mode;                     // "int8", "float8", "int4", "ternary", "gptq" or "awq"; "" if not quantized
+  std::string source;                   // name of the policy that was quantized; equal to `name` if none was
+  int block_size = 0;                   // of Int4DTypePolicy: -1 is per channel; 0 in other classes
+  int weight_bits = 0, group_size = 0;  // of GPTQDTypePolicy and AWQDTypePolicy
+  int64_t amax_history_length = 0;      // of QuantizedFloat8DTypePolicy
+  std::string loss_scale;               // of Policy and PolicyV1: "none", "auto", "dynamic", a number; "" if not given
   std::string loss_scale_numbers;       // TfLossScale::numbers
   bool operator==(const KerasPolicy&) const = default;
 };
 
 inline constexpr int64_t kKerasAmaxHistoryLength = 1024;
 
-// keras.dtype_policies.get(name), which also set_dtype_policy and every layer's dtype= use. A name that STARTS with a
-// mode's word is taken as quantized, so that "int8" and "float8_e4m3fn" are refused here. Throws PolicyError, labelled:
+// Returns keras.dtype_policies.get(name), which set_dtype_policy and every layer's dtype= use too. A name that STARTS
+// with a mode's word is taken as quantized, so "int8" and "float8_e4m3fn" are refused here. Throws PolicyError with a
+// label:
 //
 //   CannotConvert    no such plain policy or source           NotAPair         not exactly one "_from_"
 //   InvalidMode      no such mode                             BadModeFormat    wrong number of parts between '/'
@@ -47,7 +49,7 @@ inline constexpr int64_t kKerasAmaxHistoryLength = 1024;
 //   Int8WithFloat16  int8 from a policy that computes in float16
 KerasPolicy parse_keras_policy(const std::string& name, const Place& place = {});
 
-// keras.DTypePolicy(name), the constructor: takes any type's name, "int8" too, and no quantized one.
+// Returns keras.DTypePolicy(name). This constructor takes the name of any type, "int8" too, but no quantized policy.
 KerasPolicy construct_keras_policy(const std::string& name, const Place& place = {});
 
 // Makes the policy of a quantized class that is called with (mode, source). Checks no more than Keras does:
@@ -55,7 +57,7 @@ KerasPolicy construct_keras_policy(const std::string& name, const Place& place =
 KerasPolicy construct_keras_quantized(const std::string& class_name, const std::string& mode, const std::string& source,
                                       const Place& place = {});
 
-std::span<const std::string> keras_modes();           // in Keras's order
-std::span<const std::string> keras_policy_classes();  // those of quantized policies
+std::span<const std::string> keras_modes();           // the modes, in Keras's order
+std::span<const std::string> keras_policy_classes();  // the classes of quantized policies
 
 }  // namespace nacre::tools

@@ -13,7 +13,7 @@ namespace {
 
 // Names of an op in ONNX, TFLite, Keras and Axon, as people write them.
 struct Names {
-  const char* op;  // of engine/ops
+  const char* op;  // name in engine/ops
   std::initializer_list<const char*> names;
 };
 const Names kNames[] = {
@@ -74,7 +74,7 @@ const Names kNames[] = {
     {"cast", {"Cast", "CAST"}},
 };
 
-// "BATCH_MATMUL" -> "batchmatmul".
+// Returns the name in lower case without '_': "BATCH_MATMUL" -> "batchmatmul".
 std::string plain(const std::string& name) {
   std::string text;
   for (const char c : name)
@@ -96,7 +96,7 @@ bool has_node(const Graph& graph, int layer, Op op) {
   return std::ranges::any_of(graph.nodes, [&](const Node& n) { return n.layer == layer && n.op == op; });
 }
 
-// The row of what a layer computes. ONNX's Conv is a depthwise one where its node says so.
+// Returns the row for what a layer computes. An ONNX Conv is a depthwise convolution if its node is one.
 const Names* row_of(const Graph& graph, int layer) {
   const std::string source = plain(graph.layers[size_t(layer)].source_op);
   if (source == "conv" && has_node(graph, layer, Op::kDepthwiseConv2d)) return find_row("depthwiseconv2d");
@@ -113,7 +113,7 @@ std::vector<std::string> known_names(const Graph& graph) {
   return names;
 }
 
-// The operators of the network, each once.
+// Returns the operators of the network, each once.
 std::vector<std::string> source_ops(const Graph& graph) {
   std::vector<std::string> ops;
   for (const Layer& layer : graph.layers)

@@ -1,6 +1,6 @@
-// --only OPS and --except OPS, as Axon's apply_policy(model, policy, only: [...]) and except: which layers a policy is
-// for, by what they compute. An op goes by its name here ("dense"), in the source ("Gemm", "FULLY_CONNECTED") and in
-// Keras and Axon ("Dense"); capitals and '_' do not matter.
+// OpFilter says which layers a policy applies to, by what they compute: --only OPS and --except OPS, like only: and
+// except: of Axon's apply_policy. An op is named as here ("dense"), as in the source ("Gemm", "FULLY_CONNECTED"), or as
+// in Keras and Axon ("Dense"). Case and '_' do not matter.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace nacre::tools {
 
 class OpFilter {
  public:
-  // At most one of them may be given; the filter refers to it. Neither: every layer is taken.
+  // At most one of both may be given, and the filter keeps a reference to it. Without any, every layer is taken.
   OpFilter(const std::vector<std::string>& only, const std::vector<std::string>& except);
 
   bool takes(const Graph& graph, int layer) const;
@@ -23,12 +23,12 @@ class OpFilter {
   bool only_;
 };
 
-// Whether `name` names what the layer computes: the source's own operator; or a name of the same op in the table of
-// op_filter.cc; or the op here, which may cover several of the source's ("clamp": Relu, Relu6, Clip).
+// Returns whether `name` names what the layer computes. It may be the source's operator, a name of the same op in the
+// table of op_filter.cc, or the op's name here. The latter may cover several operators ("clamp": Relu, Relu6, Clip).
 bool layer_is(const Graph& graph, int layer, const std::string& name);
 
-// Throws PolicyError "UnknownOp" with the nearest ones where nobody knows an op of this name, "NoSuchLayer" with the
-// nearest and all of the network where no layer is one.
+// Throws PolicyError "UnknownOp" with the nearest names if no op has this name. Throws "NoSuchLayer" with the nearest
+// and with all ops of the network if no layer has this op.
 void check_op_name(const Graph& graph, const std::string& name, const Place& place);
 
 }  // namespace nacre::tools

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kRemedy = "patterns are RE2's: https://github.com/google/re2/wiki/Syntax";
 
-// Constructs that RE2 does not have, in words. The first entry that the pattern has where RE2 stopped counts.
+// Names of constructs that RE2 does not have. The first entry that the pattern has at RE2's position counts.
 struct Construct {
   const char* start;
   const char* name;
@@ -34,7 +34,7 @@ constexpr Construct kConstructs[] = {
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
-// `where`: what RE2 names, which may be the beginning only.
+// Returns the name of the construct at `where`, the text that RE2 reports, which may be only its beginning.
 std::string construct_at(const std::string& text, const std::string& where) {
   for (size_t at = text.find(where); at != std::string::npos; at = text.find(where, at + 1))
     for (const Construct& c : kConstructs)
@@ -65,8 +65,9 @@ std::string refusal(const std::string& text, const re2::RE2& compiled) {
   }
 }
 
-// Python's re reads "{,3}" as a repetition and "[[:alpha:]]" as a set of characters and a ']'; RE2 reads the former as
-// text and the latter as a class. A silent difference would be worse than a refusal.
+// Returns a construct that RE2 reads in another sense than Python, null if there is none. Python's re reads "{,3}" as a
+// repetition and "[[:alpha:]]" as a set of characters and a ']'. RE2 reads the first as text and the second as a class.
+// A silent difference would be worse than a refusal.
 const char* differs_from_python(std::string_view text) {
   bool in_set = false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -97,11 +98,11 @@ constexpr const char
 
 struct Translated {
   std::string text;
-  bool differs = false;            // the text has a construct that RE2 takes for ASCII alone
+  bool differs = false;            // the text has a construct that RE2 restricts to ASCII
   const char* has_none = nullptr;  // the construct that cannot be written with Unicode's sets
 };
 
-// The pattern as Python means it for any name.
+// Rewrites the pattern so that RE2 matches any name in Python's sense.
 Translated with_unicode_sets(std::string_view text) {
   Translated made;
   bool in_set = false;

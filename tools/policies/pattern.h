@@ -1,6 +1,6 @@
-// A regular expression over names of layers, in RE2's syntax. Matching takes time linear in the name, whatever the
-// pattern, and memory below a bound. A construct that RE2 lacks is refused by its name; so are the few constructs that
-// RE2 reads in another sense than Python's re, from which such patterns come.
+// A regular expression for names of layers, in RE2's syntax. Matching takes time linear in the name, whatever the
+// pattern, and bounded memory. A construct that RE2 lacks is refused by its name. The few constructs that RE2 reads in
+// another sense than Python's re are refused too, because such patterns come from Python.
 #pragma once
 
 #include <cstdint>
@@ -17,41 +17,41 @@ class RE2;
 namespace nacre::tools {
 
 inline constexpr size_t kLongestPattern = 4096;     // bytes
-inline constexpr int64_t kPatternMemory = 1 << 19;  // bytes, of the compiled pattern and its automaton
+inline constexpr int64_t kPatternMemory = 1 << 19;  // bytes that the compiled pattern and its automaton may take
 
 class Pattern {
  public:
-  // Throws PolicyError "BadPattern".
+  // Compiles the pattern. Throws PolicyError "BadPattern".
   Pattern(const std::string& text, const Place& place);
   ~Pattern();
   Pattern(Pattern&&) noexcept;
   Pattern& operator=(Pattern&&) noexcept;
 
-  // Whether the whole name does. Throws PolicyError "BadPattern" where RE2 takes the pattern in another sense than
-  // Python's re, for a name with letters or digits beyond ASCII.
+  // Returns whether the pattern matches the whole name. Throws PolicyError "BadPattern" if the name has letters or
+  // digits beyond ASCII and RE2 cannot express the pattern in Python's sense.
   bool matches(const std::string& name) const;
-  int64_t cost() const;  // most work per character of a name, in instructions of the automaton
+  int64_t cost() const;  // greatest work per character of a name, in instructions of the automaton
 
  private:
   std::unique_ptr<re2::RE2> compiled_;
-  // \w, \d, \s are of Unicode in Python and of ASCII in RE2, which is the same for names in ASCII. For others, where
-  // the pattern has one of them: the pattern with Unicode's sets, or why there is none.
+  // The pattern for names beyond ASCII. \w, \d, \s stand for sets of Unicode in Python, but of ASCII in RE2, so this
+  // pattern has Unicode's sets written out. null if the pattern has none of the three, or if they cannot be written.
   std::unique_ptr<re2::RE2> unicode_;
   std::string no_unicode_;
   Place place_;
 };
 
-// Throws as a Pattern of it does.
+// Throws the error that Pattern's constructor would throw for `text`.
 void require_pattern(const std::string& text, const Place& place);
 
-// Whether a text matches only itself, as a regular expression.
+// Returns whether a text, as a regular expression, matches only itself.
 bool literal(const std::string& text);
 
-// The one text that a regular expression matches, where '\\' stands before every character that is none of a literal;
-// nothing for other patterns.
+// Returns the only text that a regular expression matches, if all its special characters are escaped with '\\'. Returns
+// nullopt for other patterns.
 std::optional<std::string> only_match(const std::string& text);
 
-// Bytes that are no UTF-8 become U+FFFD, which JSON can write and a pattern's '.' matches.
+// Replaces bytes that are not UTF-8 by U+FFFD, which JSON can write and a pattern's '.' matches.
 std::string mended(const std::string& name);
 
 }  // namespace nacre::tools

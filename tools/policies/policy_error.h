@@ -1,5 +1,6 @@
-// Errors of the policy language for whoever gave a wrong policy: the place, the fact, the remedy, and a label for the
-// kind of fact. Tests and peers compare the label: the sentence may change, the label does not.
+// Errors of the policy language, for the person who wrote a wrong policy. An error has the place, the fact, the remedy,
+// and a label for the kind of fact. Tests and other programs compare the label, which does not change as the sentence
+// may.
 #pragma once
 
 #include <string>
@@ -17,10 +18,10 @@ struct PolicyError : Error {
   std::string label;  // "CannotConvert", "NotAPair", ...
 };
 
-// Place where a policy was written: "--set 'dense.*=int8'", "F.json: $.layers.fc1". Errors start with it.
+// The place where a policy was written: "--set 'dense.*=int8'", "F.json: $.layers.fc1". Errors begin with the place.
 struct Place {
   std::string text = "policy";
-  ExitCode code = kUsage;  // kBadInput for files
+  ExitCode code = kUsage;  // kBadInput if the place is in a file
 
   [[noreturn]] void refuse(const std::string& label, const std::string& fact, const std::string& remedy = "") const {
     throw PolicyError(label, code, text, fact, remedy);
@@ -29,7 +30,7 @@ struct Place {
   Place of(size_t index) const;            // "$.only" -> "$.only[0]"
 };
 
-// Throws UnknownField for a key that is not among those `allowed`.
+// Throws UnknownField if the object has a key that is not in `allowed`.
 void check_keys(const Json& object, const std::vector<std::string>& allowed, const Place& place);
 
 }  // namespace nacre::tools

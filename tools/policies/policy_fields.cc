@@ -45,8 +45,9 @@ Json get_loss_scale(const Policy& p) {
   return p.loss_scale == LossScale::kFixed ? Json(p.loss_scale_value) : Json(name_of(p.loss_scale));
 }
 
-// TensorFlow's experimental Policy: "auto" is dynamic for mixed_float16 and none for all else; a number is a fixed
-// scale and at least 1 (FixedLossScale); a dynamic one starts at the trainer's value.
+// Sets the loss scale in the sense of TensorFlow's experimental Policy. "auto" is dynamic for mixed_float16 and none
+// for all else. A number is a fixed scale of at least 1 (FixedLossScale). A dynamic scale starts at the trainer's
+// value.
 bool set_loss_scale(Policy& p, const Json& value) {
   p.loss_scale_value = 0;
   if (value.is_number()) {
@@ -65,8 +66,8 @@ bool set_loss_scale(Policy& p, const Json& value) {
   return true;
 }
 
-// Two bytes of the record under one word: of int8/static, how requantization rounds; of the other layers, whether each
-// of a layer's operations rounds.
+// Returns the word for two bytes of the record: how int8/static rounds a requantization, or, for other layers, whether
+// each operation of a layer rounds.
 Json get_rounding(const Policy& p) {
   return p.rounding == 0 ? Json(name_of(p.operation_rounding)) : Json(name_of(Rounding(p.rounding)));
 }
@@ -80,7 +81,7 @@ bool set_rounding(Policy& p, const Json& value) {
   return true;
 }
 
-// The one form in which weights of this quantization are stored. Codes of int8 that a file brings may have steps too.
+// Returns the form in which weights of this quantization are stored. int8 codes that a file brings may also have steps.
 ScaleForm scale_form_of(const Policy& p) {
   const bool channels = p.quantization == Quantization::kInt4Weights && p.block == 0;
   const bool nearest = p.weight_fit == WeightFit::kNearest;
@@ -92,7 +93,7 @@ std::string mode_of(const Policy& p) {
   return p.block > 0 ? fmt::format("{} in blocks", name_of(p.quantization)) : name_of(p.quantization);
 }
 
-// The quantization and the block decide the form of the scales, unless scale_form is given after them.
+// Sets the quantization, which with the block decides the form of the scales, unless scale_form is given after it.
 bool set_quantization(Policy& p, const Json& value) {
   if (!set_name(value, &p.quantization)) return false;
   p.scale_form = scale_form_of(p);
@@ -104,7 +105,8 @@ bool set_block(Policy& p, const Json& value) {
   return true;
 }
 
-// A fit has bits, and groups with steps: what the policy says otherwise gives way, unless it is said after the fit.
+// Sets the fit. A fit needs bits and groups with steps, so it resets scale_form and, if unset, the bits. Fields that
+// follow may change them again.
 bool set_weight_fit(Policy& p, const Json& value) {
   const WeightFit before = p.weight_fit;
   if (!set_name(value, &p.weight_fit)) return false;
@@ -123,7 +125,7 @@ bool set_weight_bits(Policy& p, const Json& value) {
 
 constexpr const char* kTypeWords = "float32, float16, bfloat16 or float64";
 
-// loss_scale last: "auto" looks at the others.
+// loss_scale is last, because "auto" reads other fields.
 const PolicyField kFields[] = {
     {"variable", kTypeWords, [](const Policy& p) { return Json(name_of(p.variable)); }, set_type<&Policy::variable>},
     {"compute", kTypeWords, [](const Policy& p) { return Json(name_of(p.compute)); }, set_type<&Policy::compute>},
@@ -168,7 +170,7 @@ std::string nearest_fields(const std::string& key) {
   return near.empty() ? "fields are " + listed(keys, keys.size()) : "did you mean " + near + "?";
 }
 
-// Rules of the fields of a fit.
+// Checks the fields of a fit of weights.
 void check_fit(const Policy& p, const Place& place) {
   const bool int4 = p.quantization == Quantization::kInt4Weights, int8 = p.quantization == Quantization::kInt8Weights;
   const auto refuse = [&](const std::string& what, const std::string& remedy) {

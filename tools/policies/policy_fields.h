@@ -1,5 +1,5 @@
-// The fields of a Policy record by name: in Nacre's own JSON, in the suffixes of a name (";margin=1"), in what
-// --emit-policy writes. One table serves reading, writing and comparing.
+// Accesses the fields of a Policy record by name. Nacre's own JSON, the suffixes of a name (";margin=1") and
+// --emit-policy use the names. One table serves reading, writing and comparing.
 #pragma once
 
 #include <span>
@@ -13,27 +13,26 @@ namespace nacre::tools {
 
 struct PolicyField {
   const char* key;
-  const char* expected;  // in words, for errors
+  const char* expected;  // the valid values in words, for errors
   Json (*get)(const Policy& policy);
-  bool (*set)(Policy& policy, const Json& value);  // false: not such a value
+  bool (*set)(Policy& policy, const Json& value);  // returns false for an invalid value
 };
 
-// In the order in which they are written.
+// Returns the fields in the order in which they are written.
 std::span<const PolicyField> policy_fields();
 
-// Sets a field, or throws naming `key`, the value and what is expected.
+// Sets a field. Throws an error that names `key`, the value and the valid values.
 void set_policy_field(Policy& policy, const std::string& key, const Json& value, const Place& place);
 
-// "margin=1" of a suffix: numbers are numbers, all else is a word.
+// Sets a field by the suffix "margin=1". A value that is a number is set as one; any other is a word.
 void set_policy_field(Policy& policy, const std::string& assignment, const Place& place);
 
-// Throws unless the fields go together: a block only with int4, a history only with float8, four types that layers
-// compute in.
+// Throws unless the fields fit together. For example, block needs int4, and amax_history_length needs float8.
 void check_policy(const Policy& policy, const Place& place);
 
-bool equal(const Policy& a, const Policy& b);  // in every field
-bool floating(ElementType type);               // a type that layers compute in
-bool fit_bits(int bits);                       // of the codes of a fit: 2, 3, 4 or 8
-bool narrow(ElementType type);                 // one of 16 bits
+bool equal(const Policy& a, const Policy& b);  // true if every field is equal
+bool floating(ElementType type);               // true for the types that layers compute in
+bool fit_bits(int bits);                       // true if codes of fitted weights may have this many bits: 2, 3, 4 or 8
+bool narrow(ElementType type);                 // true for a 16-bit type
 
 }  // namespace nacre::tools

@@ -14,7 +14,7 @@
 namespace nacre::tools {
 namespace {
 
-// Sees every token before it is stored.
+// Checks every token of the JSON before it is stored.
 class Guard {
  public:
   explicit Guard(const Place& place) : place_(place) {}
@@ -39,10 +39,10 @@ class Guard {
 
   const Place& place_;
   size_t values_ = 0;
-  std::vector<std::unordered_set<std::string>> keys_;  // of the open objects
+  std::vector<std::unordered_set<std::string>> keys_;  // keys of each open object
 };
 
-// Names the byte that JSON cannot have, and its place: it is the last of the `read` bytes that were read.
+// Returns text that names the byte that JSON cannot have, and its position. It is the last of the `read` bytes.
 std::string place_in(const std::string& text, size_t read) {
   const size_t at = std::min(read == 0 ? 0 : read - 1, text.size());
   if (at == text.size()) return "it ends too early";

@@ -1,5 +1,5 @@
-// Reading a policy file's JSON without trusting it: at most 16 MiB, 32 levels, 10,000 keys per object, 400,000 values,
-// and no key twice (most readers take the last one silently). Whatever the bytes, the end comes in bounded time.
+// Reads a policy file's JSON without trusting it. Accepts at most 16 MiB, 32 levels, 10,000 keys per object and 400,000
+// values. Refuses a key that occurs twice (most readers silently take the last). Takes bounded time for any bytes.
 #pragma once
 
 #include <string>
@@ -15,6 +15,6 @@ inline constexpr size_t kMostPolicyFileKeys = 10'000;  // of one object
 inline constexpr size_t kMostPolicyFileValues = 400'000;
 
 Json parse_policy_json(const std::string& text, const std::string& name);  // throws PolicyError "BadJson"
-Json read_policy_json(const std::string& path);                            // the same of a file, and Error(kIo)
+Json read_policy_json(const std::string& path);                            // also throws Error(kIo)
 
 }  // namespace nacre::tools

@@ -19,7 +19,7 @@ Place unsupported(const Place& place) { return {place.text, kUnsupported}; }
 
 // ---- Nacre's extensions of Keras's grammar ----
 
-// H of "float8/H", 1 to 65535: it is a 16-bit field of the record.
+// Returns H of "float8/H", which is 1 to 65535 because the record's field has 16 bits.
 uint16_t history_length(const std::string& text, const Place& place) {
   uint32_t length = 0;
   const char* end = text.data() + text.size();
@@ -30,7 +30,7 @@ uint16_t history_length(const std::string& text, const Place& place) {
   return uint16_t(length);
 }
 
-// Nothing where `name` is not in the extended part of the grammar: then Keras's rules decide.
+// Parses a name of the extended grammar. Returns nullopt for other names, to which Keras's rules apply.
 std::optional<Policy> parse_extension(const std::string& name, const Place& place) {
   const size_t from = name.find("_from_");
   const std::string mode = name.substr(0, from);
@@ -68,7 +68,7 @@ struct JmpType {
   ElementType type;
 };
 constexpr JmpType kJmpTypes[] = {
-    {"half", ElementType::kFloat16},  // jmp on anything but a TPU
+    {"half", ElementType::kFloat16},  // "half" of jmp, except on a TPU
     {"full", ElementType::kFloat32},      {"f32", ElementType::kFloat32},     {"float32", ElementType::kFloat32},
     {"f16", ElementType::kFloat16},       {"float16", ElementType::kFloat16}, {"bf16", ElementType::kBfloat16},
     {"bfloat16", ElementType::kBfloat16}, {"f64", ElementType::kFloat64},     {"float64", ElementType::kFloat64},
@@ -80,12 +80,12 @@ std::optional<ElementType> jmp_type(const std::string& name) {
   return std::nullopt;
 }
 
-// The three types of a layer as Axon and jmp name them; nothing where the text says none.
+// The three types of a layer as Axon and jmp name them. A type that the text does not give is nullopt.
 struct ThreeTypes {
   std::optional<ElementType> params, compute, output;
 };
 
-// Axon's options as jmp writes them: of "params: {:f, 32}, compute=:bf16" the text "params=f32,compute=bf16".
+// Rewrites Axon's options in the form of jmp: "params: {:f, 32}, compute=:bf16" -> "params=f32,compute=bf16".
 std::string without_elixir(std::string text) {
   std::erase_if(text, [](char c) { return c == ' ' || c == '\t' || c == '\n'; });
   std::string plain;
@@ -95,7 +95,7 @@ std::string without_elixir(std::string text) {
       plain += text[at];
       continue;
     }
-    // {:f,16}: the name of a kind and its bits. Other text in braces stays, and is refused later as a type.
+    // {:f,16} is a kind and its bits. Other text in braces stays, and is refused later as a type.
     const std::string tuple = text.substr(at, end + 1 - at);
     const size_t comma = tuple.find(',');
     const bool whole = tuple.starts_with("{:") && comma != tuple.npos && tuple.find(',', comma + 1) == tuple.npos;
@@ -145,19 +145,20 @@ Policy record_of(ElementType params, ElementType compute, ElementType output) {
   return policy;
 }
 
-// jmp: params defaults to float32, compute to params, output to compute.
+// Makes a policy in the sense of jmp: params defaults to float32, compute to params, output to compute.
 Policy by_jmp(const ThreeTypes& types) {
   const ElementType params = types.params.value_or(ElementType::kFloat32), compute = types.compute.value_or(params);
   return record_of(params, compute, types.output.value_or(compute));
 }
 
-// Axon: what is not given is float32.
+// Makes a policy in the sense of Axon: a type that is not given is float32.
 Policy by_axon(const ThreeTypes& types) {
   constexpr ElementType kDefault = ElementType::kFloat32;
   return record_of(types.params.value_or(kDefault), types.compute.value_or(kDefault), types.output.value_or(kDefault));
 }
 
-// "jmp(SPEC)" and "axon(SPEC)"; SPEC alone is jmp's, with a warning where Axon's would differ. Nothing for other names.
+// Parses "jmp(SPEC)" and "axon(SPEC)". SPEC alone is read like jmp, with a warning if Axon reads it otherwise. Returns
+// nullopt for other names.
 std::optional<Policy> parse_three_types(const std::string& name, const Place& place,
                                         std::vector<std::string>& warnings) {
   for (const char* system : {"jmp", "axon"}) {
@@ -171,7 +172,7 @@ std::optional<Policy> parse_three_types(const std::string& name, const Place& pl
     if (const std::optional<ElementType> all = jmp_type(spec)) return record_of(*all, *all, *all);
     return by_jmp(parse_types(spec, place));
   }
-  if (name.find("{:") != name.npos || name.find("=:") != name.npos)  // types of Elixir, which jmp does not have
+  if (name.find("{:") != name.npos || name.find("=:") != name.npos)  // Elixir's types, which jmp does not have
     return by_axon(parse_types(without_elixir(name), place));
   if (name.find('=') == std::string::npos) return std::nullopt;
   const ThreeTypes types = parse_types(name, place);
@@ -208,9 +209,9 @@ ElementType compute_type(const std::string& type, const KerasPolicy& keras, cons
                             "take int4_from_" + keras.source + " or gptq/2/32_from_" + keras.source + " instead");
 }
 
-// GPTQDTypePolicy and AWQDTypePolicy; a group of -1 is all of a channel.
+// Sets the fields of GPTQDTypePolicy or AWQDTypePolicy. A group of -1 is a whole channel.
 void set_fit(const KerasPolicy& keras, Policy& policy, const Place& place) {
-  // QuantizedDTypePolicy takes "gptq" too, without bits and group: no layer of Keras's runs under it.
+  // QuantizedDTypePolicy takes "gptq" too, without bits and group, but no layer of Keras's runs under it.
   if (!fit_bits(keras.weight_bits))
     unsupported(place).refuse("NotConvertible", fmt::format("{} names no bits and no group", in_quotes(keras.name)),
                               fmt::format("take {}/4/128_from_{}", keras.mode, keras.source));
@@ -221,7 +222,7 @@ void set_fit(const KerasPolicy& keras, Policy& policy, const Place& place) {
 }
 
 void set_float8(const KerasPolicy& keras, Policy& policy, const Place& place) {
-  // QuantizedDTypePolicy takes "float8" too, without a length: layers then use the default.
+  // QuantizedDTypePolicy takes "float8" too, without a length. Its layers then use the default length.
   const int64_t length =
       keras.class_name == "QuantizedFloat8DTypePolicy" ? keras.amax_history_length : kKerasAmaxHistoryLength;
   if (length < 1 || length > 65535)
@@ -270,7 +271,7 @@ std::optional<std::string> loss_scale_warning(const Policy& policy, const Place&
 
 std::vector<std::string> whole_policies(const std::vector<std::string>& cut) {
   std::vector<std::string> whole;
-  bool open = false;  // the last one lacks its closing bracket
+  bool open = false;  // true if the last policy lacks its closing bracket
   for (const std::string& part : cut) {
     if (open) whole.back() += "," + part;
     else whole.push_back(part);

@@ -1,4 +1,4 @@
-// One policy as text, in any of the languages that people know, made into the record of the engine:
+// Parses a policy written in any of the languages that people know, and makes the engine's record of it:
 //
 //   policy := name (";" FIELD "=" VALUE)*
 //   name   := what Keras takes (keras_policy.h)
@@ -24,24 +24,25 @@ namespace nacre::tools {
 
 struct ParsedPolicy {
   Policy policy;
-  bool source = false;                // "source": there is no record
-  bool names_loss_scale = false;      // the text says one, be it none; else what the record holds is a default
+  bool source = false;                // the text is "source", so there is no record
+  bool names_loss_scale = false;      // true if the text names a loss scale, even none; else the record has a default
   std::string loss_scale_numbers;     // TfLossScale::numbers
   std::string text;                   // as written
   std::vector<std::string> warnings;  // lines for the log
 };
 
-// Throws PolicyError. Beside Keras's labels: BadHistoryLength, UnknownKey, UnknownType, NotKeyValue (jmp),
-// UnknownField, BadField, Contradiction, and NotConvertible for what Keras takes and no layer here can run.
+// Parses a policy. Throws PolicyError with Keras's labels, or BadHistoryLength, UnknownKey, UnknownType, NotKeyValue
+// (jmp), UnknownField, BadField, Contradiction. NotConvertible is for a policy that Keras takes but no layer here can
+// run.
 ParsedPolicy parse_policy(const std::string& text, const Place& place = {});
 
-// Policies of a list that was cut at its commas: "axon(params=f32" and "output=f16)" become one again.
+// Joins the policies of a list that was cut at all commas: "axon(params=f32" and "output=f16)" become one policy again.
 std::vector<std::string> whole_policies(const std::vector<std::string>& cut);
 
-// The record of a policy that Keras took; NotConvertible names what to take instead.
+// Returns the record of a policy that Keras took. The error NotConvertible names a policy to take instead.
 Policy policy_of(const KerasPolicy& keras, const Place& place = {});
 
-// Warns, as TensorFlow does, of a loss scale where nothing is computed in float16.
+// Returns a warning, like TensorFlow's, if the policy has a loss scale but computes nothing in float16.
 std::optional<std::string> loss_scale_warning(const Policy& policy, const Place& place);
 
 }  // namespace nacre::tools

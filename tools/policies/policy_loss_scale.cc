@@ -24,7 +24,7 @@ bool same_scale(const Policy& a, const Policy& b) {
 PolicyLossScale loss_scale_of_policies(const Graph& resolved, const PolicyRequest& request, bool overridden) {
   PolicyLossScale result;
   const Layer* first = nullptr;
-  const Layer* other = nullptr;  // says something else
+  const Layer* other = nullptr;  // a layer with another loss scale
   for (const Layer& layer : resolved.layers) {
     if (!layer.asked) continue;
     const bool float16 = layer.policy.compute == ElementType::kFloat16;

@@ -1,4 +1,4 @@
-// The loss scale that the policies of a network's layers ask of its training.
+// Finds the loss scale of a training from the policies of the network's layers.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 namespace nacre::tools {
 
 struct PolicyLossScale {
-  bool said = false;  // some policy names a loss scale, be it none
+  bool said = false;  // true if a policy names a loss scale, even none
   LossScale kind = LossScale::kNone;
-  float value = 0;           // of a fixed one
+  float value = 0;           // a fixed scale
   bool float16 = false;      // a layer computes in float16
-  std::string origin;        // "--policy 'mixed_float16;loss_scale=128'", or the layer that says it
-  std::string numbers = {};  // of a dynamic one: TfLossScale::numbers
+  std::string origin;        // "--policy 'mixed_float16;loss_scale=128'", or the layer that names the scale
+  std::string numbers = {};  // numbers of a dynamic scale: TfLossScale::numbers
 };
 
-// A training has one loss scale. It is the one that the layers' policies name; where they name several, that of the
-// policy of the whole network (as with tf.keras's global policy), else PolicyError names two of the layers
-// (Contradiction). A layer that names none counts only if it computes in float16: others need none.
-// `resolved`: a graph for which resolve_policies has run with this request. `overridden`: --loss-scale decides, so that
-// policies may differ; the first is what it takes the place of.
+// Returns the one loss scale that a training has: the one that the layers' policies name. If they name several, the
+// policy of the whole network decides (as tf.keras's global policy does). If that names none, PolicyError names two of
+// the layers (Contradiction). A policy that names the loss scale none counts only if its layer computes in float16,
+// because other layers need no scale. resolve_policies has run on `resolved` with this request. `overridden` says that
+// --loss-scale decides: policies may then differ, and the first one is returned.
 PolicyLossScale loss_scale_of_policies(const Graph& resolved, const PolicyRequest& request, bool overridden = false);
 
 }  // namespace nacre::tools

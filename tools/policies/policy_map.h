@@ -1,8 +1,8 @@
-// Rules by name of layer, looked up as Keras's DTypePolicyMap does:
+// Rules by the name of a layer, looked up in the manner of Keras's DTypePolicyMap:
 //
-//   1  a key that is the name, letter by letter      that one, even if it is also a pattern
-//   2  keys that match the whole name as patterns    one: that one; more: an error that names them all
-//   3  none                                          nothing: the default applies
+//   1  a key equal to the name                       is taken, even if it is also a pattern
+//   2  keys that match the whole name as patterns    one key is taken; several are an error that names them all
+//   3  no such key                                   find() returns nullopt, and the default applies
 #pragma once
 
 #include <optional>
@@ -16,21 +16,22 @@
 namespace nacre::tools {
 
 inline constexpr size_t kMostRules = 100'000;
-inline constexpr size_t kMostPatterns = 500;  // keys that match more names than one
+inline constexpr size_t kMostPatterns = 500;  // most keys that match more than one name
 
 class PolicyMap {
  public:
-  // The index of the key, 0, 1, ... Throws PolicyError: DuplicateKey, BadPattern, TooManyRules.
+  // Inserts a key and returns its index, 0, 1, ... Throws PolicyError: DuplicateKey, BadPattern, TooManyRules.
   size_t insert(const std::string& key, const Place& place);
 
-  // Throws PolicyError "MultipleMatches" naming the layer and the places of all keys that match it.
+  // Returns the index of the key for a name. Throws PolicyError "MultipleMatches" naming the layer and all keys that
+  // match.
   std::optional<size_t> find(const std::string& name) const;
 
-  // Every key that is the name or matches it, in order of insertion.
+  // Returns every key that equals or matches the name, in order of insertion.
   std::vector<size_t> matches(const std::string& name) const;
 
   size_t size() const { return keys_.size(); }
-  int64_t cost() const;  // per character of a name, in instructions of all patterns together
+  int64_t cost() const;  // work per character of a name, in instructions of all patterns together
 
  private:
   struct Key {
@@ -44,7 +45,7 @@ class PolicyMap {
 
   std::vector<Key> keys_;
   std::unordered_map<std::string, size_t> exact_;
-  std::unordered_multimap<std::string, size_t> escaped_;  // by the only name that the pattern matches
+  std::unordered_multimap<std::string, size_t> escaped_;  // index of a pattern that matches only one name, by that name
   std::vector<IndexedPattern> patterns_;
 };
 

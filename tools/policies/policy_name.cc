@@ -34,7 +34,7 @@ std::string policy_name(const Policy& policy) {
     return name_of_file_layer(policy);
   try {
     return policy_text(policy);
-  } catch (const PolicyError&) {  // of a file: fields that no policy has together
+  } catch (const PolicyError&) {  // a file's policy may combine fields that no named policy combines
     return name_of_file_layer(policy);
   }
 }

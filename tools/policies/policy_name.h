@@ -1,4 +1,4 @@
-// Policy records as reports show them.
+// Names of policy records in reports.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace nacre::tools {
 
-// A policy's name as people write it (policies/policy_text.h): "mixed_float16", "int8/static_from_float32". Records
-// of layers that run as a quantized file says have types that no policy has: "int8/static", "int8 (dynamic)".
+// Returns a policy's name as people write it (policies/policy_text.h): "mixed_float16", "int8/static_from_float32". A
+// layer that runs as a quantized file says has types that no policy has. Its name is "int8/static" or "int8 (dynamic)".
 std::string policy_name(const Policy& policy);
 
 }  // namespace nacre::tools

@@ -26,7 +26,7 @@ std::vector<std::string> make_names() {
   return names;
 }
 
-// "int8/statc" is far from every whole name, but near the mode of some.
+// Returns names whose mode is near `wrong`: "int8/statc" is far from every whole name, but near some modes.
 std::vector<std::string> nearest_modes(const std::string& wrong) {
   const std::vector<std::string> modes(std::begin(kModes), std::end(kModes));
   std::vector<std::string> names = nearest_names(wrong, modes, 2);

@@ -1,4 +1,4 @@
-// All policies that have a short name, for remedies and for `nacre policies`.
+// Lists all policies that have a short name, for remedies and for `nacre policies`.
 #pragma once
 
 #include <span>
@@ -7,17 +7,18 @@
 
 namespace nacre::tools {
 
-// Every source alone, then every mode from every source it goes with, with usual block and history lengths.
+// Returns every plain or mixed policy alone, then every mode from each of them that it goes with. Blocks and history
+// lengths have usual values.
 const std::vector<std::string>& policy_names();
 
-// Remedy for an unknown name: "did you mean a, b or c?", or examples where nothing is near.
+// Returns the remedy for an unknown name: "did you mean a, b or c?", or examples if no name is near.
 std::string nearest_policies(const std::string& wrong);
 
 struct PolicyForm {
-  const char* system;   // whose language it is
-  const char* form;     // the grammar of it, capital words vary
+  const char* system;   // the system whose language this is
+  const char* form;     // its grammar; words in capitals stand for a value
   const char* meaning;  // one sentence
-  const char* example;  // a policy that parses; "" where the form is no policy of its own
+  const char* example;  // a policy that parses; "" if the form alone is not a policy
 };
 std::span<const PolicyForm> policy_forms();
 

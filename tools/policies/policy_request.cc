@@ -27,7 +27,7 @@ ParsedPolicy parsed_record(const Policy& policy, const std::string& text, const 
   return parsed;
 }
 
-// {"policy": "float8_from_float32", "margin": 1, ...}
+// Reads an object of Nacre's own: {"policy": "float8_from_float32", "margin": 1, ...}.
 ParsedPolicy read_record(const Json& object, const Place& place) {
   Policy policy;
   std::string text;
@@ -100,7 +100,8 @@ void add_rule(PolicyRequest& request, const std::string& pattern, const ParsedPo
                            .names_loss_scale = parsed.names_loss_scale});
 }
 
-// The '=' between pattern and policy. That of a look-around, (?= or (?<=, is the pattern's: RE2 refuses it by name.
+// Returns the position of the '=' between pattern and policy. The '=' of a look-around, (?= or (?<=, belongs to the
+// pattern, and RE2 refuses it by name.
 size_t find_equals(const std::string& text) {
   const auto looks = [&](size_t at) {
     const std::string before = text.substr(0, at);
@@ -166,7 +167,7 @@ void read_keras_object(const Json& json, const Place& place, const std::string& 
   }
 }
 
-// Duplicate keys and patterns that RE2 cannot take show before the network is read.
+// Finds duplicate keys and patterns that RE2 cannot take before the network is read.
 void check_rules(const PolicyRequest& request) {
   PolicyMap of_file, of_command;
   for (const PolicyRule& rule : request.rules)
@@ -203,7 +204,7 @@ PolicyRequest parse_policy_options(const PolicyArguments& arguments) {
     add_base(request, parse_policy(arguments.policy, place), place.text);
   }
   if (!arguments.file.empty()) {
-    // Keras's null is the global policy, by its name: fields that follow it are not Keras's.
+    // In Keras, null stands for the global policy. Its name has no fields (";..."), which are Nacre's.
     const std::string global =
         arguments.policy.empty() ? "float32" : arguments.policy.substr(0, arguments.policy.find(';'));
     read_policy_object(read_policy_json(arguments.file), arguments.file, global, request);

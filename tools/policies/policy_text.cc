@@ -17,10 +17,12 @@ bool mixed(const Policy& p) {
 
 std::string source_name(const Policy& p) { return (mixed(p) ? "mixed_" : "") + std::string(name_of(p.compute)); }
 
-// Keras's float8 of a 16-bit source rounds after each operation, Nacre's own float8/H after the last.
+// Returns whether Keras's name fits. Keras's float8 from a 16-bit source rounds after each operation, Nacre's float8/H
+// after the last one.
 bool named_by_keras(const Policy& p) { return !narrow(p.compute) || p.operation_rounding == OperationRounding::kEach; }
 
-// "gptq/4/128"; of bits and quantizations that no name has, the one whose fields then tell the rest.
+// Returns "gptq/4/128". If no name has these bits and quantization, returns a near one whose fields are written after
+// it.
 std::string fit_name(const Policy& p) {
   const bool gptq = p.weight_fit == WeightFit::kGptq;
   const int standard = gptq && p.quantization == Quantization::kInt8Weights ? 8 : 4;
@@ -41,7 +43,7 @@ std::string mode_name(const Policy& p) {
   }
 }
 
-// The shortest text that reads back as the same float32.
+// Returns the shortest text that reads back as the same float32.
 std::string value_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   const bool fits =
@@ -55,7 +57,7 @@ std::string three_types(const Policy& p) {
 
 std::string name_without_fields(const Policy& p) {
   if (p.quantization != Quantization::kNone) {
-    // int8 from float16 has no name: Keras refuses it.
+    // int8 from float16 has no name, because Keras refuses it.
     const bool refused = p.quantization == Quantization::kInt8Dynamic && p.compute == ElementType::kFloat16;
     return mode_name(p) + "_from_" + (refused ? "float32" : source_name(p));
   }
@@ -72,7 +74,7 @@ bool is_mixed_float16(const Policy& p) {
 }
 
 std::string policy_text(const Policy& policy) {
-  // A layer of a converted model may compute in integers. No text asks for that, so this one only tells.
+  // A layer of a converted model may compute in integers. No policy asks for that, so this text is for reading only.
   const bool asked = floating(policy.variable) && floating(policy.compute) && floating(policy.output);
   std::string text = asked ? name_without_fields(policy) : three_types(policy);
   Policy named = policy;

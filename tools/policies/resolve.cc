@@ -14,14 +14,14 @@
 namespace nacre::tools {
 namespace {
 
-// Instructions of the patterns' automata times characters of the layers' names: what resolving can cost at most, some
-// nanoseconds each.
+// Most work of resolving: instructions of the patterns' automata times characters of the layers' names. Each takes some
+// nanoseconds.
 constexpr int64_t kMostWork = 1'000'000'000;
 
-// The rules of one source: of the file, or of the command line.
+// The rules of one source: the policy file, or the command line.
 struct RuleSet {
   PolicyMap map;
-  std::vector<const PolicyRule*> rules;  // by index in the map
+  std::vector<const PolicyRule*> rules;  // index is that of the map
 };
 
 RuleSet rule_set(const PolicyRequest& request, bool in_file) {
@@ -65,8 +65,8 @@ void report_unmatched(Graph& graph, const PolicyRule& rule, const std::vector<st
   graph.log.push_back(fmt::format("policy rule {}: {}; {}", rule.origin, fact, remedy));
 }
 
-// Every rule hits a layer, but for Keras's, which may hit none; what hits only folded ones does nothing. The log says
-// both.
+// Throws if a rule matches no layer; a key of Keras's map may match none. A rule that matches only folded layers has no
+// effect. The log tells of both cases.
 void report_hits(Graph& graph, const RuleSet& set, const std::vector<std::string>& names) {
   const std::vector<bool> folded = folded_layers(graph);
   std::vector<std::vector<size_t>> hits(set.rules.size());
@@ -85,8 +85,8 @@ void report_hits(Graph& graph, const RuleSet& set, const std::vector<std::string
   }
 }
 
-// A layer has the policy that its Keras file gives it, unless a rewrite has painted it. In a DTypePolicyMap the entry
-// of this name goes before patterns, and the default stands for the rest.
+// Gives a layer the policy of its Keras file, unless a graph rewrite gave it one. In a DTypePolicyMap an entry of the
+// layer's name wins over patterns, and other layers get the default.
 void read_source_policy(const Graph& graph, Layer& layer) {
   if (layer.source_policy.empty() || layer.asked) return layer.source_policy.clear();
   PolicyRequest request;
@@ -113,14 +113,14 @@ void apply_rules(Graph& graph, const RuleSet& set, const std::vector<std::string
     if (!hit) continue;
     const PolicyRule& rule = *set.rules[*hit];
     const bool own = !source[i].source_policy.empty();
-    const Policy& of_file = source[i].asked && !own ? kPlain : source[i].policy;  // asked: painted by a rewrite
+    const Policy& of_file = source[i].asked && !own ? kPlain : source[i].policy;  // asked: a rewrite set it
     graph.layers[i].policy = rule.source ? of_file : rule.policy;
     graph.layers[i].asked = rule.source ? own && source[i].asked : true;
     graph.layers[i].names_loss_scale = rule.source ? own && source[i].names_loss_scale : rule.names_loss_scale;
   }
 }
 
-// A layer that --only or --except names and a pass folded into another layer has the other layer's policy.
+// Logs the layers that --only or --except names but a pass folded into another layer: they have that layer's policy.
 void report_folded(Graph& graph, const PolicyRequest& request, const OpFilter& filter) {
   if (request.filter_origin.empty()) return;
   const std::vector<bool> folded = folded_layers(graph);
@@ -149,7 +149,8 @@ void apply_base(Graph& graph, const PolicyRequest& request) {
   }
 }
 
-// A loss scale that nobody named stays unnamed: to name `none` would be another wish.
+// Returns a record as JSON. A loss scale that nobody named is left out, since naming `none` would ask for something
+// else.
 Json record_json(const Policy& policy, bool names_loss_scale) {
   Json record = {{"policy", policy_text(policy)}};
   for (const PolicyField& field : policy_fields())

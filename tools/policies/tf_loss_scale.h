@@ -1,10 +1,10 @@
-// The loss scale of tf.keras's experimental Policy as its get_config writes it:
+// Reads the loss scale of tf.keras's experimental Policy, as its get_config writes it:
 //
 //   null | "auto" | "dynamic" | a number
 //   {"class_name": "FixedLossScale", "config": {"loss_scale_value": S}}
 //   {"class_name": "DynamicLossScale", "config": {"initial_loss_scale": S, "increment_period": N, "multiplier": F}}
 //
-// tensorflow/python/keras/mixed_precision/policy.py (PolicyV1) and python/training/experimental/loss_scale.py.
+// See tensorflow/python/keras/mixed_precision/policy.py (PolicyV1) and python/training/experimental/loss_scale.py.
 #pragma once
 
 #include <string>
@@ -17,10 +17,10 @@ namespace nacre::tools {
 struct TfLossScale {
   Json field;  // the value of a policy's field loss_scale: "none", "auto", "dynamic" or a number
   std::string
-      numbers;  // a dynamic scale's own, as the option for it has them: "=64,period=2,factor=4"; "": TensorFlow's
+      numbers;  // a dynamic scale's own, as an option has them: "=64,period=2,factor=4"; "" for TensorFlow's defaults
 };
 
-// Throws PolicyError: WrongType, UnknownClass, UnknownField, MissingField, BadField.
+// Reads a loss scale. Throws PolicyError: WrongType, UnknownClass, UnknownField, MissingField, BadField.
 TfLossScale read_tf_loss_scale(const Json& json, const Place& place);
 
 }  // namespace nacre::tools

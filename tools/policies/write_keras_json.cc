@@ -24,7 +24,7 @@ std::string write_remedy() {
 
 std::string field_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-// "mixed_bfloat16"; nothing where the types are no policy of Keras's.
+// Returns "mixed_bfloat16", for example; nullopt if the types are not those of a policy of Keras's.
 std::optional<std::string> keras_source(const Policy& p) {
   if (p.output != p.compute || !floating(p.compute) || !floating(p.variable)) return std::nullopt;
   if (p.variable == p.compute) return name_of(p.compute);
@@ -32,7 +32,7 @@ std::optional<std::string> keras_source(const Policy& p) {
   return std::nullopt;
 }
 
-// Nothing where Keras has no such quantization.
+// Returns the policy of Keras's with this quantization; nullopt if Keras has none.
 std::optional<KerasPolicy> nearest_of_keras(const Policy& p, const std::string& source) {
   const auto fitted = [&](const char* class_name, const char* word) {
     const std::string group = p.block == 0 ? "-1" : std::to_string(p.block);
@@ -55,7 +55,7 @@ std::optional<KerasPolicy> nearest_of_keras(const Policy& p, const std::string& 
   }
 }
 
-// The policy of Keras's that means this record, field by field.
+// Returns the policy of Keras's that means this record. Throws if a field differs.
 KerasPolicy in_words_of_keras(const Policy& p, bool names_loss_scale, const Place& place) {
   const std::string text = in_quotes(policy_text(p));
   const std::optional<std::string> source = keras_source(p);
@@ -71,7 +71,7 @@ KerasPolicy in_words_of_keras(const Policy& p, bool names_loss_scale, const Plac
                  fmt::format("{} is no policy of Keras's, which has no quantization {}", text, name_of(p.quantization)),
                  write_remedy());
   Policy read = policy_of(*keras, place);
-  // Keras's own layers do these two, and their policy need not say it.
+  // Keras's own layers do these two without a word in their policy.
   if (p.operation_rounding == OperationRounding::kEach) read.operation_rounding = OperationRounding::kEach;
   if (p.group_range == GroupRange::kKeras) read.group_range = GroupRange::kKeras;
   for (const PolicyField& field : policy_fields())
@@ -87,8 +87,7 @@ KerasPolicy in_words_of_keras(const Policy& p, bool names_loss_scale, const Plac
   return *keras;
 }
 
-// Whether the layer's values are real numbers in float32, so that a layer that was not asked for a policy runs as one
-// that was asked for float32.
+// Returns whether all real values of the layer are float32. A layer without a policy then runs as one with float32.
 bool runs_in_float32(const Graph& graph, size_t layer) {
   const auto plain = [&](ValueId id) {
     if (id == kNone) return true;
@@ -113,7 +112,7 @@ KerasPolicy default_policy(const PolicyRequest& request) {
   try {
     if (request.base) return in_words_of_keras(*request.base, request.base_names_loss_scale, {});
   } catch (const PolicyError&) {
-    // No layer has it: those that do were refused.
+    // No layer has this policy: such layers were refused already.
   }
   return construct_keras_policy("float32");
 }
@@ -146,7 +145,7 @@ std::vector<std::string> keras_keys(const std::vector<std::string>& names) {
   std::vector<std::string> keys;
   for (const std::string& name : names) {
     std::string key = escaped_key(name);
-    // A layer named as the key is would be found by it, letter by letter, before any pattern is tried.
+    // Keras compares a layer's name with the keys before it tries patterns, so no key may equal another layer's name.
     while (key != name && taken.contains(key)) key = "(?:" + key + ")";
     keys.push_back(key);
   }

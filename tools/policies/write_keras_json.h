@@ -1,10 +1,10 @@
-// Policies in Keras's JSON, which keras.dtype_policies.deserialize takes: what --emit-policy keras=FILE writes.
+// Writes policies as Keras's JSON for --emit-policy keras=FILE. keras.dtype_policies.deserialize reads it.
 //
 //   all layers have one policy    DTypePolicy, QuantizedDTypePolicy, Int4DTypePolicy or QuantizedFloat8DTypePolicy
 //   else                          DTypePolicyMap: default_policy, and in policy_map a key for every layer
 //
-// A key is the layer's name, with '\' before what a regular expression takes in another sense. A policy of a layer that
-// Keras has no words for is refused: the file says all or is not written.
+// A key is the layer's name, with '\' before characters that are special in a regular expression. If Keras cannot
+// express the policy of one layer, that layer is refused and no file is written.
 #pragma once
 
 #include <string>
@@ -16,15 +16,16 @@
 namespace nacre::tools {
 
 // Returns the policies in Keras's JSON, after resolve_policies and before any later pass, as policy_json does. The
-// default is the base policy if Keras has it, else float32, in which a layer without a policy computes. Read by
-// --policy-file, the JSON gives the same records. Throws PolicyError "NoKerasPolicy" naming the layer, and "SameName"
-// if two layers would have one key.
+// default is the base policy if Keras has it, else float32, the policy of a layer without one. If --policy-file reads
+// the JSON, the records are the same. Throws PolicyError "NoKerasPolicy" naming the layer, and "SameName" if two layers
+// would have the same key.
 Json keras_policies_json(const Graph& resolved, const PolicyRequest& request = {});
 
-// One policy as Keras serializes it.
+// Returns one policy as Keras serializes it.
 Json keras_json(const KerasPolicy& policy);
 
-// For each name a regular expression that it alone matches, of all names; no key is the name of another layer.
+// Returns for each name a regular expression that matches it and no other of the names. No key equals another layer's
+// name.
 std::vector<std::string> keras_keys(const std::vector<std::string>& names);
 
 }  // namespace nacre::tools

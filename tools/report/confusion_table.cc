@@ -31,14 +31,14 @@ uint64_t samples_of(const Confusion& c, size_t label) {
   return sum;
 }
 
-// A shade by the share of the class's samples: at least 1, 5, 15 and 30 percent.
+// Returns the shade for a share of the class's samples: at least 1, 5, 15 and 30 percent.
 std::string shade(uint64_t count, uint64_t samples) {
   const double share = double(count) / double(std::max<uint64_t>(samples, 1));
   const int level = share >= 0.3 ? 4 : share >= 0.15 ? 3 : share >= 0.05 ? 2 : 1;
   return fmt::format("page-heat-{}", level);
 }
 
-// Each class once: its name, or its number; the number too where two classes have one name.
+// Returns each class's name, or its number if it has none. If two classes share a name, their numbers are added.
 std::vector<std::string> class_names(size_t classes, const std::vector<std::string>& names) {
   std::vector<std::string> shown;
   for (size_t i = 0; i < classes; ++i) {

@@ -1,4 +1,4 @@
-// Confusions of a classifier: a matrix, and the pairs of classes that it confuses most.
+// Writes the confusions of a classifier as a matrix, and the pairs of classes that it confuses most.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace nacre::tools {
 
-// With more classes than a page can show only the pairs are listed.
+// With more classes than this only the pairs are listed.
 inline constexpr size_t kMostMatrixClasses = 40;
 
-// `names`: of the classes, as the model has them; a class without one is told by its number.
+// `names` holds the class names of the model; a class without a name is shown by its number.
 void add_confusion(Html& page, const Confusion& confusion, const std::string& model,
                    const std::vector<std::string>& names);
 

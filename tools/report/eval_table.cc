@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// Counting metrics drop by whole samples: "2", or "-1" where the model is better.
+// Returns a drop. For counting metrics it is also in whole samples: "2", or "-1" if the model is better.
 std::string drop_text(const Metric& metric, const Judgement& first, const Judgement& judgement) {
   if (&first == &judgement) return "-";
   if (std::isnan(judgement.drop)) return "not finite";

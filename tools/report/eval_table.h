@@ -1,4 +1,4 @@
-// An evaluation as people and machines read it.
+// Writes an evaluation as text and as JSON.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace nacre::tools {
 
-// Titles and one row per model; the first cell is the model's file.
+// Titles, and one row per model. The first cell is the model's file.
 struct EvalCells {
   std::vector<std::string> titles;
   std::vector<std::vector<std::string>> rows;
 };
 EvalCells evaluation_cells(const Evaluation& evaluation, const Metric& metric, const std::string& name);
 
-// The notes and the table.
+// Returns the notes and the table.
 std::string evaluation_text(const Evaluation& evaluation, const Metric& metric, const std::string& name);
 
 Json evaluation_json(const Evaluation& evaluation, const Metric& metric, const std::string& name);

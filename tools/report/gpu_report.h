@@ -1,4 +1,4 @@
-// Estimate of a program on a GPU, and advice, as text and as JSON: `nacre inspect --target cuda/sm90` adds them.
+// Writes the estimate of a program on a GPU, and advice, as text and as JSON, for `nacre inspect --target cuda/sm90`.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace nacre::tools {
 
-// Lines of at most `width` characters but for sentences.
+// Returns lines of at most `width` characters; sentences are not wrapped.
 std::string gpu_text(const GpuEstimate& estimate, size_t width);
 Json gpu_json(const GpuEstimate& estimate);
 

@@ -22,7 +22,7 @@ const char* entry_name(Entry entry) {
   return size_t(entry) < std::size(kNames) ? kNames[size_t(entry)] : "unknown";
 }
 
-// "gradients", and where there are several of the kind "gradients for arm/m4".
+// Returns "gradients", or if there are several programs of this kind, "gradients for arm/m4".
 std::string program_name(const LoadedModel& model, uint32_t index) {
   const Entry entry = model.model().program(index).entry;
   uint32_t alike = 0;

@@ -1,5 +1,5 @@
-// A model as one HTML page: the graph of each of its programs with the memory plan beside it, and of every step what it
-// is, what it reads and writes, how its codes are scaled and how its weights are distributed.
+// Makes a model's HTML page: the graph of each program with the memory plan beside it. For every step it shows its
+// op, the tensors that it reads and writes, the scales of its codes and the distribution of its weights.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace nacre::tools {
 
-// Most steps, of all programs together, that a page shows in pictures and one by one. Bounds the size of the page, with
-// kMostPictureLanes (picture/picture.h) and kMostShownName (picture/style.h). The page counts the steps that it leaves
-// out.
+// The most steps, of all programs together, that a page shows in pictures and one by one. This bounds the page's
+// size, together with kMostPictureLanes (picture/picture.h) and kMostShownName (picture/style.h). The page counts the
+// steps that it leaves out.
 inline constexpr size_t kMostPageSteps = 2000;
 
 struct GraphPageOptions {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kBarWidth = 110, kBarHeight = 10;
 
-// 'sha256-...' as a content security policy names a script or a style sheet.
+// Returns 'sha256-...', by which a content security policy names a script or a style sheet.
 std::string policy_hash(std::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE] = {}, encoded[2 * EVP_MAX_MD_SIZE] = {};
   unsigned length = 0;

@@ -1,6 +1,6 @@
-// An HTML page, element by element: one file, nothing from outside, every text escaped. Light and dark as the reader's
-// system is. Its one script (page.js) adds sorting, tabs and zoom; without it the page is whole. The page's own content
-// security policy lets no other script run, no other style hold and nothing be fetched.
+// Html: builds an HTML page element by element: one file without external parts, every text escaped. It is light or
+// dark like the reader's system. Its one script (page.js) adds sorting, tabs and zoom; the page is complete without
+// it. The page's content security policy forbids other scripts, other styles and fetching.
 #pragma once
 
 #include <initializer_list>
@@ -15,17 +15,17 @@ namespace nacre::tools {
 
 struct Cell {
   std::string text;
-  std::string full = {};  // what `text` is short for; "": it is whole
-  double bar = -1;        // a bar before the text: share of its full length in [0, 1]; below 0: none
+  std::string full = {};  // the whole of a shortened `text`; "": `text` is whole
+  double bar = -1;        // length of a bar before the text, in [0, 1]; below 0: no bar
   std::string link = {};  // id of a section
 };
 using CellRow = std::vector<Cell>;
 
 struct TableOptions {
-  size_t numbers_from = 1;   // cells from this column on stand to the right
+  size_t numbers_from = 1;   // cells from this column on are aligned to the right
   std::string caption = {};  // shown above
-  std::string label = {};    // for screen readers, where there is no caption
-  bool sorts = true;         // by the reader
+  std::string label = {};    // for screen readers, if there is no caption
+  bool sorts = true;         // the reader can sort the rows
 };
 
 class Html {
@@ -37,26 +37,28 @@ class Html {
   void paragraph(std::string_view text, std::string_view css_class = "");
   void list(const std::vector<std::string>& items);
   void named_list(const std::vector<std::pair<std::string, std::string>>& items);  // the names in bold
-  void facts(const std::vector<std::pair<std::string, std::string>>& facts);       // name, value: large, side by side
+  // name and value, large, side by side
+  void facts(const std::vector<std::pair<std::string, std::string>>& facts);
   void definitions(const std::vector<std::pair<std::string, std::string>>& terms);
-  // Scrolls where it is wider than the page. The first cell of a row names it.
+  // Adds a table, which scrolls if it is wider than the page. The first cell of a row names the row.
   void table(const std::vector<std::string>& titles, const std::vector<CellRow>& rows,
              const TableOptions& options = {});
   void table(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows,
              size_t numbers_from = 1);
-  // A table of one's own between these, which scrolls where it is wider than the page; `shown`: the label stands above.
+  // The caller writes a table between these two. It scrolls if it is wider than the page. `shown`: its label is
+  // visible.
   void open_wide(const std::string& label, bool shown, std::string_view css_class);
   void close_wide() { text_ += "</table>\n</div>\n"; }
   void figure(std::string_view svg, std::string_view caption);  // `svg` as Svg::finish() gives it
   void figure(const LinePlot& plot, std::string_view caption);
   void raw(std::string_view html) { text_ += html; }
 
-  // A part of the page under a heading of level 2, which the contents link to.
+  // Begins a part of the page under a heading of level 2, to which the contents link.
   void open_section(std::string_view title);
   void close_section() { text_ += "</section>\n"; }
-  void open_details(std::string_view summary);  // what follows is folded until asked for
+  void open_details(std::string_view summary);  // hides what follows until the reader opens it
   void close_details() { text_ += "</details>\n"; }
-  // Parts side by side behind tabs, where the script runs; else one below the other, under headings of `level`.
+  // Between these are parts behind tabs. Without the script they follow one another, under headings of `level`.
   void open_tabs(std::string_view label);
   void open_tab(std::string_view name, int level = 3);
   void close_tab() { text_ += "</section>\n"; }
@@ -72,7 +74,7 @@ class Html {
   int sections_ = 0;
 };
 
-// Short forms that are as different as the names are: shortened in the middle, longer where two would be equal.
+// Shortens names in the middle, and keeps different names different by making them longer if needed.
 std::vector<Cell> name_cells(const std::vector<std::string>& names, size_t most = 36);
 
 }  // namespace nacre::tools

@@ -24,7 +24,7 @@ namespace {
 
 std::string file_name(const LoadedModel& model) { return std::filesystem::path(model.path()).filename().string(); }
 
-// "int8 76,896, float32 1,240": bytes of all constants by the type they are stored in, the largest first.
+// Returns "int8 76,896, float32 1,240": the bytes of all constants by stored type, the largest first.
 std::string storage_text(const LoadedModel& model) {
   std::map<ElementType, uint64_t> bytes;
   for (const TensorRecord& r : model.model().tensors())
@@ -45,7 +45,7 @@ void add_layers(Html& page, const ProgramReport& report) {
   std::vector<CellRow> rows;
   for (size_t index = 0; index < cells.size(); ++index) {
     const ReportLayer& layer = report.layers()[index];
-    const ReportStep* main = nullptr;  // the step that works most
+    const ReportStep* main = nullptr;  // the step with the most work
     for (const uint32_t i : layer.steps)
       if (main == nullptr || report.steps()[i].multiply_accumulates > main->multiply_accumulates)
         main = &report.steps()[i];
@@ -104,7 +104,7 @@ void add_model(Html& page, const ReportedModel& model, size_t index) {
   add_picture(page, report, index);
 }
 
-// By the files' names, and where two are alike by their paths.
+// Names the models by their files, or by their paths if two files have one name.
 std::vector<ReportedModel> with_names(std::vector<ReportedModel> models) {
   std::map<std::string, int> counts;
   for (const ReportedModel& m : models) ++counts[file_name(m.program->loaded())];

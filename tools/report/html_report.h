@@ -1,4 +1,4 @@
-// Models side by side as one HTML page: what each costs, how good it is, which layers lose most, where the time goes.
+// Makes an HTML page that compares models: costs, quality, the layers that lose most, the time of each layer.
 #pragma once
 
 #include <string>
@@ -13,20 +13,20 @@ namespace nacre::tools {
 
 struct ReportedModel {
   const ProgramReport* program;
-  const Comparison* against_first = nullptr;  // null: the first, or nothing was run
+  const Comparison* against_first = nullptr;  // null: the first model, or nothing was run
   const Profile* profile = nullptr;           // null: it was not timed
-  RanBy by = {};                              // that it was timed with
-  std::string name = "";                      // "": that of its file
+  RanBy by = {};                              // kernels and threads of the timing
+  std::string name = "";                      // "": the name of its file
 };
 
-struct ReportedSet {  // labels were given
+struct ReportedSet {  // if labels were given
   const Evaluation* evaluation = nullptr;
   Metric metric;
   std::string metric_name;
-  std::string calibrated = "";  // where ranges are from; "": none was measured here
+  std::string calibrated = "";  // source of the ranges; "": none was measured here
 };
 
-// Makes the report. Equal models, sets and profiles give equal pages: a model that was not to be timed shows no time.
+// Makes the report. Equal models, sets and profiles give equal pages. A model without a profile shows no time.
 std::string html_report(const std::vector<ReportedModel>& models, const ReportedSet& set);
 
 }  // namespace nacre::tools

@@ -20,7 +20,7 @@ struct Widened {
   std::set<int> layers;
 };
 
-// Inputs of the op that are weights: of the parameters of its rule those of two and more axes.
+// Returns whether an input of the op is a weight: a parameter of its rule with two or more axes.
 bool is_matrix(const OpRule& rule, size_t input, size_t rank) {
   return (rule.parameters >> input & 1) != 0 && rank > 1;
 }
@@ -54,7 +54,8 @@ std::vector<std::string> kept_weights(const LoadedModel& model, uint32_t program
 }
 
 std::vector<std::string> widened_weights(const Graph& compiled) {
-  std::map<std::tuple<ElementType, ElementType, int>, Widened> found;  // a layer each, but of 16-bit floats all
+  // by layer; for 16-bit floats all layers together
+  std::map<std::tuple<ElementType, ElementType, int>, Widened> found;
   std::set<ValueId> seen;
   for (const Node& node : compiled.nodes)
     for (const ValueId id : node.inputs) {

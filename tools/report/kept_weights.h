@@ -1,5 +1,5 @@
-// Weights that a policy names and leaves as they are: wider in the model than their layer's policy says, or than the
-// source's file has them. With bytes, one sentence each.
+// Finds weights that stay wider in the model than their layer's policy says, or than the source's file stores them.
+// Each gives one sentence, with its bytes.
 #pragma once
 
 #include <string>
@@ -10,14 +10,15 @@
 
 namespace nacre::tools {
 
-// Tables and matrices that stay floats though their layer's policy quantizes weights: there is no form of codes.
+// Returns the tables and matrices that stay floats though their layer's policy quantizes weights: no codes exist for
+// them.
 std::vector<std::string> kept_weights(const LoadedModel& model, uint32_t program);
 
-// Weights that the source's file holds in fewer bytes, in layers that no policy was asked for. `compiled`: the graph
-// after the last pass.
+// Returns the weights that the source's file stores in fewer bytes, in layers for which no policy was asked.
+// `compiled` is the graph after the last pass.
 std::vector<std::string> widened_weights(const Graph& compiled);
 
-// One line each under a heading; "" where there is none.
+// Returns a heading and one line each, or "" if there are none.
 std::string kept_weights_text(const std::vector<std::string>& kept, const std::vector<std::string>& widened);
 
 }  // namespace nacre::tools

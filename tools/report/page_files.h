@@ -1,9 +1,9 @@
-// The style sheet and the script of every page: page.css and page.js, as text.
+// The style sheet and the script of every page, page.css and page.js, as text.
 #pragma once
 
 namespace nacre::tools {
 
 const char* page_style();
-const char* page_script();  // holds no "</": it stands in the page as it is
+const char* page_script();  // holds no "</", because the page contains it unescaped
 
 }  // namespace nacre::tools

@@ -111,7 +111,7 @@ Json binding_json(const ProgramReport& report, const std::string& name, const st
   return json;
 }
 
-// Tensors that the program can see: its own in the arena and those that its steps name.
+// Returns the tensors that the program uses: its own in the arena, and the operands of its steps.
 Json tensors_json(const ProgramReport& report) {
   const ProgramView& view = report.view();
   std::vector<bool> used(report.loaded().model().tensors().size(), false);

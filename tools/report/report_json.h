@@ -1,4 +1,4 @@
-// A model's report for machines: everything that the file says about its programs, names whole.
+// Writes a model's report as JSON: everything that the file holds about its programs, with full names.
 #pragma once
 
 #include "tools/base/print.h"
@@ -8,7 +8,7 @@ namespace nacre::tools {
 
 Json tensor_json(const ProgramReport& report, uint32_t tensor);
 Json program_json(const ProgramReport& report);
-// With a program_json of each program; `target`: whose kernels are named.
+// Returns the model with a program_json of each program. `target` chooses the kernels that are named.
 Json model_json(const LoadedModel& model, const std::string& target);
 
 }  // namespace nacre::tools

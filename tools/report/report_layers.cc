@@ -93,7 +93,7 @@ void add_layer_errors(Html& page, const ReportedModel& first, const ReportedMode
       "page-note");
 }
 
-// SQNR of every layer's result under every model: where several lose in the same layer, it shows.
+// Adds the SQNR of every layer's result under every model, which shows the layers in which several models lose.
 void add_errors_side_by_side(Html& page, const std::vector<ReportedModel>& models) {
   if (models.size() < 3) return;
   const ReportedModel& first = models.front();
@@ -142,7 +142,7 @@ void add_errors(Html& page, const std::vector<ReportedModel>& models) {
 
 namespace {
 
-// Over the steps of a layer.
+// Returns the sum over the steps of a layer.
 double sum_of(const ReportLayer& layer, const Profile& profile, double StepProfile::*time) {
   double us = 0;
   for (const uint32_t step : layer.steps) us += profile.steps[step].*time;
@@ -155,7 +155,7 @@ double sum_of_steps(const Profile& profile) {
   return us;
 }
 
-// Which kernels ran the layer's steps, each once.
+// Returns the kernels that ran the layer's steps, each once.
 std::string kernels_of(const ReportLayer& layer, const Profile& profile) {
   std::vector<std::string> names;
   for (const uint32_t step : layer.steps)
@@ -228,7 +228,7 @@ void add_layer_times(Html& page, const ReportedModel& model) {
              {.numbers_from = 4, .caption = "Time by layer, in the order in which they run"});
 }
 
-// By the layers' names in the first model: every model that is timed in a column.
+// Adds a table of times by the layers' names in the first model, with a column for each timed model.
 void add_times_side_by_side(Html& page, const std::vector<ReportedModel>& models) {
   if (models.size() < 2) return;
   std::vector<std::string> titles = {"layer"}, names;

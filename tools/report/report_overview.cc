@@ -22,7 +22,7 @@ Statistics statistics_of(const ReportedModel& model) {
   return statistics(model.program->loaded(), model.program->program());
 }
 
-// "66.4 % smaller", "as large"
+// Returns "66.4 % smaller" or "as large".
 std::string size_words(uint64_t bytes, uint64_t first) {
   if (bytes == first) return "as large";
   const double change = 100 * (double(bytes) / double(first) - 1);
@@ -38,7 +38,7 @@ std::string score_words(const Judgement& j, const ReportedSet& set, const Judgem
   return words + (lost == 0 ? ", no drop" : fmt::format(", {} {}", std::abs(lost), lost > 0 ? "fewer" : "more"));
 }
 
-// The layers that lose most, by name, each once.
+// Returns the names of the layers that lose most, each once.
 std::string worst_words(const ReportedModel& model, const ReportedModel& first) {
   constexpr size_t kMost = 3, kShown = 40;
   std::vector<std::string> parts, names;
@@ -76,7 +76,7 @@ std::vector<std::pair<std::string, std::string>> findings(const std::vector<Repo
   return lines;
 }
 
-// "with kernels avx2"; where models have other ones, of each.
+// Returns "with kernels avx2", or if models have different kernels, the kernels of each.
 std::string kernels_words(const std::vector<RanBy>& models) {
   const auto same = [&](const RanBy& by) { return by == models.front(); };
   if (std::ranges::all_of(models, same)) return "with kernels " + models.front().text();
@@ -85,7 +85,7 @@ std::string kernels_words(const std::vector<RanBy>& models) {
   return fmt::format("with kernels {}, by model", fmt::join(each, ", "));
 }
 
-// Kernels and threads that the models were judged or compared with; none: nothing was run.
+// Returns the kernels and threads with which the models were judged or compared; none if nothing was run.
 std::vector<RanBy> ran_by(const std::vector<ReportedModel>& models, const ReportedSet& set) {
   std::vector<RanBy> all;
   if (set.evaluation != nullptr)
@@ -100,7 +100,7 @@ std::vector<RanBy> ran_by(const std::vector<ReportedModel>& models, const Report
 }
 
 struct Plots {
-  ScatterPlot bytes, times;  // no point of times: they were not asked for
+  ScatterPlot bytes, times;  // times has no point if no model was timed
 };
 
 Plots plots_of(const std::vector<ReportedModel>& models, const ReportedSet& set) {
@@ -110,7 +110,8 @@ Plots plots_of(const std::vector<ReportedModel>& models, const ReportedSet& set)
                       .percent = set.metric.counts(),
                       .higher_is_better = set.metric.higher_is_better(),
                       .y_least = 0,
-                      .y_most = set.metric.higher_is_better() ? 1 : kUnbounded,  // shares and areas under curves
+                      // shares and areas under curves are at most 1
+                      .y_most = set.metric.higher_is_better() ? 1 : kUnbounded,
                       .points = {}};
   Plots plots = {plot, plot};
   plots.times.label = fmt::format("{} over the time of a run, by model", set.metric_name);
@@ -146,7 +147,7 @@ void add_models(Html& page, const std::vector<ReportedModel>& models, const Repo
   EvalCells evaluated;
   if (set.evaluation != nullptr) {
     evaluated = evaluation_cells(*set.evaluation, set.metric, set.metric_name);
-    // Bytes are told below, of models without labels too; times where --profile asks for them.
+    // Bytes follow below for all models, also without labels. Times are shown only with --profile.
     const auto end = std::ranges::find(evaluated.titles, "file bytes") - evaluated.titles.begin();
     titles.assign(evaluated.titles.begin(), evaluated.titles.begin() + end);
   }
@@ -155,7 +156,7 @@ void add_models(Html& page, const std::vector<ReportedModel>& models, const Repo
     titles.emplace_back(title);
   const bool timed = std::ranges::any_of(models, [](const ReportedModel& m) { return m.profile != nullptr; });
   if (timed) titles.insert(titles.end(), {"us a run", "kernels"});
-  std::vector<std::vector<bool>> fronts;  // in words what the plots mark
+  std::vector<std::vector<bool>> fronts;  // marks in words the fronts that the plots show
   if (set.evaluation != nullptr && models.size() > 1) {
     const Plots plots = plots_of(models, set);
     fronts.push_back(pareto_points(plots.bytes));
@@ -198,7 +199,7 @@ void add_overview(Html& page, const std::vector<ReportedModel>& models, const Re
   const bool one = models.size() == 1;
   page.open_section(one ? "The model" : "What stands out");
   if (one) add_facts(page, models.front());
-  // A single model gets findings only where the facts do not say them.
+  // A single model gets findings only if the facts do not contain them.
   if (!one || set.evaluation != nullptr || !fallbacks_of(models.front().program->loaded()).empty())
     page.named_list(findings(models, set));
   if (set.evaluation != nullptr && !one) add_points(page, plots_of(models, set));

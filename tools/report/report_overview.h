@@ -1,4 +1,4 @@
-// The first screen of a report: what stands out, the models in a table, and as points over bytes and time.
+// Writes the first screen of a report: findings, the models in a table, and as points over bytes and time.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace nacre::tools {
 
-// Models by their names; every model has one.
+// All models must have names.
 void add_overview(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set);
 
 void add_confusions(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set);

@@ -14,7 +14,7 @@
 namespace nacre::tools {
 namespace {
 
-// "conv2d", "quantize, conv2d", "3 x slice, concat": consecutive steps of one op are counted.
+// Returns "conv2d", "quantize, conv2d" or "3 x slice, concat": consecutive steps of one op are counted.
 std::string ops_text(const ProgramReport& report, const ReportLayer& layer) {
   std::string text;
   for (size_t i = 0; i < layer.steps.size();) {
@@ -29,7 +29,7 @@ std::string ops_text(const ProgramReport& report, const ReportLayer& layer) {
 
 std::string amount(uint64_t number) { return number == 0 ? "-" : grouped(number); }
 
-// The step whose types say most about the layer: the one with the most work, else the last.
+// Returns the step whose types describe the layer best: the one with the most work, or the last of equal ones.
 const ReportStep* main_step(const ProgramReport& report, const ReportLayer& layer) {
   const ReportStep* main = nullptr;
   for (const uint32_t index : layer.steps) {
@@ -93,7 +93,7 @@ std::string memory_text(const Statistics& s) {
   return text + "\n";
 }
 
-// "kernels avx2; * 3 of 12 steps run on reference kernels: softmax, 2 x sum"
+// Returns "kernels avx2; * 3 of 12 steps run on reference kernels: softmax, 2 x sum".
 std::string kernels_text(const ProgramReport& report) {
   const std::map<std::string, uint32_t> left = report.reference_ops();
   uint32_t sum = 0;
@@ -107,7 +107,7 @@ std::string kernels_text(const ProgramReport& report) {
   return set + fmt::format("{} of {} run on reference kernels: {}\n", sum, counted(report.steps().size(), "step"), ops);
 }
 
-// The set is in the column's title: only another one is named.
+// Names the step's kernel. The set is named only if it is not the one in the column's title.
 std::string kernel_text(const ProgramReport& report, const ReportStep& step) {
   const std::string set = report.kernels() + "/";
   if (step.kernel.empty()) return "none";

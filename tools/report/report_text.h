@@ -1,4 +1,4 @@
-// A program's report as text: what `nacre inspect` prints.
+// Writes a program's report as text, for `nacre inspect`.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace nacre::tools {
 
-// One line per layer, inputs and outputs, memory; lines of at most `width` characters.
+// Returns one line per layer, inputs and outputs, and memory, in lines of at most `width` characters.
 std::string report_text(const ProgramReport& report, size_t width);
 
-// One line per step.
+// Returns one line per step.
 std::string steps_text(const ProgramReport& report, size_t width);
 
 }  // namespace nacre::tools

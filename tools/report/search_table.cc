@@ -12,14 +12,14 @@
 namespace nacre::tools {
 namespace {
 
-// Drop of a counting metric in samples, which people count in; of any other in units of the metric.
+// Returns the drop of a counting metric in samples, and of any other in units of the metric.
 std::string drop_text(double drop, const SearchWords& words) {
   if (!std::isfinite(drop)) return "-";
   if (!words.metric.counts()) return fmt::format("{:.4g}", drop == 0 ? 0.0 : drop);
   return fmt::format("{:.0f} of {}", drop * double(words.samples) + 0.0, words.samples);
 }
 
-// The metric as it is named: searches maximise, so an error was negated.
+// Returns the metric with its usual sign: searches maximise, so an error was negated.
 double plain(double metric, const SearchWords& words) { return words.metric.higher_is_better() ? metric : -metric; }
 
 Json trial_json(const Trial& t, double drop, const SearchWords& words) {

@@ -1,4 +1,4 @@
-// Result of a search, for people and for machines.
+// Writes the result of a search as text and as JSON.
 #pragma once
 
 #include <string>
@@ -10,25 +10,26 @@
 
 namespace nacre::tools {
 
-struct SearchWords {  // names of what the result counts by index
+struct SearchWords {  // names for the indices in the result
   std::vector<std::string> layers, policies;
   Metric metric;
   std::string metric_name;
   uint64_t samples = 0;
 };
 
-// The front of what was measured, smallest file first: predicted and measured; the map that is proposed is marked.
+// Returns the Pareto front of the measured maps, smallest file first: predicted and measured. The proposed map is
+// marked.
 std::string search_text(const SearchResult& result, const SearchWords& words);
 
-// Costs of each policy for each layer alone: drop of the metric, and bytes saved.
+// Returns the costs of each policy for each layer alone: drop of the metric, and bytes saved.
 std::string sensitivity_text(const SearchResult& result, const SearchWords& words);
 
 Json search_json(const SearchResult& result, const SearchWords& words);
 
-// Names for tables: without "_from_S" where they differ all the same.
+// Returns the policies' names for tables, without "_from_S" if they still differ.
 std::vector<std::string> short_names(const std::vector<std::string>& policies);
 
-// "3 int8/weights, 2 float32": how often each policy stands in a choice, the most frequent first.
+// Returns "3 int8/weights, 2 float32": how often each policy occurs in a choice, the most frequent first.
 std::string choice_text(const PolicyChoice& choice, const SearchWords& words);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// The steps of a program one by one, in a page: a table of all, and of each a section, which the graph leads to.
+// Writes the steps of a program into a page: a table of all steps, and a section for each, to which the graph links.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace nacre::tools {
 struct StepSections {
   const ProgramReport& report;
   std::string id;    // step 7 has the id `id` + "7"
-  size_t count = 0;  // of the first ones, that are shown
+  size_t count = 0;  // how many steps, from the first on, are shown
 };
 
 void add_step_table(Html& page, const StepSections& steps);

@@ -21,7 +21,7 @@ def main():
     session = onnxruntime.InferenceSession(kHere / "digits.onnx", options, providers=["CPUExecutionProvider"])
     (probabilities,) = session.run(None, {"pixels": images[test].astype(np.float32)})
     wrong = np.flatnonzero(probabilities.argmax(1) != labels[test])
-    # The narrowest win says how much float error another engine may have before a count may differ.
+    # The narrowest win bounds the float error that another engine may have without changing the count.
     first, second = np.sort(probabilities, 1)[:, :-3:-1].T
     found = {
         "test_images": len(test),

@@ -1,9 +1,9 @@
-// Reads handwritten digits with a converted model: the main job, as an application does it.
+// Reads handwritten digits with a converted model, as an application does.
 //
 //   digits MODEL IMAGES.npy LABELS.npy INDICES.npy [KERNELS]
 //
-// Opens the model, gives it memory, runs it on every image of the list and prints how many were read right, what that
-// took, and a few of the digits. KERNELS: as `nacre run` takes them, the fastest here where none are named.
+// Opens the model, gives it memory and runs it on every image of the list. Prints how many were read right, how long
+// it took, and a few of the digits. KERNELS is a choice of `nacre run`; the default is the fastest here.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -35,7 +35,7 @@ struct alignas(64) Line {
   std::byte data[64];
 };
 
-// The file at an address that is a multiple of 64.
+// The bytes of a file, at an address that is a multiple of 64.
 class AlignedFile {
  public:
   explicit AlignedFile(const char* path) {
@@ -58,7 +58,7 @@ void require(const char* what, const nacre::Status& status) {
   throw Error(nacre::tools::kBadInput, what, nacre::sentence(status.code));
 }
 
-// The class with the largest output.
+// Returns the class with the largest output.
 int best(std::span<const std::byte> output) {
   float scores[kClasses];
   std::memcpy(scores, output.data(), sizeof scores);
@@ -95,7 +95,7 @@ int run(char** arguments, const std::string& kernels_wanted) {
   nacre::Sizes sizes;
   nacre::Memory memory;
   const nacre::KernelSet* const kernels[] = {&nacre::reference::kernels()};
-  const nacre::Port* const ports[] = {nacre::tools::port_named(kernels_wanted)};  // asked before the reference's
+  const nacre::Port* const ports[] = {nacre::tools::port_named(kernels_wanted)};  // asked before the reference kernels
   nacre::Places places(ports);
   require("open", model.open(file.bytes()));
   require("check_weights", model.check_weights());

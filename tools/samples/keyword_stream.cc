@@ -2,8 +2,8 @@
 //
 //   keyword_stream MODEL CLASSES SCORES < SAMPLES     CLASSES: silence,unknown,yes,no
 //
-// SAMPLES: 16-bit mono at 16 kHz, raw or as WAV, as `arecord -t raw -f S16_LE -r 16000` gives them too. SCORES: a file
-// for the scores of every run, for comparison; - for none. A word's time is that of the last sample heard.
+// SAMPLES: 16-bit mono at 16 kHz, raw or as WAV; `arecord -t raw -f S16_LE -r 16000` gives such samples. SCORES: a
+// file for the scores of every run, for comparison; - for no file. A word's time is that of the last sample heard.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -71,7 +71,7 @@ class Samples {
                   "give 16-bit mono samples at 16 kHz");
   }
 
-  char head_[12];  // what was read to tell the format, and belongs to raw samples
+  char head_[12];  // bytes read to tell the format; in raw data they are samples
   size_t held_ = 0;
 };
 

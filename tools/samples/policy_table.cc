@@ -1,10 +1,10 @@
-// Costs of policies on a labelled set: one row per policy.
+// Prints the costs of policies on a labelled set, one row per policy.
 //
 //   policy_table NETWORK DATA.npy LABELS.npy INDICES.npy [--kernels NAME] [--threads N] [--calibrate DATA] [POLICY ...]
 //
-// Compiles the network under every policy, calibrated where a policy needs it on samples that INDICES does not name,
-// and prints accuracy, bytes of the file's constants by type, arena bytes, microseconds per sample with the kernels of
-// `nacre run`, and the largest error of an output against the first policy's. Says where ranges are from.
+// Compiles the network under every policy. If a policy needs calibration, the samples are those that INDICES does not
+// name. Prints accuracy, bytes of the file's constants by type, arena bytes, microseconds per sample with the kernels
+// of `nacre run`, and the largest error of an output against the first policy's. Tells where ranges are from.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ Wanted wanted_by(const std::vector<std::string>& arguments) {
   return w;
 }
 
-// "float32 1,234  int8 5,678": constants of the file.
+// Returns "float32 1,234  int8 5,678", the bytes of the file's constants.
 std::string bytes_by_type(const Graph& graph) {
   std::map<ElementType, uint64_t> bytes;
   for (const Value& v : graph.values)
@@ -129,7 +129,7 @@ int run(const std::vector<std::string>& arguments) {
     options.calibration = &calibration;
     options.target.kernels = kernels_of_target(options.target.name);
     Compiled compiled = compile(graph, options);
-    ConvertOptions converting;  // the file is that of nacre convert --policy
+    ConvertOptions converting;  // the file is the one of nacre convert --policy
     converting.network = wanted.network;
     converting.policies.policy = policy;
     add_metadata(compiled.graph, converting);

@@ -1,5 +1,5 @@
-// The digits in another domain, for fine-tuning: splits the images into those for training and those for the test and
-// changes both.
+// Makes the digits of another domain, for fine-tuning. Splits the images into a training and a test part and changes
+// both.
 //
 //   shift_digits IMAGES.npy LABELS.npy TEST.npy none|inverted|rotated|noisy OUT_DIR
 //
@@ -29,7 +29,7 @@ void invert(uint8_t* image, size_t pixels) {
   for (size_t i = 0; i < pixels; ++i) image[i] = uint8_t(kWhite - image[i]);
 }
 
-// y[r][c] = x[c][side - 1 - r]
+// Rotates a picture: y[r][c] = x[c][side - 1 - r].
 void rotate(uint8_t* image, size_t side) {
   const std::vector<uint8_t> x(image, image + side * side);
   for (size_t r = 0; r < side; ++r)

@@ -16,8 +16,8 @@ to the byte; another CPU may round otherwise, so the committed files are the ref
 
 import os
 
-# One core, before jax is imported: XLA's order of summation depends on how many it sees, and its flag
-# --xla_cpu_multi_thread_eigen=false alone does not change that.
+# Restricts the process to one core before jax is imported: XLA's order of summation depends on the number of cores.
+# XLA's flag --xla_cpu_multi_thread_eigen=false alone does not change that.
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 os.environ["JAX_PLATFORMS"] = "cpu"
 
@@ -53,13 +53,13 @@ kFeatures, kClasses = 32 * 2 * 2, 10
 
 
 def split(labels, rng):
-    """Indices of the test images: kTestShare of each class, sorted."""
+    """Returns the indices of the test images, sorted: kTestShare of each class."""
     of_class = [rng.permutation(np.flatnonzero(labels == c)) for c in range(kClasses)]
     return np.sort(np.concatenate([i[: round(kTestShare * len(i))] for i in of_class])).astype(np.int32)
 
 
 def initial_values(rng):
-    """Parameters (trained) and running statistics (not trained), by their names in the ONNX file. He et al. 2015."""
+    """Returns parameters and running statistics (not trained) by their ONNX names, initialised as in He et al. 2015."""
     parameters, running = {}, {}
     for name, (shape, _, has_bias, norm) in kConvolutions.items():
         fan_in = np.prod(shape[1:])
@@ -76,7 +76,7 @@ def initial_values(rng):
 
 
 def logits(p, running, pixels, training):
-    """Logits [batch, classes] and the running statistics after this batch."""
+    """Returns the logits [batch, classes] and the running statistics after this batch."""
     after = dict(running)
 
     def conv(x, name):
@@ -113,7 +113,7 @@ def logits(p, running, pixels, training):
 
 
 def shifted(images, rng):
-    """Each image moved by -1, 0 or 1 pixel along both axes, zeros moved in."""
+    """Shifts each image by -1, 0 or 1 pixel along both axes and fills with zeros."""
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
     dy, dx = rng.integers(0, 3, (2, len(images)))
     return np.stack([p[:, y : y + 8, x : x + 8] for p, y, x in zip(padded, dy, dx)])
@@ -121,7 +121,7 @@ def shifted(images, rng):
 
 @jax.jit
 def adamw_step(p, running, moments, pixels, labels, rate, step):
-    """Loshchilov & Hutter 2019, arXiv:1711.05101; decay on weights of rank 2 and more only."""
+    """Does a step of AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101); only weights of rank 2 or more decay."""
 
     def loss(p):
         scores, after = logits(p, running, pixels, training=True)
@@ -156,7 +156,7 @@ def train(images, labels, rng):
 
 
 def onnx_model(values):
-    """The inference graph. IR 8 and opset 17 are the newest that the onnx 1.12 of Debian 12 reads."""
+    """Makes the inference graph. IR 8 and opset 17 are the newest that onnx 1.12 (Debian 12) reads."""
     nodes = []
 
     def node(op, name, inputs, **attributes):

@@ -21,7 +21,7 @@
 namespace nacre::tools {
 namespace {
 
-// Also a file that was removed since the command began.
+// Returns false also for a file that was removed since the command began.
 bool can_be_read(const std::string& path) {
   try {
     const InputFile file(path);
@@ -31,14 +31,14 @@ bool can_be_read(const std::string& path) {
   }
 }
 
-// Names under which labels are looked for where none was given, after the input's own.
+// Names of label arrays to look for if no name was given, after the name of the input itself.
 constexpr const char* kLabelNames[] = {"labels", "label", "y", "targets", "target", "classes", "class"};
 
 struct Sources {
   ArrayFile data;
   NpyArray labels;
   bool labels_decimal = false;  // from CSV
-  std::string labels_of_input;  // "": not an input's
+  std::string labels_of_input;  // "": labels are no input of the network
 };
 
 std::string list(const NpzArrays& arrays) {
@@ -86,7 +86,8 @@ bool take_named(ArrayFile& file, const std::string& name, NpyArray* array) {
   return true;
 }
 
-// `data`: what the labels are of. Whatever holds more labels than it has rows is not read, where rows are along axis 0.
+// Reads a file with one array. `data`: the array that the labels are for. If the rows of `data` are along axis 0, a
+// file with more labels than rows is refused before its labels are read.
 NpyArray only_array(const std::string& path, const NpyArray& data, bool rows_first, bool* decimal) {
   const uint64_t rows = !rows_first ? UINT64_MAX : data.dims.empty() ? 1 : uint64_t(data.dims[0]);
   ArrayFile file = read_array_file(path, [&](const std::string&, const NpyArray& header) {
@@ -113,7 +114,7 @@ Sources read_sources(const std::vector<SampleSpec>& inputs, const LabelSpec& lab
   if (!options.labels.empty()) {
     if (std::ranges::find(inputs, options.labels, &SampleSpec::name) != inputs.end()) {
       sources.labels_of_input = options.labels;
-      sources.labels_decimal = false;  // they are taken when they have the input's type
+      sources.labels_decimal = false;  // accepted only in the input's type
       return sources;
     }
     if (take_named(data, options.labels, &sources.labels)) return sources;
@@ -146,7 +147,7 @@ bool fits(const SampleSpec& spec, const NpyArray& array) {
          std::equal(spec.dims.begin(), spec.dims.end(), array.dims.begin() + 1);
 }
 
-// The array for each input: by name, or else the only one left that has its shape.
+// Returns the array of each input: the one of its name, or else the only one left that has its shape.
 std::vector<NpyArray> match(const std::vector<SampleSpec>& inputs, ArrayFile data, const std::string& path,
                             std::vector<std::string>& notes) {
   std::vector<NpyArray> arrays(inputs.size());
@@ -172,7 +173,7 @@ std::vector<NpyArray> match(const std::vector<SampleSpec>& inputs, ArrayFile dat
   return arrays;
 }
 
-// Makes the dims [rows, row...]. `any_shape`: of files that cannot say it.
+// Sets the dims to [rows, row...]. `any_shape`: the file's format cannot state the shape.
 void fit_shape(const SampleSpec& spec, NpyArray& array, bool any_shape, std::vector<std::string>& notes) {
   if (!any_shape) put_rows_first(spec, array, notes);
   const bool same = fits(spec, array);
@@ -228,7 +229,7 @@ void put_rows_first(const SampleSpec& spec, NpyArray& array, std::vector<std::st
   const auto told = [&](const std::string& how) {
     notes.push_back(fmt::format("{}, {}: {}", array.place, dims_text(array.dims), how));
   };
-  // [rows, 1, ...] of a network of one row: whole tensors, stacked
+  // The array is [rows, 1, ...] for a network of one row: whole tensors are stacked.
   if (spec.count == 1 && given == rank + 1 &&
       std::equal(spec.whole.begin(), spec.whole.end(), array.dims.begin() + 1)) {
     array.dims.resize(1);
@@ -241,7 +242,7 @@ void put_rows_first(const SampleSpec& spec, NpyArray& array, std::vector<std::st
   for (size_t i = 0; i < rank; ++i) same = same && (i == axis || array.dims[i] == spec.whole[i]);
   const int64_t of_row = at->before * at->after;
   if (!same || array.dims[axis] == 0 || array.dims[axis] % of_row != 0) return;
-  if (spec.outer == 1 && at->after == 1) return;  // rows are along axis 0 already
+  if (spec.outer == 1 && at->after == 1) return;  // rows are already along axis 0
   const int64_t rows = array.dims[axis] / of_row;
   if (spec.outer > 1) {
     told(fmt::format("its rows are along axis {}, as in the network's {} of {}", axis, spec.name,

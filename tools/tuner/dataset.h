@@ -1,17 +1,19 @@
-// A labelled set for training: arrays from files, fitted to the inputs of a program, checked before anything runs.
+// Reads a labelled data set for training: arrays from files, fitted to the inputs of a program, checked before
+// anything runs.
 //
-// The files are those of array_files.h. Arrays are matched to inputs by name, then, if that leaves one choice, by
-// shape. The first axis counts rows. In .npy and .npz the other axes are exactly the input's shape; IDX and CSV cannot
-// say it, and have as many elements in the same order. If the network has its rows on another axis, an array in the
-// network's layout, [time, rows, width], is accepted too, and a note says so. The type is the input's too, but
+// array_files.h lists the formats. Arrays are matched to inputs by name, then, if that leaves one choice, by shape.
+// The first axis counts rows. In .npy and .npz the other axes must be exactly the input's shape. IDX and CSV cannot
+// state the shape: they need as many elements, in the same order. If the network has its rows on another axis, an
+// array in the network's layout, [time, rows, width], is accepted too, and a note says so. The type must be the
+// input's, except:
 //
-//   float32 and decimal numbers   are rounded to the input's float type, or coded by the scale of an int8 input
-//   cast                          number for number, where none changes
-//   scale                         x = scale * number, from any type: 0.00392156862745098 or "1/255" for images of bytes
+//   float32 and decimal numbers   are rounded to the input's float type, or quantized by the scale of an int8 input
+//   cast                          converts number for number, if no number changes
+//   scale                         x = scale * number, from any type: 0.00392156862745098 or "1/255" for bytes of images
 //
 // Labels are an array or column of that file, a file of their own, or an input of the network. A loss over classes
-// takes whole numbers in [0, classes), or one-hot rows. A loss over targets takes numbers of that shape, or classes,
-// which become one-hot rows.
+// takes whole numbers in [0, classes), or one-hot rows. A loss over targets takes numbers of the targets' shape, or
+// classes, which become one-hot rows.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +32,9 @@ struct SampleSpec {  // what an input of a program takes
   std::string name;
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> dims;          // of one row
-  std::optional<Scales> scales = {};  // of an int8 input
-  // A network of a fixed batch: the dims of its tensor, and where its rows lie in it (tools/graph/row_places.h).
-  // Empty: the rows lie one after another, along axis 0.
+  std::optional<Scales> scales = {};  // for an int8 input
+  // For a network of a fixed batch: the dims of its tensor, and where its rows lie in the tensor
+  // (tools/graph/row_places.h). Empty: the rows lie one after another, along axis 0.
   std::vector<int64_t> whole = {};
   int64_t outer = 1, count = 1;
 
@@ -42,11 +44,11 @@ struct SampleSpec {  // what an input of a program takes
 struct LabelSpec {
   SampleSpec sample;
   int64_t classes = 0;                  // > 0: labels are integers in [0, classes)
-  std::optional<int64_t> ignored = {};  // a label that counts for nothing
+  std::optional<int64_t> ignored = {};  // a label that the loss leaves out
 };
 
-// Puts the rows of `array` along axis 0, where they lie as in the network's own tensor. `more`: the array may have
-// one more axis at its end (one-hot labels).
+// Moves the rows of `array` to axis 0, if they lie as in the network's own tensor. `more`: the array may have one
+// more axis at its end (one-hot labels).
 void put_rows_first(const SampleSpec& spec, NpyArray& array, std::vector<std::string>& notes, bool more = false);
 
 struct DataOptions {
@@ -71,20 +73,20 @@ struct Dataset {
   }
 };
 
-// Row n of a tensor of `count` rows; in a Dataset rows are whole, in the tensor each lies in `outer` parts.
+// Writes row n of a tensor of `count` rows. In a Dataset a row is contiguous; in the tensor it lies in `outer` parts.
 inline void put_row(std::span<std::byte> tensor, std::span<const uint8_t> row, int64_t outer, size_t n, size_t count) {
   const size_t part = row.size() / size_t(outer);
   for (size_t o = 0; o < size_t(outer); ++o)
     std::memcpy(tensor.data() + (o * count + n) * part, row.data() + o * part, part);
 }
 
-// The first rows of a Dataset's array as inputs of a network of these dims, [samples, dims...].
+// Returns the first rows of a Dataset's array as inputs of a network of these dims, [samples, dims...].
 NpyArray as_samples(const SampleSpec& spec, const NpyArray& rows, const std::vector<int64_t>& dims);
 
 Dataset read_dataset(const std::vector<SampleSpec>& inputs, const LabelSpec& labels, const DataOptions& options,
                      std::vector<std::string>& notes);
 
-// "0.5", "1/255"; finite and not 0.
+// Reads "0.5" or "1/255". Throws unless the number is finite and not 0.
 double parse_scale(const std::string& text, const std::string& place);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// Whether numbers that a training learned are numbers still.
+// Checks whether the numbers that a training learned are finite.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace nacre::tools {
 
-// The first tensor of the state that trains, or that the program `infer` reads, with an element that is infinite or no
-// number; "": none has one.
+// Returns the name of the first tensor with an element that is NaN or infinite, or "". Checks the tensors of the
+// state that are trained or that the program `infer` reads.
 std::string not_finite_in(const LoadedModel& model, uint32_t infer, std::span<const std::byte> state);
 
-// Remedy for a training that diverged.
+// Returns the remedy for a training that diverged.
 inline std::string diverged_remedy() {
   return "take a lower " + option("lr") + ", a warm-up or " + option("clip-norm", "1") +
          ", and data of about unit size (" + option("scale") + ")";

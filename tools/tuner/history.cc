@@ -21,7 +21,7 @@ Curve curve(const std::string& name, const std::vector<EpochRecord>& epochs, aut
   return c;
 }
 
-// Without curves that have no point.
+// Adds the plot without curves that have no finite point, if any curve is left.
 void add_plot(Html& page, LinePlot plot, const std::string& caption) {
   std::erase_if(plot.curves, [](const Curve& c) {
     return std::ranges::none_of(c.points, [](const auto& p) { return std::isfinite(p.second); });

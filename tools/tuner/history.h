@@ -1,5 +1,5 @@
-// History of a training, epoch by epoch: the CSV log, the rule for stopping early, the page with curves. Nothing in
-// it depends on the machine or the time, so a run that was resumed gives the same files as one that was not.
+// The history of a training, epoch by epoch: the CSV log, the rule for early stopping, the page with curves. It does
+// not depend on the machine or the time, so a resumed run gives the same files as an uninterrupted one.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ struct EpochRecord {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
   uint32_t epoch = 0;               // from 1
-  uint32_t steps = 0, refused = 0;  // of this epoch; refused ones changed nothing
-  float learning_rate = 0;          // of its last step
-  float loss_scale = 1;             // that the gradients of its last step were made with
-  double train_loss = kNone;        // mean over the samples of steps that were applied, while it learned
+  uint32_t steps = 0, refused = 0;  // steps of this epoch; a refused step changed nothing
+  float learning_rate = 0;          // at its last step
+  float loss_scale = 1;             // loss scale of the gradients of its last step
+  double train_loss = kNone;        // mean over the samples of applied steps, taken while training
   double train_accuracy = kNone;
-  double validate_loss = kNone, validate_accuracy = kNone;  // at its end; infinite where outputs are no numbers
+  double validate_loss = kNone, validate_accuracy = kNone;  // at its end; infinite if outputs are NaN
 };
 
-// One line per epoch; an empty field where there is no number. Enough digits that reading gives the same numbers.
+// Returns one line per epoch. A field without a number is empty. The digits suffice to read back equal numbers.
 std::string csv_log(const std::vector<EpochRecord>& epochs);
 
-// Stops where the watched number has not become better by more than `least` for `patience` epochs: the loss on the
-// validation rows, or on the training rows where there are none.
+// Stops if the watched loss has not become lower by more than `least` for `patience` epochs. The watched loss is that
+// of the validation rows, or of the training rows if there are none.
 struct EarlyStop {
   uint32_t patience = 0;  // 0: never
   double least = 0;
@@ -38,10 +38,11 @@ struct EarlyStop {
 
 double watched_loss(const EpochRecord& epoch);
 
-// The epoch with the lowest watched loss, the first of equal ones; its index, or nothing where no loss is a number.
+// Returns the index of the epoch with the lowest watched loss, the first of equal ones; nothing if all losses are
+// NaN.
 std::optional<size_t> best_epoch(const std::vector<EpochRecord>& epochs);
 
-// Whether there are several epochs, and the watched loss of each is higher than that of the one before.
+// Returns whether there are several epochs and each has a higher watched loss than the epoch before.
 bool only_rises(const std::vector<EpochRecord>& epochs);
 
 struct TrainingPage {

@@ -22,7 +22,7 @@ NpyArray of_values(const NpyArray& like, ElementType type, std::vector<int64_t> 
   return array;
 }
 
-// Whole numbers, of a text or of an array of any type.
+// Returns whole numbers, read from text or from an array of any type.
 std::vector<int64_t> whole_numbers(const NpyArray& array, bool decimal) {
   if (!decimal) return integers_of(array);
   std::vector<int64_t> result;
@@ -54,7 +54,8 @@ std::string wanted_text(const LabelSpec& spec) {
   return fmt::format("the loss takes targets {} {} per row", name_of(spec.sample.type), dims_text(spec.sample.dims));
 }
 
-// Labels [rows, height, width] of an output [rows, classes, height, width].
+// Refuses labels [rows, height, width] for an output [rows, classes, height, width]: the classes must be the last
+// axis.
 void refuse_class_axis(const LabelSpec& spec, const NpyArray& array) {
   std::vector<int64_t> output = spec.sample.dims;
   output.push_back(spec.classes);

@@ -1,4 +1,4 @@
-// Conversions of labels for dataset.h, and the checks of single numbers.
+// Converts labels for dataset.h, and checks single numbers.
 #pragma once
 
 #include <optional>
@@ -10,17 +10,17 @@
 namespace nacre::tools {
 
 struct TypeOptions {
-  bool decimal = false;  // numbers of a text
+  bool decimal = false;  // the numbers were read from text
   bool cast = false;
   std::optional<double> scale = {};
 };
 
-// The numbers of `array` in the type of `spec`, or one Error.
+// Returns the numbers of `array` in the type of `spec`, or throws one Error.
 NpyArray in_type_of(const SampleSpec& spec, NpyArray array, const TypeOptions& options);
 
 struct LabelType {
-  bool decimal = false;  // numbers of a text
-  bool cast = false;     // targets of another type are taken where no number changes
+  bool decimal = false;  // the numbers were read from text
+  bool cast = false;     // targets of another type are converted if no number changes
 };
 
 NpyArray fit_labels(const LabelSpec& spec, NpyArray array, const LabelType& type, std::vector<std::string>& notes);

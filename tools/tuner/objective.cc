@@ -35,7 +35,7 @@ uint32_t gradients_program(const LoadedModel& model, const std::string& target) 
               "make one: nacre convert NETWORK " + option("train", "LOSS") + " -o MODEL");
 }
 
-// Operands of a loss over `rows` rows of `width`: what the op's struct is made from.
+// Makes operands of a loss over `rows` rows of `width`, from which the op's struct is made.
 struct LossOperands {
   TensorRecord record[2] = {};
   Tensor tensor[2] = {};
@@ -51,7 +51,7 @@ struct LossOperands {
   Operands operands() const { return {tensor, 2, 0}; }
 };
 
-constexpr size_t kLabels = ~size_t{0};  // no input of data
+constexpr size_t kLabels = ~size_t{0};  // labels are no input of the data
 
 int64_t elements_of(const TensorRecord& r) {
   int64_t product = 1;
@@ -59,7 +59,7 @@ int64_t elements_of(const TensorRecord& r) {
   return product;
 }
 
-// x with softmax(x) = p, or sigmoid(x) = p.
+// Returns x with softmax(x) = p, or sigmoid(x) = p.
 double logit(double p, bool softmax) {
   const auto logarithm = [](double q) { return std::log(std::max(q, 0x1p-149)); };
   return softmax ? logarithm(p) : logarithm(p) - logarithm(1 - p);
@@ -129,7 +129,7 @@ void Objective::find_loss() {
     throw Error(kUnsupported, model_.path(), "its training program has no loss that this tool knows");
 }
 
-// Reads the rows and the loss's output from the metadata. Without rows there, the tensors' flags tell them.
+// Reads the rows and the loss's output from the metadata. Without rows there, find_rows uses the tensors' flags.
 void Objective::find_rows() {
   for (const auto& [key, value] : model_.metadata()) {
     if (key == kLossOutputKey) output_ = value;
@@ -153,7 +153,7 @@ uint32_t Objective::output_of(uint32_t program) const {
   return uint32_t(found - names.begin());
 }
 
-// Labels lie as the numbers of the output do.
+// Describes an input. The labels' rows lie like the output's rows.
 SampleSpec Objective::spec_of(uint32_t tensor, const std::string& name, size_t data_input) const {
   const TensorRecord& r = model_.model().tensors()[tensor];
   if (rows_.count > 0 && name != "learning_rate") {
@@ -207,7 +207,7 @@ Judged Objective::judge(const LoadedModel& model, const Output& which, std::span
   if (elements.dims[0] == which.batch) elements.dims[0] = rows;
   else elements.dims = {rows, r.rank == 0 ? 1 : elements_of(r) / which.batch};
   elements.bytes = {reinterpret_cast<const uint8_t*>(output.data()), output.size() / which.batch * rows};
-  std::vector<uint8_t> first;  // the rows one after another
+  std::vector<uint8_t> first;  // copy of the rows, each contiguous
   if (which.outer > 1) {
     const size_t outer = size_t(which.outer), part = output.size() / (outer * which.batch);
     first.resize(elements.bytes.size());
@@ -230,7 +230,7 @@ Judged Objective::judge_rows(const LoadedModel& model, const Program& infer, con
                              std::span<const int64_t> rows, const std::function<bool()>& stop) const {
   const auto batch = uint32_t(whole_batches() ? infer.input(0).size() / data.row(0, rows.empty() ? 0 : rows[0]).size()
                                               : size_t{infer.view().batch});
-  const uint32_t index = inferred_.index;  // outputs keep the network's order in every model of it
+  const uint32_t index = inferred_.index;  // every model of the network has the outputs in its order
   const Output output = {infer.view().outputs[index], batch, index, inferred_.outer};
   Judged judged;
   for (size_t at = 0; at < rows.size(); at += batch) {
@@ -258,7 +258,8 @@ void Objective::judge_classes(const std::vector<double>& y, std::span<const uint
     for (double& v : logits) v = logit(v, true);
   const LossOperands operands(int32_t(label.size()), int32_t(classes));
   const StepRecord& step = model_.model().steps()[loss_];
-  const bool real = step.op == Op::kSoftmaxCrossEntropy;  // the words of int8_cross_entropy are of its codes
+  // the words of int8_cross_entropy describe its codes, not the loss
+  const bool real = step.op == Op::kSoftmaxCrossEntropy;
   float samples = 0;
   const Code code = CrossEntropy::from(real ? model_.model().words(step) : Words(), operands.operands())
                         .of_labels<double>(logits.data(), label.data(), {&judged->loss}, {&samples});

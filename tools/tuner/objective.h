@@ -1,4 +1,4 @@
-// Objective that a model is trained for, read from its loss step: what its inputs and labels are, and how good its
+// Objective: what a model is trained for, read from its loss step: what its inputs and labels are, and how good its
 // outputs are.
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace nacre::tools {
 
-// Sums over samples: of losses of parts of a set they add up.
+// Sums over samples. The sums over parts of a set add up to those of the set.
 struct Judged {
-  double loss = 0, samples = 0;     // as the loss step counts them
-  uint64_t right = 0, answers = 0;  // answers: what can be right or wrong; 0 where the loss is of no classes
-  uint64_t not_finite = 0;          // numbers of outputs that are NaN or infinite; of masks -inf, which counts as none
+  double loss = 0, samples = 0;     // sum of losses and its divisor, as the loss step counts them
+  uint64_t right = 0, answers = 0;  // answers: predictions that can be right or wrong; 0 if the loss has no classes
+  uint64_t not_finite = 0;          // outputs that are NaN or +infinity; a mask may give -infinity
 
   void add(const Judged& other);
   double mean_loss() const;  // NaN without samples
@@ -29,13 +29,13 @@ struct Judged {
 
 class Objective {
  public:
-  // Throws Error where the model does not train. `target`: of the programs that do, as LoadedModel::find_program takes
-  // it.
+  // Throws Error if the model does not train. `target` chooses the programs that train, as in
+  // LoadedModel::find_program.
   explicit Objective(const LoadedModel& model, const std::string& target = "");
 
-  uint32_t program() const { return program_; }  // the one that computes gradients
+  uint32_t program() const { return program_; }  // the program that computes gradients
   uint32_t batch() const { return batch_; }      // rows that it takes at once
-  // The network moves the batch off axis 0, or its file fixes it: no fewer rows.
+  // Returns whether each run needs a full batch: the network moves the batch off axis 0, or its file fixes the batch.
   bool whole_batches() const { return rows_.count > 0; }
   const std::vector<SampleSpec>& inputs() const { return inputs_; }
   const LabelSpec& labels() const { return labels_; }
@@ -46,7 +46,7 @@ class Objective {
     uint32_t index = 0;  // among the program's outputs
     int64_t outer = 1;   // tools/graph/row_places.h
   };
-  // The output that the loss is of: of inference, and of training where it can be read (not with --update immediate).
+  // The output that the loss judges: of inference; and of training, if it can be read (not with --update immediate).
   const Output& inferred() const { return inferred_; }
   const std::optional<Output>& trained() const { return trained_; }
 
@@ -57,21 +57,21 @@ class Objective {
                uint32_t rows) const {
     return judge(model_, which, output, labels, rows);
   }
-  // Judges that output of another model of this network, made for inference.
+  // Judges the output of another model of this network, made for inference.
   Judged judge(const LoadedModel& model, const Output& which, std::span<const std::byte> output,
                std::span<const uint8_t> labels, uint32_t rows) const;
-  // Runs the program `infer` over rows of the data, a batch at a time. A last batch with too few rows is filled up with
-  // copies of its last row, which are not judged. Ends early if `stop`, called after every run, returns true.
+  // Runs the program `infer` over rows of the data, a batch at a time. An incomplete last batch is filled with copies
+  // of its last row, which are not judged. Ends early if `stop`, called after every run, returns true.
   Judged judge_rows(const LoadedModel& model, const Program& infer, const Dataset& data, std::span<const int64_t> rows,
                     const std::function<bool()>& stop = {}) const;
 
  private:
   void find_loss();
   void find_rows();
-  uint32_t output_of(uint32_t program) const;  // index of the output that the loss is of
+  uint32_t output_of(uint32_t program) const;  // index of the output that the loss judges
   SampleSpec spec_of(uint32_t tensor, const std::string& name, size_t data_input) const;
-  // Origin of a tensor in a program, casts and reshapes looked through: the tensor that it copies, and the step that
-  // computes that; kNoIndex: none, it is an input or persists.
+  // Origin of a tensor in a program, found through casts and reshapes: the tensor that it copies, and the step that
+  // computes that tensor. kNoIndex: no step does, the tensor is an input or persists.
   struct Origin {
     uint32_t tensor = 0, step = kNoIndex;
   };
@@ -82,12 +82,12 @@ class Objective {
                      Judged* judged) const;
 
   const LoadedModel& model_;
-  uint32_t program_ = 0, batch_ = 0, loss_ = kNoIndex;  // loss_: step
+  uint32_t program_ = 0, batch_ = 0, loss_ = kNoIndex;  // loss_: index of the loss step
   Output inferred_;
   std::optional<Output> trained_;
-  bool probabilities_ = false;  // the output is what the loss makes of its logits
+  bool probabilities_ = false;  // the output is the softmax or sigmoid of the loss's logits
   FoundRows rows_;              // count 0: rows are along axis 0 of every tensor
-  std::string output_;          // "": the first
+  std::string output_;          // name; "": the first output
   std::vector<SampleSpec> inputs_;
   LabelSpec labels_;
 };

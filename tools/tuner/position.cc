@@ -13,7 +13,7 @@ namespace nacre::tools {
 namespace {
 
 constexpr char kNoteMagic[4] = {'N', 'T', 'U', 'N'};
-constexpr uint32_t kNoteVersion = 2, kVersionWithoutBest = 1;  // of version 1, best/ has no notes
+constexpr uint32_t kNoteVersion = 2, kVersionWithoutBest = 1;  // with version 1, best/ has no notes
 
 struct NoteHeader {
   char magic[4];
@@ -61,7 +61,7 @@ NoteEpoch noted_epoch(const EpochRecord& e) {
           .validate_accuracy = e.validate_accuracy};
 }
 
-// Takes the note apart; "" or why it is none.
+// Takes the note apart. Returns "" or the reason why it is not valid.
 std::string read_note(std::span<const std::byte> note, NotedPosition* noted) {
   constexpr const char* kNotTune =
       "its checkpoint was not left by nacre tune: it does not say where the training stood";
@@ -149,7 +149,7 @@ NotedPosition position_of(std::span<const std::byte> note, const std::string& op
   return noted;
 }
 
-// To the bit: a loss may be no number.
+// Compares bits, because a loss may be NaN.
 bool goes_on_from(const TunePosition& later, const TunePosition& earlier) {
   if (later.epochs.size() < earlier.epochs.size()) return false;
   for (size_t i = 0; i < earlier.epochs.size(); ++i) {

@@ -21,7 +21,7 @@
 namespace nacre::tools {
 
 uint32_t started_processes() {
-  // Variables of Open MPI, of MPICH and Intel MPI, of Slurm's srun --mpi=pmix.
+  // These variables are set by Open MPI; by MPICH and Intel MPI; by Slurm's srun --mpi=pmix.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"})
     if (const char* const value = std::getenv(name)) return uint32_t(std::strtoul(value, nullptr, 10));
   return 0;
@@ -40,7 +40,7 @@ std::string same_remedy() {
          option("kernels", "reference") + " is the same on every machine";
 }
 
-// Throws the failure of the first rank that failed, in its words; every rank throws the same.
+// Throws the failure of the first rank that failed, in that rank's words. Every rank throws the same.
 [[noreturn]] void throw_told(int code, const std::string& text) { throw Told(ExitCode(code), "mpi", text); }
 
 void require_none_failed(std::span<const Turn> turns) {
@@ -49,7 +49,7 @@ void require_none_failed(std::span<const Turn> turns) {
     throw_told(failed->failed, fmt::format("rank {}: {}", rank, failed->text));
 }
 
-// Among the ranks that share this machine's memory, and so its GPUs.
+// Returns the rank among the processes on this machine, which share its GPUs.
 uint32_t rank_on_this_machine() {
   MPI_Comm here = MPI_COMM_NULL;
   int rank = 0;
@@ -64,9 +64,9 @@ uint32_t rank_on_this_machine() {
 struct Ranks::Parts {
   mpi::Ranks ranks{MPI_COMM_WORLD};
   std::unique_ptr<mpi::Exchange> exchange;
-  std::unique_ptr<mpi::DeviceExchange> devices;  // in its place, among GPUs
+  std::unique_ptr<mpi::DeviceExchange> devices;  // in place of `exchange`, among GPUs
 
-  // Throws Told where a rank failed.
+  // Exchanges turns. Throws Told if a rank failed.
   std::vector<Turn> turn(const Turn& mine) {
     std::vector<Turn> turns = ranks.turn(mine);
     require_none_failed(turns);
@@ -107,7 +107,7 @@ uint32_t Ranks::rank() const { return uint32_t(parts_->ranks.rank()); }
 uint32_t Ranks::count() const { return uint32_t(parts_->ranks.count()); }
 
 void Ranks::require_same(const std::string& lines) {
-  parts_->turn({.what = kGive});  // nobody failed on the way here
+  parts_->turn({.what = kGive});  // throws if a rank failed before
   const std::string why = parts_->ranks.require_same(lines);
   if (!why.empty()) throw Told(kUsage, "mpi", why, same_remedy());
 }
@@ -120,7 +120,8 @@ void Ranks::give_all(std::vector<std::byte>* bytes) {
 
 bool Ranks::on_gpus() const { return parts_->devices != nullptr; }
 
-// NCCL's, where all ranks can: else why the host's exchange is used, the same on all ranks.
+// Opens NCCL's exchange if all ranks can use it. Otherwise returns why the host's exchange is used, equal on all
+// ranks.
 std::string Ranks::open_devices(const Model& model, std::span<const SumRun> runs) {
   const cuda::Nccl* const nccl = gpu_nccl();
   const std::vector<Turn> turns =
@@ -136,7 +137,7 @@ std::string Ranks::open_devices(const Model& model, std::span<const SumRun> runs
   return why;
 }
 
-// Others wait for what this rank did not send: mpirun ends them.
+// Ends all ranks if the exchange failed here: the others would wait for data that this rank did not send.
 void Ranks::require_exchanged() const {
   if (!on_gpus() || parts_->devices->problem().empty()) return;
   const std::string said = fmt::format("nacre: rank {}: {}\n", rank(), parts_->devices->problem());
@@ -211,7 +212,7 @@ void Ranks::fail(const std::string& why, int code, bool told) {
   }
   flush_printed();
   if (first()) complain(fmt::format("nacre: {}\n", words));
-  MPI_Barrier(parts_->ranks.communicator());  // rank 0 has printed before mpirun sees a process end
+  MPI_Barrier(parts_->ranks.communicator());  // so that rank 0 prints before mpirun sees a process end
 }
 
 #else

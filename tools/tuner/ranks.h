@@ -1,13 +1,14 @@
-// The processes of a training that mpirun started (nacre tune --mpi): which micro-batch of a step is whose, and how
-// they hear of each other. Without MPI in the build: start() refuses, and nothing else is called.
+// Ranks: the processes of a training that mpirun started (nacre tune --mpi). It tells each process which
+// micro-batches of a step it has, and exchanges sums and failures. If the build has no MPI, start() throws and
+// nothing else is called.
 //
 //   const std::unique_ptr<Ranks> ranks = Ranks::start();
 //   ranks->require_same("kernels avx2\n");
 //   ..
-//   ranks->leave();        // the last that all of them do
+//   ranks->leave();        // the last call of every rank
 //
-// All of it is collective: every rank calls the same in the same order. A rank on which something failed calls fail()
-// in place of what it would do next; the others are told by what they call, which throws Told.
+// All calls are collective: every rank makes the same calls in the same order. A rank that fails calls fail() in
+// place of its next call. The calls of the other ranks then throw Told.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +24,10 @@
 
 namespace nacre::tools {
 
-// How many processes mpirun says that it started for this program; 0: it was not started by one.
+// Returns how many processes mpirun says that it started for this program, or 0 if mpirun did not start it.
 uint32_t started_processes();
 
-// Another rank failed, or all did, and every rank knows: nothing is left to say to them.
+// Another rank failed, or all did, and every rank knows: nothing is left to report to them.
 struct Told : Error {
   using Error::Error;
 };
@@ -44,9 +45,9 @@ class Ranks {
   uint32_t count() const;
   bool first() const { return rank() == 0; }
 
-  // Lines "name value": throws Told where they are not the same on all ranks.
+  // Throws Told unless these lines "name value" are equal on all ranks.
   void require_same(const std::string& lines);
-  // Bytes of rank 0 to all, of a length that only rank 0 knows.
+  // Sends the bytes of rank 0 to all ranks. Only rank 0 knows their length before.
   void give_all(std::vector<std::byte>* bytes);
 
   // Prepares the exchange of the sums of this model's steps. `coding`: "", "bfloat16" or "float8"
@@ -56,22 +57,23 @@ class Ranks {
   void exchange_sums(const Model& model, const std::string& coding, bool on_gpus);
   bool on_gpus() const;
 
-  struct Said {  // by a rank in a round
+  struct Said {  // the numbers of a rank in a round
     uint64_t right = 0, answers = 0, rows = 0, left_out = 0;
-    bool stops = false;  // wishes to end here
+    bool stops = false;  // the rank wants to end here
   };
   // Runs one round with this rank's block, which may be empty. Returns the counts of all ranks added up, with `stops`
   // true if any rank stops.
   Said add(std::span<const std::byte> block, const Said& mine);
-  // The sum of all rounds, on every rank; false: there was no block.
+  // Gives every rank the sum of all rounds. Returns false if there was no block.
   bool finish(std::span<std::byte> all);
   void begin_step(float loss_scale);
   void end_step(bool applied);
 
-  // Throws Told where the numbers are not the same on all ranks: `what` is then said of them.
+  // Throws Told unless the number is equal on all ranks. `what` names the number.
   void require_same_number(uint64_t number, const std::string& what);
-  void leave();  // waits for all: a rank may still fail
-  // Says to all why this rank cannot go on, and prints on rank 0 what those said that cannot. `told`: it is no news.
+  void leave();  // waits for all ranks, since a rank may still fail
+  // Tells all ranks why this rank cannot go on. Rank 0 prints the reason of the first rank that failed. `told`: all
+  // ranks know it already.
   void fail(const std::string& why, int code, bool told);
 
  private:
@@ -81,7 +83,7 @@ class Ranks {
 
   struct Parts;
   std::unique_ptr<Parts> parts_;
-  std::FILE* loud_ = nullptr;  // standard error, of ranks whose own is closed
+  std::FILE* loud_ = nullptr;  // standard error, for ranks whose own is closed
 };
 
 }  // namespace nacre::tools

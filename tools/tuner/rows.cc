@@ -17,7 +17,7 @@
 namespace nacre::tools {
 namespace {
 
-// of the draw that chooses rows for validation; no epoch has this number
+// Epoch number of the draw that chooses rows for validation; no epoch has this number.
 constexpr uint64_t kSplitEpoch = ~uint64_t{0};
 
 std::vector<int64_t> drawn(int64_t rows, double fraction, uint64_t seed) {
@@ -52,7 +52,7 @@ std::vector<int64_t> listed(int64_t rows, const std::string& path) {
   return list;
 }
 
-// The fraction of rows that `validate` says, or nothing where it names a file.
+// Returns the fraction that `validate` states, or nothing if it names a file.
 std::optional<double> fraction_of(const std::string& validate) {
   double fraction = 0;
   const auto [end, error] = std::from_chars(validate.data(), validate.data() + validate.size(), fraction);

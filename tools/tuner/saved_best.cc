@@ -14,7 +14,7 @@ bool ends_with_best(const std::vector<EpochRecord>& epochs) {
 
 enum class Kin { kNone, kFits, kAhead };
 
-// The kinship of a checkpoint with the training that stands at `at`.
+// Returns how a checkpoint is related to the training at `at`: its best epoch, a later best epoch, or neither.
 Kin kin_of(const SavedCheckpoint& saved, const NotedPosition& at) {
   if (!saved.status.ok()) return Kin::kNone;
   const std::optional<NotedPosition> noted = noted_position(saved.note);
@@ -32,8 +32,8 @@ uint32_t saves_of_best(const std::vector<EpochRecord>& epochs) {
   return saves;
 }
 
-// Earlier versions left no note. Each better epoch was one save, and a save that was cut off is one more: fewer, or a
-// slot that was lost, make it an older one.
+// Decides for earlier versions, which left no note. Each better epoch was one save, and a save that was cut off is
+// one more. If there were fewer saves, or a slot was lost, the checkpoint may be an older one.
 bool may_be_unrecorded(const SavedCheckpoint& newest, const BestSearch& search) {
   if (search.at.records_best || !newest.status.ok() || !newest.note.empty() || !newest.report.same_layout) return false;
   const uint32_t saves = saves_of_best(search.at.position.epochs), found = newest.report.generation;

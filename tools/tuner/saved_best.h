@@ -1,5 +1,5 @@
-// The checkpoint of a training's best epoch: which of those in best/, or beside it, is that of the epoch that the
-// training itself names. Its note says of which training and epoch it is.
+// Finds the checkpoint of a training's best epoch among those in best/ and those of the training itself. A
+// checkpoint's note says which training and epoch it belongs to.
 #pragma once
 
 #include <optional>
@@ -14,24 +14,24 @@ namespace nacre::tools {
 
 struct BestCheckpoint {
   SavedCheckpoint saved;
-  bool newest = false, older = false;      // of best/; neither: it is not recorded there
-  bool ahead = false;                      // of an epoch after the training's checkpoint
+  bool newest = false, older = false;      // which one of best/; neither: it is not recorded there
+  bool ahead = false;                      // its epoch comes after the training's checkpoint
   std::vector<std::string> warnings = {};  // sentences
 };
 
-// The slots that are searched, and the training whose best epoch they shall hold.
+// The checkpoints to search, and the training whose best epoch is wanted.
 struct BestSearch {
   const SavedSlots& best;
   const SavedSlots& training;
-  const NotedPosition& at;  // the training's; one of its epochs is the best
+  const NotedPosition& at;  // the training's position; one of its epochs is the best
   std::string directory;    // best/, for sentences
-  bool takes_ahead;         // a best epoch that was saved before its training was cut off counts too
+  bool takes_ahead;         // also takes a best epoch that was saved before its training was cut off
 };
 
-// Nothing: no whole checkpoint is of that epoch.
+// Returns nothing if no intact checkpoint is of that epoch.
 std::optional<BestCheckpoint> find_best(const BestSearch& search);
 
-// The refusal of a training whose best epoch find_best does not find.
+// Returns the refusal for a training whose best epoch find_best does not find.
 Error no_best(const std::string& directory, const TunePosition& position);
 
 }  // namespace nacre::tools

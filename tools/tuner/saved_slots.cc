@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// A storage of which one slot is read; the other is erased.
+// A storage that shows one slot; the other reads as erased.
 struct OneSlot {
   const Storage& all;
   uint32_t slot;
@@ -75,7 +75,7 @@ std::string SavedSlots::other_slot_text(const SavedCheckpoint& taken, bool* cont
     return fmt::format("{} is of another training with the same options: {}", escaped(path(slot)), takes);
   }
   const bool empty = storage_.filled(storage_.context, slot * (storage_.bytes / 2)) == 0;
-  if (empty && taken.report.generation == 1) return "";  // the second save was not yet
+  if (empty && taken.report.generation == 1) return "";  // there was no second save yet
   if (empty) return fmt::format("{} is empty: {}", escaped(path(slot)), takes);
   if (other.status.code == Code::kStorageFailed)
     return fmt::format("{} cannot be read: {}", escaped(path(slot)), takes);

@@ -1,5 +1,5 @@
-// The two slots of a directory of checkpoints, one by one: so a slot that is not whole is seen beside the one that is
-// taken, and an older checkpoint can be taken by name.
+// Reads the two slots of a directory of checkpoints one by one. So a damaged slot is noticed besides the one that is
+// taken, and the older checkpoint can be taken.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace nacre::tools {
 
 struct SavedCheckpoint {
-  Status status = {};  // ok: the rest holds
+  Status status = {};  // ok: the other members are set
   Checkpoint::Report report = {};
   std::vector<std::byte> state = {}, note = {};
 
@@ -22,15 +22,16 @@ struct SavedCheckpoint {
 
 class SavedSlots {
  public:
-  // `files` and `model` must outlive it. `initial`: what tensors keep that a checkpoint of another layout lacks.
+  // `files` and `model` must outlive it. `initial`: the state for tensors that a checkpoint of another layout lacks.
   SavedSlots(FileStorage& files, const std::string& directory, const Model& model, std::span<const std::byte> initial);
 
   SavedCheckpoint newest() const { return read(storage_); }
   SavedCheckpoint only(uint32_t slot) const;  // as if the other slot were erased
   std::string path(uint32_t slot) const;
 
-  // One sentence where the other slot of `taken` is not what two saves in turn leave there: it is not whole, or of
-  // another training. Else "". `contradicts`: with the same options, so that nothing says which of the two is meant.
+  // Returns one sentence if the other slot is not what saving in turn leaves: it is damaged, or of another training.
+  // Else returns "". `contradicts` is set if that training has the same options, so that nothing says which of the
+  // two is meant.
   std::string other_slot_text(const SavedCheckpoint& taken, bool* contradicts = nullptr) const;
 
  private:

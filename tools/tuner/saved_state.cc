@@ -79,7 +79,7 @@ Json LoadedState::json() const { return {{"file", file}, {"save", report.generat
 LoadedState load_state(LoadedTrainer& trainer, const std::string& directory, const LoadOptions& options) {
   const LoadedModel& model = trainer.loaded();
   LoadedState loaded;
-  // A refusal leaves the trainer as it was.
+  // If the checkpoint is refused, the trainer stays as it was.
   const Source source = {directory, model.model(), trainer.state()};
   const SavedCheckpoint saved = options.best ? take_best(source, loaded) : take_newest(source, loaded);
   const Checkpoint::Report& report = loaded.report = saved.report;

@@ -1,4 +1,5 @@
-// State that a trainer has learned: to a directory of checkpoints (tools/files/file_storage.h), and back.
+// Saves the state that a trainer has learned to a directory of checkpoints (tools/files/file_storage.h), and loads
+// it.
 #pragma once
 
 #include <string>
@@ -10,25 +11,26 @@
 
 namespace nacre::tools {
 
-// Throws where the directory cannot be written; then the checkpoint that was there stays.
+// Saves. Throws if the directory cannot be written; the checkpoint in it then stays.
 void save_state(LoadedTrainer& trainer, const std::string& directory);
 
 struct LoadedState {
   Checkpoint::Report report;
-  std::string file;                   // the slot's
-  std::string where;                  // "epoch 3", "epoch 4 up to step 2"; "": no training of nacre tune saved it
-  std::vector<std::string> warnings;  // sentences: a slot that is not whole
+  std::string file;                   // path of the slot
+  std::string where;                  // "epoch 3", "epoch 4 up to step 2"; "" if nacre tune did not save it
+  std::vector<std::string> warnings;  // sentences about a damaged slot
 
   std::string where_text() const { return where.empty() ? "" : ", " + where; }
   Json json() const;  // {"file", "save", "where"}
 };
 
 struct LoadOptions {
-  bool any_training = false;  // takes what matches in name, type and size: by chance, a network that nobody trained
-  bool best = false;          // the best epoch of the training in the directory, else its newest checkpoint
+  bool any_training = false;  // takes tensors of equal name, type and size, even of a network that nobody trained
+  bool best = false;          // loads the best epoch of the training in the directory, else its newest checkpoint
 };
 
-// The checkpoint, and what depends on it derived anew. Throws where there is none, or one of another training.
+// Loads the checkpoint, and derives again the tensors that depend on it. Throws if there is none, or if it is of
+// another training.
 LoadedState load_state(LoadedTrainer& trainer, const std::string& directory, const LoadOptions& options = {});
 
 }  // namespace nacre::tools

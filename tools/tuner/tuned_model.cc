@@ -22,7 +22,8 @@ std::vector<uint8_t> outputs_of(const Program& program, std::span<const uint8_t>
   }
   std::vector<uint8_t> outputs;
   const Status status = program.run();
-  if (status.code == Code::kIndex) return outputs;  // drawn indices may be beyond a table's end: of both programs alike
+  // drawn indices may be beyond a table's end, for both programs alike
+  if (status.code == Code::kIndex) return outputs;
   model.require(status);
   for (uint32_t i = 0; i < program.output_count(); ++i) {
     const auto* data = reinterpret_cast<const uint8_t*>(program.output(i).data());
@@ -36,7 +37,8 @@ std::vector<uint8_t> outputs_of(const Program& program, std::span<const uint8_t>
 std::vector<uint8_t> tuned_model(LoadedTrainer& trainer,
                                  const std::vector<std::pair<std::string, std::string>>& metadata) {
   const LoadedModel& source = trainer.loaded();
-  // The reference's kernels make all that is written and compared to the bit: from the state alone, however it trained.
+  // The reference kernels compute all that is written and compared to the bit. So the result depends on the state
+  // alone, not on the kernels that trained it.
   std::optional<LoadedTrainer> reference;
   if (trainer.ported()) {
     reference.emplace(source, Ports{nullptr}, 1, trainer.target());

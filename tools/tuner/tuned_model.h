@@ -1,4 +1,4 @@
-// Bytes of an inference model with a trainer's learned state, checked before anyone sees them.
+// Makes an inference model from a trainer's learned state, and checks it.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace nacre::tools {
 
-// `metadata` is added to the training model's. Throws where a weight is not finite, or where the model does not compute
-// what the trainer's own inference does, to the bit, on inputs drawn from a seed.
+// Returns the model's bytes. `metadata` is added to the training model's. Throws if a weight is not finite. Throws if
+// the outputs for seeded inputs are not those of the trainer's own inference, to the bit.
 std::vector<uint8_t> tuned_model(LoadedTrainer& trainer,
                                  const std::vector<std::pair<std::string, std::string>>& metadata);
 

@@ -93,7 +93,7 @@ Tuner::~Tuner() = default;
 Tuner::End Tuner::run(const Watch& watch) {
   auto saved = std::chrono::steady_clock::now();
   bool stopped = false;
-  // Any rank may be asked to stop: all ranks then stop behind the step in which they hear of it.
+  // Any rank may be asked to stop. All ranks stop after the step in which they learn of it.
   const auto stop = [&] {
     const bool wishes = watch.interrupted && watch.interrupted();
     wishes_to_stop_ = wishes_to_stop_ || wishes;
@@ -166,7 +166,7 @@ bool Tuner::end_epoch(const Stop& stop) {
     const Judged judged = validate(stop);
     if (stop()) return false;
     record.validate_loss = judged.mean_loss();
-    // Outputs that are no numbers are no missing validation: the epoch must not be judged by its training loss.
+    // NaN outputs do not mean that validation is missing: the epoch must not be judged by its training loss.
     if (judged.samples > 0 && std::isnan(record.validate_loss))
       record.validate_loss = std::numeric_limits<double>::infinity();
     record.validate_accuracy = judged.accuracy();

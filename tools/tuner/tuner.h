@@ -1,8 +1,8 @@
-// A training over a data set: epochs of steps of micro-batches, validation, checkpoints. Everything that a step does is
-// Trainer's business; this is what a device's own loop would be, with files.
+// Tuner: a training over a data set, in epochs of steps of micro-batches, with validation and checkpoints. Trainer
+// does the steps. A device's own training loop is the same without files.
 //
-// The result of a run is a function of the model, the data and TuneSettings: a run that was cut off anywhere and goes
-// on from its checkpoint ends with the same bytes.
+// The result of a run is a function of the model, the data and TuneSettings: a run that was cut off anywhere and
+// resumed from its checkpoint ends with the same bytes.
 #pragma once
 
 #include <algorithm>
@@ -27,22 +27,22 @@ namespace nacre::tools {
 
 struct TuneSettings {
   uint32_t epochs = 10;
-  uint32_t batch = 0;  // rows of a step; more than the model takes at once are several micro-batches
+  uint32_t batch = 0;  // rows of a step; if the model takes fewer at once, several micro-batches
   Schedule schedule = {};
   bool shuffle = true;
   uint64_t seed = 1;
   EarlyStop early_stop = {};
-  bool keep_best = false;         // the epoch with the lowest watched loss is what is kept, else the last
-  uint32_t most_refused = 10;     // steps in a row; then the training has diverged
-  std::string checkpoint = {};    // directory; "": none
-  uint32_t checkpoint_steps = 0;  // save after as many steps too; 0: at ends of epochs and every minute
-  std::string options = {};       // of position.h: what decides the result
-  std::string to_model = {};      // the command that makes a model of the checkpoint; "": none is named
-  std::string compress = {};      // of sums among ranks (ranks.h)
+  bool keep_best = false;         // keeps the epoch with the lowest watched loss, else the last
+  uint32_t most_refused = 10;     // refused steps in a row after which the training has diverged
+  std::string checkpoint = {};    // directory; "": no checkpoints
+  uint32_t checkpoint_steps = 0;  // also saves after this many steps; 0: at ends of epochs and every minute
+  std::string options = {};       // for position.h: what decides the result
+  std::string to_model = {};      // the command that makes a model from the checkpoint; "": messages name none
+  std::string compress = {};      // coding of the sums that ranks exchange (ranks.h)
 };
 
-// A Trainer with memory of its own. The model must outlive it. `ports`: by place, whose kernels come before the
-// reference's; `target`: whose programs, as find_program takes it (tools/model/loaded_model.h).
+// A Trainer with memory of its own. The model must outlive it. `ports`, by place: their kernels come before the
+// reference's. `target` chooses the programs, as in find_program (tools/model/loaded_model.h).
 class LoadedTrainer {
  public:
   explicit LoadedTrainer(const LoadedModel& model, Ports ports = {nullptr}, uint32_t threads = 1,
@@ -51,7 +51,7 @@ class LoadedTrainer {
   LoadedTrainer& operator=(const LoadedTrainer&) = delete;
 
   Trainer& trainer() { return trainer_; }
-  // State of the trainer, home from the GPU; throws where it is lost there.
+  // Returns the trainer's state, copied from the GPU if it is there. Throws if it is lost there.
   std::span<std::byte> state() const;
   const LoadedModel& loaded() const { return model_; }
   const std::string& target() const { return target_; }
@@ -63,7 +63,7 @@ class LoadedTrainer {
  private:
   const LoadedModel& model_;
   std::string target_;
-  std::shared_ptr<const ThreadPool> threads_;  // null: one thread
+  std::shared_ptr<const ThreadPool> threads_;  // null for one thread
   AlignedBytes memory_;
   Ports ports_;
   Places places_;
@@ -71,13 +71,15 @@ class LoadedTrainer {
   Trainer trainer_;
 };
 
-// Ports for the programs that train for `target`: the GPU's where both name it, else the one that `kernels` names.
+// Returns ports for the programs that train for `target`: the GPU's if the programs and `kernels` name it, else the
+// one that `kernels` names.
 Ports training_ports(const LoadedModel& model, const std::string& kernels, const std::string& target = "");
 
 class FileStorage;
 struct SavedCheckpoint;
 
-// Paths of a training's checkpoints: the directory, the files of FileStorage, and those of the best epoch.
+// Returns the paths of a training's checkpoints: the directory, the files of FileStorage, and those of the best
+// epoch.
 std::vector<std::string> checkpoint_files(const std::string& directory);
 
 class Tuner {
@@ -85,13 +87,14 @@ class Tuner {
   enum class End { kEpochs, kEarly, kStopped, kInterrupted };
   struct Progress {
     const TunePosition& position;
-    uint32_t steps;  // of an epoch
-    uint64_t rows;   // trained on by this process
+    uint32_t steps;  // steps of an epoch
+    uint64_t rows;   // rows that this process trained on
   };
-  struct Watch {                                          // both may be empty
-    std::function<void(const Progress&)> step = {};       // after every step
-    std::function<bool(const TunePosition&)> epoch = {};  // after every epoch, when it is saved; false: the last one
-    // asked after every micro-batch, and after every one of validation
+  struct Watch {                                     // both may be empty
+    std::function<void(const Progress&)> step = {};  // after every step
+    // called after every epoch once it is saved; false ends the training
+    std::function<bool(const TunePosition&)> epoch = {};
+    // Asked after every micro-batch, in training and validation.
     std::function<bool()> interrupted = [] { return false; };
   };
 
@@ -99,36 +102,37 @@ class Tuner {
         TuneSettings settings, Ranks* ranks = nullptr);
   ~Tuner();
 
-  // From the initial values, or from the checkpoint where there is one; true if so. `restart`: never, and what is there
-  // counts no more from the first save on.
+  // Begins with the initial values, or with the checkpoint if there is one; returns true then. With `restart` always
+  // begins with the initial values; the existing checkpoint counts until the first save.
   bool begin(bool restart);
-  // Sentences of begin() and start_from(): a slot that is not whole, and which checkpoint took its place.
+  // Sentences of begin() and start_from(): a damaged slot, and which checkpoint was taken in its place.
   const std::vector<std::string>& warnings() const { return warnings_; }
-  // Whether begin() found a directory in which a training had begun and saved nothing.
+  // Returns whether begin() found a directory in which a training had begun and saved nothing.
   bool begun_before() const { return begun_before_; }
-  // Whether the directory of checkpoints, where there is one, is still under its name.
+  // Returns whether the directory of checkpoints, if there is one, still exists under its name.
   bool checkpoint_there() const;
-  // Parameters from another training's checkpoints: what matches in name, type and size.
+  // Loads parameters from another training's checkpoints, if name, type and size are equal.
   Checkpoint::Report start_from(const std::string& directory);
 
-  // Until the end, or until `watch` interrupts, when what was learned is saved (where there is a directory for it).
-  // Throws Error of code kFailed where the training diverges; numbers that are not finite are not saved.
+  // Trains to the end, or until `watch` interrupts; then it saves what was learned, if there is a directory. Throws
+  // an Error with code kFailed if the training diverges; state that is not finite is not saved.
   End run(const Watch& watch);
 
-  // Afterwards: puts the state that is kept (best or last) into the trainer; and what it takes the place of.
+  // take_kept() puts the state that is kept (best or last) into the trainer; take_last() puts the last state back.
   void take_kept() { exchange_kept(); }
   void take_last() { exchange_kept(); }
 
-  // Saves to `directory` as run() saves to that of the settings, for a training without one: throws where that fails.
+  // Saves to `directory` as run() saves to its own, for a training without one. Throws if that fails.
   void save_to(const std::string& directory);
 
   const TunePosition& position() const { return position_; }
   uint32_t steps_per_epoch() const { return steps_per_epoch_; }
   bool finished() const { return position_.epoch >= settings_.epochs || settings_.early_stop.stops(position_.epochs); }
-  // Rows at the end of every epoch's order that no step takes: a batch norm in training may want whole batches only.
+  // Returns the rows at the end of every epoch's order that no step takes: a batch norm in training may need whole
+  // batches.
   uint64_t left_out() const { return left_out_; }
   using Stop = std::function<bool()>;
-  Judged validate(const Stop& stop = {});  // the rows kept for it, with what has been learned
+  Judged validate(const Stop& stop = {});  // judges the validation rows with the state learned so far
 
  private:
   const Model& model() const { return owner_.loaded().model(); }
@@ -138,25 +142,25 @@ class Tuner {
   void load_best(const NotedPosition& at);
   void save_best(FileStorage& files, const std::string& directory) const;
   void require_no_best_alone();
-  // Both false: stopped before the end, and nothing of it counts.
+  // Both return false if they stopped before the end; nothing of the step or epoch counts then.
   bool train_step(const std::vector<int64_t>& order, const Stop& stop);
   bool end_epoch(const Stop& stop);
-  // The micro-batches of a step, one after another, or shared among the ranks; rows that were taken. None: stopped.
+  // Run the micro-batches of a step, one after another or shared among the ranks. Return the rows taken, or nothing
+  // if they stopped.
   std::optional<size_t> take_alone(std::span<const int64_t> rows, const Stop& stop);
   std::optional<size_t> take_with_ranks(std::span<const int64_t> rows);
   void check_ranks() const;
-  std::span<std::byte> sums() const;                // of the step; throws where a GPU does not give them
-  bool micro_batch(std::span<const int64_t> rows);  // false: the model takes whole batches only
+  std::span<std::byte> sums() const;                // of the step; throws if the GPU does not give them
+  bool micro_batch(std::span<const int64_t> rows);  // false: the model needs whole batches
   void save();
   void save_if_finite();
   void keep();
   void exchange_kept();
-  // Whether what was learned so far, and what the model makes of the last batch of rows with it, are numbers: "" or why
-  // not.
+  // Return "" if the learned state, and the model's outputs for the last batch of rows, are finite; else the reason.
   std::string not_finite_state();
   std::string not_finite();
-  std::string divergence(const EpochRecord& epoch);  // "", or why an epoch shows that the training diverged
-  std::string saved_text() const;                    // of the checkpoint, for whoever has a training that diverged
+  std::string divergence(const EpochRecord& epoch);  // "", or why the epoch shows that the training diverged
+  std::string saved_text() const;                    // tells users of a diverged training about the checkpoint
   [[noreturn]] void refuse_divergence(const Trainer::Report& report) const;
   [[noreturn]] void refuse_epoch(const std::string& why) const;
   void require(const Status& status, const FileStorage* storage, const std::string& directory) const;
@@ -171,17 +175,17 @@ class Tuner {
   uint32_t steps_per_epoch_ = 0;
   uint64_t rows_ = 0, left_out_ = 0;
   Ranks* ranks_;                               // null: this process trains alone
-  bool wishes_to_stop_ = false;                // this rank
-  bool stops_ = false;                         // and all of them
-  std::vector<std::byte> keep_;                // of accumulate_apart
-  bool saved_ = false;                         // there is a checkpoint of this training:
-  uint32_t saved_epoch_ = 0, saved_step_ = 0;  // where it stood, both from 0
-  std::vector<int64_t> last_rows_;             // of the last step
-  bool counts_no_label_ = false;               // a step of this run had no label that its loss counts
+  bool wishes_to_stop_ = false;                // this rank wants to stop
+  bool stops_ = false;                         // all ranks stop
+  std::vector<std::byte> keep_;                // buffer for accumulate_apart
+  bool saved_ = false;                         // there is a checkpoint of this training;
+  uint32_t saved_epoch_ = 0, saved_step_ = 0;  // its position, from 0
+  std::vector<int64_t> last_rows_;             // rows of the last step
+  bool counts_no_label_ = false;               // a step of this run had no label that the loss counts
   std::vector<std::byte> best_, best_note_;    // the state after the best epoch, and its note
   std::vector<std::string> warnings_;
   bool begun_before_ = false;
-  bool anew_ = false;  // what is in the directory counts until this training saves
+  bool anew_ = false;  // the directory holds another training's checkpoint until the first save
   std::unique_ptr<FileStorage> files_, best_files_;
 };
 

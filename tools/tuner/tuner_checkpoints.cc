@@ -1,4 +1,4 @@
-// A training's directory of checkpoints: how it begins there, is saved, and goes on.
+// The directory of checkpoints of a training: how the training begins there, saves and resumes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace nacre::tools {
 namespace {
 
-// A note of the best epoch, for a checkpoint of an earlier version that has none.
+// Makes the note of the best epoch, for a checkpoint of an earlier version, which has none.
 std::vector<std::byte> best_note(const NotedPosition& at) {
   TunePosition p;
   p.epoch = uint32_t(*best_epoch(at.position.epochs)) + 1;
@@ -49,7 +49,7 @@ bool Tuner::checkpoint_there() const {
   return files_ && files_->there() && (!best_files_ || best_.empty() || best_files_->there());
 }
 
-// Gives the checkpoint, or false where there is none. Slots that are empty though a training saved to them are a loss.
+// Reads the checkpoint. Returns false if there is none. Throws if slots are empty although a training saved to them.
 bool Tuner::load(SavedCheckpoint* saved) {
   const SavedSlots slots(*files_, settings_.checkpoint, model(), owner_.state());
   *saved = slots.newest();
@@ -68,8 +68,8 @@ bool Tuner::load(SavedCheckpoint* saved) {
   return true;
 }
 
-// Before the first save of a training that is not the one in the directory, and not earlier: until then that one stays.
-// The training goes first: without it its best epoch is of none.
+// Erases another training's checkpoints just before the first save of this one; until then they stay. The training's
+// checkpoint is erased before its best epoch's.
 void Tuner::begin_anew_once() {
   if (!anew_) return;
   anew_ = false;
@@ -80,7 +80,7 @@ void Tuner::begin_anew_once() {
     if (std::error_code error; std::filesystem::exists(best + slot, error)) return FileStorage(best).begin_anew();
 }
 
-// Both slots were removed, and best/ shows that there was more than the epoch that is now repeated.
+// Refuses a directory in which both slots were removed and best/ shows that the training was further.
 void Tuner::require_no_best_alone() {
   if (!best_files_ || best_files_->unsaved()) return;
   const std::string directory = settings_.checkpoint + "/best";
@@ -128,7 +128,7 @@ bool Tuner::begin(bool restart) {
   return true;
 }
 
-// Afterwards the newest in best/ is the best epoch of the training as it stands.
+// Makes the newest checkpoint in best/ the best epoch of the training at `at`.
 void Tuner::load_best(const NotedPosition& at) {
   const std::string directory = settings_.checkpoint + "/best";
   const SavedSlots best(*best_files_, directory, model(), owner_.state()),
@@ -140,7 +140,7 @@ void Tuner::load_best(const NotedPosition& at) {
   best_ = std::move(found->saved.state);
   best_note_ = found->saved.note.empty() ? best_note(at) : std::move(found->saved.note);
   if (found->newest) return;
-  // The newer one goes by a single write: where that is cut off, the older one is still there.
+  // The newer one is removed by a single write: if that is cut off, the older one is still there.
   if (found->older) return require(Checkpoint(best_files_->storage(model())).revert(), best_files_.get(), directory);
   save_best(*best_files_, directory);
 }
@@ -165,7 +165,8 @@ Checkpoint::Report Tuner::start_from(const std::string& directory) {
   return report;
 }
 
-// A best epoch that is no longer where it was saved is lost with the next process: then nothing may say it is saved.
+// Throws if the directory of the best epoch is gone: the best epoch is lost with this process, so nothing may say
+// that it is saved.
 void Tuner::save() {
   if (!files_) return;
   begin_anew_once();
@@ -178,8 +179,8 @@ void Tuner::save() {
   saved_epoch_ = position_.epoch, saved_step_ = position_.step;
 }
 
-// A checkpoint from which nothing can be made must not take the place of one from which something can. Outputs are
-// judged at the end of an epoch: a batch may take longer than a signal waits.
+// Saves unless the state is not finite: such a checkpoint must not replace a usable one. Outputs are judged only at
+// the end of an epoch, because a batch may take longer than a signal waits.
 void Tuner::save_if_finite() {
   if (not_finite_state().empty()) save();
 }
@@ -200,8 +201,8 @@ void Tuner::save_to(const std::string& directory) {
           directory);
 }
 
-// Before the epoch itself is saved: a run that is cut off between the two repeats the epoch, and keeps the same state
-// again.
+// Keeps the best epoch before the epoch itself is saved. A run that is cut off between the two repeats the epoch, and
+// keeps the same state again.
 void Tuner::keep() {
   if (!settings_.keep_best || !first() || best_epoch(position_.epochs) != position_.epochs.size() - 1) return;
   const std::span<const std::byte> state = owner_.state();

@@ -1,4 +1,4 @@
-// A training whose numbers are none any more: how that is seen, and what is said of it.
+// Detects that a training has diverged to NaN or infinity, and reports it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -23,8 +23,8 @@ std::string Tuner::not_finite() {
   return judged.not_finite == 0 ? "" : "outputs of the last batch are not finite";
 }
 
-// A step that a dynamic loss scale refused changed nothing, and the next has a smaller one. An epoch of such steps
-// alone has no loss, and shows nothing.
+// Returns why the epoch shows divergence, or "". A step that a dynamic loss scale refused changed nothing, and the
+// next has a smaller scale. An epoch of only such steps has no loss and shows nothing.
 std::string Tuner::divergence(const EpochRecord& epoch) {
   const bool validated = !split_.validate.empty();
   if (validated && std::isinf(epoch.validate_loss)) return "the loss on the validation rows is not finite";
@@ -57,7 +57,7 @@ void Tuner::refuse_epoch(const std::string& why) const {
 
 void Tuner::refuse_divergence(const Trainer::Report& report) const {
   std::string remedy = diverged_remedy();
-  if (report.loss_scale > 1 && !report.overflow_at_floor)  // float16 overflows by the scale before it does by the rate
+  if (report.loss_scale > 1 && !report.overflow_at_floor)  // float16 overflows by the scale first
     remedy = "begin with a lower " + option("loss-scale") + " or allow more such steps (" + option("max-refused") +
              "); else " + remedy;
   throw Error(

@@ -27,7 +27,7 @@ bool Tuner::train_step(const std::vector<int64_t>& order, const Stop& stop) {
   const float rate = settings_.schedule.at(position_.applied);
   Trainer::Report report = {};
   const Status committed = trainer_.commit(rate, &report);
-  if (committed.code == Code::kNothingAccumulated) {  // no label of the step counts: the step is left out
+  if (committed.code == Code::kNothingAccumulated) {  // no label of the step counts, so the step is left out
     trainer_.discard();
     position_.judged = before;
     counts_no_label_ = true;
@@ -43,13 +43,14 @@ bool Tuner::train_step(const std::vector<int64_t>& order, const Stop& stop) {
   if (report.applied) {
     ++position_.applied;
     position_.refused_in_row = 0;
-    // A loss that stays a sum counts no samples: an epoch's is the mean over its steps by their rows, as Keras's.
+    // A loss that stays a sum counts no samples. An epoch's loss is then the mean over its steps, weighted by their
+    // rows, as in Keras.
     const double counted = report.samples > 0 ? double(report.samples) : double(*taken);
     position_.judged.loss += double(report.loss) * counted;
     position_.judged.samples += counted;
     return true;
   }
-  position_.judged = before;  // of a refused step nothing counts
+  position_.judged = before;  // nothing of a refused step counts
   ++position_.epoch_refused;
   if (++position_.refused_in_row >= settings_.most_refused) refuse_divergence(report);
   return true;
@@ -66,7 +67,8 @@ std::optional<size_t> Tuner::take_alone(std::span<const int64_t> rows, const Sto
   return taken;
 }
 
-// Micro-batch i is rank i's, modulo the ranks: in every round one of each, exchanged and added in their order.
+// Runs the micro-batches of this rank: micro-batch i belongs to rank i mod ranks. In every round each rank has one;
+// the sums are exchanged and added in the order of the micro-batches.
 std::optional<size_t> Tuner::take_with_ranks(std::span<const int64_t> rows) {
   const size_t batch = objective_.batch(), micro_batches = (rows.size() + batch - 1) / batch;
   const Judged before = position_.judged;
@@ -125,7 +127,7 @@ bool Tuner::micro_batch(std::span<const int64_t> rows) {
       if (i == inputs) labels.insert(labels.end(), bytes.begin(), bytes.end());
     }
   }
-  // Each summed from zero, as ranks sum theirs: what a training computes does not depend on how many there are.
+  // Sums each micro-batch from zero, as ranks do, so that the result does not depend on the number of ranks.
   if (trainer_.micro_batches() > 0 && keep_.empty()) keep_.resize(sums().size());
   const uint32_t count = rows.size() == objective_.batch() ? 0 : uint32_t(rows.size());
   const Status status = keep_.empty() ? trainer_.accumulate(count) : trainer_.accumulate_apart(keep_, count);
@@ -139,7 +141,7 @@ bool Tuner::micro_batch(std::span<const int64_t> rows) {
   return true;
 }
 
-// Before the first step: that there is something to share.
+// Checks before the first step that there are sums to share.
 void Tuner::check_ranks() const {
   const size_t batch = std::min<size_t>(settings_.batch, split_.train.size());
   const uint32_t micro_batches = uint32_t((batch + objective_.batch() - 1) / objective_.batch());

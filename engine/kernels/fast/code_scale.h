@@ -1,4 +1,5 @@
-// multiply() of numeric/fixed_point.h over vectors, by `double` or `single`, and a shorter way to the same codes.
+// Does multiply() of numeric/fixed_point.h over vectors, by `double` or `single`, and a faster computation of the
+// same codes.
 //
 // A code is round(v) + zero, where v is a sum of products with {multiplier, shift} pairs, each rounded. v~ is this
 // sum in float32; it differs from v by less than a margin. If v~ is further than the margin from every half,
@@ -33,16 +34,16 @@ struct PairScale {
   }
 };
 
-// A pair as a number, where the product with an integer of up to `bits` bits and a sign does not wrap; else 0, and
-// `exact` is set.
+// Returns a {multiplier, shift} pair as a number. If the product with a signed integer of up to `bits` bits would
+// wrap, returns 0 and sets `exact`.
 inline float real_scale(const int32_t* pair, int bits, bool& exact) {
   if (pair[0] >= 0 && pair[1] >= -31 && pair[1] <= 30 - bits) return float(pair[0]) * power_of_two(pair[1] - 31);
   exact = true;
   return 0;
 }
 
-// `double` rounds a product twice: with a shift s below 0 to multiples of 2^s first, then away from zero where that is
-// a half. The result is that of one rounding of the product moved away from zero by 2^(s - 1).
+// Returns how far the product is moved away from zero so that one rounding gives the result of `double`. With a shift
+// s below 0, `double` rounds twice: to multiples of 2^s, then halves away from zero. The move is 2^(s - 1).
 inline float moved_by(Rounding rounding, const int32_t* pair) {
   return rounding == Rounding::kDouble && pair[1] < 0 ? power_of_two(pair[1] - 1) : 0;
 }
@@ -56,13 +57,13 @@ struct MovedAway {
   }
 };
 
-// Zero point and ends that make a code of v~, and the distance within which that code is certain.
+// The zero point and the bounds that make a code of v~, and the distance within which the code is certain.
 struct CodeBounds {
   int32_t zero, low, high;
-  float limit;  // of |v~ - round(v~)|; below 0 nothing is certain
+  float limit;  // largest certain |v~ - round(v~)|; if below 0, no code is certain
 
-  // largest: of |v~| and its parts. error: of v, but for float32, in which the scale, its parts and five operations
-  // round by up to 2^-24 each.
+  // `largest` bounds |v~| and its parts. `error` is the error of v without that of float32. In float32 the scale, its
+  // parts and five operations round by up to 2^-24 each.
   CodeBounds with_limit(float error, float largest, bool exact) const {
     CodeBounds bounds = *this;
     bounds.limit = exact || !(largest < 0x1p20f) ? -1.0f : 0.5f - (error + largest * 0x1p-20f);
@@ -70,10 +71,10 @@ struct CodeBounds {
   }
 };
 
-// y_i = clamp(zero + f(a_i - zero_a, b_i - zero_b)). Op has
+// Computes y_i = clamp(zero + f(a_i - zero_a, b_i - zero_b)). Op has
 //
-//   real(za, zb)  a function of vectors of codes, whose zero points these are: v~
-//   exact(u, v)   f itself, of differences, before the zero point
+//   real(za, zb)  returns a function of vectors of codes with these zero points; the function returns v~
+//   exact(u, v)   f itself, of the differences, without the zero point
 template <class V, class Op, class X, class Y>
 struct CodeRuns {
   using F = typename V::F;
@@ -85,14 +86,15 @@ struct CodeRuns {
   const X *a, *b;
   Y* y;
 
-  static constexpr uint64_t kOfCode = 4;  // the time of one in multiply-accumulates (parallel.h), measured with AVX2
+  static constexpr uint64_t kOfCode = 4;  // one code's time in multiply-accumulates (parallel.h), measured with AVX2
 
   void run(const Walk<2>& walk, const Args& args) const {
     constexpr RunFunctions kAlong = {&along<1, 1>, &along<0, 1>, &along<1, 0>};
     each_run(walk, kAlong, this, args, kOfCode);
   }
 
-  // A step of 0 repeats. Four vectors at a time, of which each lane has to be certain.
+  // Runs along a pair; a step of 0 repeats one code. Takes four vectors at a time, and the fast way if every lane is
+  // certain.
   template <int kA, int kB>
   static void along(const void* context, const RunAt& at) {
     const CodeRuns& self = *static_cast<const CodeRuns*>(context);
@@ -100,12 +102,12 @@ struct CodeRuns {
     Y* const y = self.y + at.y;
     const CodeBounds& bounds = self.bounds;
     const auto real = self.op.real(self.a_zero, self.b_zero);
-    const float magic = 0x1.8p23f;  // what is added to it is rounded to a whole number
+    const float magic = 0x1.8p23f;  // adding it rounds to a whole number
     const F m = V::set(magic), limit = V::set(bounds.limit);
     const I zero = V::set(wrapping_sub(bounds.zero, std::bit_cast<int32_t>(magic))), low = V::set(bounds.low),
             high = V::set(bounds.high);
     const I first = V::set(int32_t{*a}), second = V::set(int32_t{*b});
-    const bool clamps = !std::is_same_v<Y, int8_t> || bounds.low > -128 || bounds.high < 127;  // else store does
+    const bool clamps = !std::is_same_v<Y, int8_t> || bounds.low > -128 || bounds.high < 127;  // else: store
 
     const auto block = [&](int i, auto vectors, auto n) {
       constexpr int kVectors = decltype(vectors)::value;

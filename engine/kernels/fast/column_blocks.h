@@ -9,7 +9,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// kVectors vectors of columns; `count`: columns of the only vector where it is not whole.
+// kVectors vectors of columns. `count` is the number of columns of a single vector that is not whole.
 template <class V, int kCount, bool kWhole>
 struct ColumnBlock {
   static constexpr int kVectors = kCount;

@@ -1,5 +1,5 @@
-// Entries of fast kernels. A form is a struct with from(words, operands), run(operands.., args), and, as it has them,
-// scratch_bytes, accepts and constant, table_bytes, fill (matmul/forms.h).
+// Makes entries of fast kernels. A form is a struct with from(words, operands) and run(operands.., args). It may have
+// scratch_bytes, accepts, and constant, table_bytes, fill (matmul/forms.h).
 #pragma once
 
 #include "engine/kernels/adapter.h"

@@ -7,13 +7,14 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// |v| as a code: with e its exponent, or that of the least normal number, and m bits of mantissa, |v| + 2^(e + 23 - m)
-// is rounded half to even to units of 2^(e - m), and has counted them in its last bits. Each exponent adds 2^m codes.
+// Returns |v| as a code. Let e be the exponent of v, or that of the least normal number, and m the bits of the
+// mantissa. Then |v| + 2^(e + 23 - m) is rounded half to even to units of 2^(e - m), and its last bits count these
+// units. Each exponent adds 2^m codes.
 template <class V, class Q>
 [[gnu::always_inline]] inline typename V::I saturated_codes(typename V::F v) {
   using F = typename V::F;
   using I = typename V::I;
-  constexpr int kBits = Q::kMantissaBits, kCut = 23 - kBits, kLeast = 128 - Q::kBias;  // as a float32 has exponents
+  constexpr int kBits = Q::kMantissaBits, kCut = 23 - kBits, kLeast = 128 - Q::kBias;  // exponents as in float32
   constexpr auto kMost = std::bit_cast<float>(uint32_t(Q::kMax + ((kLeast - 1) << kBits)) << kCut);
   const F size = V::min(V::set(kMost), V::abs(v));
   const I exponent = V::shift_right(V::as_integers(size), 23);
@@ -33,7 +34,7 @@ template <class V>
 [[gnu::always_inline]] inline typename V::F load_float8(const Float8E4M3* q, auto n) {
   return load<V>(q, n);
 }
-// The upper byte of a float16.
+// A code of Float8E5M2 is the upper byte of a float16.
 template <class V>
 [[gnu::always_inline]] inline typename V::F load_float8(const Float8E5M2* q, auto n) {
   Float16 wide[V::kLanes] = {};

@@ -1,6 +1,6 @@
-// The kernels of a family: the types of their forms, and what an entry says of each. The tables of a port
-// (ports/vector/tables.h), in plain C++, and the files of a tier (ports/vector/family.cc) read the same list. Both name
-// a kernel by its place in it.
+// Describes the kernels of a family: the types of their forms and the contents of their entries. The tables of a port
+// (ports/vector/tables.h), in plain C++, and the files of an instruction set (ports/vector/family.cc) read the same
+// list. Both name a kernel by its place in the list.
 //
 //   template <class Tier>
 //   constexpr auto lines() {
@@ -8,13 +8,14 @@
 //            line<FastLookup>("LookupI8", Op::kLookup, Lookup::shapes, 1);
 //   }
 //
-// An entry is named k and these letters; of each line come the shape rule, in_place (bit i: y may be written over input
-// i) and the rounding. A form is a struct whose run() says the operands (entry.h). Tier, or the vectors of a tier, say
+// The name of an entry is k and the letters of its line. Each line also has the shape rule, in_place (bit i: y may be
+// written over input i) and the rounding. A form is a struct; the parameters of its run() are the operands (entry.h).
+// Tier is an instruction set. It, or its vector type, defines
 //
 //   kLanes                    numbers in a vector
-//   kDotOffset, kFoursOffset  what the dot products add to codes
-//   kPairs                    how many columns of pairs of codes they take at a time
-//   kRealGroup                how many bfloat16
+//   kDotOffset, kFoursOffset  numbers that the dot products add to codes
+//   kPairs                    columns that products of pairs of codes take at a time
+//   kRealGroup                bfloat16 numbers that are multiplied together
 #pragma once
 
 #include <utility>
@@ -57,7 +58,7 @@ constexpr Lines<A..., B...> operator+(const Lines<A...>& a, const Lines<B...>& b
   return both;
 }
 
-// The form of line kIndex.
+// FormOf gives the form of line kIndex.
 template <int kIndex, class L>
 struct FormOf;
 template <int kIndex, class First, class... Rest>
@@ -73,7 +74,7 @@ constexpr Lines<Form> line(EntryName name, Op op, ShapeRule shapes, int in_place
   return {{{name, op, shapes, uint8_t(in_place), rounding}}};
 }
 
-// Lines of a form in float32, float16 and bfloat16.
+// Returns the lines of a form in float32, float16 and bfloat16.
 template <template <class> class Form>
 constexpr auto floats(const char* name, Op op, ShapeRule shapes, int in_place = 0) {
   return line<Form<float>>({name, "F32"}, op, shapes, in_place) +
@@ -87,7 +88,7 @@ constexpr auto floats(const char* name, Op op, ShapeRule shapes, int in_place = 
          line<Form<kLanes, Bfloat16>>({name, "Bf16"}, op, shapes, in_place);
 }
 
-// Lines of a form in int8, by the roundings `double` and `single`.
+// Returns the lines of a form in int8, for the roundings `double` and `single`.
 template <template <Rounding> class Form>
 constexpr auto codes(const char* name, Op op, ShapeRule shapes, int in_place = 0) {
   return line<Form<Rounding::kDouble>>({name, "I8Double"}, op, shapes, in_place, Rounding::kDouble) +
@@ -98,8 +99,9 @@ constexpr auto codes(const char* name, Op op, ShapeRule shapes, int in_place = 0
 
 namespace nacre {
 
-// Runs line kIndex of a family's list, compiled for a tier. Tier and Family are names, the same in all files: the
-// forms themselves are types of the namespace that a file is compiled in. ports/vector/family.cc defines it.
+// Runs line kIndex of a family's list, compiled for a tier. Tier and Family are names, the same in all files. The
+// forms themselves are types in the namespace that a file is compiled in. ports/vector/family.cc defines this
+// function.
 template <class Tier, class Family, int kIndex>
 Code run_line(const Args& args);
 

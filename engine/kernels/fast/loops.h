@@ -1,5 +1,5 @@
-// Loops over rows of numbers, vector by vector: the last, partial vector is loaded and stored in part. Each vector is
-// loaded before it is stored, so that y may be x.
+// Loops over rows of numbers, vector by vector. The last, partial vector is loaded and stored in part. Each vector is
+// loaded before it is stored, so y may be x.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace nacre::inline NACRE_ISA {
 
-struct Whole {};  // instead of a number of lanes: all
+struct Whole {};  // takes the place of a number of lanes if a vector is whole
 
-// f(first, n) for every vector of `count` numbers; n is Whole, or the number of lanes of the last.
+// Calls f(first, n) for every vector of `count` numbers. n is Whole, or the number of lanes of the last vector.
 template <class V, class F>
 [[gnu::always_inline]] inline void each_vector(int count, const F& f) {
   int i = 0;
@@ -37,11 +37,11 @@ template <class V, class T>
   V::store(p, v, n);
 }
 
-// Codes: int8_t, uint8_t (as int8_t with the top bit the other way round) and int32_t.
+// Loads codes: int8_t, uint8_t (as int8_t with the top bit inverted) and int32_t.
 template <class V, class Q>
 [[gnu::always_inline]] inline typename V::I load_codes(const Q* p, auto n) {
   if constexpr (std::is_same_v<Q, uint8_t>) {
-    const auto v = load_codes<V>(reinterpret_cast<const int8_t*>(p), n);  // 128 .. 255 are -128 .. -1
+    const auto v = load_codes<V>(reinterpret_cast<const int8_t*>(p), n);  // as int8_t, codes 128 .. 255 are -128 .. -1
     return V::sub(v, V::shift_left(V::shift_right(v, 31), V::set(int32_t{8})));
   } else if constexpr (std::is_same_v<decltype(n), Whole>) {
     return V::load_integers(p);
@@ -49,7 +49,7 @@ template <class V, class Q>
     return V::load_integers(p, n);
   }
 }
-// v is within the range of Q.
+// Stores v, which must be within the range of Q.
 template <class V, class Q>
 [[gnu::always_inline]] inline void store_codes(Q* p, typename V::I v, auto n) {
   if constexpr (std::is_same_v<Q, uint8_t>) {
@@ -62,7 +62,7 @@ template <class V, class Q>
   }
 }
 
-// v rounded to T, as float32 again.
+// Returns v rounded to T, as float32.
 template <class V, class T>
 [[gnu::always_inline]] inline typename V::F rounded_to(typename V::F v) {
   if constexpr (std::is_same_v<T, float>) {
@@ -83,7 +83,7 @@ inline void from_floats(T* to, const float* from, int count) {
   each_vector<V>(count, [&](int i, auto n) { store<V>(to + i, load<V>(from + i, n), n); });
 }
 
-// Steps of a fold. Not lambdas: these are inlined always.
+// Steps of a fold. They are not lambdas, so that they are always inlined.
 template <class V>
 struct Plus {
   [[gnu::always_inline]] typename V::F operator()(typename V::F acc, typename V::F v) const { return V::add(acc, v); }
@@ -93,7 +93,7 @@ struct Times {
   [[gnu::always_inline]] typename V::F operator()(typename V::F acc, typename V::F v) const { return V::mul(acc, v); }
 };
 template <class V>
-struct Larger {  // a NaN in v is passed over
+struct Larger {  // ignores a NaN in v
   [[gnu::always_inline]] typename V::F operator()(typename V::F acc, typename V::F v) const { return V::max(v, acc); }
 };
 template <class V>
@@ -113,8 +113,8 @@ struct SmallerOrNan {
   }
 };
 
-// acc = step(acc, f(x_i)) over all numbers, in every lane its share; what a partial vector lacks counts as `start`.
-// Four accumulators, which `step` joins in the end: an addition takes three or four cycles.
+// Folds all numbers: acc = step(acc, f(x_i)), each lane over its share. Lanes that a partial vector lacks count as
+// `start`. An addition takes three or four cycles, so there are four accumulators, which `step` joins at the end.
 template <class V, class T, class Step, class F>
 [[gnu::always_inline]] inline typename V::F fold(const T* x, int count, typename V::F start, const Step& step,
                                                  const F& f) {

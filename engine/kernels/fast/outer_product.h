@@ -1,15 +1,14 @@
-// Sums of outer products of rows, tile by tile.
+// Adds up outer products of rows, tile by tile.
 //
 //   c_kj += sum_r a_rk b_rj        a [terms, out]   b [terms, width]   c [out, width]
 //
-// A tile of c stays in the registers over all r. Columns of b that many tiles read are copied to scratch, where they
-// stand one behind the other: rows of b may lie a power of two apart, of which a cache keeps few.
+// A tile of c stays in the registers over all r. Columns of b that many tiles read are copied to scratch without
+// gaps. Rows of b may lie a power of two apart, and a cache keeps few such rows.
 //
 // If terms are few, reading and writing c takes the time. The tiles of c then follow each other in a row: the
-// processor fetches c ahead, and b, which is small, is read once for each row of tiles. Otherwise they follow each
-// other in a column, over which the copied columns of b stay in the nearest cache, and each tile asks for the c of
-// the next one.
-// A sum is of the same terms in the same order either way.
+// processor fetches c ahead, and b, which is small, is read once for each row of tiles. Otherwise the tiles follow
+// each other in a column. The copied columns of b stay in the nearest cache for the whole column, and each tile
+// prefetches the c of the next one. Either way a sum has the same terms in the same order.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +20,9 @@ namespace nacre::inline NACRE_ISA {
 template <class V>
 struct OuterProduct {
   static constexpr int kMaxRows = V::kRealRows;
-  // Fewer tiles than this read b where it lies.
+  // If there are fewer tiles than this, b is read where it lies.
   static constexpr int kLeastTiles = 3;
-  // c is passed over row by row where b has few terms and c is large, beyond the cache that is a core's own.
+  // c is passed over row by row if b has few terms and c is larger than a core's own cache.
   static constexpr int kFewTerms = 16, kLargeC = 64 << 10;
 
   int out, width;

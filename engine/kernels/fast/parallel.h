@@ -1,6 +1,7 @@
-// Shares a kernel's work among the workers, in units whose number and results depend on the shapes alone, so that any
-// number of workers gives the same bytes. Worker w of n does the units w, w + n, ..., or where their number is known
-// the w-th of n runs: it then mostly reads numbers that it wrote in the step before, and that lie in its cache.
+// Shares a kernel's work among the workers, in units. Their number and results depend on the shapes alone, so any
+// number of workers gives the same bytes. Worker w of n does the units w, w + n, ... If the number of units is known,
+// it does the w-th of n runs of them instead. It then mostly reads numbers that it wrote in the step before, from its
+// cache.
 #pragma once
 
 #include "engine/kernels/kernel.h"
@@ -10,9 +11,9 @@ namespace nacre::inline NACRE_ISA {
 struct Part {
   int index = 0, count = 1;
   int unit = 0;  // the next one
-  int all = 0;   // units, of which each part takes a run; 0: the parts take them in turns
+  int all = 0;   // number of units, of which each part takes a run; 0: the parts take units in turns
 
-  // Goes past the next `units`: whether one of them is this part's.
+  // Goes past the next `units`. Returns whether one of them is this part's.
   bool any(int units) {
     const int first = unit;
     unit += units;
@@ -25,7 +26,7 @@ struct Part {
   int end(int part) const { return int(int64_t{all} * (part + 1) / count); }
 };
 
-// f(part, scratch of its worker) on every worker, or here alone.
+// Calls f(part, scratch of its worker) on every worker, or on this thread alone.
 template <class F>
 void in_parts(const Args& args, uint64_t work, const F& f) {
   const Workers* const workers = args.workers;
@@ -43,7 +44,7 @@ void in_parts(const Args& args, uint64_t work, const F& f) {
       &context, workers->count);
 }
 
-// Calls f(first, count, scratch of the worker) on every worker, with a run of the `items` for each. `each`: the
+// Calls f(first, count, scratch of the worker) on every worker, with a run of the `items` for each. `each` is the
 // multiply-accumulates that one item takes. f makes each item from that item alone, so the results do not depend on
 // how the items are divided.
 template <class F>

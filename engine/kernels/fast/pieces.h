@@ -1,4 +1,4 @@
-// Memory and bounds of every form.
+// Helpers of every kernel form: pieces of scratch, tables, and bounds of a clamp.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Scratch of one step, cut in pieces at multiples of 64 bytes of its start.
+// Cuts the scratch of one step into pieces that begin at multiples of 64 bytes from its start.
 struct Pieces {
   std::byte* at;
 
@@ -31,7 +31,7 @@ std::byte* table_of(const Form& form, const Args& args, Pieces& scratch) {
   return table;
 }
 
-// The bounds of a clamp; infinities where there is none.
+// Return the bounds of a clamp, infinities if there is none.
 inline float low_of(const Clamp& clamp) {
   return clamp.kind == Clamp::kNone ? -std::numeric_limits<float>::infinity() : std::bit_cast<float>(clamp.low);
 }

@@ -1,10 +1,10 @@
-// Products of blocks of rows with packed weights, tile by tile.
+// Multiplies blocks of rows by packed weights, tile by tile.
 //
 //   s_rk = start_k + sum_i x_ri w_ki       w in panels of kLanes rows
 //
-// A block's rows are cut into tiles of nearly equal height; for each group of columns all tiles run, so that these
-// weights stay in the cache. Tiles know nothing of epilogues: real ones clamp and store float32, those of codes leave
-// their sums in a buffer of the size of a tile for whoever follows.
+// A block's rows are cut into tiles of nearly equal height. For each group of columns all tiles run, so that these
+// weights stay in the cache. Tiles know nothing of epilogues. Real ones clamp and store float32; those of codes leave
+// their sums in a buffer of a tile's size for the caller's `finish`.
 #pragma once
 
 #include <utility>
@@ -16,7 +16,7 @@ namespace nacre::inline NACRE_ISA {
 
 constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-// count in `parts` nearly equal numbers: f(first, how many).
+// Cuts count into `parts` nearly equal parts and calls f(first, how many) for each.
 template <class F>
 void each_part(int count, int parts, const F& f) {
   const int least = count / parts, more = count % parts;
@@ -36,11 +36,11 @@ struct RealProduct {
   ptrdiff_t panel;     // elements from one panel of w to the next
   const float* start;  // [out rounded up to whole panels]
   float low, high;
-  ptrdiff_t step = V::kLanes;  // elements from one term of w to the next: a row where w is a matrix in rows
-  float* decoded = nullptr;    // room for two panels of w as float32, which pays for many rows; or none
-  int all_rows = 1;            // of the product that x is a part of: how a row is summed depends on them, not on x
+  ptrdiff_t step = V::kLanes;  // elements from one term of w to the next; in a matrix in rows that is a row
+  float* decoded = nullptr;    // room for two panels of w as float32, which pays for many rows; or null
+  int all_rows = 1;            // rows of the whole product, not of x alone; they decide how a row is summed
 
-  // y: rows `y_step` apart.
+  // Writes y, whose rows are `y_step` apart.
   void run(const float* x, const TileRows& shape, int count, float* y, ptrdiff_t y_step) const {
     const int panels = ceil_div(out, V::kLanes);
     if (all_rows == 1 && count == 1 && shape.runs == 1) return row(x, shape.length, panels, y);
@@ -119,7 +119,8 @@ struct RealProduct {
   }
 };
 
-// State that V::Blocks keeps from one product to the next, where V multiplies blocks of rows at once (simd/vec.h).
+// The state that V::Blocks keeps from one product to the next, for a V that multiplies blocks of rows at once
+// (simd/vec.h).
 struct NoBlocks {
   static constexpr bool kReal = false;
 };
@@ -144,7 +145,7 @@ struct DotProduct {
   static constexpr int kMaxRows = kCodes ? V::kDotRows : V::kRealRows, kMaxVectors = 4;
   static constexpr int kTallRows = kMaxRows == V::kRealRows ? V::kTallRows : kMaxRows;  // of tiles of one vector
   static constexpr bool kWide = !kCodes || V::kDotWide;                                 // tiles of two vectors
-  static constexpr int kTilesAtOnce = kWide ? 1 : 4;                                    // of a call, at most
+  static constexpr int kTilesAtOnce = kWide ? 1 : 4;                                    // tiles of one call, at most
   static constexpr int kStep = kMaxVectors * V::kLanes;                                 // from row to row of the sums
 
   int out;
@@ -152,9 +153,9 @@ struct DotProduct {
   ptrdiff_t panel;
   const Sum* start;
   Blocks& blocks;
-  int all_rows;  // of the product that x is a part of: how a row of reals is summed depends on them, not on x
+  int all_rows;  // rows of the whole product, not of x alone; they decide how a row of reals is summed
 
-  // finish(sums, rows, vectors, first row, first column) for each tile; sums [rows][kStep].
+  // Calls finish(sums, rows, vectors, first row, first column) for each tile; sums is [rows][kStep].
   template <class Finish>
   void run(const X* x, const TileRows& shape, int count, const Finish& finish) const {
     const int deciding = kCodes ? count : all_rows;
@@ -183,7 +184,8 @@ struct DotProduct {
       V::store(sums + r * kStep + v * V::kLanes, sum);
     }
   };
-  // count in nearly equal numbers as each_part: f(first, how many, how often), up to kTilesAtOnce equal ones at a time.
+  // Cuts count into nearly equal parts, as each_part. Calls f(first, how many, how often), for up to kTilesAtOnce
+  // equal parts at a time.
   template <class F>
   static void each_tiles(int count, int parts, const F& f) {
     const int least = count / parts, more = count % parts;
@@ -220,14 +222,15 @@ struct DotProduct {
     return tile_of<1>(rows, std::make_integer_sequence<int, kTallRows>());
   }
   static constexpr Tile row_of(int vectors) {
-    constexpr int kParts = kWide ? 2 : 1;  // of four vectors
+    constexpr int kParts = kWide ? 2 : 1;  // sums for each of four vectors
     return vectors == 4 ? &row<kParts, 4> : vectors == 2 ? &row<2 * kParts, 2> : &row<4, 1>;
   }
 
-  // Blocks of one height, of which the last may begin inside the one before: it leaves the rows that this one has made.
+  // Multiplies blocks of one height. The last block may begin inside the one before it; the rows that both have are
+  // left out of its `finish`.
   template <class Finish>
   void run_blocks(const X* x, const TileRows& shape, int count, const Finish& finish) const {
-    constexpr int kSums = Blocks::kAtOnce;  // blocks of sums: rows times vectors
+    constexpr int kSums = Blocks::kAtOnce;  // blocks of sums: blocks of rows times vectors
     alignas(64) Sum sums[Blocks::kMostRows * kStep];
     static_assert(kSums == kMaxVectors);
     const int panels = ceil_div(out, V::kLanes), height = ceil_div(count, ceil_div(count, Blocks::kMostRows));

@@ -1,5 +1,5 @@
-// y_i = f(x_i) of real numbers, each function compiled once, for float32: rows of 16-bit numbers become float32 by
-// pieces, which are rounded once, behind the function.
+// Computes y_i = f(x_i) of real numbers. Each function is compiled once, for float32. Rows of 16-bit numbers become
+// float32 piece by piece and are rounded once, after the function.
 #pragma once
 
 #include "engine/kernels/fast/loops.h"
@@ -10,7 +10,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The functions of activation.h, gelu.h and unary.h. a, b: alpha and gamma, or bounds.
+// The functions of activation.h, gelu.h and unary.h. a and b are alpha and gamma, or bounds.
 template <class V>
 struct RealFunctions {
   using F = typename V::F;
@@ -20,7 +20,7 @@ struct RealFunctions {
   static F zero() { return V::set(0.0f); }
   static F minus(F v) { return V::mul(v, V::set(-1.0f)); }
 
-  static F clamp(F v, F low, F high) { return V::min(high, V::max(low, v)); }  // NaN passes
+  static F clamp(F v, F low, F high) { return V::min(high, V::max(low, v)); }  // NaN stays NaN
   static F leaky_relu(F v, F a, F) { return V::select(V::less(zero(), v), v, V::mul(a, v)); }
   static F sigmoid(F v, F, F) { return Math::sigmoid(v); }
   static F tanh(F v, F, F) { return Math::tanh(v); }
@@ -30,7 +30,7 @@ struct RealFunctions {
   }
   static F silu(F v, F, F) { return V::div(v, V::add(one(), Math::exp(minus(v)))); }
 
-  // v Phi(v), Phi(v) = erfc(-v / sqrt(2)) / 2 = e^(-v^2 / 2) erfc_scaled(|v| / sqrt(2)) / 2 for v < 0.
+  // Returns v Phi(v), Phi(v) = erfc(-v / sqrt(2)) / 2. For v < 0 this is e^(-v^2 / 2) erfc_scaled(|v| / sqrt(2)) / 2.
   static F gelu(F v, F, F) {
     const F power = Math::exp(V::mul(V::mul(v, v), V::set(-0.5f)));
     const F tail = V::mul(Math::erfc_scaled(V::mul(V::abs(v), V::set(float(RealFunction::kSqrtHalf)))),
@@ -91,14 +91,15 @@ struct RealMap {
   template <class V, auto kFunction>
   [[gnu::noinline]] static void run(const float* x, float* y, int count, const Numbers& numbers) {
     const typename V::F a = V::set(numbers.a), b = V::set(numbers.b);
-    for (int i = 0; i < count; i += V::kLanes) {  // one copy of the function, for the last vector too
+    for (int i = 0; i < count; i += V::kLanes) {  // the last vector runs the same copy of the function
       const int n = V::most(count - i);
       if (n == V::kLanes) V::store(y + i, kFunction(V::load(x + i), a, b));
       else V::store(y + i, kFunction(V::load(x + i, n), a, b), n);
     }
   }
 
-  // Applies f to all numbers, which the workers share; each takes kOfFunction multiply-accumulates, or kOfBound.
+  // Applies f to all numbers, which the workers share. Each number takes kOfFunction or kOfBound
+  // multiply-accumulates.
   static constexpr uint64_t kOfFunction = 32, kOfBound = 2;
   template <class V, class T>
   static void apply(Function* f, const T* x, T* y, int count, const Numbers& numbers, const Args& args,

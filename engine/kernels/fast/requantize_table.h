@@ -1,14 +1,15 @@
-// Table that the epilogue of an int8 product reads for each output channel k, in rows of whole panels, so that a
-// kernel loads a vector of each without looking where the channels end.
+// The table that the epilogue of an int8 product reads for each output channel k. Its rows are whole panels, so a
+// kernel loads vectors without a check where the channels end.
 //
 //   start_k  b_k - (offset + x_zero) sum_i w_ki      the sum begins here and runs over (x_ri + offset) w_ki
 //   double   multiplier, left, right                 multiply<kDouble> of numeric/fixed_point.h: shift left, or right
 //   single   multiplier, total = 31 - shift          multiply<kSingle>
-//   float    scale; one that is not finite is the number that gives the same codes: NaN 0, infinity the largest
+//   float    scale; a scale that is not finite is stored as the finite one that gives the same codes: 0 for NaN, else
+//            largest float
 //
-// left_0 is kQuick where every channel is one for QuickCodes below, which read no left.
+// left_0 is kQuick if QuickCodes below serves every channel. QuickCodes does not read `left`.
 //
-// Bind makes the table once where weights, bias and scale are constants; else each run does.
+// Bind makes the table once if weights, bias and scale are constants; else each run makes it.
 #pragma once
 
 #include <limits>
@@ -22,7 +23,7 @@ struct RequantizeTable {
   static constexpr int kRows = kRounding == Rounding::kDouble ? 4 : kRounding == Rounding::kSingle ? 3 : 2;
   using Stored = typename Requant<kRounding>::Stored;
 
-  // kQuick marks a table for QuickCodes; kMostShift is the largest shift to the right that they take.
+  // kQuick marks a table for QuickCodes. kMostShift is the largest shift to the right that QuickCodes takes.
   static constexpr int32_t kQuick = -1, kMostShift = 22;
 
   int32_t* rows;  // [kRows][padded]
@@ -33,7 +34,8 @@ struct RequantizeTable {
 
   bool quick() const { return kRounding == Rounding::kDouble && row(2)[0] == kQuick; }
 
-  // channel_at(i): the channel of place i of a row, or -1; weight_sum(k): sum_i w_ki, of so many products.
+  // Fills the table. channel_at(i) returns the channel of place i of a row, or -1. weight_sum(k) returns sum_i w_ki.
+  // A sum has `products` terms.
   template <class ChannelAt, class WeightSum>
   [[gnu::cold]] void fill(const ChannelAt& channel_at, int32_t offset, Optional<const int32_t> b, const Stored* scale,
                           bool per_channel, int products, int y_zero, const WeightSum& weight_sum) const {
@@ -79,7 +81,7 @@ struct RequantizeTable {
 };
 
 // Computes requantized(sum) + y_zero of kLanes channels from k on, before the clamp. word() serves a V that packs
-// codes by way of 16 bits: it leaves out `zero_word`, which V adds, and is right once it is saturated to 16 bits.
+// codes by way of 16 bits. It leaves out `zero_word`, which V adds, and is correct after saturation to 16 bits.
 template <class V, Rounding kRounding>
 struct ChannelCodes {
   using I = typename V::I;
@@ -106,9 +108,9 @@ struct ChannelCodes {
   static int zero_word(int y_zero) { return kRounding == Rounding::kFloatEven ? y_zero : 0; }
 };
 
-// Gives the codes of kDouble by half the instructions. Every channel has a shift to the right, n in [1, kMostShift],
-// and every sum is below 2^30. Rounding u to u / 2^n, half away from zero, is (u + 2^(n-1) - (u < 0 ? 1 : 0)) >> n.
-// There u has the sign of the sum, or is 0 or rounds to 0; and zero 2^n can be added before the shift.
+// Computes the codes of kDouble with half the instructions. Every channel must have a shift to the right, n in [1,
+// kMostShift], and every sum must be below 2^30. Rounding u / 2^n half away from zero is (u + 2^(n-1) - (u < 0 ? 1 :
+// 0)) >> n. There u has the sign of the sum, or is 0 or rounds to 0. So zero 2^n can be added before the shift.
 template <class V>
 struct QuickCodes {
   using I = typename V::I;
@@ -124,7 +126,7 @@ struct QuickCodes {
   static int zero_word(int) { return 0; }
 };
 
-// The codes of y that a clamp leaves.
+// The range of codes of y that a clamp leaves.
 struct CodeBounds {
   int32_t low, high;
 
@@ -134,7 +136,7 @@ struct CodeBounds {
   bool all() const { return low <= -128 && high >= 127; }
 };
 
-// y = clamp(requantized(sum) + y_zero), tiles of it.
+// Writes tiles of y = clamp(requantized(sum) + y_zero).
 template <class V, Rounding kRounding>
 struct Requantizer {
   RequantizeTable<kRounding> table;
@@ -147,7 +149,8 @@ struct Requantizer {
   Requantizer(const RequantizeTable<kRounding>& rows, const Epilogue& epilogue, int8_t* to, ptrdiff_t row)
       : table(rows), zero(epilogue.y_zero), range(epilogue.clamp), y(to), step(row), quick(rows.quick()) {}
 
-  // sums [rows][vectors kLanes], rows `sum_step` apart, of rows `first` on and channels `channel` on, up to `end`.
+  // Takes sums [rows][vectors kLanes], whose rows are `sum_step` apart: of rows from `first` on and of channels from
+  // `channel` to `end`.
   void operator()(const int32_t* sums, int sum_step, int rows, int vectors, int first, int channel, int end) const {
     for (int v = 0; v < vectors; ++v, channel += V::kLanes, sums += V::kLanes) {
       const int n = V::most(end - channel);

@@ -1,10 +1,10 @@
-// Sources of the rows of a product (matmul/forms.h), and how many rows are made at a time.
+// Says where the rows of a product (matmul/forms.h) come from, and how many rows are made at a time.
 //
 // Rows of dense, and pixels of a 1x1 convolution without stride and padding, follow each other in x. For other
 // windows some rows of x are copied with their padding (a band), and each row of a window is read there as one run.
-// If these runs are short, or of codes and not of whole quads, windows are copied from the band one behind the other.
-// If there is no such run (dilated columns, groups) they are copied from x. Pairs of bfloat16 follow the same rules,
-// with pairs for quads.
+// If these runs are short, or are codes and not whole quads, windows are copied from the band, one after the other.
+// If there is no such run (dilated columns, groups), windows are copied from x. Pairs of bfloat16 follow the same
+// rules, with pairs for quads.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ namespace nacre::inline NACRE_ISA {
 
 enum class RowSource : uint8_t { kInPlace, kBands, kBandWindows, kWindows };
 
-// Runs of so many bytes, of a window what it has of a row of x, are copied: to begin one costs a tile more than that.
-// (Of float32, runs of 9 numbers are better left where they are.)
+// Runs of at most so many bytes, the part of a window in one row of x, are copied, because beginning a run costs a
+// tile more than the copy. (Runs of 9 float32 numbers are faster in place.)
 inline constexpr int kShortRun = 16;
 
-// The sizes of a product, whatever op it is of.
+// The sizes of a product, of any op.
 struct ProductSizes {
-  int rows, length, out;  // y_rk: r < rows, k < out; of one group
+  int rows, length, out;  // y_rk: r < rows, k < out, of one group; a sum has `length` terms
   int groups;
   RowSource source;
 };
 
-// Returns the sizes for numbers that stand in groups: of one, of two (pairs) or of four (quads).
+// Returns the sizes for numbers that are multiplied in groups of one, of two (pairs) or of four (quads).
 inline ProductSizes sizes_of(const Dense& op, int /*group*/) {
   return {op.rows, op.in, op.out, 1, RowSource::kInPlace};
 }
@@ -49,7 +49,7 @@ inline bool in_bands(const ProductSizes& s) {
   return s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
 }
 
-// A map of one column is a map of one row as well, and only along a row pixels are taken together.
+// Turns a map of one column into a map of one row, because only pixels of one row are taken together.
 inline Dense along_rows(const Dense& op) { return op; }
 template <class Conv>
 Conv along_rows(Conv op) {
@@ -58,17 +58,18 @@ Conv along_rows(Conv op) {
   return op;
 }
 
-// Rows of x with padding, as some rows of y need them: [rows(..)][columns][in_c].
+// Rows of x with padding that some rows of y need: [rows(..)][columns][in_c].
 struct Band {
   int columns;   // of x, padding included
-  int out_rows;  // rows of y that are made of one band
+  int out_rows;  // rows of y that are made from one band
 
   static constexpr int kBytes = 64 << 10;
 
   static int rows(const Conv2d& op, int out_rows) {
     return (out_rows - 1) * op.window.h.stride + (op.window.h.kernel - 1) * op.window.h.dilation + 1;
   }
-  // For `workers` that take bands in turn: of images that do not come out even, each gets a piece.
+  // Makes bands for `workers` that take them in turn. If the images do not divide evenly, each image is cut for all
+  // workers.
   static Band from(const Conv2d& op, size_t size, int workers = 1) {
     Band band = {(op.window.w.out - 1) * op.window.w.stride + op.window.w.kernel, op.window.h.out};
     if (op.batch % workers != 0) band.out_rows = (band.out_rows + workers - 1) / workers;
@@ -76,7 +77,7 @@ struct Band {
     return band;
   }
   size_t elements(const Conv2d& op) const { return size_t(rows(op, out_rows)) * size_t(columns) * size_t(op.in_c); }
-  // Rows of y that are made at once: where windows are copied, some, if they are short.
+  // Returns the rows of y that are made at once: several if windows are copied and rows are short, else one.
   int rows_at_once(const Conv2d& op, RowSource source) const {
     constexpr int kPixels = 48;
     if (source == RowSource::kBands || op.window.w.out > kPixels / 2) return 1;

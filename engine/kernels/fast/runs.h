@@ -1,4 +1,4 @@
-// The walk over a broadcast pair in runs: along a run each operand moves by one, or not at all.
+// Walks over a broadcast pair in runs. Along a run each operand moves by one, or stays.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,26 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Beginning of a run in a, b and y, in elements of each.
+// The beginning of a run in a, b and y, in elements of each, and its length.
 struct RunAt {
   ptrdiff_t a, b, y;
   int count;
 };
 
-// Functions along a run: of two operands that move, and of one that moves while a or b stays. `context` is their own.
+// The functions along a run: for two operands that move, and for one that moves while a or b stays. `context` is
+// passed to each function.
 struct RunFunctions {
   using Along = void(const void* context, const RunAt& at);
   Along *both, *fixed_a, *fixed_b;
 };
 
-// The last axes that both operands go through as one are a run; the walk is over the others. The workers share the
-// runs, or the numbers of one that is all; a number takes the time of `each` multiply-accumulates (parallel.h).
+// Joins the last axes along which both operands are contiguous or constant to a run, and walks over the others. The
+// workers share the runs, or the numbers if there is one run. A number takes the time of `each` multiply-accumulates
+// (parallel.h).
 [[gnu::noinline]] inline void each_run(const Walk<2>& walk, const RunFunctions& functions, const void* context,
                                        const Args& args, uint64_t each) {
   RunAt run = {0, 0, 0, 1};
-  int axis = walk.rank - 1, step_a = 1, step_b = 1;  // 0 or 1, one of them 1
+  int axis = walk.rank - 1, step_a = 1, step_b = 1;  // each 0 or 1; one of them is 1
   for (; axis >= 0; --axis) {
     if (walk.size[axis] == 1) continue;
     const int a = walk.stride[0][axis], b = walk.stride[1][axis];

@@ -1,6 +1,5 @@
-// Epilogues that scale sums of real products, over vectors V: y = clamp(s f + b) of a row of sums.
-//
-//   f   1, c_k t, or 1 / c_k by a division;  where every operation rounds to T: T(T(T(s) c_k) + b_k)
+// Epilogues that scale the sums of real products, over vectors V: y = clamp(s f + b) for a row of sums. The factor f
+// is 1, c_k t, or 1 / c_k by a division. If every operation rounds to T, they compute T(T(T(s) c_k) + b_k).
 #pragma once
 
 #include "engine/kernels/fast/float8_codes.h"
@@ -22,7 +21,7 @@ struct ScaledSums {
   Optional<const T> bias;
   float low, high;
 
-  // y of n channels from k on; t: scale of the row.
+  // Computes y of n channels from k on; t is the scale of the row.
   [[gnu::noinline]] void operator()(const float* sums, int n, int k, T* y, float t = 1) const {
     constexpr bool kEach = !std::is_same_v<S, float>;
     const auto round = [](F v) {
@@ -47,7 +46,7 @@ ScaledSums<V, T, S> scaled_sums(const Epilogue& epilogue, SumScale how, const S*
   return {how, epilogue.per_channel, scale, bias, low_of(epilogue.clamp), high_of(epilogue.clamp)};
 }
 
-// y = saturated(clamp(s (t c_k) + b_k) / step)
+// Computes y = saturated(clamp(s (t c_k) + b_k) / step).
 template <class V>
 struct Float8Sums {
   using F = typename V::F;
@@ -61,7 +60,7 @@ struct Float8Sums {
       : per_channel(epilogue.per_channel), scale(c), bias(b), low(low_of(epilogue.clamp)),
         high(high_of(epilogue.clamp)), step(y_scale) {}
 
-  // Takes rows of n sums, one behind the other, for channels from k on; those of y are y_step apart, t(r) is row r's.
+  // Takes consecutive rows of n sums, for channels from k on. Rows of y are y_step apart; t(r) is the scale of row r.
   template <class T>
   [[gnu::always_inline]] void operator()(const float* sums, int rows, int n, int k, const T& t, Float8E4M3* y,
                                          ptrdiff_t y_step) const {
@@ -69,7 +68,7 @@ struct Float8Sums {
     each_vector<V>(
         n, [&](int i, auto lanes) __attribute__((always_inline)) {
           const F c = per_channel ? load<V>(scale + k + i, lanes) : V::set(scale[0]);
-          const F b = bias ? load<V>(bias.data + k + i, lanes) : V::set(-0.0f);  // which changes no number
+          const F b = bias ? load<V>(bias.data + k + i, lanes) : V::set(-0.0f);  // adding -0 changes no number
           for (int r = 0; r < rows; ++r) {
             const F scaled = V::mul(load<V>(sums + ptrdiff_t(r) * n + i, lanes), V::mul(V::set(t(r)), c));
             const F clamped = V::min(most, V::max(least, V::add(scaled, b)));

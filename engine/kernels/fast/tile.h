@@ -1,9 +1,9 @@
-// One tile of a matrix product, in the registers: kRows rows of x by kVectors vectors of columns of w.
+// Computes one tile of a matrix product in the registers: kRows rows of x by kVectors vectors of columns of w.
 //
 //   sum_rc = start_c + sum_i x_ri w_ci        w in panels of kLanes rows (base/layout.h), each a row of vectors over i
 //
-// x is `rows` apart and need not be whole: a row is `runs` pieces of `length` numbers, each `run` behind the one
-// before, so that the window of a convolution is read where it lies. All strides are in elements.
+// Rows of x are `rows` apart and need not be contiguous. A row is `runs` pieces of `length` numbers, and each piece
+// begins `run` after the one before, so the window of a convolution is read in place. All strides are in elements.
 //
 // finish(r, v, sum) takes the sums of row r and vector v.
 #pragma once
@@ -22,8 +22,8 @@ struct TileRows {
   ptrdiff_t run;
 };
 
-// Pointers to the rows of x. A multiple of `step` needs a register each: behind kNear rows there is a second pointer,
-// and the compiler is not to know that it is one of these multiples.
+// Pointers to the rows of x. A multiple of `step` needs a register each. So rows past kNear have a second pointer,
+// and the compiler must not see that it is such a multiple.
 template <class X, int kRows>
 struct RowPointers {
   static constexpr int kMost = 12, kNear = 8;
@@ -41,27 +41,27 @@ struct RowPointers {
   }
 };
 
-// Columns of w: vector v of term i is at `at` + v panel + i step. In panels W [panel][sum of lengths][kLanes] step is
-// kLanes; of a matrix [i][c] in rows, panel is kLanes and step a row.
+// Columns of w. Vector v of term i is at `at` + v panel + i step. In panels W [panel][sum of lengths][kLanes], step
+// is kLanes. In a matrix [i][c] in rows, panel is kLanes and step is a row.
 template <class W>
 struct TileColumns {
   const W* at;
   ptrdiff_t panel, step;
 };
 
-// Asks the cache for what lies so many elements ahead: an address, which need not be one of a number.
+// Prefetches the cache line that is `elements` ahead. The address need not be that of a number.
 template <class T>
 [[gnu::always_inline]] inline void ask_ahead(const T* at, ptrdiff_t elements) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(at) + size_t(elements) * sizeof(T)));
 }
 
-// Tile of real numbers. start(r, v) is the vector that a sum begins with. kTransposed: x stands term by term, `rows`
-// from one to the next, and in a term its rows one behind the other.
+// Computes a tile of real numbers. start(r, v) returns the vector that a sum begins with. With kTransposed x is
+// stored term by term: terms are `rows` apart, and the rows of a term are contiguous.
 template <class V, int kRows, int kVectors, bool kTransposed = false, class W, class Start, class Finish>
 [[gnu::always_inline]] inline void real_tile(const float* x, const TileRows& shape, TileColumns<W> w,
                                              const Start& start, const Finish& finish) {
-  // Weights are asked for this many terms ahead where a vector is a line of the cache. Measured: 4 to 6 percent of
-  // products whose weights lie behind the first cache, nothing for others.
+  // If a vector is a cache line, weights are prefetched this many terms ahead. Measured: it saves 4 to 6 percent of
+  // products whose weights lie beyond the first-level cache, and nothing of others.
   constexpr int kAhead = 12;
   constexpr bool kLine = V::kLanes * sizeof(W) == 64;
   typename V::F sum[kRows][kVectors];
@@ -93,11 +93,11 @@ template <class V, int kRows, int kVectors, bool kTransposed = false, class W, c
     for (int v = 0; v < kVectors; ++v) finish(r, v, sum[r][v]);
 }
 
-// ---- Products of numbers that stand together in groups, of which an instruction multiplies those of a row with those
-// of kLanes columns at once. D says which: their types and kGroup; x and w are read a group at a time, or, where the
-// loop itself costs too much (kTwice), two.
+// ---- Products of numbers that stand in groups. One instruction multiplies a group of a row with those of kLanes
+// columns. D says the types and kGroup. x and w are read a group at a time, or two (kTwice) if the loop itself costs
+// too much.
 
-// Codes as V reads them, four at a time; sums in int32.
+// Codes as V reads them, four at a time, with sums in int32.
 template <class V>
 struct CodeDots {
   using X = typename V::Code;
@@ -113,7 +113,7 @@ struct CodeDots {
   [[gnu::always_inline]] static typename V::I total(Sums sums) { return V::total(sums); }
 };
 
-// Pairs of bfloat16; sums in float32.
+// Pairs of bfloat16, with sums in float32.
 template <class V>
 struct PairDots {
   using X = Bfloat16;
@@ -129,7 +129,7 @@ struct PairDots {
   [[gnu::always_inline]] static typename V::F total(Sums sums) { return sums; }
 };
 
-// w: [panel][groups][kLanes][kGroup]; runs are whole groups.
+// Computes a tile of groups. w is [panel][groups][kLanes][kGroup]; runs are whole groups.
 template <class V, class D, int kRows, int kVectors, class Finish>
 [[gnu::always_inline]] inline void dot_tile(const typename D::X* x, const TileRows& shape, const typename D::W* w,
                                             ptrdiff_t panel, const typename D::Sum* start, const Finish& finish) {
@@ -171,7 +171,7 @@ template <class V, class D, int kRows, int kVectors, class Finish>
     for (int v = 0; v < kVectors; ++v) finish(r, v, D::total(sum[r][v]));
 }
 
-// One row, of few sums: the terms go to kParts sums in turn, so that no instruction waits for the one before.
+// Computes one row of few sums. Terms go to kParts sums in turn, so that no instruction waits for the one before.
 template <class V, int kParts, int kVectors, class W, class Finish>
 [[gnu::always_inline]] inline void real_row(const float* x, int length, TileColumns<W> w, const float* start,
                                             const Finish& finish) {
@@ -203,12 +203,12 @@ template <class V, int kParts, int kVectors, class W, class Finish>
   }
 }
 
-// One row with weights of Float8E4M3 as V::half_numbers has them, in panels, for x that was of that type too, so that
-// nothing overflows or is subnormal:
+// Computes one row with Float8E4M3 weights as V::half_numbers reads them, in panels. x must come from that type too,
+// so that nothing overflows or is subnormal:
 //
 //   s_c = 2^8 (2^-8 start_c + sum_even i x_i (2^-8 w_ic)) + 2^8 sum_odd i x_i (2^-8 w_ic)
 //
-// false: there is a NaN, and nothing was done.
+// Returns false if there is a NaN; then nothing was done.
 template <class V, int kVectors, class Finish>
 [[gnu::always_inline]] inline bool half_row(const float* x, int length, TileColumns<Float8E4M3> w, const float* start,
                                             const Finish& finish) {

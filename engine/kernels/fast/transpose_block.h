@@ -1,4 +1,4 @@
-// A matrix of numbers written transposed, as float32, block by block.
+// Transposes a matrix to float32, block by block.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// to[c to_step + r] = from[r from_step + c], r < rows, c < columns.
+// Sets to[c to_step + r] = from[r from_step + c] for r < rows, c < columns.
 template <class V, class T>
 [[gnu::noinline]] void transpose_floats(const T* from, ptrdiff_t from_step, int rows, int columns, float* to,
                                         ptrdiff_t to_step) {

@@ -1,8 +1,8 @@
-// The rows that a product multiplies, block by block: where they lie in x, or copied to scratch as X, float32 or what
-// the dot products read.
+// Provides the rows that a product multiplies, block by block. They lie in x, or are copied to scratch as X: float32,
+// or the type that the dot products read.
 //
-//   of dense   row r = x[r, ..]
-//   of conv2d  row r = the window of pixel r, padding included: x[n, h sh - top + i dh, v sw - left + j dw, c] over
+//   dense      row r = x[r, ..]
+//   conv2d     row r = the window of pixel r, padding included: x[n, h sh - top + i dh, v sw - left + j dw, c] over
 //              i, j, c
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Numbers that stand in scratch for rows of X.
+// The kind of numbers that stand in scratch for rows of X.
 template <class X>
 inline constexpr Numbers kNumbersOf = std::is_same_v<X, float>      ? kFloats
                                       : std::is_same_v<X, Bfloat16> ? kPairs
@@ -43,7 +43,7 @@ inline void fill_numbers(float* to, float value, int n) {
   for (int i = 0; i < n; ++i) to[i] = value;
 }
 template <class V, class T>
-inline void fill_numbers(float* to, T, int n) {  // padding of reals is 0
+inline void fill_numbers(float* to, T, int n) {  // the padding of reals is 0
   fill_numbers(to, 0.0f, n);
 }
 template <class V>
@@ -57,7 +57,8 @@ inline void fill_numbers(typename V::Code* to, int8_t code, int n) {
 
 inline int clamped(int v, int high) { return v < 0 ? 0 : v > high ? high : v; }
 
-// Columns [left, left + columns) of a row of x, of `in` columns of c numbers each; what is outside is padding.
+// Copies columns [left, left + columns) of a row of x, which has `in` columns of c numbers each. Columns outside x
+// are padding.
 template <class V, class X, class T>
 inline void put_row(X* to, const T* row, int in, int left, int columns, int c, T padding) {
   const int before = clamped(-left, columns), inside = clamped(in - left, columns) - before;
@@ -67,25 +68,25 @@ inline void put_row(X* to, const T* row, int in, int left, int columns, int c, T
   if (behind < columns) fill_numbers<V>(to + behind * c, padding, (columns - behind) * c);
 }
 
-// Rows at which a block may begin: in bands, the first pixel of each row of y.
+// Returns the number of rows at which a block may begin: in bands, the first pixel of each row of y.
 inline int block_starts(const Dense&, const ProductSizes& s) { return s.rows; }
 inline int block_starts(const Conv2d& op, const ProductSizes& s) {
   const bool bands = s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
   return bands ? op.batch * op.window.h.out : s.rows;
 }
 
-// Division of a product among the workers. Each takes a run of blocks, as many as the others: it copies its own rows
-// alone, and mostly reads rows that it wrote in the step before. Each takes some columns of all blocks instead, where
-// columns outnumber rows and rows are few or weights many, or where fewer blocks than workers can begin. It then
-// reads its part of the weights alone.
+// Divides a product among the workers. Usually each worker takes an equal run of blocks. It copies only its own rows,
+// and mostly reads rows that it wrote in the step before. In two cases each worker takes some columns of all blocks
+// instead, and reads only its part of the weights: if columns outnumber rows and rows are few or weights many, or if
+// there are fewer possible blocks than workers.
 struct Share {
   Part part;
-  int out, chunk;   // columns: all, and of a unit
-  int block_rows;   // at most
-  int workers = 1;  // that the rows are cut for
-  int first = 0;    // unit of the block at hand
+  int out, chunk;   // all columns, and those of a unit
+  int block_rows;   // most rows of a block
+  int workers = 1;  // among which the rows are cut
+  int first = 0;    // first unit of the current block
 
-  // A block has `most` or less of `rows` of `length` numbers, and begins at one of `starts` of them.
+  // Cuts `rows` rows of `length` numbers. A block has `most` rows or fewer, and may begin at one of `starts` rows.
   static Share from(const Part& part, int rows, int starts, int most, int out, int length, int lanes) {
     const int panels = (out + lanes - 1) / lanes;
     if (part.count == 1) return {part, out, panels * lanes, most};
@@ -100,25 +101,26 @@ struct Share {
     return {part, out, panels * lanes, even < most ? even : most, part.count};
   }
 
-  // Called before the first of `blocks` that the rows are cut into.
+  // Must be called before the first of the `blocks` into which the rows are cut.
   void begin(int blocks) {
     if (workers > 1) part.all = blocks;
   }
-  // For each block once: whether a chunk of its columns is this part's; then whether chunk c is.
+  // any() is called once for each block and returns whether a chunk of its columns is this part's. takes(c) then
+  // returns whether chunk c is.
   bool any() {
     first = part.unit;
     return part.any((out + chunk - 1) / chunk);
   }
   bool takes(int c) const { return part.all > 0 || (first + c) % part.count == part.index; }
 
-  static constexpr int kLeastRows = 8;            // of a worker that takes rows
-  static constexpr int kNearWeights = 128 << 10;  // numbers that a worker reads again from a near cache
-  static constexpr int kPanels = 4;  // that are multiplied together (product.h): a chunk has whole such groups
+  static constexpr int kLeastRows = 8;            // least rows of a worker that takes rows
+  static constexpr int kNearWeights = 128 << 10;  // numbers that a worker can read again from a near cache
+  static constexpr int kPanels = 4;               // multiplied together (product.h): a chunk is whole groups of them
 };
 
 inline int blocks_of(int rows, int most) { return most > 0 ? (rows + most - 1) / most : 0; }
 
-// f(rows, shape, count, first row, group, first column, columns) for the units of a share.
+// Calls f(rows, shape, count, first row, group, first column, columns) for the units of a share.
 template <class V, class X, class T, class F>
 void each_dense_block(const T* x, int rows, int length, int step, Pieces& scratch, Share& share, const F& f) {
   const int block_rows = share.block_rows;
@@ -141,15 +143,15 @@ void each_dense_block(const T* x, int rows, int length, int step, Pieces& scratc
       else
         for (int i = 0; i < count; ++i) {
           put_numbers<V>(block + i * step, x + ptrdiff_t(r + i) * length, length);
-          for (int k = length; k < step; ++k) block[i * step + k] = X{};  // meets weights of 0
+          for (int k = length; k < step; ++k) block[i * step + k] = X{};  // its weights are 0
         }
       f(block, TileRows{step, 1, step, 0}, count, r, 0);
     }
   }
 }
 
-// `count` pieces of `length` numbers, `step` apart in `from`, one behind the other. Whole pieces of 16 bytes are read
-// and written: the rest of the last one lands behind, up to kSlack numbers.
+// Copies `count` pieces of `length` numbers, `step` apart in `from`, to contiguous memory. Reads and writes whole
+// pieces of 16 bytes, so up to kSlack numbers past the last piece may be written.
 template <class X>
 inline X* copy_runs(X* to, const X* from, int count, int length, ptrdiff_t step) {
   constexpr int kPiece = 16 / sizeof(X);
@@ -164,8 +166,8 @@ inline bool inside(const WindowAxis& axis) {
 }
 
 // Calls f for one row of y at a time, whose windows are read in the band. With kWindows (short runs, or runs that are
-// not whole groups) calls f for several rows of y at a time, with a copy of their windows. If x needs neither
-// padding, nor another type, nor copies of windows, x itself is the band.
+// not whole groups) calls f for several rows of y at a time, with a copy of their windows. If x needs no padding, no
+// other type and no copies of windows, x itself is the band.
 template <class V, class X, bool kWindows, class T, class F>
 void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& share, const F& f) {
   const WindowAxis &h = op.window.h, &w = op.window.w;
@@ -201,7 +203,7 @@ void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& 
           for (int r = 0; r < count; ++r, from += ptrdiff_t(h.stride) * row)
             for (int v = 0; v < w.out; ++v, to += window_step) {
               copy_runs(to, from + v * shape.rows, h.kernel, shape.length, shape.run);
-              if (std::is_same_v<X, Bfloat16> && length < window_step) to[length] = X{};  // 0 times infinity is no 0
+              if (std::is_same_v<X, Bfloat16> && length < window_step) to[length] = X{};  // 0 times infinity is not 0
             }
           f(windows, TileRows{window_step, 1, window_step, 0}, count * w.out, first, 0);
         } else {
@@ -211,7 +213,7 @@ void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& 
     }
 }
 
-// The window of pixel (o, v) of one group's channels.
+// Copies the window of pixel (o, v) of one group's channels.
 template <class V, class X, class T>
 void put_window(const Conv2d& op, const T* x, int o, int v, X* to, T padding) {
   const WindowAxis &h = op.window.h, &w = op.window.w;
@@ -231,7 +233,7 @@ void put_window(const Conv2d& op, const T* x, int o, int v, X* to, T padding) {
   }
 }
 
-// The windows of pixels first .. first + count, `step` apart.
+// Copies the windows of pixels first .. first + count, `step` apart.
 template <class V, class X, class T>
 void put_windows(const Conv2d& op, const T* x, int first, int count, int group, X* to, int step, T padding) {
   const WindowAxis &h = op.window.h, &w = op.window.w;
@@ -256,7 +258,7 @@ void each_window_block(const Conv2d& op, const ProductSizes& s, const T* x, int 
       const int count = block_rows < s.rows - r ? block_rows : s.rows - r;
       put_windows<V>(op, x, r, count, group, block, step, padding);
       for (int i = 0; i < count; ++i)
-        for (int k = s.length; k < step; ++k) block[i * step + k] = X{};  // meets weights of 0
+        for (int k = s.length; k < step; ++k) block[i * step + k] = X{};  // its weights are 0
       f(block, TileRows{step, 1, step, 0}, count, r, group);
     }
 }

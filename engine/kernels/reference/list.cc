@@ -1,4 +1,4 @@
-// Apart from the kernels: whoever links this file links every reference kernel.
+// This file is separate from the kernels, because a program that links it links every reference kernel.
 #include "engine/kernels/sorted_list.h"
 
 namespace nacre::reference {

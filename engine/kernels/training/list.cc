@@ -1,4 +1,4 @@
-// Apart from the kernels: whoever links this file links every training kernel.
+// This file is separate from the kernels, because a program that links it links every training kernel.
 #include "engine/kernels/sorted_list.h"
 #include "engine/kernels/training.h"
 

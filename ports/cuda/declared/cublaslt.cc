@@ -1,4 +1,4 @@
-// Compiles only where each function of cublaslt.h is declared in <cublasLt.h> with the same arguments.
+// Compiles only if <cublasLt.h> declares each function of cublaslt.h with the same arguments.
 #include "ports/cuda/cublaslt.h"
 
 #include <cublasLt.h>

@@ -1,4 +1,4 @@
-// Compiles only where each function of driver.h is declared in <cuda.h> with the same arguments.
+// Compiles only if <cuda.h> declares each function of driver.h with the same arguments.
 #include <cuda.h>
 
 #include "ports/cuda/driver.h"

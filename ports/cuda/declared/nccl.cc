@@ -1,5 +1,5 @@
-// Compiles only where each function of nccl.h is declared in <nccl.h> with the same arguments. NCCL is no part of the
-// toolkit: where its header is missing, tests/claims/nccl_declared.sh brings it.
+// Compiles only if <nccl.h> declares each function of nccl.h with the same arguments. NCCL is no part of the toolkit.
+// If its header is missing, tests/claims/nccl_declared.sh brings it.
 #include "ports/cuda/nccl.h"
 
 #include <nccl.h>

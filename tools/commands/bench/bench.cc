@@ -26,7 +26,7 @@ double seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
 struct Times {  // of single runs, sorted, microseconds
   std::vector<double> us;
 
-  // The smallest that so many of 100 runs do not exceed.
+  // Returns the smallest time that p of 100 runs do not exceed.
   double percentile(double p) const { return us[size_t(std::ceil(p / 100 * double(us.size()))) - 1]; }
   double median() const { return (us[(us.size() - 1) / 2] + us[us.size() / 2]) / 2; }
   double mean() const {
@@ -42,15 +42,16 @@ struct Times {  // of single runs, sorted, microseconds
   }
 };
 
-// How often something is run: at least so often and so long, and no longer than `most` where nobody asked for more.
+// How often something is run: at least `runs` times and `ms` long. Unless the user asked for more, kMostSeconds
+// limits it.
 struct Repeats {
   uint64_t runs, ms;
-  bool asked;  // by the caller: then nothing ends them before
+  bool asked;  // the user gave the numbers: no limit ends the runs
 };
 
 constexpr uint64_t kRuns = 50, kRunsMs = 1000, kWarmUps = 1, kWarmUpMs = 200, kProfiled = 20;
-constexpr double kMostSeconds = 4;        // that all runs together take, where nobody asked for more
-constexpr size_t kMostTimes = 2'000'000;  // that are kept: 16 MB, sorted in a fraction of a second
+constexpr double kMostSeconds = 4;        // limit for all runs together, unless the user asked for more
+constexpr size_t kMostTimes = 2'000'000;  // times that are kept: 16 MB, sorted in a fraction of a second
 
 class Bench {
  public:
@@ -62,11 +63,11 @@ class Bench {
   void run() {
     first_us_ = one_run();
     const bool warms = options_.warmup_runs || options_.warmup_ms;
-    // A first run that was long has warmed up what there is.
+    // A long first run has warmed up everything.
     if (warms || first_us_ < kMostSeconds / 8 * 1e6)
       warm_up_ =
           repeat({options_.warmup_runs.value_or(kWarmUps), options_.warmup_ms.value_or(kWarmUpMs), warms}).us.size();
-    if (warms) begun_ = Clock::now();  // what was asked for takes no time from the timed runs
+    if (warms) begun_ = Clock::now();  // a warm-up that the user asked for does not shorten the timed runs
     const bool asked = options_.runs || options_.least_ms;
     times_ = repeat({options_.runs.value_or(kRuns), options_.least_ms.value_or(kRunsMs), asked});
     std::ranges::sort(times_.us);
@@ -77,7 +78,7 @@ class Bench {
  private:
   void write_inputs() {
     const Program& program = bound_.program();
-    model_.require(program.start());  // every run begins a stream: a cache that is full would take no more
+    model_.require(program.start());  // every run begins a stream, because a full cache would take no more
     size_t at = 0;
     for (uint32_t i = 0; i < program.input_count(); ++i) {
       const std::span<std::byte> input = program.input(i);
@@ -95,7 +96,7 @@ class Bench {
     return us;
   }
 
-  // One at least is timed. A run that would end after kMostSeconds is not begun, as far as the last one tells.
+  // Times at least one run. If the last run's time shows that the next would end after kMostSeconds, it is not begun.
   Times repeat(const Repeats& repeats) {
     Times times;
     const Clock::time_point start = Clock::now();
@@ -110,7 +111,7 @@ class Bench {
     return times;
   }
 
-  // Each is run three times as often: to warm up, as a whole, by steps.
+  // Returns how often to profile. Each run is done three times: to warm up, as a whole, by steps.
   uint64_t profiled_runs() const {
     if (options_.runs) return std::max(kProfiled, *options_.runs);
     const double within = kMostSeconds / 2 * 1e6 / 3 / times_.median();

@@ -1,4 +1,4 @@
-// nacre bench: how long a model takes on this machine.
+// nacre bench: measures how long a model takes on this machine.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace nacre::tools {
 
 struct BenchOptions {
   std::string model;
-  std::string target;  // of the program in the file, as LoadedModel::find_program takes it
+  std::string target;  // target of the program, as in LoadedModel::find_program
   Running running;
-  // At least so many runs, and so long. Not given: 50 runs and 1,000 ms, 1 run and 200 ms to warm up, and fewer where
-  // all would take longer than 4 s.
+  // The least number of runs, and the least time. Defaults: 50 runs and 1,000 ms; 1 run and 200 ms to warm up; fewer
+  // if all would take longer than 4 s.
   std::optional<uint64_t> runs, least_ms, warmup_runs, warmup_ms;
-  uint64_t seed = 1;  // of the inputs
+  uint64_t seed = 1;  // seed of the inputs
   bool profile = false;
   bool json = false;
 };

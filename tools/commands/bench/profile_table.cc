@@ -18,7 +18,7 @@ struct OpTime {
   double us = 0, least_us = 0;
 };
 
-// By op, the slowest first.
+// Sums the times by op, the slowest first.
 std::vector<OpTime> by_op(const ProgramReport& report, const Profile& profile) {
   std::map<std::string, OpTime> ops;
   for (const StepProfile& step : profile.steps) {
@@ -46,7 +46,7 @@ std::string layer_of(const ProgramReport& report, const ReportStep& step) {
 
 double rate(const ReportStep& step, double us) { return us > 0 ? double(step.multiply_accumulates) / us / 1000 : 0; }
 
-// "" where the roof is not known.
+// Returns "" if the roof is not known.
 std::string of_roof(double least_us, double us) {
   return least_us > 0 && us > 0 ? fmt::format("{:.0f} %", 100 * least_us / us) : "";
 }

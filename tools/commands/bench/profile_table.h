@@ -1,4 +1,4 @@
-// Times per step and per op, as tables and as JSON.
+// Prints times per step and per op, as tables and as JSON.
 #pragma once
 
 #include <string>

@@ -103,7 +103,7 @@ void print_outputs(const Models& models, const Comparison& comparison) {
   print(table.text(terminal_width()));
 }
 
-// One line per step that makes such tensors.
+// Prints one line per step that makes such tensors.
 void print_unmatched(const Models& models, const Comparison& comparison) {
   if (comparison.unmatched.empty()) return;
   print("\nmade by one of the two only:\n");
@@ -143,7 +143,7 @@ void print_text(const Models& models, const Comparison& comparison) {
   print_unmatched(models, comparison);
 }
 
-// JSON has no infinity: null, and `equal` or `not_finite` say why.
+// JSON has no infinity: it becomes null, and `equal` or `not_finite` explain it.
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 void add_error(Json& json, const ErrorMeasure& e, uint64_t saturated) {
@@ -204,7 +204,7 @@ void print_as_json(const Models& models, const Comparison& comparison) {
               {"unmatched", unmatched}});
 }
 
-// RFC 4180: quotes double inside quotes.
+// Quotes a CSV field (RFC 4180): double quotes inside it are doubled.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : escaped(text)) result += c == '"' ? "\"\"" : std::string(1, c);

@@ -1,4 +1,4 @@
-// nacre compare: two models on the same data; how far each layer of the second is from the first.
+// nacre compare: runs two models on the same data and measures how far each layer of the second is from the first.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace nacre::tools {
 struct CompareOptions {
   std::string a, b;             // model files; A is the reference
   std::string data;             // .npz with an array per input of A, or .npy for the only one
-  std::string csv;              // file to write, "-": standard output; "": none
-  std::string target;           // of several programs, the ones for this target
+  std::string csv;              // file to write; "-": standard output; "": none
+  std::string target;           // the target of the programs, if there are several
   std::string sort = "damage";  // worst first; or "execution", or "error": largest relative error first
   Running running;
-  bool cast_inputs = false;  // change the type of numbers, where none changes by it
+  bool cast_inputs = false;  // convert numbers to the input's type, if no number changes
   bool json = false;
 };
 

@@ -39,17 +39,17 @@
 namespace nacre::tools {
 namespace {
 
-// State of one conversion beside the graph.
+// State of one conversion besides the graph.
 struct Work {
   const ConvertOptions& options;
   Calibration calibration;
-  std::optional<Graph> calibrated;  // the network that the samples below ran through, for ranges
-  Samples few = {};                 // of them
+  std::optional<Graph> calibrated;  // the network that the samples `few` run through, for ranges
+  Samples few = {};                 // some of the samples
   std::vector<DamagedLayer> damaged = {};
   std::vector<RewriteDecision> decisions;
   Json explained;            // what --explain prints: a text, or with --json an object
-  PolicyOutput policy_file;  // of --emit-policy; path "": none
-  std::string policy;        // what stands in it
+  PolicyOutput policy_file;  // file of --emit-policy; path "": none
+  std::string policy;        // its text
   std::optional<TriedPlaces> tried;
   std::vector<Graph> others;  // after the last pass, for each target but the first
 };
@@ -69,7 +69,7 @@ void rewrite(Work& work, Graph& graph) {
   else work.explained = explain_text(graph, rewrite.options, work.decisions, terminal_width());
 }
 
-// Before samples are read: ranges that no layer takes are work for nothing. False: no layer reads samples.
+// Checks before samples are read that a layer needs them, else notes it. Returns false if no layer reads samples.
 bool has_readers(const Work& work, const Graph& graph) {
   const CalibrationArguments& arguments = work.options.calibration;
   if (any_policy(graph, reads_ranges)) return true;
@@ -137,7 +137,7 @@ Job job_of(Work& work) {
   return job;
 }
 
-// Names all targets, where there are several; the rest of a summary covers only the first.
+// Prints all targets if there are several; the rest of a summary covers only the first.
 void print_head(const ConvertOptions& options) {
   print(fmt::format("{} -> {}\n", escaped(options.network), escaped(options.model)));
   if (options.targets.size() > 1) print(fmt::format("  targets  {}\n", fmt::join(options.targets, ", ")));
@@ -231,7 +231,7 @@ void emit_policy(Work& work, const PolicyRequest& request, const Graph& graph) {
   work.policy = policies.dump(2) + "\n";
 }
 
-// Before any work: an answer to a typing error should not take a minute.
+// Checks options before any work: an answer to a typing error should not take a minute.
 void require_output(const ConvertOptions& options) {
   for (auto name = options.targets.begin(); name != options.targets.end(); ++name)
     if (std::find(options.targets.begin(), name, *name) != name)
@@ -243,8 +243,8 @@ void require_output(const ConvertOptions& options) {
   if (options.tune) require_xnnpack("--tune");
 }
 
-// Names the layers that codes leave little of. Samples are the network's own inputs: a model that takes others, behind
-// a front end or in the types of its policy, is not judged.
+// Names the layers whose values int8 codes change most. The samples are inputs of the network itself, so a model with
+// other inputs (a front end, or the types of its policy) is not judged.
 void judge_codes(Work& work, const LoadedModel& model) {
   const bool own_inputs = work.options.front_end.network.empty() && work.options.io_types == IoTypes::kSource;
   if (!work.calibrated || !own_inputs) return;
@@ -257,10 +257,10 @@ void judge_codes(Work& work, const LoadedModel& model) {
     note(fmt::format("policy: and {} more, which nacre compare lists", counted(work.damaged.size() - kMost, "layer")));
 }
 
-// By step, and where they were measured what was found.
+// Returns the place of each step. With --tune measures them and keeps the results.
 std::vector<uint8_t> choose_places(Work& work, const Graph& graph) {
   const ConvertOptions& options = work.options;
-  if (!options.tune && options.place.empty()) return {};  // as the target has them
+  if (!options.tune && options.place.empty()) return {};  // the target's default
   if (!options.tune) return parse_places(options.place, graph.nodes.size());
   const std::vector<const KernelSet*> kernels = kernels_of_target(options.targets[0]);
   const auto write = [&](std::span<const uint8_t> places) {
@@ -280,7 +280,7 @@ std::vector<Target> other_targets(const ConvertOptions& options) {
 void write(Work& work, Graph& graph) {
   const ConvertOptions& options = work.options;
   const std::vector<uint8_t> places = choose_places(work, graph);
-  ConvertOptions again = options;  // gives the same bytes without measuring
+  ConvertOptions again = options;  // options that give the same bytes without measuring
   again.place = places_text(places);
   add_metadata(graph, again);
   std::vector<ProgramSource> sources = {{.graph = &graph, .places = places}};
@@ -308,7 +308,8 @@ void write(Work& work, Graph& graph) {
   beside.require_written(options.model + " is written");
 }
 
-// The graph before the first stage that depends on the target, for the targets after the first.
+// Compiles the graph for the targets after the first. `graph` is the state before the first stage that depends on the
+// target.
 void compile_others(Work& work, const Job& first, const Graph& graph) {
   if (work.options.model.empty() || !work.options.stop_after.empty()) return;
   for (const Target& target : other_targets(work.options)) {
@@ -319,7 +320,7 @@ void compile_others(Work& work, const Job& first, const Graph& graph) {
   }
 }
 
-// The graph after calibrate becomes a training model.
+// Writes a training model made from the graph after calibrate.
 void write_training(const ConvertOptions& options, const CompileOptions& compiling, Graph& graph) {
   add_metadata(graph, options);
   const PolicyLossScale policies =
@@ -360,7 +361,7 @@ void convert(const ConvertOptions& options) {
   Graph graph;
   if (trains(work)) {
     run_stages(graph, job, Stage::kImport, Stage::kSimplify);
-    print_log(graph.log, options.verbose);  // the programs' logs go on with it
+    print_log(graph.log, options.verbose);  // the programs' logs continue this one
     run_stages(graph, job, Stage::kResolvePolicies, Stage::kCalibrate);
     return write_training(options, job.compiling, graph);
   }

@@ -1,4 +1,4 @@
-// nacre convert: a network's file becomes a model file.
+// nacre convert: converts a network's file to a model file.
 #pragma once
 
 #include <cstdint>
@@ -31,19 +31,19 @@ struct CalibrationArguments {
 
 struct ConvertOptions {
   std::string network, model;
-  int batch = 0;                     // 0: as in the file, and 1 where the file leaves it open
-  std::vector<std::string> shapes;   // NAME=SIZES, of axes that the file leaves open
-  std::vector<std::string> ignored;  // settings of the file that are gone on without: ignored_settings.h
+  int batch = 0;                     // 0: as in the file, or 1 if the file leaves it open
+  std::vector<std::string> shapes;   // NAME=SIZES, for axes that the file leaves open
+  std::vector<std::string> ignored;  // settings of the file to ignore: ignored_settings.h
   std::vector<std::string> states;   // IN=OUT, kept from run to run
   bool io_nhwc = false;
-  std::string banks;   // "tcm=64K,sram=512K"; "": one without limit
+  std::string banks;   // "tcm=64K,sram=512K"; "": one bank without limit
   std::string labels;  // run/described_inputs.h
   std::vector<std::string> normalize;
   bool keep_inputs = false;
   std::vector<std::string> targets = {"host"};  // the file has programs for each
   std::string place;                            // commands/place_option.h
-  bool tune = false;                            // finds it by measuring
-  uint32_t threads = 1;                         // that measure
+  bool tune = false;                            // finds `place` by measuring
+  uint32_t threads = 1;                         // threads for measuring
   Rounding rounding = Rounding::kDouble;
   bool fold_batch_norm = true;
   std::vector<std::string> kept;  // kept_rewrites
@@ -64,10 +64,10 @@ struct ConvertOptions {
   bool json = false, verbose = false;
 };
 
-// Rewrites that may change last bits and can be left out, beside the folding of batch normalizations.
+// Returns the names of rewrites that may change last bits and can be left out, besides batch norm folding.
 std::vector<std::string> kept_rewrites();
 
-// The file that --emit-policy names, "FILE" or "keras=FILE". Throws where there is no file after "keras".
+// The file that --emit-policy names, "FILE" or "keras=FILE". policy_output() throws if no file follows "keras".
 struct PolicyOutput {
   std::string path;
   bool keras = false;  // in Keras's JSON
@@ -79,7 +79,7 @@ void convert(const ConvertOptions& options);
 // Returns the options that change the bytes of the model, as a user would type them.
 std::string options_text(const ConvertOptions& options);
 
-// Adds the origin of the model to its metadata: no path and no time, so that equal inputs give equal bytes.
+// Adds the origin of the model to its metadata. It has no path and no time, so that equal inputs give equal bytes.
 void add_metadata(Graph& graph, const ConvertOptions& options);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// Metadata of a model file about its making, and the values of two options.
+// Writes metadata about how a model file was made, and reads the values of two options.
 #include <fmt/format.h>
 
 #include <algorithm>

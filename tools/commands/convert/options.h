@@ -1,5 +1,4 @@
-// The options of nacre convert, by what they are about. --policy and what goes with it are those of tune and export
-// too.
+// The options of nacre convert, by subject. tune and export also have --policy and its related options.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@ namespace nacre::tools {
 
 const OptionTable<ConvertOptions>& model_options();  // the model and its file
 const OptionTable<PolicyArguments>& policy_options();
-const OptionTable<ConvertOptions>& step_options();  // which steps the policies become
+const OptionTable<ConvertOptions>& step_options();  // which steps the layers become
 const OptionTable<RewriteArguments>& rewrite_options();
 const OptionTable<CalibrationArguments>& calibration_options();
 const OptionTable<ConvertOptions>& front_end_options();

@@ -1,4 +1,4 @@
-// Places that nacre convert --tune tried, as a table and as JSON.
+// Prints the places that nacre convert --tune tried, as a table and as JSON.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace nacre::tools {
 
-// `graph`: whose nodes are the steps.
+// The nodes of `graph` are the steps.
 std::string places_table(const Graph& graph, const TriedPlaces& tried, size_t width);
 Json places_json(const Graph& graph, const TriedPlaces& tried);
 

@@ -16,7 +16,7 @@
 namespace nacre::tools {
 namespace {
 
-// The option names the format, so that a file of another is an error before it is written.
+// Refuses a network of another format than the option names, before its file is written.
 void require_format(const ExportOptions& o) {
   const Format format = sniff(read_network(o.network));
   const bool keras = format == Format::kZip || format == Format::kHdf5 || format == Format::kJson;

@@ -1,4 +1,4 @@
-// nacre export: what a checkpoint holds, as an inference model, or in the file that the network came from.
+// nacre export: writes what a checkpoint holds as an inference model, or in the network's own file format.
 #pragma once
 
 #include <string>
@@ -10,15 +10,16 @@ namespace nacre::tools {
 
 struct ExportOptions {
   std::string model, checkpoint, output;
-  bool best = false;                 // of nacre tune's checkpoints: the best epoch's
-  bool any_training = false;         // a checkpoint of another training too: what matches in name, type and size
-  std::string network;               // what the training model was made of: compiled anew with what was learned
-  bool keras = false, onnx = false;  // network's own file with what was learned, in place of a model
-  PolicyArguments policies;          // of network
-  RangeSamples samples;              // of network: for ranges that training did not find
-  std::vector<std::string> shapes;   // of network: NAME=SIZES, of axes that it leaves open
-  std::vector<std::string> ignored;  // of network: settings of its file that are gone on without
-  int batch = 0;                     // of network; 0: as in the file, and 1 where the file leaves it open
+  bool best = false;          // for nacre tune's checkpoints: take the best epoch
+  bool any_training = false;  // take a checkpoint of another training too, if name, type and size match
+  // the file that the training model was made from; it is compiled anew with the learned values
+  std::string network;
+  bool keras = false, onnx = false;  // write the network's own file with the learned values, no model
+  PolicyArguments policies;          // of `network`
+  RangeSamples samples;              // of `network`: for ranges that training did not find
+  std::vector<std::string> shapes;   // of `network`: NAME=SIZES, for axes that it leaves open
+  std::vector<std::string> ignored;  // of `network`: settings of its file to ignore
+  int batch = 0;                     // of `network`; 0: as in the file, or 1 if the file leaves it open
   bool json = false;
 };
 

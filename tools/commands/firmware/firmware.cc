@@ -17,7 +17,7 @@
 namespace nacre::tools {
 namespace {
 
-// The name begins those of files and of symbols.
+// Refuses a name that is no C identifier: files' and symbols' names begin with it.
 void require_identifier(const std::string& name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const bool good = !name.empty() && name.size() <= 60 && letter(name[0]) &&
@@ -25,7 +25,8 @@ void require_identifier(const std::string& name) {
   if (!good) throw Error(kUsage, "--name " + name, "is no identifier of C", "take letters, digits and _, at most 60");
 }
 
-// The program for the target where the file has one; else the one that runs on the reference kernels everywhere.
+// Returns the program for the target if the file has one, else the one for the host: the reference kernels run it
+// everywhere.
 uint32_t program_for(const LoadedModel& model, const std::string& target) {
   for (uint32_t i = 0; i < model.model().program_count(); ++i)
     if (model.model().program(i).entry == Entry::kInfer && model.program_names(i).target == target) return i;
@@ -37,7 +38,7 @@ StaticTables tables_of(const LoadedModel& model, const FirmwareOptions& options,
   return static_tables(model, program_for(model, options.target), machine);
 }
 
-// Golden pairs of the program that infers, run over the state that training begins with.
+// Returns golden pairs of the program that infers, run with the state that training begins with.
 std::vector<GoldenPair> golden_of_training(const LoadedModel& model, uint32_t program, uint32_t count) {
   const std::string target = model.program_names(program).target;
   LoadedTrainer owner(model, {port_for_target(target)}, 1, target);

@@ -1,5 +1,5 @@
-// nacre firmware: a model as a static program: C++ that is bound already, for an image that links its kernels and
-// nothing else of the engine; of a model that trains, with --train, those of training too.
+// nacre firmware: writes a model as a static program in C++. Its kernels are bound already, so an image links them
+// and nothing else of the engine. With --train, it writes the programs of a model that trains too.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace nacre::tools {
 
 struct FirmwareOptions {
   std::string model, directory;
-  std::string target = "arm/m4";  // of machines.h
+  std::string target = "arm/m4";  // a name of machines.h
   std::string name = "model";
   bool train = false;
   uint32_t golden = 2;  // pairs that the self-test runs

@@ -22,7 +22,7 @@
 namespace nacre::tools {
 namespace {
 
-// Prints facts of the file rather than of one of its programs.
+// Prints facts about the whole file, not about one of its programs.
 void print_model(const LoadedModel& model) {
   print(fmt::format("file    {} bytes, of it weights {}\n", grouped(model.model().bytes().size()),
                     grouped(model.weight_bytes())));
@@ -34,7 +34,7 @@ void print_model(const LoadedModel& model) {
     if (!value.empty()) print(fmt::format("meta    {}: {}\n", key, value));
 }
 
-// A target that names kernels alone, or a GPU to estimate for, chooses no program.
+// Returns the program for the target. A target that only names kernels, or a GPU to estimate for, chooses none.
 uint32_t drawn_program(const LoadedModel& model, const std::string& target) {
   uint32_t index = 0;
   const bool chooses = !names_kernels(target) && find_gpu_architecture(target) == nullptr;
@@ -42,15 +42,17 @@ uint32_t drawn_program(const LoadedModel& model, const std::string& target) {
   return model.infer_program(target);
 }
 
-// A target of which only the file knows, such as "dsp/c66", has the reference kernels as far as this machine knows.
+// Returns the target whose kernels are named. For a target that only the file knows, such as "dsp/c66", it is the
+// reference.
 std::string kernel_target(const LoadedModel& model, const std::string& target) {
   if (names_kernels(target)) return target;
-  if (find_gpu_architecture(target) != nullptr) return "reference";  // whose sources the GPU's are
-  model.infer_program(target);  // refuses one of which the file does not know either
+  // a GPU's kernels are compiled from the reference's sources
+  if (find_gpu_architecture(target) != nullptr) return "reference";
+  model.infer_program(target);  // throws if the file does not know it either
   return "reference";
 }
 
-// Both files or neither.
+// Writes both files or neither.
 void write_pictures(const InspectOptions& options, const LoadedModel& model, const std::string& kernels) {
   const std::string name = std::filesystem::path(options.model).filename().string();
   std::string svg, html;
@@ -69,7 +71,7 @@ void write_pictures(const InspectOptions& options, const LoadedModel& model, con
 void inspect(const InspectOptions& options) {
   if (is_network(options.model)) return inspect_network(options);
   const LoadedModel model(options.model);
-  // A file whose weights were damaged is a damaged file; numbers that are not finite are for nacre check to judge.
+  // Damaged weights mean a damaged file. Numbers that are not finite are left to nacre check.
   if (const Status weights = model.model().check_weights(); weights.code == Code::kSegmentCrc) model.require(weights);
   const std::string kernels = kernel_target(model, options.target);
   const GpuArchitecture* const gpu = find_gpu_architecture(options.target);

@@ -1,4 +1,4 @@
-// nacre inspect: what is in a model file, as a table, as JSON, as a picture; and in a network's (network.h).
+// nacre inspect: shows what is in a model file as a table, as JSON, as a picture. network.h is for networks' files.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct InspectOptions {
   std::string target;
   bool steps = false;  // also one line per step
   bool json = false;
-  ConvertOptions converting;  // of a network: what concerns its import
+  ConvertOptions converting;  // for a network: options of its import
 };
 
 void inspect(const InspectOptions& options);

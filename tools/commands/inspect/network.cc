@@ -31,7 +31,7 @@ struct DryRun {
   std::vector<std::string> log = {};
   std::vector<NetworkTensor> inputs = {}, outputs = {};
   std::optional<Statistics> model = {};
-  // If it were trained whole: what its file freezes, what no step reads as a parameter, and what trains.
+  // For a training of all layers: what its file freezes, what no step reads as a parameter, and what trains.
   FrozenLayers frozen = {};
   std::vector<std::string> not_trained = {};
   std::vector<TrainedConstant> trained = {};
@@ -46,7 +46,7 @@ std::vector<NetworkTensor> tensors_of(const Graph& graph, const std::vector<Bind
   return tensors;
 }
 
-// A network that cannot be trained says so when it is to be.
+// Collects what a training would change. A network that cannot be trained is not refused here.
 void look_at_training(std::span<const uint8_t> bytes, const InspectOptions& options, DryRun& run) {
   const ImportOptions importing = {
       .batch = options.converting.batch, .shapes = options.converting.shapes, .train = true};
@@ -160,10 +160,10 @@ void inspect_network(const InspectOptions& options) {
     run = convert_in_memory(bytes, options);
   } catch (const Error& error) {
     Error said = error;
-    if (error.code == kUnsupported) said.code = kUsage;  // the file as a whole
+    if (error.code == kUnsupported) said.code = kUsage;  // the file as a whole is not supported
     throw said;
   }
-  // A Keras file does not say what its outputs are.
+  // A Keras file does not state its outputs' types.
   const auto is_untyped = [](const NetworkTensor& tensor) { return tensor.type.empty(); };
   if (network.inputs.empty()) network.inputs = run.inputs;
   if (run.model && std::ranges::any_of(network.outputs, is_untyped)) network.outputs.clear();

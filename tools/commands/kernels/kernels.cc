@@ -23,7 +23,7 @@ struct NamedEntry {
   const KernelEntry* entry;
 };
 
-// Whether these entries, in this order, run every program of the model.
+// Returns whether these entries, in this order, run every program of the model.
 bool suffice(const LoadedModel& model, const std::vector<NamedEntry>& named) {
   std::vector<const KernelEntry*> entries;
   for (const NamedEntry& n : named) entries.push_back(n.entry);
@@ -36,7 +36,7 @@ bool suffice(const LoadedModel& model, const std::vector<NamedEntry>& named) {
   return true;
 }
 
-// Made with --target arm/m4 or for another whose kernels stand before the reference's.
+// Returns whether a program was made with --target arm/m4 or another target of Cortex-M kernels.
 bool is_for_cortex_m(const LoadedModel& model) {
   for (uint32_t i = 0; i < model.model().program_count(); ++i)
     for (const Port& port : cortex_m::ports())
@@ -44,10 +44,10 @@ bool is_for_cortex_m(const LoadedModel& model) {
   return false;
 }
 
-// A smallest list: each entry is left out, the last first, unless the model then cannot run. So of two entries that
-// take one step the first stays: the one that bind takes.
+// Returns a minimal list: entries are left out from the last on, unless the model cannot run without them. If two
+// entries take one step, the first stays, which is the one that bind takes.
 std::vector<NamedEntry> needed_entries(const LoadedModel& model) {
-  for (uint32_t i = 0; i < model.model().program_count(); ++i) measure(model, i);  // says what is missing, if anything
+  for (uint32_t i = 0; i < model.model().program_count(); ++i) measure(model, i);  // throws if a kernel is missing
   std::vector<NamedEntry> kept;
   const auto add = [&kept](const char* space, std::span<const reference::NamedEntry> list) {
     for (const reference::NamedEntry& named : list) kept.push_back({space, named.name, named.entry});
@@ -55,7 +55,7 @@ std::vector<NamedEntry> needed_entries(const LoadedModel& model) {
   if (is_for_cortex_m(model)) add("cortex_m", cortex_m::list());
   add("reference", reference::list());
   add("reference", reference::training_list());
-  // Sorts by op, as the entries of a KernelSet are.
+  // Sorts by op, like the entries of a KernelSet.
   std::ranges::stable_sort(kept, {}, [](const NamedEntry& n) { return n.entry->op; });
   for (size_t i = kept.size(); i-- > 0;) {
     std::vector<NamedEntry> fewer = kept;

@@ -1,5 +1,5 @@
-// nacre kernels: the sets of kernels there are; or those that a model needs, as a header for firmware, which then links
-// no others.
+// nacre kernels: lists the sets of kernels; or writes the kernels that a model needs as a header for firmware, which
+// then links no others.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 namespace nacre::tools {
 
 struct KernelsOptions {
-  std::string model;   // "": the sets are listed
+  std::string model;   // "": list the sets
   std::string header;  // "": standard output
-  std::string set;     // whose kernels are listed
+  std::string set;     // the set whose kernels are listed
   bool json = false;
 };
 

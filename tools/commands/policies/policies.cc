@@ -28,7 +28,7 @@ but for Keras's JSON, where it is a warning.
 Patterns are RE2's: 'block1/.*' is a subtree, 'block1' is that layer alone. A '=' in a pattern is written \x3d.
 )";
 
-// `text` in lines of at most `width` characters, each after `indent` spaces.
+// Breaks `text` into lines of at most `width` characters, each after `indent` spaces.
 std::string wrapped(const std::string& text, size_t indent, size_t width) {
   std::string lines, line;
   for (size_t at = 0; at < text.size();) {

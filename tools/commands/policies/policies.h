@@ -1,4 +1,4 @@
-// nacre policies: every form of a policy's name, explained, with an example; or what one policy means.
+// nacre policies: explains every form of a policy's name with an example, or what one policy means.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 namespace nacre::tools {
 
 struct PoliciesOptions {
-  std::optional<std::string> name;  // nothing: all forms
+  std::optional<std::string> name;  // empty: all forms
   bool json = false;
 };
 

@@ -18,7 +18,7 @@
 namespace nacre::tools {
 namespace {
 
-// Before anything is compiled.
+// Checks the policies before anything is compiled.
 void check_policies(const std::vector<std::string>& policies) {
   for (const std::string& policy : policies) parse_policy(policy, {"--policies", kUsage});
   for (auto policy = policies.begin(); policy != policies.end(); ++policy)
@@ -35,7 +35,7 @@ CalibrationSet set_apart(const Graph& graph, const PolicyRequest& request, const
   return CalibrationSet(graph, wanted.calibrate, from, set ? *set : none);
 }
 
-// Calibrates once for every policy: reads all statistics that any of them needs.
+// Calibrates once for all policies: reads every statistic that one of them needs.
 Calibration calibrate_for(const Graph& graph, const NetworkUnderPolicies& wanted, const CalibrationSet& apart) {
   CalibrationOptions options;
   options.fitted = fitted_by(graph);

@@ -1,4 +1,4 @@
-// nacre report of a network: the models that it becomes under several policies, compiled in memory.
+// Compiles a network in memory under several policies, for nacre report.
 #pragma once
 
 #include <memory>
@@ -12,21 +12,21 @@ namespace nacre::tools {
 
 struct NetworkUnderPolicies {
   std::string network;
-  std::vector<std::string> shapes;    // of axes that it leaves open
-  std::vector<std::string> ignored;   // settings of its file that are gone on without
-  std::vector<std::string> policies;  // "source": as the file has it
-  std::string calibrate;              // samples for ranges; "": some of the set (calibration_set.h)
+  std::vector<std::string> shapes;    // for axes that it leaves open
+  std::vector<std::string> ignored;   // settings of its file to ignore
+  std::vector<std::string> policies;  // "source": the file's own types
+  std::string calibrate;              // samples for ranges; "": taken from the set (calibration_set.h)
   bool cast_inputs = false;
 };
 
 struct ModelsUnderPolicies {
   std::vector<std::unique_ptr<LoadedModel>> models;
-  std::string calibrated;  // where ranges are from; "": no policy reads samples
+  std::string calibrated;  // source of the ranges; "": no policy reads samples
 };
 
-// One model per policy, each as nacre convert --policy makes it: the same bytes where the policy reads no samples.
-// Others take those of `calibrate` or of `set`, which then judges without them, and which their metadata do not name;
-// throws Error where there are none.
+// Makes one model per policy, as nacre convert --policy does, with equal bytes if the policy reads no samples. Other
+// policies read samples of `calibrate` or of `set`. Samples of `set` are left out when it judges, and metadata do not
+// name them. Throws Error if there are none.
 ModelsUnderPolicies compile_under(const NetworkUnderPolicies& wanted, const SetOptions& from,
                                   std::optional<LabelledSet>& set);
 

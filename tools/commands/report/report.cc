@@ -36,7 +36,7 @@ void check_options(const ReportOptions& options) {
     throw Error(kUsage, "--data", "samples alone say nothing about one model", "add --labels FILE, or a second model");
 }
 
-// Each model against the first, in the order of the models from the second.
+// Compares each model from the second on with the first.
 std::vector<Comparison> compare_all(const std::vector<std::unique_ptr<ProgramReport>>& programs, const LabelledSet& set,
                                     const ReportOptions& options) {
   std::vector<Comparison> comparisons;
@@ -60,8 +60,8 @@ ModelsUnderPolicies load_models(const ReportOptions& options, std::optional<Labe
 }
 
 constexpr uint64_t kLeastRuns = 30, kMostRuns = 2000;
-constexpr double kTimedUs = 20e3;  // of whole runs: a processor that idled is slow at first
-constexpr uint64_t kSeed = 1;      // of their inputs
+constexpr double kTimedUs = 20e3;  // all whole runs together take about this long: an idle processor is slow at first
+constexpr uint64_t kSeed = 1;      // seed of the inputs
 
 struct Timed {
   Profile profile;

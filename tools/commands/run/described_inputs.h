@@ -1,4 +1,4 @@
-// Descriptions given at conversion, for users of the model: names of classes, and the mean and deviation of pixels.
+// Adds descriptions for users of the model: names of classes, and the mean and deviation of pixels.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace nacre::tools {
 
-// `labels`: a file with a class on each line; "": none. `normalize`: INPUT=MEAN,STD, of each channel M:M:M,S:S:S. They
-// become metadata (labels, input.NAME.mean, input.NAME.std), in place of what the network's file says. Throws Error.
+// `labels`: a file with a class on each line; "": none. `normalize`: INPUT=MEAN,STD, per channel M:M:M,S:S:S. Both
+// become metadata (labels, input.NAME.mean, input.NAME.std) and replace those of the network's file. Throws Error.
 void describe_inputs(Graph& graph, const std::string& labels, const std::vector<std::string>& normalize);
 
 }  // namespace nacre::tools

@@ -32,12 +32,12 @@ struct Output {
   std::vector<int64_t> dims;
   std::vector<uint8_t> data;
   std::optional<Scales> scales;
-  std::string file;  // as written; "": not
+  std::string file;  // its file, "" if none was written
 };
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kLeastProfiled = 20;  // runs, so that a median says something
+constexpr uint32_t kLeastProfiled = 20;  // enough runs for a meaningful median
 
 struct RunTimes {  // of single runs, microseconds
   double median_us, p99_us;
@@ -74,7 +74,7 @@ void write_inputs(const Program& program, const RunInputs& inputs, uint64_t run)
   }
 }
 
-// The first sample of a stream.
+// Begins a stream with the first sample.
 void begin(const BoundProgram& bound, const RunInputs& inputs) {
   bound.loaded().require(bound.program().start());
   write_inputs(bound.program(), inputs, 0);
@@ -89,8 +89,8 @@ void keep_outputs(const Program& program, const ProgramView& view, uint32_t rows
   }
 }
 
-// Runs every sample, one after the other, and all of them `repeat` times; returns how long each run took. A stream
-// begins with the first run and again after each `of_stream` runs.
+// Runs all samples one after the other, `repeat` times. Returns how long each run took. A stream begins with the
+// first run and again after each `of_stream` runs.
 std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, const RunOptions& options,
                             std::vector<Output>& outputs) {
   const Program& program = bound.program();
@@ -111,7 +111,7 @@ std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, 
   return times;
 }
 
-// Whether a program is for the machine that it runs on here: what a run takes says nothing of another.
+// Returns whether a program is for this machine: its times here say nothing about another machine.
 bool is_for_host(const LoadedModel& model, uint32_t program) {
   const std::string target = model.program_names(program).target;
   return target == "host" || is_gpu_target(target) || (port_for_target(target) != nullptr && !is_emulated(target));
@@ -124,7 +124,7 @@ void refuse_timing(const LoadedModel& model, uint32_t program) {
               "leave --repeat out, or convert the network with --target host");
 }
 
-// The p99 is the smallest time that at least 99 of 100 runs do not exceed.
+// Returns median and p99, the smallest time that at least 99 of 100 runs do not exceed.
 RunTimes summarise(std::vector<double> times) {
   std::ranges::sort(times);
   const size_t n = times.size();
@@ -141,7 +141,7 @@ void dequantize(std::vector<Output>& outputs) {
   }
 }
 
-// Element i as a number, for reports; a float32 with as many digits as tell it from its neighbours.
+// Returns element i as a number, for reports. A float32 has as many digits as distinguish it from its neighbours.
 Json number_at(const Output& output, size_t i) {
   const auto at = [&]<class T>(T value) -> Json {
     std::memcpy(&value, output.data.data() + i * sizeof value, sizeof value);
@@ -251,7 +251,7 @@ void require_codes(const RunOptions& options, const std::vector<Output>& outputs
     throw Error(kUsage, "--dequantize-outputs", "no output of the model is int8 or int16 codes", "leave it out");
 }
 
-// Warns of damaged weights: results are meaningless, but the run goes on.
+// Warns if weights are damaged. The run goes on, though its results mean nothing.
 void warn_of_weights(const LoadedModel& model) {
   if (const Status status = model.model().check_weights(); !status.ok())
     note(fmt::format("warning: {}: {}: {}; nacre check says more", model.path(), model.place(status),
@@ -288,7 +288,8 @@ void run(const RunOptions& options, const CommandFiles& given) {
     throw Error(kUsage, "--all-tensors",
                 fmt::format("keeps the tensors of one run, but {} samples are given", inputs.rows()),
                 "give one sample");
-  std::optional<OutputFiles> tensor_files, output_files;  // before the work: they refuse what cannot be a directory
+  // before the work, because they refuse a path that cannot be a directory
+  std::optional<OutputFiles> tensor_files, output_files;
   if (!options.all_tensors.empty()) tensor_files.emplace(options.all_tensors);
   if (!options.output.empty()) output_files.emplace(options.output);
 

@@ -1,4 +1,4 @@
-// nacre run: a model on inputs from files; outputs to files, times to the terminal.
+// nacre run: runs a model on inputs from files, writes outputs to files, and prints times.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ struct RunOptions {
   InputOptions inputs;
   std::string output;       // a directory; "": none
   std::string all_tensors;  // a directory; "": none
-  std::string target;       // of the program, as LoadedModel::find_program takes it
+  std::string target;       // target of the program, as in LoadedModel::find_program
   Running running;
-  bool profile = false;         // times per step, of `repeat` runs of the first sample
+  bool profile = false;         // times steps, over `repeat` runs of the first sample
   uint32_t repeat = 1;          // runs of each sample, each timed
-  uint64_t of_stream = 0;       // runs of one stream, before the next begins; 0: all
+  uint64_t of_stream = 0;       // runs of one stream before the next begins; 0: all
   std::optional<uint64_t> top;  // top_scores.h
   bool dequantize_outputs = false;
   bool json = false;
 };
 
-// `given`: the files that none of the outputs may be.
+// `given`: files that no output may overwrite.
 void run(const RunOptions& options, const CommandFiles& given);
 
 }  // namespace nacre::tools

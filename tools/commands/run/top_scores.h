@@ -1,4 +1,4 @@
-// The classes with the highest scores of each sample, by the names that the model has for them.
+// Finds the classes with the highest scores of each sample, with the class names of the model.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct ScoredClass {
 
 struct TopScores {
   std::string output;
-  std::vector<std::vector<ScoredClass>> samples;  // the highest first, ties by their index; NaN is left out
+  std::vector<std::vector<ScoredClass>> samples;  // highest first, equal ones by index; NaN is left out
 };
 
 struct NamedOutput {
@@ -27,13 +27,13 @@ struct NamedOutput {
   StoredElements elements;
 };
 
-// Scores of the output that has as many numbers a sample as the model names classes; without class names, of the only
-// output. `most`: how many scores of each sample; none: 5 where classes are named, else nothing. Throws Error where
-// `most` is given and there are no scores.
+// Reads the scores of the output that has as many numbers per sample as the model names classes; without class names,
+// of the only output. `most`: how many scores per sample; if not given, 5 if classes are named, else none. Throws
+// Error if `most` is given and there are no scores.
 std::optional<TopScores> top_scores(const LoadedModel& model, const std::vector<NamedOutput>& outputs, uint64_t samples,
                                     std::optional<uint64_t> most);
 
-std::string top_text(const LoadedModel& model, const TopScores& top);  // a line a sample, of the first ten
+std::string top_text(const LoadedModel& model, const TopScores& top);  // a line per sample, for the first ten
 Json top_json(const LoadedModel& model, const TopScores& top);
 
 }  // namespace nacre::tools

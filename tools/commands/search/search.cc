@@ -27,7 +27,7 @@
 namespace nacre::tools {
 namespace {
 
-// Layers with parameters: those whose policy changes the file. Indices into Graph::layers.
+// Returns the layers with weights, as indices into Graph::layers: their policy changes the file's size.
 std::vector<int> searched_layers(const Graph& graph) {
   std::set<int> found;
   for (const Node& node : graph.nodes) {
@@ -40,7 +40,7 @@ std::vector<int> searched_layers(const Graph& graph) {
   return {found.begin(), found.end()};
 }
 
-// The network under any choice: compiled, run on the set, scored.
+// Measures the network under a choice of policies: compiles it, runs it on the set, scores it.
 class SearchBench {
  public:
   SearchBench(const SearchOptions& options, Graph graph, LabelledSet set)
@@ -69,7 +69,7 @@ class SearchBench {
     return graph;
   }
 
-  // A policy file: every layer by its name, so that no name stands for another as a pattern.
+  // Returns the policy file. It names every layer, so that no name acts as a pattern for another.
   Json map_json(const PolicyChoice& choice) const {
     Json layers = Json::object();
     for (const Layer& layer : graph_.layers) layers[mended(layer.name)] = options_.policies[0];
@@ -78,7 +78,7 @@ class SearchBench {
     return {{"default", options_.policies[0]}, {"layers", layers}};
   }
 
-  // Empty where a layer cannot have its policy, or no kernel runs it; the reason is noted, once each.
+  // Returns nothing if a layer cannot have its policy, or no kernel runs it. Each reason is noted once.
   std::optional<Trial> measure(const PolicyChoice& choice) {
     const bool first = reference_.samples == 0;
     try {
@@ -99,7 +99,7 @@ class SearchBench {
     const LoadedModel model(compiled.bytes, options_.network, "");
     RunChoice running = {
         .output = options_.output, .running = options_.running, .cast = options_.cast_inputs, .progress = false};
-    // The first is what all others are measured against: without it there is nothing to keep.
+    // The first trial must finish: all others are measured against it.
     if (reference_.samples > 0 && caller() == nullptr) running.stopped = [] { return Interrupt::received() != 0; };
     std::vector<std::string> run_notes;
     const Outcome outcome = run_set(model, set_, running, run_notes);
@@ -123,7 +123,7 @@ class SearchBench {
   }
 
   CompileOptions compile_options() const {
-    CompileOptions options;  // the file is that of nacre convert --policy-file
+    CompileOptions options;  // the file is the one of nacre convert --policy-file
     options.target.kernels = kernels_of_target(options.target.name);
     if (calibrated_) options.calibration = &calibration_;
     return options;
@@ -236,7 +236,7 @@ void search(const SearchOptions& options) {
                              .metric = bench.set().metric,
                              .metric_name = options.set.metric,
                              .samples = bench.samples()};
-  SideFiles beside;  // a long search is shown, whatever becomes of its file
+  SideFiles beside;  // if its file cannot be written, the result is still shown
   const bool writes = result.best && !options.map.empty();
   const bool written =
       writes && beside.write(options.map, bench.map_json(result.rows[*result.best].choice).dump(2) + "\n") == nullptr;

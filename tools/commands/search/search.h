@@ -1,4 +1,4 @@
-// nacre search: the policy map that makes a network smallest within limits, found by measuring.
+// nacre search: finds by measuring the policy map that makes a network smallest within limits.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@ namespace nacre::tools {
 
 struct SearchOptions {
   std::string network;
-  std::vector<std::string> shapes;   // of axes that it leaves open
-  std::vector<std::string> ignored;  // settings of its file that are gone on without
-  SetOptions set;                    // what is measured on; the labels decide
-  std::string calibrate;             // samples for ranges; "": some of the set (calibration_set.h)
-  std::string output;                // the output that is judged; "": the only one
+  std::vector<std::string> shapes;   // for axes that it leaves open
+  std::vector<std::string> ignored;  // settings of its file to ignore
+  SetOptions set;                    // data to measure on; its labels decide
+  std::string calibrate;             // samples for ranges; "": taken from the set (calibration_set.h)
+  std::string output;                // the output to judge; "": the only one
   std::vector<std::string> policies = {"float32", "bfloat16", "int8_from_float32", "int8/weights_from_float32",
                                        "int4/32_from_float32"};  // the first is the reference
   double max_drop = 0;                                           // in units of the metric
   std::optional<uint64_t> max_bytes;                             // of the model file
-  std::optional<double> max_time_us;                             // median per sample, here
-  int budget = 200;                                              // models that are compiled and run, at most
+  std::optional<double> max_time_us;                             // median per sample, on this machine
+  int budget = 200;                                              // at most this many models are compiled and run
   std::string map;                                               // the policy file to write; "": none
-  Running running;                                               // of what is measured
+  Running running;                                               // kernels and threads of measured runs
   bool cast_inputs = false;
   bool json = false;
 };
 
-// Throws Error(kFailed) after printing where no map that was measured meets the limits; then nothing is written.
+// Prints the result. Throws Error(kFailed) if no measured map meets the limits, and writes nothing then.
 void search(const SearchOptions& options);
 
 }  // namespace nacre::tools

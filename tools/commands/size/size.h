@@ -1,4 +1,4 @@
-// nacre size: every byte that running a model takes, on this machine or another.
+// nacre size: tells every byte that running a model takes, on this machine or another.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@ namespace nacre::tools {
 
 struct SizeOptions {
   std::string model;
-  std::string target = "host";  // of machines.h
-  bool train = false;           // what training takes, by what it is for
+  std::string target = "host";  // a name of machines.h
+  bool train = false;           // the memory of training, by purpose
   bool json = false;
 };
 

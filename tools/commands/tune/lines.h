@@ -1,4 +1,4 @@
-// Lines that nacre tune prints about an epoch, and about the time that is left.
+// Writes the lines of nacre tune about an epoch, and about the time that is left.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace nacre::tools {
 
-std::string percent_text(double share);  // "   98.67 %"; "" of NaN
+std::string percent_text(double share);  // "   98.67 %"; "" for NaN
 std::string epoch_line(const EpochRecord& e, uint32_t epochs);
 Json epoch_json(const EpochRecord& e);
 Json trained_json(const std::vector<TrainedConstant>& constants);

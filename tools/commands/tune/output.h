@@ -22,11 +22,11 @@ class TunedOutput {
   TunedOutput(const TuneOptions& options, const Objective& objective, const Dataset& data, const Split& split,
               const std::string& decisive, LoadedTrainer& trainer);
 
-  // Before the first step: makes the model of what the training begins with, runs a row through it, and forgets it.
-  // Throws what would else be thrown after the last step.
+  // Makes the model of the initial state before the first step, runs a row through it, and drops it. Throws the
+  // errors that would otherwise come after the last step.
   void require_possible() const;
 
-  // Makes the model of what the trainer holds and writes it. `judged`: also says how good it is, by its own program.
+  // Makes the model from the trainer's state and writes it. `judged`: also measures how good the model's program is.
   void write(bool judged);
 
   bool written() const { return written_.has_value(); }
@@ -39,7 +39,7 @@ class TunedOutput {
     Deployed deployed;
     Statistics statistics = {};
     Judged judged = {};
-    std::string rows = {};  // that it is judged on
+    std::string rows = {};  // the rows that judge it
   };
   void judge(Written& w) const;
 
@@ -49,7 +49,7 @@ class TunedOutput {
   const Split& split_;
   LoadedTrainer& trainer_;
   const std::vector<std::pair<std::string, std::string>> metadata_;
-  std::optional<Deployment> deployment_;  // of a network
+  std::optional<Deployment> deployment_;  // set for a network
   std::optional<Written> written_;
 };
 

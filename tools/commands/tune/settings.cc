@@ -31,7 +31,7 @@ constexpr uint32_t kUsualBatch = 32;
 void require_writable(const std::string& option, const std::string& path) {
   if (path.empty()) return;
   std::error_code error;
-  fs::path file = path;  // that the name leads to, there or not
+  fs::path file = path;  // the file that the name leads to, which may not exist
   constexpr int kMostLinks = 40;
   for (int link = 0; link < kMostLinks && fs::is_symlink(file, error); ++link)
     file = file.parent_path() / fs::read_symlink(file, error);
@@ -57,7 +57,7 @@ uint32_t rows_at_once(const TuneOptions& o) {
   return o.micro_batch > 0 ? o.micro_batch : batch;
 }
 
-// A network that takes `whole` rows at once, no fewer: a step is some of its batches.
+// Sets the batch for a network that takes exactly `whole` rows at once: a step has several such batches.
 void fit_whole_batches(const TuneOptions& o, uint32_t whole, size_t rows, TuneSettings& s) {
   const bool asked = whole == rows_at_once(o);
   if (o.micro_batch > 0 && o.micro_batch != whole)
@@ -100,7 +100,7 @@ std::string schedule_text(const Schedule& s) {
   return text;
 }
 
-// Everything that decides what a run computes, line by line: a checkpoint of a run with other lines is refused.
+// Returns all that decides what a run computes, line by line. A checkpoint of a run with other lines is refused.
 std::string decisive_text(const TuneOptions& o, const LoadedModel& model, const Dataset& data, const Split& split,
                           const TuneSettings& s) {
   std::string text = fmt::format("--batch {}\n--lr {}\n--schedule {}\n--seed {}\nshuffle {}\n", s.batch,
@@ -216,7 +216,8 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   if (const std::string line = loss_scale_note(o.training, scale); !line.empty()) note(line);
   TrainingModel made = compile_training_graphs(graph, training, compiling);
   if (!draws(made, training))
-    conversion.training.seed = TrainingArguments().seed;  // it orders rows alone: nacre convert refuses it
+    // the seed then only orders rows, and nacre convert would refuse it
+    conversion.training.seed = TrainingArguments().seed;
   graph.metadata = std::move(made.infer.metadata);
   add_metadata(graph, conversion);
   made.infer.metadata = std::move(graph.metadata);
@@ -229,7 +230,8 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
 
 namespace {
 
-// "nacre export T --checkpoint run -o net.nacre". The model of a network's training is made by nacre convert.
+// Returns "nacre export T --checkpoint run -o net.nacre". For a network, nacre convert makes the training model
+// first.
 std::string command_to_model(const TuneOptions& o) {
   if (o.checkpoint.empty()) return "";
   const std::string output = o.output.empty() ? "MODEL.nacre" : o.output;

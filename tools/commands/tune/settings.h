@@ -1,4 +1,4 @@
-// Options of `nacre tune`, judged and turned into the settings of a training.
+// Checks the options of `nacre tune` and turns them into the settings of a training.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@ inline constexpr const char* kReport = "this is a defect of the converter: repor
 // Fills options that the command line leaves out from the network's file: loss, optimizer, learning rate.
 TuneOptions with_source(const TuneOptions& o);
 
-// Before any work: an answer to a typing error should not take a minute. Throws Error.
+// Checks options before any work: an answer to a typing error should not take a minute. Throws Error.
 void check_options(const TuneOptions& o);
 
-// The nacre convert by which a network becomes the model that is trained: the same bytes, so that a checkpoint is of
-// both.
+// Returns the options of the nacre convert that makes the training model from the network. It gives equal bytes, so a
+// checkpoint fits both.
 ConvertOptions conversion_of(const TuneOptions& o);
 std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibration* calibration = nullptr);
 
-// How the network of a training is imported, for the training (`batch`: rows at once) and for what it deploys (0).
+// Returns how a training's network is imported: for training (`batch`: rows at once), or for the deployed model (0).
 ImportOptions importing_of(const TuneOptions& o, int batch);
 
 TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const Objective& objective,

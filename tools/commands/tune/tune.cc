@@ -51,7 +51,7 @@ class Session {
         output_(o, objective_, data_, split_, settings_.options, trainer_),
         files_(o, objective_, data_, split_, settings_, tuner_.steps_per_epoch()) {}
 
-  // False: interrupted, and saved.
+  // Trains and writes the results. Returns false if it was interrupted and saved.
   bool run() {
     for (const std::string& line : notes_) note(line);
     if (first()) {
@@ -88,7 +88,7 @@ class Session {
  private:
   bool first() const { return ranks_ == nullptr || ranks_->first(); }
 
-  // Once all ranks have said that theirs are the same.
+  // Returns the settings once all ranks have confirmed that theirs are equal.
   const TuneSettings& same_settings() const {
     if (ranks_ == nullptr) return settings_;
     const Ports ports = training_ports(*model_, options_.kernels, options_.target);
@@ -114,7 +114,7 @@ class Session {
     running.training.learned_ranges = false;
     const std::unique_ptr<LoadedModel> model = compile_network(running);
     const Objective objective(*model, o.target);
-    std::vector<std::string> notes;  // said when the data are read for training
+    std::vector<std::string> notes;  // reported when the data are read for training
     Dataset data = read(o, objective, notes);
     const Split split = split_rows(data.rows, o.validate, o.training.seed);
     const size_t rows = std::min<size_t>(split.train.size(), kMeasuredRows);
@@ -151,7 +151,7 @@ class Session {
     say(line + "\n");
   }
 
-  // Before the first epoch: what no step will change.
+  // Prints before the first epoch what no step will change.
   void say_what_stays() const {
     for (const std::string& line : untrained_lines(frozen_of(*model_), not_trained_of(*model_))) say(line + "\n");
   }
@@ -171,7 +171,8 @@ class Session {
         {.step =
              [&](const Tuner::Progress& p) {
                const uint64_t done = p.position.epoch * steps + p.position.step;
-               if (caller() != nullptr) return caller()->progress("tune", done, all);  // interrupted when it is saved
+               // the caller may interrupt after the save
+               if (caller() != nullptr) return caller()->progress("tune", done, all);
                const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
                bar.show(done, fmt::format("epoch {}  loss {:.4g}{}  {:.0f} rows/s  {} left", p.position.epoch + 1,
                                           p.position.judged.mean_loss(), percent_text(p.position.judged.accuracy()),
@@ -219,8 +220,8 @@ class Session {
     return list;
   }
 
-  // Without a checkpoint: the model is written of what there is, the best epoch or the steps until now. It is not
-  // judged, which may take long.
+  // Writes the model if there is no checkpoint: of the best epoch, or of the steps so far. The model is not judged,
+  // which may take long.
   void keep_output(const std::string& where) {
     const TunePosition& position = tuner_.position();
     if (position.applied == 0)
@@ -237,7 +238,7 @@ class Session {
                      escaped(options_.output)));
   }
 
-  // Keeps what was learned when `work` fails though the training did not: a full disk above all must not cost it.
+  // Keeps what was learned if `work` fails but the training did not, for example because the disk is full.
   template <class F>
   std::invoke_result_t<F> keeping(bool (*lost_by)(const Error&), F work) {
     try {
@@ -256,7 +257,7 @@ class Session {
     }
   };
 
-  // Without a checkpoint one is written beside the output, where it may still be written.
+  // Tells where the learned state is kept. Without a checkpoint, saves one beside the output, if possible.
   std::string kept_text() {
     constexpr const char* kSame = "the same command goes on from it";
     if (tuner_.checkpoint_there())
@@ -366,7 +367,7 @@ bool is_model(const std::string& path) {
 
 namespace {
 
-// False: interrupted.
+// Returns false if the training was interrupted.
 bool run_session(const TuneOptions& options, Ranks* ranks) {
   const TuneOptions complete = with_source(options);
   check_options(complete);
@@ -407,7 +408,8 @@ void tune(const TuneOptions& options) {
                 fmt::format("was started {} times by mpirun, and each would train by itself", processes),
                 "add --mpi: they share the rows of each step");
   const bool done = options.mpi ? train_with_ranks(options) : run_session(options, nullptr);
-  // Ends by the signal that interrupted it, as any program does; a rank that got no signal ends by that of Ctrl-C.
+  // Ends by the signal that interrupted it, as any program does. A rank without a signal ends by SIGINT, that of
+  // Ctrl-C.
   if (!done) end_by_signal(Interrupt::received() == 0 ? SIGINT : Interrupt::received());
 }
 

@@ -27,7 +27,7 @@ namespace {
 
 constexpr double kLossErrorScale = 1.0 / 128;
 
-// The steps of a matmul's backward pass.
+// The ops of a matmul's backward pass: the gradients of w and of x.
 struct IntegerGradients {
   Op of, w, x;
 };
@@ -36,7 +36,7 @@ constexpr IntegerGradients kIntegerGradients[] = {
     {Op::kConv2d, Op::kConv2dInt8GradientW, Op::kConv2dInt8GradientX},
     {Op::kDepthwiseConv2d, Op::kDepthwiseConv2dInt8GradientW, Op::kDepthwiseConv2dInt8GradientX}};
 
-struct CodedError {  // of a value
+struct CodedError {  // the error of one value
   ValueId value = kNone, range = kNone;
   double scale = kLossErrorScale;  // at exponent 0
 };
@@ -76,7 +76,7 @@ class IntegerBackward {
     return std::ranges::find(trained_, node.layer) != trained_.end() && runs_in_int8(infer_, node);
   }
 
-  // All gradients in one block, so that one pass sees them: each from a multiple of 16 bytes.
+  // Puts all gradients in one block, so that one step reads them all. Each starts at a multiple of 16 bytes.
   void make_sums() {
     constexpr auto kPart = int64_t(kAlignment);
     int64_t bytes = 0;
@@ -97,7 +97,7 @@ class IntegerBackward {
     count_ = graph().add(named_value(kCountName, ElementType::kInt32, {1}, Region::kStep));
   }
 
-  // The values that a trained parameter changes.
+  // Finds the values that depend on a trained parameter.
   void find_needs() {
     needs_.assign(graph().values.size(), false);
     for (const Node& node : forward_) {
@@ -114,7 +114,7 @@ class IntegerBackward {
     return nullptr;
   }
 
-  // The codes behind the network's answer: a softmax is what the loss does itself.
+  // Returns the codes of the logits. A softmax behind them is skipped, because the loss contains one.
   ValueId logits() {
     ValueId y = loss_output(graph(), options_.loss.output);
     for (const Node* last = writer_of(y); last != nullptr; last = writer_of(y)) {
@@ -129,7 +129,7 @@ class IntegerBackward {
     return y;
   }
 
-  // TFLite's softmax constants, as apply_policy makes them.
+  // Adds the loss, with TFLite's softmax constants as apply_policy computes them.
   CodedError loss(ValueId y) {
     const Value logits = value(y);
     Value labels = named_value("labels", ElementType::kInt32, logits.dims, Region::kArena);
@@ -152,7 +152,7 @@ class IntegerBackward {
     return {.value = error};
   }
 
-  // A value for the error of `of`, int8 of its shape.
+  // Adds a value for the error of `of`: int8, in the shape of `of`.
   ValueId error_of(ValueId of) {
     Value error = named_value(value(of).name + "/error", ElementType::kInt8, value(of).dims, Region::kArena);
     error.batched = value(of).batched;
@@ -186,7 +186,7 @@ class IntegerBackward {
         "name only layers behind it: " + option("train-last", "N") + " or " + option("train-layers", "PATTERN"));
   }
 
-  // Adds the errors that all readers of the value give it.
+  // Adds up the errors that all readers of the value give it.
   CodedError whole_error(ValueId y) {
     std::vector<CodedError>& parts = errors_.at(y);
     while (parts.size() > 1) {
@@ -232,7 +232,7 @@ class IntegerBackward {
     return *std::ranges::find(kIntegerGradients, node.op, &IntegerGradients::of);
   }
 
-  // The window of a convolution or pool.
+  // Copies the window of a convolution or pool.
   static void copy_window(const Node& from, Node& to) {
     for (const char* word :
          {"stride_h", "stride_w", "dilation_h", "dilation_w", "pad_top", "pad_left", "pad_bottom", "pad_right"})
@@ -268,7 +268,7 @@ class IntegerBackward {
     graph().nodes.push_back(make_step(Op::kBiasInt8Gradient, node, node.name + "/gradient", {error.value, sum}, {}));
   }
 
-  // Sets the codes at which the step that makes `x` clamps, moves looked through.
+  // Sets the codes at which the step that makes `x` clamps. Reshapes between are skipped.
   void set_bounds(Node& step, ValueId x) const {
     const Node* before = writer_of(x);
     while (before != nullptr && before->op == Op::kReshape) before = writer_of(before->inputs[0]);
@@ -280,14 +280,14 @@ class IntegerBackward {
     set_integer(step, "high", clamps ? get_integer(*before, "high") : 127);
   }
 
-  // The error of a matmul's input. Scales of channels become integers f_k, as large as leaves the sums in int32.
+  // Returns the error of a matmul's input. Scales per channel become integers f_k, as large as the int32 sums allow.
   CodedError through(const Node& node, const CodedError& error) {
     const std::vector<double> scales = weight_scales(node);
     const Value& w = value(node.inputs[kW]);
     const double largest = *std::ranges::max_element(scales);
     const double reads =
         node.op == Op::kDepthwiseConv2d ? double(value(node.inputs[kX]).dims[3]) : double(w.dims.back());
-    const double terms = double(w.elements()) / reads * 127 * 127;  // at most, of one element of x
+    const double terms = double(w.elements()) / reads * 127 * 127;  // the most for one element of x
     const int bits = std::clamp(int(std::floor(std::log2(double(INT32_MAX) / terms))), 0, 14);
     std::vector<int32_t> factors;
     for (const double s : scales) factors.push_back(int32_t(std::lround(std::ldexp(s / largest, bits))));
@@ -306,7 +306,7 @@ class IntegerBackward {
     return {.value = dx, .range = range, .scale = std::ldexp(error.scale * largest, -bits)};
   }
 
-  // A step that passes errors on as they are: to each input that needs one, 0 where that was clamped.
+  // Adds a step that passes the error unchanged to each input that needs one. It is 0 if that element was clamped.
   void pass(const Node& node, const std::vector<ValueId>& inputs, const CodedError& error) {
     for (const ValueId x : inputs) {
       if (x == kNone || !needs_[size_t(x)]) continue;
@@ -327,7 +327,7 @@ class IntegerBackward {
     }
   }
 
-  // The error in the shape of `dims`, as that of a value like `of`.
+  // Returns the error in the shape `dims`, for a value like `of`.
   ValueId reshaped(const Node& node, const CodedError& error, ValueId of, const std::vector<int64_t>& dims) {
     const ValueId dx = error_of(of);
     value(dx).dims = dims;
@@ -338,7 +338,7 @@ class IntegerBackward {
     return dx;
   }
 
-  // A mean over the map is an average pool whose window is all of it.
+  // Passes the error through a mean over the map, which is an average pool whose window is the whole map.
   CodedError through_pool(const Node& node, CodedError error) {
     const ValueId x = node.inputs[0];
     const std::vector<int64_t> dims = value(x).dims;
@@ -364,14 +364,14 @@ class IntegerBackward {
   Graph& infer_;
   const TrainingOptions& options_;
   IntegerTraining made_;
-  std::vector<int> trained_;             // layers
-  std::map<std::string, int> bits_;      // behind the codes of a master, by the name of the codes
+  std::vector<int> trained_;             // indices of layers
+  std::map<std::string, int> bits_;      // bits of a master behind its code, by the name of the codes
   std::map<std::string, ValueId> sums_;  // by the name of the master
   ValueId loss_ = kNone, count_ = kNone;
   std::vector<Node> forward_;
-  std::vector<bool> needs_;  // by value of the forward pass
+  std::vector<bool> needs_;  // per value of the forward pass
   std::map<ValueId, std::vector<CodedError>> errors_;
-  IntegerCommit commit_;  // ranges in the order of the backward pass
+  IntegerCommit commit_;  // its ranges are in the order of the backward pass
 };
 
 }  // namespace

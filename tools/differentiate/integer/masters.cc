@@ -12,7 +12,7 @@ namespace nacre::tools {
 namespace {
 
 constexpr int kWeightBits = 24;
-constexpr int kBiasRoom = 3, kBiasMost = 16;  // a bias may grow to 2^3 of its size; bits behind its code at most
+constexpr int kBiasRoom = 3, kBiasMost = 16;  // a bias may grow to 2^3 of its size; most bits behind its code
 
 class Masters {
  public:

@@ -1,4 +1,4 @@
-// The masters of parameters that train in integers: NUMERICS.md section 16.
+// Makes the masters of parameters that train in integers: NUMERICS.md section 16.
 #pragma once
 
 #include <functional>
@@ -27,15 +27,15 @@ inline Value named_value(const std::string& name, ElementType type, std::vector<
   return v;
 }
 
-// A matmul on int8 with the weights of a constant: after apply_policy.
+// Returns whether a node is an int8 matmul with constant weights. The graph must be behind apply_policy.
 bool runs_in_int8(const Graph& graph, const Node& node);
 
-// Whether a step writes the codes of a share of the channels: then codes are state.
+// Returns whether a step writes the codes of only some channels. The codes are then state.
 inline bool writes_shares(const TrainingOptions& options) { return options.share > 0 && options.share < 1; }
 
-// Weights and biases of the steps that `trains` names become codes of masters in state: a step of each rounds them, or
-// they are state too. Returns the bits of a master behind its code, by the name of the codes. Throws where steps share
-// a constant.
+// Makes masters in state for weights and biases of the nodes that `trains` accepts. Their codes become outputs of a
+// step that rounds the master, or state too. Returns the bits of a master behind its code, by the name of the codes.
+// Throws if steps share a constant.
 std::map<std::string, int> make_masters(Graph& infer, const std::function<bool(const Node&)>& trains,
                                         const TrainingOptions& options);
 

@@ -1,5 +1,4 @@
-// The policy int8/full beside others: in a network that only infers it is int8/static, and its training has fewer
-// options.
+// Handles the policy int8/full. In a network that only infers it is int8/static. Its training has fewer options.
 #pragma once
 
 #include <vector>
@@ -9,10 +8,10 @@
 
 namespace nacre::tools {
 
-// Layers under int8/full run as int8/static, and are given back.
+// Makes layers under int8/full run as int8/static. Returns these layers.
 std::vector<int> run_full_as_static(Graph& resolved);
 
-// Throws where an option, or a penalty that the network's file says, needs floats or steps that integers do not have.
+// Throws if an option, or a penalty in the network's file, needs floats or steps that integer training lacks.
 void refuse_floats(const Graph& graph, const TrainingOptions& options);
 
 }  // namespace nacre::tools

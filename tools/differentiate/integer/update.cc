@@ -24,7 +24,8 @@ class IntegerUpdate {
                                   {gradients, shared(kLossName), shared(kCountName), rate}, {apply_, amax, report}));
     for (const IntegerParameter& p : commit.parameters) move(p, report);
     for (const PartialLayer& layer : commit.partial) write(layer);
-    // From the first layer on: a range is made with those before it in the backward pass as they were in this step.
+    // Starts with the first layer. Each range is computed from the ranges before it in the backward pass, which must
+    // still be this step's.
     const std::vector<ErrorRange>& ranges = commit.ranges;
     for (size_t i = ranges.size(); i-- > 0;)
       guarded(Op::kUpdateErrorRange, ranges[i].range + "/update",
@@ -79,7 +80,7 @@ class IntegerUpdate {
     return to_.add(named_value(name, type, {elements}, Region::kArena));
   }
 
-  // The value of `gradients` of this name.
+  // Returns the value of `gradients` that has this name.
   ValueId shared(const std::string& name) {
     if (const auto at = std::ranges::find(to_.values, name, &Value::name); at != to_.values.end())
       return ValueId(at - to_.values.begin());
@@ -103,7 +104,7 @@ class IntegerUpdate {
 
 }  // namespace
 
-// count = ceil(share channels), whatever the last bit of that product is.
+// count = ceil(share channels), robust to the last bit of that product.
 PartialLayer partial_layer(const Graph& graph, const Node& node, const std::map<std::string, int>& bits,
                            const TrainingOptions& options) {
   const auto stored = [&](size_t slot, bool trains) -> StoredCodes {

@@ -1,5 +1,5 @@
-// A .keras file: a zip archive. Nothing is unpacked to disk; what is read is bounded by what a file of its size may
-// hold, whatever its directory says.
+// Reads a .keras file, a zip archive. Nothing is unpacked to disk. Memory is bounded by the size of the file, even if
+// the archive's directory says more.
 #include "tools/base/budget.h"
 #include "tools/files/zip_archive.h"
 #include "tools/importers/keras/importer.h"

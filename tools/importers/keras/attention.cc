@@ -1,10 +1,10 @@
-// Attention. Its projections are layers of their own (name/query, ..), so that policies can be given to them.
+// Converts attention. The projections are layers of their own (name/query, ..), so that policies can be given to them.
 //
 //   q [batch, t, d], k and v [batch, s, d]      per head  y = softmax(q k^T / sqrt(width), hidden where masked) v
 //
-// Masks: of the query [batch, t, 1], of value and key [batch, 1, s], as given [batch, t, s] or with the axis of heads,
-// and constant ones. The heads hide a score by -10^9 instead of it, Attention by subtracting 10^9: under float16 3 10^4
-// and 65504.
+// The query has a mask [batch, t, 1], value and key a mask [batch, 1, s]. A given mask is [batch, t, s], with or
+// without an axis of heads, or constant. The heads replace a hidden score by -10^9; Attention subtracts 10^9 from it.
+// Under float16 these are -3 10^4 and 65504.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +20,8 @@ ValueId matmul(const Call& call, ValueId a, ValueId b, bool transpose_b) {
   return call.emit(std::move(node));
 }
 
-// Condition [t, s], true for keys that a query sees: `causal` hides later ones, a window those `window` or more away.
+// Returns a condition [t, s] that is true for keys that a query sees. `causal` hides later keys, a window keys that are
+// `window` or more away.
 ValueId places_seen(const Call& call, int64_t t, int64_t s, bool causal, int64_t window) {
   call.spend(t * s);
   std::vector<float> seen(size_t(t * s), 0);
@@ -38,10 +39,10 @@ ValueId with_axes(const Call& call, ValueId x, const std::vector<int>& at) {
   return call.reshape(x, dims);
 }
 
-// Query, value and key of a call, whichever way they are given.
+// The query, value and key of a call, in whichever way the call gives them.
 struct Operands {
   ValueId query, key, value;
-  ValueId query_mask = kNone, key_mask = kNone, value_mask = kNone;  // that the tensors carry, or that are given
+  ValueId query_mask = kNone, key_mask = kNone, value_mask = kNone;  // masks that the tensors carry, or given ones
 };
 
 // Finds the operands by name or by position: query, value, key, in the arguments or in a list that is the first
@@ -75,7 +76,7 @@ Operands operands_of(const Call& call) {
     const auto given = call.keyword.find(argument);
     return given == call.keyword.end() ? mask_left(call, tensor) : as_condition(call, given->second.at(0));
   };
-  const bool own = call.class_name == "MultiHeadAttention";  // Keras puts the query's own mask in place of query_mask
+  const bool own = call.class_name == "MultiHeadAttention";  // Keras replaces query_mask by the query's own mask
   if (own && call.keyword.contains("query_mask")) call.note("query_mask changes nothing: Keras takes the query's own");
   const bool key_given = named("key", at[2]) != kNone;
   return {query,
@@ -92,8 +93,8 @@ struct Heads {
   int64_t query, key, width, value_width;
 };
 
-// The sublayer: its policy is this layer's, or an entry of this layer's map. One that Keras quantized after it was made
-// says so by its variables alone, which then are the kernel that they mean.
+// Returns a sublayer. Its policy is this layer's, or an entry of this layer's map. If Keras quantized the sublayer
+// after it was made, only its variables tell, and these are decoded.
 Call sublayer(const Call& call, const std::string& name, size_t place) {
   const size_t each = call.flag("use_bias", true) ? 2 : 1;
   const std::string dense_name = (name == "attention_output" ? "output" : name) + "_dense";
@@ -110,7 +111,7 @@ Call sublayer(const Call& call, const std::string& name, size_t place) {
   return part;
 }
 
-// x [batch, t, d] -> [batch, heads, t, width], by the layer's own dense.
+// Projects x [batch, t, d] -> [batch, heads, t, width] with the sublayer's own dense.
 ValueId projected(const Call& call, const char* name, size_t place, ValueId x, int64_t heads, int64_t width) {
   const Call part = sublayer(call, name, place);
   const ValueId bias = call.flag("use_bias", true) ? part.variable(1, "bias", "flat", {heads * width}) : kNone;
@@ -120,15 +121,15 @@ ValueId projected(const Call& call, const char* name, size_t place, ValueId x, i
   return part.transpose(part.reshape(y, {dims[0], dims[1], heads, width}), {0, 2, 1, 3});
 }
 
-// Each of the heads of keys several times in a row: [batch, heads, ..] -> [batch, heads times, ..].
+// Repeats each head of keys `times` times in a row: [batch, heads, ..] -> [batch, heads times, ..].
 ValueId repeated(const Call& call, ValueId x, int64_t times) {
   const std::vector<int64_t> d = call.dims(x);
   const ValueId apart = call.repeat(call.reshape(x, {d[0], d[1], 1, d[2], d[3]}), {1, 1, times, 1, 1});
   return call.reshape(apart, {d[0], d[1] * times, d[2], d[3]});
 }
 
-// x [batch, .., c] with the axes that attention is over as one, the last but one, and those that it is not over as a
-// part of the batch; and back.
+// An order of the axes of x [batch, .., c]: first the axes that belong to the batch, then the axes of attention, which
+// become one, then c. `back` restores x's order.
 struct Layout {
   std::vector<int> perm, back;
   std::vector<int64_t> turned;  // sizes of x in that order
@@ -157,7 +158,7 @@ ValueId as_sequences(const Call& call, ValueId x, const std::vector<int>& axes) 
   return call.reshape(call.transpose(x, layout.perm), {layout.batch, layout.time, layout.turned.back()});
 }
 
-// The axes that attention is over, the same of query and value.
+// Returns the axes of attention, which are the same for query and value.
 std::vector<int> attention_axes(const Call& call, ValueId query) {
   std::vector<int> axes;
   const int rank = call.rank(query);
@@ -170,7 +171,7 @@ std::vector<int> attention_axes(const Call& call, ValueId query) {
   return axes;
 }
 
-// Conditions, each of which broadcasts to the scores [batch, heads, t, s].
+// Returns conditions that all broadcast to the scores [batch, heads, t, s].
 std::vector<ValueId> conditions(const Call& call, const Operands& x, int64_t t, int64_t s) {
   std::vector<ValueId> all;
   if (x.query_mask != kNone) all.push_back(with_axes(call, x.query_mask, {1, 3}));
@@ -207,7 +208,7 @@ void convert_heads(Call& call, const Heads& h) {
   ValueId scores = matmul(call, call.scaled(q, 1 / std::sqrt(float(h.width))), k, true);
   for (const ValueId condition : seen) scores = call.select(condition, scores, call.number(hidden_score(call)));
   scores = call.softmax(scores, 3);
-  if (scored || call.real("dropout", 0) > 0)  // as Keras without its fused form: 0 where a query sees nothing
+  if (scored || call.real("dropout", 0) > 0)  // as Keras's unfused form does: 0 if a query sees nothing
     for (const ValueId condition : seen) scores = call.select(condition, scores, call.number(0));
   ValueId y = matmul(call, scores, v, false);
   if (gate != kNone) y = call.emit(Op::kMul, {y, gate});
@@ -242,7 +243,7 @@ void convert_group_query(Call& call) {
 
 // ---- Attention, AdditiveAttention: no projections ----
 
-// sum over the width of tanh(q + k), times a scale: [.., t, 1, d] and [.., 1, s, d] -> [.., t, s]
+// Returns the sum over the width of tanh(q + k), times a scale: [.., t, 1, d] and [.., 1, s, d] -> [.., t, s].
 ValueId additive_scores(const Call& call, const Operands& x, ValueId inner, ValueId scale) {
   const int rank = call.rank(x.query);
   ValueId sum = call.emit(Op::kAdd, {with_axes(call, x.query, {rank - 1}), with_axes(call, x.key, {rank - 2})});
@@ -252,7 +253,7 @@ ValueId additive_scores(const Call& call, const Operands& x, ValueId inner, Valu
   return call.reduce(Reduce::kSum, sum, {rank}, false);
 }
 
-// Masks are given as a list of those of query and value.
+// Sets the masks if they are given as a list of the query's and the value's.
 void find_masks(const Call& call, Operands& x) {
   const Json* given = call.kwargs.is_object() && call.kwargs.contains("mask") ? &call.kwargs.at("mask") : nullptr;
   const auto found = call.keyword.find("mask");
@@ -287,7 +288,7 @@ void convert_attention(Call& call) {
   ValueId seen = causal ? places_seen(call, t, s, true, 0) : kNone;
   if (x.value_mask != kNone) {
     const ValueId mask = with_axes(call, x.value_mask, {1});
-    seen = seen == kNone ? mask : call.select(mask, seen, mask);  // both
+    seen = seen == kNone ? mask : call.select(mask, seen, mask);  // both must see it
   }
   if (seen != kNone) scores = call.select(seen, scores, call.shifted(scores, hidden));
   scores = call.softmax(scores, rank - 1);

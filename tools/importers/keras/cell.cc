@@ -1,12 +1,12 @@
-// Recurrences that are written out step by step: those with masks or with activations of their own, and SimpleRNN, for
-// which there is no op.
+// Writes recurrences out step by step: those with masks or with activations of their own, and SimpleRNN, which has no
+// op.
 //
 //   LSTM       i, f, o = s(a_i), s(a_f), s(a_o)      c' = f c + i g(a_c)     h' = o g(c')       a = x W + b + h R
 //   GRU        z, r = s(a_z), s(a_r)                 h' = z h + (1 - z) n
 //              reset_after   n = g(x_n + r (h R_n + b_n));   else n = g(x_n + (r h) R_n)
 //   SimpleRNN  h' = g(a)
 //
-// s: recurrent_activation, g: activation. A masked step leaves the states as they were.
+// s is recurrent_activation, g is activation. A masked step leaves the states unchanged.
 #include <algorithm>
 
 #include "tools/importers/keras/importer.h"
@@ -20,7 +20,7 @@ std::vector<float> rows_of(const std::vector<float>& matrix, int64_t width, int6
   return {matrix.begin() + first * width, matrix.begin() + (first + count) * width};
 }
 
-// Rows [first, first + count) of the recurrent kernel as the graph has it: [gates h, h].
+// Returns rows [first, first + count) of the recurrent kernel in the graph's layout [gates h, h].
 ValueId recurrent_rows(const Call& call, int64_t width, int64_t all, int64_t first, int64_t count) {
   const std::string form =
       count == all ? "recurrent" : "recurrent " + std::to_string(first) + " " + std::to_string(count);
@@ -33,12 +33,12 @@ ValueId plus(const Call& call, ValueId a, ValueId b) { return call.emit(Op::kAdd
 ValueId times(const Call& call, ValueId a, ValueId b) { return call.emit(Op::kMul, {a, b}); }
 ValueId gate(const Call& call, ValueId a) { return activated(call, a, "recurrent_activation"); }
 
-// x [batch, time, gates h] at one step, and parts of it.
+// Gives the projection x [batch, time, gates h] at one step, and parts of it.
 struct Projected {
   const Call& call;
   ValueId x;
   int64_t width;
-  bool from_zeros;  // what is to be trained: the first step multiplies no state, which would be a constant of its own
+  bool from_zeros;  // in training, the first step multiplies no zero state, which would be an extra constant
 
   bool begins(int64_t t) const { return from_zeros && t == 0; }
 
@@ -66,7 +66,7 @@ ValueId mixed(const Call& call, ValueId z, ValueId h, ValueId n) {
   return plus(call, times(call, z, h), times(call, rest, n));
 }
 
-// h' = (1 - z) g(x_n), of h = 0
+// h' = (1 - z) g(x_n), for h = 0
 std::vector<ValueId> gru_from_zeros(const Call& call, const Projected& in, ValueId x) {
   const ValueId rest = call.emit(Op::kSub, {call.number(1), gate(call, in.part(x, 0))});
   return {times(call, rest, activated(call, in.part(x, 2)))};
@@ -104,7 +104,7 @@ Step simple_step(const Call& call, const Projected& in) {
   };
 }
 
-// The mask of a step as a condition of `rank` axes: [batch, 1, ..].
+// Returns the mask of a step as a condition [batch, 1, ..] of `rank` axes.
 ValueId mask_at(const Call& call, ValueId mask, int64_t t, int rank) {
   std::vector<int64_t> dims(size_t(rank), 1);
   dims[0] = call.dims(mask)[0];
@@ -133,7 +133,7 @@ ValueId last_step(const Call& call, ValueId x) {
 
 Sequence unrolled(const Call& call, int64_t time, const Recurrence& r, const Step& step) {
   if (time > kMostUnrolled) call.unsupported("more than 1024 steps, which are written out one by one");
-  constexpr int64_t kStepBytes = 4096;  // that the nodes of one take, about
+  constexpr int64_t kStepBytes = 4096;  // about what the nodes of a step take
   call.spend(time * kStepBytes / int64_t(sizeof(float)));
   std::vector<ValueId> states = r.states, steps;
   ValueId before = kNone;
@@ -143,7 +143,7 @@ Sequence unrolled(const Call& call, int64_t time, const Recurrence& r, const Ste
     if (r.mask != kNone) {
       const ValueId counts = mask_at(call, r.mask, t, call.rank(y));
       for (size_t i = 0; i < next.size(); ++i) next[i] = call.select(counts, next[i], states[i]);
-      const bool zeros = r.zero_masked || before == kNone;  // in the place of a masked output, else the one before
+      const bool zeros = r.zero_masked || before == kNone;  // a masked step's output is 0, else the one before
       if (!r.zero_masked && !r.begun) y = next[0];
       else y = call.select(counts, y, zeros ? call.number(0) : before);
       before = y;

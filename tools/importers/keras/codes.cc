@@ -1,14 +1,14 @@
-// Quantized layers: the variables that stand for a kernel become the kernel that they mean.
+// Decodes quantized layers: makes the real kernel of the variables that code it.
 //
 //   int8    codes q [as the kernel], kernel_scale = 127 / max |w| per channel           w = q / scale
 //   int4    two codes a byte along the last axis, low bits first; kernel_scale, kernel_zero [groups, channels],
 //           g_idx [rows]: the group of a row                                            w = (q - zero) scale
-//           of an embedding scale and zero [rows, groups], g_idx [width]
+//           an embedding has scale and zero [rows, groups], g_idx [width]
 //           per channel: kernel_scale alone                                             w = q / scale
-//   float8  the kernel itself, and scales and amax histories: what inference divides by, and where training goes on
+//   float8  the kernel itself, with scales and amax histories: inference divides by the scales, and training continues
 //
-// The layer's policy comes in with it, and the codes with the kernel (SourceCodes): they are stored as they are where
-// the policy is kept.
+// The import keeps the layer's policy, and the codes with the kernel (SourceCodes). If the policy is kept, the codes
+// are stored unchanged.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr float kLargestE4M3 = 448;
 
-// Finds variable `name`: the file names it, or it stands at `place`.
+// Finds variable `name`, by its name in the file, or else at index `place`.
 std::optional<size_t> find(const Weights& weights, const std::string& name, size_t place) {
   for (size_t i = 0; i < weights.count(); ++i) {
     std::string path = weights.path(i);
@@ -41,7 +41,7 @@ int half_of(uint8_t byte, bool second) {
   return half >= 8 ? half - 16 : half;
 }
 
-// Pairs along the last axis [rows, ceil(columns / 2)], or along the first [ceil(rows / 2), columns].
+// Unpacks codes in pairs along the last axis [rows, ceil(columns / 2)], or along the first [ceil(rows / 2), columns].
 std::vector<float> codes_in_pairs(const Hdf5Dataset& packed, const std::vector<int64_t>& to, bool along_first) {
   const int64_t columns = along_first ? to[1] : packed.dims.back();
   const int64_t all = std::accumulate(to.begin(), to.end(), int64_t{1}, std::multiplies<>());
@@ -54,7 +54,7 @@ std::vector<float> codes_in_pairs(const Hdf5Dataset& packed, const std::vector<i
   return codes;
 }
 
-// For each of `count` codes [rows, columns] its scale: one per column, or per row of an embedding.
+// Returns the scale of each of `count` codes [rows, columns]: one per column, or one per row of an embedding.
 std::vector<float> scales_of(const Call& call, const std::vector<float>& scale, size_t count, bool by_row) {
   if (scale.empty() || count % scale.size() != 0) call.bad("scales that do not fit its kernel");
   std::vector<float> all(count);
@@ -62,7 +62,8 @@ std::vector<float> scales_of(const Call& call, const std::vector<float>& scale, 
   return all;
 }
 
-// For each of `count` codes [rows, columns] its number in `of` [groups, columns]; group[i] is the group of row i.
+// Returns for each of `count` codes [rows, columns] its number in `of` [groups, columns]; group[i] is the group of row
+// i.
 std::vector<float> in_groups(const Call& call, const std::vector<float>& of, const std::vector<float>& group,
                              size_t count, size_t columns) {
   if (group.size() != count / columns || of.size() % columns != 0) call.bad("scales that do not fit its kernel");
@@ -75,7 +76,8 @@ std::vector<float> in_groups(const Call& call, const std::vector<float>& of, con
   return all;
 }
 
-// For each of `count` codes [rows, columns] of an embedding its number in `of` [rows, groups]; group[j]: of column j.
+// Returns for each of `count` codes [rows, columns] of an embedding its number in `of` [rows, groups]; group[j] is the
+// group of column j.
 std::vector<float> in_groups_of_rows(const Call& call, const std::vector<float>& of, const std::vector<float>& group,
                                      size_t count) {
   const size_t columns = group.size(), groups = columns == 0 ? 0 : of.size() * columns / std::max<size_t>(count, 1);
@@ -89,7 +91,8 @@ std::vector<float> in_groups_of_rows(const Call& call, const std::vector<float>&
   return all;
 }
 
-// For each code of an EinsumDense its scale; `scale` has one per place of the axes that y has too, in the order of y.
+// Returns the scale of each code of an EinsumDense. `scale` has one per index of the axes that y shares, in the order
+// of y.
 std::vector<float> by_equation(const Call& call, const std::vector<float>& scale, const std::vector<int64_t>& dims) {
   const std::string text = call.text("equation", "");
   const size_t comma = text.find(','), arrow = text.find("->");
@@ -111,14 +114,14 @@ std::vector<float> by_equation(const Call& call, const std::vector<float>& scale
   return made;
 }
 
-// Sizes of a kernel that the file has packed: [in, out], as scales have it where the layer does not say it.
+// Returns the sizes [in, out] of a kernel that the file has packed. If the layer does not say out, the scales do.
 std::vector<int64_t> kernel_dims(const Call& call, const Hdf5Dataset& stored, const Hdf5Dataset& scale) {
   if (call.class_name.ends_with("Embedding")) return {stored.dims[0], call.integer("output_dim", 1)};
   if (call.class_name == "Dense") return {stored.dims[0], call.integer("units", 1)};
   return {stored.dims[0], scale.dims.empty() ? 1 : scale.dims.back()};
 }
 
-// "int4/128": 128. 0: a scale per channel.
+// Returns 128 for "int4/128"; 0 if there is a scale per channel.
 int64_t block_of(const std::string& mode) {
   const size_t slash = mode.find('/');
   const std::string digits = slash == mode.npos ? "" : mode.substr(slash + 1, 9);
@@ -130,7 +133,7 @@ int64_t block_of(const std::string& mode) {
   return block;
 }
 
-// Scales and histories of input, kernel and gradient, in this order behind kernel and bias.
+// Reads the scales and histories of input, kernel and gradient, which follow kernel and bias in this order.
 void read_float8(Call& call) {
   const bool biased = call.find("bias_axes") != nullptr || (call.class_name == "Dense" && call.flag("use_bias", true));
   size_t place = biased ? 2 : 1;
@@ -143,7 +146,7 @@ void read_float8(Call& call) {
   call.importer->keep_float8(call, kernel_amax, std::move(state));
 }
 
-// Indices of a layer's variables that have the rank codes need.
+// Indices of a layer's variables.
 struct Found {
   std::optional<size_t> kernel, bias, scale, zero, groups;
 };
@@ -176,7 +179,7 @@ Found find_codes(const Call& call, bool biased, bool reverse) {
 
 }  // namespace
 
-// Packed codes are a matrix, as the kernels of attention are not; g_idx says how many rows share a scale.
+// Packed codes are a matrix, but kernels of attention are not. g_idx says how many rows share a scale.
 std::string stored_mode(const Weights& weights) {
   if (weights.count() == 0) return "";
   const Hdf5Dataset& kernel = weights[find(weights, "kernel", 0).value_or(0)];
@@ -191,7 +194,7 @@ std::string stored_mode(const Weights& weights) {
 
 namespace {
 
-// Decodes made.codes into made.numbers. A scale is for all codes of a column, or a group; made.scale is per code.
+// Decodes made.codes into made.numbers. The file has a scale per column or group; made.scale has one per code.
 void decode(const Call& call, const Found& at, bool by_row, CodedKernel& made) {
   const std::vector<float> scale = call.weights[*at.scale].reals();
   std::vector<float> w = made.codes;
@@ -214,7 +217,7 @@ void decode(const Call& call, const Found& at, bool by_row, CodedKernel& made) {
   made.numbers.bytes.assign(bytes, bytes + w.size() * sizeof(float));
 }
 
-// The codes of int4 that two of a byte are: of a matrix, as which Keras packs any kernel.
+// Unpacks int4 codes, two of a byte. Keras packs any kernel as a matrix.
 void unpack_kernel(const Call& call, const Hdf5Dataset& stored, const Found& at, bool reverse, CodedKernel& made) {
   std::vector<int64_t>& dims = made.numbers.dims;
   if (stored.dims.size() != 2) call.bad("packed codes of shape " + dims_text(stored.dims));
@@ -239,13 +242,14 @@ void decode_kernel(Call& call, const std::string& mode) {
   const Found at = find_codes(call, biased, reverse);
   if (!at.kernel || !at.scale) call.bad("has no codes or no scale");
   const Hdf5Dataset& stored = call.weights[*at.kernel];
-  if (stored.type != ElementType::kInt8 || stored.dims.empty()) return;  // the kernel itself
+  if (stored.type != ElementType::kInt8 || stored.dims.empty()) return;  // the kernel is not coded
   auto made = std::make_shared<CodedKernel>();
   made->numbers.type = ElementType::kFloat32;
   made->numbers.dims = stored.dims;
   made->quantization = int4 ? Quantization::kInt4Weights : Quantization::kInt8Dynamic;
   made->block = int4 && at.zero ? block_of(mode) : 0;
-  // Rows are coded otherwise, or not at all. A layer has one policy, whichever of its calls comes first.
+  // If rows of x are not coded as the policy int8 does, only the weights stay int8. All calls of a layer have one
+  // policy, whichever call is first.
   if ((!embedding || call.class_name == "ReversibleEmbedding") && !int4 && row_codes(call) != RowCodes()) {
     call.config["dtype"] = "int8/weights_from_" + source_name(call.config);
     made->quantization = Quantization::kInt8Weights;
@@ -269,7 +273,7 @@ ValueId coded_rows(const Call& call, ValueId x) {
 
 namespace {
 
-// Codes that a policy of the engine cannot have: the layer computes in reals, with what they mean.
+// Drops codes that no policy of the engine has: the layer then computes with the decoded reals.
 void leave_codes(const Call& call) {
   const std::string policy = source_name(call.config);
   call.importer->graph().layers[size_t(call.importer->layer_of(call))].source_policy =
@@ -279,14 +283,14 @@ void leave_codes(const Call& call) {
 
 }  // namespace
 
-// Attaches its codes to a matrix [out, in] with a scale per row, or per block of in; other weights become reals.
+// Attaches codes to a matrix [out, in] with a scale per row, or per block of in. Other weights become reals.
 void attach_codes(const Call& call, ValueId weights, const CodedKernel& kernel, const Call::Arrange& make) {
   Value& w = call.value(weights);
   if (w.dims.size() != 2 || kernel.codes.empty()) return;
   const auto arranged = [&](const std::vector<float>& of) { return make ? make(of) : of; };
   const std::vector<float> codes = arranged(kernel.codes), scale = arranged(kernel.scale),
                            zero = kernel.zero.empty() ? std::vector<float>() : arranged(kernel.zero);
-  const bool step = kernel.quantization == Quantization::kInt8Weights;  // the policy's scale multiplies
+  const bool step = kernel.quantization == Quantization::kInt8Weights;  // the policy multiplies by its scale
   auto made = std::make_shared<SourceCodes>();
   made->quantization = kernel.quantization;
   made->block = kernel.block;
@@ -307,7 +311,7 @@ void attach_codes(const Call& call, ValueId weights, const CodedKernel& kernel, 
 float Float8State::Of::amax() const {
   if (scale.size() != 1 || !(scale[0] > 0) || !(scale[0] * kLargestE4M3 < kInfinity)) return 0;
   float below = scale[0] * kLargestE4M3, above = below;
-  for (int i = 0; i < 4; ++i) {  // the rule divides twice, which rounds
+  for (int i = 0; i < 4; ++i) {  // repeated, because Keras's rule divides twice and rounds
     for (const float amax : {below, above})
       if (keras_step(amax, 1, kLargestE4M3, 0, true).scale == scale[0]) return amax;
     below = std::nextafter(below, 0.0f);

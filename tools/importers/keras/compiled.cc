@@ -1,10 +1,10 @@
-// Settings that a model was compiled with. Each key of its loss, its optimizer and its schedule is read, or has no
-// effect; or it is refused by name where the file's loss, optimizer or rate is taken.
+// Reads the settings that a model was compiled with. Each key of its loss, its optimizer and its schedule is read or
+// has no effect. Any other key is refused by name if the file's loss, optimizer or rate is used.
 //
 //   Keras                             here
 //   SGD(momentum)                     momentum, nesterov
 //   SGD(weight_decay w)               p (1 - r w) - r g = p - r (g + w p): sgd,weight_decay=w
-//   Adam, AdamW(weight_decay)         adam, adamw, with Keras's place of epsilon
+//   Adam, AdamW(weight_decay)         adam, adamw, with epsilon where Keras adds it
 //   RMSprop, Adagrad                  rmsprop, adagrad, with epsilon in the root
 //   CosineDecay, PolynomialDecay(1)   cosine, linear;   ExponentialDecay(staircase): step    schedule.h
 #include <fmt/format.h>
@@ -48,13 +48,13 @@ bool flag(const Json& json, const char* key) {
   return *flag;
 }
 
-// Shortest text that gives the same float32.
+// Returns the shortest text that gives the same float32.
 std::string text_of(double x) { return fmt::format("{}", float(x)); }
 
-// A known key of a configuration. It has no effect at null, false, 0 and `only`; its other values are refused.
+// A known key of a configuration. It has no effect at null, false, 0 and `only`. Its other values are refused.
 struct Key {
   const char* name;
-  const char* only = nullptr;  // null: it is read, or has no effect at any value
+  const char* only = nullptr;  // null if the key is read, or has no effect at any value
 };
 
 bool is_value(const Json& value, const std::string& text) {
@@ -71,7 +71,7 @@ class Reader {
     made_.refused.push_back({of, name.empty() ? fact : fact + "; " + how_to_ignore(name)});
   }
 
-  // Keys of a configuration that are neither read nor without effect.
+  // Refuses the keys of a configuration that are neither read nor without effect.
   void keys(Of of, const std::string& prefix, const std::string& owner, const Json& config,
             const std::vector<Key>& known) {
     for (const auto& [name, value] : config.items()) {
@@ -98,7 +98,7 @@ class Reader {
 };
 
 struct LossRow {
-  std::vector<const char*> in_keras;  // without '_', in lower case
+  std::vector<const char*> in_keras;  // names without '_', in lower case
   const char* name;
   std::vector<Key> keys;
 };
@@ -119,7 +119,7 @@ bool is_float32(const Json& dtype) {
   return dtype.is_null() || text.find("float32") != text.npos;
 }
 
-// Whether there is a loss for each output, by its key or its place.
+// Returns whether there is a loss for each output, by its key or its index.
 bool are_losses(const Json& json) { return json.is_array() || (json.is_object() && !json.contains("class_name")); }
 
 void Reader::loss(const Json& json) {
@@ -179,7 +179,7 @@ void Reader::loss(const Json& json) {
 }
 
 struct OptimizerRow {
-  std::vector<const char*> names;  // in lower case
+  std::vector<const char*> names;  // names in lower case
   std::vector<Key> keys;
   std::vector<Moment> moments;
 };
@@ -199,7 +199,7 @@ const std::vector<OptimizerRow>& optimizers() {
   return rows;
 }
 
-// Keys of every optimizer. The ema keys set an average of the weights and count only with use_ema.
+// Keys of every optimizer. The ema keys set an average of the weights, and count only with use_ema.
 const std::vector<Key> kOfAllOptimizers = {{"name"},
                                            {"learning_rate"},
                                            {"lr"},
@@ -279,7 +279,7 @@ void Reader::schedule(const Json& json, bool momentum) {
   } else if (found.name == "CosineDecay") {
     text = fmt::format("cosine,steps={},end={}", steps, text_of(number(c, "alpha", 0)));
     const double warmup = number(c, "warmup_steps", 0);
-    if (find(c, "warmup_target") != nullptr) peak = number(c, "warmup_target", 0);  // without a warm-up too
+    if (find(c, "warmup_target") != nullptr) peak = number(c, "warmup_target", 0);  // used without a warm-up too
     if (peak != first && warmup > 0) text += fmt::format(",warmup={},warmup_start={}", warmup, text_of(first / peak));
   }
   const auto is_share = [](double share) { return share >= 0 && share <= 1; };
@@ -329,7 +329,7 @@ Compiled read_compiled(const Json& compiled, const ImportOptions& options) {
   for (const char* key : {"optimizer", "optimizer_config"})
     if (const Json* optimizer = find(compiled, key)) {
       NamedConfig found = named_config(*optimizer, "optimizer");
-      if (lower_case(found.name) == "lossscaleoptimizer") {  // around the one that steps
+      if (lower_case(found.name) == "lossscaleoptimizer") {  // it wraps the optimizer that steps
         std::vector<Key> known = kOfAllOptimizers;
         for (const Key& own :
              {Key{"inner_optimizer"}, Key{"optimizer"}, Key{"dynamic", "true"}, Key{"initial_scale", "32768"},

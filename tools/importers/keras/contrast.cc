@@ -1,13 +1,14 @@
-// Layers that spread the contrast of images: AutoContrast, ContrastLimitedAdaptiveHistogramEqualization.
+// Converts layers that spread the contrast of images: AutoContrast, ContrastLimitedAdaptiveHistogramEqualization.
 //
-// The second, of an image of 0 .. 255 in tiles of P pixels, per channel:
+// The second one reads an image of 0 .. 255 in tiles of P pixels, and does per channel:
 //
 //   h_k = the pixels of the tile with floor(x) = k                    histogram
 //   g_k = min(h_k, limit P / 256) + sum_j max(h_j - limit P / 256, 0) / 256
 //   c_k = sum_{j <= k} g_j,   m_k = 255 (c_k - min c) / (P - min c)   map of the tile, within 0 .. 255
-//   y   = the maps of the four tiles whose middles are nearest, at floor(x), interpolated
+//   y   = the maps of the four nearest tiles (by their middles), at floor(x), interpolated
 //
-// A pixel meets maps of its own tile and of those beside it only, by weights of its place in the tile alone:
+// A pixel needs only the maps of its own tile and of the eight around it. Their weights depend only on its place in the
+// tile:
 //
 //   onehot [tiles, P, 256]   maps [tiles, 9, 256]   y_p = sum_n weight_pn (onehot maps^T)_pn
 #include <algorithm>
@@ -35,7 +36,7 @@ LevelRange value_range(const Call& call) {
   return {range->at(size_t(0)).get<float>(), range->at(size_t(1)).get<float>()};
 }
 
-// Each channel of each image stretched to the whole range of values; one without a range stays.
+// Stretches each channel of each image to the whole range of values. A channel of one value stays.
 //
 //   y = (x - min x) (high - low) / (max x - min x) + low
 void convert_auto_contrast(Call& call) {
@@ -50,11 +51,11 @@ void convert_auto_contrast(Call& call) {
 }
 
 struct Tiles {
-  int64_t rows, columns, height, width;  // of tiles; of a tile
+  int64_t rows, columns, height, width;  // number of tiles; size of a tile
   int64_t pixels() const { return height * width; }
 };
 
-// x with rows and columns behind it, its mirror, that whole tiles need.
+// Returns x with its mirror image below and to the right, up to whole tiles.
 ValueId with_mirror(const Call& call, ValueId x, const Tiles& t) {
   const auto table = [](int64_t in, int64_t out) {
     std::vector<Taps> outputs;
@@ -71,7 +72,7 @@ ValueId with_mirror(const Call& call, ValueId x, const Tiles& t) {
       resize_step(call.importer->graph(), call.step(Op::kResize, {}), x, table(d[1], height), table(d[2], width)));
 }
 
-// hot [tiles, P, 256] -> [tiles, 256]: what each level of a tile becomes.
+// Returns the new value of each level in a tile: hot [tiles, P, 256] -> [tiles, 256].
 ValueId maps_of(const Call& call, ValueId hot, const Tiles& t) {
   const auto pixels = float(t.pixels()), limit = call.real("clip_limit", 4) * pixels / float(kLevels);
   ValueId h = call.reduce(Reduce::kSum, hot, {1}, false);
@@ -80,7 +81,7 @@ ValueId maps_of(const Call& call, ValueId hot, const Tiles& t) {
     const ValueId excess = call.reduce(Reduce::kSum, call.emit(Op::kSub, {h, kept}), {1}, true);
     h = call.emit(Op::kAdd, {kept, call.scaled(excess, 1 / float(kLevels))});
   }
-  std::vector<float> up_to(size_t(kLevels * kLevels), 0);  // [level, those up to it]
+  std::vector<float> up_to(size_t(kLevels * kLevels), 0);  // 1 in row k for levels up to k
   for (int64_t k = 0; k < kLevels; ++k)
     for (int64_t j = 0; j <= k; ++j) up_to[size_t(k * kLevels + j)] = 1;
   call.spend(kLevels * kLevels);
@@ -92,7 +93,7 @@ ValueId maps_of(const Call& call, ValueId hot, const Tiles& t) {
   return call.clamp(call.binary(Binary::kDiv, above, divisor), 0, 255);
 }
 
-// [batch, rows, columns, c, 256] with the outer tiles once more around it: of each tile the nine around it.
+// Repeats the outer tiles of [batch, rows, columns, c, 256], and returns for each tile the nine around it.
 ValueId around(const Call& call, ValueId maps, const Tiles& t) {
   for (const int axis : {1, 2}) {
     const int64_t size = call.dims(maps)[size_t(axis)];
@@ -108,7 +109,7 @@ ValueId around(const Call& call, ValueId maps, const Tiles& t) {
   return call.concat(nine, 1);
 }
 
-// [P, 9]: how near the middles of the tiles around are to a place in a tile.
+// Returns [P, 9]: the weights of the nine tiles for each place in a tile.
 std::vector<float> weights_of_places(const Tiles& t) {
   const auto along = [](int64_t i, int64_t size) {
     const double at = double(i) / double(size), w = at < 0.5 ? at + 0.5 : at - 0.5;
@@ -122,7 +123,7 @@ std::vector<float> weights_of_places(const Tiles& t) {
   return all;
 }
 
-// x [batch, h, w, c] of 0 .. 255
+// Equalizes x [batch, h, w, c] of 0 .. 255.
 ValueId equalized(const Call& call, ValueId x, const Tiles& t) {
   const std::vector<int64_t> d = call.dims(x);
   const ValueId whole = with_mirror(call, x, t);
@@ -146,7 +147,7 @@ ValueId equalized(const Call& call, ValueId x, const Tiles& t) {
   return call.slice(call.slice(y, 1, 0, d[1]), 2, 0, d[2]);
 }
 
-// Keras computes it in float32 under any policy, of what the policy's type holds.
+// Keras computes this layer in float32 under any policy, from inputs in the policy's type.
 void convert_equalization(Call& call) {
   const ValueId x = call.input();
   const auto [low, high] = value_range(call);

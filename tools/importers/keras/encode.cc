@@ -1,8 +1,8 @@
-// Numbers as categories: CategoryEncoding, Discretization, IntegerLookup.
+// Converts layers that code numbers as categories: CategoryEncoding, Discretization, IntegerLookup.
 //
 //   one_hot     y_ij = 1 where x_i = j, else 0
-//   multi_hot   y_j = max_i of these over the last axis of x       count   y_j = their sum, or that of weights
-//   bins        the number of boundaries that x is not below
+//   multi_hot   y_j = max_i of these over the last axis of x       count   y_j = sum_i of these, or of weights
+//   bins        the number of boundaries that are not above x
 #include <algorithm>
 
 #include "engine/ops/reduce_axes.h"
@@ -25,7 +25,7 @@ ValueId with_last(const Call& call, ValueId x) {
   return call.reshape(x, dims);
 }
 
-// x [.., n] of whole numbers -> [.., n, categories]
+// Codes whole numbers x [.., n] -> [.., n, categories].
 ValueId one_hot(const Call& call, ValueId x, int64_t categories) {
   if (categories < 1 || categories > kMostCategories) call.unsupported("so many categories");
   std::vector<float> numbers;
@@ -84,7 +84,7 @@ void convert_discretization(Call& call) {
   call.outputs = {as_output(call, bin, int64_t(bounds.size()) + 1, "int")};
 }
 
-// The place of a number in the vocabulary, behind those of the mask and of what is not in it.
+// Returns the index of a number in the vocabulary. The indices of the mask and of unknown numbers come first.
 //
 //   y = sum_j [x = v_j] (j + first) + [x is no v_j and not the mask] oov,   first = masks + num_oov_indices
 void convert_integer_lookup(Call& call) {

@@ -1,4 +1,4 @@
-// import_keras: the file as a whole. The model is read from its configuration alone; no Python in it runs.
+// import_keras: reads a whole file. The model comes from its configuration alone, and no Python in it runs.
 #include "tools/base/option_id.h"
 #include "tools/importers/keras/importer.h"
 
@@ -49,7 +49,7 @@ int Importer::layer_of(const Call& call) {
 
 namespace {
 
-// A size in the shape of an input.
+// Returns a size in the shape of an input.
 int64_t size_of(const Json& size, const std::string& file, const std::string& input) {
   try {
     return size.get<int64_t>();
@@ -69,8 +69,8 @@ ElementType type_of(const std::string& dtype) {
 
 }  // namespace
 
-// Makes a stand-in for the output of a layer that is not supported, so that the layers behind it are looked at too.
-// It has the shape that its reader has in the file; kNone where the file has none.
+// Makes a stand-in for the output of a layer that is not supported, so that the layers after it are checked too. The
+// file gives its shape at the layer that reads it; returns kNone if the file has none.
 ValueId Importer::stand_in(const Json& shape, const Json& dtype) {
   Value v;
   v.name = "unknown";
@@ -94,7 +94,7 @@ void Importer::problem(const std::string& text) {
   if (said_.insert(line).second) problems_.push_back(line.substr(0, line.find('\n')));
 }
 
-// The sizes of --shape in place of those that the file leaves open; that of the first axis is the batch.
+// Puts the sizes of --shape in place of those that the file leaves open. The first axis gives the batch.
 void Importer::give_shapes(std::vector<std::pair<std::string, Json*>> inputs) {
   asked_batch_ = options_.batch;
   if (options_.shapes.empty()) return;
@@ -126,7 +126,7 @@ void Importer::give_shapes(std::vector<std::pair<std::string, Json*>> inputs) {
   }
 }
 
-// The first axis of every input is the batch: open in all, or of one size in all.
+// Reads the batch from the first axis of an input. The axis is open in every input, or has one size in all.
 void Importer::find_batch(const Json& shape, const std::string& input) {
   const bool open = shape.at(size_t(0)).is_null();
   const int64_t size = open ? 0 : size_of(shape.at(size_t(0)), name_, input);
@@ -208,7 +208,8 @@ void name_outputs(std::vector<Binding>& outputs) {
 
 }  // namespace
 
-// Keras counts no loss for the steps that a mask hides, which an output carries behind Embedding(mask_zero) or Masking.
+// Refuses an output with a mask, from Embedding(mask_zero) or Masking: Keras counts no loss for the steps that it
+// hides.
 void Importer::judge_masks() {
   for (const Binding& output : graph_.outputs)
     if (masks_.contains(output.value) && !taken_.contains(output.value) && !goes_on_without(options_, "loss.mask"))
@@ -275,7 +276,7 @@ Json training_of(const Json& entry, const Hdf5File& file, const std::string& nam
   return text.empty() ? Json() : parse_config(text, name);
 }
 
-// Groups that are not read: what the optimizer keeps is of no use but to go on with it.
+// Returns the groups that are not read: the optimizer's state, which is of use only to continue training.
 std::vector<std::string> skipped(const ImportOptions& options) {
   return options.train ? std::vector<std::string>() : kOptimizerGroups;
 }

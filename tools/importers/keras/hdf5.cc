@@ -1,4 +1,4 @@
-// The parent's side: starts the child, reads what it sends, and says what became of it.
+// The parent's side: starts the child, reads its records, and reports how it ended.
 #include "tools/importers/keras/hdf5.h"
 
 #include <fcntl.h>
@@ -22,11 +22,11 @@
 namespace nacre::tools {
 namespace {
 
-constexpr rlim_t kChildMemory = rlim_t{1} << 30;  // beside what this process has and what the file's own bytes take
+constexpr rlim_t kChildMemory = rlim_t{1} << 30;  // in addition to this process's memory and the file's bytes
 constexpr int kChildSeconds = 30, kBytesPerSecond = 1 << 25;
 constexpr char kSaveAgain[] = "open it in Keras and save it again";
 
-// Bytes of address space that this process has.
+// Returns the bytes of address space that this process has.
 uint64_t address_space() {
   unsigned long pages = 0;
   std::FILE* file = std::fopen("/proc/self/statm", "r");
@@ -41,13 +41,13 @@ void limit(int resource, rlim_t most) {
   setrlimit(resource, &both);
 }
 
-// In the child: no core, no other file, nothing on the terminal, signals as they were before anyone handled them.
+// Restricts the child: no core dump, no other file, nothing on the terminal, default signals.
 void confine(int seconds, uint64_t memory) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGPIPE})
     std::signal(signal, SIG_DFL);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, 0);
-  const rlimit time = {kHdf5Seconds, rlim_t(seconds)};  // the child asks for more as it goes
+  const rlimit time = {kHdf5Seconds, rlim_t(seconds)};  // the child extends the limit as it reads
   setrlimit(RLIMIT_CPU, &time);
   if (!kSanitized) limit(RLIMIT_AS, memory);  // AddressSanitizer's own tables take terabytes of address space
   const int nowhere = open("/dev/null", O_RDWR);
@@ -67,12 +67,12 @@ class Child {
     process_ = fork();
     if (process_ == 0) {
       close(ends[0]);
-      const int out = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);  // not where stdin, stdout and stderr are about to stand
+      const int out = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);  // above the numbers of stdin, stdout and stderr
       if (out < 0) _exit(1);
       confine(seconds, memory);
       try {
         send_hdf5(bytes, skipped, most_, out);
-      } catch (...) {  // no memory
+      } catch (...) {  // out of memory
         _exit(2);
       }
       _exit(0);
@@ -140,7 +140,7 @@ class Child {
   [[noreturn]] void garbled() { throw Error(kBadInput, place_, "is damaged: libhdf5 lost its way in it", kSaveAgain); }
 
  private:
-  // 0: no type that a dataset has here
+  // Returns the bytes of an element; 0 for a type that no dataset may have.
   static uint64_t size_of(ElementType type) {
     switch (type) {
       case ElementType::kInt8:

@@ -1,9 +1,9 @@
-// An HDF5 file's tree, read by libhdf5 in a child process.
+// Reads the tree of an HDF5 file with libhdf5 in a child process.
 //
-// libhdf5 crashes and loops on damaged files, so it never runs here: a child, with limits on its memory and its time,
-// reads the bytes that this process has in memory and sends what it found through a pipe. Whatever becomes of the
-// child is an Error. No other file is ever opened: external links, soft links, external storage and virtual datasets
-// are refused, and so is every filter but deflate, shuffle and fletcher32.
+// libhdf5 crashes or loops on damaged files, so it never runs in this process. A child with limits on memory and time
+// reads the bytes that this process has in memory, and sends its results through a pipe. If the child crashes or is
+// stopped, that is an Error. No other file is ever opened: external links, soft links, external storage and virtual
+// datasets are refused. All filters except deflate, shuffle and fletcher32 are refused too.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Hdf5Dataset {
   ElementType type = ElementType::kNone;  // float16, bfloat16, float32, float64 and integers
   std::vector<int64_t> dims;
   std::vector<uint8_t> bytes;  // little-endian, in order
-  uint64_t offset = 0;         // where in the file the same bytes are; 0: in pieces, compressed or in another order
+  uint64_t offset = 0;         // of these bytes in the file; 0 if it has them in pieces, compressed or reordered
 
   int64_t elements() const;
   std::vector<float> reals() const;
@@ -28,10 +28,10 @@ struct Hdf5Dataset {
 
 struct Hdf5File {
   std::map<std::string, Hdf5Dataset> datasets;                                   // by path, without a '/' in front
-  std::map<std::string, std::map<std::string, std::vector<std::string>>> texts;  // of groups: attributes that are text
+  std::map<std::string, std::map<std::string, std::vector<std::string>>> texts;  // text attributes of groups
 };
 
-// `skipped`: groups at the top of which nothing is read.
+// Reads a file. Nothing is read below the groups at the top that `skipped` names.
 Hdf5File read_hdf5(std::span<const uint8_t> bytes, const std::string& place, const std::vector<std::string>& skipped);
 
 }  // namespace nacre::tools

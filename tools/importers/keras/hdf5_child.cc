@@ -1,4 +1,4 @@
-// The side of hdf5.h that calls libhdf5. No exception leaves it: libhdf5 is C and calls back.
+// The side of hdf5.h that calls libhdf5. No exception may leave this file, because libhdf5 is C and calls back.
 #include "tools/importers/keras/hdf5_child.h"
 
 #include <hdf5.h>
@@ -77,7 +77,7 @@ class Sender {
     while (size > 0) {
       const ssize_t count = write(pipe_, from, size);
       if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) _exit(1);  // nobody reads any more
+      if (count <= 0) _exit(1);  // the reader is gone
       from += count;
       size -= size_t(count);
     }
@@ -181,7 +181,7 @@ class Sender {
 
   std::vector<std::string> variable_texts(hid_t id, hid_t, hssize_t count) {
     if (count > 1'000'000) return {};
-    const hid_t type = H5Aget_type(id);  // as in the file, so that no character set is converted
+    const hid_t type = H5Aget_type(id);  // the type in the file, so that no character set is converted
     std::vector<char*> pointers(size_t(count), nullptr);
     std::vector<std::string> texts;
     if (H5Aread(id, type, pointers.data()) >= 0)
@@ -230,7 +230,8 @@ class Sender {
     return offset == HADDR_UNDEF ? 0 : uint64_t{offset};
   }
 
-  // kNone: what is no number, and is left out. Opaque pairs of bytes are bfloat16 where Keras says so.
+  // Returns the type of a dataset; kNone if it holds no numbers and is left out. Opaque pairs of bytes are bfloat16 if
+  // Keras marks them so.
   static ElementType element_of(hid_t id, hid_t type, hid_t* memory) {
     const size_t size = H5Tget_size(type);
     const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
@@ -247,7 +248,7 @@ class Sender {
           *memory = H5Tcopy(is_signed ? H5T_STD_I8LE : H5T_STD_U8LE);
           return is_signed ? ElementType::kInt8 : ElementType::kUint8;
         }
-        *memory = H5Tcopy(size <= 4 ? H5T_STD_I32LE : H5T_STD_I64LE);  // what is beyond saturates
+        *memory = H5Tcopy(size <= 4 ? H5T_STD_I32LE : H5T_STD_I64LE);  // larger numbers saturate
         return size <= 4 ? ElementType::kInt32 : ElementType::kInt64;
       case H5T_OPAQUE:
         if (size != 2 || H5Aexists(id, "dtype") <= 0) return ElementType::kNone;
@@ -283,7 +284,7 @@ class Sender {
     return true;
   }
 
-  // Each number that is to be read takes its time: a small file may be of compressed numbers.
+  // Adds time for each byte to be read, because a small file may hold much compressed data.
   void allow_time(uint64_t size) {
     read_ += size;
     rlimit time = {};
@@ -299,7 +300,7 @@ class Sender {
   uint32_t objects_ = 0;
   bool refused_ = false;
   std::vector<uint8_t> out_;
-  std::set<haddr_t> open_;  // groups that hold the one that is read
+  std::set<haddr_t> open_;  // groups around the one that is read
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Records that the child of hdf5.h sends to its parent, each a kind and its fields. Numbers are little-endian, a text
-// is its length in 32 bits and its bytes.
+// Records that the child of hdf5.h sends to its parent. A record is a kind and its fields. Numbers are little-endian. A
+// text is its length in 32 bits, then its bytes.
 //
 //   kDataset  path, element type u8, rank u8, dims u64 each, offset u64, size u64, bytes
 //   kText     path of a group, name of the attribute, count u32, texts
@@ -17,7 +17,7 @@ namespace nacre::tools {
 enum class Hdf5Record : uint8_t { kDataset = 1, kText = 2, kRefused = 3, kEnd = 4 };
 
 inline constexpr uint32_t kMostHdf5Text = uint32_t{64} << 20;
-inline constexpr uint32_t kHdf5TextBytes = 32;  // that a text takes beside its own
+inline constexpr uint32_t kHdf5TextBytes = 32;  // bytes that a text takes beside its characters
 inline constexpr uint32_t kMostHdf5Objects = 200'000;
 inline constexpr int kMostHdf5Rank = 8;
 
@@ -29,10 +29,10 @@ inline constexpr bool kSanitized = __has_feature(address_sanitizer);
 inline constexpr bool kSanitized = false;
 #endif
 
-// Processor time that the child may take: libhdf5 reads good files of thousands of datasets in a tenth of a second.
+// Processor time that the child may take. libhdf5 reads good files of thousands of datasets in a tenth of a second.
 inline constexpr unsigned kHdf5Seconds = kSanitized ? 20 : 2, kHdf5BytesPerSecond = 1 << 26;
 
-// The child's whole work; writes to `pipe` and returns. `most_bytes`: of all datasets together.
+// Does the child's whole work: writes to `pipe` and returns. All datasets together may have `most_bytes`.
 void send_hdf5(std::span<const uint8_t> bytes, const std::vector<std::string>& skipped, uint64_t most_bytes, int pipe);
 
 }  // namespace nacre::tools

@@ -1,11 +1,11 @@
-// Layers that resize images, by tables of the op resize, and layers that change nothing at inference.
+// Converts layers that resize images, with tables for the op resize, and layers that change nothing in inference.
 //
 //   coordinate of output i   (i + 1/2) in / out - 1/2       nearest: floor((i + 1/2) in / out)
-//   weight of neighbour k    f(|coordinate - k| / t) over their sum, inside the image; t = in / out with antialias
-//                            where that is above 1, else 1
+//   weight of neighbour k    f(|coordinate - k| / t), divided by their sum, for k inside the image. t = in / out with
+//                            antialias if that is above 1, else t = 1
 //   f   bilinear 1 - d for d < 1;  bicubic Keys' with a = -1/2;  lanczos n: sinc(d) sinc(d / n) for d < n
 //
-// These are the numbers of jax.image.resize, which keras.ops.image.resize calls; TensorFlow's resize has the same.
+// jax.image.resize, which keras.ops.image.resize calls, computes these numbers, and so does TensorFlow's resize.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -84,7 +84,7 @@ ValueId resized(const Call& call, ValueId x, int64_t height, int64_t width, cons
 
 namespace {
 
-// The part of x with the sides' proportion, from its middle.
+// Crops x around its middle to the proportion of height and width.
 ValueId cropped_to(const Call& call, ValueId x, int64_t height, int64_t width) {
   const std::vector<int64_t> d = call.dims(x);
   const int64_t h = std::max<int64_t>(std::min(d[1], d[2] * height / width), 1),
@@ -92,7 +92,7 @@ ValueId cropped_to(const Call& call, ValueId x, int64_t height, int64_t width) {
   return call.slice(call.slice(x, 1, (d[1] - h) / 2, h), 2, (d[2] - w) / 2, w);
 }
 
-// x with rows or columns around it that give it the proportion; Keras has as many on both sides.
+// Pads x with rows or columns to the proportion of height and width. Keras adds as many on both sides.
 ValueId padded_to(const Call& call, ValueId x, int64_t height, int64_t width) {
   const std::vector<int64_t> d = call.dims(x);
   const int64_t h = (std::max(d[1], d[2] * height / width) - d[1]) / 2,
@@ -109,11 +109,11 @@ void convert_resizing(Call& call) {
   if (call.flag("pad_to_aspect_ratio", false)) x = padded_to(call, x, height, width);
   const std::string method = call.text("interpolation", "bilinear");
   x = resized(call, x, height, width, method, call.flag("antialias", false));
-  if (!reals && method != "nearest") x = call.clamp(call.unary(Unary::kRound, x), 0, 255);  // of uint8
+  if (!reals && method != "nearest") x = call.clamp(call.unary(Unary::kRound, x), 0, 255);  // uint8 images are rounded
   call.outputs = {x};
 }
 
-// The middle of an image; one that is smaller is resized.
+// Crops the middle of an image. A smaller image is resized.
 void convert_center_crop(Call& call) {
   const int64_t height = call.integer("height", 0), width = call.integer("width", 0);
   const ValueId x = call.input();
@@ -137,7 +137,7 @@ void convert_up_sampling(Call& call) {
     call.outputs = {resized(call, x, d[1] * size[0], d[2] * size.back(), method, false)};
     return;
   }
-  for (int axis = 1; axis <= kSpatial; ++axis) {  // [.., n, ..] -> [.., n, 1, ..], repeated, and together again
+  for (int axis = 1; axis <= kSpatial; ++axis) {  // [.., n, ..] -> [.., n, 1, ..], repeat, then join both axes
     const int64_t times = size[size_t(axis - 1)];
     std::vector<int64_t> dims = call.dims(x), split = dims;
     split.insert(split.begin() + axis + 1, 1);
@@ -149,7 +149,8 @@ void convert_up_sampling(Call& call) {
   call.outputs = {x};
 }
 
-// Augmentation works in training alone, where it is refused or left out. Keras resizes what it would crop.
+// Augmentation works in training alone, where it is refused or left out. In inference Keras's RandomCrop resizes an
+// image to its size, so a size other than the input's is refused.
 void convert_augmentation(Call& call) {
   const ValueId x = call.input();
   if (call.class_name == "RandomCrop" && call.rank(x) == 4) {

@@ -1,5 +1,6 @@
-// Masks: which steps of a sequence count. Keras carries them beside values, from Embedding and Masking to what reads
-// them; a layer hands the mask of its first input on, or drops it (Layer.supports_masking, compute_mask; 3.15).
+// Finds masks: which steps of a sequence count. Keras carries a mask beside the values, from Embedding and Masking to
+// the layers that read it. A layer passes on the mask of its first input, or drops it (Layer.supports_masking,
+// compute_mask; 3.15).
 #include <algorithm>
 
 #include "tools/importers/keras/importer.h"
@@ -24,8 +25,9 @@ ValueId carried(const Call& call, ValueId x) {
 
 ValueId mask_left(const Call& call, ValueId x) { return call.importer->taken().contains(x) ? kNone : carried(call, x); }
 
-// A layer with a mask argument keeps the mask that x carries when the model is built: MultiHeadAttention cannot delete
-// it (take_masks). If the file gives null, or a nested model gave x, the layer reads the mask that is left at run time.
+// A layer with a mask argument keeps the mask that x carried when the model was built, and MultiHeadAttention cannot
+// delete that (take_masks). If the file gives null, or a nested model made x, the layer reads the mask that is left at
+// run time.
 ValueId mask_of(const Call& call, size_t input, const char* argument) {
   if (const auto given = call.keyword.find(argument); given != call.keyword.end())
     return as_condition(call, given->second.at(0));
@@ -40,7 +42,7 @@ ValueId either(const Call& call, ValueId a, ValueId b) { return a == b ? a : cal
 
 namespace {
 
-// Types of the operands in an argument, in the order in which they are collected; "" where the file does not say it.
+// Adds the types of the operands in an argument, in the order of collect(); "" if the file does not give a type.
 void add_types(const Json& json, std::vector<std::string>& types) {
   if (is_operand(json)) {
     const Json type = json.is_object() ? json.at("config").value("dtype", Json()) : Json();
@@ -50,7 +52,7 @@ void add_types(const Json& json, std::vector<std::string>& types) {
   }
 }
 
-// Functions of keras.ops have none.
+// Layers that pass on a mask. Functions of keras.ops do not.
 const std::set<std::string> kHandOn = {"Activation",
                                        "ELU",
                                        "LeakyReLU",
@@ -86,8 +88,8 @@ const std::set<std::string> kSequences = {"LSTM",          "GRU",        "Simple
 
 ValueId both(const Call& call, ValueId a, ValueId b) { return a == b ? a : call.select(a, b, a); }
 
-// Mask of a sum and its kin. Keras 3: a step counts if it counts in one of the inputs, which all have masks, else there
-// is none. Keras 2: a step counts if it counts in each of the inputs that have masks.
+// Returns the mask of a sum or a similar layer. Keras 3: if all inputs have masks, a step counts if it counts in one of
+// them; else there is no mask. Keras 2: a step counts if it counts in each input that has a mask.
 ValueId merged_mask(const Call& call) {
   const bool keras2 = call.importer->keras2();
   ValueId mask = kNone;
@@ -100,7 +102,7 @@ ValueId merged_mask(const Call& call) {
   return mask;
 }
 
-// True for each step of x [batch, time, ..].
+// Returns a mask that is true for each step of x [batch, time, ..].
 ValueId every_step(const Call& call, ValueId x) {
   const std::vector<int64_t> dims = call.dims(x);
   ValueId numbers = x;
@@ -109,7 +111,7 @@ ValueId every_step(const Call& call, ValueId x) {
   return call.select(some, some, as_condition(call, call.number(1)));
 }
 
-// Masks along the features are merged; along the steps they stand one after the other.
+// Returns the mask of a Concatenate. Along the steps the masks are concatenated. Along other axes they are merged.
 ValueId concatenated_mask(const Call& call) {
   std::vector<ValueId> masks;
   for (const ValueId x : call.inputs) masks.push_back(mask_left(call, x));
@@ -121,7 +123,7 @@ ValueId concatenated_mask(const Call& call) {
   return call.concat(masks, 1);
 }
 
-// The operand whose mask a layer hands on: heads may be given theirs by name.
+// Returns the operand whose mask a layer passes on. Attention layers may get their query by name.
 std::vector<ValueId> first_operand(const Call& call) {
   if (!call.inputs.empty()) return {call.inputs[0]};
   const auto query = call.keyword.find("query");
@@ -130,8 +132,8 @@ std::vector<ValueId> first_operand(const Call& call) {
 
 }  // namespace
 
-// MultiHeadAttention of Keras 3 deletes the masks of its operands in place: what runs later sees none. An operand that
-// is cast to the layer's type keeps its mask.
+// Takes masks: MultiHeadAttention of Keras 3 deletes the masks of its operands in place, so that later layers see none.
+// An operand that is cast to the layer's type keeps its mask.
 void take_masks(const Call& call) {
   const auto& masks = call.importer->masks();
   std::set<ValueId>& taken = call.importer->taken();
@@ -171,7 +173,7 @@ bool hands_on(const Call& call) {
 std::vector<ValueId> masks_behind(const Call& call) {
   std::vector<ValueId> masks(call.outputs.size(), kNone);
   if (masks.empty()) return masks;
-  if (is_function(call.module)) {  // one that gives its operand itself, such as a cast to the type that it has
+  if (is_function(call.module)) {  // a function that returns its operand itself: a cast to the same type
     static const std::set<std::string> kSame = {"Cast", "ConvertToTensor"};
     if (kSame.contains(call.class_name) && call.inputs.size() == 1 && call.outputs[0] == call.inputs[0])
       masks[0] = mask_left(call, call.inputs[0]);
@@ -182,7 +184,7 @@ std::vector<ValueId> masks_behind(const Call& call) {
   } else if (call.class_name == "Concatenate") {
     masks[0] = concatenated_mask(call);
   } else if (kSequences.contains(call.class_name)) {
-    const Json* inner = call.find("layer");  // of Bidirectional
+    const Json* inner = call.find("layer");  // the layer inside Bidirectional
     Call layer = call;
     if (inner != nullptr) layer.config = inner->at("config");
     if (layer.flag("return_sequences", false)) masks[0] = handed_on(call);
@@ -192,7 +194,7 @@ std::vector<ValueId> masks_behind(const Call& call) {
   return masks;
 }
 
-// A model puts the masks that it is called with onto its inputs, in their order.
+// Gives the masks that a model is called with to its inputs, in their order.
 void give_masks(const Call& call) {
   const auto given = call.keyword.find("mask");
   if (given == call.keyword.end()) return;
@@ -206,9 +208,9 @@ void give_masks(const Call& call) {
   }
 }
 
-// Masks that a call has by their places, as if they had their names.
+// Treats masks that a call gives by position as if they had names.
 void name_masks(Call& call) {
-  using Names = std::vector<const char*>;  // of arguments, "" of no mask
+  using Names = std::vector<const char*>;  // names of the arguments; "" for one that is no mask
   static const Names kRecurrence = {"", "", "mask"},
                      kHeads = {"", "", "", "query_mask", "value_mask", "key_mask", "attention_mask"};
   static const std::map<std::string, Names> kNames = {{"GlobalAveragePooling1D", {"", "mask"}},

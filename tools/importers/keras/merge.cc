@@ -1,4 +1,4 @@
-// Layers of several inputs. Tensors of different ranks are aligned at the batch: axes of size 1 come behind it.
+// Converts layers of several inputs. If ranks differ, axes of size 1 are inserted after the batch.
 #include <algorithm>
 
 #include "engine/ops/binary.h"
@@ -16,12 +16,12 @@ ValueId of_rank(const Call& call, ValueId x, int rank) {
   return call.reshape(x, dims);
 }
 
-// A tensor, and which of its steps count: a condition of its rank, or kNone.
+// A tensor, and a condition of its rank that says which of its steps count, or kNone.
 struct Operand {
   ValueId x = kNone, mask = kNone;
 };
 
-// Layers of Keras 3 read the masks of operands that keep their rank; functions and Keras 2 read none.
+// Returns an operand's mask. Layers of Keras 3 read it if the operand keeps its rank. Functions and Keras 2 read none.
 ValueId mask_of_operand(const Call& call, ValueId x, int rank) {
   if (call.importer->keras2() || is_function(call.module) || call.rank(x) != rank) return kNone;
   const ValueId mask = mask_left(call, x);
@@ -32,7 +32,8 @@ ValueId mask_of_operand(const Call& call, ValueId x, int rank) {
   return call.reshape(mask, dims);
 }
 
-// Tensors, arrays and numbers in the order of the arguments, which may be one list: Keras 3 has x + 1.0 as a layer Add.
+// Returns tensors, arrays and numbers in the order of the arguments, which may be one list. Keras 3 writes x + 1.0 as a
+// layer Add.
 std::vector<Operand> operands(const Call& call) {
   std::vector<Operand> all;
   int rank = 0;
@@ -59,7 +60,7 @@ std::vector<Operand> operands(const Call& call) {
   return all;
 }
 
-// Returns how many operands there are.
+// Combines all operands, and returns their number.
 template <class Combine>
 size_t fold(Call& call, Combine combine) {
   const std::vector<Operand> all = operands(call);
@@ -78,7 +79,8 @@ void convert_binary(Call& call) {
   fold(call, [&](ValueId a, ValueId b) { return call.binary(kFunction, a, b); });
 }
 
-// y = max(a, b), with the other operand's number at steps of a or b that a mask hides (base_merge.py of Keras 3.15):
+// y = max(a, b), or min. If a mask hides a step of a or b, the other operand's number counts there (base_merge.py of
+// Keras 3.15):
 //   b' = b where b counts, else a      a' = a where a counts, else b'      y = max(a', b'), likewise min
 template <Binary::Function kFunction>
 void convert_extreme(Call& call) {
@@ -94,7 +96,7 @@ void convert_extreme(Call& call) {
   call.outputs = {y.x};
 }
 
-// y = product of x_i, with 1 for x_i at steps that its mask hides, and 0 at steps that all masks hide (multiply.py).
+// y = product of x_i. At a step that its mask hides, x_i is 1. At a step that all masks hide, y is 0 (multiply.py).
 void convert_product(Call& call) {
   const std::vector<Operand> all = operands(call);
   ValueId y = kNone, counts = kNone;
@@ -131,7 +133,7 @@ ValueId normalized(const Call& call, ValueId x, int axis) {
   return call.emit(Op::kMul, {x, call.clamp(call.unary(Unary::kRsqrt, sum), 0, 1e12f)});
 }
 
-// x [batch, .., k, ..] as [batch, rest, k], with the sizes of the rest in order.
+// Moves axis k of x to the end, as [batch, rest, k]. `rest` gets the sizes of the rest in order.
 ValueId contracted_last(const Call& call, ValueId x, int axis, std::vector<int64_t>& rest) {
   std::vector<int> perm;
   int64_t product = 1;

@@ -1,4 +1,4 @@
-// Layers that move, repeat or drop elements: Reshape and its kin, paddings, croppings, dropout.
+// Converts layers that move, repeat or drop elements: Reshape and similar layers, paddings, croppings, dropout.
 #include <algorithm>
 
 #include "tools/importers/keras/importer.h"
@@ -8,7 +8,7 @@ namespace {
 
 void convert_identity(Call& call) { call.outputs = {call.raw_input()}; }
 
-// In a graph that is to be trained a step; else nothing.
+// Makes a step in a graph that is to be trained, and nothing in others.
 void convert_dropout(Call& call) {
   const float rate = call.real("rate", 0);
   if (!call.importer->trains() || rate == 0) return convert_identity(call);
@@ -66,7 +66,7 @@ void convert_repeat_vector(Call& call) {
   call.outputs = {call.repeat(one, {1, call.integer("n", 1), 1})};
 }
 
-// [before, after] per spatial axis, from a number, a list of numbers or of pairs.
+// Returns [before, after] per spatial axis, from a number, a list of numbers or a list of pairs.
 std::vector<int64_t> pairs(const Call& call, const char* key, size_t spatial) {
   std::vector<int64_t> all = call.list(key);
   if (all.size() == 1 || all.empty()) all.assign(2 * spatial, all.empty() ? 1 : all[0]);

@@ -1,5 +1,5 @@
-// Models: which layer is called with what. Functional models say it per call (inbound_nodes, as Keras 2 and 3 write
-// them), Sequential ones by their order. A model may be a layer of another.
+// Converts models: decides which layer is called with what. A Functional model says this per call (inbound_nodes, as
+// Keras 2 and 3 write them), a Sequential one by its order. A model may be a layer of another.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostCalls = 20000;
 
-// Batch and sizes of an input, from what the several versions of Keras call it.
+// Returns the batch and sizes of an input. Versions of Keras use different keys for them.
 const Json* shape_of(const Json& entry) {
   const Json& config = entry.at("config");
   for (const char* key : {"batch_shape", "batch_input_shape"})
@@ -45,7 +45,7 @@ void collect_references(const Json& json, std::vector<Reference>& found) {
   if (json.is_array())
     for (const Json& element : json) collect_references(element, found);
   if (!json.is_object()) return;
-  std::vector<std::pair<std::string, const Json*>> items;  // Keras takes the values of a dictionary by its sorted keys
+  std::vector<std::pair<std::string, const Json*>> items;  // Keras takes a dictionary's values by sorted keys
   for (const auto& [key, value] : json.items()) items.emplace_back(key, &value);
   std::sort(items.begin(), items.end());
   for (const auto& [key, value] : items) collect_references(*value, found);
@@ -63,7 +63,7 @@ bool is_reference(const Json& json) {
          json.at(size_t(1)).is_number_integer() && json.at(size_t(2)).is_number_integer();
 }
 
-// The calls that an argument reads tensors of. Keras 2 has keyword arguments behind a tensor.
+// Adds the calls that an argument reads tensors of. Keras 2 puts keyword arguments after a tensor.
 void add_reads(const Json& json, std::set<Reference>& reads) {
   if (is_reference(json)) {
     const Reference of = reference_of(json);
@@ -127,7 +127,7 @@ Call Importer::call_of(const Entry& entry, const std::string& path) {
   return call;
 }
 
-// The tensors in an argument, in order; arrays in the configuration become constants.
+// Finds the tensors in an argument, in order. Arrays in the configuration become constants.
 void Importer::collect(const Json& json, const Scope& scope, const Call& call, std::vector<ValueId>& found) {
   if (is_array(json)) return found.push_back(call.stored(json.at("config").at("value")));
   if (is_tensor(json) || is_reference(json)) {
@@ -146,7 +146,8 @@ void Importer::collect(const Json& json, const Scope& scope, const Call& call, s
     for (const Json& each : json) collect(each, scope, call, found);
 }
 
-// Keras 3: {"args": [..], "kwargs": {..}}. Keras 2: [[layer, node, tensor, kwargs], ..], or one such without the list.
+// Reads the operands of a call. Keras 3: {"args": [..], "kwargs": {..}}. Keras 2: [[layer, node, tensor, kwargs], ..],
+// or one such entry without the list.
 void Importer::read_operands(const Json& node, const Scope& scope, Call& call) {
   call.args = node.is_object() ? node.at("args") : Json::array();
   call.kwargs = node.is_object() ? node.value("kwargs", Json::object()) : Json::object();
@@ -170,11 +171,11 @@ void Importer::read_operands(const Json& node, const Scope& scope, Call& call) {
   }
 }
 
-// Calls in an order in which everything is made before it is read; the file's where it is one: each as soon as what it
-// reads is made, in rounds over the file.
+// Runs each call after the calls that it reads. If the file's order allows that, it is kept. Otherwise calls run in
+// rounds over the file, each as soon as its operands are made.
 void Importer::run_calls(Scope& scope, std::vector<Waiting> waiting) {
   std::map<Reference, std::vector<size_t>> readers;
-  std::set<std::pair<size_t, size_t>> ready;  // round, place in the file
+  std::set<std::pair<size_t, size_t>> ready;  // round, index in the file
   for (size_t k = 0; k < waiting.size(); ++k) {
     std::set<Reference> reads;
     add_reads(waiting[k].entry->nodes[waiting[k].node], reads);
@@ -325,7 +326,7 @@ void Importer::convert(Call& call) {
   }
 }
 
-// Logs a layer that became several steps, or none: no step tells of it.
+// Logs a layer that became several steps or none, because the graph does not show this.
 void Importer::log_change(const Call& call, size_t steps) const {
   const auto is_read = [&](ValueId id) { return std::ranges::find(call.inputs, id) != call.inputs.end(); };
   if (steps > 1) call.note("is " + std::to_string(steps) + " steps");
@@ -345,7 +346,7 @@ const Converter& Importer::converter_of(const Call& call) const {
 
 namespace {
 
-// x [batch, channels, ..] as [batch, .., channels], or back; `first`: the axis of the channels where they are first.
+// Moves the channels of x [batch, channels, ..] to the end, or back. `first` is their axis if they are first.
 ValueId turned(const Call& call, ValueId x, int first, bool to_last) {
   const int last = call.rank(x) - 1;
   std::vector<int> perm;
@@ -356,7 +357,7 @@ ValueId turned(const Call& call, ValueId x, int first, bool to_last) {
   return call.transpose(x, perm);
 }
 
-// Layers are made for data whose channels are last: others get and give theirs turned.
+// Converters expect channels last. For a layer with channels first, transposes its inputs and its outputs.
 void convert_turned(Call& call, const Converter& converter) {
   static const std::set<std::string> kOfNoOrder = {"STFTSpectrogram", "SpatialDropout1D", "SpatialDropout2D",
                                                    "SpatialDropout3D"};
@@ -364,7 +365,7 @@ void convert_turned(Call& call, const Converter& converter) {
   if (!first || kOfNoOrder.contains(call.class_name)) return converter.convert(call);
   const std::vector<ValueId> given = call.inputs;
   const int rank = given.empty() ? 0 : call.rank(given[0]);
-  const int axis = call.class_name.starts_with("ConvLSTM") ? 2 : 1;  // sequences of images have time before both
+  const int axis = call.class_name.starts_with("ConvLSTM") ? 2 : 1;  // time comes before the channels
   for (ValueId& x : call.inputs) x = turned(call, x, call.rank(x) == rank ? axis : 1, true);
   call.config["data_format"] = "channels_last";
   converter.convert(call);
@@ -392,13 +393,13 @@ void Importer::convert_inner(Call& call) {
   convert_turned(call, converter);
 }
 
-// Names, and the masks that Keras carries beside values.
+// Names the outputs of a call, and keeps the masks that Keras carries beside them.
 void Importer::finish(Call& call, size_t values) {
   const std::vector<ValueId> masks = masks_behind(call);
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     ValueId& y = call.outputs[i];
     if (masks[i] == kNone && size_t(y) < values && mask_left(call, y) != kNone)
-      y = call.emit(Op::kCopy, {y});  // without one
+      y = call.emit(Op::kCopy, {y});  // a value of its own, without a mask
     if (masks[i] != kNone) masks_[y] = masks[i];
     if (!call.inputs.empty() && nested_.contains(call.inputs[0])) nested_.insert(y);
     if (size_t(y) >= values) graph_.rename(y, i == 0 ? call.path : call.path + "/" + std::to_string(i));

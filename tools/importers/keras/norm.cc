@@ -1,4 +1,4 @@
-// Normalizations, and what scales with stored or fixed numbers.
+// Converts normalizations, and layers that scale by stored or fixed numbers.
 #include <algorithm>
 #include <cmath>
 
@@ -10,14 +10,14 @@
 namespace nacre::tools::keras {
 namespace {
 
-// Axis by configuration, of one or a list of one; the others may stand at the end only.
+// Returns the axis of the configuration, a number or a list of one. A list of several must be the last axes.
 int single_axis(const Call& call, int rank) {
   const std::vector<int64_t> axes = call.integers("axis", 1, -1);
   return call.axis(axes[0], rank);
 }
 
-// The moments of training are of the whole batch here. Keras has those of the steps that a mask counts, and within
-// TimeDistributed those of each step; Keras 2 has one batch of all steps there.
+// Training takes moments over the whole batch here. Keras takes those of the steps that a mask counts, and inside
+// TimeDistributed those of each step. Keras 2 takes one batch of all steps there.
 void check_moments(const Call& call) {
   Importer& file = *call.importer;
   if (!file.trains() || file.options().settled || call.frozen) return;
@@ -46,7 +46,7 @@ void convert_batch_norm(Call& call) {
   for (size_t i = 0; i < moments + 2; ++i) call.need_dims(i, {channels});
   const auto all = [&](const char* label, float number) {
     return call.constant(label, {channels},
-                         std::vector<float>(size_t(channels), number));  // which Keras does not train
+                         std::vector<float>(size_t(channels), number));  // the number is fixed, Keras does not train it
   };
   Node node =
       call.step(Op::kBatchNorm, {x, has_scale ? call.variable(0, "gamma") : all("gamma", 1),
@@ -58,7 +58,7 @@ void convert_batch_norm(Call& call) {
   call.outputs = {call.transpose(call.emit(std::move(node)), perm)};
 }
 
-// Axes [first, ..] of x moved to its end, in order, and back.
+// A transposition that moves axes [first, ..] of x to the end, in order, and one that moves them back.
 struct Turned {
   std::vector<int> to, back;
 };
@@ -72,7 +72,7 @@ Turned to_end(int rank, const std::vector<int>& axes) {
   return turned;
 }
 
-// Axes that "axis" of the configuration names, each once, in order.
+// Returns the axes that "axis" of the configuration names, each once, in order.
 std::vector<int> axes_of(const Call& call, int rank) {
   std::vector<int64_t> given = call.list("axis");
   if (given.empty()) given = {-1};
@@ -83,7 +83,7 @@ std::vector<int> axes_of(const Call& call, int rank) {
   return axes;
 }
 
-// Over some axes as one, which is moved to the end. A scale and a bias are variables of their shape.
+// Normalizes over some axes as one, which moves to the end. Scale and bias are variables of their shape.
 void convert_layer_norm(Call& call) {
   const int rank = call.rank(call.input());
   const std::vector<int> axes = axes_of(call, rank);
@@ -107,7 +107,7 @@ void convert_layer_norm(Call& call) {
   call.outputs = {call.transpose(call.reshape(call.emit(std::move(node)), dims), turned.back)};
 }
 
-// A variable over one axis of y, as what broadcasts.
+// Returns a variable over one axis of y in a shape that broadcasts.
 ValueId along(const Call& call, size_t i, const char* label, ValueId y, int axis) {
   std::vector<int64_t> shape(call.dims(y).size() - size_t(axis), 1);
   shape[0] = call.dims(y)[size_t(axis)];
@@ -115,7 +115,8 @@ ValueId along(const Call& call, size_t i, const char* label, ValueId y, int axis
   return call.variable(i, label, "broadcast", shape);
 }
 
-// Groups of channels: [batch, places, groups, c] -> [batch, groups, places c], layer_norm without a scale, and back.
+// Normalizes groups of channels: [batch, places, groups, c] -> [batch, groups, places c], layer_norm without a scale,
+// and back.
 void convert_group_norm(Call& call) {
   const int rank = call.rank(call.input()), axis = rank - 1;
   if (rank < 2 || single_axis(call, rank) == 0) call.bad("channels on the axis of the batch");
@@ -163,7 +164,7 @@ void convert_unit_norm(Call& call) {
   call.outputs = {call.emit(Op::kMul, {x, call.clamp(call.unary(Unary::kRsqrt, sum), 0, 1e12f)})};
 }
 
-// One number, or one per index of the last axis.
+// Returns one number, or one per index of the last axis.
 ValueId numbers_of(const Call& call, const char* key, float otherwise) {
   const Json* found = call.find(key);
   std::vector<float> numbers;
@@ -187,7 +188,8 @@ void flatten(const Json& json, std::vector<float>& numbers, int depth = 0) {
     for (const Json& element : json) flatten(element, numbers, depth + 1);
 }
 
-// y = (x - mean) / max(sqrt(variance), epsilon), or with invert back; of the configuration or of data that Keras saw
+// y = (x - mean) / max(sqrt(variance), epsilon), or the inverse with `invert`. Mean and variance are in the
+// configuration, or from data that Keras saw.
 void convert_normalization(Call& call) {
   const ValueId x = call.input();
   std::vector<float> mean, variance;
@@ -212,7 +214,7 @@ void convert_normalization(Call& call) {
   else call.outputs = {call.binary(Binary::kDiv, call.emit(Op::kSub, {x, middle}), deviation)};
 }
 
-// The layer in it: its kernel is stored as training left it, divided by its norm.
+// Converts the layer inside. Training left its kernel stored, divided by its norm.
 void convert_spectral_norm(Call& call) {
   const Json& entry = call.config.at("layer");
   Call inner = call;

@@ -1,7 +1,7 @@
-// The calls of a Functional model: how they are counted, and the order in which Keras runs them. That is by depth, or
-// how many calls stand between a call and the outputs, at most (keras/src/ops/function.py: map_graph,
-// _run_through_graph; 3.15). It matters where a call changes what another reads: MultiHeadAttention takes the masks of
-// its operands away. Other models go by their file.
+// Counts the calls of a Functional model, and finds the order in which Keras runs them. Keras orders by depth: the
+// largest number of calls between a call and the outputs (keras/src/ops/function.py: map_graph, _run_through_graph;
+// 3.15). The order matters if a call changes what another one reads: MultiHeadAttention takes the masks of its
+// operands. Other models keep the order of their file.
 #include <algorithm>
 #include <map>
 
@@ -21,11 +21,11 @@ bool has_heads(const Json& json) {
   return false;
 }
 
-// Calls that the roots need, each behind what it reads, as a search in depth leaves them.
+// Returns the calls that the roots need, each after the calls that it reads, in the order of a depth-first search.
 std::vector<size_t> needed(const Reads& reads, const std::vector<size_t>& roots) {
   std::vector<size_t> order;
   std::vector<bool> seen(reads.size(), false);
-  std::vector<std::pair<size_t, size_t>> open;  // a call, and how many of its reads were gone through
+  std::vector<std::pair<size_t, size_t>> open;  // a call, and how many of its reads were visited
   const auto begin = [&](size_t call) {
     if (seen[call]) return;
     seen[call] = true;
@@ -48,9 +48,9 @@ std::vector<size_t> needed(const Reads& reads, const std::vector<size_t>& roots)
 
 }  // namespace
 
-// Numbers the calls as the file does, and returns the outputs by these numbers. Keras 3 counts those of a nested
-// Functional model from 1 among the outputs, and from 0 elsewhere (functional.py: get_tensor, serialize_node). Keras 2
-// counts from 1 where every call is read and one behind the last is.
+// Numbers the calls as the file does, and returns the outputs by these numbers. Keras 3 counts calls of a nested
+// Functional model from 1 in its list of outputs, and from 0 elsewhere (functional.py: get_tensor, serialize_node).
+// Other models count from 1 if the number after the last call is read.
 std::vector<Reference> Importer::number_calls(std::vector<Entry>& all, const Json& of_model) const {
   std::vector<Reference> outputs = references(of_model);
   std::set<std::string> from_one;
@@ -85,10 +85,10 @@ void Importer::order_calls(std::vector<Waiting>& waiting, const std::vector<Refe
   Reads reads;
   for (const Waiting& call : waiting) reads.push_back(places_of(references(call.entry->nodes[call.node])));
 
-  std::vector<size_t> order;  // as their depths are first asked for
+  std::vector<size_t> order;  // in the order in which their depths are first asked for
   std::vector<bool> met(waiting.size(), false);
   std::vector<int64_t> depths(waiting.size(), 0);
-  std::map<const Entry*, int64_t> layers;  // the most of a layer's calls so far
+  std::map<const Entry*, int64_t> layers;  // largest depth of a layer's calls so far
   const auto meet = [&](size_t call) {
     if (!met[call]) order.push_back(call);
     met[call] = true;
@@ -105,7 +105,7 @@ void Importer::order_calls(std::vector<Waiting>& waiting, const std::vector<Refe
     }
   }
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return depths[a] > depths[b]; });
-  for (size_t k = 0; k < waiting.size(); ++k) meet(k);  // Keras does not run what no output needs
+  for (size_t k = 0; k < waiting.size(); ++k) meet(k);  // calls that no output needs, which Keras does not run
   std::vector<Waiting> sorted;
   for (const size_t call : order) sorted.push_back(waiting[call]);
   waiting = std::move(sorted);

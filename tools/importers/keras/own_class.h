@@ -1,4 +1,4 @@
-// Classes of the user's own in a Keras file: it holds their weights and settings, and not what they compute.
+// Recognizes classes of the user's own in a Keras file. The file has their weights and settings, but not their code.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ inline constexpr const char* kOfOwnClass =
     "a layer or model of the user's own class, of which the file holds no graph: export the whole model, "
     "model.export('model.onnx', format='onnx')";
 
-// "Custom>Name" of a class that a user registered; "" of Keras's own. Its configuration need have no name, and its
-// name may be one of Keras's.
+// Returns "Custom>Name" for a class that a user registered, "" for Keras's own. The configuration of such a class may
+// lack a name, and the class may have the name of one of Keras's.
 std::string own_class(const Json& layer);
 
-// Throws for the configuration of a model without a list of layers. `place`: the file; `model`: its class, by its path.
+// Throws an error for a model that has no list of layers. `place` is the file, `model` the model's class by its path.
 void refuse_subclassed(const Json& config, const std::string& place, const std::string& model);
 
 }  // namespace nacre::tools::keras

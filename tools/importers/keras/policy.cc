@@ -12,7 +12,7 @@ const Json* config_of(const Json& json) {
   return json.is_object() && json.contains("config") && json.at("config").is_object() ? &json.at("config") : nullptr;
 }
 
-// Name of a policy: the text itself, or "name" of its config, which a quantized policy does not have.
+// Returns the name of a policy: the text itself, or "name" of its config, which a quantized policy does not have.
 std::string plain_name(const Json& dtype) {
   if (dtype.is_string()) return dtype.text();
   const Json* config = config_of(dtype);
@@ -25,9 +25,9 @@ std::string source_policy(const Json& config) {
   if (!config.is_object() || !config.contains("dtype")) return "";
   const Json& dtype = config.at("dtype");
   const std::string name = plain_name(dtype);
-  if (dtype.is_object() && text_of(dtype, "class_name").starts_with("Policy"))  // of Keras 2
+  if (dtype.is_object() && text_of(dtype, "class_name").starts_with("Policy"))  // a policy of Keras 2
     return name.empty() || name == "float32" ? "" : Json(name).dump();
-  const bool whole = (name.starts_with("int") || name == "bool") && name.find("_from_") == name.npos;  // a type, of ids
+  const bool whole = (name.starts_with("int") || name == "bool") && name.find("_from_") == name.npos;  // a type of ids
   if (dtype.is_null() || name == "float32" || whole) return "";
   return dtype.is_object() || dtype.is_string() ? dtype.dump() : "";
 }
@@ -62,7 +62,8 @@ std::string compute_type(const Json& config) {
   return name.empty() ? "float32" : name;
 }
 
-// The file says it where the layer was quantized, not where it was made under its policy: then it is the layer's own.
+// If the layer was quantized after it was made, the file gives its coding. If it was made under its policy, the file
+// does not, and the layer has its default.
 std::optional<RowCodes> row_codes(const Call& call) {
   const Json* of = call.find("quantization_config");
   const Json* config = of == nullptr ? nullptr : config_of(*of);

@@ -1,4 +1,4 @@
-// Pools over windows, over windows of no fixed size, and over everything.
+// Converts pools over windows, pools to a given output size, and pools over everything.
 #include <algorithm>
 
 #include "engine/ops/binary.h"
@@ -44,7 +44,7 @@ void convert_global(Call& call) {
   else call.outputs = {kMaximum ? call.reduce(Reduce::kMax, x, axes, keep) : call.mean(x, axes, keep)};
 }
 
-// Window i of `out` over an axis of `in` elements: [floor(i in / out), ceil((i + 1) in / out)).
+// Window i of `out` windows over an axis of `in` elements: [floor(i in / out), ceil((i + 1) in / out)).
 struct AdaptiveWindow {
   int64_t begin, size;
 };
@@ -65,7 +65,7 @@ ResizeTable means(const Call& call, int64_t in, int64_t out) {
   return table_of(outputs, in);
 }
 
-// Along one axis. A mean is a resize whose weights are those of the windows.
+// Pools along one axis. The mean is a resize whose weights are those of the windows.
 ValueId adaptive_mean(const Call& call, ValueId x, int axis, int64_t out) {
   std::vector<int64_t> dims = call.dims(x);
   int64_t outer = 1, inner = 1;

@@ -1,11 +1,11 @@
-// LSTM, GRU, SimpleRNN, RNN and what wraps layers: the projection of the input is one dense over all steps, then comes
-// the recurrence, as one step of the engine or written out (cell.cc).
+// Converts LSTM, GRU, SimpleRNN, RNN and layers that wrap others. The projection of the input is one dense over all
+// steps. Then comes the recurrence, as one step of the engine or written out (cell.cc).
 //
-//   Keras   kernel [in, gates h], recurrent [h, gates h], bias [gates h]; of a GRU with reset_after [2, 3 h]
+//   Keras   kernel [in, gates h], recurrent [h, gates h], bias [gates h], or [2, 3 h] in a GRU with reset_after
 //   gates   LSTM i, f, c, o; GRU z, r, h: as in the graph
 //
 // A layer with go_backwards reads time from its end, and gives the steps out in that order. A stateful layer keeps its
-// state for the next run in values of the stream region, which begin as zeros.
+// state for the next run in values of the stream region, which are zeros at first.
 #include <algorithm>
 
 #include "tools/importers/keras/importer.h"
@@ -44,7 +44,7 @@ Sequence lstm(const Call& call, ValueId x, const Recurrence& r) {
     made.states = {made.last};
     return made;
   }
-  for (const char* name : {"/steps", "/kept_gates", "/cells"}) {  // the form that keeps all cells
+  for (const char* name : {"/steps", "/kept_gates", "/cells"}) {  // the op that keeps the cells of all steps
     Value v;
     v.name = call.path + name;
     node.outputs.push_back(call.importer->graph().add(std::move(v)));
@@ -86,15 +86,15 @@ Sequence gru(const Call& call, ValueId x, const Recurrence& r) {
   return made;
 }
 
-// A layer that is a recurrence itself, or the cell of an RNN.
+// Returns whether the layer is a recurrence of this kind, or a cell of one.
 bool is_of(const Call& call, const char* kind) {
   return call.class_name == kind || call.class_name == std::string(kind) + "Cell";
 }
 
-// In a .keras file the variables are those of the layer's cell.
+// Returns the variables of a layer, which a .keras file stores with the layer's cell.
 Weights of_cell(const Weights& weights) { return weights.count() > 0 ? weights : weights.part({"cell"}, 0, SIZE_MAX); }
 
-// Cells one behind the other: each over all steps. By list their variables stand in this order.
+// Returns cells that run one after the other over all steps. A list has their variables in this order.
 std::vector<Call> stacked(const Call& call) {
   std::vector<Call> cells;
   std::map<std::string, int> taken;
@@ -113,7 +113,7 @@ std::vector<Call> stacked(const Call& call) {
   return cells;
 }
 
-// The cells of a layer, in order, with what they are configured by.
+// Returns the cells of a layer, in order, with their configurations.
 std::vector<Call> cells_of(const Call& call) {
   if (call.class_name != "RNN") {
     Call own = call;
@@ -132,7 +132,7 @@ std::vector<Call> cells_of(const Call& call) {
 
 size_t states_of(const Call& cell) { return is_of(cell, "LSTM") ? 2 : 1; }
 
-// States to begin with have a row for each sample.
+// Checks that the initial states have a row for each sample.
 void check_states(const Call& cell, const std::vector<ValueId>& states, int64_t batch) {
   if (!states.empty() && states.size() != states_of(cell))
     cell.bad("begins with " + std::to_string(states.size()) + " states, it has " + std::to_string(states_of(cell)));
@@ -178,7 +178,7 @@ Sequence recurrence(const Call& call, ValueId x, const Recurrence& r) {
 
 namespace {
 
-// Further tensors of a call are the initial state.
+// Returns the initial state, which the further tensors of a call are.
 std::vector<ValueId> state_of(const Call& call) {
   std::vector<ValueId> state(call.inputs.begin() + 1, call.inputs.end());
   const auto given = call.keyword.find("initial_state");
@@ -186,13 +186,14 @@ std::vector<ValueId> state_of(const Call& call) {
   return state;
 }
 
-// The mask of a recurrence. Keras 3 takes the one that x carries where no other tensor is given; Keras 2 in any call.
+// Returns the mask of a recurrence. Keras 3 reads the mask that x carries if the call has no initial state, Keras 2
+// always.
 ValueId mask_to_run(const Call& call, const std::vector<ValueId>& initial) {
   const bool alone = initial.empty() || call.importer->keras2();
   return alone || call.keyword.contains("mask") ? mask_of(call, 0, "mask") : kNone;
 }
 
-// [batch, h] of each state.
+// Returns values [batch, h] that keep the states between runs.
 std::vector<ValueId> kept_states(const Call& call) {
   if (call.importer->options().train) call.unsupported("stateful: its state would outlive a step of training");
   if (call.class_name.starts_with("ConvLSTM")) call.unsupported("stateful");
@@ -208,7 +209,7 @@ std::vector<ValueId> kept_states(const Call& call) {
   return kept;
 }
 
-// Over x as it is given; a stateful layer goes on where the run before it ended.
+// Runs a layer over x in the given order. A stateful layer continues where the run before ended.
 Sequence run_layer(const Call& call, ValueId x, Recurrence r) {
   if (call.flag("time_major", false)) call.unsupported("time_major: time before the batch");
   const bool stateful = call.flag("stateful", false) && r.states.empty();
@@ -250,8 +251,8 @@ ValueId merged(const Call& call, ValueId a, ValueId b, const std::string& mode) 
   return mode == "ave" ? call.scaled(sum, 0.5f) : sum;
 }
 
-// The backward layer's configuration is the forward one's where Keras 2 does not say it. With a mask and all steps
-// wanted, masked steps give 0.
+// Converts Bidirectional. If Keras 2 gives no configuration of the backward layer, it is the forward one's. With a mask
+// and all steps wanted, masked steps give 0.
 void convert_bidirectional(Call& call) {
   const ValueId x = call.input();
   const Json& forward = call.config.at("layer");
@@ -284,7 +285,7 @@ void convert_bidirectional(Call& call) {
   for (const Sequence& side : made) call.outputs.insert(call.outputs.end(), side.states.begin(), side.states.end());
 }
 
-// Counts the layers that run what is in them once per step.
+// Counts the layers that run their inner layer once per step.
 class Stepped {
  public:
   explicit Stepped(Importer& importer) : count_(importer.stepped()) { ++count_; }
@@ -296,7 +297,7 @@ class Stepped {
   int& count_;
 };
 
-// The mask [batch, time, steps] within each step, for the layer or model that runs there, as [batch time, steps].
+// Gives the inner layer or model the mask [batch, time, steps] of its steps, as [batch time, steps].
 void give_mask_of_steps(const Call& call, Call& inner) {
   static const std::set<std::string> kRead = {
       "LSTM",           "GRU",        "SimpleRNN",  "RNN",        "Softmax",
@@ -306,7 +307,7 @@ void give_mask_of_steps(const Call& call, Call& inner) {
   const bool nested = is_model(inner.class_name, inner.config);
   if (mask == kNone || (!nested && !kRead.contains(inner.class_name))) return;
   std::vector<int64_t> dims = call.dims(mask);
-  if (dims.size() < 3 && nested) return;  // one of samples, which no layer in it reads
+  if (dims.size() < 3 && nested) return;  // a mask of samples, which no inner layer reads
   if (dims.size() < 3) call.unsupported("a mask of shape " + dims_text(dims) + ", which the layer in it reads");
   dims[1] *= dims[0];
   dims.erase(dims.begin());
@@ -315,7 +316,7 @@ void give_mask_of_steps(const Call& call, Call& inner) {
   else inner.keyword["mask"] = {of_steps};
 }
 
-// The layer or model on every step: [batch, time, ..] as [batch time, ..].
+// Runs the layer or model on every step: x [batch, time, ..] becomes [batch time, ..].
 void convert_time_distributed(Call& call) {
   const ValueId x = call.raw_input();
   const std::vector<int64_t> dims = call.dims(x);
@@ -332,7 +333,7 @@ void convert_time_distributed(Call& call) {
   give_mask_of_steps(call, inner);
   const Stepped stepped(*call.importer);
   call.importer->convert_inner(inner);
-  if (inner.outputs.empty() || inner.outputs[0] == kNone) return;  // its problem is said
+  if (inner.outputs.empty() || inner.outputs[0] == kNone) return;  // the inner layer's problem is collected already
   std::vector<int64_t> apart = call.dims(inner.outputs[0]);
   apart[0] = dims[1];
   apart.insert(apart.begin(), dims[0]);

@@ -3,7 +3,7 @@
 namespace nacre::tools::keras {
 namespace {
 
-// Keys that end with _initializer, _regularizer, _constraint have rules of their own (settings.cc).
+// Keys that end with _initializer, _regularizer or _constraint have rules of their own (settings.cc).
 constexpr SettingRow kRows[] = {
     {.classes = "InputLayer", .off = "sparse ragged"},
     {.classes = "Identity Add Subtract Multiply Average Maximum Minimum Divide TrueDivide"},
@@ -43,7 +43,7 @@ constexpr SettingRow kRows[] = {
     {.classes = "AdaptiveAveragePooling1D AdaptiveAveragePooling2D AdaptiveAveragePooling3D AdaptiveMaxPooling1D "
                 "AdaptiveMaxPooling2D AdaptiveMaxPooling3D",
      .used = "output_size data_format"},
-    // momentum: by keep_momentum. Keras reads what renorm keeps in training alone.
+    // keep_momentum() reads momentum. Keras reads the variables of renorm only in training.
     {.classes = "BatchNormalization BatchNormalizationV1",
      .used = "axis momentum epsilon center scale",
      .training = "renorm virtual_batch_size"},
@@ -53,9 +53,9 @@ constexpr SettingRow kRows[] = {
     {.classes = "UnitNormalization", .used = "axis"},
     {.classes = "Rescaling", .used = "scale offset"},
     {.classes = "Normalization", .used = "axis invert mean variance"},
-    {.classes = "SpectralNormalization", .used = "layer power_iterations"},  // refused whole in training
+    {.classes = "SpectralNormalization", .used = "layer power_iterations"},  // refused as a whole in training
     {.classes = "Dropout", .used = "rate", .training = "noise_shape"},
-    // Refused whole in training.
+    // These are refused as a whole in training.
     {.classes = "SpatialDropout1D SpatialDropout2D SpatialDropout3D AlphaDropout GaussianDropout GaussianNoise",
      .used = "rate stddev noise_shape data_format"},
     {.classes = "Flatten", .used = "data_format"},
@@ -98,7 +98,7 @@ constexpr SettingRow kRows[] = {
     {.classes = "AutoContrast", .used = "value_range data_format"},
     {.classes = "ContrastLimitedAdaptiveHistogramEqualization",
      .used = "value_range clip_limit tile_grid_size data_format"},
-    // Refused whole in training, and the identity but for a crop to another size.
+    // These are refused as a whole in training. In inference they change nothing, except a crop to another size.
     {.classes = kAugmentations,
      .used = "addition_factor all_ops alpha bins brightness_factor chain_depth contrast_factor data_format factor "
              "fill_mode fill_value height height_factor hue_factor interpolation kernel_size mode num_chains num_ops "

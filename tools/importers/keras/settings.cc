@@ -25,7 +25,7 @@ std::vector<std::string> words_of(std::string_view text) {
 
 struct Rule {
   SettingUse use = SettingUse::kUnknown;
-  std::string only;  // a value that counts as off too
+  std::string only;  // another value that counts as off
 };
 using Rules = std::map<std::string, Rule>;
 
@@ -64,13 +64,13 @@ Rule rule_of(const std::string& class_name, const std::string& key) {
   if (const auto of_class = table().find(class_name); of_class != table().end())
     if (const auto found = of_class->second.find(key); found != of_class->second.end()) return found->second;
   if (const auto found = common.find(key); found != common.end()) return found->second;
-  if (key.ends_with("_initializer")) return {SettingUse::kIdle, ""};  // the file has the numbers
+  if (key.ends_with("_initializer")) return {SettingUse::kIdle, ""};  // the file has the initialized numbers
   if (key == "activity_regularizer" || key.ends_with("_constraint")) return {SettingUse::kTraining, ""};
   if (key.ends_with("_regularizer")) return {SettingUse::kUsed, ""};
   return {};
 }
 
-// Layers that are the identity but in training, with what makes them so, or "".
+// Returns the layers that change x only in training, each with the setting that turns it off, or "".
 const std::map<std::string, std::string>& only_in_training() {
   static const std::map<std::string, std::string> made = [] {
     std::map<std::string, std::string> all = {
@@ -84,7 +84,7 @@ const std::map<std::string, std::string>& only_in_training() {
   return made;
 }
 
-// Sizes and places, whoever reads them: whole numbers, or lists of such.
+// Returns whether a value has sizes or positions: whole numbers, or lists of them.
 bool are_sizes(const Json& value, int depth = 0) {
   if (value.is_array() && depth < 3)
     return std::ranges::all_of(value.elements(), [&](const Json& each) { return are_sizes(each, depth + 1); });
@@ -103,7 +103,7 @@ class Judge {
     whole(class_name, path, config);
     for (const auto& [key, value] : config.items()) {
       setting(class_name, path, key, value);
-      if (!key.ends_with("_initializer")) inner(path, value, depth);  // there is an initializer Identity
+      if (!key.ends_with("_initializer")) inner(path, value, depth);  // there is an initializer named Identity
     }
   }
 
@@ -182,18 +182,18 @@ class Judge {
            fmt::format("its {} {} has no form here, where it is to be trained", key, found->class_name));
   }
 
-  // Layers in a layer: of wrappers, cells, and activations that are layers.
+  // Checks the layers inside a layer: of wrappers, cells, and activations that are layers.
   void inner(const std::string& path, const Json& value, int depth) {
     if (value.is_array())
       for (const Json& each : value) inner(path, each, depth + 1);
     if (depth > kMostNested || !value.is_object() || !value.contains("class_name") || !value.contains("config")) return;
     const Json& name = value.at("class_name");
-    if (!name.is_string() || is_model(name.text(), value.at("config"))) return;  // whose layers are called one by one
+    if (!name.is_string() || is_model(name.text(), value.at("config"))) return;  // its layers are called one by one
     if (table().contains(name.text())) config(name.text(), path, value.at("config"), depth + 1);
   }
 
-  // In Keras 2 training=True of a call holds in inference too, training=False in training. Keras 3 gives each layer of
-  // a model the mode of the model's own call (keras/src/models/functional.py, operation_fn).
+  // Checks training= of a call. In Keras 2 training=True counts in inference too, and training=False in training. Keras
+  // 3 gives each layer the mode of the model's own call (keras/src/models/functional.py, operation_fn).
   void training(const Call& call, const Json& value) {
     if (!call.importer->keras2() || (!value.is_boolean() && !value.is_number())) return;
     const bool given = !is_off(value);
@@ -207,14 +207,14 @@ class Judge {
   static bool training_matters(const Call& call, bool given) {
     if (is_model(call.class_name, call.config)) return contains_any(call.config, given, 0);
     if (call.class_name.starts_with("BatchNormalization")) return true;
-    if (call.class_name == "Dropout") return given && call.real("rate", 0) > 0;  // without: convert_dropout reads it
+    if (call.class_name == "Dropout") return given && call.real("rate", 0) > 0;  // convert_dropout reads False
     if (only_in_training().contains(call.class_name)) return given;
     for (const char* key : {"dropout", "recurrent_dropout"})
       if (call.find(key) != nullptr && call.real(key, 0) > 0) return given;
     return false;
   }
 
-  // Whether a configuration has layers that `training` changes: converters read False of all but batch norms.
+  // Returns whether a configuration has layers that `training` changes. Converters read False, except for batch norms.
   static bool contains_any(const Json& json, bool given, int depth) {
     const auto is_one = [&](const Json& each) { return contains_any(each, given, depth + 1); };
     if (depth > 4 * kMostNested) return true;

@@ -1,7 +1,7 @@
-// Says how the importer treats each key of a configuration in a Keras file. A key is used, or has no effect here, or
-// it counts in training alone, or only one value of it is known; a key that no table has is refused by its name.
+// Says how the importer treats each key of a configuration in a Keras file. A key is used, has no effect here, counts
+// only in training, or is known at one value only. A key that no table has is refused by its name.
 //
-//   for (const std::string& line : refused_settings(call)) problem(line);     before anything is made of the layer
+//   for (const std::string& line : refused_settings(call)) problem(line);     before the layer is converted
 #pragma once
 
 #include <cstdint>
@@ -14,42 +14,43 @@
 namespace nacre::tools::keras {
 
 enum class SettingUse : uint8_t {
-  kUsed,      // read by the layer's converter, or by who reads the whole file
-  kIdle,      // nothing that is computed here depends on it
-  kTraining,  // changes training alone: refused there, unless it is off
+  kUsed,      // read by the layer's converter, or for the whole file
+  kIdle,      // no result depends on it
+  kTraining,  // changes training alone, where it is refused unless it is off
   kOff,       // refused unless it is off
   kUnknown,
 };
 SettingUse use_of(const std::string& class_name, const std::string& key);
 
-// A line for each setting of the layer, of the layers inside it and of its call that is refused.
+// Returns a line for each refused setting of the layer, of the layers inside it and of its call.
 std::vector<std::string> refused_settings(const Call& call);
-// A line for each refused setting of an input.
+// Returns a line for each refused setting of an input.
 std::vector<std::string> refused_settings(const Importer& importer, const std::string& class_name,
                                           const std::string& path, const Json& config);
 
-// A line for each setting of a function of keras.ops, and each keyword argument, that its converter did not ask for.
+// Returns a line for each setting of a function of keras.ops, and each keyword argument, that its converter did not
+// read.
 std::vector<std::string> unread_settings(const Call& call);
 
-bool called_for_inference(const Call& call);  // with training=False, which counts in Keras 2
+bool called_for_inference(const Call& call);  // with training=False, which has an effect in Keras 2
 
-// null, false, 0, or nothing in it.
+// Returns true for null, false, 0, and an empty list or object.
 bool is_off(const Json& value);
 
-// A number, and a flag (0 and 1 too); numpy's are {"class_name": .., "config": {"value": ..}}. None of another type.
+// Returns a number or a flag (0 and 1 too), nullopt for another type. numpy's values are {"class_name": .., "config":
+// {"value": ..}}.
 std::optional<double> number_in(const Json& value);
 std::optional<bool> flag_in(const Json& value);
 
-std::string short_text(const Json& value);  // for messages
+std::string short_text(const Json& value);  // text of the value for messages
 
-// A penalty of a variable, in a layer's configuration. `decay`: what it adds to the gradient of w, decay w, where that
-// is its form.
+// A penalty of a variable, in a layer's configuration. `decay` is set if the penalty adds decay w to the gradient of w.
 //
 //   L2(l), L1L2(0, l)   l |w|^2   decay 2 l
 struct Penalty {
   std::string class_name;
   std::optional<float> decay;
 };
-std::optional<Penalty> penalty_of(const Json& regularizer);  // none of null
+std::optional<Penalty> penalty_of(const Json& regularizer);  // nullopt for null
 
 }  // namespace nacre::tools::keras

@@ -1,9 +1,9 @@
-// Spectra of sequences: STFTSpectrogram, whose windowed sines and cosines are variables, and MelSpectrogram.
+// Converts spectra of sequences: STFTSpectrogram, whose windowed sines and cosines are variables, and MelSpectrogram.
 //
-//   a = sum_n x_{t s + n} w_n cos(2 pi k n / N)   b = the same of -sin      both as one convolution of stride s
-//   magnitude sqrt(max(a^2 + b^2, 10^-7))   log: ln of it   psd: a^2 + b^2, twice but for the first and last bin
-//   mel  |X|^mag_exp times triangles at equal distances in mel = 1127 ln(1 + f / 700), then 10 log10 of it, within
-//        top_db of the largest value of all
+//   a = sum_n x_{t s + n} w_n cos(2 pi k n / N)   b is the same with -sin; both are one convolution of stride s
+//   magnitude sqrt(max(a^2 + b^2, 10^-7))   log: its ln   psd: a^2 + b^2, doubled except in the first and last bin
+//   mel  |X|^mag_exp times triangles at equal distances in mel = 1127 ln(1 + f / 700), then 10 log10 of it, not lower
+//        than top_db below the largest value of all
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -22,7 +22,7 @@ ValueId squares(const Call& call, ValueId a, ValueId b) {
   return call.emit(Op::kAdd, {call.unary(Unary::kSquare, a), call.unary(Unary::kSquare, b)});
 }
 
-// Bins [batch, channels, steps, bins] of x [batch, steps, channels], or with the channels first.
+// Returns the bins [batch, channels, steps, bins] of x [batch, steps, channels], or of x with channels first.
 ValueId transformed(const Call& call, ValueId x, bool channels_last, StoredKernel kernel) {
   if (channels_last) x = call.transpose(x, {0, 2, 1});
   const std::vector<int64_t> d = call.dims(x);
@@ -66,7 +66,7 @@ void convert_stft(Call& call) {
 }
 
 struct Frames {
-  int64_t length, step, window;  // of the transform, between frames, of the window in the middle of it
+  int64_t length, step, window;  // length of the transform, distance of frames, length of the window in its middle
   int64_t bins() const { return length / 2 + 1; }
 };
 
@@ -76,7 +76,7 @@ double window_at(const std::string& kind, int64_t n, int64_t size) {
   return kind == "hann" ? 0.5 - 0.5 * c : 1;
 }
 
-// [2 bins, 1, length, 1]: cosines, then sines, each times the window.
+// Returns [2 bins, 1, length, 1]: cosines, then sines, each times the window.
 std::vector<float> fourier(const Frames& f, const std::string& kind) {
   std::vector<float> kernel(size_t(2 * f.bins() * f.length), 0);
   const int64_t before = (f.length - f.window) / 2;
@@ -91,7 +91,7 @@ std::vector<float> fourier(const Frames& f, const std::string& kind) {
   return kernel;
 }
 
-// [bands, bins]
+// Returns the weights [bands, bins] of the mel triangles.
 std::vector<float> triangles(const Call& call, int64_t bands, int64_t bins) {
   const auto mel = [](double hertz) { return 1127 * std::log(1 + hertz / 700); };
   const double rate = call.real("sampling_rate", 16000), low = mel(call.real("min_freq", 20));
@@ -105,7 +105,7 @@ std::vector<float> triangles(const Call& call, int64_t bands, int64_t bins) {
   return weights;
 }
 
-// The first and last samples but one turned around at the ends.
+// Extends x at both ends by its mirror image, without the end samples themselves.
 ValueId mirrored(const Call& call, ValueId x, int64_t more) {
   const int64_t time = call.dims(x)[1];
   if (more >= time) call.bad("a sequence of " + std::to_string(time) + " samples, shorter than half a frame");

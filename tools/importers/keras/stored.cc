@@ -1,5 +1,5 @@
-// Finds the numbers that a Keras file stores: datasets of HDF5 that lie in one piece, in an archive behind the header
-// of their member.
+// Finds where a Keras file stores its float datasets, which HDF5 lays out in one piece. In an archive they lie in the
+// uncompressed member model.weights.h5. Also renews that member's CRC-32.
 #include <zlib.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 constexpr std::string_view kWeights = "model.weights.h5";
 constexpr char kSaveAgain[] = "open it in Keras and save it again";
 
-// A member of a zip archive that is not compressed, and where its CRC-32 stands (APPNOTE.TXT 6.3, sections 4.3.7 to
-// 4.3.16): in the header before it or in the descriptor behind it, and in the directory at the end.
+// An uncompressed member of a zip archive, and the offsets of its CRC-32 (APPNOTE.TXT 6.3, sections 4.3.7 to 4.3.16).
+// The checksum is in the header before the member or in the descriptor after it, and in the directory at the end.
 struct Member {
   uint64_t begin = 0, size = 0;
   std::vector<uint64_t> checksums;

@@ -1,4 +1,4 @@
-// Summary that a Keras file gives of itself: shared/network_summary.h.
+// Makes the summary of a network (shared/network_summary.h) from a Keras file.
 #include "tools/importers/keras/importer.h"
 #include "tools/importers/shared/network_summary.h"
 
@@ -28,7 +28,7 @@ std::string shape_text(const Json& config) {
   return "[" + text + "]";
 }
 
-// Layers by their class, those of models inside too.
+// Counts layers by their class, including those of models inside.
 void count_layers(NetworkSummary& summary, const Json& model, int depth) {
   if (depth > kMostNested || !model.is_object()) return;
   const Json config = model.value("config", Json());

@@ -1,4 +1,4 @@
-// Which variables train, in the order in which Keras lists them: by that .keras files tell whose state is whose.
+// Lists the variables that train in Keras's order. .keras files assign the optimizer's state by that order.
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 struct PartsOfLayer {
   std::vector<const char*> classes;
-  std::vector<std::vector<std::string>> parts;  // each a path of groups
+  std::vector<std::vector<std::string>> parts;  // each part is a path of groups
 };
 const PartsOfLayer kPartsOfLayers[] = {
     {{"LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"}, {{"cell"}}},
@@ -21,7 +21,7 @@ const PartsOfLayer kPartsOfLayers[] = {
      {{"query_dense"}, {"key_dense"}, {"gate_dense"}, {"value_dense"}, {"output_dense"}}},
 };
 
-// The cells of a StackedRNNCells: the k-th of a class has a number behind its name.
+// Returns the cells of a StackedRNNCells. The k-th cell of a class has a number after its name.
 std::vector<std::vector<std::string>> stacked_cells(const Json& config) {
   std::vector<std::vector<std::string>> all;
   if (!config.is_object() || !config.contains("cell") || !config.at("cell").is_object()) return all;
@@ -47,7 +47,7 @@ std::optional<bool> trainable_of(const Json& config, const std::string& file) {
                   ") is neither true nor false");
 }
 
-// The configuration of the layer that made variables: of a wrapper that of what it wraps, of cells the i-th.
+// Returns the configuration of the layer that made the variables: the one inside a wrapper, or that of cell i.
 const Json& inner_config(const Json& config, size_t i) {
   if (!config.is_object()) return config;
   for (const char* key : {i == 1 ? "backward_layer" : "layer", "layer", "cell"}) {
@@ -59,12 +59,12 @@ const Json& inner_config(const Json& config, size_t i) {
   return config;
 }
 
-size_t statistics_of(const std::string& class_name) {  // the last variables, which do not train
+size_t statistics_of(const std::string& class_name) {  // number of last variables that do not train
   return class_name.starts_with("BatchNormalization") ? 2 : class_name == "Normalization" ? SIZE_MAX : 0;
 }
 
 void add_variables(const Weights& weights, size_t without, std::vector<std::string>& all) {
-  if (stored_mode(weights) == "float8") without = 6;  // scales and histories, which no optimizer steps
+  if (stored_mode(weights) == "float8") without = 6;  // scales and histories, which no optimizer changes
   for (size_t i = 0; i + std::min(without, weights.count()) < weights.count(); ++i)
     if (is_float_type(weights[i].type)) all.push_back(weights.path(i));
 }
@@ -77,9 +77,10 @@ void Importer::require_patterns() const {
       throw Error(kUsage, option("unfreeze"), "'" + pattern + "' is no pattern: " + made.error());
 }
 
-// Keras 3 asks the variables, which have the flag of the layer that made them: a wrapper or a model that is frozen by
-// itself, around a layer that is not, freezes nothing. Setting `trainable` of either sets it of all in it. Keras 2 asks
-// what is around first. A model that is frozen as a whole trains nothing in both.
+// Returns whether the file freezes a layer. Keras 3 asks the variables, which have the flag of the layer that made
+// them. So a wrapper or model that alone is frozen freezes nothing inside. (Setting `trainable` of a wrapper or model
+// sets it for all inside.) Keras 2 asks the layers around first. A model that is frozen as a whole trains nothing in
+// either version.
 bool Importer::file_freezes(const Json& config, bool inherited) const {
   const std::optional<bool> trainable = trainable_of(config, name_);
   if (all_frozen_ || !trainable) return all_frozen_ || inherited;
@@ -111,7 +112,8 @@ void Importer::keep_form(const std::string& variable, int64_t stored_elements, V
   forms_[variable].second.push_back(made);
 }
 
-// Forms that have other numbers of a variable each (the gates of a recurrence) train as the variable does.
+// Refuses a variable that was made into several constants which together have more elements: training would let them
+// differ. Forms that split the variable (the gates of a recurrence) train like the variable itself.
 void Importer::require_one_form() {
   for (const auto& [variable, forms] : forms_) {
     const auto& [stored, made] = forms;

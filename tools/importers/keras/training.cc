@@ -1,16 +1,16 @@
-// Loss, optimizer and optimizer state, in the words of nacre tune.
+// Reads loss, optimizer and optimizer state, in the words of nacre tune.
 //
 //   Keras                                     here
-//   SGD(momentum)     u = mu u - r g          velocity = -u / r, of the rate r that was the last
+//   SGD(momentum)     u = mu u - r g          velocity = -u / r, r is the last learning rate
 //   Adam, AdamW       m, v                    first_moment, second_moment
 //   RMSprop           v                       mean_square
 //   Adagrad           s                       square_sum, at first initial_accumulator_value
 //
-// State in .keras files:  optimizer/vars/0 the count of steps, /1 the learning rate unless a schedule gives it, then
-// the moments of each variable that trains, together. In .h5 files by names, of which there are three kinds:
-// Adam/dense/kernel/m:0 (TensorFlow to 2.10), Adam/m/dense/kernel:0 (to 2.15), adam/dense_kernel_momentum (Keras 3).
-// A LossScaleOptimizer is around another: then the latter's are in optimizer/inner_optimizer/vars, and its own in
-// optimizer/vars: .., .., the finite steps with its scale, the scale.
+// In .keras files the state is optimizer/vars: /0 is the count of steps, /1 the learning rate unless a schedule gives
+// it. The moments of each variable that trains follow, together. .h5 files have names, of three kinds:
+// Adam/dense/kernel/m:0 (TensorFlow to 2.10), Adam/m/dense/kernel:0 (to 2.15), adam/dense_kernel_momentum (Keras 3). A
+// LossScaleOptimizer wraps another optimizer, whose state is then in optimizer/inner_optimizer/vars. The wrapper has
+// its own in optimizer/vars: /2 the number of finite steps with its scale, /3 the scale.
 #include "tools/importers/keras/training.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ namespace nacre::tools::keras {
 namespace {
 
 constexpr float kMostStepsTaken = 0x1p31f;
-constexpr std::string_view kLossScaled = "loss_scale_optimizer/";  // before the inner optimizer's name too
+constexpr std::string_view kLossScaled = "loss_scale_optimizer/";  // also stands before the inner optimizer's name
 constexpr const char* kRateOf = "optimizer.learning_rate";
 
 float number_of(const Hdf5Dataset& d) { return d.elements() == 1 ? d.reals()[0] : NAN; }
@@ -56,12 +56,12 @@ SavedTraining::SavedTraining(const Json& compiled, const Hdf5File& file, const I
 }
 
 void SavedTraining::note(const std::string& what) {
-  std::string line = printable("training: " + what);  // with names of the file
+  std::string line = printable("training: " + what);  // it holds names of the file
   std::ranges::replace(line, '\n', '?');
   notes_.push_back(std::move(line));
 }
 
-// Gives the group of the optimizer that steps.
+// Reads the state of a LossScaleOptimizer, and returns the group of the optimizer that steps.
 std::string SavedTraining::read_loss_scale() {
   const std::string own = "optimizer/vars/", inner = "optimizer/inner_optimizer/vars/",
                     list = "optimizer_weights/loss_scale_optimizer/";
@@ -87,7 +87,7 @@ void SavedTraining::read_state() {
     std::string name = without_number(path.substr(list.size()));
     if (name.starts_with(kLossScaled)) {
       name = name.substr(kLossScaled.size());
-      if (name.find('/') == name.npos) continue;  // its count and its rate are not those of the steps
+      if (name.find('/') == name.npos) continue;  // the wrapper's count and rate are not those of the steps
     }
     const size_t first = name.find('/');
     const std::string last = name.substr(name.rfind('/') + 1);
@@ -116,7 +116,7 @@ void SavedTraining::set_order(const std::vector<std::string>& variables) {
   for (size_t i = 0; i < variables.size(); ++i) order_[variables[i]] = i;
 }
 
-// The name of a variable is some end of its path.
+// Finds a moment by its name, which contains some end of the variable's path.
 const Hdf5Dataset* SavedTraining::find_by_name(const std::string& variable, const Moment& moment) const {
   const std::string whole = without_number(variable);
   for (size_t at = whole.find('/'); at != whole.npos; at = whole.find('/', at + 1)) {
@@ -148,7 +148,7 @@ std::vector<SavedTraining::Kept> SavedTraining::moments_of(const std::string& va
   return all;
 }
 
-// Sums that begin above 0, where the file has none yet.
+// Returns moments that do not begin at 0, for a file that has no state yet.
 std::vector<SavedTraining::Kept> SavedTraining::begun(const std::vector<int64_t>& dims) const {
   std::vector<Kept> all;
   size_t elements = 1;
@@ -198,7 +198,8 @@ const Node* writer_in(const Graph& graph, ValueId value) {
 
 }  // namespace
 
-// Losses of classes take logits: what a softmax over the last axis or a sigmoid gives is taken before it.
+// Losses of classes take logits. If a softmax over the last axis or a sigmoid makes the output, training reads its
+// input.
 void SavedTraining::judge_output(const Graph& graph, const Binding& output) {
   const bool softmax = said_.loss.starts_with("softmax") || said_.loss.starts_with("dense");
   if (!softmax && !said_.loss.starts_with("sigmoid")) return;
@@ -255,7 +256,7 @@ float Importer::input_amax(const Call& call) const {
   return found == float8_.end() ? 0 : found->second.x.amax();
 }
 
-// Named as training names them, after the output of the layer's product.
+// Returns the state of float8 under the names that training uses, after the output of the layer's product.
 std::map<std::string, std::vector<float>> Importer::float8_state() const {
   std::map<std::string, std::vector<float>> all;
   for (const Node& node : graph_.nodes) {
@@ -273,7 +274,7 @@ std::map<std::string, std::vector<float>> Importer::float8_state() const {
 
 namespace {
 
-// Keys of outputs that are given as a dictionary, in Keras's order: sorted.
+// Returns the keys of outputs that are given as a dictionary, in Keras's order: sorted.
 std::vector<std::string> keys_of_outputs(const Json& model) {
   const Json& config = model.at("config");
   const Json outputs = config.is_object() ? config.value("output_layers", Json()) : Json();

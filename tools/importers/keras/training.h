@@ -1,4 +1,4 @@
-// Training settings that a Keras file holds: the loss and the optimizer that the model was compiled with, the
+// Reads the training settings of a Keras file: the loss and the optimizer that the model was compiled with, and the
 // optimizer's state. Private to tools/importers/keras.
 #pragma once
 
@@ -12,57 +12,57 @@
 
 namespace nacre::tools::keras {
 
-// A number per element of a parameter that an optimizer keeps: its name in a training model, those that the versions of
-// Keras give it, and what it begins with.
+// A number that an optimizer keeps for each element of a parameter. It has a name in a training model, and the names
+// that versions of Keras give it. `begin` is its initial value.
 struct Moment {
   const char* name;
   std::vector<const char*> in_keras;
   float begin = 0;
 };
 
-// {"class_name": .., "config": {..}}, or a name alone.
+// {"class_name": .., "config": {..}}, or only a name.
 struct NamedConfig {
   std::string name;
   Json config = Json::object();
 };
-NamedConfig named_config(const Json& json, const std::string& what);  // a refusal calls it `what`
+NamedConfig named_config(const Json& json, const std::string& what);  // `what` names the value in a refusal
 std::string lower_case(std::string text);
 
-// compiled.cc: loss and optimizer in the words of nacre tune, and what of them has no form there. A value of another
-// type than its key has throws JsonError.
+// compiled.cc: loss and optimizer in the words of nacre tune, and the settings that nacre tune cannot express. Throws
+// JsonError if a value has another type than its key has.
 struct Compiled {
   std::string loss, optimizer, schedule;
   float learning_rate = 0, clip_norm = 0, clip_value = 0;
-  std::string output_key;       // of the one output that the loss is of
-  int output_place = -1;        // or its place among them; neither: the loss is of each
-  bool scheduled = false;       // the file's learning rate is no number
-  bool from_logits = false;     // the loss takes logits; else what a softmax or a sigmoid gives
-  std::vector<Moment> moments;  // none: the optimizer has no form
+  std::string output_key;       // key of the only output that the loss is for
+  int output_place = -1;        // or the output's index; if neither is set, each output has the loss
+  bool scheduled = false;       // true if the file's learning rate is a schedule
+  bool from_logits = false;     // the loss takes logits; if false, the output of a softmax or a sigmoid
+  std::vector<Moment> moments;  // empty if the optimizer is not supported
   std::vector<RefusedSetting> refused;
 };
 Compiled read_compiled(const Json& compiled, const ImportOptions& options);
 
 class SavedTraining {
  public:
-  // `compiled`: null where the file does not say it.
+  // `compiled` is null if the file does not have it.
   SavedTraining(const Json& compiled, const Hdf5File& file, const ImportOptions& options);
 
-  // Keras's order of the variables that train, by which .keras files tell what belongs to which.
+  // Returns whether finish() needs the order of the variables that train: .keras files assign the state by that order.
   bool wants_order() const { return !compiled_.moments.empty() && !placed_.empty(); }
   void set_order(const std::vector<std::string>& variables);
 
   struct Kept {
-    std::string name;  // of the moment
+    std::string name;  // name of the moment
     std::vector<float> numbers;
   };
   std::vector<Kept> moments_of(const std::string& variable, const std::vector<int64_t>& dims) const;
 
-  // The place of the output that the loss is of, none where that is refused or not known. `keys`: of outputs that are
-  // given as a dictionary, in their order.
+  // Returns the index of the output that the loss is for, nullopt if that is refused or not known. `keys` are the keys
+  // of outputs that are given as a dictionary, in their order.
   std::optional<size_t> find_output(const std::vector<Binding>& outputs, const std::vector<std::string>& keys);
-  // Refuses an output that is none of a softmax or a sigmoid where the loss takes it for one, and the other way round.
+  // Refuses an output that is not from a softmax or sigmoid although the loss expects that, and the other way round.
   void judge_output(const Graph& graph, const Binding& output);
-  // All of it, with the moments of parameters by their names.
+  // Returns all of the file's training. `moments` are those of parameters, by their names.
   SourceTraining finish(std::map<std::string, std::map<std::string, std::vector<float>>> moments);
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -77,9 +77,9 @@ class SavedTraining {
   const ImportOptions& options_;
   Compiled compiled_;
   SourceTraining said_;
-  std::map<std::string, const Hdf5Dataset*> named_;  // by what stands behind the optimizer's name
-  std::vector<const Hdf5Dataset*> placed_;           // of .keras files, in order
-  std::map<std::string, size_t> order_;              // place of a variable among those that train
+  std::map<std::string, const Hdf5Dataset*> named_;  // by the name without the optimizer's
+  std::vector<const Hdf5Dataset*> placed_;           // state in a .keras file, in order
+  std::map<std::string, size_t> order_;              // index of a variable among those that train
   std::vector<std::string> notes_;
 };
 

@@ -1,12 +1,13 @@
-// Transposed convolutions, as convolutions (shared/transposed_conv.h).
+// Converts transposed convolutions to convolutions (shared/transposed_conv.h).
 //
 //   x [n, h, w, in]   kernel of Keras [kh, kw, out, in]   y [n, h', w', out]
 //
-//   valid  h' = (h - 1) s + span + p      p: output_padding, without one max(s - span, 0)
-//   same   h' = h s, or with output_padding (h - 1) s + span mod 2 + p, of the whole result from `before` on
+//   valid  h' = (h - 1) s + span + p      p is output_padding, else max(s - span, 0)
+//   same   h' = h s; with output_padding (h - 1) s + span mod 2 + p. It is cut from the whole result at `before`.
 //
-// Over volumes [n, d, h, w, in] each of the kernel's k_d slices makes a result of every slice of x, all as one over
-// images with k_d out channels; y_o is the sum of those of i and m with i s + m dilation - before = o.
+// Over volumes [n, d, h, w, in], each of the k_d slices of the kernel makes a result from every slice of x. All are one
+// convolution over images with k_d out channels. y_o is the sum of those with i s + m dilation - before = o, for slice
+// i of x and slice m of the kernel.
 #include <algorithm>
 
 #include "tools/importers/keras/window.h"
@@ -36,7 +37,7 @@ TransposedAxis axis_of(const Call& call, int64_t in, size_t i, const WindowSizes
   return axis;
 }
 
-// Reads a transposed convolution over the last two axes of space of x [n, d.., h, w, in], or over its only one.
+// Reads a transposed convolution over the last two spatial axes of x [n, d.., h, w, in], or over its only one.
 TransposedConv read(const Call& call, const std::vector<int64_t>& dims, const WindowSizes& s) {
   const std::vector<int64_t>& kernel = call.weights[0].dims;
   const size_t spatial = s.kernel.size();
@@ -51,7 +52,7 @@ TransposedConv read(const Call& call, const std::vector<int64_t>& dims, const Wi
   return conv;
 }
 
-// [k_d, k_h, k_w, out, in] -> [k_h, k_w, k_d, out, in]
+// Moves the depth behind the plane: [k_d, k_h, k_w, out, in] -> [k_h, k_w, k_d, out, in].
 std::vector<float> depth_behind(const std::vector<float>& numbers, const std::vector<int64_t>& d) {
   const int64_t places = d[1] * d[2], row = d[3] * d[4];
   std::vector<float> made;
@@ -85,7 +86,7 @@ ValueId constant_bias(const Call& call, const TransposedConv& conv) {
   return call.variable(1, "bias", "transposed", {conv.phases() * conv.k}, arrange);
 }
 
-// [h w, k, in] -> [in, k, h, w], which stays one parameter: the steps behind it are not folded.
+// Transposes weights [h w, k, in] -> [in, k, h, w] in steps that are not folded, so that they stay one parameter.
 ValueId trained_weights(const Call& call, const TransposedConv& conv, const AppendStep& append) {
   if (!steps_make_weights(conv)) call.unsupported("is to be trained, with a stride and a dilation");
   const int64_t places = conv.h.kernel * conv.w.kernel;
@@ -133,7 +134,8 @@ void convert(Call& call) {
   call.outputs = {activated(call, from_image(call, y, kSpatial))};
 }
 
-// Moves the product z [n, d, h' w', k] of kernel slice m to its places in y [n, d', h' w', k]; kNone: none.
+// Moves the product z [n, d, h' w', k] of kernel slice m to its places in y [n, d', h' w', k]. Returns kNone if all its
+// places are outside.
 ValueId in_places(const Call& call, ValueId z, const TransposedAxis& depth, int64_t m) {
   const std::vector<int64_t> d = call.dims(z);
   int64_t length = d[1];

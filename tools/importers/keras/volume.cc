@@ -1,8 +1,8 @@
-// Convolutions and pools over volumes [n, d, h, w, c], in terms of those over images.
+// Converts convolutions and pools over volumes [n, d, h, w, c] to those over images.
 //
 //   conv   the k_d slices that an output slice reads become channels, i c + channel, of an image: n d_out images
-//   pool   d first, as an image [d, h w] under a window (k_d, 1), then h and w: a maximum of maxima, a mean of means,
-//          because a window's elements inside x are the product of those of its axes
+//   pool   d first, as an image [d, h w] under a window (k_d, 1), then h and w: a maximum of maxima, a mean of means.
+//          This is exact, because a window's elements inside x are the product of those along each axis.
 #include <algorithm>
 
 #include "tools/importers/keras/window.h"
@@ -10,7 +10,7 @@
 namespace nacre::tools::keras {
 namespace {
 
-// [k_d, k_h, k_w, in, out] -> [out, k_h, k_w, k_d in]
+// Reorders the kernel [k_d, k_h, k_w, in, out] -> [out, k_h, k_w, k_d in].
 std::vector<float> volume_weights(const std::vector<float>& numbers, const std::vector<int64_t>& d) {
   std::vector<float> made(numbers.size());
   size_t from = 0;
@@ -22,7 +22,7 @@ std::vector<float> volume_weights(const std::vector<float>& numbers, const std::
   return made;
 }
 
-// x, padded along d, as images of the slices that each of the d_out output slices reads.
+// Pads x along d, and returns the slices that each of the d_out output slices reads, as images.
 ValueId gathered(const Call& call, ValueId x, const WindowSizes& s, int64_t in_of_group) {
   const std::vector<int64_t> d = call.dims(x);
   const int64_t span = (s.kernel[0] - 1) * s.dilation[0] + 1, d_out = (d[1] - span) / s.stride[0] + 1;
@@ -31,7 +31,7 @@ ValueId gathered(const Call& call, ValueId x, const WindowSizes& s, int64_t in_o
   for (int64_t i = 0; i < s.kernel[0]; ++i) slices.push_back(call.slice(x, 1, i * s.dilation[0], d_out, s.stride[0]));
   ValueId y = call.concat(slices, 4);
   const int64_t groups = d[4] / in_of_group, places = d[0] * d_out * d[2] * d[3];
-  if (groups > 1 && s.kernel[0] > 1)  // a group's slices side by side
+  if (groups > 1 && s.kernel[0] > 1)  // puts a group's slices side by side
     y = call.transpose(call.reshape(y, {places, s.kernel[0], groups, in_of_group}), {0, 2, 1, 3});
   return call.reshape(y, {d[0] * d_out, d[2], d[3], s.kernel[0] * d[4]});
 }

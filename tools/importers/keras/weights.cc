@@ -1,4 +1,4 @@
-// Which variables of the file are whose.
+// Decides which variables of the file belong to which layer.
 #include <algorithm>
 #include <cctype>
 
@@ -16,7 +16,7 @@ const std::vector<std::string>* find_texts(const Hdf5File& file, const std::stri
   return found == of_group->second.end() ? nullptr : &found->second;
 }
 
-// Attributes over 64,512 bytes are in pieces: layer_names0, layer_names1, ..
+// Reads a list of texts. Attributes over 64,512 bytes are stored in pieces: layer_names0, layer_names1, ..
 std::vector<std::string> list_of(const Hdf5File& file, const std::string& group, const std::string& key) {
   if (const auto* whole = find_texts(file, group, key)) return *whole;
   std::vector<std::string> all;
@@ -35,7 +35,7 @@ std::string joined(const std::string& above, const std::string& name) {
   return above.empty() ? name : name.empty() ? above : above + "/" + name;
 }
 
-// Whether `layer` is one of the parts of a variable's name but the last: "inner/dense/kernel:0".
+// Returns whether `layer` is a part of a variable's name, not counting the last: "inner/dense/kernel:0".
 bool belongs(const std::string& variable, const std::string& layer) {
   const size_t last = variable.rfind('/');
   if (last == variable.npos) return false;
@@ -45,14 +45,14 @@ bool belongs(const std::string& variable, const std::string& layer) {
 }  // namespace
 
 std::string snake_case(const std::string& class_name) {
-  std::string text;  // (.)([A-Z][a-z]+) -> \1_\2
+  std::string text;  // as the expression (.)([A-Z][a-z]+) -> \1_\2
   for (size_t i = 0; i < class_name.size(); ++i) {
     const bool starts = i > 0 && std::isupper(uint8_t(class_name[i])) && i + 1 < class_name.size() &&
                         std::islower(uint8_t(class_name[i + 1]));
     if (starts && text.back() != '_') text += '_';
     text += class_name[i];
   }
-  std::string made;  // ([a-z])([A-Z]) -> \1_\2
+  std::string made;  // as the expression ([a-z])([A-Z]) -> \1_\2
   for (size_t i = 0; i < text.size(); ++i) {
     if (i > 0 && std::islower(uint8_t(text[i - 1])) && std::isupper(uint8_t(text[i]))) made += '_';
     made += char(std::tolower(uint8_t(text[i])));
@@ -105,7 +105,7 @@ Weights Weights::part(const std::vector<std::string>& names, size_t first, size_
   }
   Weights made = *this;
   made.paths_.clear();
-  for (const std::string& name : names)  // by the names of the variables, where they say it
+  for (const std::string& name : names)  // by the variables' names, if they contain it
     for (const std::string& path : paths_)
       if (belongs(path.substr(std::min(path.size(), path_.size())), name)) made.paths_.push_back(path);
   if (!made.paths_.empty()) {
@@ -126,7 +126,8 @@ Weights Weights::with_kernel(std::shared_ptr<const CodedKernel> kernel, size_t a
   return made;
 }
 
-// By list. At the root each layer has a group with a list; below it the names say which layer they are of.
+// Returns a layer's variables by list. At the root each layer has a group with a list. Below it the variables' names
+// tell their layer.
 Weights Weights::named(const std::string& layer) const {
   Weights made = *this;
   made.root_ = false;
@@ -144,7 +145,8 @@ Weights Weights::named(const std::string& layer) const {
 
 namespace {
 
-// A layer that several models hold is written with the first of them: the one group of that name, else `path`.
+// Finds a layer that several models hold. Keras writes it with the first: returns the only group with its name, else
+// `path`.
 std::string elsewhere(const Hdf5File& file, const std::string& layer, const std::string& path) {
   std::string found;
   for (const auto& [group, texts] : file.texts) {
@@ -158,14 +160,14 @@ std::string elsewhere(const Hdf5File& file, const std::string& layer, const std:
 
 }  // namespace
 
-// By place: the group of a layer is named after its class, the k-th of a class has _k behind it; newer files say the
-// layer's name in attribute `name` of its group `vars`.
+// By place, the group of a layer is named after its class, and the k-th layer of a class has _k after it. Newer files
+// give the layer's name in attribute `name` of its group `vars`.
 std::vector<Weights> Weights::layers(const std::vector<std::pair<std::string, std::string>>& layers) const {
   std::vector<Weights> all;
   if (file_ == nullptr) return std::vector<Weights>(layers.size());
   if (by_list_) {
     for (const auto& [name, class_name] : layers) {
-      all.push_back(named(name));  // Keras 2 leaves out the name of a model in a model: its layers' names tell
+      all.push_back(named(name));  // Keras 2 leaves out the name of an inner model; its layers' names tell
       if (!root_ && all.back().paths_.empty() && is_model(class_name, Json())) all.back().paths_ = paths_;
     }
     return all;
@@ -179,7 +181,7 @@ std::vector<Weights> Weights::layers(const std::vector<std::pair<std::string, st
         (data != file_->datasets.end() && data->first.starts_with(above)))
       break;
   }
-  std::map<std::string, std::string> by_name;  // layer -> group
+  std::map<std::string, std::string> by_name;  // group of a layer, by its name
   for (auto i = file_->texts.lower_bound(above); i != file_->texts.end() && i->first.starts_with(above); ++i) {
     const std::string& path = i->first;
     const size_t end = path.find('/', above.size());

@@ -1,6 +1,6 @@
-// Convolutions. Kernels of Keras [h, w, in / groups, out], of depthwise [h, w, in, multiplier], output channel = input
-// channel * multiplier + m; the graph's are [out, h, w, in / groups] and [h, w, out]. One axis of time is an image of
-// height 1.
+// Converts convolutions. Keras has kernels [h, w, in / groups, out], and depthwise ones [h, w, in, multiplier] with
+// output channel = input channel * multiplier + m. The graph has [out, h, w, in / groups] and [h, w, out]. A single
+// axis of time is an image of height 1.
 #include <algorithm>
 
 #include "tools/importers/keras/window.h"
@@ -33,7 +33,8 @@ void check_window(const Call& call, const WindowSizes& s) {
   }
 }
 
-// SAME: out = ceil(in / stride); what is missing is padded, the odd one after. CAUSAL: all of it before.
+// SAME: out = ceil(in / stride), with half of the missing elements on each side and an odd one after. CAUSAL: all
+// before.
 //
 //   total = max(0, (out - 1) stride + (kernel - 1) dilation + 1 - in),   before = total / 2
 Pads pads_of(const Call& call, int64_t in, const WindowSizes& s, size_t axis) {
@@ -61,7 +62,7 @@ void set_window(const Call& call, Node& node, const std::vector<int64_t>& image,
 
 namespace {
 
-// [h, w, in, out] -> [out, h, w, in]: a matrix of [h w in, out] turned.
+// Makes the kernel: [h, w, in, out] -> [out, h, w, in], a transposed matrix of [h w in, out].
 ValueId conv_kernel(const Call& call, StoredKernel kernel, int spatial) {
   const std::vector<int64_t> d = call.weights[kernel.variable].dims;
   if (int(d.size()) != spatial + 2) call.bad("a kernel of shape " + dims_text(d));
@@ -125,7 +126,7 @@ void convert_depthwise(Call& call) {
   call.outputs = {activated(call, from_image(call, depthwise(call, x, bias_of(call, 1), kSpatial), kSpatial))};
 }
 
-// Depthwise, then a convolution of one pixel.
+// Makes a depthwise convolution, then a convolution of one pixel.
 template <int kSpatial>
 void convert_separable(Call& call) {
   const ValueId x = as_image(call, call.input(), kSpatial), wide = depthwise(call, x, kNone, kSpatial);

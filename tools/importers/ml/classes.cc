@@ -1,4 +1,4 @@
-// Rows, classes and scores of the operators of ai.onnx.ml.
+// Reads rows and classes and transforms scores for the operators of ai.onnx.ml.
 #include "tools/importers/ml/classes.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// sqrt(2) erf^-1(2 y - 1) by S. Winitzki's approximation, as onnxruntime has it, z = 2 y - 1:
+// Returns the probit, sqrt(2) erf^-1(2 y - 1), by S. Winitzki's approximation as onnxruntime computes it. With z = 2
+// y - 1:
 //
 //   sign z sqrt(sqrt(v^2 - l / a) - v),   l = ln((1 - z) (1 + z)),   v = 2 / (pi a) + l / 2,   a = 0.147
 Term probit(Formula& f, const Term& y) {
@@ -26,7 +27,8 @@ Term probit(Formula& f, const Term& y) {
   return f("Mul", {root, sign});
 }
 
-// Softmax of the scores that are not 0, which stay so: e_k = exp(s_k - m), m the largest score; y_k = e_k / sum e
+// Applies softmax to the scores that are not 0. Scores of 0 keep e_k = 0:  e_k = exp(s_k - m), m the largest score;
+// y_k = e_k / sum e
 Term softmax_zero(Formula& f, const Term& scores) {
   constexpr float kLeast = 0.0000001f;
   const Term peak = f.reduce("ReduceMax", scores, {1});
@@ -116,7 +118,7 @@ void list_names(Import& import, const Source& source, const std::vector<std::str
   const auto found = has(kKey);
   import.log().add("its classes are columns in the order of the model file's key labels");
   if (found == metadata.end()) return void(metadata.emplace_back(kKey, lines));
-  const std::string own = std::string(kKey) + "." + source.name;  // of a second classifier
+  const std::string own = std::string(kKey) + "." + source.name;  // key of a second classifier
   if (found->second != lines && has(own) == metadata.end()) metadata.emplace_back(own, lines);
 }
 

@@ -1,7 +1,7 @@
 // Formulas for operators of ai.onnx.ml that change features and labels before and after a model.
 //
-// Numbers are computed in float32: an integer is exact up to 2^24. Strings are in no tensor: where classes are given
-// out by name, the network gives their index (classes.h).
+// Numbers are computed in float32, so an integer is exact up to 2^24. No tensor holds strings. If a classifier gives
+// out classes by name, the network gives their index (classes.h).
 #include <algorithm>
 #include <cmath>
 
@@ -14,14 +14,14 @@ namespace {
 
 using Ints = Formula::Ints;
 
-// y, float32, in the type of input 0.
+// Returns the float32 term y in the type of input 0.
 Term in_type_of_input(Formula& f, const Source& source, const Term& y) {
   const OperandPtr& x = source.operand(0);
   const bool real = x->type == ElementType::kFloat32 && x->kept == ElementType::kNone;
   return real ? y : f("CastLike", {y, f.input(0)});
 }
 
-// One number for all columns of the input, or one for each.
+// Returns the numbers as a term: one number for all columns of the input, or one for each.
 Term per_column(Formula& f, const Source& source, const std::vector<float>& numbers) {
   const OperandPtr& x = source.operand(0);
   if (x->rank() == 0 || (numbers.size() != 1 && int64_t(numbers.size()) != x->dims.back()))
@@ -39,7 +39,7 @@ void scaler(Import& import, const Source& source) {
   f.run();
 }
 
-// y = x / n, and x where n = 0:  n = max_j x_j, sum_j |x_j| or sqrt(sum_j x_j^2) of a row
+// y = x / n, and x if n = 0:  n = max_j x_j, sum_j |x_j| or sqrt(sum_j x_j^2) of a row
 void normalizer(Import& import, const Source& source) {
   const int rank = source.operand(0)->rank();
   if (rank < 1 || rank > 2) source.malformed("its input is no matrix");
@@ -52,7 +52,7 @@ void normalizer(Import& import, const Source& source) {
   f.run();
 }
 
-// y = 1 where x > threshold, else 0
+// y = 1 if x > threshold, else 0
 void binarizer(Import& import, const Source& source) {
   Formula f(import, source);
   const Term above = f("Greater", {real_input(f, source), f.number(source.real("threshold", 0))});
@@ -60,7 +60,7 @@ void binarizer(Import& import, const Source& source) {
   f.run();
 }
 
-// y = the column's number where x is the one to be replaced, or no number; else x
+// y = the column's number if x is the value to be replaced or is NaN; else y = x
 void imputer(Import& import, const Source& source) {
   const bool floats = source.has("imputed_value_floats");
   const std::vector<float> numbers = floats ? listed_floats(source, "imputed_value_floats")
@@ -74,7 +74,7 @@ void imputer(Import& import, const Source& source) {
   f.run();
 }
 
-// [.., keys]: 1 where x, as an integer if it is real and `whole`, equals the key, else 0
+// Returns [.., keys]: 1 if x equals the key, else 0. If `whole` is set, x is first cut to an integer.
 Term hits(Formula& f, const Source& source, const std::vector<float>& keys, bool whole) {
   Term x = real_input(f, source);
   if (whole && source.operand(0)->type == ElementType::kFloat32)
@@ -83,8 +83,8 @@ Term hits(Formula& f, const Source& source, const std::vector<float>& keys, bool
   return f.to_real(f("Equal", {f("Unsqueeze", {x, f.list({last})}), f.numbers({int64_t(keys.size())}, keys)}));
 }
 
-// y = 1 at the place of x among the categories, else 0. One that is not among them gives zeros whatever the file says
-// of it: a network has no errors.
+// y = 1 at the index of x among the categories, else 0. A value that is no category gives zeros even if the file asks
+// for an error, because a network has no errors.
 void one_hot_encoder(Import& import, const Source& source) {
   if (source.has("cats_strings"))
     source.refuse("encodes strings, which no tensor holds", "give the network integers instead of names");
@@ -102,9 +102,9 @@ struct Table {
   std::vector<float> keys, values;
   float otherwise = 0;
   bool whole_values = false;
-  std::vector<std::string> names;  // where the values are names: their indices
+  std::vector<std::string> names;  // if the values are names, `values` holds their indices
 
-  void keep_first() {  // of equal keys
+  void keep_first() {  // keeps the first of equal keys
     std::vector<float> k, v;
     for (size_t i = 0; i < keys.size(); ++i) {
       if (std::find(k.begin(), k.end(), keys[i]) != k.end()) continue;
@@ -122,7 +122,7 @@ std::vector<float> tensor_floats(const Source& source, const char* key, bool& wh
   return whole ? exact_floats(source, integers(value)) : reals(value);
 }
 
-// The index of `name` among the names, where it is behind the others if it is none.
+// Returns the index of `name` among the names. Appends the name if it is not among them.
 float index_of(std::vector<std::string>& names, const std::string& name) {
   const auto found = std::find(names.begin(), names.end(), name);
   const auto index = float(found - names.begin());
@@ -165,7 +165,7 @@ Table read_table(const Source& source) {
   else if (source.has("keys_floats")) table.keys = listed_floats(source, "keys_floats");
   else table.keys = exact_floats(source, source.integers("keys_int64s"));
   read_values(source, table);
-  constexpr size_t kMost = 4096;  // each is compared with each
+  constexpr size_t kMost = 4096;  // each is compared with every input
   if (table.keys.empty() || table.keys.size() > kMost) source.refuse("has no keys, or more than 4,096");
   if (table.keys.size() != table.values.size()) source.malformed("has not as many values as keys");
   if (std::ranges::any_of(table.keys, [](float key) { return std::isnan(key); }))
@@ -174,7 +174,7 @@ Table read_table(const Source& source) {
   return table;
 }
 
-// y = value_k where x = key_k, else the default
+// y = value_k if x = key_k, else the default
 void label_encoder(Import& import, const Source& source) {
   const Table table = read_table(source);
   list_names(import, source, table.names);
@@ -190,7 +190,7 @@ void label_encoder(Import& import, const Source& source) {
 
 // ---- Columns ----
 
-// The inputs beside each other, each cut or filled with zeros to its number of columns.
+// Concatenates the inputs. Each is first cut, or filled with zeros, to its number of columns.
 void feature_vectorizer(Import& import, const Source& source) {
   const Ints widths = source.integers("inputdimensions");
   if (widths.size() != source.inputs.size() || widths.empty())
@@ -210,8 +210,8 @@ void feature_vectorizer(Import& import, const Source& source) {
   f.run();
 }
 
-// Gives the columns of input 0 whose indices are in input 1, [.., count]; for a vector [1, count]. If input 0 holds
-// names, gives their numbers and lists the names in the model.
+// Gathers from the last axis of input 0 the columns that input 1 lists: y [.., count]. A vector gives y [1, count].
+// If input 0 holds names, y holds their numbers, and the model lists the names.
 void array_feature_extractor(Import& import, const Source& source) {
   OperandPtr x = source.operand(0);
   const OperandPtr& columns = source.operand(1);
@@ -230,7 +230,7 @@ void array_feature_extractor(Import& import, const Source& source) {
     f.give(f.reshape(f("Gather", {from, flat}, {{"axis", int64_t{-1}}}), dims));
     return f.run();
   }
-  // By indices of run time, from what is stored: rows of a table, which is of reals.
+  // The indices come at run time and the numbers are stored. They become the rows of a table of reals.
   const bool whole = x->type != ElementType::kFloat32;
   if (whole) exact_floats(source, integers(*x->constant));
   const Term stored = f.reshape(whole ? f.to_real(from) : from, {rows, x->dims.back()});
@@ -240,7 +240,7 @@ void array_feature_extractor(Import& import, const Source& source) {
   f.run();
 }
 
-// A list of maps from class to score: the scores, in the order of the classes.
+// Takes scores in place of a list of maps from class to score. The columns are in the order of the classes.
 void zip_map(Import& import, const Source& source) {
   std::vector<std::string> names = listed_texts(source, "classlabels_strings");
   for (const int64_t label : source.integers("classlabels_int64s")) names.push_back(std::to_string(label));

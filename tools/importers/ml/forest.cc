@@ -1,4 +1,5 @@
-// The step's arrays of decision trees (engine/ops/tree_ensemble.h), each node behind those that lead to it.
+// Writes the operands of the step tree_ensemble (engine/ops/tree_ensemble.h). Each node follows those that lead to
+// it.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -17,7 +18,7 @@ constexpr int32_t kBelow = TreeEnsemble::kBelow, kEqual = TreeEnsemble::kEqual, 
 constexpr int32_t kTurns[kModes] = {
     kBelow | kEqual, kBelow, kEqual | kAbove, kAbove, kEqual, kBelow | kAbove | kNoNumber, kEqual};
 
-// Orders splits from the leaves up, each once: the splits behind a split come before it. Refuses loops.
+// Orders the splits from the leaves up, each once: the children of a split come before it. Refuses loops.
 class Order {
  public:
   Order(const Source& source, const Trees& trees) : source_(source), trees_(trees), seen_(trees.splits.size()) {
@@ -61,7 +62,7 @@ class Order {
   Ints order_;
 };
 
-// One weight for each target of a leaf.
+// Merges the weights of a leaf to one for each target.
 std::vector<std::pair<int64_t, double>> merged(const Leaf& leaf, uint32_t aggregate) {
   std::map<int64_t, double> weights;
   for (const auto& [target, weight] : leaf.weights) {
@@ -73,7 +74,7 @@ std::vector<std::pair<int64_t, double>> merged(const Leaf& leaf, uint32_t aggreg
   return {weights.begin(), weights.end()};
 }
 
-// The step's arrays of the trees.
+// Writes the trees into the step's operands.
 class Writer {
  public:
   Writer(const Source& source, const Trees& trees, Forest& forest)
@@ -98,7 +99,7 @@ class Writer {
       forest_.thresholds.push_back(split.threshold);
     }
     for (const int64_t root : trees_.roots) forest_.roots.push_back(stored(root));
-    if (splits.empty()) forest_.nodes = {0, -1, -1}, forest_.thresholds = {0};  // no operand is empty
+    if (splits.empty()) forest_.nodes = {0, -1, -1}, forest_.thresholds = {0};  // no operand may be empty
   }
 
  private:
@@ -121,12 +122,13 @@ class Writer {
   const Source& source_;
   const Trees& trees_;
   Forest& forest_;
-  Ints entry_;  // of the leaves; -1: not written yet
+  Ints entry_;  // first weight of each leaf; -1 if it is not written yet
 };
 
 }  // namespace
 
-// Every float32 turns as at the float64 t: where t is none, at the float32 beside it, and none equals it.
+// Sets the turns so that every float32 turns as it would at the float64 t. If no float32 equals t, the threshold is
+// the float32 beside t, and tests for equality always fail.
 void Split::set_turns(Mode mode, double t, bool missing) {
   const bool unequal = mode == kNeq, equal = mode == kEq || mode == kMember;
   turns = kTurns[mode] | (missing ? kNoNumber : 0);
@@ -134,11 +136,11 @@ void Split::set_turns(Mode mode, double t, bool missing) {
     turns = unequal ? kAll : turns & kNoNumber;
     threshold = 0;
   };
-  if (std::isnan(t)) return never_equal();  // which < and the like are not either
+  if (std::isnan(t)) return never_equal();  // no comparison with NaN holds
   threshold = std::fabs(t) <= double(FLT_MAX) ? float(t) : std::copysign(INFINITY, t > 0 ? 1.0f : -1.0f);
   if (double(threshold) == t) return;
   if (equal || unequal) return never_equal();
-  const bool down = mode == kLeq || mode == kGt;  // v <= t just where v <= the float32 below
+  const bool down = mode == kLeq || mode == kGt;  // v <= t exactly if v <= the float32 below t
   if (down && double(threshold) > t) threshold = std::nextafter(threshold, -INFINITY);
   if (!down && double(threshold) < t) threshold = std::nextafter(threshold, INFINITY);
 }

@@ -1,5 +1,5 @@
-// TfIdfVectorizer of integers: how often each n-gram g of a pool stands in a row of x [rows, length], its tokens a
-// distance of d = 1 .. max_skip_count + 1 apart; of single tokens d = 1 alone.
+// TfIdfVectorizer on integers. It counts how often each n-gram g of a pool occurs in a row of x [rows, length]. The
+// tokens of an n-gram stand at a distance of d = 1 .. max_skip_count + 1. Single tokens take d = 1 alone.
 //
 //   count_g = sum_d sum_t [x_t = g_1] [x_(t + d) = g_2] ..
 //   y[index of g] = count_g (TF), w where count_g > 0 (IDF), or w count_g (TFIDF); w, 1 if omitted, of that index
@@ -20,7 +20,7 @@ class Grams {
   void run() {
     read();
     std::vector<Term> counts;
-    Ints column(size_t(width_), -1);  // of the counts, for each index
+    Ints column(size_t(width_), -1);  // column of `counts` for each index
     int64_t columns = 0;
     for (size_t i = 0; i < starts_.size(); ++i) {
       const auto n = int64_t(i) + 1;
@@ -37,7 +37,7 @@ class Grams {
       counts.push_back(counts_of({pool_.begin() + starts_[i], pool_.begin() + starts_[i] + grams * n}, n, grams));
       columns += grams;
     }
-    counts.push_back(f_.filled({rows_, 1}, 0));  // of an index that no n-gram has
+    counts.push_back(f_.filled({rows_, 1}, 0));  // for an index that no n-gram has
     std::ranges::replace(column, -1, columns);
     const Term all = counts.size() == 1 ? counts[0] : f_("Concat", counts, {{"axis", int64_t{1}}});
     Term y = f_("Gather", {all, f_.list(column)}, {{"axis", int64_t{1}}});
@@ -49,7 +49,7 @@ class Grams {
 
  private:
   void read() {
-    constexpr int64_t kMostSpan = 256;  // of lengths and distances, which are written out
+    constexpr int64_t kMostSpan = 256;  // largest length and distance; all are written out
     const OperandPtr& x = source_.operand(0);
     if (!is_whole(x->type) || x->rank() < 1 || x->rank() > 2)
       source_.refuse("counts other things than rows of int32 or int64 tokens");

@@ -1,4 +1,4 @@
-// Linear models and support vector machines of ai.onnx.ml, as formulas.
+// Linear models and support vector machines of ai.onnx.ml, written as formulas.
 //
 // Scores and labels are those of onnxruntime: core/providers/cpu/ml/linearclassifier.cc, svmclassifier.cc and
 // svmregressor.cc.
@@ -27,8 +27,8 @@ Term linear(Formula& f, const Source& source, const Term& x, int64_t features, c
   return f("Gemm", operands, {{"transB", int64_t{1}}});
 }
 
-// x w^T + b as (x, 1) (w, b)^T: b is added last. A sum that begins with b would round each product at the size of b,
-// which loses digits if the products cancel or are small beside b.
+// Computes x w^T + b as (x, 1) (w, b)^T, which adds b last. A sum that begins with b would round each product at the
+// size of b. This loses digits if the products cancel or are small beside b.
 Term linear_then_bias(Formula& f, const Source& source, const Term& x, int64_t features, const std::vector<float>& w,
                       const std::vector<float>& b) {
   const auto outputs = int64_t(b.size());
@@ -71,7 +71,7 @@ void linear_classifier(Import& import, const Source& source) {
   f.run();
 }
 
-// x^degree: of a small whole degree as products, as libsvm makes it (powi).
+// Returns x^degree. A small whole degree is written as products, as libsvm does (powi).
 Term power(Formula& f, Term x, float degree) {
   constexpr float kMostProducts = 16;
   if (degree != std::floor(degree) || degree < 1 || degree > kMostProducts) return f("Pow", {x, f.number(degree)});
@@ -83,7 +83,8 @@ Term power(Formula& f, Term x, float degree) {
   return y;
 }
 
-// The rows of `numbers`, [rows, columns], or where `columns` its columns, in another order.
+// Permutes the rows of the matrix `numbers`; if `columns` is true, its columns. Row or column i of the result is
+// order[i] of `numbers`.
 std::vector<float> in_order(const std::vector<float>& numbers, const std::vector<size_t>& order, bool columns) {
   std::vector<float> y(numbers.size());
   const size_t other = numbers.size() / order.size();
@@ -94,8 +95,9 @@ std::vector<float> in_order(const std::vector<float>& numbers, const std::vector
   return y;
 }
 
-// The support vectors of several groups in turn. The coefficients of a group have one sign, and the terms of all groups
-// nearly cancel: one group after the other, the sum would first grow to many times what it ends as, and round there.
+// Returns an order of the support vectors that takes one of each group in turn. The coefficients of a group have one
+// sign, and the terms of all groups nearly cancel. In the order of the groups the sum would first grow far beyond its
+// final value and lose digits.
 std::vector<size_t> in_turn(const std::vector<size_t>& group, size_t groups) {
   std::vector<double> of(groups, 0), turn(group.size());
   for (const size_t g : group) of[g] += 1;
@@ -107,11 +109,11 @@ std::vector<size_t> in_turn(const std::vector<size_t>& group, size_t groups) {
   return order;
 }
 
-// Kernel values of rows x with the support vectors v, [rows, vectors]:
+// Returns the kernel values of rows x with the support vectors v, [rows, vectors]:
 //
 //   POLY  (gamma x v + c)^degree      SIGMOID  tanh(gamma x v + c)      RBF  exp(-gamma |x - v|^2)
 //
-// The distance is summed from the differences: x^2 - 2 x v + v^2 loses it to rounding where x is near v.
+// The distance is summed from the differences. The sum x^2 - 2 x v + v^2 would lose it to rounding if x is near v.
 Term kernel(Formula& f, const Source& source, const OperandPtr& x, const std::string& type,
             const std::vector<float>& vectors) {
   const int64_t features = x->dims[1], count = int64_t(vectors.size()) / features;
@@ -144,9 +146,9 @@ std::vector<float> product(const std::vector<float>& w, const std::vector<float>
   return y;
 }
 
-// w k(x) + rho;  w [outputs, vectors], rho [outputs], k(x): the kernel values of x with the support vectors v. `group`
-// gives the group of each vector: the coefficients of a group have one sign. For LINEAR, k(x) = v x, so the result is
-// (w v) x + rho, and no vector is stored.
+// w k(x) + rho;  w [outputs, vectors], rho [outputs], k(x) the kernel values of x with the support vectors v. `group`
+// holds the group of each vector; the coefficients of a group have one sign. For LINEAR, k(x) = v x. The result is
+// then (w v) x + rho, and no vector is stored.
 Term weighed_kernel(Import& import, Formula& f, const Source& source, const OperandPtr& x, const std::vector<float>& w,
                     const std::vector<float>& rho, const std::vector<size_t>& group, size_t groups) {
   const std::string type = source.text("kernel_type", "LINEAR");
@@ -181,7 +183,7 @@ void svm_regressor(Import& import, const Source& source) {
   f.run();
 }
 
-// Pairs of classes i < j, in this order: one score each.
+// All pairs of classes i < j, in the order of the scores. Each pair has one score.
 struct Pairs {
   explicit Pairs(int64_t count) {
     for (int64_t i = 0; i < count; ++i)
@@ -190,8 +192,8 @@ struct Pairs {
   std::vector<std::pair<int64_t, int64_t>> all;
 };
 
-// The weights of the pairs' scores, [pairs, vectors]: of the vectors of class i row j - 1 of the coefficients, of those
-// of class j row i, of others 0.
+// Returns the weights of the pairs' scores, [pairs, vectors]. In the row of the pair (i, j), the vectors of class i
+// have row j - 1 of the coefficients, the vectors of class j have row i, and all others have 0.
 std::vector<float> pair_weights(const Source& source, const Pairs& pairs, const Ints& per_class,
                                 const std::vector<float>& coefficients) {
   int64_t vectors = 0;
@@ -215,9 +217,9 @@ std::vector<float> pair_weights(const Source& source, const Pairs& pairs, const 
   return weights;
 }
 
-// The class with the most votes: i of a pair where its score is above 0, else j.
+// Returns the votes of each class. The pair (i, j) votes for i if its score is above 0, else for j.
 //
-//   votes_c = sum_p [i_p = c] h_p + [j_p = c] (1 - h_p),   h_p = 1 where s_p > 0, else 0
+//   votes_c = sum_p [i_p = c] h_p + [j_p = c] (1 - h_p),   h_p = 1 if s_p > 0, else 0
 Term vote(Formula& f, const Source& source, const Term& scores, const Pairs& pairs, int64_t count) {
   std::vector<float> w(size_t(count) * pairs.all.size(), 0), b(size_t(count), 0);
   for (size_t p = 0; p < pairs.all.size(); ++p) {
@@ -230,26 +232,28 @@ Term vote(Formula& f, const Source& source, const Term& scores, const Pairs& pai
 }
 
 void check_classifier(const Source& source, const Classes& classes, const Ints& per_class) {
-  constexpr int64_t kMostClasses = 1024;  // of half a million pairs
+  constexpr int64_t kMostClasses = 1024;  // gives half a million pairs
   const auto count = int64_t(classes.count());
   if (count < 2 || count > kMostClasses) source.refuse("has " + std::to_string(count) + " classes");
   if (per_class.size() != classes.count())
     source.refuse("has no support vectors of each class", "export it as a linear classifier");
 }
 
-// The probabilities of the classes from those of the pairs (T.-F. Wu, C.-J. Lin, R. C. Weng, JMLR 5, 2004, algorithm 2;
-// libsvm, multiclass_probability): r_ij, that it is i rather than j. p minimizes p Q p, the sum of p being 1:
+// Computes the probabilities p of the classes from those of the pairs, r_ij, the probability of i if the class is i
+// or j (T.-F. Wu, C.-J. Lin, R. C. Weng, JMLR 5, 2004, algorithm 2; libsvm, multiclass_probability). p minimizes p Q
+// p, and the sum of p is 1:
 //
 //   Q_tt = sum_j r_jt^2,   Q_tj = -r_jt r_tj
 //
-// libsvm stops where |(Q p)_t - p Q p| is below 0.005 / classes for every t, so that a p that is nearer is not the one
-// that it gives. It does after at most 4 rounds (random r and r of 1e-7 and 1 - 1e-7, 2 to 16 classes).
+// libsvm stops as soon as |(Q p)_t - p Q p| is below 0.005 / classes for every t. The formula stops there too,
+// because a more exact p would differ from libsvm's. libsvm needs at most 4 rounds (random r and r of 1e-7 and 1 -
+// 1e-7, 2 to 16 classes).
 class PairProbabilities {
  public:
   PairProbabilities(Formula& f, const Pairs& pairs, int64_t rows, int64_t classes)
       : f_(f), pairs_(pairs), rows_(rows), classes_(classes) {}
 
-  // `v`: that r_ij = 1 / (1 + exp v_ij), [rows, pairs]
+  // Returns the probabilities for r_ij = 1 / (1 + exp v_ij), v [rows, pairs].
   Term of(const Term& v) {
     const Term r = matrix(v), turned = f_.transpose(r, {0, 2, 1});
     const Term other = f_("Neg", {f_("Mul", {r, turned})});
@@ -262,7 +266,7 @@ class PairProbabilities {
   }
 
  private:
-  // r [rows, classes, classes], 0 where i = j: the pairs' numbers and those of their other sides, in their places.
+  // Returns r [rows, classes, classes], which is 0 if i = j. r_ij and r_ji = 1 - r_ij come from the pair (i, j).
   Term matrix(const Term& v) {
     const auto count = int64_t(pairs_.all.size());
     const Term both = f_("Sigmoid", {f_("Concat", {f_("Neg", {v}), v}, {{"axis", int64_t{1}}})});
@@ -287,7 +291,7 @@ class PairProbabilities {
 
   Term at(const Term& x, int64_t t) { return f_.slice(x, 1, t, t + 1); }
 
-  // One round, each p_t after the other; or p, where it is near enough.
+  // Does one round, which updates one p_t after the other. Returns p unchanged if it is near enough.
   Term refined(const Term& before) {
     Term p = before;
     Term qp = f_.reduce("ReduceSum", f_("Mul", {q_, f_("Unsqueeze", {p, f_.list({1})})}), {2}, false);
@@ -316,7 +320,7 @@ class PairProbabilities {
 
 Term probabilities(Formula& f, const Source& source, const Term& scores, const Pairs& pairs, int64_t rows,
                    int64_t count) {
-  constexpr int64_t kMostClasses = 16;  // a round has some 15 steps for each
+  constexpr int64_t kMostClasses = 16;  // a round has about 15 steps for each class
   const std::vector<float> a = listed_floats(source, "prob_a"), b = listed_floats(source, "prob_b");
   if (a.size() != pairs.all.size() || b.size() != a.size())
     source.malformed("its prob_a or prob_b has not a number for each pair of classes");
@@ -327,7 +331,8 @@ Term probabilities(Formula& f, const Source& source, const Term& scores, const P
   return PairProbabilities(f, pairs, rows, count).of(v);
 }
 
-// s, and of two classes (-s, s), or with a post_transform (1 - s, s)
+// Returns the scores after the post_transform. Two classes have one score s and get (-s, s), without a
+// post_transform.
 Term given_scores(Formula& f, const Source& source, const Term& scores, int64_t count) {
   const std::string transform = source.text("post_transform", "NONE");
   if (count > 2) return transformed(f, source, scores, transform);

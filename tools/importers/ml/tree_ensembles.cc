@@ -1,4 +1,4 @@
-// Ensembles of decision trees (ai.onnx.ml): the step tree_ensemble, and formulas for what is made of its scores.
+// Imports ensembles of decision trees (ai.onnx.ml): the step tree_ensemble, and formulas for the use of its scores.
 //
 // Scores and labels are those of onnxruntime, core/providers/cpu/ml/tree_ensemble_aggregator.h. A file that onnxruntime
 // and the standard's reference implementation read in different ways is refused.
@@ -32,7 +32,7 @@ OperandPtr tree_step(Import& import, const Source& source, const OperandPtr& x, 
   return made_operand(import, import.append(std::move(node), source.name + "/trees"));
 }
 
-// A sum, or its mean, and the base values.
+// Returns the scores: the sum over the trees or its mean, plus the base values.
 Term scores_of(Formula& f, const OperandPtr& sums, const Forest& forest) {
   Term y = f.value(sums);
   if (forest.average) y = f("Div", {y, f.number(float(forest.roots.size()))});
@@ -65,11 +65,11 @@ void tree_ensemble(Import& import, const Source& source) {
   regress(import, source, x, read_trees(import, source, x->dims[1]));
 }
 
-// Two classes whose weights are all of one, s = its score:
+// Gives the label and the scores of two classes if all weights belong to one class. s is its score:
 //
-//   LOGISTIC                      (sigmoid(-s), sigmoid(s))    the second where s > 0
-//   NONE, no weight is negative   (1 - s, s)                   the second where s > 1/2
-//   NONE                          (-s, s)                      the second where s > 0
+//   LOGISTIC                      (sigmoid(-s), sigmoid(s))    the second class if s > 0
+//   NONE, no weight is negative   (1 - s, s)                   the second class if s > 1/2
+//   NONE                          (-s, s)                      the second class if s > 0
 void classify_by_one(Formula& f, const Source& source, const Classes& classes, const Term& s, const Forest& forest) {
   const bool logistic = forest.post_transform == "LOGISTIC";
   const bool shares = !logistic && std::ranges::all_of(forest.weights, [](float w) { return w >= 0; });

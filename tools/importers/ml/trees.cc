@@ -1,4 +1,4 @@
-// The decision trees of ONNX files: their attributes, in both forms, as splits and leaves.
+// Reads the decision trees of ONNX files. Both forms of their attributes become splits and leaves.
 #include "tools/importers/ml/trees.h"
 
 #include <algorithm>
@@ -38,8 +38,8 @@ void set_aggregate(const Source& source, Forest& forest, const std::string& name
     source.malformed("aggregate_function " + name + " is none");
 }
 
-// A float64 input comes in rounded to float32; the numbers it is compared with are rounded alike, so that what is equal
-// to one of them stays equal.
+// Rounds the thresholds to float32 if the input is float64, which comes in rounded to float32. An input that equals a
+// threshold then still equals it.
 std::vector<double> as_the_input(const Source& source, std::vector<double> numbers) {
   if (source.operand(0)->kept == ElementType::kFloat64)
     for (double& number : numbers)
@@ -47,7 +47,7 @@ std::vector<double> as_the_input(const Source& source, std::vector<double> numbe
   return numbers;
 }
 
-// Rows of one list for all trees: {tree, node} names a row, the first of a tree is its root.
+// Trees whose nodes stand in one list. The pair {tree, node} names a row, and the first row of a tree is its root.
 class ListedTrees {
  public:
   ListedTrees(const Source& source, std::string of, int64_t features)
@@ -110,7 +110,7 @@ class ListedTrees {
     const std::vector<double> weights = listed_numbers(source_, of_ + "_weights");
     if (tree.size() != target.size() || node.size() != target.size() || weights.size() != target.size())
       source_.malformed("its weights, their nodes and their targets are not equally many");
-    for (size_t i = 0; i < target.size(); ++i)  // what stands at other nodes than leaves counts nowhere
+    for (size_t i = 0; i < target.size(); ++i)  // weights at nodes that are no leaves are ignored
       if (const int64_t at = row_of(tree[i], node[i]); at < 0)
         trees_.leaves[size_t(~at)].weights.emplace_back(target[i], weights[i]);
   }
@@ -120,8 +120,8 @@ class ListedTrees {
   const int64_t features_;
   const Ints tree_;
   std::map<std::pair<int64_t, int64_t>, size_t> rows_;
-  std::set<int64_t> roots_;  // trees that have one
-  Ints place_;               // of rows: a split, or ~ a leaf
+  std::set<int64_t> roots_;  // trees whose root was read
+  Ints place_;               // for each row its split, or ~i for leaf i
   Trees trees_;
 };
 
@@ -138,8 +138,8 @@ std::vector<double> tensor_numbers(const Source& source, const char* key) {
   return numbers;
 }
 
-// TreeEnsemble: splits and leaves in lists of their own. The members of the sets stand one after another, a NaN behind
-// each set, in the order of the nodes.
+// Trees of the operator TreeEnsemble, with splits and leaves in lists of their own. The members of the sets stand one
+// after another in the order of the nodes, with a NaN after each set.
 class SplitTrees {
  public:
   SplitTrees(const Source& source, int64_t features) : source_(source), features_(features) {}
@@ -175,7 +175,8 @@ class SplitTrees {
   }
 
  private:
-  // Split i as one of each member: v = m_1? then left; else v = m_2? ..; at last right. An empty set has no member.
+  // Writes split i as a chain of splits, one for each member: v = m_1? then left; else v = m_2? ..; at last right. An
+  // empty set has no member, so v always goes right.
   void write_set(size_t i, bool missing) {
     size_t end = member_;
     while (end < members_.size() && !std::isnan(members_[end])) ++end;
@@ -211,11 +212,11 @@ class SplitTrees {
   const Source& source_;
   const int64_t features_;
   std::vector<double> members_;
-  size_t member_ = 0;  // the first of the next set
+  size_t member_ = 0;  // index of the first member of the next set
   Trees trees_;
 };
 
-// Bytes that a node takes while it is read.
+// Asks for the memory that nodes take while they are read.
 void spend_nodes(Import& import, size_t count) { import.spend(uint64_t(count) * 128); }
 
 }  // namespace

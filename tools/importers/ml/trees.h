@@ -1,5 +1,5 @@
-// The decision trees of ONNX files (ai.onnx.ml) as the engine's step reads them: engine/ops/tree_ensemble.h. Private to
-// tools/importers.
+// The decision trees of ONNX files (ai.onnx.ml), in the form that the engine's step reads
+// (engine/ops/tree_ensemble.h). Private to tools/importers.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,17 @@ namespace nacre::tools::onnx_import {
 
 enum Mode { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember, kModes };  // the numbers of TreeEnsemble
 
-// A node that is no leaf. `left`, where its test holds, and `right`: a split if not negative, else the leaf ~i.
+// A node that is no leaf. The next node is `left` if the test holds, else `right`. A number that is not negative is a
+// split; ~i is leaf i.
 struct Split {
   int32_t feature = 0, turns = 0;
   float threshold = 0;
   int64_t left = 0, right = 0;
 
-  void set_turns(Mode mode, double t, bool missing);  // `missing`: what is no number goes left
+  void set_turns(Mode mode, double t, bool missing);  // `missing`: NaN goes left
 };
 struct Leaf {
-  std::vector<std::pair<int64_t, double>> weights;  // of targets
+  std::vector<std::pair<int64_t, double>> weights;  // pairs of target and weight
 };
 struct Trees {
   std::vector<Split> splits;
@@ -42,7 +43,8 @@ struct Forest {
   std::string post_transform = "NONE";
 };
 
-// forest.cc: the step's operands of `trees`. Refuses loops, and leaves whose targets are not there.
+// forest.cc: writes the step's operands for `trees`. Refuses loops, and leaves whose targets are outside of the
+// outputs.
 void write_arrays(const Source& source, const Trees& trees, Forest& forest);
 
 // trees.cc: reads the trees of TreeEnsembleClassifier (`of` is "class") or TreeEnsembleRegressor ("target"), with
@@ -52,7 +54,8 @@ Forest read_listed_trees(Import& import, const Source& source, const std::string
 // Reads the trees of TreeEnsemble (opset 5).
 Forest read_trees(Import& import, const Source& source, int64_t features);
 
-// The numbers of attribute `key`, a list, or of `key`_as_tensor; empty if neither is there.
+// Returns the numbers of attribute `key`, which is a list, or of `key`_as_tensor. Returns none if neither is there.
+//
 std::vector<double> listed_numbers(const Source& source, const std::string& key);
 std::vector<float> listed_floats(const Source& source, const std::string& key);
 std::vector<std::string> listed_texts(const Source& source, const char* key);

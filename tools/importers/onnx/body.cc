@@ -1,4 +1,4 @@
-// Bodies: operators of a file that are several others in one.
+// Makes bodies: operators of a file that stand for several others.
 #include "tools/importers/onnx/import.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ std::string Body::take(const OperandPtr& x) {
   const auto found = std::find(operands_.begin(), operands_.end(), x);
   if (found != operands_.end()) return function_.input(int(found - operands_.begin()));
   operands_.push_back(x);
-  *function_.add_input() = fresh("#" + std::to_string(operands_.size()));  // no name of the file: nodes may write those
+  *function_.add_input() = fresh("#" + std::to_string(operands_.size()));  // not x's name: a node may write that
   return function_.input(function_.input_size() - 1);
 }
 

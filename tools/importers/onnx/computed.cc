@@ -23,7 +23,8 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// Operators whose output is elements of their operands: run on numbers of elements, they say which.
+// Returns whether the operator only moves elements of its operands. If it runs on numbers of elements instead, its
+// output says which elements it takes.
 bool moves_elements(const std::string& op) {
   constexpr const char* kOps[] = {"Concat", "DequantizeLinear", "Dropout",  "Expand", "Flatten",
                                   "Gather", "Reshape",          "Slice",    "Split",  "Squeeze",
@@ -40,7 +41,7 @@ OperandPtr constant_of(const std::shared_ptr<const Value>& value) {
   return std::make_shared<Operand>(Operand{.type = value->type, .dims = value->dims, .constant = value});
 }
 
-// The numbers of the elements of the constant x; null where they were computed.
+// Returns the number of each element of the constant x, or null if its elements were computed.
 std::shared_ptr<const Value> element_numbers(const OperandPtr& x) {
   const OperandPtr& made = x->origin ? x->origin : x;
   std::shared_ptr<const Value> places = made->places;
@@ -58,7 +59,8 @@ std::shared_ptr<const Value> element_numbers(const OperandPtr& x) {
   return std::make_shared<const Value>(std::move(moved));
 }
 
-// Outputs of the current node if it reads other operands; none where it cannot.
+// Imports the current node again with `inputs` in place of its own operands. Returns its outputs, each null if the
+// importer refuses or does not give it.
 std::vector<OperandPtr> outputs_with(Import& import, const Source& source, const OperatorImporter* importer,
                                      std::vector<OperandPtr> inputs) {
   CurrentNode& current = import.current();
@@ -78,7 +80,7 @@ std::vector<OperandPtr> outputs_with(Import& import, const Source& source, const
     if (error.code != kUnsupported) throw;
     done = false;
   }
-  done = done && refusals.size() == refused;  // of the nodes that it is expanded to
+  done = done && refusals.size() == refused;  // no node that the importer expanded this one to was refused
   refusals.resize(refused);
   current.scope = scope;
   current.source = before;
@@ -111,7 +113,8 @@ void Parameters::number(const std::vector<OperandPtr>& roots) {
   }
 }
 
-// Positions that a batch repeats choose rows of a table (Gather): steps do it, as where the batch is larger than one.
+// Returns whether the node repeats constants for the batch, or gathers rows by such repeated positions. Steps compute
+// such a node, even if the batch is 1, so that any batch gives the same graph.
 bool Parameters::repeats(const ::onnx::NodeProto& node) {
   const bool itself = node.op_type() == "Expand" || node.op_type() == "Tile";
   const bool reads = std::ranges::any_of(node.input(), [&](const std::string& x) { return of_batch_.contains(x); });
@@ -128,7 +131,7 @@ void Parameters::note_computed(Scope& scope, const Source& source, const Operato
   std::vector<OperandPtr> roots, numbered = source.inputs, by_steps = source.inputs;
   for (size_t i = 0; i < source.inputs.size(); ++i) {
     const OperandPtr& x = source.inputs[i];
-    if (x && !x->constant) takes_other = true;  // CastLike reads the type of one
+    if (x && !x->constant) takes_other = true;  // CastLike reads such a one's type
     if (!x || !x->constant || !(is_trainable(*x->constant) || (codes && i == 0))) continue;
     for (const OperandPtr& root : roots_of(x))
       if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
@@ -140,7 +143,7 @@ void Parameters::note_computed(Scope& scope, const Source& source, const Operato
                       std::find(source.inputs.begin(), source.inputs.end(), y) == source.inputs.end();
     made.push_back(here && y->type == ElementType::kFloat32 ? y : nullptr);
   }
-  if (roots.empty()) {  // computed of no parameter
+  if (roots.empty()) {  // computed from no parameter
     for (const OperandPtr& y : made) {
       if (!y || (source.proto.op_type() == "Constant" && !torch_.wrote && y->constant->elements() > 1)) continue;
       Value fixed = *y->constant;
@@ -155,7 +158,7 @@ void Parameters::note_computed(Scope& scope, const Source& source, const Operato
     for (const OperandPtr& root : roots) repeated_.insert(root->name);
   std::vector<OperandPtr> places(made.size()), steps(made.size());
   if (moves_elements(source.proto.op_type())) {
-    const Budget budget = graph_.budget;  // what the numbers of elements take is what their elements took
+    const Budget budget = graph_.budget;  // element numbers take the memory that was granted for the elements
     bool known = true;
     for (size_t i = 0; i < numbered.size(); ++i) {
       OperandPtr& x = numbered[i];
@@ -176,7 +179,7 @@ void Parameters::note_computed(Scope& scope, const Source& source, const Operato
     for (OperandPtr& x : by_steps) {
       if (!x || !is_trainable(*x->constant) || !computes(roots_of(x), split_.computed)) continue;
       const ValueId plain = import_.plain(x);
-      // Nothing melts into the step that writes it: it has two uses.
+      // The operand has two uses, so that no later step is merged into the step that writes it.
       x = std::make_shared<Operand>(Operand{.name = x->name, .dims = x->dims, .plain = plain, .uses = 2});
     }
     steps = outputs_with(import_, source, importer, std::move(by_steps));
@@ -205,7 +208,7 @@ OperandPtr Parameters::computed(const OperandPtr& x, Value made) {
   return y;
 }
 
-// PyTorch names what it folded at the export.
+// Notes the constants that PyTorch folded at the export, which it names onnx::..
 void Parameters::note_folded(const ::onnx::GraphProto& graph) {
   int folded = 0;
   std::string first;
@@ -238,7 +241,7 @@ SplitParameters Parameters::split() const {
     if (x->places) {
       const std::vector<int64_t> places = integers(*x->places);
       for (const int64_t place : places) take(x, place);
-      if (std::find(places.begin(), places.end(), -1) != places.end())  // beside numbers that are no parameter's
+      if (std::find(places.begin(), places.end(), -1) != places.end())  // some numbers are no parameter's
         for (const OperandPtr& root : roots_of(x)) split.computed.insert(root->name);
       continue;
     }

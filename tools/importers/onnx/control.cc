@@ -1,5 +1,5 @@
-// Control flow that is known at import: If with a constant condition is the branch that it takes; Loop and Scan whose
-// number of turns is known are their body, once per turn.
+// Imports control flow that is known at import. An If with a constant condition becomes the branch that it takes. A
+// Loop or Scan with a known number of turns becomes its body, once per turn.
 //
 //   If    y.. = cond ? then_branch() : else_branch()
 //   Loop  for (i = 0; i < M && cond; ++i) cond, v.., s_i.. = body(i, cond, v..);   y.. = v.., [s_0, s_1, ..]
@@ -19,7 +19,7 @@ namespace nacre::tools::onnx_import {
 namespace {
 
 constexpr int64_t kMostTurns = 256;
-constexpr int kMaxDepth = 24;  // of graphs in graphs; more than a file that can be parsed has
+constexpr int kMaxDepth = 24;  // depth of nested graphs; no file that can be parsed has more
 
 bool constant_bool(const Source& source, const OperandPtr& x, const char* what) {
   if (!x->constant)
@@ -40,7 +40,7 @@ OperandPtr scalar(ElementType type, int64_t number) {
   return constant_operand(make_constant("", type, {}, std::vector<int64_t>{number}));
 }
 
-// s_0, s_1, .. as slices of one tensor along `axis`.
+// Gives the s_i of all turns as one tensor, stacked along `axis`.
 void stack(Body& body, const std::vector<OperandPtr>& turns, int64_t axis, const std::string& name) {
   std::vector<std::string> parts;
   const std::vector<int64_t> axes = {axis};
@@ -139,7 +139,8 @@ class ControlFlow {
   }
 
  private:
-  // Gives the wanted outputs of a graph inside the node, and null for others. It skips nodes of the others alone.
+  // Returns the wanted outputs of a graph inside the node, and null for others. Skips nodes that only the others
+  // need.
   std::vector<OperandPtr> run_graph(const ::onnx::GraphProto& graph, const std::vector<OperandPtr>& inputs,
                                     const std::function<bool(int)>& wanted) {
     if (scope_.depth >= kMaxDepth)
@@ -172,11 +173,11 @@ class ControlFlow {
     return results;
   }
 
-  // Gives the last carried values, and behind them the stacked scan outputs.
+  // Gives the last carried values, followed by the stacked scan outputs.
   void give_turns(const std::vector<OperandPtr>& carried, const std::vector<std::vector<OperandPtr>>& turns,
                   const std::vector<int64_t>& axes) {
     Body body(source_);
-    body.opset = 13;  // Unsqueeze reads its axes
+    body.opset = 13;  // Unsqueeze reads its axes as an operand
     import_.log().add(source_.place, "is written out: its body, for each turn");
     for (const OperandPtr& x : carried) body.give(body.take(x));
     for (size_t i = 0; i < turns.size(); ++i) {
@@ -190,7 +191,7 @@ class ControlFlow {
     import_.expand(source_, body);
   }
 
-  // x[i] along `axis`, without that axis.
+  // Returns x[i] along `axis`, without that axis.
   OperandPtr turn_of(const OperandPtr& x, int64_t axis, int64_t i) {
     const std::string name = source_.name + "/" + x->name + "[" + std::to_string(i) + "]";
     ::onnx::NodeProto proto;
@@ -210,7 +211,7 @@ class ControlFlow {
   void leave_unknown() { import_.walk().declared().leave_unknown(scope_, source_.proto, true); }
 
   Import& import_;
-  Scope& scope_;  // around the node
+  Scope& scope_;  // the scope around the node
   const Source& source_;
 };
 

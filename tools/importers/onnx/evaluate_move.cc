@@ -18,9 +18,9 @@ int64_t checked_index(const Evaluation& e, int64_t index, int64_t size) {
   return index < 0 ? index + size : index;
 }
 
-// ---- Gather and scatter. The places of x that the indices name:
+// ---- Gather and scatter: these functions return the places in x that the indices name.
 
-// GatherElements, ScatterElements: index [i0, .., ia, ..] names x[i0, .., index, ..].
+// For GatherElements and ScatterElements: index [i0, .., ia, ..] names x[i0, .., index, ..].
 Dims element_places(const Evaluation& e, const Tensor& x, const Tensor& index) {
   if (!index.whole || index.rank() != x.rank()) e.source.malformed("its indices do not fit its input");
   if (x.rank() == 0) e.source.malformed("its input has no axes");
@@ -37,8 +37,9 @@ Dims element_places(const Evaluation& e, const Tensor& x, const Tensor& index) {
   return places;
 }
 
-// GatherND, ScatterND: the last axis of `index` [batch.., rows.., depth] is an index into the axes behind the batch.
-// One place per element of [batch.., rows.., x.dims[batch + depth ..]], which become `dims`.
+// For GatherND and ScatterND. The last axis of `index` [batch.., rows.., depth] is an index into the axes after the
+// batch. Returns one place per element of [batch.., rows.., x.dims[batch + depth ..]], and sets `dims` to these
+// sizes.
 Dims slice_places(const Evaluation& e, const Tensor& x, const Tensor& index, int64_t batch, Dims& dims) {
   const int64_t depth = index.rank() > 0 ? index.dims.back() : -1;
   if (!index.whole || batch < 0 || depth < 1 || batch >= index.rank() || depth > x.rank() - batch)
@@ -153,7 +154,7 @@ void eye_like(const Evaluation& e) {
   e.give(std::move(y));
 }
 
-// Indices of what is not 0, [rank, count], in the order of the elements.
+// Gives the indices of the elements that are not 0, [rank, count], in the order of the elements.
 void non_zero(const Evaluation& e) {
   const Tensor& x = e.input(0);
   Dims found;
@@ -168,7 +169,7 @@ void non_zero(const Evaluation& e) {
   e.give(std::move(y));
 }
 
-// y[.., k, ..] = on where k is the index, else off: values [off, on].
+// y[.., k, ..] = on if k is the index, else off: values [off, on].
 void one_hot(const Evaluation& e) {
   const Tensor &index = e.input(0), &depth = e.input(1), &values = e.input(2);
   if (depth.size() != 1 || values.size() != 2) e.source.malformed("its depth or its values do not fit");
@@ -188,7 +189,7 @@ void one_hot(const Evaluation& e) {
   e.give(e.taken(values, dims, from));
 }
 
-// start, start + delta, ... before limit.
+// Gives start, start + delta, .. before limit.
 void evaluate_range(const Evaluation& e) {
   const Tensor &start = e.input(0), &limit = e.input(1), &delta = e.input(2);
   for (int i = 0; i < 3; ++i)
@@ -208,7 +209,7 @@ void evaluate_range(const Evaluation& e) {
 
 // ---- Pad, Compress, Unique
 
-// The index of an axis of `size` that stands at `i` of the padded one; -1: the fill.
+// Returns the index on an axis of `size` that the padded axis has at `i`, or -1 for the fill.
 int64_t padded_index(const std::string& mode, int64_t i, int64_t size) {
   if (i >= 0 && i < size) return i;
   if (mode == "constant" || size == 0) return -1;
@@ -257,7 +258,7 @@ void evaluate_pad(const Evaluation& e) {
   e.give(std::move(y));
 }
 
-// Parts that an operator goes through: the slices of x along an axis, or its elements.
+// The parts that an operator works on: the slices of x along an axis, or without an axis its elements.
 struct Slices {
   explicit Slices(const Evaluation& e)
       : x(e.input(0)), own(e.source.has("axis") ? x.dims : Dims{int64_t(x.size())}),
@@ -265,7 +266,7 @@ struct Slices {
         inner(product({own.begin() + ptrdiff_t(axis) + 1, own.end()})) {}
 
   int64_t count() const { return own[axis]; }
-  int64_t part_count() const { return count() == 0 ? 0 : int64_t(x.size()) / count(); }  // elements of one
+  int64_t part_count() const { return count() == 0 ? 0 : int64_t(x.size()) / count(); }  // number of elements in a part
   int64_t place(int64_t slice, int64_t part) const { return (part / inner * count() + slice) * inner + part % inner; }
 
   Tensor kept(const Evaluation& e, const Dims& slices) const {
@@ -284,7 +285,7 @@ struct Slices {
   const int64_t inner;
 };
 
-// The slices where the condition holds.
+// Gives the slices for which the condition holds.
 void compress(const Evaluation& e) {
   const Tensor& condition = e.input(1);
   if (!condition.whole || condition.rank() != 1) e.source.malformed("its condition is no list of bools");
@@ -295,8 +296,8 @@ void compress(const Evaluation& e) {
   e.give(slices.kept(e, kept));
 }
 
-// Slices that are equal are one: the first of each, in lexicographic order or in that of the file, where they stand,
-// which of them each slice is, and how many are.
+// Gives each distinct slice once, in lexicographic order or in the order of the input. Further outputs: the index of
+// its first occurrence, the index among the distinct ones for each slice, and the counts.
 void unique(const Evaluation& e) {
   const Slices slices(e);
   const int64_t parts = slices.part_count();
@@ -309,7 +310,7 @@ void unique(const Evaluation& e) {
       return false;
     });
   };
-  e.spend(slices.x.size() * 32);  // of comparisons
+  e.spend(slices.x.size() * 32);  // the comparisons' cost
   std::map<int64_t, Dims, decltype(before)> found(before);
   for (int64_t i = 0; i < slices.count(); ++i) found[i].push_back(i);
   std::vector<const Dims*> order;

@@ -23,7 +23,7 @@ int64_t power(int64_t base, int64_t exponent) {
   return int64_t(result);
 }
 
-// The sign of the divisor, as Python; fmod: that of the dividend, as C.
+// Returns the remainder with the sign of the divisor, as Python does. fmod gives the sign of the dividend, as C does.
 int64_t python_mod(int64_t a, int64_t b) {
   const int64_t rest = b == -1 ? 0 : a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
@@ -33,7 +33,7 @@ double python_mod(double a, double b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 template <bool kMost>
-double extreme(double a, double b) {  // NaN of either
+double extreme(double a, double b) {  // NaN if either is NaN
   if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
   return kMost ? std::max(a, b) : std::min(a, b);
 }
@@ -126,7 +126,8 @@ const Row& row_of(const Row (&table)[kSize], const Evaluation& e) {
   return *std::find_if(table, table + kSize, [&](const Row& row) { return e.source.proto.op_type() == row.op; });
 }
 
-// Strides of x read as if it had `dims`: 0 along axes that x does not have, or has once.
+// Returns the strides of x read as if it had `dims`. They are 0 along axes that x does not have or that have size 1
+// in x.
 std::vector<int64_t> strides_in(const Tensor& x, const std::vector<int64_t>& dims) {
   std::vector<int64_t> strides(dims.size(), 0);
   const std::vector<int64_t> own = strides_of(x.dims);
@@ -151,7 +152,7 @@ Tensor spread(const Evaluation& e, const Tensor& x, const std::vector<int64_t>& 
   return e.taken(x, dims, from);
 }
 
-// f(i, place in a, place in b) for every element i of `dims`.
+// Calls f(i, place in a, place in b) for every element i of `dims`.
 template <class F>
 void each_pair(const std::vector<int64_t>& dims, const Tensor& a, const Tensor& b, F f) {
   const std::vector<int64_t> step_a = strides_in(a, dims), step_b = strides_in(b, dims);
@@ -169,7 +170,8 @@ void each_pair(const std::vector<int64_t>& dims, const Tensor& a, const Tensor& 
   }
 }
 
-// Reals of two types: numbers that an importer's formula has are float32 beside those of the file.
+// Return whether two types fit each other, and the wider one. Two types of reals fit, because an importer's formula
+// has float32 numbers beside those of the file.
 bool fit(const Tensor& a, const Tensor& b) { return a.type == b.type || (!a.whole && !b.whole); }
 ElementType wider(const Tensor& a, const Tensor& b) {
   return a.whole || a.type == b.type ? a.type : ElementType::kFloat64;
@@ -197,13 +199,13 @@ void evaluate_pair(const Evaluation& e) {
   e.give(combined(e, op == "Mod" && e.source.integer("fmod", 0) != 0 ? kFmod : row_of(kPairs, e), a, b));
 }
 
-int64_t whole_of(double x) {  // towards zero; what does not fit saturates
+int64_t whole_of(double x) {  // rounds towards 0 and saturates
   if (std::isnan(x)) return 0;
   if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
   return x <= -0x1p63 ? std::numeric_limits<int64_t>::min() : int64_t(x);
 }
 
-// The type of the base; the exponent may have another.
+// The result has the type of the base. The exponent may have another type.
 void evaluate_pow(const Evaluation& e) {
   Tensor base = e.input(0), exponent = e.input(1);
   const ElementType type = base.type;
@@ -222,7 +224,7 @@ void evaluate_pow(const Evaluation& e) {
   e.give(std::move(result));
 }
 
-// Min, Max, Sum, Mean: of any number of operands.
+// Computes Min, Max, Sum and Mean for any number of operands.
 void several(const Evaluation& e) {
   const std::string& op = e.source.proto.op_type();
   const bool adds = op == "Sum" || op == "Mean";

@@ -12,7 +12,8 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// y = finish(sum over i of step(x_i), from `start`); integers and reals alike but for what only reals have.
+// A reduction: y begins with `start`, each x_i makes y = real(y, x_i) or integer(y, x_i), and the result is
+// finish(y). If `integer` is null, integers are computed as reals.
 struct Reduction {
   const char* op;
   double start;
@@ -71,7 +72,7 @@ int64_t first_integer(const Reduction& row, ElementType type) {
   return row.start == -kInfinite ? limits_of(type).low : int64_t(row.start);
 }
 
-// Makes reals of integers: their square root and logarithm are computed in reals and cut to integers.
+// Converts integers to reals. Square roots and logarithms of integers are computed in reals and cut to integers.
 Tensor as_reals(const Tensor& x) {
   Tensor y = x;
   y.reals.assign(x.integers.begin(), x.integers.end());
@@ -122,7 +123,7 @@ void evaluate_reduction(const Evaluation& e) {
   give_as(e, std::move(y), e.input(0).type);
 }
 
-// ---- Along one axis: [outer, size, inner]
+// ---- Along one axis of x as [outer, size, inner]
 
 struct Lines {
   int axis;
@@ -137,7 +138,7 @@ Lines lines_along(const Evaluation& e, const Tensor& x, int64_t given) {
           product({x.dims.begin() + axis + 1, x.dims.end()})};
 }
 
-// Not a number is the largest.
+// Compares so that NaN is the largest.
 template <class T>
 bool less(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) return std::isnan(b) ? !std::isnan(a) : a < b;
@@ -186,7 +187,7 @@ void cumulate(const Evaluation& e) {
   e.give(std::move(y));
 }
 
-// The k largest or smallest along an axis, equal ones in the order of their indices.
+// Gives the k largest or smallest elements along an axis. Equal ones are in the order of their indices.
 void top_k(const Evaluation& e) {
   const Tensor& x = e.input(0);
   const Lines lines = lines_along(e, x, e.source.integer("axis", -1));
@@ -238,7 +239,7 @@ void evaluate_matmul(const Evaluation& e) {
     e.source.refuse("multiplies constants, more than 2^30 products", "store the result in the file");
   Tensor y = e.make(a.type, dims);
   const Dims all = strides_of(dims);
-  const auto place = [&](const Tensor& x, int64_t i) {  // of x's matrix for element i of y
+  const auto place = [&](const Tensor& x, int64_t i) {  // place of x's matrix for matrix i of y
     int64_t at = 0;
     const Dims own = strides_of(x.dims);
     for (size_t axis = 0; axis + 2 < x.dims.size(); ++axis) {

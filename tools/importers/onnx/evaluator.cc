@@ -53,7 +53,7 @@ Evaluation::Evaluation(Import& import, const Source& node) : source(node), impor
 }
 
 const Tensor& Evaluation::input(int index) const {
-  source.operand(index);  // refuses what is missing
+  source.operand(index);  // refuses a missing operand
   return *inputs_[size_t(index)];
 }
 
@@ -129,8 +129,9 @@ void refuse_at_run_time(const Source& source) {
   source.refuse("is not supported on operands of these types");
 }
 
-// Parameters that are to be trained keep their own way: the operator's importer knows what moves their elements.
-// A step does the rest (computed.cc). Codes with a scale keep theirs too.
+// An operator that has an importer is left to it in two cases. A parameter that is to be trained needs the importer,
+// which knows what moves its elements; a step does the rest (computed.cc). Codes with a scale keep their quantizer
+// there.
 bool evaluate(Import& import, const Source& source, bool imported) {
   const Evaluator* evaluator = source.main ? find_evaluator(source.proto.op_type()) : nullptr;
   if (evaluator == nullptr || source.opset < 7) return false;

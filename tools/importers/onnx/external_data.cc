@@ -1,4 +1,4 @@
-// An ONNX file whose tensors lie in other files, with all of them in it.
+// Makes an ONNX file that holds the tensors which lay in other files.
 #include <climits>
 #include <filesystem>
 

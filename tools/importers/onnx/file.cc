@@ -1,7 +1,8 @@
 // The ONNX importer: the file, its inputs and outputs, and the walk over its nodes.
 //
-// Operator versions are normalized in the operators' own functions. Nodes that no output depends on are not looked at.
-// A node that is not supported is noted and its outputs are unknown; what reads them is only checked for a known name.
+// Each operator's own function handles its versions. Nodes that no output depends on are not looked at. If a node is
+// not supported, a refusal is noted and its outputs are unknown. Nodes that read unknown values are only checked for
+// a known operator.
 #include "tools/importers/onnx/file.h"
 
 #include <algorithm>
@@ -26,12 +27,13 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-constexpr int kOldestOpset = 1, kNewestOpset = 28;  // 28: of ONNX v1.23.2, whose definitions were read
+constexpr int kOldestOpset = 1, kNewestOpset = 28;  // 28 is that of ONNX v1.23.2, whose definitions were read
 constexpr int kMaxIrVersion = 14;
-constexpr int kMaxNesting = 64;    // of messages: a graph inside an attribute adds three
-constexpr int kMaxCallDepth = 16;  // of functions
+constexpr int kMaxNesting = 64;    // depth of messages; a graph inside an attribute adds three
+constexpr int kMaxCallDepth = 16;  // depth of functions
 
-// The first opset, of those before 7, in which an operator has the form that is read: others have it from the first on.
+// The opset below 7 from which on the importer can read an operator. Operators that are not listed can be read from
+// opset 1 on.
 struct FirstForm {
   const char* op;
   int opset;
@@ -47,7 +49,7 @@ std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? 
 void parse_model(std::span<const uint8_t> bytes, const std::string& name, ::onnx::ModelProto& model) {
   if (bytes.size() > size_t(INT_MAX))
     throw Error(kUnsupported, name, "is larger than 2 GiB", "store the weights as external data");
-  google::protobuf::SetLogHandler(nullptr);  // it would print its own words; what it refuses is said below
+  google::protobuf::SetLogHandler(nullptr);  // it would print its own words; refusals are worded below
   google::protobuf::io::CodedInputStream stream(bytes.data(), int(bytes.size()));
   stream.SetRecursionLimit(kMaxNesting);
   stream.SetTotalBytesLimit(int(bytes.size()));
@@ -194,7 +196,7 @@ void FileWalk::run_body(Scope& scope, Scope& inner, const Source& call, const ::
   }
 }
 
-// An output needs a value of its own, which a step has written, of the source's type.
+// Writes an output. It needs a value of its own that a step has written, in the source's type.
 void FileWalk::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
   OperandPtr operand = import_.find(scope, output.name());
   if (!operand) throw Error(kBadInput, "output " + output.name(), "nothing writes it");
@@ -335,8 +337,8 @@ Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const
   if (options.train) torch = onnx_import::separate_torch_constants(model, name);
   torch.wrote = by_torch;
   torch.notes.insert(torch.notes.end(), notes.begin(), notes.end());
-  // Arithmetic on all weights of a large file is done in 16 bytes per element and step. Weights that are standardised
-  // at import (w - mean w) / std w took 12 times the file, as torch.onnx writes it; no more than two steps are held.
+  // Arithmetic on all weights of a large file takes 16 bytes per element and step. Weights that are standardised at
+  // import, (w - mean w) / std w, took 12 times the file as torch.onnx writes them. No more than two steps are held.
   const Budget budget(bytes.size() / 2);
   onnx_import::FileWalk first(name, options, torch, {}, budget);
   Graph graph = first.run(model);

@@ -8,7 +8,7 @@
 
 namespace nacre::tools::onnx_import {
 
-// The file as a message; refuses what is none, and one without a graph.
+// Reads the file into `model`. Refuses bytes that are no ModelProto, and a model without a graph.
 void parse_model(std::span<const uint8_t> bytes, const std::string& name, ::onnx::ModelProto& model);
 
 class FileWalk {
@@ -24,7 +24,8 @@ class FileWalk {
   void read_node(Scope& scope, const ::onnx::NodeProto& node);
   void run_body(Scope& scope, Scope& inner, const Source& call, const ::onnx::FunctionProto& function,
                 const std::vector<OperandPtr>& inputs);
-  // Asks for the nodes of a function or graph that is imported once more: those that call each other grow fast.
+  // Counts the nodes of a function or graph that is imported once more, and refuses too many. Functions that call
+  // each other multiply fast.
   void spend_nodes(int64_t count);
 
  private:
@@ -43,10 +44,10 @@ class FileWalk {
   DeclaredValues declared_;
   std::map<std::pair<std::string, std::string>, const ::onnx::FunctionProto*> functions_;
   NodeList live_;
-  int64_t nodes_ = 0;  // of functions and of graphs in nodes, imported so far
+  int64_t nodes_ = 0;  // nodes of functions and of inner graphs imported so far
 };
 
-// control.cc: true, if the node is an If, Loop or Scan, and is imported.
+// control.cc: imports the node if it is an If, Loop or Scan. Returns whether it is one.
 bool run_control_flow(Import& import, Scope& scope, const Source& source);
 
 }  // namespace nacre::tools::onnx_import

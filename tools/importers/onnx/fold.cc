@@ -32,7 +32,7 @@ Value shell(const Value& x, std::vector<int64_t> dims, std::vector<uint8_t> byte
   return y;
 }
 
-// y[i0, i1, ...] = x[offset + sum_k i_k strides_k]: every rearrangement here is of this form.
+// y[i0, i1, ...] = x[offset + sum_k i_k strides_k]. All rearrangements in this file have this form.
 Value strided(const Value& x, const std::vector<int64_t>& dims, int64_t offset, const std::vector<int64_t>& strides) {
   const size_t width = element_bytes(x);
   const auto count = size_t(checked_elements(x.name, dims));
@@ -50,10 +50,11 @@ Value strided(const Value& x, const std::vector<int64_t>& dims, int64_t offset, 
   return shell(x, dims, std::move(bytes));
 }
 
-// Per-tensor codes may be moved about; those with a scale per channel only as a whole.
+// Returns x in a form whose elements can be moved one by one. Codes with a scale per channel are decoded.
 Value movable(const Value& x) { return x.quantizer && x.quantizer->scale.size() > 1 ? decoded(x) : x; }
 
-// Strides of x read as if it had `dims`, broadcast: 0 along axes that x does not have or has once.
+// Returns the strides of x read as if it had `dims`, broadcast. They are 0 along axes that x does not have or that
+// have size 1 in x.
 std::vector<int64_t> broadcast_strides(const Value& x, const std::vector<int64_t>& dims) {
   std::vector<int64_t> strides(dims.size(), 0);
   const std::vector<int64_t> own = strides_of(x.dims);
@@ -286,7 +287,7 @@ Value cast(const Value& x, ElementType type) {
 
 std::optional<std::vector<int64_t>> broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   std::vector<int64_t> dims(std::max(a.size(), b.size()));
-  for (size_t i = 0; i < dims.size(); ++i) {  // from the last axis
+  for (size_t i = 0; i < dims.size(); ++i) {  // counted from the last axis
     const int64_t da = i < a.size() ? a[a.size() - 1 - i] : 1, db = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (da != db && da != 1 && db != 1) return std::nullopt;
     dims[dims.size() - 1 - i] = da == 1 ? db : da;
@@ -301,7 +302,7 @@ std::optional<Value> pointwise(const std::string& op, const Value& a, const Valu
   if (integer && row->integer != nullptr)
     return broadcast_map(a, b, integers(a), integers(b), row->gives_bool ? ElementType::kBool : a.type, row->integer);
   if (row->real == nullptr || integer) return std::nullopt;
-  const bool integer_result = is_integer(a.stored) && !a.quantizer;  // of Pow, whose exponent may have another type
+  const bool integer_result = is_integer(a.stored) && !a.quantizer;  // Pow's exponent may have another type
   const ElementType type = row->gives_bool ? ElementType::kBool : integer_result ? a.type : ElementType::kFloat32;
   return broadcast_map(a, b, reals(a), reals(b), type, row->real);
 }

@@ -1,4 +1,4 @@
-// Operators written as formulas of others.
+// Expands a formula into steps that replace the current node.
 #include "tools/importers/onnx/formula.h"
 
 #include <map>
@@ -49,7 +49,7 @@ Term Formula::constant(Value value) {
 }
 
 Term Formula::taken(Value value) {
-  value.fixed = true;  // no parameter of the network
+  value.fixed = true;  // a formula's numbers are no parameters of the network
   return body_.take(constant_operand(std::move(value)));
 }
 
@@ -120,7 +120,7 @@ std::vector<Term> Formula::graph(const ::onnx::GraphProto& graph, const std::vec
     if (outer == nullptr || !outer->known()) source_.refuse("its graph reads " + name + ", which is not known");
     return terms[name] = body_.take(outer);
   };
-  constexpr uint64_t kBytesOfNode = 4096;  // bounded as constants are
+  constexpr uint64_t kBytesOfNode = 4096;  // counts nodes against the memory for constants
   for (const ::onnx::NodeProto& given : graph.node()) {
     import_.spend(kBytesOfNode);
     ::onnx::NodeProto& node = body_.add(given);

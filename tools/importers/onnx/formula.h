@@ -1,12 +1,12 @@
-// Operators written as formulas of other operators, whose steps replace the current node.
+// Writes an operator as a formula of other operators, whose steps replace the current node.
 //
 //   Formula f(import, source);
 //   const Term x = f.input(0);
 //   f.give(f("Mul", {x, f("Sigmoid", {x})}));      // the outputs of the node, in order
 //   f.run();
 //
-// The operators are those of opset 20: axes, shapes and splits are operands, made by list(). A formula that puts in a
-// graph of the file (graph()) is made with kOpsetOfFile, and uses only operators that are alike in all opsets.
+// The operators are those of opset 20: axes, shapes and splits are operands, made by list(). A formula that includes
+// a graph of the file (graph()) is made with kOpsetOfFile. It may use only operators that are alike in all opsets.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace nacre::tools::onnx_import {
 
 class Formula {
  public:
-  using Term = std::string;  // a value; empty: an operand that is omitted
+  using Term = std::string;  // names a value; empty for an omitted operand
   using Ints = std::vector<int64_t>;
   struct Attribute {
     const char* key;
@@ -31,11 +31,12 @@ class Formula {
   static constexpr int kOpset = 20, kOpsetOfFile = 0;
   Formula(Import& import, const Source& source, int opset = kOpset);
 
-  Term input(int index);  // an operand of the node, which has elements; empty where it is omitted
+  Term input(int index);  // an operand of the node, which must have elements; empty if it is omitted
   Term value(const OperandPtr& x) { return body_.take(x); }
   Term number(float value) { return numbers({}, {value}); }
   Term numbers(const Ints& dims, const std::vector<float>& values);
-  // Constant of a size that the file only declares: at(i) makes element i, in order, once there is memory for all.
+  // Makes a constant whose size only the file declares. at(i) makes element i, in order, after the memory for all is
+  // granted.
   Term computed(const Ints& dims, const std::function<float(int64_t)>& at);
   Term filled(const Ints& dims, float value);
   Term counted(const Ints& dims);  // 0, 1, 2, ..
@@ -49,21 +50,22 @@ class Formula {
                             const Attributes& attributes = {});
   std::vector<Term> several_like_node(const char* op, const std::vector<Term>& inputs, int outputs);  // its attributes
 
-  // Outputs of a graph in an attribute for these inputs; the graph may read values that stand outside of it.
+  // Returns the outputs of a graph in an attribute for these inputs. The graph may read values that stand outside of
+  // it.
   std::vector<Term> graph(const ::onnx::GraphProto& graph, const std::vector<Term>& inputs);
 
-  // Operators that are used often.
+  // Operators that formulas often use.
   Term reshape(const Term& x, const Ints& dims) { return (*this)("Reshape", {x, list(dims)}); }
   Term transpose(const Term& x, const Ints& perm) { return (*this)("Transpose", {x}, {{"perm", perm}}); }
   Term reduce(const char* op, const Term& x, const Ints& axes, bool keep = true);
   Term slice(const Term& x, int64_t axis, int64_t begin, int64_t end, int64_t step = 1);
   Term to_real(const Term& x);  // bools and integers as float32
 
-  void give(const Term& y);  // the next output
+  void give(const Term& y);  // gives y as the next output
   void run();
 
  private:
-  Term constant(Value value);  // asks for its memory
+  Term constant(Value value);  // asks for the constant's memory
   Term taken(Value value);
 
   Import& import_;

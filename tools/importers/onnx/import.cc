@@ -1,4 +1,4 @@
-// Operands and steps of the ONNX importer.
+// The operands and steps of the ONNX importer.
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -13,7 +13,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// True if the permutation keeps the order of all axes that have more than one index: no element moves.
+// Returns whether the permutation keeps the order of all axes that have more than one index. No element moves then.
 bool moves_nothing(const std::vector<int64_t>& dims, const std::vector<int>& perm) {
   int last = -1;
   for (const int axis : perm) {
@@ -30,7 +30,7 @@ std::vector<int64_t> moved_dims(const std::vector<int64_t>& dims, const std::vec
   return moved;
 }
 
-// The constant of x as a value of the graph.
+// Returns the constant of x as a value of the graph.
 Value storable(const Source& source, const Operand& x) {
   if (!at_run_time(x.type)) source.refuse(x.name + " has an element type that no value at run time has");
   if (x.constant->elements() == 0) source.refuse(x.name + " is empty: it has no elements");
@@ -40,7 +40,7 @@ Value storable(const Source& source, const Operand& x) {
   return value;
 }
 
-// An output of the node, in the type of its other reals.
+// Returns an operand for output v of the node. Its reals have the type of the node's other reals.
 OperandPtr operand_like(const Source& source, const Value& v) {
   const ElementType type = is_other_real(v.type) ? ElementType::kFloat32 : v.type;
   const ElementType kept = type == ElementType::kFloat32 ? source.kept() : ElementType::kNone;
@@ -130,7 +130,7 @@ ValueId Import::plain(const OperandPtr& x) {
   if (x->dynamic)
     current_.source->refuse(x->name + " is a part of a dynamically quantized layer: it has no value of its own");
   if (x->constant) return x->plain = parameters_.parameter(x, {}, storable(*current_.source, *x));
-  if (x->quantized) {  // codes that something reads as they are
+  if (x->quantized) {  // a step reads the codes themselves
     const Quantizer& q = x->quantized->quantizer;
     if (!is_code_type(q.codes)) current_.source->refuse("reads codes of 16 bits, which have no kernels, as they are");
     Node node = step(Op::kQuantize);
@@ -199,7 +199,7 @@ ValueId Import::transposed(ValueId x, const std::vector<int>& perm, const std::s
 }
 
 ValueId Import::concatenation(std::vector<ValueId> parts, int axis, const std::string& name) {
-  constexpr size_t kMostParts = 22;  // of kMaxOperands, 2 are for outputs and scratch
+  constexpr size_t kMostParts = 22;  // kMaxOperands less 2 for outputs and scratch
   const ElementType type = value(parts[0]).type;
   while (parts.size() > 1) {
     std::vector<ValueId> joined;
@@ -254,11 +254,11 @@ void Import::give(int index, OperandPtr operand) {
   if (!current_.source->wants(index)) return;
   const std::string& name = output_name(index);
   if (operand->name.empty()) operand->name = name;
-  const bool casts = current_.source->proto.op_type().starts_with("Cast");  // which say what they keep
+  const bool casts = current_.source->proto.op_type().starts_with("Cast");  // a cast itself says its type
   if (!casts && operand->type == ElementType::kFloat32 && operand->kept == ElementType::kNone)
     operand->kept = current_.source->kept();
   const auto uses = current_.scope->uses.find(name);
-  // An operand under a second name is used by the readers of both; the node between them is none.
+  // An operand under a second name has the readers of both names. The node between the names is no reader.
   if (operand->uses > 0) --operand->uses;
   operand->uses += uses != current_.scope->uses.end() ? uses->second : 0;
   if (!current_.scope->operands.emplace(name, std::move(operand)).second)
@@ -293,7 +293,7 @@ void Import::give_constant(int index, Value value) {
   give(index, std::move(operand));
 }
 
-// Reals of 16 and of 64 bits are float32 in the graph.
+// Makes an operand of the constant. Reals of 16 and of 64 bits are float32 in the graph.
 OperandPtr Import::operand_of(Value constant) const {
   const ElementType kept = is_other_real(constant.stored) && !options_.train ? constant.stored : ElementType::kNone;
   const auto exact = kept == ElementType::kFloat64 ? std::make_shared<const Value>(constant) : nullptr;
@@ -308,7 +308,7 @@ OperandPtr Import::operand_of(Value constant) const {
 
 void Import::give_stored(const ::onnx::TensorProto& tensor) {
   if (!current_.layer_op.empty())
-    return give_constant(0, read_stored(graph_, tensor));  // of a node that is made, and no longer there
+    return give_constant(0, read_stored(graph_, tensor));  // the made node is gone afterwards
   OperandPtr& stored = tensors_[&tensor];
   if (stored) {
     ++stored->uses;  // as if the node read it

@@ -16,9 +16,10 @@
 //   ops/<subject>.cc  one function per operator; their tables: operators.h
 //
 // Layout. ONNX puts channels on axis 1 (NCHW), the graph on the last axis. An operand therefore has up to two values:
-// `plain` (the source's order) and `channels_last` (axis 1 moved to the end). Each is made when a step asks for it, by
-// one transpose of the other. Ops that care take channels_last, ops that do not care take what is there, so a
-// convolutional network has transposes at its inputs and outputs and before what flattens, and nowhere else.
+// `plain` (the source's order) and `channels_last` (axis 1 moved to the end). Each is made when a step first asks for
+// it, by one transpose of the other. Ops that depend on the layout take channels_last; all others take whichever
+// value exists. A convolutional network therefore has transposes only at its inputs and outputs, and before steps
+// that flatten.
 #pragma once
 
 #include <span>
@@ -35,14 +36,14 @@ namespace nacre::tools::onnx_import {
 
 class FileWalk;
 
-// ops/random.cc counts random numbers here.
+// Counts the random numbers of ops/random.cc.
 struct Draws {
-  ValueId runs = kNone;  // how many runs there were; kNone: nothing reads it
+  ValueId runs = kNone;  // the value that counts runs; kNone if nothing reads it
   int steps = 0;
 };
 
 std::vector<int64_t> channels_last_dims(const std::vector<int64_t>& dims);
-int channels_last_axis(int axis, int rank);  // where a source's axis stands in channels_last
+int channels_last_axis(int axis, int rank);  // index of a source's axis in channels_last
 std::vector<int> to_channels_last(int rank);
 std::vector<int> from_channels_last(int rank);
 
@@ -61,36 +62,39 @@ class Import {
   FileWalk& walk() { return walk_; }
   bool has_images() const { return images_; }  // some step works on channels_last of rank 4
 
-  // The operand of that name in a scope or around it; null if there is none. The first use reads an initializer.
+  // Returns the operand of that name in a scope or around it, or null if there is none. The first use reads an
+  // initializer.
   OperandPtr find(Scope& scope, const std::string& name);
   OperandPtr find(const std::string& name) { return find(*current_.scope, name); }
-  OperandPtr operand_of(Value constant) const;  // of the file's types
-  // The current node as the nodes of `body`, whose outputs are its own.
+  OperandPtr operand_of(Value constant) const;  // in one of the file's types
+  // Imports the nodes of `body` in place of the current node. The outputs of `body` are the node's outputs.
   void expand(const Source& source, const Body& body);
 
-  // The value of an operand in one of the two layouts; added to the graph on first use.
+  // Return the value of an operand in one of the two layouts. The first use adds it to the graph.
   ValueId plain(const OperandPtr& operand);
   ValueId channels_last(const OperandPtr& operand);
 
-  // A step of the current source node, and its one output, named `name`.
+  // step() makes a step of the current source node. append() adds it and returns its one output, named `name`.
   Node step(Op op);
   ValueId append(Node node, const std::string& name, ElementType type = ElementType::kFloat32);
   ValueId transposed(ValueId x, const std::vector<int>& perm, const std::string& name);
-  // Parts, one after another along an axis; many of them by steps that each join what one step can.
+  // Joins the parts along an axis, one after another. If there are more parts than one step takes, several steps join
+  // them.
   ValueId concatenation(std::vector<ValueId> parts, int axis, const std::string& name);
   ValueId reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name);
   ValueId reals(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
 
-  // Name of output `index` of the current source node; the `give` functions say which operand it is.
+  // Returns the name of output `index` of the current source node. The `give` functions say which operand that output
+  // is.
   const std::string& output_name(int index = 0) const { return current_.source->proto.output(index); }
   void give(int index, OperandPtr operand);
   void give_plain(int index, ValueId value);
   void give_channels_last(int index, ValueId value);
   void give_constant(int index, Value value);
-  void give_stored(const ::onnx::TensorProto& tensor);  // output 0: a tensor in the node
+  void give_stored(const ::onnx::TensorProto& tensor);  // output 0 is a tensor stored in the node
   void give_moved(int index, const OperandPtr& x, const Move& move, Value made);
 
-  // Asks for the bytes of a constant before it is computed: hostile files ask for gigabytes in a few bytes.
+  // Asks for the bytes of a constant before it is computed, because hostile files ask for gigabytes in a few bytes.
   void spend(uint64_t bytes);
 
  private:
@@ -101,11 +105,11 @@ class Import {
   Parameters parameters_;
   ImportLog log_;
   Draws draws_;
-  std::unordered_map<const ::onnx::TensorProto*, OperandPtr> tensors_;  // of the file; each is read once
+  std::unordered_map<const ::onnx::TensorProto*, OperandPtr> tensors_;  // each tensor is read once
   bool images_ = false;
 };
 
-// Asks for a constant's elements, computed in int64 or float64.
+// Asks for the memory of a constant's elements, which are computed in int64 or float64.
 inline void spend_elements(Import& import, const Value& constant) { import.spend(uint64_t(constant.elements()) * 8); }
 
 bool is_input(const Graph& graph, ValueId id);
@@ -115,64 +119,67 @@ void count_runs(Import& import);
 // Judges a network that is to be trained: it may infer with random numbers, but not with masks of dropouts.
 void judge_draws(Import& import);
 
-inline constexpr int64_t kOpenSize = 64;  // stands for a size that is not known: most windows fit into it
+inline constexpr int64_t kOpenSize = 64;  // stands for an unknown size; most windows fit into it
 
-// Types that values at run time have; constants may have others until they are stored.
+// Returns whether values at run time may have the type. Constants may have other types until they are stored.
 bool at_run_time(ElementType type);
 
-bool is_whole(ElementType type);  // int32 and int64: indices are computed with
+bool is_whole(ElementType type);  // int32 or int64, the types of indices
 
 // quantizers.cc
 bool is_code_type(ElementType type);
-bool is_float8(ElementType type);                   // of the two kinds whose codes weights may have
+bool is_float8(ElementType type);                   // one of the two kinds that codes of weights may have
 Quantizer as_int8(Quantizer quantizer);             // uint8 codes c with zero z are the int8 codes c - 128 with z - 128
 bool same(const Quantizer& a, const Quantizer& b);  // the same reals for the same codes, or for codes 128 lower
-// Scales (input 1) and zero points (input 2) of a tensor of `dims`.
+// Reads the scales (input 1) and zero points (input 2) of a tensor of shape `dims`.
 Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims, ElementType codes);
-// Quantizers of values after Relu and the like, onto the values before.
+// Moves quantizers of values after Relu and the like onto the values before.
 void move_quantizers_back(Graph& graph);
-// Imports a node that chooses or moves elements on codes as on reals; true: it did.
+// Imports on codes a node that chooses or moves elements, as it would on reals. Returns whether it did.
 bool import_on_codes(Import& import, const Source& source);
-// A Gather from stored codes by indices of run time; true if a later node says what they stand for.
+// Imports a Gather from stored codes by indices of run time. Returns true if a later node says what the codes stand
+// for.
 bool gather_codes(Import& import, const Source& source);
-// The value of codes that an output of the file gives out, if a step can write them; else kNone.
+// Returns the value of codes that an output of the file gives out, or kNone if no step can write them.
 ValueId codes_value(Import& import, const OperandPtr& codes);
 
-// ops/dynamic.cc: a node that is no part of a dynamically quantized layer reads its parts as values.
+// ops/dynamic.cc: gives a node outside of a dynamically quantized layer the parts of that layer as values.
 void read_dynamic(Import& import, Source& source);
 OperandPtr value_of_part(Import& import, const OperandPtr& part);
-// Cast and Mul of parts of such a layer: true if the node is such a one.
+// Import a Cast or Mul of parts of such a layer. Return whether the node is one.
 bool cast_dynamic(Import& import, const Source& source, ElementType type);
 bool multiply_dynamic(Import& import, const Source& source);
-// ops/norm.cc: a BatchNormalization in training_mode.
+// ops/norm.cc: imports a BatchNormalization in training_mode.
 void normalize_by_batch(Import& import, const Source& source);
-// ops/formula.cc: a Clip with a bound of run time; true if the node is one.
+// ops/formula.cc: imports a Clip with a bound of run time. Returns whether the node is one.
 bool clip_by_computed(Import& import, const Source& source);
-// ops/reduce.cc: a ReduceMax over any axes.
+// ops/reduce.cc: imports a ReduceMax over any axes.
 void maximum_over_axes(Import& import, const Source& source);
-// ops/indexed.cc: Gather, GatherND, ScatterND and ScatterElements by indices of run time.
+// ops/indexed.cc: import Gather, GatherND, ScatterND and ScatterElements by indices of run time.
 void gather_at_run_time(Import& import, const Source& source);
 void gather_tuples_at_run_time(Import& import, const Source& source);
 void scatter_rows_at_run_time(Import& import, const Source& source);
 void scatter_elements_at_run_time(Import& import, const Source& source);
 
-// True, if the node is one on such integers of run time and is imported so: ops/whole_numbers.cc and ops/integer.cc.
+// ops/whole_numbers.cc and ops/integer.cc: import the node if it works on such integers of run time. Return whether
+// they did.
 bool import_on_whole_numbers(Import& import, const Source& source);
 bool import_on_narrow_integers(Import& import, const Source& source);
-// ops/lengths.cc: true, if the node is an LSTM or GRU over sequences of several lengths, and is imported so.
+// ops/lengths.cc: imports the node if it is an LSTM or GRU over sequences of several lengths. Returns whether it is
+// one.
 bool import_with_lengths(Import& import, const Source& source);
 
-// ops/block.cc: a DequantizeLinear with one scale per block, on constants.
+// ops/block.cc: imports a DequantizeLinear with one scale per block, on constants.
 void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);
-// The weights of the dense `node`, [out, in], are x, [in, out] or [out, in] where `transposed`: its blocks become the
-// codes of the layer, and int4 in such blocks its policy.
+// Keeps the codes of x as the weights of the dense layer `node`, [out, in]. x is [in, out], or [out, in] if
+// `transposed`. Its blocks become the codes of the layer, and int4 in such blocks becomes the layer's policy.
 void keep_blocks(Import& import, const Node& node, const Operand& x, bool transposed);
 
-// ml/classes.cc: strings that are stored, for the operators that take some of them: the names of classes.
+// ml/classes.cc: reads stored strings, the names of classes, for the operators that take them.
 OperandPtr read_names(const ::onnx::TensorProto& tensor);
-void check_names(const Source& source);  // refuses other operators on them
+void check_names(const Source& source);  // refuses them as inputs of other operators
 
-// Refuses what is not float32: arithmetic is done in no other type.
+// Refuses an operand that is not float32, because arithmetic is done in no other type.
 void need_float32(const Source& source, const Operand& operand);
 
 }  // namespace nacre::tools::onnx_import

@@ -1,4 +1,4 @@
-// The inputs of an ONNX graph: their types and sizes, with the batch where an axis has no number.
+// Reads the inputs of an ONNX graph: their types and sizes. An open axis may get the batch as its size.
 #include <algorithm>
 #include <cctype>
 
@@ -31,8 +31,8 @@ bool names_batch(std::string symbol) {
   return symbol.find("batch") != std::string::npos || symbol == "n" || symbol == "b" || symbol == "bs";
 }
 
-// The axis of the batch among those that the file leaves open: the first axis, unless the symbol of another says that
-// it is the batch and the first one's does not: [time, "batch", width]. -1: none.
+// Returns the axis that is the batch, among those that the file leaves open, or -1 if there is none. It is the first
+// axis unless only the symbol of another axis names the batch: [time, "batch", width].
 int batch_axis(const std::vector<OpenShape::Axis>& axes) {
   const bool first = !axes.empty() && axes[0].size < 0;
   if (first && names_batch(axes[0].symbol)) return 0;
@@ -41,7 +41,8 @@ int batch_axis(const std::vector<OpenShape::Axis>& axes) {
   return first ? 0 : -1;
 }
 
-// Inside reals are float32 values: an input of 16 bits is cast. Layers that compute in its type read it.
+// Casts an input of 16 bits to float32, because reals are float32 values inside the graph. The layers that read it
+// compute in its type.
 ValueId as_real(Import& import, ValueId input) {
   if (!is_other_real(import.value(input).type) || import.value(input).type == ElementType::kFloat64) return input;
   Node node = make_step(Op::kCast, Node(), import.value(input).name + "/cast", {input}, {});
@@ -50,8 +51,8 @@ ValueId as_real(Import& import, ValueId input) {
 
 }  // namespace
 
-// One axis may be symbolic: the batch, and so may every other axis of the same symbol. Others must be fixed, by the
-// file or by --shape.
+// Returns the sizes of an input. One axis, the batch, may be symbolic, and so may every other axis of the same
+// symbol. The file or --shape must give the size of all others.
 std::vector<int64_t> DeclaredValues::input_dims(const ::onnx::ValueInfoProto& input) {
   const std::string place = "input " + input.name();
   const OpenShape& shape = *std::ranges::find(shapes_, input.name(), &OpenShape::name);
@@ -94,7 +95,7 @@ void DeclaredValues::read_input(Scope& scope, const ::onnx::ValueInfoProto& inpu
   Value v;
   v.type = element_type(data_type);
   const bool other_real = is_other_real(v.type), uint16 = data_type == ::onnx::TensorProto::UINT16;
-  if ((!at_run_time(v.type) && !other_real) || uint16)  // whose constants alone are widened
+  if ((!at_run_time(v.type) && !other_real) || uint16)  // uint16 is widened in constants alone
     throw Error(kUnsupported, place, "has type " + type_name(data_type), "export the network in float32");
   if (data_type == ::onnx::TensorProto::UINT64)
     import_.log().add(place, "is read as int64: its numbers are below 2^63");
@@ -118,7 +119,7 @@ void read_initializers(Scope& scope, const ::onnx::GraphProto& graph) {
     if (!scope.initializers.emplace(tensor.name(), &tensor).second)
       throw Error(kBadInput, tensor.name(), "is two initializers");
   for (const auto& tensor : graph.sparse_initializer())
-    scope.initializers.emplace(tensor.values().name(), nullptr);  // refused where it is read
+    scope.initializers.emplace(tensor.values().name(), nullptr);  // a sparse tensor is refused if a node reads it
 }
 
 void DeclaredValues::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {

@@ -1,5 +1,5 @@
-// The log of what the importer changed that no step tells of: nodes that were computed, left out or put in order, and
-// those of which one became several steps. It holds the refusals too.
+// Logs the changes of the importer that no step shows: nodes that were computed at import, left out, put in order or
+// split into several steps. It holds the refusals too.
 #include <algorithm>
 
 #include "tools/base/unsupported.h"
@@ -9,7 +9,7 @@ namespace nacre::tools::onnx_import {
 
 void ImportLog::add(const std::string& place, const std::string& what) {
   std::string line = "import: " + place + ": " + what;
-  if (logged_.insert(line).second) graph_.log.push_back(std::move(line));  // once for all turns of a loop
+  if (logged_.insert(line).second) graph_.log.push_back(std::move(line));  // a loop logs it once for all turns
 }
 
 void ImportLog::add(const std::string& what) { add(import_.current().source->place, what); }
@@ -18,8 +18,8 @@ void ImportLog::note(const std::string& what) {
   graph_.log.push_back("training: " + import_.current().source->place + ": " + what);
 }
 
-// The log adds nothing where the importer of the node said something. Nodes of a body that an importer made tell
-// nothing of the file, and codes that only got their scale are what they were.
+// Logs what became of a node, unless the importer of the node logged something. Nodes of a body that an importer made
+// are skipped, because the file does not have them.
 void ImportLog::add_node(Scope& scope, const Source& source, size_t steps, size_t lines) {
   if (!import_.current().layer_op.empty() || source.proto.op_type() == "Constant") return;
   const auto same = [](const OperandPtr& x, const OperandPtr& y) {
@@ -62,8 +62,8 @@ void ImportLog::add_unread(const Scope& scope) {
   for (const std::string& name : unread) add(name, "is left out: nothing reads it");
 }
 
-// Once, however often a loop or a call comes by. A contradiction is the file's own only before the first refusal: after
-// it, perhaps its consequence.
+// Notes a refusal once, even if a loop or a call repeats it. A contradiction is thrown before the first refusal.
+// After a refusal it may be a consequence, so it is ignored.
 void ImportLog::note_refusal(const Error& error) {
   if (error.code != kUnsupported && refusals_.empty()) throw error;
   const bool added = error.code == kUnsupported && said_.insert(error.what()).second;

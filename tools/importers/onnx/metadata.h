@@ -1,5 +1,5 @@
-// metadata_props of ONNX messages. ONNX 1.16 added them to graphs, nodes and values; an older library of its messages
-// keeps such fields as unknown ones, by their numbers in onnx.proto of v1.22.0.
+// Reads metadata_props of ONNX messages. ONNX 1.16 added them to graphs, nodes and values. An older library of ONNX
+// messages keeps such fields as unknown fields, under their numbers in onnx.proto of v1.22.0.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace nacre::tools::onnx_import {
 
 inline constexpr int kNodeMetadata = 9, kGraphMetadata = 16, kValueMetadata = 4;  // field numbers
 
-// The entry `key`; "" if there is none.
+// Returns the entry `key`, or "" if there is none.
 template <class Message>
 std::string metadata_of(const Message& message, int field, const char* key) {
   if constexpr (requires { message.metadata_props(); }) {

@@ -9,7 +9,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// Visits the names that a node reads, also names that the graphs in its attributes capture from outside.
+// Visits the names that a node reads, and the names that graphs in its attributes capture from outside.
 void each_read(const ::onnx::NodeProto& node, const std::function<void(const std::string&)>& visit) {
   for (const std::string& input : node.input())
     if (!input.empty()) visit(input);
@@ -24,10 +24,11 @@ std::string place_of(const ::onnx::NodeProto& node) {
   return name + " (" + node.op_type() + ")";
 }
 
-// Edges to readers. A node has no edge to itself through a graph inside it, which may name one of its outputs.
+// The edges from nodes to their readers. A node has no edge to itself, although a graph inside it may name one of its
+// outputs.
 struct Edges {
   std::vector<std::vector<int>> readers;
-  std::vector<int> missing;  // writers of what a node reads, that have not been
+  std::vector<int> missing;  // count of each node's reads whose writers are not in the order yet
   bool sorted = true;
 };
 

@@ -1,4 +1,4 @@
-// The order of the nodes of a graph or function, and which of them are needed.
+// Sorts the nodes of a graph or function, and finds those that are needed.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@ namespace nacre::tools::onnx_import {
 using Nodes = google::protobuf::RepeatedPtrField<::onnx::NodeProto>;
 using NodeList = std::vector<const ::onnx::NodeProto*>;
 
-// Every node after those whose outputs it reads, else in the file's order. Nodes that form a cycle: Error{kBadInput}.
+// Puts every node after those whose outputs it reads, and else keeps the file's order. Throws Error{kBadInput} if
+// nodes form a cycle.
 NodeList in_order(const Nodes& nodes);
 
-int64_t count_nodes(const Nodes& nodes);  // with those of the graphs inside them
+int64_t count_nodes(const Nodes& nodes);  // counts those of inner graphs too
 
-// Keeps the nodes, in order, that `needed` depends on. `uses` counts the readers of each name.
+// Returns, in order, the nodes that `needed` depends on. `uses` counts the readers of each name.
 NodeList live_nodes(const NodeList& nodes, std::unordered_set<std::string> needed,
                     std::unordered_map<std::string, int>& uses);
 

@@ -1,10 +1,10 @@
-// Constants of a graph that is to be trained: which of them are one parameter.
+// Constants of a graph that is to be trained: decides which of them are one parameter.
 //
-// An initializer may be read in several forms: a table [entries, width] as it is, and the transpose of a transpose by
-// the output layer. The first form that a step asks for becomes the constant. A form that is the same again is the same
-// value, and another one is computed from it by transposes and reshapes, through which gradients flow back. Forms that
-// no step can make of each other (the gates of a recurrence in another order) are parameters of their own only within
-// one node.
+// An initializer may be read in several forms. An example is a table [entries, width] that one layer reads unchanged
+// and the output layer reads transposed. The first form that a step asks for becomes the constant. An equal form is
+// the same value. Another form is computed from the constant by transposes and reshapes, through which gradients flow
+// back. If no step can make the forms of each other (the gates of a recurrence in another order), they become
+// separate parameters, which is allowed only within one node.
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -37,10 +37,10 @@ Moves joined(Moves first, const Moves& then) {
   return first;
 }
 
-// Neighbours of one kind as one, and none that does nothing.
+// Merges neighbouring moves of one kind, and drops moves that do nothing.
 Moves normalized(std::vector<int64_t> dims, const Moves& moves) {
   Moves all;
-  std::vector<std::vector<int64_t>> before;  // dims, of each of `all`
+  std::vector<std::vector<int64_t>> before;  // the dims before each move of `all`
   for (const Move& move : moves) {
     if (!all.empty() && move.kind != Move::kOther && all.back().kind == move.kind) {
       Move& last = all.back();
@@ -96,15 +96,17 @@ Parameters::Parameters(Import& import, const TorchConstants& torch, SplitParamet
     : import_(import), graph_(import.graph()), torch_(torch), split_(std::move(split)), train_(import.options().train) {
 }
 
-// Integers are shapes and indices; constants of one number are factors of the arithmetic, but for slopes and for
-// PyTorch's, whose factors are literals.
+// Returns whether training may change the constant. Integers are shapes and indices. A constant of one number is a
+// factor of the arithmetic, with two exceptions: slopes of PRelu, and files of PyTorch, which store factors as
+// literals.
 bool Parameters::is_trainable(const Value& v) const {
   const Source* const source = import_.current().source;
   const bool one_counts = torch_.wrote || (source != nullptr && source->proto.op_type() == "PRelu");
   return !v.fixed && v.elements() > (one_counts ? 0 : 1) && (v.stored == ElementType::kFloat32 || v.quantizer);
 }
 
-// A number of the file's arithmetic: what PyTorch's exporter says is no parameter, and what it folded or named itself.
+// Returns whether the constant is a number of the file's arithmetic. PyTorch's exporter calls it no parameter, or
+// folded it, or named it itself.
 bool Parameters::is_literal(const std::string& name, const Value& constant) const {
   if (torch_.fixed.contains(name)) return true;
   if (!torch_.wrote || constant.elements() != 1) return false;
@@ -114,9 +116,10 @@ bool Parameters::is_literal(const std::string& name, const Value& constant) cons
          (!torch_.facts && RE2::FullMatch(name, kNamedByExporter));
 }
 
-// Whether each step that has a gradient of the constant trains it: slopes, and what PyTorch's newer exporter calls
-// parameters. In files of its older one buffers look alike: means and deviations of data are subtracted and divided by,
-// tables such as the cosines of rotary embeddings have two axes. Gains, tokens and temperatures are the others.
+// Returns whether each step that has a gradient of the constant trains it. This is true for slopes, and for what
+// PyTorch's newer exporter calls parameters. Files of its older exporter do not tell buffers from parameters. There,
+// constants that are subtracted or divided by are taken for means and deviations of data. Constants with two axes are
+// taken for tables, such as the cosines of rotary embeddings. The others are gains, tokens and temperatures.
 bool Parameters::is_variable(const Value& v) const {
   if (!train_ || !is_trainable(v)) return false;
   const std::string& op = import_.current().source->proto.op_type();
@@ -133,7 +136,7 @@ ValueId Parameters::parameter(const OperandPtr& x, const Moves& moves, Value mad
   const Source& source = *import_.current().source;
   const ::onnx::NodeProto* node = &source.proto;
   const Operand::Form* from = nullptr;
-  // another layer reads it, or an initializer that it is computed of
+  // whether another layer reads it, or reads an initializer that it is computed from
   bool elsewhere = computes(origin->roots, split_.shared);
   for (const Operand::Form& form : origin->forms) {
     if (form.moves == all) {
@@ -152,7 +155,7 @@ ValueId Parameters::parameter(const OperandPtr& x, const Moves& moves, Value mad
             "training could not keep them equal",
         "give each layer weights of its own");
   if (origin->forms.empty()) read_.push_back(origin);
-  // One number is repeated where it is read: the repetition stays a step, which adds up its gradient.
+  // A parameter of one number is repeated for its reader. The repetition stays a step, whose gradient is the sum.
   const bool one = is_trainable(made) && made.elements() == 1;
   made.variable = is_variable(made);
   made.keeps_steps = made.keeps_steps || one || (origin->roots.empty() && split_.computed.contains(origin->name));
@@ -162,8 +165,9 @@ ValueId Parameters::parameter(const OperandPtr& x, const Moves& moves, Value mad
   return id;
 }
 
-// Exporters store tensors of equal numbers once. Which they took away is told by an Identity, or not at all; a trained
-// network has no two parameters of one number everywhere.
+// Tells the user that two layers read x, if x holds one number everywhere. Exporters store tensors of equal numbers
+// once, and an Identity or nothing stands for each tensor that was merged. In a trained network no two parameters
+// hold one number everywhere, so only such an x may be a merged tensor.
 void Parameters::note_equal(const Operand& x) {
   if (x.constant->elements() < 2 || x.constant->quantizer || noted_.contains(x.name)) return;
   const std::vector<float> numbers = reals(*x.constant);
@@ -189,7 +193,7 @@ OperandPtr Parameters::moved(const OperandPtr& x, const Move& move, Value made) 
   return y;
 }
 
-// Results of steps on constants alone would be folded, and trained in the place of these constants.
+// Keeps steps on constants alone as steps. Folding would train their results in place of these constants.
 void Parameters::keep_steps_of_constants(const Node& node) {
   const auto constant_of = [&](ValueId id) {
     if (id == kNone || import_.value(id).constant()) return id;
@@ -226,7 +230,8 @@ std::string Parameters::key_of_computed(const Source& source) const {
   return trainable && source.proto.op_type() != "Identity" ? key : "";
 }
 
-// The gates of a recurrence that is applied twice are cut and joined twice, of one initializer.
+// Gives the outputs of an earlier node with the same key. A recurrence that is applied twice cuts and joins its gates
+// twice, from one initializer.
 bool Parameters::reuse_computed(const std::string& key) {
   const auto found = computed_.find(key);
   if (key.empty() || found == computed_.end()) return false;
@@ -253,8 +258,8 @@ void Parameters::keep_computed(Scope& scope, const Source& source, const std::st
 OperandPtr Parameters::under_new_name(const OperandPtr& x) {
   if (!train_ || !x->constant || !is_trainable(*x->constant)) return x;
   const std::string& name = import_.output_name();
-  // A clone, which the network computes, is no parameter. PyTorch names it with a slash, or names its node otherwise
-  // than nodes of merged tensors.
+  // The network computes a clone, so it is no parameter of its own. PyTorch starts its name with "/", or names its
+  // node. Nodes that merge equal tensors have no name, or one that starts with Identity_.
   const std::string& node = import_.current().source->proto.name();
   const bool merged = node.empty() || node.starts_with("Identity_");
   if (name.starts_with("/") || (torch_.wrote && !merged)) return x;

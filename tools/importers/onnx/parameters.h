@@ -1,7 +1,7 @@
 // Constants of an ONNX graph that is to be trained. Private to tools/importers/onnx.
 //
-//   parameters.cc  which of them are one parameter, and which are two
-//   computed.cc    constants that are computed of them: folded, or by steps
+//   parameters.cc  which constants are one parameter, and which are two
+//   computed.cc    constants that are computed from others: folded, or by steps
 #pragma once
 
 #include <set>
@@ -12,7 +12,8 @@
 
 namespace nacre::tools::onnx_import {
 
-// Trained initializers: steps compute other constants of `computed`. The file reads `shared` elsewhere too.
+// Names of trained initializers. Steps compute other constants from those in `computed`. The file reads those in
+// `shared` elsewhere too.
 struct SplitParameters {
   std::set<std::string> computed, shared;
 };
@@ -23,26 +24,27 @@ class Parameters {
 
   bool of_torch() const { return torch_.wrote; }
   bool is_trainable(const Value& v) const;
-  bool is_variable(const Value& v) const;       // the operator trains this constant where it has its gradient
-  bool is_variable(const OperandPtr& x) const;  // a constant that is, or is made of, one
-  bool is_shared(const OperandPtr& x) const;    // the file reads the initializers elsewhere too that x is made of
+  bool is_variable(const Value& v) const;       // the operator trains this constant if its gradient exists
+  bool is_variable(const OperandPtr& x) const;  // a constant that is such a one, or is made of one
+  bool is_shared(const OperandPtr& x) const;    // the file reads the initializers that x is made of elsewhere too
   bool is_literal(const std::string& name, const Value& constant) const;
   // Adds `made`, the constant x after `moves`, for a step that reads it. A graph that is to be trained gets one value
-  // for all readers of one form. A step makes another order or shape of it.
+  // for all readers with the same moves. A step makes any other order or shape from that value.
   ValueId parameter(const OperandPtr& x, const Moves& moves, Value made);
-  // Gives the constant x after `move`, without a name.
+  // Returns the constant x after `move`, without a name.
   OperandPtr moved(const OperandPtr& x, const Move& move, Value made) const;
-  OperandPtr under_new_name(const OperandPtr& x);  // an Identity gives it: a constant is then trained apart from x
+  OperandPtr under_new_name(const OperandPtr& x);  // an Identity gives it; a constant is then trained apart from x
   void keep_steps_of_constants(const Node& node);
 
   OperandPtr computed(const OperandPtr& x, Value made);  // a constant that an importer computes of the constant x
-  // Equal for two nodes with one operator, one set of attributes and the same constants; empty for other nodes.
+  // Returns a key that is equal for two nodes with one operator, one set of attributes and the same constants.
+  // Returns "" for nodes that compute no trained constant.
   std::string key_of_computed(const Source& source) const;
   bool reuse_computed(const std::string& key);
   void keep_computed(Scope& scope, const Source& source, const std::string& key);
   void note_computed(Scope& scope, const Source& source, const OperatorImporter* importer);
   void note_folded(const ::onnx::GraphProto& graph);
-  SplitParameters split() const;  // of what was read so far
+  SplitParameters split() const;  // as far as the file was read
 
  private:
   void note_equal(const Operand& x);
@@ -58,13 +60,14 @@ class Parameters {
   struct Computed {
     std::vector<OperandPtr> inputs, outputs;
   };
-  std::map<std::string, Computed> computed_;  // what nodes made of constants alone, by what they do and read
-  std::vector<OperandPtr> read_;              // constants to be trained that stand in the graph
+  std::map<std::string, Computed> computed_;  // results of nodes on constants alone, by key_of_computed
+  std::vector<OperandPtr> read_;              // constants of the graph that are to be trained
   std::set<std::string> noted_;
-  // Initializers that a batch repeats, or whose rows it chooses; outputs that a batch repeats. A batch of one does too.
+  // Names of initializers that a batch repeats or whose rows it chooses, and of outputs that a batch repeats. A batch
+  // of one counts too.
   std::set<std::string> repeated_, of_batch_;
-  std::map<ValueId, ValueId> moved_from_;  // the constant of which transposes and reshapes made a value
-  int64_t places_ = 0;                     // elements of initializers of which others are computed
+  std::map<ValueId, ValueId> moved_from_;  // the constant that a value was transposed or reshaped from
+  int64_t places_ = 0;                     // elements of initializers that others are computed from
 };
 
 }  // namespace nacre::tools::onnx_import

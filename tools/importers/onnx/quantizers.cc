@@ -1,7 +1,8 @@
-// Quantizers of the ONNX importer: read from Q and DQ, set on values, moved to where an integer step needs them.
+// The quantizers of the ONNX importer. They are read from Q and DQ, set on values, and moved to where an integer step
+// needs them.
 //
-// Codes between QuantizeLinear and DequantizeLinear are, in the graph, a real value with a quantizer: apply_policy
-// makes the codes. Operators on codes are the same operators between DQ and Q.
+// Codes between QuantizeLinear and DequantizeLinear are a real value with a quantizer in the graph, and apply_policy
+// makes the codes. An operator on codes becomes the same operator between DQ and Q.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -15,7 +16,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// A float8 has no zero point: what stands there tells its type.
+// Reads the zero points. A float8 has none: its operand only tells the type.
 std::vector<int64_t> read_zeros(const Source& source, ElementType codes, size_t count) {
   if (!source.given(2)) return std::vector<int64_t>(count, 0);
   const Value& zero = source.constant(2, "its zero point");
@@ -25,7 +26,7 @@ std::vector<int64_t> read_zeros(const Source& source, ElementType codes, size_t 
   return std::vector<int64_t>(size_t(zero.elements()), 0);
 }
 
-// Operators that give out elements of operand 0, and no others.
+// Returns whether the operator gives out only elements of operand 0.
 bool only_moves(const Source& source) {
   const std::string& op = source.proto.op_type();
   constexpr std::string_view kMoves[] = {"MaxPool", "Reshape",   "Flatten",  "Squeeze", "Unsqueeze",
@@ -71,9 +72,9 @@ Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims,
   return quantizer;
 }
 
-// y = f(x) with f monotone and applied to each element, or moving or choosing elements: rounding to y's codes before f
-// or after it gives the same codes, so x, which nobody else reads, can have them. Q stands after Relu in the files; the
-// convolution before it is to be an integer one.
+// Moves the quantizer of y = f(x) to x. f is monotone on each element, or moves or chooses elements, so rounding
+// before f or after it gives the same codes. Nobody else reads x. In the files Q stands after Relu, and the
+// convolution before it must become an integer one.
 void move_quantizers_back(Graph& graph) {
   std::vector<int> readers(graph.values.size(), 0);
   for (const Node& node : graph.nodes)
@@ -93,7 +94,7 @@ void move_quantizers_back(Graph& graph) {
 
 namespace {
 
-// The node between a DequantizeLinear and a QuantizeLinear of the same scale.
+// Expands the node to the same node between a DequantizeLinear and QuantizeLinears of the same scale.
 void expand_on_reals(Import& import, const Source& source, const OperandPtr& scale_of, const OperandPtr& zero_of) {
   Body body(source);
   const std::string scale = body.take(scale_of), zero = body.take(zero_of);
@@ -119,8 +120,9 @@ OperandPtr zero_point(const std::string& name, ElementType codes, const std::vec
   return constant_operand(make_constant(name + "/zero", codes, {}, zero));
 }
 
-// A later node reads codes of that name with this scale and this zero point, which is null if it is omitted.
-// The node belongs to the file's graph: DequantizeLinear and QLinear operators read codes, their scale, their zero.
+// Returns the scale and zero point with which a later node of the file's graph reads codes of that name. The zero
+// point is null if it is omitted. DequantizeLinear and QLinear operators read codes, their scale and their zero
+// point.
 std::pair<OperandPtr, OperandPtr> scale_of_codes(Import& import, const std::string& name) {
   for (const ::onnx::NodeProto* node : import.walk().live()) {
     if (node->op_type() != "DequantizeLinear" && !node->op_type().starts_with("QLinear")) continue;
@@ -140,15 +142,15 @@ bool import_on_codes(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const bool integers = source.proto.op_type() == "MaxPool" && is_code_type(x->type) && !x->constant && !x->quantized;
   if (!x->codes() && !integers) return false;
-  // Integers of no known scale mean themselves.
+  // Integers without a known scale mean themselves.
   const Quantizer q = integers ? Quantizer{.codes = x->type, .scale = {1}, .zero = {0}} : x->quantized->quantizer;
   const OperandPtr scale = constant_operand(make_constant(x->name + "/scale", ElementType::kFloat32, {}, q.scale));
   expand_on_reals(import, source, scale, zero_point(x->name, q.codes, {q.zero.begin(), q.zero.end()}));
   return true;
 }
 
-// onnxruntime's quantizers write Gather(codes) and DequantizeLinear behind it. The scale is one for all codes, so what
-// is gathered stands for the same numbers.
+// onnxruntime's quantizers write Gather(codes) and a DequantizeLinear after it. All codes have one scale, so gathered
+// codes stand for the same numbers.
 bool gather_codes(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (!x->constant || !is_code_type(x->type)) return false;

@@ -11,7 +11,8 @@ namespace {
 
 bool of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
 
-// Text in quotes behind `key`, from `at` on: moves `at` behind it. "" where there is none before `end`.
+// Returns the quoted text after `key`, from `at` on, and moves `at` past it. Returns "" if there is none before
+// `end`.
 std::string quoted(const std::string& text, const std::string& key, size_t& at, size_t end) {
   const size_t found = text.find(key + "'", at);
   if (found == std::string::npos || found >= end) return "";
@@ -38,7 +39,7 @@ void Signature::add(const std::string& placeholder, const std::string& kind, con
   placeholders_[target] = placeholder;
 }
 
-// A line each: p_fc_weight: PARAMETER target='fc.weight'
+// Reads lines such as: p_fc_weight: PARAMETER target='fc.weight'
 void Signature::read_lines(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line) && line != "# outputs";) {
@@ -50,7 +51,8 @@ void Signature::read_lines(const std::string& text) {
   }
 }
 
-// InputSpec(kind=<InputKind.PARAMETER: 2>, arg=TensorArgument(name='p_fc_weight'), target='fc.weight', persistent=None)
+// Reads entries such as: InputSpec(kind=<InputKind.PARAMETER: 2>, arg=TensorArgument(name='p_fc_weight'),
+// target='fc.weight', persistent=None)
 void Signature::read_specs(const std::string& text) {
   const std::string begin = "InputKind.";
   for (size_t at = text.find(begin); at != std::string::npos;) {

@@ -1,4 +1,4 @@
-// One node of an ONNX file: its attributes and operands, checked when they are asked for.
+// One node of an ONNX file. Its attributes and operands are checked when an importer asks for them.
 #include "tools/base/error.h"
 #include "tools/importers/onnx/import.h"
 #include "tools/importers/onnx/tensor.h"
@@ -103,7 +103,8 @@ int Source::axis(int64_t axis, int rank) const {
   return int(axis < 0 ? axis + rank : axis);
 }
 
-// ONNX gives the reals of an operator one type; where a scale is float32 nevertheless, the data come first.
+// Returns the type of the node's reals. ONNX gives all reals of an operator one type. If a scale is float32
+// nevertheless, the data come before it.
 ElementType Source::kept() const {
   for (const OperandPtr& x : inputs)
     if (x && x->kept != ElementType::kNone) return x->kept;

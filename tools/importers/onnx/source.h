@@ -1,4 +1,5 @@
-// Nodes of an ONNX file, what they read and write, and the names around them. Private to tools/importers/onnx.
+// Nodes of an ONNX file, the operands they read and write, and the names in their scope. Private to
+// tools/importers/onnx.
 #pragma once
 
 #include <map>
@@ -22,7 +23,7 @@ using OperandPtr = std::shared_ptr<Operand>;
 struct Move {
   enum Kind : uint8_t { kTranspose, kReshape, kOther } kind;
   std::vector<int64_t> to;  // kTranspose: the permutation; kReshape: the dims
-  std::string what = {};    // kOther: names it; no step does it again
+  std::string what = {};    // kOther: name of the change, which no step can make
 
   static Move transpose(const std::vector<int>& perm) { return {kTranspose, {perm.begin(), perm.end()}}; }
   static Move reshape(std::vector<int64_t> dims) { return {kReshape, std::move(dims)}; }
@@ -31,47 +32,48 @@ struct Move {
 };
 using Moves = std::vector<Move>;
 
-// A tensor of the source. Exactly one of these is true when it is made: it has `constant`, or `plain` or
-// `channels_last`, or it is `quantized` (codes that no step has needed so far), or it is `dynamic` (what only a whole
-// layer has a use for), or an earlier refusal means that nothing is known of it.
+// A tensor of the source. A new operand has exactly one of these: `constant`; or `plain` or `channels_last`; or
+// `quantized` (codes that no step has needed so far); or `dynamic` (a part that is useful only within a whole layer).
+// If it has none, an earlier refusal left it unknown.
 struct Operand {
   std::string name = {};
   ElementType type = ElementType::kFloat32;
-  // Type of reals that are float16, bfloat16 or float64 in the source. `type` and constants are then float32; the
-  // policy of a layer that reads them says what is computed.
+  // Type of reals that are float16, bfloat16 or float64 in the source. `type` and constants are then float32. The
+  // policy of a layer that reads them says in which type it computes.
   ElementType kept = ElementType::kNone;
-  std::vector<int64_t> dims = {};  // in the source's order
+  std::vector<int64_t> dims = {};  // sizes, in the source's order
   std::shared_ptr<const Value> constant = nullptr;
-  std::shared_ptr<const Value> exact = nullptr;  // a float64 constant as it is, for what is computed of it at import
+  std::shared_ptr<const Value> exact = nullptr;  // a float64 constant unrounded, for computations at import
   ValueId plain = kNone, channels_last = kNone;
-  // Codes of a matrix that the file has in 4 bits, with a scale and a zero point per block along an axis. They are
-  // for the layer that reads the matrix as it is (ops/block.cc).
+  // Codes of a matrix that the file stores in 4 bits, with a scale and a zero point per block along an axis. They are
+  // for the layer that reads the matrix unchanged (ops/block.cc).
   struct Blocks {
     int axis;
     int64_t block;
-    std::vector<int8_t> codes, zero;  // from -8 to 7; zero, scale: one per block, in the order of the matrix
+    std::vector<int8_t> codes, zero;  // codes -8 to 7; zero, scale: one per block, in the order of the matrix
     std::vector<float> scale;
   };
   std::shared_ptr<const Blocks> blocks = nullptr;
-  // Texts of a stored list of strings; `constant` counts 0, 1, 2, .. in their place.
+  // The strings of a stored list. `constant` holds their indices 0, 1, 2, ..
   std::shared_ptr<const std::vector<std::string>> names = nullptr;
-  int uses = 0;  // by nodes and outputs of the source
+  int uses = 0;  // number of nodes and outputs of the source that read it
 
-  // Constants that are to be trained: what this one is made of and how; as what it stands in the graph, and for which
-  // node.
+  // For constants that are to be trained: the origin and the moves that made this constant from it. Each form is a
+  // value in the graph after some moves, and the node that first read it.
   struct Form {
     Moves moves;
     ValueId value;
     const ::onnx::NodeProto* node;
   };
-  OperandPtr origin = nullptr;  // null: it is an initializer, or is computed by other than moves
+  OperandPtr origin = nullptr;  // null for an initializer, or if more than moves compute it
   Moves moves = {};
   std::vector<Form> forms = {};
-  // Initializers that this operand depends on, if other operators than moves compute it. `places`: where each element
-  // comes from (int64, ::first_place and on of an initializer, -1: of none); null where numbers are computed.
+  // Initializers that this operand depends on, if other operators than moves compute it. `places` says where each
+  // element comes from (int64): an initializer's elements count from its first_place on, and -1 comes from none. It
+  // is null if numbers are computed.
   std::vector<OperandPtr> roots = {};
   std::shared_ptr<const Value> places = nullptr;
-  int64_t first_place = -1;  // of an initializer
+  int64_t first_place = -1;  // place of an initializer's first element
 
   struct Quantized {
     OperandPtr real;
@@ -79,25 +81,25 @@ struct Operand {
   };
   std::optional<Quantized> quantized = {};
 
-  // Role of an operand between DynamicQuantizeLinear and the product of sums and scales: ops/dynamic.cc.
+  // The part that an operand plays between DynamicQuantizeLinear and the product of sums and scales (ops/dynamic.cc).
   struct Dynamic {
     enum Part : uint8_t { kCodes, kScale, kZero, kSums, kScales } part;
-    OperandPtr x = nullptr;                    // what is quantized at run time
-    OperandPtr w = nullptr, w_zero = nullptr;  // kSums: codes, and their zero point if it is given
-    OperandPtr w_scale = nullptr;              // kScales
-    const ::onnx::NodeProto* node = nullptr;   // DynamicQuantizeLinear; of kSums MatMulInteger or ConvInteger
+    OperandPtr x = nullptr;                    // the value that is quantized at run time
+    OperandPtr w = nullptr, w_zero = nullptr;  // for kSums: codes, and their zero point if it is given
+    OperandPtr w_scale = nullptr;              // for kScales
+    const ::onnx::NodeProto* node = nullptr;   // DynamicQuantizeLinear; for kSums MatMulInteger or ConvInteger
   };
   std::optional<Dynamic> dynamic = {};
 
-  std::shared_ptr<const std::vector<OperandPtr>> sequence = nullptr;  // of tensors: ops/sequence.cc
+  std::shared_ptr<const std::vector<OperandPtr>> sequence = nullptr;  // tensors of a sequence: ops/sequence.cc
 
   int rank() const { return int(dims.size()); }
-  const Value& numbers() const { return exact ? *exact : *constant; }  // of a constant, as they are
+  const Value& numbers() const { return exact ? *exact : *constant; }  // a constant's, unrounded
   bool known() const {
     return constant || plain != kNone || channels_last != kNone || quantized || dynamic || sequence;
   }
   bool prefers_channels_last() const { return channels_last != kNone && rank() > 2; }
-  // Codes with one scale that no step has needed so far.
+  // Returns whether these are codes with one scale that no step has needed so far.
   bool codes() const { return quantized && plain == kNone && quantized->quantizer.scale.size() == 1; }
 };
 
@@ -108,10 +110,11 @@ class Source {
 
   using Uses = std::unordered_map<std::string, int>;
 
-  // `uses`: how often names are read in the graph around the node; null: whoever made the node reads all its outputs.
+  // `uses` counts the readers of each name in the graph around the node. If it is null, all outputs of the node are
+  // read.
   Source(const ::onnx::NodeProto& proto, int opset, const Attributes* bound, const Uses* uses = nullptr);
 
-  // Attributes. An attribute in a function's body may refer to an attribute of the call (`bound`).
+  // Attributes. In a function's body an attribute may refer to an attribute of the call (`bound`).
   bool has(const char* key) const { return find(key) != nullptr; }
   int64_t integer(const char* key, int64_t otherwise) const;
   float real(const char* key, float otherwise) const;
@@ -123,15 +126,16 @@ class Source {
   // Operands. `given` is false for an optional input that is omitted.
   bool given(int input) const { return size_t(input) < inputs.size() && inputs[size_t(input)] != nullptr; }
   const OperandPtr& operand(int input) const;
-  const Value& constant(int input, const char* what) const;  // refuses what is not constant
+  const Value& constant(int input, const char* what) const;  // refuses an operand that is not constant
   std::vector<int64_t> constant_integers(int input, const char* what) const;
-  float constant_real(int input, const char* what) const;  // of one element
-  // Attribute `key` of older opsets, constant input `input` of newer ones; nullopt if neither is there.
+  float constant_real(int input, const char* what) const;  // an operand of one element
+  // Returns attribute `key` of older opsets or constant input `input` of newer ones, or nullopt if neither is there.
   std::optional<std::vector<int64_t>> integers_or_input(const char* key, int input) const;
-  // `axis` in [-rank, rank) as an index; refuses others.
+  // Returns `axis`, which is in [-rank, rank), as an index. Refuses others.
   int axis(int64_t axis, int rank) const;
-  ElementType kept() const;  // Operand::kept of its reals
-  // It has a name, and a node that an output depends on reads it, or it is an output itself.
+  ElementType kept() const;  // Operand::kept of the node's reals
+  // Returns whether the output has a name and is needed: it is an output of the file, or a node that an output
+  // depends on reads it.
   bool wants(int output) const;
 
   [[noreturn]] void refuse(const std::string& reason, const std::string& remedy = "") const;
@@ -139,17 +143,17 @@ class Source {
 
   const ::onnx::NodeProto& proto;
   const int opset;
-  const std::string name;   // the node's own, else that of its first output
+  const std::string name;   // the node's own, or else that of its first output
   const std::string place;  // name (op), for errors
   std::vector<OperandPtr> inputs;
-  const bool main;  // it is of ONNX's own domain
+  const bool main;  // the operator is in ONNX's own domain
 
  private:
   const Attributes* bound_;
   const Uses* uses_;
 };
 
-// The names of the graph, of a graph inside a node, or of one call of a function.
+// The names that are known in the graph, in a graph inside a node, or in one call of a function.
 struct Scope {
   std::unordered_map<std::string, OperandPtr> operands;
   std::unordered_map<std::string, const ::onnx::TensorProto*> initializers;
@@ -157,7 +161,7 @@ struct Scope {
   std::map<std::string, int> opsets;
   Source::Attributes attributes;
   int depth = 0;
-  Scope* outer = nullptr;  // a graph inside a node sees its names
+  Scope* outer = nullptr;  // a graph inside a node sees the names of this scope
 };
 void read_initializers(Scope& scope, const ::onnx::GraphProto& graph);  // inputs.cc
 
@@ -167,30 +171,30 @@ struct CurrentNode {
 
   Scope* scope = nullptr;
   const Source* source = nullptr;
-  int layer = kNone;     // of its steps
-  std::string layer_op;  // of the node that is expanded
+  int layer = kNone;     // the layer of its steps
+  std::string layer_op;  // operator of the node that is expanded; "" if none is
 };
 
-// An operator in terms of others, as a function of a file would say it. Node names and outputs are those of the source.
+// An operator written as others, in the form of a function of a file. Node names and outputs are those of the source.
 class Body {
  public:
   explicit Body(const Source& source);
 
-  std::string take(const OperandPtr& x);  // the name by which the nodes know an operand of the source
+  std::string take(const OperandPtr& x);  // returns the name by which the nodes read an operand of the source
   ::onnx::NodeProto& node(const char* op, const std::vector<std::string>& inputs, const std::string& output);
   ::onnx::NodeProto& add(const ::onnx::NodeProto& given);  // a copy
-  // A node with the attributes of `from`, but for those of the list.
+  // Adds a node with the attributes of `from` except those listed in `without`.
   ::onnx::NodeProto& node_like(const ::onnx::NodeProto& from, const char* op, const std::vector<std::string>& inputs,
                                const std::string& output, const std::vector<std::string>& without = {});
-  std::string fresh(const std::string& wanted);  // with a suffix if something in the body has the name
-  void give(const std::string& value);           // the next output
-  void give_as(const std::string& value, const std::string& wanted);  // and that is its name
+  std::string fresh(const std::string& wanted);  // returns `wanted`, with a suffix if the name is taken already
+  void give(const std::string& value);           // gives it as the next output
+  void give_as(const std::string& value, const std::string& wanted);  // also names it
 
   const ::onnx::FunctionProto& function() const { return function_; }
   const std::vector<OperandPtr>& operands() const { return operands_; }
 
-  int opset = 0;                // of the ONNX operators in it; 0: the file's
-  std::string name, source_op;  // of the layer in the file
+  int opset = 0;                // opset of the ONNX operators in it; 0 means the file's
+  std::string name, source_op;  // those of the layer in the file
 
  private:
   ::onnx::FunctionProto function_;

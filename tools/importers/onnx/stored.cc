@@ -19,8 +19,8 @@ enum Kind : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 struct Field {
   uint32_t number, kind;
-  uint64_t value;      // of a varint
-  size_t begin, size;  // of bytes
+  uint64_t value;      // if it is a varint
+  size_t begin, size;  // if it is bytes
 };
 
 class Walk {
@@ -81,7 +81,7 @@ class Walk {
     });
   }
 
-  // Constants are named by what they give.
+  // Reads the constants of a node. A Constant has the name of its output.
   void node(const Field& message, int depth) {
     std::string output;
     each(message, [&](const Field& f) {
@@ -98,7 +98,7 @@ class Walk {
 
   void tensor(const Field& message, const std::string& name) {
     StoredNumbers made{.name = name, .type = ElementType::kNone, .elements = 1, .offset = 0};
-    size_t raw[2] = {}, typed[2] = {};  // begin and size
+    size_t raw[2] = {}, typed[2] = {};  // begin and size of each
     each(message, [&](const Field& f) {
       if (f.number == 1) dims(f, made.elements);
       if (f.number == 2) made.type = element_type(int(f.value));
@@ -115,8 +115,8 @@ class Walk {
     found_.push_back(std::move(made));
   }
 
-  // Multiplies `product` by one dim, or by several that are packed into bytes. A dim or product above INT32_MAX counts
-  // as INT32_MAX, which is more numbers than a file holds.
+  // Multiplies `product` by one dim, or by several dims that are packed into bytes. A dim or product above INT32_MAX
+  // becomes INT32_MAX, which is more numbers than a file holds.
   void dims(const Field& f, int64_t& product) const {
     const auto multiply = [&](uint64_t dim) {
       if (dim > uint64_t(INT32_MAX) || __builtin_mul_overflow(product, int64_t(dim), &product) || product > INT32_MAX)

@@ -1,4 +1,4 @@
-// Summary that an ONNX file gives of itself: shared/network_summary.h.
+// Makes the summary of an ONNX file (shared/network_summary.h).
 #include "tools/importers/onnx/file.h"
 #include "tools/importers/onnx/tensor.h"
 #include "tools/importers/shared/network_summary.h"

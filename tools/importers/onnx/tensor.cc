@@ -26,7 +26,7 @@ constexpr DataType kDataTypes[] = {
     {"float32", ElementType::kFloat32},
     {"uint8", ElementType::kUint8},
     {"int8", ElementType::kInt8},
-    {"uint16", ElementType::kUint32},  // which holds its numbers
+    {"uint16", ElementType::kUint32},  // uint32 holds its numbers
     {"int16", ElementType::kInt16},
     {"int32", ElementType::kInt32},
     {"int64", ElementType::kInt64},
@@ -35,7 +35,7 @@ constexpr DataType kDataTypes[] = {
     {"float16", ElementType::kFloat16},
     {"float64", ElementType::kFloat64},
     {"uint32", ElementType::kUint32},
-    {"uint64", ElementType::kInt64},  // numbers below 2^63
+    {"uint64", ElementType::kInt64},  // only numbers below 2^63
     {"complex64", ElementType::kNone},
     {"complex128", ElementType::kNone},
     {"bfloat16", ElementType::kBfloat16},
@@ -71,8 +71,8 @@ std::vector<uint8_t> gather_field(const Field& field) {
   return bytes;
 }
 
-// Without raw_data the elements stand in a typed field; types of 16 bits and less in int32_data, one per entry in its
-// low bits (4-bit types: two per entry). onnx.proto, TensorProto.
+// Returns the elements of a typed field, which hold them if there is no raw_data. Types of 16 bits and less are in
+// int32_data, one per entry in its low bits (4-bit types: two per entry). See onnx.proto, TensorProto.
 std::vector<uint8_t> read_field(const TensorProto& tensor, ElementType type) {
   switch (type) {
     case ElementType::kFloat32: return gather_field<float>(tensor.float_data());
@@ -111,7 +111,8 @@ ExternalRange external_range(const std::string& place, const TensorProto& tensor
   return range;
 }
 
-// The folder of a hub's cache that a model's `directory` is in; empty if it is in none. huggingface_hub:
+// Returns the folder of a hub's cache that contains a model's `directory`, or an empty path if none does.
+// huggingface_hub:
 //
 //   models--NAME/snapshots/REVISION/..   links to   models--NAME/blobs/HASH
 std::filesystem::path cache_of(const std::filesystem::path& directory) {
@@ -130,7 +131,8 @@ bool is_inside(const std::filesystem::path& path, const std::filesystem::path& r
   return !inside.empty() && *inside.begin() != "..";
 }
 
-// File that the links from `path` lead to, one after another, if each of them stays inside `root`; else empty.
+// Follows the links from `path` one after another. Returns the file that they lead to if each of them stays inside
+// `root`, else an empty path.
 std::filesystem::path followed_inside(std::filesystem::path path, const std::filesystem::path& root) {
   namespace fs = std::filesystem;
   constexpr int kMostLinks = 16;
@@ -148,8 +150,8 @@ std::filesystem::path followed_inside(std::filesystem::path path, const std::fil
   return {};
 }
 
-// The file that `location` names, if it lies inside `directory` after every link is followed, or inside of the cache
-// that the directory is part of.
+// Returns the file that `location` names. After every link is followed, the file must lie inside `directory`, or
+// inside the cache that contains the directory.
 std::filesystem::path external_path(const std::string& place, const std::string& location,
                                     const std::string& directory) {
   namespace fs = std::filesystem;
@@ -196,7 +198,7 @@ std::vector<uint8_t> read_external(const std::string& place, const TensorProto& 
   return data;
 }
 
-// The elements of a uint16 tensor as uint32.
+// Returns the elements of a uint16 tensor as uint32.
 std::vector<uint8_t> widened_uint16(const std::vector<uint8_t>& data) {
   std::vector<uint8_t> wide(2 * data.size(), 0);
   for (size_t i = 0; i < data.size(); ++i) wide[i / 2 * 4 + i % 2] = data[i];

@@ -24,7 +24,7 @@ bool holds(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// An operand of a node that is an initializer of reals, and the constant of the module that it stands for.
+// An input of a node that reads an initializer of reals, and the module's constant for which the initializer stands.
 struct Read {
   Read(::onnx::NodeProto* reader, int i) : node(reader), input(i), initializer(reader->input(i)) {}
 
@@ -32,10 +32,10 @@ struct Read {
   int input;
   std::string initializer;
   enum Kind : uint8_t { kUnknown, kLiteral, kOwn, kNamed } kind = kUnknown;  // kOwn: what its initializer is
-  std::string placeholder = "";                                              // of kNamed
+  std::string placeholder = "";                                              // for kNamed
 };
 
-// The nodes that one call of the module became.
+// A call of the module, and the nodes that it became.
 struct Call {
   explicit Call(const std::string& of) : text(of), arguments(arguments_of_call(of)) {}
 
@@ -95,7 +95,7 @@ class Separation {
     }
   }
 
-  // Constants of the module that an initializer holds by its own account.
+  // Returns the module's constants that an initializer holds, by its own name or the names that it was folded from.
   Names own(const std::string& initializer) const {
     if (const std::string direct = signature_.of_target(initializer); !direct.empty()) return {direct};
     Names all;
@@ -105,8 +105,8 @@ class Separation {
     return all;
   }
 
-  // Arguments of the call that are neither constants of the module nor values of the file by their names, less the
-  // values that the call reads under another name: a cast, a copy or a dropout between them is gone.
+  // The call's arguments that name neither a constant of the module nor a value of the file. The count omits values
+  // that the call reads under another name, because the exporter dropped a cast, a copy or a dropout between the two.
   struct Unexplained {
     int count = 0;
     Names names;
@@ -119,7 +119,7 @@ class Separation {
             !holds(call.results, input) && !holds(values, input))
           values.push_back(input);
     Unexplained all;
-    for (const std::string& name : call.arguments)  // "sym_size_int": a number of rows
+    for (const std::string& name : call.arguments)  // "sym_size_int" is a number of rows
       if (!signature_.has(name) && !holds(values, name) && !initializers_.contains(name) && !name.starts_with("sym_"))
         all.names.push_back(name);
     all.count = int(all.names.size());
@@ -127,8 +127,8 @@ class Separation {
     return all;
   }
 
-  // A constant that no argument names and that holds a parameter's numbers: the parameter, or a literal that is equal
-  // and that the exporter stored once with it. Names of the unexplained arguments tell; where they do not, it is left.
+  // Returns whether an initializer that no argument names may be the parameter whose numbers it holds, and not an
+  // equal literal that is stored with it. The unexplained arguments' names decide; if they do not, refuses the file.
   bool may_be_own(const Call& call, const std::string& initializer) const {
     const Names roots = own(initializer);
     const Unexplained open = unexplained(call);
@@ -146,7 +146,7 @@ class Separation {
   }
 
   void resolve(Call& call) {
-    if (call.text.empty()) {  // of no call: a rewriting left it without a name
+    if (call.text.empty()) {  // no call: a rewriting dropped its name
       for (Read& read : call.reads) read.kind = own(read.initializer).empty() ? Read::kLiteral : Read::kOwn;
       return;
     }
@@ -185,7 +185,7 @@ class Separation {
     }
   }
 
-  // A batch norm is part of its numbers: they are trained as they stand.
+  // Takes the constants of a call with a batch norm in its numbers. They are trained as they stand.
   void take_fused(Call& call) {
     for (Read& read : call.reads) read.kind = own(read.initializer).empty() ? Read::kLiteral : Read::kOwn;
     made_.notes.push_back(
@@ -194,7 +194,7 @@ class Separation {
         "norm. To train both, export with optimize=False");
   }
 
-  // Parameters that no call of the file has as an argument, and that none of its constants is made of.
+  // Returns the parameters that no call of the file has as an argument and that no constant of the file is made of.
   Names unmentioned() const {
     Names all;
     for (const std::string& placeholder : signature_.parameters()) {
@@ -206,7 +206,7 @@ class Separation {
     return all;
   }
 
-  // The exporter computes once what is computed twice: of two norms with equal numbers over one input one is left.
+  // Refuses a file that may lack a parameter: the exporter keeps one of two norms with equal numbers over one input.
   void refuse_lost() const {
     const Names lost = unmentioned();
     if (lost.empty()) return;
@@ -237,7 +237,7 @@ class Separation {
     return std::any_of(arguments.begin(), arguments.end(), [&](const auto& a) { return signature_.is_parameter(a); });
   }
 
-  // A bias of zeros that the exporter left out is zeros that train.
+  // Adds a bias of zeros, which trains, if the exporter left it out.
   void add_zero_bias(Call& call) {
     if (call.rules.find("RemoveOptionalBias") == std::string::npos || call.nodes.size() != 1) return;
     ::onnx::NodeProto& node = *call.nodes[0];
@@ -265,7 +265,7 @@ class Separation {
     holder_[bias] = {zeros.name()};
   }
 
-  // One initializer per constant of the module.
+  // Gives each constant of the module one initializer.
   void separate() {
     std::map<std::string, std::vector<Read*>> readers;
     for (Call& call : calls_)
@@ -288,7 +288,7 @@ class Separation {
     return read.kind == Read::kNamed ? "of " + read.placeholder : read.kind == Read::kOwn ? "own" : "literal";
   }
 
-  // Who of its readers keeps the name: the constant that has it, else the first.
+  // Returns the key of the reader that keeps the initializer's name: its own constant, else a literal, else the first.
   std::string keeps_name(const std::string& initializer, const std::vector<Read*>& reads) const {
     for (const Read* read : reads)
       if (read->kind == Read::kOwn) return "own";
@@ -312,9 +312,9 @@ class Separation {
     return name;
   }
 
-  // A result that folding computed of parameters is no parameter, unless it is one's elements in another order: each
-  // name between the two must say so, less those of values of the file, which give a shape. A sum with a batch norm is
-  // trained as it stands.
+  // Refuses a folded result of parameters, because it is no parameter. A result that is one parameter's elements in
+  // another order is allowed. Each name between the two must then be that of a move, or of a value of the file, which
+  // gives a shape. A sum with a batch norm is trained as it stands.
   void check_folded(const Call& call) const {
     const bool fused = call.rules.find("FuseBatchNorm") != std::string::npos;
     for (const Read& read : call.reads) {
@@ -348,7 +348,7 @@ class Separation {
     refuse("has no initializer " + initializer);
   }
 
-  // A parameter that the file holds in several forms is one: the others are computed of the first by a step.
+  // Joins the forms in which the file holds one parameter. A step computes the other forms from the first.
   void join_forms() {
     for (auto& [placeholder, names] : holder_) {
       if (names.size() < 2 || !signature_.is_parameter(placeholder)) continue;
@@ -397,14 +397,14 @@ class Separation {
   ::onnx::GraphProto& graph_;
   const std::string& name_;
   const Signature signature_;
-  std::unordered_map<std::string, const ::onnx::TensorProto*> initializers_;  // of reals
+  std::unordered_map<std::string, const ::onnx::TensorProto*> initializers_;  // tensors of reals
   std::set<std::string> whole_, inputs_;  // whole_: integers of the file, and of shapes
   std::unordered_map<std::string, Names> folded_;
   std::vector<Call> calls_;
   std::unordered_map<std::string, size_t> by_text_, writer_;
   std::set<std::string> mentioned_;
-  std::vector<std::pair<const Call*, std::string>> uncertain_;  // and an initializer
-  std::map<std::string, Names> holder_;                         // by placeholder: the initializers that hold it
+  std::vector<std::pair<const Call*, std::string>> uncertain_;  // a call and an initializer
+  std::map<std::string, Names> holder_;                         // placeholder to the initializers that hold it
   std::map<std::pair<std::string, std::string>, std::string> copies_;
   TorchConstants made_;
 };

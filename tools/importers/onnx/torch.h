@@ -1,13 +1,14 @@
-// Facts by PyTorch's exporter (torch.onnx.export with dynamo=True) about constants of a file that is to be trained.
+// Facts that PyTorch's exporter (torch.onnx.export with dynamo=True) states about constants of a file that is to be
+// trained.
 //
-// That exporter makes initializers of parameters, buffers and literals alike, and stores equal ones once. The metadata
-// of the file tell them apart:
+// That exporter makes initializers of parameters, buffers and literals alike, and stores equal ones once. The file's
+// metadata tell them apart:
 //
 //   graph    pkg.torch.export.ExportedProgram.graph_signature   p_fc_weight: PARAMETER target='fc.weight'
 //   node     pkg.torch.onnx.fx_node      %linear : [..](args = (%x, %p_fc_weight, %p_fc_bias), kwargs = {})
-//   value    pkg.onnxscript.optimizer.folded_from               of a folded constant: the names that it is computed of
+//   value    pkg.onnxscript.optimizer.folded_from               the names that a folded constant is computed from
 //
-// An operand is the parameter that the call of its node names, whatever initializer holds its numbers.
+// An operand is the parameter that its node's call names, whichever initializer holds its numbers.
 #pragma once
 
 #include <set>
@@ -25,8 +26,8 @@ struct TorchConstants {
   bool wrote = false;              // PyTorch wrote the file: its literals are Constant nodes, its parameters are not
 };
 
-// Gives each parameter of the module one initializer of its own in `model`; nothing where the file has no metadata.
-// Throws where an initializer stands for several parameters and the file does not say which. `name`: of the file.
+// Gives each parameter of the module an initializer of its own in `model`. Does nothing if the file has no metadata.
+// Throws if an initializer stands for several parameters and the file does not say which. `name` is the file's name.
 TorchConstants separate_torch_constants(::onnx::ModelProto& model, const std::string& name);
 
 }  // namespace nacre::tools::onnx_import

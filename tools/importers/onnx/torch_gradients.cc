@@ -19,9 +19,9 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// The arguments of a call of aten.embedding behind the weights and the ids.
+// The arguments of a call of aten.embedding that follow the weights and the ids.
 struct Lookup {
-  int64_t padding = -1;  // the row without a gradient; -1: none
+  int64_t padding = -1;  // the row without a gradient, or -1 if there is none
   bool by_frequency = false;
 };
 
@@ -80,7 +80,7 @@ class Gradients {
     return metadata_of(node, kNodeMetadata, "pkg.torch.onnx.fx_node");
   }
 
-  // The older exporter writes no calls; PyTorch sets a row of padding to zeros.
+  // Returns notes for files of the older exporter, which writes no calls. PyTorch sets a row of padding to zeros.
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
     for (const ::onnx::NodeProto& node : graph_.node()) {
@@ -100,13 +100,14 @@ class Gradients {
                   how_to_ignore(setting));
   }
 
-  // Parameters, as calls name them, that an initializer is or is computed of.
+  // Adds a parameter, by the name that calls use, that the initializer is or is computed from.
   void add_roots(const std::string& initializer, const std::string& target) {
     const std::string placeholder = signature_.of_target(target);
     if (!placeholder.empty() && signature_.is_parameter(placeholder)) roots_[initializer].push_back(placeholder);
   }
 
-  // The exporter drops the step of a detached value: its reader reads what it was made of, and its call names it.
+  // Refuses a detached value. The exporter drops the step that detaches. The reader then reads the value before it,
+  // while its call still names the detached one.
   void refuse_detached(const ::onnx::NodeProto& node, const std::string& call) {
     static const RE2 kDetached(R"(detach(_\d+)?)");
     const std::vector<std::string> arguments = arguments_of_call(call);
@@ -128,7 +129,7 @@ class Gradients {
     for (const std::string& output : node.output()) made_of_.emplace(output, call);
   }
 
-  // An initializer of rows of reals.
+  // Returns an initializer that is a matrix of reals, or nullopt.
   std::optional<Value> matrix(const std::string& name) const {
     const auto found = initializers_.find(name);
     if (found == initializers_.end() || found->second->data_type() != ::onnx::TensorProto::FLOAT ||
@@ -137,7 +138,7 @@ class Gradients {
     return read_tensor(*found->second, std::filesystem::path(name_).parent_path().string());
   }
 
-  // The first row of zeros of the matrix whose rows the node reads; -1: none.
+  // Returns the first row of zeros in the matrix whose rows the node reads, or -1 if there is none.
   int64_t zero_row(const ::onnx::NodeProto& node) const {
     const std::optional<Value> w = node.input_size() == 2 ? matrix(node.input(0)) : std::nullopt;
     if (!w || w->dims[0] < 2) return -1;
@@ -149,7 +150,8 @@ class Gradients {
     return -1;
   }
 
-  // Whether the row without a gradient stays as it is: nothing reads the parameter but lookups with this padding.
+  // Returns whether the row without a gradient never changes. This holds if only lookups with this padding read the
+  // parameter.
   bool keeps_row(const ::onnx::NodeProto& node, int64_t row) const {
     const auto roots = row >= 0 ? roots_.find(node.input(0)) : roots_.end();
     const std::optional<Value> w = roots != roots_.end() ? matrix(node.input(0)) : std::nullopt;
@@ -160,7 +162,7 @@ class Gradients {
   ::onnx::NodeProto& add(const ::onnx::NodeProto& near, const char* op, const std::vector<std::string>& inputs,
                          const std::string& output) {
     ::onnx::NodeProto& node = *graph_.add_node();
-    node = near;  // with the metadata of its call
+    node = near;  // this copies the metadata of its call
     node.clear_attribute();
     node.clear_input();
     node.clear_output();
@@ -181,7 +183,7 @@ class Gradients {
     value.mutable_t()->set_raw_data(first, size_t(count) * sizeof(T));
   }
 
-  // y = where(ids == row, c, w[ids]), c: the numbers of w[row]
+  // Adds y = where(ids == row, c, w[ids]), with c the numbers of w[row].
   void add_row(::onnx::NodeProto gather, int64_t row) {
     const std::string y = gather.output(0), ids = gather.input(1), at = y + "/padding";
     const Value w = *matrix(gather.input(0));
@@ -213,9 +215,9 @@ class Gradients {
   const ImportOptions& options_;
   const Signature signature_;
   std::map<std::string, const ::onnx::TensorProto*> initializers_;
-  std::map<std::string, std::vector<std::string>> roots_;  // by initializer
-  std::map<std::string, std::set<int64_t>> paddings_;      // by parameter: of the nodes that read it, -1 of other ones
-  std::map<std::string, std::string> made_of_;             // values that depend on parameters, and their calls
+  std::map<std::string, std::vector<std::string>> roots_;  // initializer to parameters
+  std::map<std::string, std::set<int64_t>> paddings_;      // parameter to paddings of nodes that read it, or -1
+  std::map<std::string, std::string> made_of_;             // values that depend on parameters, to their calls
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Gradients that a PyTorch module does not take, by the calls in files of torch.export:
+// Handles gradients that a PyTorch module does not take, which the calls in torch.export's files show:
 //
 //   embedding(w, ids, padding_idx=p)              dL/dw[p] = 0
 //   embedding(w, ids, scale_grad_by_freq=True)    dL/dw[i] is divided by the count of i in ids
@@ -14,9 +14,9 @@
 
 namespace nacre::tools::onnx_import {
 
-// For a graph that is to be trained: where(ids == p, c, w[ids]) in the place of w[ids], c the numbers of w[p], where
-// nothing else reads w. Throws for the others, by a name that ImportOptions::ignored goes on without. Returns what a
-// file without calls does not tell, for the user. `name`: of the file.
+// For a graph that is to be trained. Replaces w[ids] by where(ids == p, c, w[ids]), with c the numbers of w[p], if
+// nothing else reads w. Throws for the others, with a setting's name that ImportOptions::ignored may hold. Returns
+// notes for the user on facts that a file without calls does not state. `name` is the file's name.
 std::vector<std::string> keep_gradients(::onnx::ModelProto& model, const std::string& name,
                                         const ImportOptions& options);
 

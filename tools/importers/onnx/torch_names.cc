@@ -17,7 +17,7 @@ bool has_one_of(const char* const (&parts)[n], const std::string& text) {
                      [&](const char* part) { return text.find(part) != std::string::npos; });
 }
 
-// "[target=torch.ops.aten.add.Tensor](args = .." -> "torch.ops.aten.add.Tensor"
+// Returns the target of a call: "torch.ops.aten.add.Tensor" for "[target=torch.ops.aten.add.Tensor](args = ..".
 std::string target_of(const std::string& call) {
   const std::string key = "[target=";
   const size_t found = call.find(key);

@@ -1,8 +1,8 @@
-// An operator that is not supported is noted, and the import goes on, so that the nodes after it are checked too. Each
-// output of a refused node becomes a value that nothing writes, of the shape that the file declares (value_info). If
-// the file declares none, the only output of an operator that is not known gets the type and shape of its first input,
-// which is right for an elementwise function. Any other output stays unknown, and its readers are only checked for a
-// known operator. The graph is thrown away.
+// Goes on after an operator that is not supported, so that the nodes after it are checked too. The refusal is noted.
+// Each output of the refused node becomes a value that nothing writes, with the shape that the file declares
+// (value_info). If the file declares none, the only output of an unknown operator gets the type and shape of its
+// first input, which is right for an elementwise function. Any other output stays unknown, and its readers are only
+// checked for a known operator. The graph is thrown away in the end.
 #include <algorithm>
 
 #include "tools/importers/onnx/declared.h"
@@ -23,7 +23,7 @@ OperandPtr stand_in_of(Graph& graph, const std::string& name, ElementType type, 
   x->type = other_real ? ElementType::kFloat32 : type;
   if (other_real) x->kept = type;
   x->dims = dims;
-  x->uses = 2;  // nothing melts into the step that is not there
+  x->uses = 2;  // two uses: no later step is merged into a writer that does not exist
   Value v;
   v.name = name;
   v.type = x->type;
@@ -34,7 +34,8 @@ OperandPtr stand_in_of(Graph& graph, const std::string& name, ElementType type, 
 
 }  // namespace
 
-// Size of an axis in the graph: its number, or what the user or the batch gives to its symbol; 0: unknown.
+// Returns the size of an axis in the graph: its number, or the size that the user or the batch gives its symbol.
+// Returns 0 if it is unknown.
 int64_t DeclaredValues::size_of(const ::onnx::TensorShapeProto::Dimension& dim) const {
   if (dim.has_dim_value()) return std::max<int64_t>(dim.dim_value(), 0);
   if (const auto batch = symbols_.find(dim.dim_param()); batch != symbols_.end()) return batch->second;
@@ -46,7 +47,9 @@ int64_t DeclaredValues::size_of(const ::onnx::TensorShapeProto::Dimension& dim) 
   return 0;
 }
 
-// `guess`: sizes that are not known are taken to be 64, and types that are not, float32.
+// Makes a value that stands in for the declared one. With `guess`, an unknown first size is taken to be the batch,
+// other unknown sizes 64, and unknown types float32.
+//
 OperandPtr DeclaredValues::stand_in(const ::onnx::ValueInfoProto& declared, bool guess) {
   const auto& tensor = declared.type().tensor_type();
   if (!declared.type().has_tensor_type() || !tensor.has_shape()) return std::make_shared<Operand>();

@@ -1,5 +1,5 @@
-// The options of TensorFlow Lite's custom operators: a map that FlexBuffers stores. The bytes are outside data: what is
-// damaged, or no map, has no names.
+// Reads the options of TensorFlow Lite's custom operators, which are a map in FlexBuffers' format. The bytes come
+// from outside and are verified. Damaged bytes, or bytes that are no map, read as an empty map.
 #pragma once
 
 #include <flatbuffers/flexbuffers.h>
@@ -14,10 +14,10 @@ namespace nacre::tools::tflite {
 
 class FlexMap {
  public:
-  // A copy is read: in the file a number of 8 bytes may stand at any multiple of 4.
+  // Copies the bytes, because in the file a number of 8 bytes may stand at any multiple of 4.
   explicit FlexMap(const Operator& record) : map_(flexbuffers::Map::EmptyMap()) {
     if (const auto* bytes = record.custom_options()) bytes_.assign(bytes->begin(), bytes->end());
-    std::vector<uint8_t> seen;  // else a vector that many others name is verified as often
+    std::vector<uint8_t> seen;  // without it a vector with many references is verified once for each
     if (bytes_.size() < 3 || !flexbuffers::VerifyBuffer(bytes_.data(), bytes_.size(), &seen)) return;
     const flexbuffers::Reference root = flexbuffers::GetRoot(bytes_.data(), bytes_.size());
     if (root.IsMap()) map_ = root.AsMap();
@@ -36,7 +36,7 @@ class FlexMap {
 
  private:
   std::vector<uint8_t> bytes_;
-  flexbuffers::Map map_;  // of bytes_
+  flexbuffers::Map map_;  // refers to bytes_
 };
 
 }  // namespace nacre::tools::tflite

@@ -1,11 +1,12 @@
-// Two rules. An operator of the table is computed in float32 by its source's kernels, be it one step here or several.
-// Formulas of a file that divide by the root of a sum of squares are normalisations that an exporter spelled out, of
-// modules that compute in float32:
+// Marks the nodes that compute in float32, by two rules. First, an operator of the table computes in float32 in its
+// source's kernels, so all nodes of its layer here do. Second, an exporter may have written out a normalization whose
+// module computes in float32. Such a formula divides by the root of a sum of squares:
 //
 //   s = mean or sum of x^2, (x - m)^2 or x x      r = sqrt or rsqrt or power +-1/2 of s, + epsilon, max, ..
 //   x r, x / r, and what scales r before
 //
-// Keras files spell out nothing: a layer or function that is not in the table rounds each operation, as Keras does.
+// The second rule never applies to Keras, which writes out no formulas: a layer or function that is not in the table
+// rounds each operation.
 #include "tools/importers/shared/float32_norms.h"
 
 #include <algorithm>
@@ -23,8 +24,8 @@ struct WideOperator {
   std::string_view name;
 };
 
-// Keras 3: layers/normalization and ops/nn.py (_rms_normalization), result_type(x.dtype, "float32"). UnitNormalization
-// and Normalize are not among them. ONNX: stash_type; onnxruntime's CPU kernels.
+// Keras 3: layers/normalization and ops/nn.py (_rms_normalization), result_type(x.dtype, "float32").
+// UnitNormalization and Normalize do not compute so. ONNX: stash_type; onnxruntime's CPU kernels.
 constexpr WideOperator kWideOperators[] = {
     {SourceLanguage::kKeras, "GroupNormalization"},
     {SourceLanguage::kKeras, "RMSNormalization"},
@@ -68,7 +69,8 @@ class Norms {
     }
   }
 
-  // Keras does not cast what its LayerNormalization is given: a float32 input of the network stays that.
+  // Keras does not cast the input of its LayerNormalization. A float32 input of the network therefore stays float32
+  // there.
   void find_uncast_inputs() {
     for (Node& node : graph_.nodes)
       if (node.op == Op::kLayerNorm && is_input(origin(node.inputs[0]))) node.wide = true;
@@ -80,7 +82,7 @@ class Norms {
   }
 
  private:
-  static constexpr int kMostSteps = 6;  // of a chain from the sum to its root, and from the root to what it scales
+  static constexpr int kMostSteps = 6;  // in a chain from the sum to its root, and from the root to the scaled value
 
   const Node& node(size_t i) const { return graph_.nodes[i]; }
   int64_t elements(ValueId id) const { return graph_.values[size_t(id)].elements(); }
@@ -141,7 +143,7 @@ class Norms {
     }
   }
 
-  // To the root of the chain's last value; false: there is none.
+  // Extends the chain from its last value to a root. Returns false if no root follows within `left` steps.
   bool follow_sum(std::vector<size_t>& chain, int left) const {
     if (left == 0) return false;
     for (const size_t reader : readers_[size_t(node(chain.back()).outputs[0])]) {
@@ -152,7 +154,7 @@ class Norms {
     return false;
   }
 
-  // Widens the steps that made a node's operands: means, differences from them, squares of means.
+  // Widens the steps that made a node's operands: means, differences from means, squares of means.
   void widen_operands(size_t i, int64_t most, int left) {
     for (const ValueId id : node(i).inputs) {
       const int from = id == kNone ? -1 : writer_[size_t(id)];

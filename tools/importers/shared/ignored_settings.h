@@ -1,7 +1,7 @@
-// Settings of a network's file that its import goes on without. A setting that the tool does not carry out is refused,
-// and the refusal prints the setting's name: a layer's class (GaussianNoise) or CLASS.SETTING (LSTM.dropout,
-// optimizer.amsgrad). ImportOptions::ignored holds the names that the caller chose to go on without; a class alone
-// stands for all of its settings.
+// Settings of a network's file that the caller allows the import to ignore. A setting that the tool does not carry
+// out is refused, and the refusal prints the setting's name: a layer's class (GaussianNoise) or CLASS.SETTING
+// (LSTM.dropout, optimizer.amsgrad). ImportOptions::ignored holds the names that the caller chose to ignore. A class
+// alone stands for all of its settings.
 //
 //   if (!goes_on_without(options, "LSTM.dropout")) problem("dropout of 0.2: " + how_to_ignore("LSTM.dropout"));
 #pragma once
@@ -15,10 +15,10 @@ namespace nacre::tools {
 
 bool goes_on_without(const ImportOptions& options, const std::string& setting);
 
-// "--ignore-setting LSTM.dropout goes on without it"
+// Returns "--ignore-setting LSTM.dropout goes on without it", for example.
 std::string how_to_ignore(const std::string& setting);
 
-// Refuses a name that no setting of the file has been asked for by.
+// Refuses a name of options.ignored that names no setting of the file.
 void require_all_met(const ImportOptions& options, const std::set<std::string>& met, const std::string& path);
 
 }  // namespace nacre::tools

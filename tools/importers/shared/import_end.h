@@ -1,4 +1,4 @@
-// Work that importers do last.
+// The last step of an import, which several importers share.
 #pragma once
 
 #include "tools/base/unsupported.h"
@@ -6,7 +6,7 @@
 
 namespace nacre::tools {
 
-// "NHWC" as the layout of inputs that a spatial operator reads, in files whose channels are last.
+// Sets the layout "NHWC" on inputs that a convolution or pooling reads. It is for files whose channels are last.
 void name_image_inputs(Graph& graph);
 
 }  // namespace nacre::tools

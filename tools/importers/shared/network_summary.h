@@ -1,5 +1,5 @@
-// Summary that a network's file gives of itself, whether or not it can be converted: who wrote it, its inputs and
-// outputs, how many of which operators, how many numbers. Nothing in it is computed.
+// The summary of a network's file, whether or not the file can be converted: its producer, its inputs and outputs,
+// the count of each operator, and the number of parameters. The file states all of them; nothing is computed.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,28 @@
 namespace nacre::tools {
 
 struct NetworkTensor {
-  std::string name, type, shape;  // "float32", "[batch, 3, ?]"; "": the file does not say
+  std::string name, type, shape;  // "float32", "[batch, 3, ?]"; "" if the file does not say
 };
 
 struct NetworkSummary {
   std::string format;    // "ONNX", "TensorFlow Lite", "Keras"
-  std::string producer;  // "pytorch 2.15.0"; "": the file does not say
-  std::string version;   // of the format: "opset 17, com.microsoft 1"
+  std::string producer;  // "pytorch 2.15.0"; "" if the file does not say
+  std::string version;   // the format's: "opset 17, com.microsoft 1"
   std::vector<NetworkTensor> inputs, outputs;
-  std::map<std::string, uint64_t> operators;  // by their names in the file, those of graphs and models inside too
-  uint64_t parameters = 0;                    // elements of what it stores
+  std::map<std::string, uint64_t> operators;  // by name in the file; inner graphs and models count too
+  uint64_t parameters = 0;                    // number of elements that the file stores
 
-  void count(uint64_t elements);  // more parameters; a file may lie about their number
+  void count(uint64_t elements);  // adds to `parameters` without overflow, as a file may lie
 };
 
-// Summarizes the file's bytes. Throws as the importer does for a file that cannot be read at all.
+// Summarizes the file's bytes. Throws as the importer does if the file cannot be read at all.
 NetworkSummary summarize_network(std::span<const uint8_t> bytes, const std::string& path);
 
 NetworkSummary summarize_onnx(std::span<const uint8_t> bytes, const std::string& path);
 NetworkSummary summarize_tflite(std::span<const uint8_t> bytes, const std::string& path);
-NetworkSummary summarize_keras(std::span<const uint8_t> bytes, const std::string& path);  // in each of its forms
+NetworkSummary summarize_keras(std::span<const uint8_t> bytes, const std::string& path);  // in each of Keras' formats
 
-// Elements of dims; at most 2^62, and 0 where one is negative.
+// Returns the product of dims, at most 2^62. Returns 0 if a dim is negative.
 uint64_t declared_elements(std::span<const int64_t> dims);
 
 }  // namespace nacre::tools

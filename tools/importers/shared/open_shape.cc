@@ -44,7 +44,7 @@ Given parse_given(const std::string& text, const std::string& file) {
   return given;
 }
 
-using Sizes = std::map<std::string, int64_t>;  // of symbols
+using Sizes = std::map<std::string, int64_t>;  // symbol to size
 
 void set_symbol(Sizes& sizes, const std::string& symbol, int64_t size, const std::string& text,
                 const std::string& file) {

@@ -1,5 +1,5 @@
-// Axes of inputs that a file gives no size, and the sizes that the user gives them: --shape NAME=1x3x224x224 of a whole
-// input, --shape NAME=128 of every axis of that symbol.
+// Input axes that the file gives no size, and the sizes that the user gives for them. --shape NAME=1x3x224x224 gives
+// a whole input's sizes. --shape NAME=128 gives the size of every axis with that symbol.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@ namespace nacre::tools {
 
 struct OpenShape {
   struct Axis {
-    int64_t size = -1;   // -1: open
-    std::string symbol;  // of an open one; "": it has no name
+    int64_t size = -1;   // -1 if it is open
+    std::string symbol;  // name of an open axis; "" if it has none
   };
-  std::string name;                       // of the input
-  std::optional<std::vector<Axis>> axes;  // nothing: the file gives no shape
+  std::string name;                       // name of the input
+  std::optional<std::vector<Axis>> axes;  // nullopt if the file gives no shape
 };
 
-// Throws Error{kUsage} for a text that is no NAME=SIZES, a name that `inputs` have not, and sizes that contradict the
-// file or each other.
+// Sets the sizes of `given` in `inputs`. Throws Error{kUsage} if a text is not NAME=SIZES, if no input has the name,
+// or if sizes contradict the file or each other.
 void fix_open_axes(std::vector<OpenShape>& inputs, const std::vector<std::string>& given, const std::string& file);
 
-// "x [batch, 3, ?], ids [batch, seq]"
+// Returns the inputs as text: "x [batch, 3, ?], ids [batch, seq]".
 std::string text_of(const std::vector<OpenShape>& inputs);
 
 }  // namespace nacre::tools

@@ -1,6 +1,7 @@
-// Tables of the op resize (engine/ops/resize.h), one per axis, made of what each output reads.
+// Makes the tables of the op resize (engine/ops/resize.h). There is one per axis, made from the list of elements that
+// each output reads.
 //
-//   std::vector<Taps> rows = ...;                     one list per output row: {where, weight}
+//   std::vector<Taps> rows = ...;                     one list per output row: {index, weight}
 //   append(resize_step(graph, step, x, table_of(rows, in_h), table_of(columns, in_w)));
 #pragma once
 
@@ -13,10 +14,10 @@
 
 namespace nacre::tools {
 
-inline constexpr int64_t kMostResized = 1 << 16;  // outputs of an axis: their table is small
+inline constexpr int64_t kMostResized = 1 << 16;  // outputs of an axis, so that its table is small
 
 struct Tap {
-  int64_t at;  // outside of the axis its first or last element is meant
+  int64_t at;  // an index outside of the axis means its first or last element
   double weight;
 };
 using Taps = std::vector<Tap>;
@@ -24,14 +25,14 @@ using Taps = std::vector<Tap>;
 struct ResizeTable {
   std::vector<int32_t> first;
   int taps = 1;
-  std::vector<float> weights;  // [outputs, taps]; empty: 1
+  std::vector<float> weights;  // [outputs, taps]; empty if all are 1
 };
 
-// Table of an axis of `in` elements. Taps of one output that mean the same element are added.
+// Makes the table of an axis of `in` elements. If taps of one output mean the same element, their weights are added.
 ResizeTable table_of(const std::vector<Taps>& outputs, int64_t in);
 ResizeTable identity_table(int64_t in);
 
-// `node` as a resize of x, whose tables are constants named after it.
+// Makes `node` a resize of x. The tables become constants named after the node.
 Node resize_step(Graph& graph, Node node, ValueId x, const ResizeTable& rows, const ResizeTable& columns);
 
 }  // namespace nacre::tools

@@ -9,7 +9,7 @@
 namespace nacre::tools {
 namespace {
 
-// `visit` is called with an element of the type.
+// Calls `visit` with a number of the given type.
 template <class F>
 auto with_element(ElementType type, F visit) {
   switch (type) {

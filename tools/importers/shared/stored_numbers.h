@@ -1,5 +1,5 @@
-// Finds the numbers that a network's file stores and puts others in their place: it writes back what was learned.
-// Every other byte of the file stays as it is, but for the checksums of an archive.
+// Finds the numbers that a network's file stores and overwrites them, to write back what was learned. No other byte
+// of the file changes except the checksums of an archive.
 //
 //   std::vector<uint8_t> bytes = read_network(path);
 //   for (const StoredNumbers& tensor : stored_numbers(bytes, path)) store(bytes, tensor, 0, numbers);
@@ -16,27 +16,30 @@
 namespace nacre::tools {
 
 struct StoredNumbers {
-  std::string name;                       // of the tensor in the file
+  std::string name;                       // name of the tensor in the file
   ElementType type = ElementType::kNone;  // float16, bfloat16, float32 or float64
   int64_t elements = 0;
-  uint64_t offset = 0;  // where the elements are, little-endian, one behind the other; 0: not so in this file
+  uint64_t offset = 0;  // where the elements begin, little-endian and contiguous; 0 if they are stored otherwise
 };
 
-// The tensors of real numbers of a Keras or ONNX file that can be read. Throws where the file is of another format.
+// Returns the tensors of real numbers that can be read in a Keras or ONNX file. Throws if the file has another
+// format.
 std::vector<StoredNumbers> stored_numbers(std::span<const uint8_t> bytes, const std::string& name);
 
-// Elements from `first` on: read as float32, written rounded to the nearest of the tensor's type, half to even.
+// read_stored reads all elements as float32. store writes elements from `first` on, rounded to the tensor's type.
+// rounded_to returns what it would write: the nearest number of the type, half to even.
 std::vector<float> read_stored(std::span<const uint8_t> bytes, const StoredNumbers& tensor);
 void store(std::span<uint8_t> bytes, const StoredNumbers& tensor, int64_t first, std::span<const float> numbers);
 float rounded_to(ElementType type, float number);
 
-// After the last number: the checksums that the file has of itself.
+// Renews the checksums that the file holds of itself. Call it after the last number.
 void seal(std::span<uint8_t> bytes, const std::string& name);
 
-// An ONNX file with the data that lie beside it in it, so that there is one file to write; as it is where none do.
+// Returns an ONNX file with its external data inside, so that one file is written. A file without external data stays
+// as it is.
 std::vector<uint8_t> with_data_inside(std::span<const uint8_t> onnx, const std::string& name);
 
-// The functions above for one format each.
+// These do the same for one format each.
 std::vector<StoredNumbers> stored_numbers_of_keras_archive(std::span<const uint8_t> bytes, const std::string& name);
 std::vector<StoredNumbers> stored_numbers_of_keras_hdf5(std::span<const uint8_t> bytes, const std::string& name);
 std::vector<StoredNumbers> stored_numbers_of_onnx(std::span<const uint8_t> bytes, const std::string& name);

@@ -6,7 +6,8 @@
 namespace nacre::tools {
 namespace {
 
-// The kernel's tap behind tap j of phase r, or -1: taps stand in the order of x, the kernel's in that of y.
+// Returns the kernel's tap that tap j of phase r stands for, or -1 if there is none. Taps are in the order of x, the
+// kernel's in that of y.
 int64_t source_tap(const TransposedAxis& axis, int64_t r, int64_t j) {
   const int64_t back = axis.taps() - 1 - j;
   if (axis.stride == 1) return back;
@@ -16,7 +17,7 @@ int64_t source_tap(const TransposedAxis& axis, int64_t r, int64_t j) {
 
 size_t element_bytes(const Value& v) { return v.data->size() / size_t(v.elements()); }
 
-// Quantizers of one scale stay; those per output channel are repeated for every phase.
+// Repeats the scales of each output channel for every phase. A quantizer with one scale stays.
 void repeat_scales(Value& v, const TransposedConv& conv) {
   if (!v.quantizer || v.quantizer->scale.size() == 1) return;
   const Quantizer old = *v.quantizer;
@@ -54,7 +55,7 @@ ValueId transposed(ValueId x, const std::vector<int>& perm, const std::string& s
   return append(std::move(node), suffix, y);
 }
 
-// The part [begin, begin + size) of rows and columns.
+// The range [begin, begin + size) of rows and of columns.
 struct SpacePart {
   int64_t begin[2], size[2];
 };
@@ -72,7 +73,8 @@ ValueId sliced(Graph& graph, ValueId x, const SpacePart& part, const std::string
   return append(std::move(node), suffix, like);
 }
 
-// x as far as it is read, and the window over it. Pads that are larger than the window reaches are a step of their own.
+// Cuts x to the part that is read, and sets the window over that part. Pads larger than the window reaches become a
+// step of their own.
 void set_window(Graph& graph, const TransposedConv& c, Node& conv, const AppendStep& append) {
   const TransposedAxis* const axes[] = {&c.h, &c.w};
   const char* const before_names[] = {"pad_top", "pad_left"};
@@ -82,7 +84,7 @@ void set_window(Graph& graph, const TransposedConv& c, Node& conv, const AppendS
   bool pads = false;
   for (int i = 0; i < 2; ++i) {
     const TransposedAxis& axis = *axes[i];
-    const int64_t first = axis.first() - axis.reach(), last = axis.first() + axis.count() - 1;  // what is read
+    const int64_t first = axis.first() - axis.reach(), last = axis.first() + axis.count() - 1;  // range of x read
     part.begin[i] = std::clamp<int64_t>(first, 0, axis.in - 1);
     part.size[i] = std::clamp<int64_t>(last, part.begin[i], axis.in - 1) - part.begin[i] + 1;
     int64_t before = std::max<int64_t>(0, part.begin[i] - first);

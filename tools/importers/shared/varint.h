@@ -1,4 +1,4 @@
-// Numbers of a protocol buffer: base 128, low digits first.
+// Reads numbers of a protocol buffer, in base 128 with the low digits first.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,9 @@
 
 namespace nacre::tools {
 
-// The number at `at`, which moves behind it; false where the bytes end or it has more than ten.
+// Reads the number at `at` into `value` and moves `at` past it. Returns false if the bytes end, or if the number has
+// more than ten bytes.
+//
 inline bool read_varint(std::span<const uint8_t> bytes, size_t& at, uint64_t& value) {
   value = 0;
   for (int shift = 0; shift < 70; shift += 7) {

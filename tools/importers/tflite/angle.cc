@@ -1,9 +1,9 @@
-// ATAN2, as steps: the angle of the point (b, a), of finite numbers; zeros have no sign, and that of (0, 0) is 0.
+// Converts ATAN2 to steps: the angle of the point (b, a) for finite numbers. Zeros have no sign, and (0, 0) gives 0.
 //
 //   t = min(|a|, |b|) / max(|a|, |b|)
-//   w = t, or (t - 1) / (t + 1) = tan(atan t - pi / 4) where t > tan(pi / 8)
+//   w = t, or, if t > tan(pi / 8), (t - 1) / (t + 1) = tan(atan t - pi / 4)
 //   r = atan w = w + w^3 (c_0 + c_1 w^2 + c_2 w^4 + c_3 w^6)        S. Moshier, Cephes, single/atanf.c, within 2e-7
-//   r = pi / 2 - r where |a| > |b|, pi - r where b < 0, -r where a < 0, in this order
+//   r = pi / 2 - r if |a| > |b|, then pi - r if b < 0, then -r if a < 0
 #include "tools/importers/tflite/steps.h"
 
 namespace nacre::tools::tflite {

@@ -1,4 +1,4 @@
-// Graphs that operators call, and the lists that loops fill: rows of values (control.cc, rows.cc).
+// Calls converts graphs that operators call, and lists that loops fill, as rows of values (control.cc, rows.cc).
 #pragma once
 
 #include "tools/importers/tflite/tensors.h"
@@ -9,18 +9,18 @@ class Importer;
 class Reader;
 struct Scope;
 
-struct Run {  // rows first .. first + count - 1 of a value, along axis 0
+struct Run {  // rows first to first + count - 1 of a value, along axis 0
   ValueId of;
   int64_t first, count;
 };
-struct Rows {  // one after the other; of a tensor that no step has made yet
+struct Rows {  // the runs in order; no step has made a value of them yet
   std::vector<Run> runs;
   std::vector<int64_t> dims;
 };
 
-struct Argument {  // of a graph that is called, or what it gives
+struct Argument {  // an argument or a result of a graph that is called
   ValueId value = kNone;
-  Rows rows = {};  // where there is no value
+  Rows rows = {};  // used if there is no value
 };
 
 class Calls {
@@ -28,16 +28,16 @@ class Calls {
   Calls(Importer& importer, Reader& reader, Scope& scope) : importer_(importer), reader_(reader), scope_(scope) {}
 
   // control.cc
-  std::vector<Argument> arguments(const Operation& op, size_t first);  // the inputs from there on
+  std::vector<Argument> arguments(const Operation& op, size_t first);  // the inputs from `first` on
   std::vector<Argument> call(const Operation& op, int graph, const std::vector<Argument>& arguments);
-  void give(const Operation& op, const std::vector<Argument>& results);  // the outputs
+  void give(const Operation& op, const std::vector<Argument>& results);  // sets the outputs
 
   // rows.cc
-  bool is_empty(const Operation& op, size_t i) const;          // it has no rows
-  std::optional<Rows> rows_of(const Operation& op, size_t i);  // none of a single number
-  void define_rows(const Operation& op, Rows rows);            // output 0 is these rows
+  bool is_empty(const Operation& op, size_t i) const;          // true if input i has no rows
+  std::optional<Rows> rows_of(const Operation& op, size_t i);  // nullopt for a single number
+  void define_rows(const Operation& op, Rows rows);            // makes output 0 these rows
   ValueId cut_rows(Operation& op, const Run& run);
-  ValueId join_rows(int tensor);  // its value
+  ValueId join_rows(int tensor);  // joins the rows of a tensor to one value
 
  private:
   void bind(const Operation& op, int tensor, const Argument& argument);
@@ -50,7 +50,8 @@ class Calls {
   int64_t called_operators_ = 0;
 };
 
-// Rows begin .. begin + size - 1 of `from` behind those of `to`; no rows, of the shape of others.
+// append() adds rows begin to begin + size - 1 of `from` after those of `to`. none_like() has no rows, and the same
+// dims otherwise.
 void append(Rows& to, const Rows& from, int64_t begin, int64_t size);
 Rows none_like(const Rows& rows);
 bool is_same_but_for_rows(const std::vector<int64_t>& a, const std::vector<int64_t>& b);

@@ -1,12 +1,13 @@
-// WHILE and IF: control flow that is known while reading. A loop whose condition depends on what is stored, and on
-// counters, is its body, once per turn; a branch is the graph that its condition takes, or of both what a run chooses.
+// Converts WHILE and IF, whose control flow is computed while reading. The condition of a loop must depend on stored
+// numbers and counters alone: the loop becomes its body, once per turn. A branch becomes the graph that its condition
+// takes. If the condition is known only at run time, both graphs run and a select takes one result.
 //
 //   WHILE  while (cond(x..)) x.. = body(x..);   y.. = x..
 //   IF     y.. = c ? then(x..) : else(x..)
 //   STABLEHLO_COMPOSITE  y.. = decomposition(x..)
 //
-// The values of one graph are handed to the other as they are: codes keep their scales. rows.cc has the lists
-// that a loop fills.
+// Values pass from one graph to the other unchanged, so codes keep their scales. rows.cc handles the lists that a loop
+// fills.
 #include <algorithm>
 
 #include "tools/importers/tflite/reader.h"
@@ -15,11 +16,11 @@
 namespace nacre::tools::tflite {
 namespace {
 
-constexpr int kMaxDepth = 8;                 // of graphs in graphs
-constexpr int64_t kMostOperators = 1 << 16;  // of all turns
-constexpr size_t kMostSteps = 20000;         // of the program
+constexpr int kMaxDepth = 8;                 // most levels of graphs that call graphs
+constexpr int64_t kMostOperators = 1 << 16;  // most operators of all turns together
+constexpr size_t kMostSteps = 20000;         // most steps of the program
 
-// While it lives another graph is read.
+// Replaces the scope by another graph's, for its own lifetime.
 class OtherGraph {
  public:
   OtherGraph(Scope& scope, Scope inner) : scope_(scope), outer_(std::exchange(scope, std::move(inner))) {}
@@ -43,7 +44,7 @@ void convert_while(Importer& importer, Operation& op) {
   const auto& options = importer.options<WhileOptions>(op);
   std::vector<Argument> carried = importer.calls().arguments(op, 0);
   const size_t problems = importer.file().problems().size();
-  while (importer.file().problems().size() == problems) {  // of the first turn that has any
+  while (importer.file().problems().size() == problems) {  // stops at the first turn with problems
     const std::vector<Argument> going = importer.calls().call(op, options.cond_subgraph_index(), carried);
     if (importer.file().problems().size() != problems) break;
     if (going.size() != 1) importer.bad(op, "a condition that is not one bool");
@@ -54,7 +55,7 @@ void convert_while(Importer& importer, Operation& op) {
   importer.calls().give(op, carried);
 }
 
-// y = c ? a : b of what both graphs give, where only a run knows c.
+// y = c ? a : b for the results of both graphs, with a c that only a run knows.
 void choose(Importer& importer, Operation& op, ValueId c, const IfOptions& options) {
   const size_t steps = importer.graph().nodes.size();
   const std::vector<Argument> arguments = importer.calls().arguments(op, 1),
@@ -91,7 +92,7 @@ void convert_if(Importer& importer, Operation& op) {
   importer.calls().give(op, importer.calls().call(op, graph, importer.calls().arguments(op, 1)));
 }
 
-// A name for what a graph of the file computes: of a layer, as litert-torch and TensorFlow mark it.
+// Converts a composite, a named graph of the file. litert-torch and TensorFlow mark layers so.
 void convert_composite(Importer& importer, Operation& op) {
   const auto* options = op.record->builtin_options_2_as<StableHLOCompositeOptions>();
   if (options == nullptr) importer.bad(op, "has no options of its kind");
@@ -166,7 +167,7 @@ void Calls::give(const Operation& op, const std::vector<Argument>& results) {
     if (results[i].value == kNone) scope_.rows[id] = results[i].rows;
     else scope_.values[size_t(id)] = results[i].value;
     if (!scope_.is_result(id) || (results[i].value != kNone && importer_.value(results[i].value).constant())) continue;
-    const ValueId x = importer_.made(id);  // a result of the network has a name of its own
+    const ValueId x = importer_.made(id);  // an output of the network needs its own name
     scope_.values[size_t(id)] = kNone;
     Operation copy{.code_name = op.code_name, .name = scope_.tensors.name(id), .outputs = {id}};
     importer_.emit(copy,

@@ -1,6 +1,6 @@
-// Detections: NON_MAX_SUPPRESSION_V4 and _V5, and the custom operator TFLite_Detection_PostProcess, which decodes boxes
-// too (tensorflow/lite/kernels/non_max_suppression.cc, detection_postprocess.cc). How many there are a run knows: what
-// is behind them is 0.
+// Converts NON_MAX_SUPPRESSION_V4 and _V5, and the custom operator TFLite_Detection_PostProcess, which also decodes
+// boxes (tensorflow/lite/kernels/non_max_suppression.cc, detection_postprocess.cc). Only a run knows how many
+// detections there are. The rest of the output is 0.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -14,7 +14,7 @@ namespace {
 using DetectionInts = Steps::Ints;
 
 struct Suppression {
-  int64_t most;  // of each class
+  int64_t most;  // most boxes of each class
   float overlap, least, sigma;
   bool closed, at_least;
 };
@@ -23,7 +23,7 @@ struct Selected {
   ValueId places, kept, count;  // engine/ops/non_max_suppression.h
 };
 
-// boxes [1, n, 4], scores [1, classes, n]
+// Selects boxes [1, n, 4] by scores [1, classes, n].
 Selected select_boxes(Importer& importer, Operation& op, ValueId boxes, ValueId scores, const Suppression& how) {
   const Selected y = {importer.between(boxes, "/places"), importer.between(boxes, "/kept"),
                       importer.between(boxes, "/count")};
@@ -78,8 +78,8 @@ void convert_non_max_suppression(Importer& importer, Operation& op) {
   if (op.outputs.size() > last) s.give(s.reshape(y.count, {}), last);
 }
 
-// TFLite_Detection_PostProcess: box_encodings [1, n, 4 or more], class_predictions [1, n, classes, or one more before
-// them], anchors [n, 4] (y, x, h, w).
+// TFLite_Detection_PostProcess: box_encodings [1, n, 4 or more], class_predictions [1, n, classes] or [1, n, 1 +
+// classes] with a background first, anchors [n, 4] (y, x, h, w).
 class PostProcess {
  public:
   PostProcess(Importer& importer, Operation& op) : importer_(importer), op_(op), s_(importer, op) {
@@ -152,7 +152,7 @@ class PostProcess {
     return s_.concat({s_(Op::kSub, {center, half}), s_(Op::kAdd, {center, half})}, 2);
   }
 
-  // Every box by its greatest score; of each that is selected its `each_` greatest classes.
+  // Selects boxes by their greatest score, and for each selected box its `each_` classes of greatest score.
   Detections of_best(ValueId boxes, ValueId scores) {
     const int64_t given = std::min(each_, classes_);
     const ValueId best = s_.reshape(s_.extreme(scores, 2, true), {1, 1, n_});
@@ -166,7 +166,7 @@ class PostProcess {
             shown(valid, filled_up(top.values, given)), count};
   }
 
-  // The boxes of each class apart, and of all the greatest scores.
+  // Selects the boxes of each class separately, then the greatest scores of all classes.
   Detections of_classes(ValueId boxes, ValueId scores) {
     const int64_t of_class = std::min(of_class_, n_), all = of_class * classes_;
     const Selected found = select(boxes, s_.transpose(scores, {0, 2, 1}), of_class);
@@ -177,7 +177,7 @@ class PostProcess {
     const Ordered top = s_.greatest(s_.select(real, found.kept, none), ordered);
     const ValueId n = s_.one_like(found.places, n_), of = s_.binary(Binary::kFloorDiv, found.places, n);
     const ValueId within = s_(Op::kSub, {found.places, s_(Op::kMul, {of, n})});
-    const auto taken = [&](ValueId x) {  // as real numbers, which both are exactly: of int32 there is no table
+    const auto taken = [&](ValueId x) {  // as float32, which is exact here, since no table has int32
       return s_.rows(s_.reshape(s_.cast(x, ElementType::kFloat32), {all, 1}), top.places);
     };
     const ValueId box = s_.cast(s_.reshape(taken(within), {ordered}), ElementType::kInt32);
@@ -194,17 +194,17 @@ class PostProcess {
         {.most = most, .overlap = overlap_, .least = least_, .sigma = 0, .closed = false, .at_least = true});
   }
 
-  // Which of the detections there are, [most].
+  // Returns a bool [most]: true for the first `count` detections.
   ValueId below(ValueId count) { return s_.compare(Compare::kLess, s_.counted(ElementType::kFloat32, {most_}), count); }
 
-  // x [most, ..] where it is valid, else 0
+  // Returns x [most, ..] where it is valid, else 0.
   ValueId shown(ValueId valid, ValueId x) {
     DetectionInts dims(s_.dims(x).size(), 1);
     dims[0] = most_;
     return s_.select(s_.reshape(valid, dims), x, s_.number(x, 0));
   }
 
-  // Columns of 0 up to `each_`: the operator has room for more classes than there are.
+  // Appends columns of 0 up to `each_`, because the output may have room for more classes than there are.
   ValueId filled_up(ValueId x, int64_t given) {
     return given == each_ ? x : s_.concat({x, s_.filled({most_, each_ - given}, 0)}, 1);
   }

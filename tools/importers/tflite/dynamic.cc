@@ -1,5 +1,5 @@
-// Places that only a run knows: SLICE and STRIDED_SLICE whose begin is computed, of sizes that are fixed, and
-// DYNAMIC_UPDATE_SLICE. A slice takes the indices begin + 0, 1, .. of each axis that it does not take whole.
+// Converts slices at positions that only a run knows: SLICE and STRIDED_SLICE with a computed begin and fixed sizes,
+// and DYNAMIC_UPDATE_SLICE. A slice takes the indices begin + 0, 1, .. of each axis that it does not take whole.
 #include <algorithm>
 
 #include "tools/importers/tflite/steps.h"
@@ -9,14 +9,14 @@ namespace {
 
 using PlaceInts = Steps::Ints;
 
-// Element i of a list, as a list of one.
+// Returns element i of a list, as a list of one.
 ValueId element_of(Importer& importer, const Operation& op, Steps& s, ValueId list, size_t i) {
   if (!s.is_whole(list) || s.dims(list).size() != 1 || int64_t(i) >= s.dims(list)[0])
     importer.bad(op, "places that are no list of integers, one per axis");
   return s.slice(list, 0, int64_t(i), 1);
 }
 
-// Indices at, at + 1, .. of an axis, `size` of them.
+// Returns the `size` indices at, at + 1, .. of an axis.
 ValueId run_from(Steps& s, ValueId at, int64_t size) {
   return size == 1 ? at : s(Op::kAdd, {at, s.counted(s.type(at), {size})});
 }
@@ -27,7 +27,7 @@ void update_axis(Importer& importer, Operation& op, Steps& s, ValueId start, int
   const auto bounded = [&](ValueId v, int64_t high) {
     return s.binary(Binary::kMaximum, s.binary(Binary::kMinimum, v, s.one_like(v, high)), s.one_like(v, 0));
   };
-  const ValueId first = bounded(start, all - some);  // as LiteRT keeps it inside
+  const ValueId first = bounded(start, all - some);  // LiteRT keeps the slice inside
   const ValueId at = s(Op::kSub, {s.counted(s.type(start), {all}), first}), inside = bounded(at, some - 1);
   PlaceInts along(s.dims(x).size(), 1);
   along[size_t(axis)] = all;
@@ -70,7 +70,7 @@ bool slice_at_run_time(Importer& importer, Operation& op) {
   return true;
 }
 
-// x[.., i, ..] and x[.., i : i + n, ..], n by the shape that the file gives.
+// Converts x[.., i, ..] and x[.., i : i + n, ..]. The output's shape in the file gives n.
 bool strided_slice_at_run_time(Importer& importer, Operation& op) {
   if (!op.has_input(1) || importer.value(importer.input(op, 1)).constant()) return false;
   const auto& options = importer.options<StridedSliceOptions>(op);

@@ -1,4 +1,4 @@
-// Nothing in the file is trusted: the FlatBuffers Verifier comes first, and every index is checked before it is used.
+// Reads a file without trusting it. The FlatBuffers Verifier runs first, and every index is checked before use.
 #include "tools/importers/tflite/file.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace nacre::tools::tflite {
 
 const Model& verified_model(std::span<const uint8_t> bytes, const std::string& name) {
-  // A file of 2 GiB or more keeps its data behind the FlatBuffer; offsets inside that are signed 32-bit.
+  // A file of 2 GiB or more has data after the FlatBuffer, whose own offsets are signed 32-bit.
   const size_t verified = std::min(bytes.size(), size_t{FLATBUFFERS_MAX_BUFFER_SIZE} - 1);
   flatbuffers::Verifier verifier(bytes.data(), verified);
   if (bytes.size() < 8 || !VerifyModelBuffer(verifier))
@@ -47,7 +47,8 @@ void File::check_limits(const std::vector<int64_t>& dims, const std::string& pla
   }
 }
 
-// Old files have only the byte; new ones repeat it there, or say 127 where it does not fit.
+// Returns an operator's code. Old files have only the byte. New files repeat it in the int, or have 127 in the byte if
+// the code does not fit.
 BuiltinOperator File::code_of(const Operator& record) const {
   const OperatorCode& code = *model_->operator_codes()->Get(record.opcode_index());
   return std::max(code.builtin_code(), BuiltinOperator(code.deprecated_builtin_code()));
@@ -58,8 +59,8 @@ const SubGraph& File::called_graph(const Operation& op, int index) const {
   return *model_->subgraphs()->Get(flatbuffers::uoffset_t(index));
 }
 
-// Shared between tensors of one buffer. Buffers of a valid file do not overlap; in a hostile one a thousand of them may
-// be the same bytes, so what is copied is bounded by what there is.
+// Returns a buffer's data, which its tensors share. Buffers of a valid file do not overlap. In a hostile file a
+// thousand buffers may be the same bytes, so the bytes copied are bounded by the file's size.
 File::Data File::data_of(uint32_t id, const std::string& place) {
   if (const auto found = buffers_.find(id); found != buffers_.end()) return found->second;
   const Buffer& buffer = *model_->buffers()->Get(id);
@@ -78,7 +79,7 @@ File::Data File::data_of(uint32_t id, const std::string& place) {
   return copy;
 }
 
-// Codes of 4 bits with a sign, two in a byte, the lower first, as bytes: what LiteRT's kernels make of them.
+// Unpacks signed 4-bit codes, two in a byte with the lower half first, to bytes, as LiteRT's kernels do.
 File::Data File::unpacked(uint32_t id, const std::string& place, uint64_t codes) {
   Data& made = unpacked_[{id, codes}];
   if (made != nullptr) return made;

@@ -1,4 +1,4 @@
-// A TensorFlow Lite file: its model, the data of its buffers, and what is wrong with it (file.cc).
+// File holds a TensorFlow Lite file: its model, the data of its buffers, and the problems found in it (file.cc).
 #pragma once
 
 #include <functional>
@@ -16,25 +16,25 @@
 
 namespace nacre::tools::tflite {
 
-inline constexpr int64_t kMaxSize = int64_t{1} << 28;  // of an axis: the engine's limit
-inline constexpr size_t kMaxOperands = 1024;           // of one operator
+inline constexpr int64_t kMaxSize = int64_t{1} << 28;  // largest size of an axis: the engine's limit
+inline constexpr size_t kMaxOperands = 1024;           // most operands of an operator
 inline constexpr const char* kNotSupported = ", which is not supported";
 
 struct Operation {  // an operator of the file
   const Operator* record = nullptr;
   BuiltinOperator code = BuiltinOperator::ADD;
-  std::string code_name = {};                  // "CONV_2D", or the custom operator's own
-  std::string name = {};                       // of its layer: the name of its first output
-  std::vector<int> inputs = {}, outputs = {};  // tensors; kNone: absent
+  std::string code_name = {};                  // name of its layer: that of its first output
+  std::string name = {};                       // tensors; kNone if absent
+  std::vector<int> inputs = {}, outputs = {};  // set when its first node is made
   int layer = kNone;                           // made by the first node
 
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i] != kNone; }
   std::string place() const { return name + " (" + code_name + ")"; }
 };
 
-struct Batch {        // axis 0 of all inputs
-  bool open = false;  // it is a batch
-  bool same = true;   // it has the size that the file gives it
+struct Batch {        // facts of axis 0 of all inputs
+  bool open = false;  // the axis is a batch
+  bool same = true;   // its size is that in the file
   int64_t of_file = 0;
 };
 
@@ -45,7 +45,7 @@ size_t size_of(const flatbuffers::Vector<T>* vector) {
 
 std::string dims_text(const std::vector<int64_t>& dims);
 
-// The file, which begins at a multiple of 16; refuses one that is damaged.
+// Returns the model in the file's bytes, which begin at a multiple of 16. Throws if the file is damaged.
 const Model& verified_model(std::span<const uint8_t> bytes, const std::string& name);
 
 class File {
@@ -63,25 +63,25 @@ class File {
   const SubGraph& called_graph(const Operation& op, int index) const;
   BuiltinOperator code_of(const Operator& record) const;
 
-  // The tensor `place` names the buffer.
+  // Returns the data of a buffer. Errors name the tensor `place`.
   Data data_of(uint32_t buffer, const std::string& place);
   Data unpacked(uint32_t buffer, const std::string& place, uint64_t codes);
 
-  // At least one element, fewer than 2^31.
+  // Throws unless dims give at least one element and fewer than 2^31.
   void check_limits(const std::vector<int64_t>& dims, const std::string& place) const;
   [[noreturn]] void unsupported(const std::string& place, const std::string& reason) const;
   [[noreturn]] void bad(const std::string& place, const std::string& fact) const;
-  std::vector<std::string>& problems() { return problems_; }  // what is not supported, all of it
+  std::vector<std::string>& problems() { return problems_; }  // everything that is not supported
 
  private:
   std::span<const uint8_t> bytes_;
-  std::vector<uint8_t> aligned_;  // a copy, where the caller's bytes are not aligned
+  std::vector<uint8_t> aligned_;  // a copy of the file if the caller's bytes are not aligned
   std::string name_;
   ImportOptions options_;
   const Model* model_ = nullptr;
   Batch batch_;
   std::map<uint32_t, Data> buffers_;
-  std::map<std::pair<uint32_t, uint64_t>, Data> unpacked_;  // by how many codes
+  std::map<std::pair<uint32_t, uint64_t>, Data> unpacked_;  // by buffer and number of codes
   uint64_t copied_bytes_ = 0;
   std::vector<std::string> problems_;
 };

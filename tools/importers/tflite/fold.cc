@@ -1,5 +1,5 @@
-// Integers and bools that are computed of stored ones, as TFLite computes them: shapes, the counters and conditions of
-// loops, masks of fixed shapes; and tensors filled with one number.
+// Computes integers and bools from stored ones, as TFLite does: shapes, the counters and conditions of loops, masks of
+// fixed shapes. Also makes tensors filled with one number.
 #include <algorithm>
 #include <cstring>
 
@@ -8,21 +8,21 @@
 namespace nacre::tools::tflite {
 namespace {
 
-constexpr int64_t kMostIntegers = 1 << 16;  // of a tensor
-constexpr int64_t kMostElements = 1 << 28;  // of a filling
+constexpr int64_t kMostIntegers = 1 << 16;  // most integers of a tensor
+constexpr int64_t kMostElements = 1 << 28;  // most elements of a filled tensor
 
 using FoldDims = std::vector<int64_t>;
 
 struct Whole {
   FoldDims dims;
-  std::vector<int64_t> numbers;  // of bools 0 and 1
+  std::vector<int64_t> numbers;  // 0 and 1 for bools
 };
 
 bool is_whole(ElementType type) {
   return type == ElementType::kInt32 || type == ElementType::kInt64 || type == ElementType::kBool;
 }
 
-// Input i, where it is stored and small.
+// Returns input i if it is stored and small.
 std::optional<Whole> stored(Importer& importer, const Operation& op, size_t i) {
   if (!op.has_input(i) || importer.calls().is_empty(op, i)) return std::nullopt;
   const Value& v = importer.value(importer.input(op, i));
@@ -33,7 +33,7 @@ std::optional<Whole> stored(Importer& importer, const Operation& op, size_t i) {
   return x;
 }
 
-// f(i, place in x) for the elements i of `dims`, to which x is broadcast as numpy does.
+// Calls f(i, index in x) for each element i of `dims`. x is broadcast to `dims` as numpy does.
 template <class F>
 void each_place(const FoldDims& x, const FoldDims& dims, F f) {
   int64_t count = 1;
@@ -68,7 +68,7 @@ int64_t floor_mod(int64_t a, int64_t b) {
   const int64_t rest = b == -1 ? 0 : a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
-int64_t quotient(int64_t a, int64_t b) { return b == -1 ? int64_t(0 - uint64_t(a)) : a / b; }  // towards zero
+int64_t quotient(int64_t a, int64_t b) { return b == -1 ? int64_t(0 - uint64_t(a)) : a / b; }  // rounds towards zero
 int64_t floor_quotient(int64_t a, int64_t b) {
   return quotient(a, b) - (b != -1 && a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
@@ -111,7 +111,7 @@ constexpr Single kSingles[] = {
     {BuiltinOperator::LOGICAL_NOT, [](int64_t a) { return int64_t{a == 0}; }},
 };
 
-// Over the axes of input 1; the first element is where the result starts.
+// Reductions over the axes of input 1. The first element is the initial result.
 constexpr Pair kReductions[] = {
     {BuiltinOperator::SUM, sum},
     {BuiltinOperator::REDUCE_PROD, product},
@@ -151,7 +151,7 @@ bool fold_single(Importer& importer, const Operation& op, const Single& row) {
 bool fold_reduction(Importer& importer, const Operation& op, const Pair& row) {
   const std::optional<Whole> x = stored(importer, op, 0);
   if (!x) return false;
-  FoldDims kept = x->dims, left;  // with ones for what is reduced, and without
+  FoldDims kept = x->dims, left;  // kept has 1 for reduced axes, left is without them
   std::vector<bool> reduced(kept.size());
   for (const int64_t axis : importer.integers(op, 1)) reduced[size_t(importer.axis(op, axis, kept.size()))] = true;
   const auto* options = op.record->builtin_options_as<ReducerOptions>();
@@ -199,7 +199,7 @@ bool fold_range(Importer& importer, const Operation& op) {
   return true;
 }
 
-// y of `dims`, each element the one of x.
+// Makes y of `dims`, with the element of x everywhere.
 void fill(Importer& importer, const Operation& op, const FoldDims& dims, const Value& x) {
   int64_t count = 1;
   for (const int64_t d : dims) {

@@ -1,10 +1,11 @@
-// Operators that take rows from places, or put them there: GATHER, EMBEDDING_LOOKUP, GATHER_ND, REVERSE_SEQUENCE;
-// SCATTER_ND, SEGMENT_SUM, UNSORTED_SEGMENT_SUM and its kin, SPARSE_TO_DENSE; MATRIX_DIAG, MATRIX_SET_DIAG.
+// Converts operators that take rows at indices: GATHER, EMBEDDING_LOOKUP, GATHER_ND, REVERSE_SEQUENCE. Also converts
+// those that put rows at indices: SCATTER_ND, SEGMENT_SUM, UNSORTED_SEGMENT_SUM and similar ones, SPARSE_TO_DENSE,
+// MATRIX_DIAG, MATRIX_SET_DIAG.
 //
 //   take   y = table[ids]
-//   put    y_p = f over the u with target_u = p of update_u. Stored targets by rounds: the r-th update of every place
-//          in round r, what changes nothing for places without one. Targets of run time, of a sum, by a product,
-//          y = [target_u = p] update
+//   put    y_p = f over the u with target_u = p of update_u. Stored targets are put in rounds: round r takes the r-th
+//          update of every place. A place without one gets a number that f ignores. Targets known only at run time are
+//          possible for sums, by a product y = [target_u = p] update
 #include <algorithm>
 #include <limits>
 
@@ -30,8 +31,8 @@ ValueId whole_input(Importer& importer, const Operation& op, size_t i) {
   return id;
 }
 
-// Rows are taken of real numbers and of codes. Bools are 0 and 1; integers as float32, where all that is known is below
-// 2^24.
+// Returns a table for rows of real numbers or of codes. Bools become 0 and 1. Stored integers of at most 2^24 become
+// float32.
 ValueId table_input(Importer& importer, Operation& op, Steps& s, size_t i) {
   const ValueId x = importer.input(op, i);
   const Value& v = importer.value(x);
@@ -43,10 +44,10 @@ ValueId table_input(Importer& importer, Operation& op, Steps& s, size_t i) {
   return s.cast(x, ElementType::kFloat32);
 }
 
-// Number that LiteRT leaves where nothing is put: 0, or for codes the number that code 0 stands for.
+// Returns the number that LiteRT leaves where nothing is put: 0, or for codes the number of code 0.
 float nothing_of(const Value& v) { return v.quantizer ? v.quantizer->scale[0] * float(-v.quantizer->zero[0]) : 0; }
 
-// A table of rows, of a stored one with one scale per row too.
+// Returns x as a table of rows. A stored matrix may have one scale per row.
 ValueId as_rows(Importer& importer, const Operation& op, Steps& s, ValueId x, const Ints& dims) {
   const Value& v = importer.value(x);
   if (v.dims == dims || !v.constant()) return s.reshape(x, dims);
@@ -62,7 +63,8 @@ void give_as(Importer& importer, const Operation& op, Steps& s, ValueId y) {
   s.give(s.cast(y, importer.value(importer.output(op)).type));
 }
 
-// x [B.., M.., entries, A..], ids [B.., I..]: y [B.., M.., I.., A..]. By a table [B entries, M A] and ids + b entries.
+// Gathers x [B.., M.., entries, A..] by ids [B.., I..] to y [B.., M.., I.., A..], with a table [B entries, M A] and
+// indices ids + b entries.
 void take_along(Importer& importer, Operation& op, int axis, int batch) {
   Steps s(importer, op);
   ValueId x = table_input(importer, op, s, 0), ids = whole_input(importer, op, 1);
@@ -87,7 +89,7 @@ void take_along(Importer& importer, Operation& op, int axis, int batch) {
 }
 
 void convert_gather(Importer& importer, Operation& op) {
-  constexpr int64_t kMostSlices = 64;  // of stored indices
+  constexpr int64_t kMostSlices = 64;  // most stored indices that become slices
   const auto& options = importer.options<GatherOptions>(op);
   const ValueId x = importer.input(op, 0);
   const Value& ids = importer.value(importer.input(op, 1));
@@ -98,9 +100,9 @@ void convert_gather(Importer& importer, Operation& op) {
   take_along(importer, op, axis, batch);
 }
 
-// Its table is the second operand.
+// The table is the second operand.
 void convert_embedding_lookup(Importer& importer, Operation& op) {
-  importer.input(op, 1);  // is there
+  importer.input(op, 1);  // throws if it is missing
   std::swap(op.inputs[0], op.inputs[size_t{1}]);
   take_along(importer, op, 0, 0);
 }
@@ -111,7 +113,7 @@ void check_shape(Importer& importer, const Operation& op, const Ints& shape) {
     if (d < 1 || d > kMaxSize || (elements *= d) > kMaxSize) importer.unsupported(op, "a shape of " + dims_text(shape));
 }
 
-// Places of ids [.., k] in the flat first k axes of `dims`: [rows], a row being one index.
+// Returns the indices [rows] of ids [.., k] in the flat first k axes of `dims`. A row of ids is one index.
 ValueId flat_places(Importer& importer, Operation& op, Steps& s, ValueId ids, const Ints& dims) {
   const Ints of_ids = s.dims(ids);
   const auto k = of_ids.empty() ? size_t{0} : size_t(of_ids.back());
@@ -136,7 +138,7 @@ void convert_gather_nd(Importer& importer, Operation& op) {
   give_as(importer, op, s, s.reshape(y, joined_dims(cut_dims(of_ids, 0, of_ids.size() - 1), inner)));
 }
 
-// x with the first lengths[b] elements of sequence b in reverse: y_bt = x_b,l-1-t for t < l, else x_bt.
+// Reverses the first lengths[b] elements of sequence b: y_bt = x_b,l-1-t for t < l, else x_bt.
 void convert_reverse_sequence(Importer& importer, Operation& op) {
   const auto& options = importer.options<ReverseSequenceOptions>(op);
   Steps s(importer, op);
@@ -164,7 +166,7 @@ void convert_reverse_sequence(Importer& importer, Operation& op) {
 
 struct Put {
   BuiltinOperator code;
-  float nothing;  // changes nothing, and stands where nothing is put
+  float nothing;  // f ignores it, and it stands where nothing is put
 };
 constexpr Put kPuts[] = {
     {BuiltinOperator::UNSORTED_SEGMENT_PROD, 1},
@@ -178,7 +180,7 @@ ValueId combined(Steps& s, BuiltinOperator code, ValueId a, ValueId b) {
   return s(code == BuiltinOperator::UNSORTED_SEGMENT_PROD ? Op::kMul : Op::kAdd, {a, b});
 }
 
-// y [count, width] of updates [n, width] at `targets`; a negative one goes nowhere.
+// Puts updates [n, width] at `targets` of y [count, width]. A negative target is skipped.
 ValueId put_stored(Importer& importer, Operation& op, Steps& s, ValueId updates, const Ints& targets, int64_t count) {
   constexpr size_t kMostRounds = 256;
   const int64_t n = s.dims(updates)[0], width = s.dims(updates)[1];
@@ -242,7 +244,7 @@ void convert_scatter_nd(Importer& importer, Operation& op) {
   give_as(importer, op, s, s.reshape(y, shape));
 }
 
-// data [n.., width..], ids [n..]: y [count, width..].
+// Converts segments: data [n.., width..], ids [n..] to y [count, width..].
 void convert_segments(Importer& importer, Operation& op) {
   Steps s(importer, op);
   const ValueId data = table_input(importer, op, s, 0), ids = whole_input(importer, op, 1);
@@ -266,7 +268,7 @@ void convert_segments(Importer& importer, Operation& op) {
   give_as(importer, op, s, s.reshape(y, joined_dims({count}, cut_dims(dims, of_ids.size(), dims.size()))));
 }
 
-// y = values at stored indices, which are a number, a list or [n, rank], and a default elsewhere.
+// Puts values at stored indices, which are a number, a list or [n, rank]. Other elements get a default.
 void convert_sparse_to_dense(Importer& importer, Operation& op) {
   Steps s(importer, op);
   const ValueId ids = whole_input(importer, op, 0),
@@ -292,7 +294,7 @@ void convert_sparse_to_dense(Importer& importer, Operation& op) {
   give_as(importer, op, s, s.reshape(s.rows(all, s.integers(ElementType::kInt32, {count}, places)), shape));
 }
 
-// d on the diagonals of x, or of zeros.
+// Puts d on the diagonals of x, or of zeros.
 void set_diagonal(Importer& importer, Operation& op, Steps& s, ValueId d, ValueId x, const Ints& dims) {
   if (dims.size() < 2) importer.bad(op, "its input has no diagonal");
   const int64_t rows = dims[dims.size() - 2], columns = dims.back();

@@ -1,5 +1,5 @@
-// TensorFlow's lists of tensors, as custom operators: what its converter leaves of a recurrence whose batch is open
-// (SELECT_TF_OPS). Each is rows of values (rows.cc); items that nothing has set are zeros.
+// Converts TensorFlow's lists of tensors, which are custom operators. Its converter leaves them if the batch of a
+// recurrence is open (SELECT_TF_OPS). A list is rows of values (rows.cc), and items that nothing has set are zeros.
 //
 //   TensorListFromTensor   the items are x[0], x[1], ..         TensorListReserve   n items that are not set
 //   TensorListGetItem      item i                              TensorListSetItem   item i becomes x
@@ -29,7 +29,7 @@ void list_of_items(Importer& importer, Operation& op) {
   const std::vector<int64_t> shape = importer.integers(op, 0), count = importer.integers(op, 1);
   if (count.size() != 1 || count[0] < 0 || count[0] > kMostItems) importer.unsupported(op, "a list of that many items");
   Rows rows{.runs = {}, .dims = {count[0]}};
-  for (const int64_t d : shape) rows.dims.push_back(std::max<int64_t>(d, 1));  // -1: that of the item that is set
+  for (const int64_t d : shape) rows.dims.push_back(std::max<int64_t>(d, 1));  // -1 is the size of the item that is set
   if (count[0] > 0) rows.runs.push_back({kNone, 0, count[0]});
   importer.calls().define_rows(op, std::move(rows));
 }
@@ -62,7 +62,7 @@ void set_item(Importer& importer, Operation& op) {
     for (const Run& run : list.runs) list.dims[0] += run.count;
   if (!is_same_but_for_rows(list.dims, dims)) importer.bad(op, "an item of another shape than those of its list");
   const ValueId row = importer.between(x, "/item");
-  // a layer is named for a tensor, which the list is none of
+  // A layer has the name of a tensor, and the list is no tensor.
   Operation item{.code_name = op.code_name, .name = op.name, .outputs = {op.inputs[2]}};
   importer.emit_reshape(item, x, dims, row);
   Rows all = none_like(list);

@@ -1,6 +1,6 @@
-// CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, and the pools (REDUCE_MAX is one), which share the window
-// of the first two. Layouts of the file: filters of conv [out, h, w, in / groups], of depthwise [1, h, w, out] with
-// output channel = input channel * multiplier + m; dense weights [out, in]; activations NHWC.
+// Converts CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, and the pools (REDUCE_MAX is one), which share
+// the window of the first two. The file has conv filters [out, h, w, in / groups], and depthwise filters [1, h, w, out]
+// with output channel = input channel * multiplier + m. Dense weights are [out, in], activations NHWC.
 #include <algorithm>
 #include <bit>
 
@@ -16,7 +16,7 @@ enum Input { kX, kW, kBias };
 
 constexpr int64_t kMost = 1 << 14;  // the engine's limit on windows
 
-// SAME: out = ceil(in / stride); what is missing is padded, the odd one after.
+// SAME: out = ceil(in / stride), with half of the missing elements on each side and an odd one after.
 //
 //   total = max(0, (out - 1) stride + (kernel - 1) dilation + 1 - in),   before = total / 2
 struct WindowAxis {
@@ -69,7 +69,7 @@ ValueId matmul_weights(Importer& importer, const Operation& op, ValueId x, size_
 
 namespace {
 
-// Quantizer of the bias of a layer between codes: one code of the bias is worth s_x s_w.
+// Returns the bias's quantizer in a layer between codes: one code of the bias is worth s_x s_w.
 Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x, const Value& w, ElementType stored) {
   Quantizer q{.codes = stored, .scale = {}, .zero = {}, .axis = 0};
   if (!is_coded(w)) importer.unsupported(op, "float32 weights under quantized activations");
@@ -104,8 +104,8 @@ ValueId zero_bias(Importer& importer, const Operation& op, ValueId x, ValueId w_
 
 }  // namespace
 
-// LiteRT's kernels read a bias as a list of numbers, whatever its shape says, and of a layer between codes in units of
-// s_x s_w, whatever its own quantization says.
+// Returns a layer's bias. LiteRT's kernels read a bias as a list of numbers, whatever its shape is. In a layer between
+// codes they read it in units of s_x s_w, whatever its own quantization is.
 ValueId matmul_bias(Importer& importer, const Operation& op, size_t slot, ValueId x_id, ValueId w_id) {
   const bool int16 = has_int16_codes(importer.value(x_id));
   if (!op.has_input(slot)) return int16 ? zero_bias(importer, op, x_id, w_id) : kNone;
@@ -131,12 +131,12 @@ ValueId matmul_bias(Importer& importer, const Operation& op, size_t slot, ValueI
     if (b.dims == list) return id;
   }
   b.dims = list;
-  if (!first_use) return importer.graph().add(std::move(b));  // another operator reads it as something else
+  if (!first_use) return importer.graph().add(std::move(b));  // another operator reads it in another form
   importer.value(id) = std::move(b);
   return id;
 }
 
-// How the layer is quantized, by the types of its operands.
+// Sets how the layer is quantized, by the types of its operands.
 void set_matmul_policy(Importer& importer, Operation& op, ValueId x, ValueId w, bool activation_zero) {
   const bool x_coded = is_coded(importer.value(x)), w_coded = is_coded(importer.value(w));
   if (x_coded && !w_coded) importer.unsupported(op, "float32 weights under quantized activations");
@@ -152,8 +152,8 @@ void set_matmul_policy(Importer& importer, Operation& op, ValueId x, ValueId w, 
 
 namespace {
 
-// Hybrid convolutions quantize activations with a zero point where the weights' scales differ by channel, or where
-// there are groups (LiteRT conv.cc: is_hybrid_per_channel, EvalImpl).
+// Returns whether the weights' scales differ by channel. Hybrid convolutions then quantize activations with a zero
+// point, and also if they have groups (LiteRT conv.cc: is_hybrid_per_channel, EvalImpl).
 bool scales_differ(const Value& w) {
   if (!is_coded(w)) return false;
   const std::vector<float>& s = w.quantizer->scale;
@@ -179,7 +179,7 @@ void convert_conv(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), options.activation());
 }
 
-// A filter without the axis of size 1: the same bytes.
+// Drops the filter's first axis, of size 1. The bytes stay the same.
 ValueId drop_first_axis(Importer& importer, const Operation& op, ValueId id) {
   Value w = importer.value(id);
   if (w.dims[0] != 1) importer.bad(op, "weights of shape " + dims_text(w.dims));
@@ -209,7 +209,7 @@ void convert_depthwise(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), options.activation());
 }
 
-// With weights that are computed at run time: y = x w^T + b, x as rows of `in`.
+// Converts y = x w^T + b with weights that are computed at run time, and x as rows of `in`.
 void convert_product(Importer& importer, Operation& op) {
   const auto& options = importer.options<FullyConnectedOptions>(op);
   const ValueId x = importer.real_input(op, kX), w = importer.real_input(op, kW), y = importer.output(op);
@@ -244,9 +244,9 @@ void convert_product(Importer& importer, Operation& op) {
   importer.emit_reshape(op, flat, restored, y);
 }
 
-// x of any rank is [rows, in] to the operator; dense takes the last axis as features, so reshapes stand only where the
-// file's shapes need them. Hybrid layers quantize each of the rows by itself, dense each index of axis 0: they get
-// [rows, in].
+// The operator reads x of any rank as rows [rows, in]. dense takes the last axis as features, so reshapes are added
+// only if the file's shapes need them. Hybrid layers quantize each row separately, but dense each index of axis 0. So
+// hybrid layers get x as [rows, in].
 void convert_dense(Importer& importer, Operation& op) {
   const auto& options = importer.options<FullyConnectedOptions>(op);
   if (options.weights_format() != WeightsFormat::DEFAULT) importer.unsupported(op, "shuffled weights");
@@ -292,7 +292,7 @@ void convert_batch_matmul(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// The root of the mean of squares, each a step.
+// Adds a step for the square, or for the root, of a root mean square.
 ValueId root_or_square(Importer& importer, Operation& op, ValueId x, Unary::Function function) {
   const ValueId y = importer.between(x, function == Unary::kSquare ? "/squares" : "/root");
   Node node{.op = Op::kUnary, .name = "", .words = {}, .inputs = {x}, .outputs = {y}};
@@ -330,8 +330,8 @@ void convert_pool(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), options.activation());
 }
 
-// The maximum over neighbouring axes first .. last (Keras: GlobalMaxPooling) is a pool over all of them:
-// [batch, d.., r.., e..] as [batch, d, r, e], window (1, r): a pool has an int8 form.
+// Converts a maximum over neighbouring axes first .. last (Keras: GlobalMaxPooling) to a pool over all of them, because
+// a pool has an int8 form: [batch, d.., r.., e..] as [batch, d, r, e], window (1, r).
 void convert_reduce_max(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0);
   const std::vector<int64_t> dims = importer.value(x).dims;

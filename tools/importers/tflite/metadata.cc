@@ -1,5 +1,5 @@
-// Reads the use of a TFLite file: how inputs are normalised, and names of classes, which lie behind the model as a
-// zip archive. Parts that cannot be read are left out: a network is converted without them too.
+// Reads the metadata of a TFLite file: how inputs are normalized, and the names of classes, which are in a zip archive
+// after the model. Parts that cannot be read are left out, because the network can be converted without them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -52,7 +52,7 @@ const NormalizationOptions* normalization(const TensorMetadata& tensor) {
   return nullptr;
 }
 
-// Lines end with \n alone, and no empty one stands at the end.
+// Returns the lines of a file, separated by \n alone and without an empty line at the end.
 std::string lines_of(const std::vector<uint8_t>& file) {
   std::string text;
   for (const uint8_t c : file)
@@ -61,8 +61,8 @@ std::string lines_of(const std::vector<uint8_t>& file) {
   return text;
 }
 
-// A member of the archive that lies behind the model; its offsets count from the file's begin or from its own. Empty:
-// there is none.
+// Returns a member of the archive after the model, empty if there is none. The archive's offsets count from the begin
+// of the file or of the archive.
 std::vector<uint8_t> member_behind(std::span<const uint8_t> file, const std::string& name, const std::string& place) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   const size_t begin = text.find("PK\x03\x04");
@@ -76,7 +76,7 @@ std::vector<uint8_t> member_behind(std::span<const uint8_t> file, const std::str
   return {};
 }
 
-// "" where a tensor has no file of labels, or none that can be read.
+// Returns the labels of a tensor; "" if it has no file of labels, or none that can be read.
 std::string labels_of(const TensorMetadata& tensor, std::span<const uint8_t> file, const std::string& place) {
   if (tensor.associated_files() == nullptr) return "";
   for (const AssociatedFile* each : *tensor.associated_files()) {

@@ -1,5 +1,5 @@
-// Operators that move or rename elements: RESHAPE, SQUEEZE, EXPAND_DIMS, TRANSPOSE, CONCATENATION, PACK, PAD, PADV2,
-// MIRROR_PAD, and SHAPE, which is known while reading.
+// Converts operators that move or rename elements: RESHAPE, SQUEEZE, EXPAND_DIMS, TRANSPOSE, CONCATENATION, PACK, PAD,
+// PADV2, MIRROR_PAD. SHAPE is computed while reading.
 #include <algorithm>
 #include <cstring>
 
@@ -9,12 +9,12 @@ namespace nacre::tools::tflite {
 namespace {
 
 int64_t product(const std::vector<int64_t>& dims) {
-  int64_t product = 1;  // of dims of a value: below 2^31
+  int64_t product = 1;  // the dims are a value's, so it stays below 2^31
   for (const int64_t d : dims) product *= d;
   return product;
 }
 
-// The one -1 of a target takes what is left of `elements`. Refuses what does not come out even.
+// Replaces the only -1 of a target by what is left of `elements`. Throws if the sizes do not fit.
 void resolve(Importer& importer, const Operation& op, std::vector<int64_t>& target, int64_t elements) {
   int64_t known = 1;
   int64_t* open = nullptr;
@@ -40,7 +40,8 @@ std::vector<int64_t> reshape_target(Importer& importer, const Operation& op) {
   return {shape->begin(), shape->end()};
 }
 
-// A target of the file counts the file's batch: axis 0 grows with the batch. One computed from SHAPE counts this one.
+// A target in the file has the file's batch, so its axis 0 grows with the batch. A target computed from SHAPE has the
+// batch of this import.
 void convert_reshape(Importer& importer, Operation& op) {
   const ValueId x = importer.input(op, 0);
   std::vector<int64_t> target = reshape_target(importer, op);
@@ -90,7 +91,8 @@ void convert_transpose(Importer& importer, Operation& op) {
   importer.emit(op, std::move(node));
 }
 
-// TFLite forbids an activation on codes here, and so does the engine's concat: it becomes a clamp of its own.
+// Adds a concatenation. TFLite forbids an activation on codes here, and so does the engine's concat, so the activation
+// becomes a clamp after it.
 void emit_concat(Importer& importer, Operation& op, std::vector<ValueId> inputs, int axis, Activation activation) {
   inputs = in_groups(importer, op, std::move(inputs), axis, importer.output(op));
   Node node{.op = Op::kConcat, .name = "", .words = {}, .inputs = std::move(inputs), .outputs = {}};
@@ -159,7 +161,7 @@ void convert_padv2(Importer& importer, Operation& op) {
   importer.emit(op, std::move(node));
 }
 
-// SYMMETRIC mirrors the elements at the ends too: one axis after the other, before and after x its reversed ends.
+// SYMMETRIC mirrors the elements at the ends too. Joins the reversed ends to x, one axis after the other.
 void emit_symmetric(Importer& importer, Operation& op, const Node& pads) {
   ValueId x = pads.inputs[0];
   for (int axis = 0; axis < int(importer.value(x).dims.size()); ++axis) {

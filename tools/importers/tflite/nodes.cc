@@ -1,4 +1,4 @@
-// Operands and nodes: what the converters of operators build with.
+// Makes operands and nodes for the converters of operators.
 #include <algorithm>
 #include <limits>
 
@@ -13,10 +13,11 @@ struct Bounds {
   float low, high;
 };
 
-// RELU, RELU_N1_TO_1, RELU6.
+// Bounds of no activation, RELU, RELU_N1_TO_1 and RELU6.
 constexpr Bounds kBounds[] = {{}, {0, kInfinity}, {-1, 1}, {0, 6}};
 
-// A file may declare what no operator gives: codes without a scale, or integers behind arithmetic.
+// Throws if the file declares a type that the operator does not give: codes without a scale, or integers after
+// arithmetic.
 void check_types(const Importer& importer, const Operation& op, const Node& node) {
   const Op other_types[] = {Op::kCast, Op::kArgMax, Op::kCompare, Op::kNonMaxSuppression};
   if (std::ranges::find(other_types, node.op) != std::end(other_types) || node.inputs.empty()) return;
@@ -33,8 +34,8 @@ void check_types(const Importer& importer, const Operation& op, const Node& node
   }
 }
 
-// The reference kernels compute a step of constants alone: tables, masks, weights that are turned. They leave steps
-// whose gradient may be wanted, and codes, whose rounding is a policy's.
+// Computes a step of constants alone (tables, masks, transposed weights) with the reference kernels. Steps whose
+// gradient may be needed stay, and so do codes, whose rounding belongs to a policy.
 bool compute_constant(Importer& importer, const Operation& op, Node& node) {
   constexpr int64_t kMostComputed = 1 << 22;
   Graph& graph = importer.graph();
@@ -85,7 +86,7 @@ Importer::Importer(File& file, Reader& reader)
   graph_.source = file.name();
 }
 
-// `name`, or name_2, name_3, ... : one step per tensor, whatever the file's names are.
+// Returns `name`, or name_2, name_3, ... if it is used: each tensor has one name, whatever the file's names are.
 std::string Importer::unique(const std::string& name) {
   int& count = names_[name];
   if (++count == 1) return name;
@@ -137,7 +138,7 @@ std::vector<int64_t> Importer::integers(const Operation& op, size_t i) {
   const int id = op.inputs[i];
   if (scope_.values[size_t(id)] == kNone && !tensors().has_data(id)) {
     const std::vector<int64_t> dims = tensors().dims(id);
-    if (dims.size() == 1 && dims[0] == 0) return {};  // the empty list has no bytes, like what is yet to be computed
+    if (dims.size() == 1 && dims[0] == 0) return {};  // the empty list has no bytes, like a tensor that a step computes
   }
   const Value& v = value(input(op, i));
   if (!v.constant()) unsupported(op, v.name + " is computed at run time; only constants are supported there");
@@ -203,7 +204,7 @@ void Importer::emit_activated(Operation& op, Node node, Activation activation, V
   if (y == kNone) y = output(op);
   const bool clamps =
       activation == Activation::RELU || activation == Activation::RELU_N1_TO_1 || activation == Activation::RELU6;
-  if (clamps && (node.op == Op::kBinary || node.op == Op::kSvdf)) {  // has no clamp of its own
+  if (clamps && (node.op == Op::kBinary || node.op == Op::kSvdf)) {  // this op has no clamp of its own
     Node clamp{.op = Op::kClamp, .name = "", .words = {}, .inputs = {between(y, "/before_clamp")}, .outputs = {}};
     node.outputs = clamp.inputs;
     emit(op, std::move(node));

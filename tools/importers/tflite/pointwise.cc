@@ -1,4 +1,4 @@
-// Arithmetic, activations, SOFTMAX, MEAN, and what only changes how real values are coded.
+// Converts arithmetic, activations, SOFTMAX, MEAN, and operators that only change how real values are coded.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -30,7 +30,7 @@ void convert_binary(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), activation);
 }
 
-// `activation`: of DIV, which alone has one.
+// Adds a binary function. `activation` is DIV's, which alone has one.
 void emit_function(Importer& importer, Operation& op, Binary::Function function, Activation activation) {
   const ValueId a = importer.whole_or_real_input(op, 0), b = importer.whole_or_real_input(op, 1);
   check_pair(importer, op, a, b);
@@ -60,7 +60,7 @@ void convert_comparison(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// SELECT takes rows by a list of conditions, if it has fewer axes than the rest. Codes are taken as they are.
+// If the conditions of SELECT are a list and the operands have more axes, it takes rows. Codes are taken unchanged.
 void convert_select(Importer& importer, Operation& op) {
   ValueId c = importer.input(op, 0);
   ValueId a = importer.whole_or_real_input(op, 1), b = importer.whole_or_real_input(op, 2);
@@ -85,7 +85,7 @@ void convert_relu(Importer& importer, Operation& op) {
   importer.emit_activated(op, unary(Op::kClamp, importer.real_input(op, 0)), kActivation);
 }
 
-// Node of a clamp to [low, high].
+// Returns the node of a clamp to [low, high].
 Node clamp(ValueId x, float low, float high) {
   Node node = unary(Op::kClamp, x);
   set_integer(node, "clamp", 1);
@@ -123,7 +123,7 @@ void convert_leaky_relu(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// y = clamp(x, 0, inf) + a clamp(x, -inf, 0), exact in float32; one slope for all is leaky_relu. On codes each part is
+// y = clamp(x, 0, inf) + a clamp(x, -inf, 0), exact in float32. A single slope is leaky_relu. For codes, each part is
 // rounded as TFLite rounds it, and one of the two is 0.
 void convert_prelu(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0), slope = importer.real_input(op, 1);
@@ -148,7 +148,7 @@ void convert_prelu(Importer& importer, Operation& op) {
   emit({.op = Op::kAdd, .name = "", .words = {}, .inputs = {positive, scaled}, .outputs = {}}, y);
 }
 
-// With one stored number, which changes no shape: a clamp.
+// With one stored number that changes no shape, this is a clamp.
 template <BuiltinOperator kCode>
 void convert_extremum(Importer& importer, Operation& op) {
   ValueId x = importer.whole_or_real_input(op, 0), bound = importer.whole_or_real_input(op, 1);
@@ -192,7 +192,7 @@ void convert_reduction(Importer& importer, Operation& op) {
   reduce_over_axes(importer, op, kFunction);
 }
 
-// The first of equal elements, as int32 or int64: the type of the output.
+// Finds the first of equal elements. The index is int32 or int64, as the output.
 template <bool kMinimum>
 void convert_arg_max(Importer& importer, Operation& op) {
   Node node = unary(Op::kArgMax, importer.real_input(op, 0));
@@ -205,7 +205,8 @@ void convert_arg_max(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// QUANTIZE, and DEQUANTIZE of an activation: the real values stay, the quantizers of x and y say the rest.
+// Converts QUANTIZE, and DEQUANTIZE of an activation, to a copy: real values stay, and the quantizers of x and y
+// differ.
 void convert_copy(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0), y = importer.output(op);
   if (importer.value(y).type != ElementType::kFloat32)
@@ -216,7 +217,7 @@ void convert_copy(Importer& importer, Operation& op) {
   importer.emit_activated(op, unary(Op::kCopy, x), Activation::NONE);
 }
 
-// Makes float32 numbers of a constant (float16 weights, mostly), once.
+// Decodes a constant (mostly float16 weights) to float32 numbers, once.
 void convert_dequantize(Importer& importer, Operation& op) {
   const ValueId id = importer.input(op, 0);
   if (!importer.value(id).constant()) return convert_copy(importer, op);

@@ -1,4 +1,4 @@
-// import_tflite: the file as a whole.
+// import_tflite: reads a whole file.
 #include "tools/importers/tflite/reader.h"
 
 #include <algorithm>
@@ -45,13 +45,13 @@ Operation Reader::read_operation(size_t index) const {
   const bool gives = std::erase(op.outputs, kNone) == 0 && !op.outputs.empty();
   const bool may_not = op.code == BuiltinOperator::CALL_ONCE || op.code == BuiltinOperator::ASSIGN_VARIABLE;
   if (!gives && !may_not && find_converter(op.code) != nullptr) file_.bad(place, "has no output");
-  op.name = op.outputs.empty() ? place : tensors_.name(op.outputs[0]);  // CALL_ONCE, ASSIGN_VARIABLE give out nothing
+  op.name = op.outputs.empty() ? place : tensors_.name(op.outputs[0]);  // CALL_ONCE and ASSIGN_VARIABLE have no outputs
   for (const int id : op.outputs)
     if (tensors_.has_data(id)) importer_.bad(op, "writes " + tensors_.name(id) + ", which is a constant");
   return op;
 }
 
-// Axis 0 is a batch if every input has it open, or 1, and all agree.
+// Decides whether axis 0 is a batch: every input has it open or 1, and all agree.
 void Reader::find_batch() {
   if (!file_.options().shapes.empty())
     throw Error(kUsage, file_.name(),
@@ -77,7 +77,7 @@ void Reader::find_batch() {
   file_.batch() = {.open = is_batch, .same = !is_batch || graph_.batch == batch, .of_file = batch};
 }
 
-// Sizes that the file leaves open, beyond the batch: nothing after them has a known shape.
+// Reports sizes that the file leaves open, other than the batch: no shape after them would be known.
 void Reader::find_open_axes(int id) {
   const auto* open = tensors_[id].shape_signature();
   const std::vector<int64_t> dims = tensors_.dims(id);
@@ -88,7 +88,8 @@ void Reader::find_open_axes(int id) {
   }
 }
 
-// An input that is not supported counts as float32, so that the rest is looked at too.
+// Returns the value of an input. An input that is not supported counts as float32, so that later operators are checked
+// too.
 Value Reader::input_value(int id) {
   try {
     const Value v = tensors_.value(id);
@@ -135,7 +136,7 @@ void Reader::convert(Operation& op) {
   log_change(op, graph_.nodes.size() - steps);
 }
 
-// Logs what no step tells, for the network's own graph, not for each turn of a loop.
+// Logs a change that no step shows, for the main graph only and not for each turn of a loop.
 void Reader::log_change(const Operation& op, size_t steps) {
   if (scope_.depth > 0) return;
   const auto log = [&](const std::string& what) { graph_.log.push_back("import: " + op.place() + ": " + what); };
@@ -148,7 +149,7 @@ void Reader::log_change(const Operation& op, size_t steps) {
     log("is computed at import: what it reads is constant");
 }
 
-// The inferred shapes must be those of the file, where it has some.
+// Throws if an inferred shape differs from the file's, where the file has one.
 void Reader::check_outputs(const Operation& op) {
   for (const int id : op.outputs) {
     if (scope_.handles.contains(id) || scope_.front_end.holds(id)) continue;
@@ -171,19 +172,19 @@ void Reader::check_outputs(const Operation& op) {
   }
 }
 
-// "name (CONV_2D): reason", from the sentence of an Error.
+// Returns "name (CONV_2D): reason" from the text of an Error.
 std::string Reader::problem(const Operation& op, std::string what) const {
   for (const std::string& prefix : {escaped(file_.name()) + ": ", escaped(op.name, true) + ": "})
     if (what.starts_with(prefix)) what.erase(0, prefix.size());
   return op.place() + ": " + what.substr(0, what.find(kNotSupported));
 }
 
-// An output of an operator that is not supported, as the file declares it.
+// Returns a value for an output of an operator that is not supported, as the file declares it.
 ValueId Reader::stand_in(int id) {
   Value v;
   try {
     v = tensors_.value(id);
-  } catch (const Error&) {  // a type that is not supported either
+  } catch (const Error&) {  // its type is not supported either
   }
   if (v.type == ElementType::kFloat16 || (v.quantizer && v.quantizer->scale.size() > 1)) v = {};
   v.stored = ElementType::kNone;
@@ -208,10 +209,10 @@ void Reader::read_operations() {
       convert(op);
       check_outputs(op);
     } catch (const Error& error) {
-      // else perhaps their consequence: what gives no shape leaves the file's
+      // Otherwise the error may follow from earlier problems: a stand-in has the file's shape.
       if (error.code != kUnsupported && file_.problems().empty()) throw;
       if (error.code == kUnsupported) file_.problems().push_back(problem(op, error.what()));
-      for (const int id : op.outputs)  // so that what follows is looked at too
+      for (const int id : op.outputs)  // so that later operators are checked too
         if (scope_.values[size_t(id)] == kNone || importer_.value(scope_.values[size_t(id)]).dims.empty())
           scope_.values[size_t(id)] = stand_in(id);
     }
@@ -231,7 +232,7 @@ void Reader::read_outputs() {
   if (graph_.outputs.empty()) throw Error(kBadInput, file_.name(), "has no output");
 }
 
-// Names of the first signature of this graph, where the file has one; "NHWC" where a spatial operator reads an input.
+// Sets names from the first signature of this graph, if the file has one; "NHWC" if a spatial operator reads an input.
 void Reader::name_bindings() {
   for (size_t i = 0; i < size_of(file_.model().signature_defs()); ++i) {
     const SignatureDef& signature = *file_.model().signature_defs()->Get(flatbuffers::uoffset_t(i));

@@ -1,4 +1,4 @@
-// The graphs of a file, read from their inputs to their outputs (reader.cc).
+// Reader reads the graphs of a file from their inputs to their outputs (reader.cc).
 #pragma once
 
 #include "tools/importers/tflite/importer.h"
@@ -9,7 +9,7 @@ class Reader {
  public:
   Reader(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options);
   Graph run();
-  void read_operations();  // of the graph in scope
+  void read_operations();  // reads those of the graph in scope
 
  private:
   void find_batch();
@@ -30,7 +30,7 @@ class Reader {
   Importer importer_;
   Scope& scope_;
   Graph& graph_;
-  const Tensors& tensors_;  // of the graph in scope
+  const Tensors& tensors_;  // tensors of the graph in scope
 };
 
 }  // namespace nacre::tools::tflite

@@ -1,8 +1,8 @@
-// UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM, SVDF: a dense layer over all steps, then the loop over
-// time, whose variables become values of the stream region. An integer file's variables keep their quantizers: from
-// these apply_policy makes the integer form.
+// Converts UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM and SVDF: a dense layer over all steps, then the
+// loop over time, whose variables become values of the stream region. In an integer file they keep their quantizers,
+// from which apply_policy makes the integer form.
 //
-// Operands of an LSTM come in fours, of its input, forget, cell and output gate, which is the graph's order.
+// Operands of an LSTM come in fours, for its input, forget, cell and output gate. This is the graph's order too.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kGates = 4;
 
-// First operands of a direction.
+// The first operand of each kind, for one direction.
 struct Slots {
   size_t input, recurrent, peephole, bias, projection, h, c, normalization;
 };
@@ -40,7 +40,7 @@ class Lstm {
     if (options.time_major) x_ = swapped(x_, kNone);
   }
 
-  // y [batch, time, width] of one direction, into `y`, or where that is kNone into a value of its own.
+  // Makes y [batch, time, width] of one direction, in `y`, or in a new value if that is kNone.
   ValueId direction(const Slots& slots, bool backward, ValueId y) {
     refuse_variants(slots);
     const int64_t width = importer_.value(importer_.input(op_, slots.recurrent + 3)).dims[0];
@@ -92,7 +92,7 @@ class Lstm {
     check(r, {kGates * width, width});
   }
 
-  // A float32 value without dims or quantizer.
+  // Makes a float32 value without dims or quantizer.
   ValueId plain(const char* suffix) {
     const ValueId id = importer_.between(x_, suffix);
     importer_.value(id).quantizer.reset();
@@ -100,8 +100,8 @@ class Lstm {
   }
   ValueId like_output(const char* suffix) { return importer_.between(importer_.output(op_), suffix); }
 
-  // The operands of the four gates, one below the other. Weights keep their codes; of a bias these are in units of the
-  // product's scales, whatever its own quantization says.
+  // Joins the operands of the four gates along axis 0. Weights keep their codes. Codes of a bias are in units of the
+  // product's scales, whatever its own quantization is.
   ValueId joined(size_t first, size_t rank, const std::string& name) {
     Value all;
     std::vector<uint8_t> bytes;
@@ -136,7 +136,7 @@ class Lstm {
     if (!fits) importer_.unsupported(op_, part.name + " is neither float32 nor coded as LiteRT codes an LSTM");
   }
 
-  // A scale for every row of a gate: of weights their own, of a bias s_x s_w.
+  // Adds a scale for every row of a gate: the weights' own, or s_x s_w for a bias.
   static void add_scales(Value& all, const Value& part, const Value& w, const std::optional<Quantizer>& x) {
     if (!w.quantizer || (part.stored != ElementType::kInt8 && part.stored != ElementType::kInt32)) return;
     if (!all.quantizer) all.quantizer = Quantizer{.codes = part.stored, .scale = {}, .zero = {}, .axis = 0};
@@ -153,7 +153,7 @@ class Lstm {
     if (input.quantizer) importer_.policy(op_).quantization = Quantization::kInt8Weights;
   }
 
-  // LiteRT's integer loop: y is h, with its scale; c is in units of a power of two.
+  // Checks the codes of LiteRT's integer loop: h has the scale of y, and the scale of c is a power of two.
   void check_codes(ValueId h, ValueId c) const {
     const std::optional<Quantizer>&y = importer_.value(importer_.output(op_)).quantizer,
           &of_h = importer_.value(h).quantizer, &of_c = importer_.value(c).quantizer;
@@ -171,7 +171,7 @@ class Lstm {
     importer_.emit(op_, std::move(node));
     return y;
   }
-  // [time, batch, ..] to [batch, time, ..] and back.
+  // Swaps [time, batch, ..] and [batch, time, ..].
   ValueId swapped(ValueId x, ValueId y) {
     Node node{.op = Op::kTranspose, .name = "", .words = {}, .inputs = {}, .outputs = {}};
     for (int i = 0; i < 3; ++i) set_integer(node, "perm", i == 2 ? 2 : 1 - i, i);
@@ -186,7 +186,7 @@ class Lstm {
   Operation& op_;
   const LstmOptions options_;
   ValueId x_ = kNone;
-  size_t input_slot_ = 0;  // of the weights whose scales are those of the bias
+  size_t input_slot_ = 0;  // the input whose scales are those of the bias
 };
 
 void convert_lstm(Importer& importer, Operation& op) {
@@ -214,7 +214,7 @@ void convert_bidirectional_lstm(Importer& importer, Operation& op) {
 
 enum SvdfInput { kSvdfX, kFeatures, kTimeWeights, kSvdfBias, kPast };
 
-// Bias of SVDF; in an integer layer its unit is s_w s_s, which its own quantization need not say.
+// Returns the bias of SVDF. In an integer layer its unit is s_w s_s, whatever its own quantization is.
 ValueId svdf_bias(Importer& importer, const Operation& op, ValueId s, const Value& time) {
   const ValueId id = importer.input(op, kSvdfBias);
   Value bias = importer.value(id);
@@ -239,7 +239,7 @@ ValueId time_weights(Importer& importer, const Operation& op, bool coded) {
   return importer.graph().add(std::move(w));
 }
 
-// y = activation(svdf(x features^T)). In an integer layer LiteRT leaves relu to the range of the codes. Relu is
+// y = activation(svdf(x features^T)). In an integer layer LiteRT leaves relu to the range of the codes, so relu is
 // refused unless the lowest code of y means 0.
 void convert_svdf(Importer& importer, Operation& op) {
   const auto& options = importer.options<SVDFOptions>(op);

@@ -1,5 +1,5 @@
-// TILE, BROADCAST_TO, GATHER of stored indices, ADD_N, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT, ONE_HOT, L2_NORMALIZATION:
-// what a few other steps make.
+// Converts operators that are a few other steps: TILE, BROADCAST_TO, GATHER of stored indices, ADD_N, LOGICAL_AND,
+// LOGICAL_OR, LOGICAL_NOT, ONE_HOT, L2_NORMALIZATION.
 #include <algorithm>
 #include <numeric>
 
@@ -14,10 +14,10 @@ namespace {
 
 using RepeatDims = std::vector<int64_t>;
 
-constexpr int64_t kMostRepeated = int64_t{1} << 31;  // elements of a value, less 1
-constexpr size_t kMostPicked = 256;                  // indices in no order: each is a step
+constexpr int64_t kMostRepeated = int64_t{1} << 31;  // a value has fewer elements
+constexpr size_t kMostPicked = 256;                  // most indices without an order, each of which is a step
 
-// A step between others; without `y` its result is a new value like `like`.
+// Adds a step. Its result is y, or a new value like `like` if y is kNone.
 ValueId append(Importer& importer, Operation& op, Node node, ValueId like, const char* suffix, ValueId y = kNone) {
   if (y == kNone) y = importer.between(like, suffix);
   node.outputs = {y};
@@ -29,7 +29,7 @@ Node step(Op op, std::vector<ValueId> inputs) {
   return {.op = op, .name = "", .words = {}, .inputs = std::move(inputs), .outputs = {}};
 }
 
-// x, joined to itself `count` times along an axis: twice what is half as often.
+// Joins x to itself `count` times along an axis, by doubling.
 ValueId joined_to_itself(Importer& importer, Operation& op, ValueId x, int64_t count, int axis) {
   if (count == 1) return x;
   const ValueId half = joined_to_itself(importer, op, x, count / 2, axis);
@@ -82,7 +82,7 @@ void convert_add_n(Importer& importer, Operation& op) {
   if (op.inputs.size() == 1) importer.emit_reshape(op, sum, importer.value(sum).dims, importer.output(op));
 }
 
-// Bools as the real numbers 0 and 1.
+// Returns bools as the real numbers 0 and 1.
 ValueId real_bools(Importer& importer, Operation& op, size_t i) {
   const ValueId x = importer.input(op, i);
   if (importer.value(x).type != ElementType::kBool) importer.bad(op, "an operand that has no bools");
@@ -95,7 +95,7 @@ ValueId number(Importer& importer, const std::string& name, size_t rank, float v
   return importer.graph().constant(name, RepeatDims(rank, 1), std::vector<float>{v});
 }
 
-// And is the minimum of 0s and 1s, Or the maximum.
+// LOGICAL_AND is the minimum of 0s and 1s, LOGICAL_OR the maximum.
 template <Binary::Function kFunction>
 void convert_logical(Importer& importer, Operation& op) {
   const ValueId a = real_bools(importer, op, 0), b = real_bools(importer, op, 1);
@@ -113,7 +113,7 @@ void convert_logical_not(Importer& importer, Operation& op) {
   append(importer, op, std::move(node), x, "", importer.output(op));
 }
 
-// Stored codes are those of the output, whatever their own scale says.
+// Returns a stored operand with the output's quantizer: its codes are the output's, whatever its own scale is.
 ValueId as_output(Importer& importer, const Operation& op, size_t i) {
   const ValueId id = importer.input(op, i);
   const std::optional<Quantizer> to = importer.value(importer.output(op)).quantizer;
@@ -124,7 +124,7 @@ ValueId as_output(Importer& importer, const Operation& op, size_t i) {
   return importer.graph().add(std::move(v));
 }
 
-// y[.., d, ..] = on where d is the index, else off; d runs along a new axis.
+// y[.., d, ..] = on where d is the index, else off. d runs along a new axis.
 void convert_one_hot(Importer& importer, Operation& op) {
   const ValueId ids = importer.whole_or_real_input(op, 0), on = as_output(importer, op, 2),
                 off = as_output(importer, op, 3);
@@ -156,7 +156,7 @@ void convert_one_hot(Importer& importer, Operation& op) {
   append(importer, op, step(Op::kSelect, {on, off, hit}), on, "", importer.output(op));
 }
 
-// y = x / max(|x|, 1e-6), |x| over the last axis: LiteRT's kernel.
+// y = x / max(|x|, 1e-6) with |x| over the last axis, as LiteRT's kernel computes it.
 void convert_l2_normalization(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0);
   const int rank = int(importer.value(x).dims.size());
@@ -188,7 +188,7 @@ void convert_l2_normalization(Importer& importer, Operation& op) {
 
 }  // namespace
 
-// Codes stay, whatever they mean: y = s_y (q - z_y) of the codes q of x, in float32 near enough to give q again.
+// Gives y the codes q of x: y = s_y (q - z_y), in float32 accurate enough to give q again.
 void emit_same_codes(Importer& importer, Operation& op, ValueId x, ValueId y) {
   const Quantizer from = *importer.value(x).quantizer, to = *importer.value(y).quantizer;
   const size_t rank = importer.value(x).dims.size();
@@ -210,7 +210,7 @@ ValueId with_output_codes(Importer& importer, Operation& op, ValueId x) {
   return same;
 }
 
-// Indices one step apart are one slice, others a slice for each.
+// Indices at equal distances become one slice. Other indices become a slice each.
 void gather_stored(Importer& importer, Operation& op, int axis) {
   const ValueId x = importer.input(op, 0);
   const RepeatDims ids = importer.integers(op, 1), dims = importer.value(x).dims,

@@ -1,13 +1,13 @@
-// RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR: NHWC maps at other sizes, by the arithmetic of LiteRT's reference
-// kernels (reference/resize_bilinear.h, resize_nearest_neighbor.h). Per axis, in float32:
+// Converts RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR of NHWC maps, with the arithmetic of LiteRT's reference kernels
+// (reference/resize_bilinear.h, resize_nearest_neighbor.h). Per axis, in float32:
 //
-//   scale = in / out, with align_corners and out > 1 (in - 1) / (out - 1)
-//   bilinear   at = i scale, with half_pixel_centers (i + 1/2) scale - 1/2
-//   nearest    floor(i scale), with half_pixel_centers floor((i + 1/2) scale); with align_corners rounded half away
+//   scale = in / out; with align_corners and out > 1, (in - 1) / (out - 1)
+//   bilinear   at = i scale; with half_pixel_centers, (i + 1/2) scale - 1/2
+//   nearest    floor(i scale); with half_pixel_centers, floor((i + 1/2) scale); with align_corners, rounded half away
 //              from zero instead
 //
-// On codes, bilinear computes all of this in integers, in units of 2^-10: scale = round(2^10 scale), at = i scale,
-// with half_pixel_centers + scale / 2 - 2^9.
+// For codes, bilinear computes all of this in integers, in units of 2^-10: scale = round(2^10 scale), at = i scale.
+// With half_pixel_centers it adds scale / 2 - 2^9.
 #include <algorithm>
 #include <cmath>
 

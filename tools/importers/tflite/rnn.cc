@@ -1,19 +1,19 @@
-// UNIDIRECTIONAL_SEQUENCE_RNN, step by step: a dense layer over all steps, then for each
+// Converts UNIDIRECTIONAL_SEQUENCE_RNN step by step: a dense layer over all steps, then for each step
 //
-//   h_t = f(x_t + R h_t-1),   h_-1 what the run before left in the variable
+//   h_t = f(x_t + R h_t-1),   h_-1 is what the run before left in the variable
 #include "tools/importers/tflite/importer.h"
 
 namespace nacre::tools::tflite {
 namespace {
 
-constexpr int64_t kMostRnnSteps = 1024;  // each is four steps of the program
+constexpr int64_t kMostRnnSteps = 1024;  // each RNN step is four steps of the program
 
 class Rnn {
  public:
   Rnn(Importer& importer, Operation& op, Activation activation)
       : importer_(importer), op_(op), activation_(activation) {}
 
-  // y [batch, time, width] of x [batch, time, in].
+  // Makes y [batch, time, width] of x [batch, time, in].
   void run(ValueId x, ValueId y) {
     const ValueId w = matmul_weights(importer_, op_, x, 2), r = importer_.input(op_, kRecurrent);
     if (importer_.value(x).quantizer || importer_.value(w).quantizer || !importer_.value(r).constant() ||

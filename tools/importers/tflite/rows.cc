@@ -1,15 +1,15 @@
-// The lists of a loop. TensorFlow's converter writes "item i of a list of n tensors becomes x" as
+// Converts the lists of a loop. TensorFlow's converter writes "item i of a list of n tensors becomes x" as
 //
 //   CONCATENATION(SLICE(list, 0, i), x, SLICE(list, i + 1, n - i - 1))         or DYNAMIC_UPDATE_SLICE(list, x, i)
 //
-// Each of n turns of the loop would copy all n items, and at both ends a slice is empty. In a graph that is called
-// such slices and concatenations along axis 0 are only noted, as rows of values; a reader joins them once.
+// Each of n turns of the loop would copy all n items, and at both ends a slice is empty. In a graph that is called,
+// such slices and concatenations along axis 0 are only recorded as rows of values. A reader joins them once.
 #include <algorithm>
 
 #include "tools/importers/tflite/importer.h"
 
 namespace nacre::tools::tflite {
-// Rows begin .. begin + size - 1 of `from`, behind those of `to`.
+// Adds rows begin to begin + size - 1 of `from` after those of `to`.
 void append(Rows& to, const Rows& from, int64_t begin, int64_t size) {
   for (const Run& run : from.runs) {
     const int64_t first = std::clamp<int64_t>(begin, 0, run.count),
@@ -53,7 +53,7 @@ bool note_slice(Importer& importer, Operation& op) {
   return true;
 }
 
-// Stored integers are shapes and places, which are computed.
+// Returns whether all rows are stored integers. These are shapes and positions, which fold.cc computes instead.
 bool is_stored_integers(const Importer& importer, const Rows& rows) {
   return std::all_of(rows.runs.begin(), rows.runs.end(), [&](const Run& run) {
     if (run.of == kNone) return false;
@@ -78,7 +78,7 @@ bool note_concatenation(Importer& importer, Operation& op) {
   return true;
 }
 
-// Rows of x in place of those of the list from i on; i stays inside, as LiteRT keeps it.
+// Replaces the rows of a list from i on by the rows of x. Moves i so that all fit inside, as LiteRT does.
 bool note_update(Importer& importer, Operation& op) {
   if (op.has_input(2) && !importer.calls().is_empty(op, 2) && !importer.value(importer.input(op, 2)).constant())
     return false;
@@ -121,7 +121,8 @@ std::optional<Rows> Calls::rows_of(const Operation& op, size_t i) {
   return Rows{.runs = {{x, 0, dims[0]}}, .dims = dims};
 }
 
-// Codes are joined as they are, so all must be those that the file gives to the list.
+// Makes output 0 these rows. Rows are joined without requantizing, so their codes must be those that the file gives the
+// list.
 void Calls::define_rows(const Operation& op, Rows rows) {
   if (!scope_.tensors.is_list(op.outputs[0])) {
     const Value declared = scope_.tensors.value(op.outputs[0]);

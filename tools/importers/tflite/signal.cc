@@ -1,6 +1,6 @@
-// The audio front end of TensorFlow Lite Micro: its custom Signal operators on integers. Their numbers of int16 and
-// uint32 are values of int32, which hold the same bits, up to a CAST; the steps are those of engine/ops/signal.h and
-// plain arithmetic, where that is exact. The estimate of noise is what one run leaves to the next.
+// Converts the audio front end of TensorFlow Lite Micro: its custom Signal operators on integers. Numbers of int16 and
+// uint32 are values of int32 with the same bits, until a CAST. The steps are those of engine/ops/signal.h, and plain
+// arithmetic where that is exact. One run leaves the estimate of the noise to the next.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -15,7 +15,7 @@ namespace {
 
 using Ints = Steps::Ints;
 
-// Output i is x, of int32.
+// Makes x, of int32, output i.
 void define_signal(Importer& importer, const Operation& op, size_t i, ValueId x) {
   if (i >= op.outputs.size()) importer.bad(op, "has no output " + std::to_string(i));
   if (importer.scope().is_result(op.outputs[i]))
@@ -44,7 +44,7 @@ class Options {
 class SignalOperator {
  public:
   SignalOperator(Importer& importer, Operation& op) : importer_(importer), op_(op), s_(importer, op) {
-    op.layer = importer.graph().add_layer({op.name, op.code_name, {}});  // emit() would name it by an output
+    op.layer = importer.graph().add_layer({op.name, op.code_name, {}});  // emit() would name the layer by an output
   }
 
   // y = saturate(floor(x w / 2^shift))
@@ -60,7 +60,7 @@ class SignalOperator {
     give(0, s_.binary(Binary::kMaximum, y, s_.one_like(y, INT16_MIN)));
   }
 
-  // y = int16(2^bits x): the high half of 2^(16 + bits) x.
+  // y = int16(2^bits x), computed as the high half of 2^(16 + bits) x.
   void auto_scale() {
     const ValueId x = numbers(0), bits = step(Signal::kHeadroom, {x}, {});
     if (s_.dims(x).size() != 1) importer_.unsupported(op_, "numbers of several rows");
@@ -86,7 +86,7 @@ class SignalOperator {
     give(0, step(Signal::kFft, {x, constant(turns)}, {{"size", int(size)}}));
   }
 
-  // re^2 + im^2; the file's ends name those bins that are read.
+  // re^2 + im^2 of every bin. The bins that are read lie between the ends that the file gives.
   void energy() {
     const ValueId x = numbers(0);
     const Ints& dims = s_.dims(x);
@@ -101,8 +101,8 @@ class SignalOperator {
     give(0, s_(Op::kAdd, {re, squares(1)}));
   }
 
-  // The sums are made with their roots. A number of frequency f goes into two channels: i takes its weights, i + 1 what
-  // they leave; the first channel of the file, which has weights alone, is none.
+  // Records the sums, which square_root() makes together with their roots. A number of frequency f goes into two
+  // channels: i with its weight, i + 1 with the rest. The first channel of the file gets only weights and is dropped.
   void filter_bank() {
     const int64_t channels = Options(importer_, op_)("num_channels", 1, INT16_MAX);
     const ValueId x = numbers(0);
@@ -134,7 +134,7 @@ class SignalOperator {
 
   void square_root() {
     const auto& all = importer_.scope().front_end.sums;
-    const auto sums = all.find(op_.inputs[0]);  // which convert_signal saw
+    const auto sums = all.find(op_.inputs[0]);  // convert_signal() has recorded them
     if (sums == all.end()) importer_.unsupported(op_, "numbers of 64 bits that no SignalFilterBank gives");
     const ValueId bits = s_.reshape(numbers(1), {1});
     give(0, step(Signal::kFilterBank, {sums->second.energies, sums->second.entries, bits},
@@ -192,7 +192,7 @@ class SignalOperator {
     return s_(Op::kSignal, std::move(inputs), std::move(words));
   }
 
-  // Input i as int32.
+  // Returns input i as int32.
   ValueId numbers(size_t i) {
     const ValueId x = importer_.input(op_, i);
     const ElementType type = importer_.value(x).type;
@@ -201,7 +201,7 @@ class SignalOperator {
     return s_.cast(x, ElementType::kInt32);
   }
 
-  // Input i, a list of int16 that the file stores.
+  // Returns input i, a stored list of int16.
   Ints table(size_t i) {
     const Value& v = importer_.value(importer_.input(op_, i));
     if (!v.constant() || v.stored != ElementType::kInt16 || v.dims.size() != 1)
@@ -234,7 +234,8 @@ constexpr Row kRows[] = {
     {"SignalFilterBankLog", &SignalOperator::logarithm},
 };
 
-// An operator reads numbers of the front end, or makes them of others: shapes, and casts between int32 and uint32.
+// Converts an operator that reads numbers of the front end or makes them of others: shapes, and casts between int32 and
+// uint32.
 bool convert_beside(Importer& importer, Operation& op) {
   const auto is_uint32 = [&](int id) { return importer.tensors()[id].type() == TensorType::UINT32; };
   const bool reads = importer.scope().front_end.signals.contains(op.inputs[0]), writes = is_uint32(op.outputs[0]);
@@ -249,7 +250,7 @@ bool convert_beside(Importer& importer, Operation& op) {
       }
       if (is_uint32(op.inputs[0]) && importer.tensors().type(op.outputs[0]) != ElementType::kInt32)
         importer.unsupported(op, "a cast of uint32 to other numbers than int32");
-      return false;  // as of int32
+      return false;  // converted as a cast of int32
     case BuiltinOperator::RESHAPE:
     case BuiltinOperator::SQUEEZE:
     case BuiltinOperator::EXPAND_DIMS: {

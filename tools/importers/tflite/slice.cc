@@ -1,5 +1,5 @@
-// SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK, REVERSE_V2: runs of indices along axes. And the folding of the slices
-// and packs that compute a target of RESHAPE out of SHAPE.
+// Converts SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK and REVERSE_V2, which take runs of indices along axes. Also
+// computes the slices and packs that make a target of RESHAPE from SHAPE.
 #include <algorithm>
 
 #include "tools/importers/tflite/importer.h"
@@ -7,7 +7,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-// y = the cuts of x. An axis 0 that the file takes whole stays whole with another batch.
+// Makes y of the cuts of x. If the file takes axis 0 whole, it stays whole with another batch.
 void emit_slice(Importer& importer, Operation& op, size_t input, std::vector<Cut> cuts, ValueId y) {
   const ValueId x = importer.input(op, input);
   const std::vector<int64_t> file = importer.file_dims(op, input);
@@ -45,7 +45,7 @@ void convert_slice(Importer& importer, Operation& op) {
   emit_slice(importer, op, 0, std::move(cuts), importer.output(op));
 }
 
-// Cuts that STRIDED_SLICE makes, and the shape `dims` after new and dropped axes.
+// The cuts of a STRIDED_SLICE, and the shape `dims` after axes are added and dropped.
 struct StridedSlice {
   std::vector<Cut> cuts;
   std::vector<int64_t> dims;
@@ -63,7 +63,7 @@ class StridedSliceReader {
 
   StridedSlice read(const std::vector<int64_t>& dims) const {
     StridedSlice slice;
-    size_t used = 0;  // axes of x that an entry names
+    size_t used = 0;  // number of axes of x that the entries before have used
     for (size_t i = 0; i < begin_.size(); ++i)
       used += !has(options_.ellipsis_mask(), i) && !has(options_.new_axis_mask(), i);
     if (used > dims.size()) importer_.bad(op_, "more entries than axes");
@@ -105,7 +105,7 @@ class StridedSliceReader {
     return at;
   }
 
-  // begin and end count from the end where negative, and stop at the ends of the axis.
+  // Returns the cut of axis i. A negative begin or end counts from the axis's end, and both stop at the axis's ends.
   Cut cut(size_t i, int64_t dim) const {
     const int64_t step = step_[i];
     constexpr int64_t kFar = int64_t{1} << 32;
@@ -140,7 +140,7 @@ void convert_strided_slice(Importer& importer, Operation& op) {
   importer.emit_reshape(op, sliced, slice.dims, y);
 }
 
-// Runs of `sizes` along an axis, one per output.
+// Cuts an axis into runs of `sizes`, one per output.
 void emit_split(Importer& importer, Operation& op, size_t input, int axis, const std::vector<int64_t>& sizes) {
   const std::vector<int64_t> dims = importer.file_dims(op, input);
   if (sizes.size() != op.outputs.size()) importer.bad(op, "has another number of outputs than parts");
@@ -205,7 +205,7 @@ void convert_reverse(Importer& importer, Operation& op) {
   emit_same_codes(importer, op, turned, y);
 }
 
-// A list of integers that is known, or nothing.
+// Returns whether input i is a list of integers that is known.
 bool is_known_list(Importer& importer, const Operation& op, size_t i) {
   if (!op.has_input(i)) return false;
   const Value& v = importer.value(importer.input(op, i));

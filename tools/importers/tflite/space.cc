@@ -1,5 +1,6 @@
-// DEPTH_TO_SPACE, SPACE_TO_DEPTH, SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND: blocks of pixels become channels or rows of the
-// batch and back. All are a reshape, a transpose and a reshape; to the batch after a pad, from it before a crop.
+// Converts DEPTH_TO_SPACE, SPACE_TO_DEPTH, SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND. They move blocks of pixels into
+// channels or rows of the batch, or back. Each is a reshape, a transpose and a reshape. SPACE_TO_BATCH_ND pads before,
+// and BATCH_TO_SPACE_ND crops after.
 //
 //   [n, h, w, c] as [n, h / b, b, w / b, b, c]      to [n, h / b, w / b, b, b, c], or to [b, b, n, h / b, w / b, c]
 #include <algorithm>
@@ -25,7 +26,7 @@ ValueId moved_blocks(Importer& importer, Operation& op, ValueId x, const std::ve
   return y;
 }
 
-// The dims of an input of four axes and its block, a divisor of `of`.
+// Returns the dims of the input. Throws unless it has four axes and the block is in [1, 2^14].
 SpaceDims image_dims(Importer& importer, const Operation& op, int64_t block) {
   const SpaceDims dims = importer.value(importer.real_input(op, 0)).dims;
   if (dims.size() != 4) importer.bad(op, "its input has " + std::to_string(dims.size()) + " axes, not 4");
@@ -52,10 +53,10 @@ void convert_space_to_depth(Importer& importer, Operation& op) {
   importer.emit_reshape(op, y, {d[0], d[1] / b, d[2] / b, b * b * d[3]}, importer.output(op));
 }
 
-// x [n, space of m axes, c], m = 1 or 2, with what is padded or cropped before and after each of them.
+// x [n, space of m axes, c] with m = 1 or 2. `before` and `after` are padded or cropped at each spatial axis.
 struct SpaceBlocks {
   SpaceDims dims, block, before, after;
-  int64_t count = 1;  // pixels of a block
+  int64_t count = 1;  // pixels in a block
 };
 
 SpaceBlocks read_blocks(Importer& importer, const Operation& op) {

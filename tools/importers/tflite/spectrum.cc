@@ -1,9 +1,9 @@
-// RFFT2D of one axis as TensorFlow's converter writes tf.signal.rfft, and what reads its complex numbers. Their two
-// parts are values of their own, products with stored cosines and sines:
+// Converts RFFT2D of one axis, as TensorFlow's converter writes tf.signal.rfft, and operators that read its complex
+// numbers. The two parts of these are values of their own, products with stored cosines and sines:
 //
 //   re_k = sum_n x_n cos(2 pi k n / N),   im_k = -sum_n x_n sin(2 pi k n / N),   k = 0 .. N / 2
 //
-// x has zeros behind it, or loses its end, to be of N numbers.
+// x gets zeros at its end, or loses its end, to have N numbers.
 #include <cmath>
 #include <numbers>
 
@@ -13,8 +13,8 @@ namespace nacre::tools::tflite {
 namespace {
 
 void convert_rfft(Importer& importer, Operation& op) {
-  constexpr int64_t kMostOfSpectrum = 1 << 23;                         // elements of a matrix
-  op.layer = importer.graph().add_layer({op.name, op.code_name, {}});  // emit() would name it by an output
+  constexpr int64_t kMostOfSpectrum = 1 << 23;                         // most elements of a matrix
+  op.layer = importer.graph().add_layer({op.name, op.code_name, {}});  // emit() would name the layer by an output
   Steps s(importer, op);
   ValueId x = importer.real_input(op, 0);
   const Steps::Ints dims = s.dims(x), length = importer.integers(op, 1);

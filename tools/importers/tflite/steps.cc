@@ -6,7 +6,7 @@
 namespace nacre::tools::tflite {
 
 int64_t product_of(const std::vector<int64_t>& dims, size_t first, size_t last) {
-  int64_t product = 1;  // of dims of a value: below 2^31
+  int64_t product = 1;  // the dims are a value's, so it stays below 2^31
   for (size_t i = first; i < last; ++i) product *= dims[i];
   return product;
 }
@@ -50,7 +50,7 @@ ValueId Steps::folded(ValueId x, int axis, const std::function<ValueId(ValueId, 
   return x;
 }
 
-// The place of the largest, then the same of what is left, with the lowest number where one was taken.
+// Finds the largest number, replaces it by the lowest float, and repeats.
 Ordered Steps::greatest(ValueId x, int64_t count) {
   constexpr int64_t kMostOrdered = 256;
   if (count > kMostOrdered) importer_.unsupported(op_, "more than 256 elements, each of which is some steps");
@@ -101,7 +101,7 @@ ValueId Steps::concat(Ids parts, int axis) {
 }
 
 ValueId Steps::rows(ValueId table, ValueId ids) {
-  // Rows that were taken from a table with a scale per row have no scale: they are the reals.
+  // Rows from a table with a scale per row have no common scale, so they are real numbers.
   const Value& t = importer_.value(table);
   const bool by_row = t.quantizer && t.quantizer->scale.size() > 1;
   return (*this)(Op::kEmbedding, {table, ids}, {}, by_row ? t.type : ElementType::kNone);
@@ -166,7 +166,8 @@ ValueId Steps::one_like(ValueId x, int64_t v) {
   return is_whole(x) ? integers(type(x), Ints(dims(x).size(), 1), {v}) : number(x, float(v));
 }
 
-// The step that made y writes the output, if it was the last and nobody else reads y.
+// Makes y the output. If the step that made y is the last, and no other step reads y, that step writes the output
+// itself.
 void Steps::give(ValueId y, size_t output) {
   const ValueId out = importer_.output(op_, output);
   std::vector<Node>& nodes = importer_.graph().nodes;

@@ -1,5 +1,5 @@
-// Steps of operators that are written as other operators: s(op, inputs) adds a step and returns its result, and give()
-// makes the last result the operator's output. Importer::emit computes a step on constants alone at once, if it can.
+// Steps builds an operator from steps of other ops. s(op, inputs) adds a step and returns its result. give() makes a
+// result the operator's output. Importer::emit computes a step of constants alone at once, if it can.
 //
 //   Steps s(importer, op);
 //   const ValueId x = importer.real_input(op, 0);
@@ -15,7 +15,7 @@
 namespace nacre::tools::tflite {
 
 struct Ordered {
-  ValueId values, places;  // places: int32
+  ValueId values, places;  // places are int32
 };
 
 class Steps {
@@ -34,7 +34,7 @@ class Steps {
   ElementType type(ValueId x) const { return importer_.value(x).type; }
   bool is_whole(ValueId x) const { return type(x) == ElementType::kInt32 || type(x) == ElementType::kInt64; }
 
-  // Adds a step; its output has the type and the codes of input 0, or has `type` and no codes.
+  // Adds a step. Its output has the type and the codes of input 0, or, if `type` is given, that type and no codes.
   ValueId operator()(Op op, Ids inputs, std::vector<Word> words = {}, ElementType type = ElementType::kNone);
   ValueId unary(Unary::Function f, ValueId x) {
     return (*this)(Op::kUnary, {x}, {{"function", int(f)}}, ElementType::kFloat32);
@@ -48,28 +48,29 @@ class Steps {
   ValueId select(ValueId condition, ValueId a, ValueId b) { return (*this)(Op::kSelect, {a, b, condition}); }
   ValueId cast(ValueId x, ElementType to) { return type(x) == to ? x : (*this)(Op::kCast, {x}, {}, to); }
   ValueId sum(ValueId x, int axis);
-  ValueId arg_max(ValueId x, int axis);                // int32, axis kept
-  ValueId extreme(ValueId x, int axis, bool maximum);  // axis kept
-  // f over an axis of integers, which is kept: halves of it, until one is left.
+  ValueId arg_max(ValueId x, int axis);                // int32; keeps the axis
+  ValueId extreme(ValueId x, int axis, bool maximum);  // keeps the axis
+  // Combines an axis of integers by f, half with half, until one index is left. Keeps the axis.
   ValueId folded(ValueId x, int axis, const std::function<ValueId(ValueId, ValueId)>& f);
   ValueId reshape(ValueId x, Ints dims);
   ValueId transpose(ValueId x, const Ints& perm);
   ValueId slice(ValueId x, int axis, int64_t begin, int64_t size, int64_t step = 1);
   ValueId concat(Ids parts, int axis);
   ValueId rows(ValueId table, ValueId ids);        // table[ids[i]], [rows, width]
-  ValueId take(ValueId x, ValueId ids, int axis);  // by a list of indices
+  ValueId take(ValueId x, ValueId ids, int axis);  // takes a list of indices
 
   ValueId numbers(const Ints& dims, const std::vector<float>& numbers);
-  // The greatest along the last axis, one after the other, in steps of each; of equals the first.
+  // Returns the `count` greatest along the last axis in descending order, with several steps for each. The first of
+  // equals wins.
   Ordered greatest(ValueId x, int64_t count);
   ValueId number(ValueId beside, float v) { return numbers(Ints(dims(beside).size(), 1), {v}); }
-  ValueId integers(ElementType type, const Ints& dims, const Ints& numbers);  // int32, int64, or bools
+  ValueId integers(ElementType type, const Ints& dims, const Ints& numbers);  // a constant of int32, int64 or bool
   ValueId filled(const Ints& dims, float v);
-  ValueId counted(ElementType type, const Ints& dims);  // 0, 1, 2, .. ; float32 too
-  // One number of the type of x.
+  ValueId counted(ElementType type, const Ints& dims);  // the numbers 0, 1, 2, ..; float32 too
+  // Returns the number v in the type of x.
   ValueId one_like(ValueId x, int64_t v);
 
-  // Asks for the memory of numbers that the importer makes, before they are made.
+  // Takes memory from the budget before the importer makes so many numbers.
   void ask(int64_t numbers) const;
 
   void give(ValueId y, size_t output = 0);
@@ -79,7 +80,7 @@ class Steps {
 
   Importer& importer_;
   Operation& op_;
-  ValueId first_;  // values from here on are this operator's alone
+  ValueId first_;  // this operator made the values from here on
 };
 
 int64_t product_of(const std::vector<int64_t>& dims, size_t first, size_t last);

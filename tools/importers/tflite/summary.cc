@@ -1,4 +1,4 @@
-// Summary that a TensorFlow Lite file gives of itself: shared/network_summary.h.
+// Makes the summary of a network (shared/network_summary.h) from a TensorFlow Lite file.
 #include <algorithm>
 
 #include "tools/importers/shared/network_summary.h"
@@ -13,7 +13,7 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-// Sizes that are open are -1 in shape_signature.
+// Returns a tensor's name, type and shape. An open size is -1 in shape_signature.
 NetworkTensor tensor_of(const SubGraph& graph, int32_t id) {
   if (id < 0 || size_t(id) >= size_of(graph.tensors())) return {"tensor " + std::to_string(id), "", ""};
   const Tensor& tensor = *graph.tensors()->Get(flatbuffers::uoffset_t(id));

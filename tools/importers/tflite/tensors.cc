@@ -1,4 +1,4 @@
-// Tensors of a TensorFlow Lite file become values: element types, quantizers, constants.
+// Makes values of the tensors of a TensorFlow Lite file: element types, quantizers, constants.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-// Far above any real network (the largest of 238 examined has 170 operators), and few enough that no step takes long.
+// Most tensors of a graph: far above any real network (the largest of 238 has 170 operators), but read in a short time.
 constexpr size_t kMaxTensors = 20000;
 
 struct TypeRow {
@@ -17,7 +17,7 @@ struct TypeRow {
   ElementType element;
 };
 
-// The graph holds float16 only as a constant, and int4 as codes in bytes.
+// The types of tensors. The graph holds float16 only as a constant, and int4 as codes in bytes.
 constexpr TypeRow kTypes[] = {
     {TensorType::FLOAT32, ElementType::kFloat32}, {TensorType::FLOAT16, ElementType::kFloat16},
     {TensorType::INT8, ElementType::kInt8},       {TensorType::UINT8, ElementType::kUint8},
@@ -38,12 +38,12 @@ bool has_codes(ElementType type) {
   return type == ElementType::kInt8 || type == ElementType::kUint8 || type == ElementType::kInt16;
 }
 
-// One zero point stands for all, and none for zeros. Copied as bytes: the Verifier of FlatBuffers 2.0.8 does
-// not see that 8-byte elements stand at a multiple of 4.
+// Returns the zero points. A single one stands for all scales, and none means zeros. The bytes are copied, because the
+// Verifier of FlatBuffers 2.0.8 does not check that 8-byte elements are aligned to 4.
 std::vector<int64_t> zero_points(const QuantizationParameters& q, size_t scales) {
   const size_t given = size_of(q.zero_point());
   if (given == 0) return std::vector<int64_t>(scales, 0);
-  // behind the count
+  // The elements follow their count.
   const auto* bytes = reinterpret_cast<const uint8_t*>(q.zero_point()) + sizeof(flatbuffers::uoffset_t);
   std::vector<int64_t> zeros(given == 1 ? scales : given);
   for (size_t i = 0; i < zeros.size(); ++i)
@@ -68,7 +68,7 @@ Tensors::Tensors(File& file, const SubGraph& graph)
   const auto* codes = file.model().operator_codes();
   for (size_t i = 0; i < operators; ++i) {
     const Operator& record = *graph.operators()->Get(flatbuffers::uoffset_t(i));
-    if (record.opcode_index() >= size_of(codes)) continue;  // the reader says what is wrong with it
+    if (record.opcode_index() >= size_of(codes)) continue;  // the reader reports the error
     const auto* custom = codes->Get(record.opcode_index())->custom_code();
     if (file.code_of(record) == BuiltinOperator::QUANTIZE) mark(record, beside_quantize_);
     if (custom != nullptr && custom->str().starts_with("Signal")) mark(record, beside_signal_);
@@ -99,7 +99,7 @@ std::vector<int64_t> Tensors::dims(int index) const {
   if (shape->size() > size_t(kMaxRank))
     file_->unsupported(name(index), "has " + std::to_string(shape->size()) + " axes, more than 8");
   for (const int32_t dim : *shape) {
-    // Files say 1 where a size is open, and keep the -1 in shape_signature; some say -1 here too.
+    // Files have 1 for an open size, and -1 in shape_signature. Some have -1 here too.
     if (dim < -1) file_->bad(name(index), "has a dimension of " + std::to_string(dim));
     dims.push_back(dim == -1 ? 1 : dim);
   }
@@ -135,7 +135,7 @@ std::optional<Quantizer> Tensors::quantizer(int index, ElementType stored) const
   return quantizer;
 }
 
-// Loops over time keep or read such a tensor beside their input.
+// Returns the quantizer of a tensor that a loop over time keeps or reads beside its input.
 Quantizer Tensors::loop_codes(const Operation& op, int index) const {
   const Tensor& t = (*this)[index];
   const QuantizationParameters* q = t.quantization();
@@ -173,7 +173,7 @@ Value Tensors::value(int index) const {
 bool Tensors::has_data(int index) const {
   const uint32_t id = (*this)[index].buffer();
   const auto* buffers = file_->model().buffers();
-  if (id == 0) return false;  // by definition the empty one
+  if (id == 0) return false;  // buffer 0 is empty by definition
   if (buffers == nullptr || id >= buffers->size())
     file_->bad(name(index), "names buffer " + std::to_string(id) + ", which does not exist");
   const Buffer& buffer = *buffers->Get(id);

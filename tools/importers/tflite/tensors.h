@@ -1,4 +1,4 @@
-// The tensors of one graph of the file (tensors.cc): names, shapes, types, quantizers, constants.
+// Tensors reads the tensors of one graph of the file (tensors.cc): names, shapes, types, quantizers, constants.
 #pragma once
 
 #include "tools/importers/tflite/file.h"
@@ -7,7 +7,7 @@ namespace nacre::tools::tflite {
 
 class Tensors {
  public:
-  Tensors(File& file, const SubGraph& graph);  // refuses too many
+  Tensors(File& file, const SubGraph& graph);  // throws if there are too many
 
   const SubGraph& graph() const { return *graph_; }
   size_t size() const { return beside_quantize_.size(); }
@@ -20,16 +20,16 @@ class Tensors {
   bool is_list(int index) const { return (*this)[index].type() == TensorType::VARIANT; }
   bool has_scale(int index) const;
   bool has_data(int index) const;
-  Value value(int index) const;                                // type and quantizer; throws kUnsupported
-  Value constant(int index) const;                             // without its name
-  Quantizer loop_codes(const Operation& op, int index) const;  // of a tensor of int8 or int16
+  Value value(int index) const;                                // has type and quantizer; throws kUnsupported
+  Value constant(int index) const;                             // without a name
+  Quantizer loop_codes(const Operation& op, int index) const;  // for a tensor of int8 or int16
 
  private:
   std::optional<Quantizer> quantizer(int index, ElementType stored) const;
 
   File* file_;
   const SubGraph* graph_;
-  std::vector<bool> beside_quantize_, beside_signal_;  // a QUANTIZE, or a Signal operator, reads or writes it
+  std::vector<bool> beside_quantize_, beside_signal_;  // a QUANTIZE, or a Signal operator, reads or writes the tensor
 };
 
 }  // namespace nacre::tools::tflite

@@ -1,10 +1,10 @@
-// TRANSPOSE_CONV: inputs output_shape [4], weights [out, h, w, in], x, bias; as a convolution
-// (shared/transposed_conv.h). On codes its sums, their bias and rounding are those of LiteRT's reference kernel
-// (reference/integer_ops/transpose_conv.h): filled-up taps are 0 and padded pixels the zero point, which add nothing.
-// An output_shape that is given at run time has to be what the file declares of the output: memory is planned for that,
-// and it is not read.
+// Converts TRANSPOSE_CONV: inputs output_shape [4], weights [out, h, w, in], x, bias; as a convolution
+// (shared/transposed_conv.h). For codes its sums, bias and rounding are those of LiteRT's reference kernel
+// (reference/integer_ops/transpose_conv.h). Added taps are 0 and padded pixels are the zero point, so they add nothing.
+// An output_shape that is given at run time is not read. It must be the output's shape in the file, because memory is
+// planned for that.
 //
-// SAME: of the convolution that this is the transpose of, from out to in, total / 2 is before:
+// SAME pads as the convolution from out to in, whose transpose this is. total / 2 comes before:
 //
 //   total = max(0, (ceil(out / stride) - 1) stride + kernel - out)
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-enum TransposeConvInput { kOutputShape, kWeights, kImage, kTransposedBias };  // kWeights as in CONV_2D
+enum TransposeConvInput { kOutputShape, kWeights, kImage, kTransposedBias };  // kWeights is also CONV_2D's
 
 TransposedAxis axis_of(Importer& importer, const Operation& op, const TransposedAxis& sizes, Padding padding) {
   constexpr int64_t kWidest = 1 << 14;
@@ -78,8 +78,8 @@ void convert_transpose_conv(Importer& importer, Operation& op) {
   importer.emit_reshape(op, z, importer.value(z).dims, y);
 }
 
-// A volume: each slice of x makes k_d products for output slices, as channels of one image. Each product then goes to
-// where it belongs: y_o = the sum of the products of slice i and tap m with i s + m - p = o.
+// A transposed convolution over volumes. Each slice of x makes k_d products for output slices, as channels of one
+// image. y_o is the sum of the products of slice i and tap m with i s + m - p = o.
 struct Volume {
   Steps::Ints x, w, y;  // [n, d, h, w, c], [k_d, k_h, k_w, k, c], [n, d, h, w, k]
 };

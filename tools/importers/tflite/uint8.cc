@@ -1,12 +1,13 @@
-// Weights of uint8, as TensorFlow 1 wrote them. Under float32 activations LiteRT reads their bytes as int8: hybrid
-// layers. Under uint8 activations they have one scale s and a zero point z, where the engine's have int8 codes alone:
+// Converts weights of uint8, which TensorFlow 1 wrote. Under float32 activations LiteRT reads their bytes as int8, in
+// hybrid layers. Under uint8 activations they have one scale s and a zero point z, but the engine's weights have int8
+// codes alone:
 //
 //   sum_i x_i s d_i,   d = w - z in [-255, 255]
 //
-// If all d fit into int8 they are the codes. Else d = a + b (+ c), each in [-127, 127], and b is 0 but for few of the
-// channels: x has these twice, and the sums are the same,
+// If all d fit into int8, they are the codes. Else d = a + b (+ c), each in [-127, 127], and b is 0 except in few
+// channels. x is repeated for b, which gives the same sums:
 //
-//   conv2d, dense      sum_i x_i a_i + sum_j x_j b_j        channels of b, first to last, behind those of a
+//   conv2d, dense      sum_i x_i a_i + sum_j x_j b_j        channels of b, first to last, follow those of a
 //   depthwise_conv2d   rows of x and of the filter twice    row 2i of the filter is a, row 2i + 1 is b
 #include <algorithm>
 
@@ -31,7 +32,7 @@ Value with_codes(const Value& like, const std::string& suffix, const std::vector
   return v;
 }
 
-// Takes from every number what fits into a code, which it returns.
+// Takes from every number the part that fits into a code, and returns the codes.
 std::vector<int64_t> take_codes(std::vector<int64_t>& rest) {
   std::vector<int64_t> codes;
   for (int64_t& d : rest) {
@@ -41,7 +42,7 @@ std::vector<int64_t> take_codes(std::vector<int64_t>& rest) {
   return codes;
 }
 
-struct Channels {  // first <= c < end, of the last axis
+struct Channels {  // channels first <= c < end of the last axis
   int64_t first, end;
 };
 
@@ -108,7 +109,7 @@ void split_rows(Importer& importer, Operation& op, ValueId& w_id, Node& node) {
   const bool down = get_integer(node, "dilation_h") <= 1;
   if (!down && get_integer(node, "dilation_w") > 1)
     importer.unsupported(op, "uint8 weights far from their zero point, dilated along both axes");
-  // runs of the filter and of x that repeat: rows, or single pixels
+  // Size of the runs of the filter and of x that repeat: rows, or single pixels.
   const size_t run = size_t(w.dims[2] * (down ? w.dims[1] : 1));
   std::vector<int64_t> rest = integers(w);
   std::vector<std::vector<int64_t>> parts;

@@ -1,6 +1,6 @@
-// VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE: what one run leaves for the next, values of the stream
-// region. A read is a copy: what it gives stays while the variable is assigned anew. CALL_ONCE gives variables the
-// numbers that they start with, which zeros alone may be: so a stream that is zeroed is reset.
+// Converts VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE. A variable is a value of the stream region, which
+// one run leaves to the next. A read is a copy, so its result stays when the variable is assigned. CALL_ONCE sets the
+// numbers that variables start with. Only zeros are accepted, so zeroing the stream region resets it.
 #include <algorithm>
 
 #include "tools/importers/tflite/importer.h"
@@ -39,7 +39,7 @@ ValueId Variables::state(const Operation& op, size_t i, std::vector<int64_t> dim
   int64_t elements = 1, expected = 1;
   for (const int64_t dim : tensors.dims(index)) elements *= dim;
   for (const int64_t dim : dims) expected *= dim;
-  const std::vector<int64_t> given = tensors.dims(index);  // an SVDF's has its last two axes as one
+  const std::vector<int64_t> given = tensors.dims(index);  // an SVDF's variable joins the last two axes
   const bool fits = given.size() != dims.size() || std::equal(given.begin() + 1, given.end(), dims.begin() + 1);
   if (!fits || (importer_.file().batch().same && elements != expected))
     importer_.bad(op, "its variable " + tensors.name(index) + " has shape " + dims_text(given));
@@ -101,7 +101,7 @@ bool is_zero(const Model& model, const SubGraph& graph, int index) {
   return data != nullptr && std::all_of(data->begin(), data->end(), [](uint8_t byte) { return byte == 0; });
 }
 
-// The subgraph of a CALL_ONCE assigns zeros, and does nothing else.
+// Accepts a CALL_ONCE only if its subgraph assigns zeros and does nothing else.
 void convert_once(Importer& importer, Operation& op) {
   const File& file = importer.file();
   const SubGraph& graph = file.called_graph(op, importer.options<CallOnceOptions>(op).init_subgraph_index());

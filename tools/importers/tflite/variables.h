@@ -1,4 +1,4 @@
-// Values of the stream region, which one run leaves for the next (variables.cc).
+// Variables keeps values of the stream region, which one run leaves to the next (variables.cc).
 #pragma once
 
 #include "tools/importers/tflite/tensors.h"
@@ -11,11 +11,11 @@ class Variables {
  public:
   explicit Variables(Importer& importer) : importer_(importer) {}
 
-  ValueId named(const Operation& op, int like);  // of the handle that is input 0, as tensor `like` is
-  // Operand i of a loop over time, which the file keeps in a variable. `coded`: with its quantizer.
+  ValueId named(const Operation& op, int like);  // the variable of handle input 0, with the dims and type of `like`
+  // Returns operand i of a loop over time, which the file keeps in a variable. `coded` gives it a quantizer.
   ValueId state(const Operation& op, size_t i, std::vector<int64_t> dims, bool coded);
-  ValueId stream(const std::string& name, std::vector<int64_t> dims);  // int32
-  void store(ValueId x, ValueId s);                                    // a step: s is x, for the next run
+  ValueId stream(const std::string& name, std::vector<int64_t> dims);  // a variable of int32
+  void store(ValueId x, ValueId s);                                    // adds a step: s becomes x for the next run
 
  private:
   ValueId add(Value v, const std::string& name);

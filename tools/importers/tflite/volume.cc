@@ -1,4 +1,4 @@
-// CONV_3D and LOCAL_RESPONSE_NORMALIZATION, as steps over images.
+// Converts CONV_3D and LOCAL_RESPONSE_NORMALIZATION to steps over images.
 //
 //   CONV_3D   x [n, d, h, w, c], weights [k_d, k_h, k_w, c, out]: the k_d slices that an output slice reads become
 //             channels, i c + j, of an image: n d_out images
@@ -13,7 +13,7 @@ using VolumeInts = Steps::Ints;
 
 constexpr int64_t kMostOfVolume = 1 << 14;
 
-// Along d: zeros before and after x, and how many slices come out.
+// Padding along d before and after x, and the number of output slices.
 struct Depth {
   int64_t kernel, stride, dilation, before = 0, after = 0, out = 0;
 };
@@ -34,7 +34,7 @@ Depth depth_of(Importer& importer, const Operation& op, const Conv3DOptions& opt
   return d;
 }
 
-// [n d_out, h, w, k_d c]
+// Returns the images [n d_out, h, w, k_d c].
 ValueId images(Importer& importer, const Operation& op, Steps& s, ValueId x, const Depth& d) {
   const VolumeInts dims = s.dims(x);
   const auto zeros = [&](int64_t slices) {
@@ -77,8 +77,8 @@ void convert_conv_3d(Importer& importer, Operation& op) {
   s.give(s.reshape(y, {dims[0], d.out, made[1], made[2], made[3]}));
 }
 
-// y = x / (bias + alpha sum_j x_j^2)^beta, the sum over the channels that are at most `radius` away: (2 radius + 1)
-// times the mean over a window that counts what is outside.
+// y = x / (bias + alpha sum_j x_j^2)^beta, with the sum over the channels at most `radius` away. The sum is (2 radius +
+// 1) times the mean over a window that counts channels outside as 0.
 void convert_local_response(Importer& importer, Operation& op) {
   const auto& options = importer.options<LocalResponseNormalizationOptions>(op);
   Steps s(importer, op);

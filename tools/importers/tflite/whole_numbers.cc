@@ -1,4 +1,4 @@
-// FLOOR_MOD, BITWISE_XOR, CUMSUM, REDUCE_ANY, REDUCE_ALL: formulas of other steps, on real and on whole numbers.
+// Converts FLOOR_MOD, BITWISE_XOR, CUMSUM, REDUCE_ANY and REDUCE_ALL to other steps, for real and for whole numbers.
 #include <algorithm>
 
 #include "engine/ops/binary.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Inputs = std::vector<ValueId>;
 
-// A step between others; without `y` its result is a new value like `like`.
+// Adds a step. Its result is y, or a new value like `like` if y is kNone.
 ValueId emit_step(Importer& importer, Operation& op, Node node, ValueId like, ValueId y = kNone) {
   if (y == kNone) y = importer.between(like, "/part");
   node.outputs = {y};
@@ -28,14 +28,14 @@ Node function_of_two(Binary::Function function, ValueId a, ValueId b) {
   return node;
 }
 
-// Numbers as they are, neither bools nor codes.
+// Returns an input of numbers, which are neither bools nor codes.
 ValueId number_input(Importer& importer, Operation& op, size_t i) {
   const ValueId id = importer.whole_or_real_input(op, i);
   if (importer.value(id).quantizer) importer.unsupported(op, "codes (" + importer.value(id).name + ")");
   return id;
 }
 
-// a - b floor(a / b), with the sign of b.
+// a - b floor(a / b), which has the sign of b.
 void convert_floor_mod(Importer& importer, Operation& op) {
   const ValueId a = number_input(importer, op, 0), b = number_input(importer, op, 1), y = importer.output(op);
   if (importer.value(a).type != importer.value(b).type) importer.bad(op, "its operands have several types");
@@ -51,7 +51,7 @@ void convert_xor(Importer& importer, Operation& op) {
   emit_step(importer, op, function_of_two(Binary::kXor, a, b), a, importer.output(op));
 }
 
-// x, `by` places further along the axis, or back, with zeros in front of it, or behind.
+// Moves x by `by` indices along the axis, or back, and fills the free ones with zeros.
 ValueId moved(Importer& importer, Operation& op, ValueId x, int axis, int64_t by, bool back) {
   const std::vector<int64_t> dims = importer.value(x).dims;
   const Cut left = {back ? by : 0, dims[size_t(axis)] - by};
@@ -68,7 +68,7 @@ ValueId moved(Importer& importer, Operation& op, ValueId x, int axis, int64_t by
   return emit_step(importer, op, std::move(join), x);
 }
 
-// y <- y + y moved by s, s = 1, 2, 4 ..: after log2 n rounds y_i is the sum of x_0 to x_i.
+// Computes y <- y + y moved by s, s = 1, 2, 4 ..: after log2 n rounds y_i is the sum of x_0 to x_i.
 void convert_cumsum(Importer& importer, Operation& op) {
   ValueId y = number_input(importer, op, 0);
   const std::vector<int64_t> dims = importer.value(y).dims, axes = importer.integers(op, 1);
@@ -84,7 +84,7 @@ void convert_cumsum(Importer& importer, Operation& op) {
   importer.emit_reshape(op, y, dims, importer.output(op));
 }
 
-// Reduces bools, as 0 and 1, to the largest or the least.
+// Reduces bools, as 0 and 1, to the largest or the smallest.
 template <Reduce::Function kFunction>
 void convert_bools(Importer& importer, Operation& op) {
   const ValueId x = importer.input(op, 0), y = importer.output(op);

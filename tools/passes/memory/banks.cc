@@ -1,8 +1,9 @@
-// Several banks with limits, the fastest first: each tensor lies in one bank, entirely.
+// Places tensors in several banks with limits, the fastest bank first. Each tensor lies entirely in one bank.
 //
-// Tensors go in turn, those of the most traffic first, into the first bank that still has room: by first fit among what
-// lies there, or by placing all of that bank anew. If one finds no room, the whole is tried again with the largest
-// first, and with the earliest first, because a plan that fits is worth more than a fast one that does not.
+// Tensors are placed one by one, those with the most traffic first, each in the first bank that has room. A bank has
+// room if first fit finds a place among its tensors, or if placing all its tensors anew does. If a tensor finds no
+// room, the whole is tried again with the largest tensors first, then with the earliest first: a slow plan that fits
+// is better than none.
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -16,7 +17,7 @@
 namespace nacre::tools {
 namespace {
 
-// Comparisons spent on placing banks anew, in all, and in one attempt.
+// Limits on comparisons for placing banks anew: in all, and in one attempt.
 constexpr uint64_t kEffort = 400'000'000, kEffortOnce = 200'000;
 
 struct Content {
@@ -33,7 +34,7 @@ class BankFiller {
     for (size_t b = 0; b < banks.size(); ++b) contents_[b].limits = banks[b];
   }
 
-  // Fills the banks in this order of blocks; returns the first block that fits nowhere, or kNone.
+  // Fills the banks in this order of blocks. Returns the first block that fits nowhere, or kNone.
   int fill(std::span<const uint32_t> order) {
     for (const uint32_t i : order) {
       const bool placed = std::any_of(contents_.begin(), contents_.end(), [&](Content& c) { return put(c, i); });
@@ -46,7 +47,7 @@ class BankFiller {
     return kNone;
   }
 
-  // Bytes by which block `i` exceeds a bank, on top of what lies there.
+  // Returns by how many bytes a bank exceeds its limit if block `i` is added to it.
   uint64_t shortfall(const Content& content, uint32_t i) const {
     std::vector<uint32_t> members = content.members;
     members.push_back(i);
@@ -92,7 +93,7 @@ class BankFiller {
     return true;
   }
 
-  // First fit of one block among what lies in a bank.
+  // Returns the lowest offset at which the block fits among the tensors of a bank.
   uint64_t lowest(const Content& c, const Block& block) const {
     std::vector<std::pair<uint64_t, uint64_t>> taken;  // offset, end
     for (size_t m = 0; m < c.members.size(); ++m)

@@ -11,12 +11,13 @@
 namespace nacre::tools {
 namespace {
 
-// Bytes of memory held, `during` a node's run and `after` it.
+// Bytes of memory that are held `during` a node's run and `after` it.
 struct Held {
   uint64_t during, after;
 };
 
-// begun(p): piece p is held already. ends(p): no node but this one has yet to use it.
+// Returns the bytes held around a node's run. begun(p) says that piece p is already held. ends(p) says that this node
+// is the last to use p.
 template <class Begun, class Ends>
 Held held_with(const OrderProblem& problem, uint32_t node, uint64_t held, Begun begun, Ends ends) {
   uint64_t during = held, freed = 0;
@@ -36,7 +37,7 @@ uint64_t held_at_start(const OrderProblem& problem) {
   return held;
 }
 
-// A set of nodes, for the beam.
+// A set of nodes, for the beam search.
 class Bits {
  public:
   explicit Bits(size_t count) : words_((count + 63) / 64) {}
@@ -115,7 +116,7 @@ class Beam {
     for (const Step& s : steps) {
       Bits done = level[s.state].done;
       done.set(s.node);
-      if (!seen.emplace(done, true).second) continue;  // the same set, reached with a lower or equal peak
+      if (!seen.emplace(done, true).second) continue;  // this set was reached before, with a lower or equal peak
       if (states.size() == width_) {
         dropped_ = true;
         break;
@@ -158,7 +159,7 @@ class Beam {
   const OrderProblem& problem_;
   uint32_t width_;
   uint64_t limit_;
-  std::vector<Bits> users_;  // by piece
+  std::vector<Bits> users_;  // per piece
   std::vector<Link> links_;
   bool dropped_ = false;
 };
@@ -204,7 +205,7 @@ NodeOrder greedy_order(const OrderProblem& problem) {
 
 NodeOrder depth_first_order(const OrderProblem& problem, bool reversed) {
   NodeOrder order;
-  std::vector<uint32_t> visited(problem.nodes());  // predecessors looked at, + 1
+  std::vector<uint32_t> visited(problem.nodes());  // per node: number of predecessors looked at, plus 1
   std::vector<uint32_t> stack;
   for (uint32_t end = 0; end < problem.nodes(); ++end) {
     if (!problem.successors[end].empty()) continue;

@@ -12,7 +12,7 @@
 namespace nacre::tools {
 namespace {
 
-// Above this many blocks one order of first fit costs over 0.1 s (blocks^2 comparisons), and only sweeps are tried.
+// With more blocks, one order of first fit costs over 0.1 s (blocks^2 comparisons). Then only sweeps are tried.
 constexpr size_t kMostOrderedBlocks = 10'000;
 
 uint64_t padding(const Block& b) { return aligned(b.bytes) - b.bytes; }
@@ -29,12 +29,12 @@ struct Random {
   size_t below(size_t n) { return size_t((*this)() % n); }
 };
 
-// Blocks that have their place, sorted by offset.
+// The blocks already placed, sorted by offset.
 class Shelf {
  public:
   explicit Shelf(std::span<const Block> blocks) : blocks_(blocks) { placed_.reserve(blocks.size()); }
 
-  // The lowest offset at which block `i` meets nothing.
+  // Returns the lowest offset at which block `i` overlaps no other block.
   uint64_t lowest(uint32_t i) const {
     const Block& block = blocks_[i];
     uint64_t at = 0;
@@ -62,9 +62,10 @@ class Shelf {
   std::vector<Placed> placed_;
 };
 
-// All orders in which first fit gives ascending offsets. One of them is optimal: take an optimal placement, sort by
-// offset and place anew by first fit. No block moves up, because whatever it meets below it has not moved up either. If
-// one moved down, repeat: the sum of the offsets falls, so this ends, in a placement that is such an order.
+// Searches all orders in which first fit gives ascending offsets. One of them is optimal. Proof: take an optimal
+// placement, sort its blocks by offset, and place them anew by first fit. No block moves up, because the blocks below
+// it have not moved up either. If a block moved down, repeat. The sum of the offsets falls, so this ends, and the
+// final placement is such an order.
 class Exhaustive {
  public:
   Exhaustive(std::span<const Block> blocks, uint64_t bound, Placement start, uint64_t comparisons)
@@ -88,7 +89,8 @@ class Exhaustive {
       if (best_.used == bound_ || nodes_ == 0) return;
       --nodes_;
       const uint64_t at = shelf_.lowest(i);
-      // Blocks of equal offset meet nowhere, so their order does not matter: ascending numbers stand for all.
+      // Blocks of equal offset never overlap in time, so their order does not matter. Only ascending numbers are
+      // searched.
       if (at < lowest || (at == lowest && placed != 0 && i < after)) continue;
       const uint64_t top = std::max(used, at + blocks_[i].bytes);
       if (top >= best_.used) continue;
@@ -105,10 +107,10 @@ class Exhaustive {
   Placement best_;
   uint64_t start_used_ = best_.used;
   std::vector<uint64_t> offsets_;
-  uint64_t nodes_;  // that may still be looked at
+  uint64_t nodes_;  // number of nodes that may still be searched
 };
 
-// Free stretches, by offset; the last one has no end.
+// Free intervals, by offset. The last one has no end.
 class Gaps {
  public:
   uint64_t take(uint64_t bytes) {
@@ -155,27 +157,28 @@ struct NamedOrder {
 std::vector<NamedOrder> fixed_orders(std::span<const Block> blocks) {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   const auto life = [](const Block& b) { return uint64_t{b.last} - b.first + 1; };
-  // Falling keys stand as kMost - key: the sort is ascending, equal keys by number.
+  // A falling key is written kMost - key, because the sort is ascending. Equal keys are sorted by number.
   return {
       {"first use", order_by(blocks, [](const Block& b) { return b.first; })},
       {"size", order_by(blocks, [](const Block& b) { return kMost - b.bytes; })},
       {"size x life", order_by(blocks, [&](const Block& b) { return kMost - b.bytes * life(b); })},
       {"life", order_by(blocks, [&](const Block& b) { return std::pair(kMost - life(b), kMost - b.bytes); })},
-      // The order of nntrainer's training planner: first step, then the later end first.
+      // nntrainer's training planner uses this order: first step, then the later end first.
       {"first use, later end", order_by(blocks, [](const Block& b) { return std::pair(b.first, kMost - b.last); })},
       {"first use, larger", order_by(blocks, [](const Block& b) { return std::pair(b.first, kMost - b.bytes); })},
       {"last use", order_by(blocks, [](const Block& b) { return std::pair(kMost - b.last, kMost - b.bytes); })},
   };
 }
 
-// Hill climbing over orders: what stands at the top goes to an earlier place, and two pairs change theirs; kept if not
-// worse. After kRestart fruitless moves the order is shuffled. Of 1000 random graphs of 5 to 64 nodes, 4 M comparisons
-// each, 865 reach the bound; with one pair 836, with none 384.
+// Hill climbing over orders: a move takes a block at the top to an earlier place, and swaps two pairs of blocks. The
+// move is kept if the result is not worse. After kRestart moves without improvement the order is shuffled. In a test
+// with 1000 random graphs of 5 to 64 nodes and 4 M comparisons each, 865 reach the bound. With one pair 836 do,
+// without pairs 384.
 Placement climb(std::span<const Block> blocks, Order order, Placement best, uint64_t bound, uint64_t comparisons) {
   constexpr int kRestart = 1000;
-  Random random{0x6E61637265u};  // any constant: the same blocks give the same plan
+  Random random{0x6E61637265u};  // any constant: equal blocks must give equal plans
   Placement current = best;
-  const uint64_t cost = blocks.size() * (blocks.size() / 2 + 32);  // with what moving and storing costs
+  const uint64_t cost = blocks.size() * (blocks.size() / 2 + 32);  // includes the cost of moving and storing
   int fruitless = 0;
   for (uint64_t spent = 0; best.used > bound && spent < comparisons; spent += cost) {
     Order next = order;

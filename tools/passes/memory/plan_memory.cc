@@ -19,7 +19,7 @@ bool in_arena(const Graph& graph, ValueId root) {
   return value.region == Region::kArena && !value.constant();
 }
 
-// Storages by the value that holds their bytes, in the order of value ids.
+// Finds the storages by the value that holds their bytes, in the order of value ids.
 class Lifetimes {
  public:
   Lifetimes(const Graph& graph, size_t steps, KernelSets kernels)
@@ -83,8 +83,8 @@ class Lifetimes {
     s->traffic += value_bytes(graph_.values[size_t(v)]);
   }
 
-  // Output 0 may take the bytes of an input that ends here, if every operand that reads these bytes is all of them and
-  // the kernel allows each.
+  // Lets output 0 take the bytes of an input that ends here. Every operand that reads these bytes must be all of them,
+  // and the kernel must allow each.
   void find_takeover(const Node& node, uint32_t step) {
     Storage* y = node.outputs.empty() ? nullptr : storage(node.outputs[0]);
     if (y == nullptr || y->root != node.outputs[0] || y->block.first != step) return;
@@ -105,12 +105,12 @@ class Lifetimes {
 
   const Graph& graph_;
   KernelSets kernels_;
-  std::vector<uint32_t> index_;  // by value: of its storage
+  std::vector<uint32_t> index_;  // per value: index of its storage
   std::vector<Storage> storages_;
   size_t steps_;
 };
 
-// Sets the steps of an alias: from the step that completes its bytes to its last use.
+// Sets the steps of an alias: from the step that completes its bytes to the step of its last use.
 class AliasSteps {
  public:
   explicit AliasSteps(Graph& graph) : graph_(graph), written_(graph.values.size(), kNever), read_(graph.values.size()) {

@@ -1,8 +1,8 @@
-// schedule: the order of the nodes decides what lives at the same time.
+// schedule: chooses the order of the nodes, which decides which values live at one time.
 //
-// Finding the order of least memory is NP-complete (Sethi 1975, "Complete register allocation problems"), so a few are
-// tried and each is planned for real: the source's, greedy, depth first from both sides, and a beam search, which is
-// exact on small graphs. The source's order stays unless another takes fewer bytes.
+// Finding the order of least memory is NP-complete (Sethi 1975, "Complete register allocation problems"). So a few
+// orders are tried, and memory is planned for each: the source's, greedy, depth first from both sides, and a beam
+// search, which is exact on small graphs. The source's order stays unless another takes fewer bytes.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -18,7 +18,7 @@
 namespace nacre::tools {
 namespace {
 
-// Time is nodes^2 for greedy, nodes x width x ready nodes for the beam: each about a second at its limit.
+// Greedy takes time nodes^2, the beam search nodes x width x ready nodes. Each takes about a second at its limit.
 constexpr size_t kMostOrdered = 4000, kMostBeam = 512;
 constexpr uint32_t kBeamWidth = 200;
 
@@ -101,8 +101,8 @@ class Builder {
     }
   }
 
-  // Values that nodes update are read and updated in the source's order, through whichever alias: an update comes
-  // after all uses before it of a byte that it changes, and a use after the updates before it.
+  // Keeps the source's order of reads and updates for values that nodes update, through every alias. An update comes
+  // after all earlier uses of a byte that it changes. A use comes after all earlier updates.
   void order_updates(uint32_t n) {
     const Node& node = graph_.nodes[n];
     const OpRule& rule = rule_of(graph_, node);
@@ -115,7 +115,7 @@ class Builder {
         if ((mine.updates || use.updates) && use.bytes.node != n && use.bytes.start < mine.bytes.end &&
             mine.bytes.start < use.bytes.end)
           add(problem_.predecessors[n], use.bytes.node);
-      if (mine.updates)  // stands for the uses of these bytes that it comes after
+      if (mine.updates)  // this update stands for the earlier uses of these bytes
         std::erase_if(uses, [&](const Use& use) {
           return mine.bytes.start <= use.bytes.start && use.bytes.end <= mine.bytes.end;
         });
@@ -149,14 +149,14 @@ class Builder {
 
   const Graph& graph_;
   KernelSets kernels_;
-  std::vector<bool> updated_;                  // by root: whether some node updates it, or an alias of it
-  std::map<ValueId, std::vector<Use>> uses_;   // by root
-  std::vector<int> storage_of_;                // by value
-  std::vector<std::vector<Written>> writers_;  // by storage
+  std::vector<bool> updated_;                  // per root: whether a node updates it, or an alias of it
+  std::map<ValueId, std::vector<Use>> uses_;   // per root
+  std::vector<int> storage_of_;                // per value
+  std::vector<std::vector<Written>> writers_;  // per storage
   OrderProblem problem_;
 };
 
-// Bytes that every order needs: those of the node that uses the most.
+// Returns the bytes that every order needs: those of the node that uses the most.
 uint64_t least_of_any_order(const Graph& graph, std::span<const Storage> held, KernelSets kernels) {
   const OrderProblem problem = Builder(graph, held, false, kernels).run();
   uint64_t most = 0;

@@ -1,7 +1,7 @@
-// Storages that take over each other's bytes, made into blocks and placed.
+// Joins storages that take over each other's bytes to blocks, and places the blocks.
 //
-// Whether to take over is a choice: a joined block lives longer and must find a place for all its life. Taking over
-// wherever possible never raises the liveness bound, so it is tried first and nearly always enough.
+// Taking over is a choice, because a joined block lives longer and needs one place for its whole life. Taking over
+// wherever possible never raises the liveness bound. So it is tried first, and is nearly always enough.
 #include <algorithm>
 #include <limits>
 
@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// All combinations of choices are tried for up to this many storages that have one: 2^6 placements.
+// Up to this many storages with a choice, all combinations of choices are tried: 2^6 placements.
 constexpr size_t kMostCombined = 6;
 
 Plan plan_of(const Joined& joined, const Placement& placement) {
@@ -19,7 +19,7 @@ Plan plan_of(const Joined& joined, const Placement& placement) {
   return plan;
 }
 
-// The next combination of choices, kNone first; false after the last.
+// Advances to the next combination of choices, in which kNone comes first. Returns false after the last.
 bool advance(std::span<const Storage> storages, std::vector<int>& choice) {
   for (size_t i = 0; i < choice.size(); ++i) {
     if (choice[i] + 1 < int(storages[i].takes_over.size())) {
@@ -40,7 +40,8 @@ std::vector<int> first_choice(std::span<const Storage> storages) {
 }
 
 Joined join(std::span<const Storage> storages, std::span<const int> choice) {
-  // Chains end where nothing is taken over. Each storage ends at one step, whose output 0 alone may take it.
+  // A chain ends at a storage that takes nothing over. Each storage ends at one step, and only that step's output 0
+  // may take its bytes.
   std::vector<uint32_t> head(storages.size());
   std::vector<bool> known(storages.size());
   std::vector<uint32_t> chain;

@@ -1,5 +1,5 @@
-// verify_plan: the rules of a memory plan, checked from the graph alone. It shares no code with the planner: lifetimes
-// are read off the nodes again, and storages are compared pair by pair.
+// verify_plan: checks the rules of a memory plan from the graph alone. It shares no code with the planner. It finds
+// lifetimes from the nodes again, and compares storages pair by pair.
 #include <algorithm>
 #include <string>
 
@@ -38,7 +38,7 @@ class PlanVerifier {
   bool arena(ValueId v) const { return at(v).region == Region::kArena && !at(v).constant(); }
   static uint64_t bytes(const Value& v) { return value_bytes(v); }
   ValueId root(ValueId v) const { return at(v).alias_of == kNone ? v : at(v).alias_of; }
-  uint64_t start(ValueId v) const { return at(v).alias_of == kNone ? 0 : at(v).offset; }  // in its root
+  uint64_t start(ValueId v) const { return at(v).alias_of == kNone ? 0 : at(v).offset; }  // offset in its root
 
   void input(ValueId v) {
     used_[size_t(v)] = {.any = true, .written = true, .input = true};
@@ -78,7 +78,7 @@ class PlanVerifier {
         fail(held, "is used by step " + std::to_string(step) + ", outside its life");
   }
 
-  // Every byte of v is in an input, or was written by a step, as itself or as another alias of the same root.
+  // Returns whether every byte of v is in an input, or was written by a step through v or another alias of v's root.
   bool filled(ValueId v) {
     if (used_[size_t(root(v))].written || used_[size_t(v)].written) return true;
     std::vector<ValueId> parts = written_by_root_[size_t(root(v))];
@@ -129,7 +129,7 @@ class PlanVerifier {
     fail(a, "shares bytes with " + y.name + " while both live");
   }
 
-  // y is output 0 of the step that reads x last, lies exactly where x lay, and the op works in place.
+  // Returns whether y is output 0 of the step that reads x last, lies exactly where x lay, and the op works in place.
   bool takes_over(ValueId x, ValueId y) const {
     if (at(x).last_step != at(y).first_step || at(x).offset != at(y).offset || bytes(at(x)) != bytes(at(y)))
       return false;

@@ -1,10 +1,10 @@
-// make_views: what only renames bytes costs no step.
+// make_views: removes steps that only give bytes another name.
 //
 //   reshape, copy     y is all of x
 //   slice             y is a run of x: unit steps, and every axis before the last one that is cut has one index
-//   concat            every x_i is a run of y, if nothing but the step that writes x_i decides where it lies
+//   concat            every x_i is a run of y, if only the step that writes x_i decides where it lies
 //
-// An alias of an input that is an output stays a step: the two are different promises to the caller.
+// A step stays if it would make an output an alias of an input: the caller was promised two tensors.
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
@@ -15,13 +15,13 @@
 namespace nacre::tools {
 namespace {
 
-// Bytes of the first `elements` elements, if they end at a byte's end.
+// Returns the bytes of the first `elements` elements, or nullopt if they end within a byte.
 std::optional<uint64_t> whole_bytes(ElementType type, uint64_t elements) {
   const bool whole = type == ElementType::kTernary ? elements % 5 == 0 : elements * element_bits(type) % 8 == 0;
   return whole ? std::optional(storage_bytes(type, elements)) : std::nullopt;
 }
 
-// Start of a slice's output in its input, in elements, if the output is a run of the input.
+// Returns the start of a slice's output in its input, in elements, if the output is a run of the input.
 std::optional<uint64_t> start_of_run(const Node& slice, const Value& x, const Value& y) {
   if (x.dims.size() != y.dims.size()) return std::nullopt;
   uint64_t start = 0, stride = 1;
@@ -52,7 +52,7 @@ class Views {
  private:
   Value& value(ValueId v) { return graph_.values[size_t(v)]; }
 
-  // The value that holds the bytes of `v`; shortens the chain of aliases on the way to one link.
+  // Returns the value that holds the bytes of `v`. Shortens the chain of aliases of `v` to one link.
   ValueId resolve(ValueId v) {
     ValueId root = v;
     uint64_t offset = 0;
@@ -128,7 +128,7 @@ class Views {
     return true;
   }
 
-  // An output that is a constant or an input, or an alias of one, is copied to a value of its own.
+  // Copies to a value of its own each output that is, or is an alias of, a constant, an input, or state.
   void copy_outputs() {
     for (Binding& output : graph_.outputs) {
       const ValueId root = resolve(output.value);

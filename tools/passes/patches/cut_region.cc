@@ -55,7 +55,7 @@ class RegionCutter {
     return graph_.add(std::move(made));
   }
 
-  // All steps for one patch of `out`; returns it.
+  // Adds all steps for one patch of `out`, and returns the patch.
   ValueId patch(const Spans& rows, const Spans& columns) {
     held_.clear();
     cut_.clear();
@@ -73,7 +73,7 @@ class RegionCutter {
     const PatchStep& how = region_.steps[k];
     const ValueId y = node.outputs[0];
     std::array<Halo, 2> halo;
-    for (size_t i = node.inputs.size(); i-- > 0;) {  // the first input's is kept
+    for (size_t i = node.inputs.size(); i-- > 0;) {  // last the first input, whose `halo` sets the pads
       if (!how.cut[i]) continue;
       for (const size_t axis : {0u, 1u}) halo[axis] = *halo_of(how, i, int(axis), output[axis]);
       node.inputs[i] = cut(node.inputs[i], {halo[0].inside, halo[1].inside}, node);
@@ -97,7 +97,7 @@ class RegionCutter {
     return true;
   }
 
-  // This part of a value of the source's graph, as a step of the layer of `near`.
+  // Returns this part of a value of the source's graph. If it must be cut, adds a step to the layer of `near`.
   ValueId cut(ValueId of, const Part& part, const Node& near) {
     const auto& [from, held] = held_.at(of);
     if (part == held) return from;
@@ -121,7 +121,7 @@ class RegionCutter {
   const PatchRegion& region_;
   const PatchSpans& spans_;
   std::vector<Node> nodes_;
-  std::map<ValueId, Held> held_;  // by value of the source's graph: of the patch at hand
+  std::map<ValueId, Held> held_;  // by value of the source's graph, for the current patch
   std::map<std::tuple<ValueId, int, int, int, int>, ValueId> cut_;
 };
 

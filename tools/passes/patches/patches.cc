@@ -14,9 +14,9 @@
 namespace nacre::tools {
 namespace {
 
-constexpr int kMostRows = 64;                                        // of a grid that is asked for, and columns
-constexpr int kCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};  // that are tried
-constexpr size_t kMostPlanned = 8;                                   // of the best by estimate: planned for real
+constexpr int kMostRows = 64;                                        // most rows or columns that a request may have
+constexpr int kCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};  // counts of rows and columns that are tried
+constexpr size_t kMostPlanned = 8;                                   // planned for real, the best by estimate
 
 struct Candidate {
   const PatchRegion* region = nullptr;
@@ -50,7 +50,7 @@ class PatchSearch {
   }
 
  private:
-  // Bytes of the arena and of bound steps.
+  // Returns the bytes of the arena and of bound steps.
   uint64_t planned(const Graph& viewed) const {
     return arena_of(viewed, target_, counts_inputs(target_)) + viewed.nodes.size() * kBoundStepBytes;
   }
@@ -100,7 +100,7 @@ class PatchSearch {
     return (by_hand() && !request_.layer.empty()) || extra * 100 <= int64_t(macs_) * kMostExtraPercent;
   }
 
-  // By estimate, the best first.
+  // Returns the candidates by estimate, the best first.
   std::vector<Candidate> candidates() const {
     std::vector<Candidate> all;
     for (const PatchRegion& region : regions_)
@@ -121,7 +121,7 @@ class PatchSearch {
     return all;
   }
 
-  // The best of the first few, as they are planned.
+  // Plans the first few candidates, and returns the best by its plan.
   std::optional<Candidate> choose() const {
     std::vector<Candidate> all = candidates();
     if (all.size() > kMostPlanned) all.resize(kMostPlanned);
@@ -150,7 +150,7 @@ class PatchSearch {
   uint64_t macs_;
 };
 
-// Digits at the front of `text`, which they leave.
+// Takes the digits at the front of `text`, and removes them from it.
 int take_count(std::string_view& text) {
   int count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);

@@ -7,11 +7,12 @@
 namespace nacre::tools {
 namespace {
 
-constexpr size_t kMostSteps = 200;  // of a region: behind the halo of so many a patch is all of the input
+constexpr size_t kMostSteps = 200;  // in a region; after the halos of so many steps a patch is the whole input
 
 const Value& at(const Graph& graph, ValueId id) { return graph.values[size_t(id)]; }
 
-// Nodes and patch steps by the values that they make, and who reads what.
+// Finds the regions of a graph. Holds nodes and patch steps by the values that they make, and the readers of each
+// value.
 class Regions {
  public:
   explicit Regions(const Graph& graph)
@@ -38,7 +39,7 @@ class Regions {
   }
 
  private:
-  // All that node `last` needs, as far as patches go.
+  // Returns the region of all steps that node `last` needs, back to the steps that cannot be cut into patches.
   PatchRegion behind(size_t last) const {
     PatchRegion region;
     region.out = graph_.nodes[last].outputs[0];
@@ -62,7 +63,7 @@ class Regions {
     return region;
   }
 
-  // Whether only patches of its own steps read what is in it, but for `out`.
+  // Returns whether only the region's own patch steps read its values, except `out`.
   bool closed(const PatchRegion& region) const {
     for (const size_t n : region.nodes) {
       const ValueId y = graph_.nodes[n].outputs[0];
@@ -78,9 +79,9 @@ class Regions {
   }
 
   const Graph& graph_;
-  std::vector<std::optional<PatchStep>> steps_;  // by node
-  std::vector<int> writer_;                      // by value: the node, or -1
-  std::vector<std::vector<size_t>> readers_;     // by value
+  std::vector<std::optional<PatchStep>> steps_;  // per node
+  std::vector<int> writer_;                      // per value: the node that writes it, or -1
+  std::vector<std::vector<size_t>> readers_;     // per value
   std::set<ValueId> outputs_;
 };
 
@@ -90,7 +91,7 @@ bool is_input(const Graph& graph, ValueId id) {
 
 uint64_t pixel_bytes(const Value& v) { return uint64_t(v.dims[0] * v.dims[3]) * size_t(element_bits(v.type)) / 8; }
 
-// Bytes that live at once while one patch is computed, beside borders and `out`.
+// Computes the bytes that live at one time while one patch is computed, without borders and `out`.
 class PatchLife {
  public:
   PatchLife(const PatchRegion& region, const Graph& graph, KernelSets kernels)
@@ -131,7 +132,8 @@ class PatchLife {
   }
   uint64_t bytes(ValueId v) const { return bytes({spans_[0]->at(v), spans_[1]->at(v)}, at(graph_, v)); }
 
-  // Bytes that step k copies of its input i, where its part of the input is no run of the bytes that are there.
+  // Returns the bytes that step k copies of its input i. It copies if its part of the input is not contiguous in
+  // memory.
   uint64_t copied(size_t k, size_t i) const {
     const Node& node = graph_.nodes[region_.nodes[k]];
     const ValueId x = node.inputs[i];
@@ -147,13 +149,13 @@ class PatchLife {
 
   const PatchRegion& region_;
   const Graph& graph_;
-  std::map<ValueId, size_t> last_;  // the step that reads it last
+  std::map<ValueId, size_t> last_;  // per value: the step that reads it last
   std::vector<uint32_t> in_place_;
   std::set<ValueId> borders_;
   std::array<const Spans*, 2> spans_ = {};
 };
 
-// Bytes that live at once, by step.
+// Returns the bytes that live at each step.
 std::vector<uint64_t> live_bytes(const Graph& graph, bool with_inputs) {
   std::vector<int64_t> change(graph.nodes.size() + 1, 0);
   std::vector<uint32_t> order(graph.nodes.size());
@@ -167,7 +169,7 @@ std::vector<uint64_t> live_bytes(const Graph& graph, bool with_inputs) {
   return {change.begin(), change.end()};
 }
 
-// The first two of `count` rows or columns, the middle and the last: the ones between are like them.
+// Returns the first two of `count` rows or columns, the middle and the last. The others are like these.
 std::set<size_t> samples(size_t count) { return {0, std::min<size_t>(1, count - 1), count / 2, count - 1}; }
 
 }  // namespace
@@ -236,7 +238,7 @@ uint64_t patch_bytes(const PatchRegion& region, const Graph& graph, const PatchS
   const Value& out = at(graph, region.out);
   uint64_t most = 0;
   for (const size_t r : samples(spans.rows.size())) {
-    // Patches side by side are joined to rows, which are then copied to their place.
+    // The patches of a row are joined, and the joined row is then copied to its place.
     const auto row = uint64_t(spans.rows[r].at(region.out).size() * out.dims[2]);
     const uint64_t joined = spans.columns.size() == 1 ? 0 : aligned(row * pixel_bytes(out));
     for (const size_t c : samples(spans.columns.size()))

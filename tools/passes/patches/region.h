@@ -1,8 +1,8 @@
-// The first stages of a network that are computed patch by patch, and what that costs.
+// A region is the first stages of a network that are computed patch by patch. This file finds regions and their costs.
 //
-// A region is all steps that `out` needs, back to the values from which no patch can be cut through: inputs of the
-// graph, and what other steps make (`borders`). Nothing else reads what is in it. Its grid cuts the rows and columns of
-// `out`; a patch computes of every value in the region the hull of what its readers need.
+// A region has all steps that `out` needs, back to its `borders`: inputs of the graph, and values made by steps that
+// cannot be cut into patches. No step outside the region reads a value inside it. Its grid cuts the rows and columns
+// of `out`. For every value in the region, a patch computes the hull of the parts that its readers need.
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ namespace nacre::tools {
 
 struct PatchRegion {
   ValueId out = kNone;
-  std::vector<size_t> nodes;  // of the graph, in order; the last one makes `out`
+  std::vector<size_t> nodes;  // indices in the graph, in order; the last one makes `out`
   std::vector<PatchStep> steps;
   std::vector<ValueId> borders;
-  uint64_t rest = 0;  // bytes that live at once beside its steps
+  uint64_t rest = 0;  // bytes that live at one time beside the region's steps
 };
 
 struct PatchGrid {
@@ -31,31 +31,32 @@ struct PatchGrid {
   friend bool operator==(const PatchGrid&, const PatchGrid&) = default;
 };
 
-// Whether inputs of the graph count as bytes of the arena: with several banks they may lie in one of their own, such as
-// a camera's frame.
+// Returns whether inputs of the graph count as bytes of the arena. With several banks they may lie in a bank of their
+// own, such as that of a camera's frame.
 bool counts_inputs(const Target& target);
 
-// The regions of a graph, by the values that can be their `out`, in the order of the steps. `with_inputs`: in `rest`.
+// Returns the regions of a graph, one per possible `out`, in the order of the steps. `with_inputs` says whether `rest`
+// counts inputs.
 std::vector<PatchRegion> patch_regions(const Graph& graph, bool with_inputs = true);
 
-// Rows (axis 0) or columns (1) that every value of a region must have for this part of `out`. Nothing where a patch
-// would lie outside of a step's input.
+// Returns the rows (axis 0) or columns (1) that every value of a region needs for this part of `out`. nullopt if a
+// patch would lie outside of a step's input.
 using Spans = std::map<ValueId, Span>;
 std::optional<Spans> spans_for(const PatchRegion& region, const Graph& graph, int axis, Span out);
 
-// `count` parts of [0, size), as equal as they can be.
+// Returns part i of [0, size) cut into `count` parts, as equal as possible.
 Span part_of(int size, int count, int i);
 
-// Spans for every row and column of the grid, in order. Nothing where one of them is not to be had.
+// Spans for every row and column of the grid, in order.
 struct PatchSpans {
   std::vector<Spans> rows, columns;
 };
 std::optional<PatchSpans> patch_spans(const PatchRegion& region, const Graph& graph, PatchGrid grid);
 
-// Multiply-accumulates of the patches over those of computing the region once.
+// Returns the multiply-accumulates of the patches in addition to those of computing the region once.
 int64_t extra_macs(const PatchRegion& region, const Graph& graph, const PatchSpans& spans);
 
-// About what lives at once, in bytes: by the first, the last and a few patches between.
+// Estimates the bytes that live at one time, from the first, the last and a few patches between.
 uint64_t patch_bytes(const PatchRegion& region, const Graph& graph, const PatchSpans& spans, const Target& target);
 
 uint64_t macs_of(const Graph& graph);

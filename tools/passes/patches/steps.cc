@@ -14,14 +14,15 @@ constexpr size_t kRank = 4;
 
 bool has(const Node& node, size_t i) { return i < node.inputs.size() && node.inputs[i] != kNone; }
 
-// Scales of rows or columns would have to be cut too.
+// Returns whether a value is an image that can be cut. A value with scales per row or column cannot: they would be cut
+// too.
 bool is_image(const Value& v) {
   const bool scales = v.quantizer && v.quantizer->scale.size() > 1 && v.quantizer->axis != int(kRank) - 1;
   return v.dims.size() == kRank && !v.constant() && v.region == Region::kArena && element_bits(v.type) % 8 == 0 &&
          !scales;
 }
 
-// True for a value that is the same for every pixel: no rows and no columns, counted from the last axis.
+// Returns whether a value is equal for every pixel: counted from the last axis, it has no rows and no columns.
 bool is_of_no_pixel(const Value& v) {
   const size_t rank = v.dims.size();
   return (rank < 3 || v.dims[rank - 3] == 1) && (rank < 2 || v.dims[rank - 2] == 1);
@@ -41,7 +42,7 @@ std::optional<PatchStep> convolution(const Graph& graph, const Node& node) {
   const Value &x = graph.values[size_t(node.inputs[Conv2d::kX])], &w = graph.values[size_t(node.inputs[Conv2d::kW])];
   const Value& y = graph.values[size_t(node.outputs[0])];
   if (!w.constant() || w.dims.size() != kRank - (node.op == Op::kDepthwiseConv2d)) return std::nullopt;
-  const size_t first = node.op == Op::kConv2d;  // axis of w that is the kernel's rows
+  const size_t first = node.op == Op::kConv2d;  // axis of w that has the kernel's rows
   PatchStep step;
   step.window = true;
   step.reach = {window_of(node, "h", int(x.dims[1]), int(w.dims[first]), false),
@@ -75,10 +76,10 @@ std::optional<PatchStep> padding(const Graph& graph, const Node& node) {
   return step;
 }
 
-// Pixel by pixel: what has the output's rows and columns is cut.
+// Describes an op that works pixel by pixel. Operands that have the output's rows and columns are cut.
 std::optional<PatchStep> pixels(const Graph& graph, const Node& node) {
   const Value& y = graph.values[size_t(node.outputs[0])];
-  // The operands behind are tables, scales, a norm's numbers by channel.
+  // Operands after the images are tables, scales, or a norm's numbers per channel.
   const Axes axes = facts_of(node.op).axes;
   const size_t images = axes == Axes::kOfAll ? node.inputs.size() : axes == Axes::kOfTwo ? 2 : 1;
   PatchStep step;
@@ -103,7 +104,7 @@ bool is_slice_of_channels(const Graph& graph, const Node& node) {
   return true;
 }
 
-// Whether an op computes every pixel of its output from the same pixel of its inputs.
+// Returns whether an op computes every pixel of its output from the same pixel of its inputs.
 bool keeps_pixels(const Graph& graph, const Node& node) {
   constexpr int kChannels = int(kRank) - 1;
   switch (facts_of(node.op).pixels) {
@@ -127,7 +128,7 @@ std::optional<Halo> halo_of(const Reach& reach, Span output) {
   return halo.inside.size() < reach.least ? std::nullopt : std::optional(halo);
 }
 
-// A residual has the pixels of the output.
+// A residual has the pixels of the output, so its part is the output's.
 std::optional<Halo> halo_of(const PatchStep& step, size_t i, int axis, Span output) {
   return step.window && i > 0 ? Halo{output} : halo_of(step.reach[size_t(axis)], output);
 }

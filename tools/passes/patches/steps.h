@@ -1,10 +1,10 @@
-// Parts of inputs that a part of a step's output needs. The step's output at a pixel reads a window of the input
-// around that pixel, and nothing else of it. Rows are axis 1 and columns axis 2 of [n, h, w, c].
+// This file finds the parts of a step's inputs that a part of its output needs. An output pixel reads only a window of
+// the input around that pixel. Rows are axis 1 and columns axis 2 of [n, h, w, c].
 //
 //   output positions [a, b) read   [a stride - before, (b - 1) stride - before + span)
 //   span = (kernel - 1) dilation + 1
 //
-// Positions inside the input are cut out of it; positions outside are pads of the patch's own step.
+// Positions inside the input are cut out of it. Positions outside become pads of the patch's own step.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace nacre::tools {
 
-// Rows or columns [first, end).
+// The rows or columns [first, end).
 struct Span {
   int first = 0, end = 0;
 
@@ -23,7 +23,7 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-// How a step reads one axis of an input of `in` rows or columns. `least`: what its kernel needs of them.
+// How a step reads one axis of an input of `in` rows or columns. Its kernel needs at least `least` of them.
 struct Reach {
   int in = 1, stride = 1, span = 1, before = 0, least = 1;
 };
@@ -33,22 +33,23 @@ struct Halo {
   int before = 0, after = 0;  // pads
 };
 
-// Nothing where no position is inside the input, or too few for the kernel.
+// Returns the part of the input that `output` needs, and pads. nullopt if no position is inside the input, or too few
+// are for the kernel.
 std::optional<Halo> halo_of(const Reach& reach, Span output);
 
 // A step that can be computed for a part of its output.
 struct PatchStep {
   std::array<Reach, 2> reach;  // rows, columns
-  std::vector<bool> cut;       // by input: whether a patch needs a part of it only
-  bool window = false;         // conv, depthwise, pools: pads are attributes
-  uint64_t macs = 0;           // of one pixel
+  std::vector<bool> cut;       // per input: whether a patch needs only a part of it
+  bool window = false;         // conv, depthwise and pools, whose pads are attributes
+  uint64_t macs = 0;           // for one pixel
 };
 std::optional<PatchStep> patch_step(const Graph& graph, const Node& node);
 
-// Part of input `i` that this part of the output needs, along rows (axis 0) or columns (1).
+// Returns the part of input `i` that this part of the output needs, along rows (axis 0) or columns (1).
 std::optional<Halo> halo_of(const PatchStep& step, size_t i, int axis, Span output);
 
-// A step's pads for one patch.
+// Sets a step's pads for one patch.
 void set_pads(Node& node, const std::array<Halo, 2>& halo);
 
 }  // namespace nacre::tools

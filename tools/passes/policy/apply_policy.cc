@@ -1,4 +1,4 @@
-// apply_policy: the walk. Every node takes the first of these that holds:
+// apply_policy: walks over the nodes. For every node the first row that holds decides:
 //
 //   it copies one value into another form            quantize, dequantize, requantize or copy
 //   none of its activations carries codes            float32; dense and conv by their layer's policy
@@ -19,7 +19,8 @@
 namespace nacre::tools {
 namespace {
 
-// Ops that give out their input's real values: what they do follows from the quantizers on both sides.
+// Returns whether the op's output has its input's real values. The quantizers of both then decide which conversion it
+// is.
 bool is_identity(const Node& node) {
   const bool op =
       node.op == Op::kCopy || node.op == Op::kQuantize || node.op == Op::kDequantize || node.op == Op::kRequantize;
@@ -52,7 +53,7 @@ void PolicyPass::fall_back(const Node& node, const std::string& wanted, const st
                            const std::string& reason) {
   const std::string& name = node.layer == kNone ? node.name : graph_.layers[size_t(node.layer)].name;
   const std::string step = name + " (" + find_rule(node.op)->name + "):";
-  // by quantize_static, which knows more
+  // quantize_static may have listed the step already, with a better reason.
   const auto listed = [&](const std::string& line) { return line.starts_with(step); };
   if (std::none_of(graph_.fallbacks.begin(), graph_.fallbacks.end(), listed))
     graph_.fallbacks.push_back(step + " wants " + wanted + ", runs in " + runs + ": " + reason);
@@ -61,9 +62,9 @@ void PolicyPass::fall_back(const Node& node, const std::string& wanted, const st
 
 void PolicyPass::record(const Node& node, ElementType variable, ElementType compute, ElementType output,
                         Quantization quantization) {
-  // A layer is described by its matmul, else its reduction, else what is left; last by what only converts.
+  // A layer's record comes from its matmul, else its reduction, else another op. Steps that only convert come last.
   constexpr int kStrength[] = {4, 2, 3, 1};        // kMatmul, kPointwise, kReduction, kMove
-  if (node.layer == kNone || asked(node)) return;  // what was asked stands; graph.fallbacks says where it does not hold
+  if (node.layer == kNone || asked(node)) return;  // an asked policy stays; graph.fallbacks has its exceptions
   const int strength = converts(node.op) ? 0 : kStrength[size_t(find_rule(node.op)->numerics)];
   const auto [at, first] = recorded_.try_emplace(node.layer, strength);
   if (!first && at->second >= strength) return;
@@ -122,7 +123,7 @@ void PolicyPass::resolve(const Node& node) {
   const auto is_alike = [&](ValueId id) {
     if (!activation(id)) return true;
     const Codes of = codes(id);
-    if (node.op == Op::kSoftmax && type == ElementType::kInt8) return holds_codes(of.type);  // gives int16 too
+    if (node.op == Op::kSoftmax && type == ElementType::kInt8) return holds_codes(of.type);  // softmax gives int16 too
     return of.type == type && (type == ElementType::kInt8 || of.zero == 0);
   };
   if (!all(is_alike) || !holds_codes(type))
@@ -135,13 +136,14 @@ void PolicyPass::resolve(const Node& node) {
   const IntegerForm* form = find_integer_form(node.op);
   const auto write = form == nullptr ? nullptr : type == ElementType::kInt8 ? form->write : form->write_int16;
   if (write == nullptr) return by_way_of_real(node, why);
-  // An op that gives out the codes it takes needs a step of its own for another quantizer of y.
+  // If an op's output must have the codes of its input, another quantizer of y needs its own step.
   const ValueId x = node.inputs[0], y = node.outputs[0];
   if (facts_of(node.op).forms == IntegerOutput::kOwn || codes(x) == codes(y)) {
     if (!write(*this, node, why)) by_way_of_real(node, why);
     return;
   }
-  // A mean has values between the codes of x: rounded to these it is half a step of x away, at most one code of y.
+  // A mean has values between the codes of x. Rounded to the codes of x it is half a step of x away. That may be at
+  // most one code of y.
   if ((node.op == Op::kAveragePool || node.op == Op::kResize) && codes(x).scale > 2 * codes(y).scale)
     return by_way_of_real(node, "its output has finer codes than its input");
   Node step = node;
@@ -172,7 +174,7 @@ void PolicyPass::by_way_of_real(Node node, const std::string& reason) {
     graph_.layers[size_t(near.layer)].policy.output = value(quantized[0].second).type;
 }
 
-// Runs `work`. All that is not supported is reported at the end. False: something was not.
+// Runs `work`. Errors for unsupported features are collected and reported at the end. Returns false if there was one.
 bool PolicyPass::collect(const std::function<void()>& work) {
   try {
     work();

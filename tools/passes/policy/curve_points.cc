@@ -4,8 +4,8 @@
 
 namespace nacre::tools {
 
-// With s(i) = 2^16 sigmoid(i / 24) LiteRT's point i is s(i), and half of what the middle of the line to s(i + 1) lies
-// below the curve. The last is never interpolated from.
+// With s(i) = 2^16 sigmoid(i / 24), LiteRT's point i is s(i), plus half the amount by which the curve at i + 1/2
+// exceeds the middle of the line from s(i) to s(i + 1). No interpolation starts from the last point.
 std::vector<int32_t> sigmoid_points() {
   const auto s = [](double i) { return 65536 / (1 + std::exp(-i / 24)); };
   std::vector<int32_t> points;

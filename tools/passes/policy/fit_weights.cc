@@ -12,12 +12,12 @@
 namespace nacre::tools {
 namespace {
 
-using Matrix = std::vector<double>;  // [m, m], rows one after the other
+using Matrix = std::vector<double>;  // [m, m], row-major
 
 int64_t channels_per_group(const FitProblem& p) { return p.layout.channels / int64_t(p.moments.hessian.size()); }
 
-// f(e, group) for the changes e = v - w of every four output channels that share an H, [4, terms]; those that are
-// missing are 0.
+// Calls f(e, group) for the changes e = v - w of every four output channels that share an H, [4, terms]. Missing
+// channels are 0.
 template <class F>
 void each_four_changes(const FitProblem& p, const std::vector<float>& v, F f) {
   constexpr int64_t kAtOnce = 4;
@@ -38,10 +38,10 @@ void each_four_changes(const FitProblem& p, const std::vector<float>& v, F f) {
 
 // ---- GPTQ ----
 
-constexpr double kDamping = 0.01;     // of the mean of diag(H): Frantar et al., section 4
-constexpr int64_t kChunkTerms = 128;  // terms whose effect on those that follow is added at once, for the cache
+constexpr double kDamping = 0.01;     // times the mean of diag(H): Frantar et al., section 4
+constexpr int64_t kChunkTerms = 128;  // the effect of so many terms on later terms is added at once, for the cache
 
-// H of one group of channels with its terms in another order, where dead terms have H_ii = 1, and damped.
+// Returns H of one group of channels, damped, with its terms in another order. Dead terms get H_ii = 1.
 Matrix damped(const Matrix& h, const std::vector<int64_t>& order, const std::vector<bool>& dead) {
   const size_t m = order.size();
   Matrix result(m * m);
@@ -55,11 +55,12 @@ Matrix damped(const Matrix& h, const std::vector<int64_t>& order, const std::vec
   return result;
 }
 
-// H = R R^T with R upper triangular, in place; what is below the diagonal stays H's. From the last row and column up:
+// Factors H = R R^T with R upper triangular, in place. The part below the diagonal is not changed. From the last row
+// and column up:
 //
 //   R_jj = sqrt(H_jj - sum_{k>j} R_jk^2),   R_ij = (H_ij - sum_{k>j} R_ik R_jk) / R_jj   for i < j
 //
-// R^-1 is the upper Cholesky factor of H^-1 that GPTQ is written with: H^-1 = (R^-1)^T R^-1.
+// The GPTQ paper uses the upper Cholesky factor of H^-1, which is R^-1: H^-1 = (R^-1)^T R^-1.
 void factor_upper(Matrix& h, int64_t m, Progress& progress) {
   for (int64_t j = m - 1; j >= 0; --j) {
     double* row = h.data() + j * m;
@@ -119,7 +120,8 @@ class GptqGroup {
       }
   }
 
-  // With d = v - w fixed for the terms before `from`, what the others are at the least error: sum_{i<=j} R_ij d_i = 0.
+  // Finds the steps of a group. With d = v - w fixed for the terms before `from`, the other terms take the values of
+  // least error: sum_{i<=j} R_ij d_i = 0.
   void find_steps(int64_t k, int64_t from) {
     const int64_t end = std::min(from + p_.block, m_);
     if (from == 0) return set_step(k, 0, {weight_.begin() + k * m_, weight_.begin() + k * m_ + end});
@@ -133,20 +135,20 @@ class GptqGroup {
     set_step(k, from / p_.block, values);
   }
 
-  // The nearest code of weight i as it is by now; returns the change of the weight, v - w.
+  // Rounds weight i, as corrected by now, to its nearest code. Returns the change of the weight, v - w.
   double round_term(int64_t k, int64_t i) {
     const int64_t term = order_[size_t(i)];
     const size_t at = step_index(k, term / p_.block);
     const float scale = codes_.scale[at];
     const int zero = codes_.zero[at], half = 1 << (p_.bits - 1);
     const double now = weight(k, i) - pull_[size_t(k * m_ + i)] / r_[size_t(i * m_ + i)];
-    const double steps = now / double(scale);  // no number where the group spans more than float32: nearest codes then
+    const double steps = now / double(scale);  // NaN if the group spans more than float32; then nearest codes
     const double q = std::isnan(steps) ? zero : std::clamp(std::nearbyint(steps) + zero, double(-half), half - 1.0);
     codes_.codes[p_.layout.at(first_ + k, term)] = int8_t(q);
     return double(scale * float(int(q) - zero)) - weight(k, i);
   }
 
-  // Rounds the terms from `at` to the end of the chunk, of all channels, and returns the end.
+  // Rounds the terms from `at` to the end of the chunk, for all channels. Returns the end.
   int64_t chunk(int64_t at, Progress& progress) {
     int64_t end = std::min(at + kChunkTerms, m_);
     if (!activation_order_) end = std::min(end, (at / p_.block + 1) * p_.block);
@@ -170,18 +172,18 @@ class GptqGroup {
   const Matrix& h_;
   const bool activation_order_;
   WeightCodes& codes_;
-  const int64_t m_, groups_, first_, count_;  // terms, groups of a channel, the channels
-  std::vector<int64_t> order_;                // of the terms
-  std::vector<bool> dead_;                    // by term
-  std::vector<double> weight_;                // [channel, place in the order]
-  std::vector<double> pull_;                  // sum_{i<j} R_ij (v_i - w_i) over the terms that are rounded
+  const int64_t m_, groups_, first_, count_;  // terms; groups per channel; first and number of the channels
+  std::vector<int64_t> order_;                // order of the terms
+  std::vector<bool> dead_;                    // per term
+  std::vector<double> weight_;                // [channel, index in `order_`]
+  std::vector<double> pull_;                  // sum_{i<j} R_ij (v_i - w_i) over the rounded terms
   Matrix r_;
 };
 
 // ---- AWQ ----
 
-// H ~ F F^T, F [m, rank]: Cholesky with the largest remaining diagonal first, to 1e-12 of the largest. n rows have a
-// rank of at most n, which is often far below m.
+// H ~ F F^T, F [m, rank]: pivoted Cholesky, which takes the largest remaining diagonal first and ends at 1e-12 of the
+// largest. n rows give a rank of at most n, which is often far below m.
 struct LowRank {
   std::vector<double> f;  // [rank, m]
   int64_t rank = 0;
@@ -229,7 +231,7 @@ class AwqSearch {
     Fit best;
     double least = 0;
     Progress progress("awq " + p_.name, kRatios + 1);
-    // All terms of a depthwise filter have the same factor, which changes no code.
+    // All terms of a depthwise filter have one common factor, which changes no code.
     const int last = channels() == int64_t(factors_.size()) ? 0 : kRatios;
     for (int i = 0; i <= last; ++i) {
       Fit trial;
@@ -250,14 +252,15 @@ class AwqSearch {
   static constexpr int kRatios = 20;
 
   int64_t channels() const { return int64_t(p_.moments.mean_magnitude.size()); }
-  // The input channel of term r of output channel k: terms go over the channels of the group last.
+  // Returns the input channel of term r of output channel k. The channel of the group is the innermost axis of the
+  // terms.
   size_t channel(int64_t k, int64_t r) const {
     const int64_t per_group = channels() / int64_t(p_.moments.hessian.size());
     return size_t(k / channels_per_group(p_) * per_group + r % per_group);
   }
 
-  // 1 / s_c, s_c = max(mean|x_c|^ratio, 1e-4), over the geometric mean of the largest and the smallest; a channel
-  // without values counts as one of magnitude 1.
+  // Returns 1 / s_c, divided by the geometric mean of the largest and the smallest. s_c = max(mean|x_c|^ratio, 1e-4).
+  // A channel without values counts as one of magnitude 1.
   std::vector<float> factors(double ratio) const {
     std::vector<double> s;
     for (const double mean : p_.moments.mean_magnitude)
@@ -282,14 +285,14 @@ class AwqSearch {
     if (factor.empty()) return p_.w;
     return each_weight(p_.w, [&](float w, size_t c) { return w / factor[c]; });
   }
-  // The weights that x itself is multiplied by.
+  // Returns the weights that give the same products with the unscaled x.
   std::vector<float> reals(const Fit& trial) const {
     const std::vector<float> coded = grouped_reals(trial.codes, p_.layout, p_.block);
     if (trial.factor.empty()) return coded;
     return each_weight(coded, [&](float v, size_t c) { return v * trial.factor[c]; });
   }
 
-  // sum_k |F^T (v_k - w_k)|^2
+  // Returns sum_k |F^T (v_k - w_k)|^2.
   double low_rank_error(const std::vector<float>& v) const {
     const int64_t m = p_.layout.terms;
     double sum = 0;

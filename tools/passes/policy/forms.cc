@@ -1,5 +1,5 @@
-// apply_policy: the integer forms of everything but dense and conv. Numbers are made exactly as TensorFlow Lite Micro's
-// Prepare functions make them; the source file is named at each form.
+// apply_policy: the integer forms of all ops but dense and conv. Multipliers and words are computed exactly as
+// TensorFlow Lite Micro's Prepare functions do. Each form names its source file.
 #include <algorithm>
 #include <cmath>
 
@@ -13,24 +13,24 @@
 namespace nacre::tools {
 namespace {
 
-// Left shift of the codes that are added: 2^15 times a 16-bit code stays within int32.
+// Returns the left shift of codes that are added. 2^15 times a 16-bit code stays within int32.
 int left_shift(Codes codes) { return codes.type == ElementType::kInt16 ? 15 : 20; }
 
-// micro/kernels/add_common.cc: inputs shifted left by n, each scaled by s_i / (2 max(s_a, s_b)), the sum by
-// 2 max / (2^n s_y), in float64.
+// micro/kernels/add_common.cc: inputs are shifted left by n and scaled by s_i / (2 max(s_a, s_b)). The sum is scaled
+// by 2 max / (2^n s_y). All in float64.
 std::vector<double> add_multipliers(Codes a, Codes b, Codes y) {
   const double twice = 2 * double(std::max(a.scale, b.scale));
   return {double(a.scale) / twice, double(b.scale) / twice, twice / (double(1 << left_shift(y)) * double(y.scale))};
 }
 
-// micro/kernels/sub_common.cc: the formula of add_multipliers, in float32. For int16 kForms takes add_multipliers: the
-// golden outputs of TensorFlow Lite Micro's own tests are those of float64.
+// micro/kernels/sub_common.cc: the formula of add_multipliers, in float32. For int16 kForms takes add_multipliers,
+// because the golden outputs of TensorFlow Lite Micro's own tests are computed in float64.
 std::vector<double> sub_multipliers(Codes a, Codes b, Codes y) {
   const float twice = 2 * std::max(a.scale, b.scale);
   return {double(a.scale / twice), double(b.scale / twice), double(twice / (float(1 << 20) * y.scale))};
 }
 
-// micro/kernels/mul_common.cc; LiteRT's kernels/mul.cc in float32.
+// micro/kernels/mul_common.cc computes in float64, LiteRT's kernels/mul.cc in float32.
 std::vector<double> mul_multipliers(Codes a, Codes b, Codes y) {
   return {double(a.scale) * double(b.scale) / double(y.scale)};
 }
@@ -59,8 +59,8 @@ bool write_binary(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// x -> y by M = s_x / s_y in float64, or no requantization where the codes agree: micro/kernels/activations_common.cc
-// (RELU), reduce_common.cc (MEAN).
+// Rescales x to y by M = s_x / s_y in float64, unless their codes are equal. Sources:
+// micro/kernels/activations_common.cc (RELU), reduce_common.cc (MEAN).
 void add_rescale(PolicyPass& pass, Node& node) {
   const Codes x = pass.codes(node.inputs[0]), y = pass.codes(node.outputs[0]);
   if (x == y) node.rounding = pass.rounding(node);
@@ -86,7 +86,8 @@ bool write_mean(PolicyPass& pass, Node node, std::string&) {
   return true;
 }
 
-// y = table[code of x + 128]: all 256 results, made by the arithmetic of TFLite's kernel; `Litert` those of LiteRT.
+// y = table[code of x + 128]. The table holds all 256 results in the arithmetic of TFLite's kernel. `Litert` makes
+// LiteRT's table.
 template <auto Table, auto Litert = Table>
 bool write_lookup(PolicyPass& pass, Node node, std::string&) {
   const ValueId x = node.inputs[0], y = node.outputs[0];
@@ -98,7 +99,7 @@ bool write_lookup(PolicyPass& pass, Node node, std::string&) {
   return true;
 }
 
-// exp, log, elu, gelu and sqrt: TFLite's kernels make such tables too. Codes of other files are of other arithmetic.
+// exp, log, elu, gelu and sqrt: TFLite's kernels make such tables too. Codes of other formats have other arithmetic.
 bool write_function(PolicyPass& pass, Node node, std::string& why) {
   const auto function = table_function(node);
   const bool root = node.op == Op::kUnary && get_integer(node, "function") == Unary::kSqrt;
@@ -115,7 +116,7 @@ bool write_function(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// Writes a function of int16 codes as LiteRT does: by lines between 513 points.
+// Writes a function of int16 codes as LiteRT computes it: by linear interpolation between 513 points.
 bool write_points(PolicyPass& pass, Node node, std::string& why) {
   const auto function = table_function(node);
   if (function == nullptr || pass.graph().quantize_rounding != Rounding::kHalfAway) {
@@ -129,7 +130,7 @@ bool write_points(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// kernels/batch_matmul.cc: M = s_a s_b / s_y, the product in float32. Codes of other files are of other arithmetic.
+// kernels/batch_matmul.cc: M = s_a s_b / s_y, the product in float32. Codes of other formats have other arithmetic.
 bool write_batched_matmul(PolicyPass& pass, Node node, std::string& why) {
   const ValueId x = node.inputs[0], w = node.inputs[1];
   const auto one_scale = [&](ValueId id) { return pass.coded(id) && pass.value(id).quantizer->scale.size() == 1; };
@@ -150,8 +151,8 @@ bool write_batched_matmul(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// kernels/squared_difference.cc, with t = 2 max(s_a, s_b): d = 2^7 (a - zero_a) M_a - 2^7 (b - zero_b) M_b, M = s / t,
-// which fits into int16, and y = d d (t 2^-7)^2 / s_y. Each of the steps has the whole of it.
+// kernels/squared_difference.cc, with t = 2 max(s_a, s_b): d = 2^7 (a - zero_a) M_a - 2^7 (b - zero_b) M_b, M = s / t.
+// d fits into int16. y = d d (t 2^-7)^2 / s_y. Each step keeps its whole result.
 bool write_squared_difference(PolicyPass& pass, Node node, std::string& why) {
   constexpr int kShift = 7;
   const ValueId x = node.inputs[0], w = node.inputs[1], y = node.outputs[0];
@@ -181,11 +182,11 @@ bool write_squared_difference(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// micro/kernels/leaky_relu_common.cc: products and quotients of scales in float32, as in lookup_tables.cc.
+// micro/kernels/leaky_relu_common.cc: products and quotients of scales are in float32, as in lookup_tables.cc.
 bool write_leaky_relu(PolicyPass& pass, Node node, std::string& why) {
   const float x = pass.codes(node.inputs[0]).scale, y = pass.codes(node.outputs[0]).scale;
   const double slope = double(x * get_real(node, "alpha") / y);
-  if (!(slope >= 0)) {  // no multiplier of a file is negative
+  if (!(slope >= 0)) {  // no multiplier in a model file is negative
     why = "its alpha is negative";
     return false;
   }
@@ -195,12 +196,13 @@ bool write_leaky_relu(PolicyPass& pass, Node node, std::string& why) {
 }
 
 // micro/kernels/softmax_common.cc and PreprocessSoftmaxScaling, CalculateInputRadius (quantization_util.cc):
-// differences of codes are scaled to 5 integer bits,
+// differences of codes are scaled to 5 integer bits. With single rounding the bound 2^31 - 1 is 2^30 - 1.
 //
-//   M = min(beta s_x 2^26, 2^31 - 1)     diff_min = -floor(31 * 2^26 / 2^shift)          single rounding: 2^30 - 1
+//   M = min(beta s_x 2^26, 2^31 - 1)     diff_min = -floor(31 * 2^26 / 2^shift)
 constexpr int kSoftmaxIntegerBits = 5;
 
-// int16 codes of y within 0.1% of 1/65536, as TFLite asks.
+// Returns whether y is coded as softmax must be. The scale of int16 codes must be within 0.1% of 1/65536, as TFLite
+// asks.
 bool is_coded_as_softmax(Codes y) {
   if (y.type == ElementType::kInt16) return y.zero == -32768 && std::abs(y.scale * 65536 - 1) <= 0.001f;
   return y == Codes{1.0f / 256, -128};
@@ -231,14 +233,14 @@ bool write_softmax(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// Results of int16 are in units of 2^-15.
+// Returns whether the output has int16 codes in units of 2^-15.
 bool is_coded_as_fraction(const PolicyPass& pass, const Node& node, std::string& why) {
   if (pass.codes(node.outputs[0]) == Codes{1.0f / 32768, 0, ElementType::kInt16}) return true;
   why = "its output is not coded as TFLite codes it in 16 bits (scale 1/32768, zero 0)";
   return false;
 }
 
-// kernels/activations.cc: x in units of 1 / 12288, by a multiplier of 15 bits that is cut, not rounded.
+// kernels/activations.cc: x is in units of 1 / 12288, by a multiplier of 15 bits that is truncated, not rounded.
 bool write_curve(PolicyPass& pass, Node node, std::string& why) {
   if (!is_coded_as_fraction(pass, node, why)) return false;
   double real = double(pass.codes(node.inputs[0]).scale) * 12288;
@@ -256,7 +258,7 @@ bool write_curve(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// kernels/activations.cc, SoftmaxPrepare: differences in units of 10 / 65535.
+// kernels/activations.cc, SoftmaxPrepare: differences are in units of 10 / 65535.
 bool write_softmax_int16(PolicyPass& pass, Node node, std::string& why) {
   const std::vector<int64_t>& dims = pass.value(node.inputs[0]).dims;
   const double real = double(pass.codes(node.inputs[0]).scale * get_real(node, "beta")) / (10.0 / 65535.0);
@@ -275,7 +277,7 @@ bool write_softmax_int16(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// Works on the codes of x as they are: pools (TFLite demands one quantizer for x and y) and moves.
+// Emits an op that works on the codes of x unchanged: pools (TFLite demands one quantizer for x and y) and moves.
 bool write_same(PolicyPass& pass, Node node, std::string&) {
   pass.emit(std::move(node));
   return true;
@@ -293,8 +295,8 @@ bool write_pool(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// resize.h: weights become integers in units of 2^-10, and those of an output sum to less than 2, or the sum of int8
-// products wraps. TFLite's files have such numbers; a cubic whose coefficient is far from -0.75 has not.
+// resize.h: weights become integers in units of 2^-10. The weights of one output must sum to less than 2, or the sum
+// of int8 products wraps. Weights of TFLite's files do. Weights of a cubic whose coefficient is far from -0.75 do not.
 bool write_resize(PolicyPass& pass, Node node, std::string& why) {
   if (node.inputs.size() > Resize::kRowWeights && pass.of_uint8(node.inputs[0])) {
     write_uint8_resize(pass, std::move(node));
@@ -320,7 +322,7 @@ bool write_resize(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// x takes the codes of y first: what it is padded with need not have a code in those of x.
+// First converts x to the codes of y, because the padding value may have no code in the codes of x.
 bool write_pad(PolicyPass& pass, Node node, std::string&) {
   const ValueId y = node.outputs[0];
   if (pass.codes(node.inputs[0]) != pass.codes(y)) {
@@ -332,7 +334,7 @@ bool write_pad(PolicyPass& pass, Node node, std::string&) {
   return true;
 }
 
-// Inputs take the codes of y first where they have others.
+// First converts inputs that have other codes to the codes of y.
 bool write_concat(PolicyPass& pass, Node node, std::string& why) {
   const Value& y = pass.value(node.outputs[0]);
   for (const ValueId id : node.inputs)

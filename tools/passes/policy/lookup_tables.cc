@@ -13,7 +13,7 @@ namespace {
 int8_t saturate_int8(int64_t v) { return int8_t(std::clamp<int64_t>(v, -128, 127)); }
 int16_t saturate_int16(int64_t v) { return int16_t(std::clamp<int64_t>(v, INT16_MIN, INT16_MAX)); }
 
-// f(code - zero) for all 256 codes.
+// Returns the table of f(code - zero) for all 256 codes.
 template <class F>
 LookupTable table_of(int zero, F f) {
   LookupTable table;
@@ -23,7 +23,7 @@ LookupTable table_of(int zero, F f) {
 
 bool coded_as(const Quantizer& y, float scale, int zero) { return y.scale[0] == scale && y.zero[0] == zero; }
 
-// micro/kernels/{logistic_common,tanh}.cc: x in Q4.27, beyond 15 the function is at its limit.
+// micro/kernels/{logistic_common,tanh}.cc: x is in Q4.27. Beyond 15 the function is at its limit.
 constexpr int kInputIntegerBits = 4;
 
 template <class F>
@@ -40,7 +40,7 @@ LookupTable saturating_function(const Quantizer& x, F f) {
   });
 }
 
-int16_t doubling_high_multiply_16(int16_t a, int16_t b) {  // round(a b / 2^15), as the 32-bit one
+int16_t doubling_high_multiply_16(int16_t a, int16_t b) {  // round(a b / 2^15), like the 32-bit function
   if (a == INT16_MIN && b == INT16_MIN) return INT16_MAX;
   const int32_t product = int32_t{a} * b;
   return int16_t((product + (product >= 0 ? 1 << 14 : 1 - (1 << 14))) / (1 << 15));
@@ -63,8 +63,8 @@ FixedPoint16 quantize_multiplier_16(double real) {
           int(pair.shift)};
 }
 
-// x / 3, saturated to [-1, 1], in Q0.15.  kernels/internal/reference/hard_swish.h: the last doubling saturates,
-// what is lost before it does not show.
+// Returns x / 3, saturated to [-1, 1], in Q0.15. In kernels/internal/reference/hard_swish.h the last doubling
+// saturates, which hides earlier overflows.
 int16_t relu_ish(int16_t x, FixedPoint16 scale) {
   if (scale.shift > 0) x = saturate_int16(int64_t{x} << std::min(scale.shift - 1, 32));
   x = doubling_high_multiply_16(x, scale.multiplier);
@@ -75,7 +75,7 @@ int16_t relu_ish(int16_t x, FixedPoint16 scale) {
 float sigmoid_of(float v) { return 1 / (1 + std::exp(-v)); }
 float tanh_of(float v) { return std::tanh(v); }
 float exp_of(float v) { return std::exp(v); }
-constexpr float kLowest = -1e30f;  // what is the lowest code
+constexpr float kLowest = -1e30f;  // becomes the lowest code
 float log_of(float v) { return v > 0 ? std::log(v) : kLowest; }
 float elu_of(float v) { return v < 0 ? std::expm1(v) : v; }
 float gelu_of(float v) { return 0.5f * v * std::erfc(v * -0.70710678118654752f); }  // 1 / sqrt(2)
@@ -103,7 +103,7 @@ LookupTable float_sigmoid(const Node&, const Quantizer& x, const Quantizer& y) {
 }
 LookupTable float_tanh(const Node&, const Quantizer& x, const Quantizer& y) { return function_table(&tanh_of, x, y); }
 
-// micro/kernels/hard_swish_common.cc: x times 2^7 in 16 bits; y before its shift = that x min(max(x / 6 + 1/2,
+// micro/kernels/hard_swish_common.cc: x times 2^7 in 16 bits. Before its shift y is this x times min(max(x / 6 + 1/2,
 // 0), 1).
 LookupTable hard_swish(const Node&, const Quantizer& x, const Quantizer& y) {
   const float fine = (1.0f / 128.0f) * x.scale[0];
@@ -119,7 +119,7 @@ LookupTable hard_swish(const Node&, const Quantizer& x, const Quantizer& y) {
   });
 }
 
-// micro/kernels/leaky_relu_common.cc: products and quotients of scales in float32.
+// micro/kernels/leaky_relu_common.cc: products and quotients of scales are in float32.
 LookupTable leaky_relu(const Node& node, const Quantizer& x, const Quantizer& y) {
   const FixedPoint identity = quantize_multiplier(double(x.scale[0] / y.scale[0]));
   const FixedPoint slope = quantize_multiplier(double(x.scale[0] * get_real(node, "alpha") / y.scale[0]));
@@ -130,8 +130,9 @@ LookupTable leaky_relu(const Node& node, const Quantizer& x, const Quantizer& y)
 
 namespace {
 
-// kernels/internal/common.h, LUTPopulate<int16_t> in F: point i is f there, less half of what the middle of the line to
-// the next lies above the curve; every step is rounded, half away from zero. `low` and `high`: the ends of x.
+// kernels/internal/common.h, LUTPopulate<int16_t>, computed in F: point i is f there, minus half the amount by which
+// the middle of the line to the next point lies above the curve. Every step is rounded, half away from zero. `low` and
+// `high` are the ends of x.
 template <class F, class T, class Function>
 void add_points(std::vector<T>& points, F low, F high, F y_scale, Function f) {
   constexpr int kSteps = 512;
@@ -166,8 +167,7 @@ float (*table_function(const Node& node))(float) {
   }
 }
 
-// PopulateLookupTable (kernels/internal/common.h) of TFLite's optimised kernels, which multiplies by 1 /
-// scale_y.
+// PopulateLookupTable (kernels/internal/common.h) of TFLite's optimised kernels. It multiplies by 1 / scale_y.
 LookupTable function_table(float (*f)(float), const Quantizer& x, const Quantizer& y) {
   const float inverse = 1 / y.scale[0];
   return table_of(int(x.zero[0]), [&](int difference) {
@@ -175,7 +175,7 @@ LookupTable function_table(float (*f)(float), const Quantizer& x, const Quantize
   });
 }
 
-// kernels/elementwise.cc, SqrtEvalQuantized: cut, not rounded.
+// kernels/elementwise.cc, SqrtEvalQuantized: truncates, does not round.
 LookupTable square_root_table(const Quantizer& x, const Quantizer& y) {
   return table_of(int(x.zero[0]), [&](int difference) {
     const float root = difference > 0 ? std::sqrt(x.scale[0] * float(difference)) / y.scale[0] : 0.0f;

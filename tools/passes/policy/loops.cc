@@ -1,12 +1,12 @@
-// apply_policy: integer loops over time, stream_lstm and svdf, each with the dense layer whose product it takes.
-// Numbers are made exactly as LiteRT makes them (kernels/lstm.cc PopulateQuantizedLstmParams8x8_16, kernels/svdf.cc),
+// apply_policy: integer loops over time (stream_lstm and svdf), each with the dense layer that makes its input.
+// Multipliers are computed exactly as in LiteRT (kernels/lstm.cc PopulateQuantizedLstmParams8x8_16, kernels/svdf.cc),
 // in float32:
 //
 //   gates, filters    M = s_x s_w / s    s = 2^-12 of an LSTM's gates, else the scale of the loop's past
 //   recurrence        M_k = s_h s_wk / 2^-12
 //   y of an LSTM      M = 2^-15 / s_y 2^-15        y of svdf   M = s_past s_w / s_y
 //
-// An LSTM of TensorFlow Lite Micro has its functions in a table (micro/kernels/lstm_eval.cc).
+// TensorFlow Lite Micro's LSTM computes its functions by a table (micro/kernels/lstm_eval.cc).
 #include <algorithm>
 #include <cmath>
 
@@ -19,7 +19,7 @@ namespace nacre::tools {
 namespace {
 
 constexpr float kGateScale = 0x1p-12f;
-constexpr size_t kFirstState = 3;  // of a loop's operands, after kX, kW, kBias
+constexpr size_t kFirstState = 3;  // of a loop's operands, after kX, kW and kBias
 
 bool is_loop(Op op) { return op == Op::kStreamLstm || op == Op::kSvdf; }
 
@@ -71,7 +71,7 @@ void emit_integer(PolicyPass& pass, Node node) {
   pass.emit(std::move(node));
 }
 
-// A past is kept in codes from here on.
+// Makes the graph keep the loop's past as codes.
 void keep_in_codes(PolicyPass& pass, ValueId past) { pass.value(past).type = pass.value(past).quantizer->codes; }
 
 }  // namespace

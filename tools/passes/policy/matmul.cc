@@ -1,8 +1,8 @@
-// apply_policy: dense and convolutions. Multipliers are made exactly as TensorFlow Lite Micro makes them
+// apply_policy: dense and convolutions. Multipliers are computed exactly as in TensorFlow Lite Micro
 // (kernels/kernel_util.cc, micro/kernels/{conv,depthwise_conv,fully_connected}_common.cc):
 //
 //   conv, depthwise, dense per channel   M_k = double(s_x) double(s_wk) / double(s_y)
-//   dense per tensor                     M   = double(s_x s_w) / double(s_y), the product in float32; of uint8 all
+//   dense per tensor                     M   = double(s_x s_w) / double(s_y), the product in float32; for uint8 always
 //   kFloatEven (XNNPACK)                 M_k = s_x s_wk / s_y, in float32
 #include <algorithm>
 #include <cmath>
@@ -22,12 +22,12 @@ int64_t channels(const PolicyPass& pass, const Node& node) {
   return pass.value(node.inputs[kW]).dims[channel_axis(node.op)];
 }
 
-// s_x s_wk, what one unit of the accumulator is worth: in float32 where TFLite multiplies in float32.
+// Returns s_x s_wk, the value of one unit of the accumulator. The product is in float32 if TFLite's is.
 std::vector<double> accumulator_scales(const PolicyPass& pass, const Node& node, Rounding rounding) {
   const float x = pass.codes(node.inputs[kX]).scale;
   const std::vector<float>& w = pass.value(node.inputs[kW]).quantizer->scale;
   const bool wide = pass.codes(node.inputs[kX]).type == ElementType::kInt16;
-  const bool once = rounding == Rounding::kSingle && wide;  // LiteRT: in float64
+  const bool once = rounding == Rounding::kSingle && wide;  // LiteRT multiplies in float64
   const bool single = rounding == Rounding::kFloatEven || (node.op == Op::kDense && w.size() == 1 && !once) ||
                       pass.of_uint8(node.inputs[kX]);
   std::vector<double> scales;
@@ -35,9 +35,9 @@ std::vector<double> accumulator_scales(const PolicyPass& pass, const Node& node,
   return scales;
 }
 
-// The bias as codes in units of the accumulator. Codes of the source stay as they are, int32 or under int16 activations
-// int64, where their scale agrees as TFLite asks, |s_x s_w - s_b| / s_y <= 0.02 and zero points are 0; otherwise the
-// real bias is quantized anew.
+// Returns the bias as codes in units of the accumulator. Codes of the source stay, as int32, or as int64 under int16
+// activations, if zero points are 0 and their scale agrees as TFLite asks, |s_x s_w - s_b| / s_y <= 0.02. Otherwise
+// the real bias is quantized anew.
 ValueId bias_codes(PolicyPass& pass, const Node& node, const std::vector<double>& scales) {
   const ValueId id = operand(node, kBias);
   if (id == kNone) return kNone;
@@ -65,7 +65,7 @@ ValueId bias_codes(PolicyPass& pass, const Node& node, const std::vector<double>
   return pass.graph().constant(bias.name + "/codes", bias.dims, codes);
 }
 
-// int8 x by {q, scale, zero} per row of axis 0, found at run time.
+// int8 codes of x with {q, scale, zero} per row of axis 0, found at run time.
 struct DynamicCodes {
   ValueId q, scale, zero;
 };
@@ -86,14 +86,14 @@ DynamicCodes quantize_dynamically(PolicyPass& pass, const Node& node, bool symme
   set_integer(step, "axis", rows ? 1 : 0);
   set_integer(step, "symmetric", symmetric ? 1 : 0);
   if (!symmetric && pass.graph().quantize_rounding == Rounding::kHalfEven)
-    set_integer(step, "onnx", 1);  // as the source
+    set_integer(step, "onnx", 1);  // as in the source
   pass.emit(std::move(step));
   return codes;
 }
 
 }  // namespace
 
-// Output channels: axis 0 of w, of a depthwise filter [kernel_h, kernel_w, out] the last.
+// Output channels are axis 0 of w. In a depthwise filter [kernel_h, kernel_w, out] they are the last axis.
 std::string refusal_of_weights(const PolicyPass& pass, const Node& node) {
   const Value& w = pass.value(node.inputs[kW]);
   if (!w.constant() || w.stored != ElementType::kInt8 || !w.quantizer) return "its weights are not int8 codes";
@@ -115,7 +115,7 @@ bool write_integer_matmul(PolicyPass& pass, Node node, std::string& why) {
   std::vector<double> multipliers;
   for (const double s : scales)
     multipliers.push_back(rounding == Rounding::kFloatEven ? double(float(s) / y.scale) : s / double(y.scale));
-  constexpr double kMostOfWide = 128;  // multiply_wide's shift is at most 7
+  constexpr double kMostOfWide = 128;  // the shift of multiply_wide is at most 7
   if (x.type == ElementType::kInt16 && *std::max_element(multipliers.begin(), multipliers.end()) >= kMostOfWide) {
     why = "its output has codes over 128 times finer than its sums";
     return false;
@@ -156,7 +156,7 @@ void write_weight_only(PolicyPass& pass, Node node) {
   pass.emit_in(std::move(node), type);
 }
 
-// The product alone, and the bias as a step of its own behind it, whose clamp is the node's: each rounds.
+// Writes the product, and behind it the bias as its own step, which gets the node's clamp. Each of the two rounds.
 void write_bias_apart(PolicyPass& pass, Node node, ElementType type) {
   const ValueId product = pass.like(node.outputs[0], "/product", type);
   Node add = make_step(Op::kAdd, node, node.name + "/bias", {product, node.inputs[kBias]}, {node.outputs[0]});
@@ -173,7 +173,7 @@ void write_bias_apart(PolicyPass& pass, Node node, ElementType type) {
 void write_real_matmul(PolicyPass& pass, Node node) {
   const Quantization quantization = pass.policy(node).quantization;
   const bool hybrid = quantization == Quantization::kInt8Dynamic && pass.policy(node).scale_form == ScaleForm::kStep;
-  // codes that the file brings are taken as they are
+  // The file's own codes are used unchanged.
   const bool nearest = pass.policy(node).weight_fit == WeightFit::kNearest;
   const bool of_source = hybrid || (quantization == Quantization::kInt8Weights && nearest);
   if (of_source && refusal_of_weights(pass, node).empty())

@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// Terms [first, end) of output channel k, in order.
+// Returns terms [first, end) of output channel k, in order.
 template <class T>
 std::vector<T> terms_of(const std::vector<T>& w, const WeightLayout& layout, int64_t k, int64_t first, int64_t end) {
   std::vector<T> terms;

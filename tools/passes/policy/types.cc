@@ -1,7 +1,7 @@
-// apply_policy: in which float type a step runs, and how its operands and results get there.
+// apply_policy: chooses the float type in which a step runs, and casts its operands and results.
 //
 //   matmul, pointwise, reduction   the compute type of its layer's policy; sums and functions are float32 inside (ops/)
-//   move                           the type of what it moves
+//   move                           the type of its operand
 //
 // A step's operands are cast to its type, as Keras and Axon cast the inputs of a layer and its parameters. Its result
 // is cast to the policy's output type, if that is another. Integers that are data (indices) are never cast.
@@ -55,7 +55,7 @@ Append append_as(ElementType type) {
   }
 }
 
-// v rounded to a float type, as a float32: none of them holds more digits of a float32.
+// Returns v rounded to a float type, as a float32. No such type holds more digits of a float32.
 float rounded_to(ElementType type, float v) {
   if (type == ElementType::kFloat16) return float(Float16(v));
   if (type == ElementType::kBfloat16) return float(Bfloat16(v));
@@ -68,7 +68,7 @@ float largest_of(ElementType type) {
   return std::numeric_limits<float>::max();
 }
 
-int digits(ElementType type) {  // of the significand
+int digits(ElementType type) {  // digits of the significand
   switch (type) {
     case ElementType::kBfloat16: return 8;
     case ElementType::kFloat16: return 11;
@@ -77,7 +77,7 @@ int digits(ElementType type) {  // of the significand
   }
 }
 
-// True if every value of `from` is one of `to`.
+// Returns whether `to` represents every value of `from`.
 bool holds_all(ElementType to, ElementType from) {
   return to == from || (digits(to) >= 24 && digits(to) >= digits(from));
 }
@@ -96,7 +96,7 @@ ElementType PolicyPass::step_type(const Node& node) const {
   const bool reals = is_float_type(value(node.outputs[0]).type);
   for (const ValueId id : node.inputs) {
     if (id == kNone || value(id).constant() || coded(id)) continue;
-    if (reals && !is_float_type(value(id).type)) continue;  // indices
+    if (reals && !is_float_type(value(id).type)) continue;  // indices stay integers
     if (type != ElementType::kNone && type != value(id).type) return compute(node);
     type = value(id).type;
   }
@@ -134,7 +134,7 @@ void PolicyPass::real(Node node) {
   emit_in(std::move(node), type, entry);
 }
 
-// From the last node to the first: what only moves a value passes it on.
+// Goes from the last node to the first. A step that only moves a value passes the property on.
 void PolicyPass::find_wide_values() {
   std::vector<bool> read(graph_.values.size()), rounded(graph_.values.size());
   for (const Binding& b : graph_.outputs) rounded[size_t(b.value)] = true;
@@ -149,7 +149,7 @@ void PolicyPass::find_wide_values() {
   }
 }
 
-// From the type in which a step makes y to the one in which y is kept, one after the other: each rounds.
+// Returns the types from the one in which a step makes y to the one in which y is kept. y is rounded to each in turn.
 std::vector<ElementType> PolicyPass::kept_types(const Node& node, ValueId y, ElementType type) const {
   std::vector<ElementType> types = {type};
   const auto then = [&](ElementType next) {
@@ -167,10 +167,10 @@ void PolicyPass::emit_in(Node node, ElementType type, const KernelEntry* entry) 
     ValueId& id = node.outputs[slot];
     if (!is_float_type(value(id).type)) continue;
     const ValueId y = id;
-    // An output that a step saves in a wider type, as batch_norm_training saves its mean, keeps that type.
+    // If a step saves an output in a wider type, that type stays. Example: batch_norm_training saves its mean.
     const ElementType made =
         entry == nullptr ? type : entry->operands[entry->operand_count - node.outputs.size() + slot].element;
-    // a cast's types are its values', not its first entry's
+    // A cast has the types of its values, not those of its first entry.
     const bool own = made != type && node.op != Op::kCast;
     if (entry != nullptr && entry->op == node.op && (own || node.op == Op::kObserveRange)) {
       value(y).type = made;
@@ -179,11 +179,11 @@ void PolicyPass::emit_in(Node node, ElementType type, const KernelEntry* entry) 
     const std::vector<ElementType> types = kept_types(node, y, type);
     value(y).type = types.back();
     ElementType narrowest = types.back();
-    for (size_t i = types.size() - 1; i-- > 0;) {  // from y back to what the step writes
+    for (size_t i = types.size() - 1; i-- > 0;) {  // from y back to the step's own result
       const ValueId inner = like(y, std::string("/") + name_of(types[i]), types[i]);
       casts.emplace_back(inner, id);
       id = inner;
-      // Whoever wants this type may read it here, if nothing between here and y rounds.
+      // A reader of this type may read y here, if no type between here and y rounds.
       if (holds_all(narrowest, types[i])) typed_.emplace(std::pair(y, types[i]), inner);
       if (!holds_all(narrowest, types[i])) narrowest = types[i + 1];
     }
@@ -197,19 +197,20 @@ void PolicyPass::cast(const Node& near, ValueId x, ValueId y) {
   emit(make_step(Op::kCast, near, value(y).name + "/cast", {x}, {y}));
 }
 
-// A cast of the source between float types, be they codes here.
+// Returns whether a node is a cast of the source between float types. The values may be codes here.
 bool PolicyPass::casts_real(const Node& node) const {
   const auto real = [&](ValueId id) { return is_float_type(value(id).type) || coded(id); };
   return node.op == Op::kCast && real(node.inputs[0]) && real(node.outputs[0]);
 }
 
-// A cast of the source between float types; where its layer is asked for a policy, to the type that this gives out.
+// Writes a cast of the source between float types. If its layer is asked for a policy, it casts to the policy's output
+// type.
 void PolicyPass::cast_real(const Node& node) {
   const ValueId y = node.outputs[0];
   if (asked(node) && is_float_type(policy(node).output) && !is_output(graph_, y)) value(y).type = policy(node).output;
   const bool stored = value(node.inputs[0]).constant();
   const ValueId x = stored ? constant_in(node, node.inputs[0], value(y).type) : decoded(node, node.inputs[0]);
-  // If the type of y has all numbers of x, the readers of y read x, and cast it if need be.
+  // If the type of y represents all numbers of x, the readers of y read x and cast it if they need to.
   if (!value(x).constant() && !is_output(graph_, y) && holds_all(value(y).type, value(x).type)) {
     widened_.emplace(y, x);
     return;
@@ -228,7 +229,7 @@ ValueId PolicyPass::as_type(const Node& reader, ValueId id, ElementType type) {
   return typed;
 }
 
-// Codes of an activation as float32.
+// Returns the codes of an activation as float32.
 ValueId PolicyPass::decoded(const Node& reader, ValueId id) {
   if (!coded(id)) return id;
   if (const auto found = reals_.find(id); found != reals_.end()) return found->second;
@@ -250,7 +251,7 @@ std::vector<float> PolicyPass::rounded_reals(const Node& reader, const Value& co
     float y = x[i];
     for (const ElementType type : types) {
       y = rounded_to(type, y);
-      if (std::isfinite(y) || y == x[i]) continue;  // infinity stays what it is
+      if (std::isfinite(y) || y == x[i]) continue;  // infinity stays infinity
       y = std::copysign(largest_of(type), x[i]);
       saturated.add(x[i], i, type);
     }
@@ -272,9 +273,9 @@ std::vector<float> PolicyPass::codable_reals(const Node& reader, const Value& co
   return x;
 }
 
-// Logs that elements became the type's largest number. A mask is added to scores: its elements below the type's range
-// mean minus infinity, and softmax makes 0 of the lowest number too. Saturated weights change the layer's results,
-// which the user is told.
+// Logs that elements became the type's largest number. Saturated weights change the layer's results, so the user is
+// told. A mask is added to scores: its elements below the type's range mean minus infinity, and softmax makes 0 of the
+// lowest number too.
 void PolicyPass::say_saturated(const Node& reader, const Value& constant, const Saturated& s) {
   const std::string text =
       fmt::format("{} has {} beyond {}, the first {} at element {}: they become {}", constant.name,
@@ -290,7 +291,7 @@ ValueId PolicyPass::constant_in(const Node& reader, ValueId id, ElementType type
   const Value& v = value(id);
   const bool codes = v.quantizer && v.stored != ElementType::kFloat32;
   if (!codes && !is_float_type(v.stored)) return id;
-  // An epsilon or a factor that wide nodes read is no variable: 16 bits may not hold it.
+  // An epsilon or a factor that wide nodes read is not a variable, and 16 bits may not represent it.
   const bool kept_in = is_float_type(policy(reader).variable) && !(reader.wide && v.elements() == 1);
   const ElementType variable = asked(reader) && kept_in ? policy(reader).variable : ElementType::kFloat32;
   const auto key = std::tuple(id, variable, type);

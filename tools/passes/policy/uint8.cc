@@ -1,5 +1,5 @@
-// apply_policy: the ops that LiteRT computes on uint8 codes in another way than on int8. c is the uint8 code, c - 128
-// the int8 code that the program has.
+// apply_policy: the ops that LiteRT computes on uint8 codes in another way than on int8 codes. c is the uint8 code.
+// The program has the int8 code c - 128.
 #include "tools/passes/policy/apply_policy.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ ValueId uint8_step(PolicyPass& pass, const Node& near, Op op, ValueId x, ValueId
   return y;
 }
 
-// y = x + y_zero - x_zero, codes of other types.
+// Adds a step y = x + y_zero - x_zero, which changes the type of the codes.
 void shift_codes(PolicyPass& pass, const Node& near, ValueId x, ValueId y, bool widens) {
   Node step = make_step(Op::kRequantize, near, pass.value(y).name + "/shift", {x}, {y});
   step.inputs.push_back(pass.requant(step, {1}));
@@ -31,8 +31,8 @@ void shift_codes(PolicyPass& pass, const Node& near, ValueId x, ValueId y, bool 
 
 }  // namespace
 
-// reference_ops.h, AveragePool: (sum c + n / 2) / n, half up. In int16, where c is not negative, half away from zero is
-// that.
+// reference_ops.h, AveragePool: (sum c + n / 2) / n, rounded half up. It runs in int16. There c is not negative, so
+// rounding half away from zero is the same.
 void write_uint8_average(PolicyPass& pass, Node node) {
   const ValueId x = node.inputs[0], y = node.outputs[0];
   Codes wide = pass.codes(y);
@@ -52,8 +52,9 @@ void write_uint8_average(PolicyPass& pass, Node node) {
   shift_codes(pass, near, near.outputs[0], y, false);
 }
 
-// reference/resize_bilinear.h, ResizeBilinear<uint8_t>: of c in float32, plus 0.5, cut. Its four products are summed
-// in another order: where weights are no multiples of a power of 1/2 a tie may fall to the other side.
+// reference/resize_bilinear.h, ResizeBilinear<uint8_t>: interpolates c in float32, adds 0.5 and truncates. Its four
+// products are summed in another order. If weights are no multiples of a power of 1/2, a tie may round to the other
+// side.
 void write_uint8_resize(PolicyPass& pass, Node node) {
   const ValueId y = node.outputs[0];
   const Node near = node;

@@ -1,4 +1,4 @@
-// apply_policy: how values get their stored type, and the steps that convert between types.
+// apply_policy: gives values their stored types, and adds the steps that convert between types.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,7 +21,7 @@ std::shared_ptr<const std::vector<uint8_t>> flip_sign_bits(const std::vector<uin
   return std::make_shared<const std::vector<uint8_t>>(std::move(flipped));
 }
 
-// uint8 codes c are the int8 codes c - 128 with zero point zero - 128.
+// A uint8 code c is the int8 code c - 128 with zero point zero - 128.
 Quantizer shifted_to_int8(Quantizer quantizer) {
   quantizer.codes = ElementType::kInt8;
   for (int64_t& zero : quantizer.zero) zero -= 128;
@@ -29,7 +29,7 @@ Quantizer shifted_to_int8(Quantizer quantizer) {
   return quantizer;
 }
 
-// True if padding codes pads exactly the real values.
+// Returns whether padding with a code pads exactly with the real value.
 bool pads_with_a_code(const Node& node, Codes x) {
   const float value = get_real(node, "value");
   return get_integer(node, "mode") != 0 || value == x.scale * float(bound_code(value, x) - x.zero);
@@ -39,8 +39,8 @@ bool contains(const std::vector<Binding>& bindings, ValueId id) {
   return std::any_of(bindings.begin(), bindings.end(), [&](const Binding& b) { return b.value == id; });
 }
 
-// The largest real of y's codes, where these hold no negative number and the node that writes y has no clamp of its
-// own.
+// Returns the largest real of y's codes, if the codes stand for no negative number and the node that writes y has no
+// clamp.
 std::optional<float> saturates_at(const Graph& graph, const Node& node) {
   if (!facts_of(node.op).any_sign) return std::nullopt;
   const std::optional<Quantizer>& q = graph.values[size_t(node.outputs[0])].quantizer;
@@ -66,8 +66,8 @@ Codes PolicyPass::codes(ValueId id) const {
   return {q.scale[0], q.zero.empty() ? 0 : int32_t(q.zero[0]), q.codes};
 }
 
-// A layer of a quantized file that is asked for another policy gives out real values: only codes at the graph's outputs
-// stay.
+// If a layer of a quantized file is asked for another policy, its outputs become real. Only codes at the graph's
+// outputs stay.
 void PolicyPass::drop_quantizers() {
   const auto drops = [&](const Node& node) {
     return asked(node) && policy(node).quantization != Quantization::kInt8Static &&
@@ -83,7 +83,7 @@ void PolicyPass::drop_quantizers() {
 void PolicyPass::prepare_values() {
   drop_quantizers();
   for (Value& v : graph_.values) {
-    if (!v.quantizer || v.region == Region::kStream) continue;  // of streams: loops.cc
+    if (!v.quantizer || v.region == Region::kStream) continue;  // loops.cc handles streams
     if (v.constant()) prepare_constant(v);
     else if (!collect([&] { prepare_activation(v); })) v.quantizer.reset();
   }
@@ -108,14 +108,14 @@ void PolicyPass::prepare_activation(Value& v) {
   v.type = q.codes;
 }
 
-// Whether `node` only changes how numbers are kept, by scales that are known.
+// Returns whether `node` only changes how numbers are stored, by constant scales.
 bool PolicyPass::only_converts(const Node& node) const {
   return (node.op == Op::kCast || node.op == Op::kQuantize || node.op == Op::kDequantize) &&
          std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId id) { return value(id).constant(); });
 }
 
-// The input takes the place of what its only reader makes of it, if that step only converts. Float8 codes stay inside:
-// nobody has such data at hand.
+// Replaces an input by the value that its only reader makes of it, if that step only converts. Float8 codes stay
+// inside, because callers have no such data.
 bool PolicyPass::open_input(Binding& input) {
   Node* reader = nullptr;
   int readers = 0;
@@ -130,7 +130,8 @@ bool PolicyPass::open_input(Binding& input) {
   return true;
 }
 
-// The output gives what the step that writes it reads, if that step only converts and nobody else reads the output.
+// Replaces an output by the operand of the step that writes it, if that step only converts and no node reads the
+// output.
 bool PolicyPass::open_output(Binding& output) {
   for (const Node& node : graph_.nodes)
     if (std::ranges::count(node.inputs, output.value) > 0) return false;
@@ -145,8 +146,8 @@ bool PolicyPass::open_output(Binding& output) {
   return false;
 }
 
-// Inputs and outputs in the types of the steps beside them. Several steps may convert one after the other: codes of the
-// source to float32, and that to float16.
+// Gives inputs and outputs the types of the steps beside them. Several conversions may follow each other, such as
+// codes of the source to float32, and that to float16.
 void PolicyPass::open_io_types() {
   for (Binding& input : graph_.inputs)
     while (open_input(input)) {
@@ -157,7 +158,7 @@ void PolicyPass::open_io_types() {
   std::erase_if(graph_.nodes, [](const Node& node) { return node.op == Op::kNone; });
 }
 
-// uint8 at inputs and outputs stays; inside all codes are int8, one requantize step away.
+// Keeps uint8 at inputs and outputs. All codes inside are int8, one requantize step away.
 void PolicyPass::add_uint8_borders() {
   std::map<ValueId, ValueId> inside;
   const size_t count = graph_.values.size();
@@ -189,8 +190,8 @@ void PolicyPass::add_uint8_borders() {
   }
 }
 
-// A step that moves bytes moves codes: a moved value without a quantizer has the quantizer of its source. The result
-// is bitwise the same as moving real values, because dequantize is elementwise.
+// A step that moves bytes moves codes: its output without a quantizer gets the quantizer of its source. The result is
+// bitwise that of moving real values, because dequantize is elementwise.
 void PolicyPass::let_quantizers_travel() {
   for (const Node& node : graph_.nodes) {
     const OpRule* rule = find_rule(node.op);
@@ -223,7 +224,7 @@ ValueId PolicyPass::as_codes(ValueId id) {
   return id;
 }
 
-// {x, scale, zero}: the operands of a quantize or dequantize step.
+// Returns {x, scale, zero}, the operands of a quantize or dequantize step.
 std::vector<ValueId> PolicyPass::with_scale(ValueId x, Codes codes, const std::string& name) {
   const ValueId scale = graph_.constant(name + "/scale", {1}, std::vector<float>{codes.scale});
   const ValueId zero = graph_.constant(name + "/zero", {1}, std::vector<int32_t>{codes.zero});
@@ -243,7 +244,7 @@ void PolicyPass::dequantize(const Node& near, ValueId x, ValueId y) {
   reals_.emplace(x, y);
 }
 
-// TFLite QUANTIZE on codes: M = s_x / s_y in float64 (tflite-micro quantize_common.cc). uint8 codes keep their zero
+// TFLite's QUANTIZE on codes: M = s_x / s_y in float64 (tflite-micro quantize_common.cc). uint8 codes keep their zero
 // point.
 void PolicyPass::requantize(const Node& near, ValueId x, ValueId y) {
   const Codes from = codes(x), to = codes(y);
@@ -261,8 +262,8 @@ ValueId PolicyPass::with_codes(const Node& reader, ValueId x, const Quantizer& q
   return y;
 }
 
-// The rounding that the policy names, or else the one of the conversion; TFLite's where the reference kernels have no
-// int8 form of the op with it, and of wider codes but for dense layers that round once.
+// Returns the rounding that the policy names, or else the conversion's. If the reference kernels have no int8 form of
+// the op with that rounding, it is TFLite's. Wider codes have TFLite's too, except in dense layers that round once.
 Rounding PolicyPass::rounding(const Node& node) {
   const bool own = asked(node) && policy(node).rounding != uint8_t(Rounding::kNone);
   const bool once = node.op == Op::kDense && !of_uint8(node.inputs[0]);

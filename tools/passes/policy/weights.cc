@@ -1,12 +1,12 @@
-// apply_policy: dense and conv whose weights are quantized here, because the user's policy says so.
+// apply_policy: dense and conv whose weights are quantized here, because the user's policy asks for it.
 //
-//   int8            weights and activations by Keras's abs-max, activations anew in every run; per row, of a conv per
-//                   sample
+//   int8            weights and activations by Keras's abs-max. Activations are quantized in every run, per row; in a
+//                   conv per sample
 //   int8/weights    int8 weights by TFLite's rule, float arithmetic
 //   int4            per channel by Keras's abs-max, or in groups with zero points; float arithmetic
 //   gptq, awq       int4 or int8 weights in groups, fitted to samples (fit_weights.h); float arithmetic
 //   float8          E4M3 weights, and activations by a scale that calibration found
-//   float8/current  the same by scales of the values themselves
+//   float8/current  like float8, but by scales from the current values
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class QuantizedMatmul {
     return pass_.graph().add(std::move(value));
   }
 
-  // Under the name of the source's weights: what they became.
+  // Adds the quantized weights under the name of the source's weights.
   ValueId weights(ElementType type, std::vector<uint8_t> bytes) {
     const Value& w = pass_.value(node_.inputs[kW]);
     const std::vector<int64_t> dims = w.dims;
@@ -79,13 +79,14 @@ class QuantizedMatmul {
   ValueId scales(const std::string& suffix, const std::vector<float>& scale) {
     return scales(suffix, {int64_t(scale.size())}, scale);
   }
-  // float32, or, where every operation rounds to the compute type, in that: the type of the scales selects the kernel.
+  // Adds scales in float32. If every operation rounds to the compute type, they have that type, which selects the
+  // kernel.
   ValueId scales(const std::string& suffix, const std::vector<int64_t>& dims, const std::vector<float>& scale) {
     const ValueId id = pass_.graph().constant(name_ + suffix, dims, scale);
     return each_ ? pass_.as_type(node_, id, type_) : id;
   }
 
-  // Emits the step on these operands, if there is a kernel for them.
+  // Emits the step on these operands if there is a kernel for them. Returns "", or why not.
   std::string emit(std::vector<ValueId> inputs, ElementType type, bool reciprocal = false, int block = 0) {
     Node node = node_;
     node.inputs = std::move(inputs);
@@ -101,7 +102,7 @@ class QuantizedMatmul {
     return "";
   }
 
-  // {q, scale}: the rows of x in codes, each with a scale of its own.
+  // Returns {q, scale}: codes of x, with one scale per row.
   std::pair<ValueId, ValueId> quantize_rows(ValueId x, ElementType codes, ElementType scale_type) {
     const Value source = pass_.value(x);
     const size_t rank = source.dims.size();
@@ -116,7 +117,7 @@ class QuantizedMatmul {
     return {q, scale};
   }
 
-  // The codes that the source made under this policy, else those of its rule.
+  // Returns the codes that the source made under this policy, or else those of the policy's rule.
   template <class Rule>
   WeightCodes codes(int64_t block, Rule rule) const {
     const Value& w = pass_.value(node_.inputs[kW]);
@@ -127,8 +128,8 @@ class QuantizedMatmul {
     return {source->codes, source->scale, source->zero};
   }
 
-  // y = acc / (scale x_scale) + b, all in the compute type: the weights' scale is a variable, cast like any other.
-  // Codes are made in float32, or in float64 where that is the compute type.
+  // y = acc / (scale x_scale) + b, all in the compute type. The weights' scale is a variable and is cast like any
+  // other. Codes are made in float64 if that is the compute type, else in float32.
   std::string dynamic() {
     if (policy_.scale_form != ScaleForm::kReciprocal)
       return "weights that the source does not bring take the reciprocal form";
@@ -169,7 +170,7 @@ class QuantizedMatmul {
     return emit({x, w, bias(type_), scale, zero}, type_, false, int(block));
   }
 
-  // Codes of up to 4 bits are stored in 4.
+  // Writes fitted weights. Codes of up to 4 bits are stored in 4.
   std::string fitted() {
     const bool gptq = policy_.weight_fit == WeightFit::kGptq, int4 = policy_.weight_bits <= 4;
     if (node_.moments == nullptr)
@@ -197,7 +198,7 @@ class QuantizedMatmul {
                           fit.error < fit.nearest_error ? "" : ": has the nearest codes"));
   }
 
-  // x times a factor per channel, its last axis: a step of its own.
+  // Returns x times a factor per channel, which is its last axis, by a step of its own.
   ValueId times(const std::vector<float>& factor) {
     const ValueId real = x(type_);
     if (factor.empty()) return real;
@@ -214,7 +215,7 @@ class QuantizedMatmul {
     return of_source.empty() ? amax() : history_amax(of_source);
   }
 
-  // Amax of the history that the calibration samples leave: its maximum, or its newest entry.
+  // Returns the amax of the history that the calibration samples leave: its maximum, or its newest entry.
   float history_amax(const std::vector<float>& amaxes) const {
     const size_t length = std::max<size_t>(policy_.amax_history_length, 1);
     const size_t first = amaxes.size() > length ? amaxes.size() - length : 0;
@@ -224,8 +225,8 @@ class QuantizedMatmul {
 
   static constexpr float kMax = float(Float8E4M3::of_bits(Float8E4M3::kMax));
 
-  // Makes {the factor that multiplies, the step} from the amax of a history. By Keras's rule the step is made and
-  // divides, by TransformerEngine's the factor is made and multiplies (NUMERICS.md section 9).
+  // Returns {the factor that multiplies, the step} for the amax of a history. Keras computes the step and divides by
+  // it. TransformerEngine computes the factor and multiplies by it (NUMERICS.md section 9).
   std::pair<float, float> factor_and_step(float amax) const {
     if (policy_.update_order == UpdateOrder::kKeras) {
       const float step = keras_step(amax, 1, kMax, policy_.margin, true).scale;
@@ -269,8 +270,8 @@ class QuantizedMatmul {
     return emit({q, w, float8_bias(), scales("/w_scale", {w_step}), scales("/x_step", {x_step})}, type_);
   }
 
-  // Does as float8(), with every operation rounded to the compute type T, as Keras: scales are cast to T, weights and
-  // values whose magnitudes are observed are rounded to it first. The scales of a file stay as they are.
+  // Does as float8(), but rounds every operation to the compute type T, as Keras does. Scales are cast to T. Weights,
+  // and values whose magnitudes are observed, are rounded to T first. A file's scales stay as they are.
   template <class T>
   std::string float8_each(float x_amax) {
     const bool reciprocal = policy_.update_order != UpdateOrder::kKeras;

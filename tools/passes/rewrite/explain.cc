@@ -1,4 +1,4 @@
-// Prints the rewrite for --explain.
+// Prints the decisions of the rewrite for --explain.
 #include <map>
 
 #include "tools/base/table.h"
@@ -7,7 +7,7 @@
 namespace nacre::tools {
 namespace {
 
-// "ALLOW: on the allow list", "not painted: infer, no allow op before it"
+// Returns "ALLOW: on the allow list", "not painted: infer, no allow op before it", and the like.
 std::string sentence(const RewriteDecision& d) {
   return (d.paint == Paint::kUnpainted ? "not painted" : name_of(d.paint)) + std::string(": ") + d.reason;
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr RewriteList N = RewriteList::kUnlisted, A = RewriteList::kAllow, I = RewriteList::kInfer,
                       D = RewriteList::kDeny, C = RewriteList::kClear;
 
-// Ops that stand on the same list in each of three editions of
+// Ops that are on one list in each of three editions of
 // tensorflow/core/grappler/optimizers/auto_mixed_precision_lists.h:
 //
 //   tf1       release 1.15, CUDA >= 9.1: WhiteList, GrayList, BlackList, ClearList
@@ -66,7 +66,7 @@ constexpr Group kGroups[] = {
     {N, N, C, "ResizeBilinear ScatterNd StatelessWhile While"},
 };
 
-// Adds TensorFlow's names of all ops: nodes have some that are on no list, and an edit may put them on one.
+// Adds TensorFlow's names of all ops. Some names of nodes are on no list, and an edit may put them on one.
 void add_names_of_nodes(std::vector<std::string>& known) {
   for (const OpRule* rule : all_rules()) {
     const OpFacts& facts = facts_of(rule->op);
@@ -122,7 +122,8 @@ void add_ops(RewriteLists& lists, const NamedEdit& e, const std::vector<std::str
   }
 }
 
-// UNSAFE_FORCE_ALL is refused in the oneDNN modes, and the lists of bfloat16 do not look at TENSOR_CORES_ONLY.
+// Throws if the level cannot be used, or contradicts an edit. TensorFlow refuses UNSAFE_FORCE_ALL in the oneDNN modes,
+// and its lists of bfloat16 ignore TENSOR_CORES_ONLY.
 void check_level(ElementType type, RewriteLevel level, const ListEdits& edits) {
   const std::string place = option("rewrite-level", name_of(level));
   const bool bfloat16 = type == ElementType::kBfloat16;

@@ -1,4 +1,5 @@
-// The four lists of the rewrite: TensorFlow's op names, as its source has them for a type and an edition, then edited.
+// Makes the four lists of the rewrite. They hold TensorFlow's op names, as its source has them for a type and an
+// edition, with the user's edits.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,11 @@
 
 namespace nacre::tools {
 
-// allow  fast and safe in 16 bits: always converted      infer  safe unless something before it is denied
-// deny   dangerous in 16 bits, and for what follows      clear  moves, picks or compares: harmless
+// allow  fast and safe in 16 bits: always converted      infer  safe unless it depends on a denied op deny   dangerous
+// in 16 bits, and for later ops         clear  moves, picks or compares: harmless
 enum class RewriteList : uint8_t { kUnlisted, kAllow, kInfer, kDeny, kClear };
 
-// TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_LEVEL.
+// Values of TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_LEVEL.
 enum class RewriteLevel : uint8_t {
   kStandard,
   kTensorCoresOnly,   // the infer, deny and clear lists are empty
@@ -30,14 +31,14 @@ struct ListEdits {
   ListEdit allow = {}, infer = {}, deny = {}, clear = {};
 };
 
-using RewriteLists = std::map<std::string, RewriteList, std::less<>>;  // op -> its list; an op on no list is absent
+using RewriteLists = std::map<std::string, RewriteList, std::less<>>;  // by op; an op on no list is absent
 
-// The lists of 1.15 knew float16 only: they serve bfloat16 unchanged. Throws Error where an edit names an op that is
-// unknown, ends on two lists, or is removed from a list that has it not, and where TensorFlow refuses or ignores the
-// level.
+// Returns the lists. TensorFlow 1.15's lists knew float16 only, and serve bfloat16 unchanged. Throws Error if an edit
+// names an unknown op, puts an op on two lists, or removes it from a list that lacks it. Throws too if TensorFlow
+// refuses or ignores the level.
 RewriteLists rewrite_lists(ElementType type, bool tf2, RewriteLevel level, const ListEdits& edits);
 
-const char* name_of(RewriteList list);    // "allow"; kNone: "-"
-const char* name_of(RewriteLevel level);  // as TensorFlow spells it; kStandard: ""
+const char* name_of(RewriteList list);    // "allow"; kUnlisted gives "-"
+const char* name_of(RewriteLevel level);  // as TensorFlow spells it; kStandard gives ""
 
 }  // namespace nacre::tools

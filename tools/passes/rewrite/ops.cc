@@ -9,7 +9,7 @@
 namespace nacre::tools {
 namespace {
 
-// y = min(max(x, low), high), by its bounds.
+// Returns the name of y = min(max(x, low), high), which depends on the bounds.
 std::string clamp_name(const Node& node) {
   if (get_integer(node, "clamp") == 0) return "Identity";
   const float low = get_real(node, "low"), high = get_real(node, "high");
@@ -20,7 +20,7 @@ std::string clamp_name(const Node& node) {
   return high == kInfinity ? "Maximum" : "ClipByValue";
 }
 
-// modes of engine/ops/move.h: constant, reflect, edge. TensorFlow has no edge; MirrorPad is the nearest.
+// Modes of engine/ops/move.h: constant, reflect, edge. TensorFlow has no edge mode; MirrorPad is the nearest.
 std::string pad_name(const Node& node) {
   if (get_integer(node, "mode") != 0) return "MirrorPad";
   return get_real(node, "value") == 0 ? "Pad" : "PadV2";

@@ -1,4 +1,4 @@
-// Which TensorFlow op a node is, for the lists of the rewrite. Private to tools/passes/rewrite.
+// Finds a node's TensorFlow op, for the lists of the rewrite. Private to tools/passes/rewrite.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace nacre::tools {
 
 struct TensorflowOp {
-  std::string name;  // the op that is looked up in the lists
-  std::string with;  // what the node does besides: "+BiasAdd+Relu"
+  std::string name;  // the op that the lists are searched for
+  std::string with;  // the rest of the node: "+BiasAdd+Relu"
 };
 
 TensorflowOp tensorflow_op(const Graph& graph, const Node& node);

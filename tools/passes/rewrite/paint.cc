@@ -10,15 +10,15 @@ namespace {
 
 enum class Direction { kForward, kBackward, kBoth };
 
-// For each unit: from which one it was reached, and the root at the start of that path; kNone if it was not reached.
-// A root was reached from itself and is its own root.
+// Result of a walk. For each unit: the unit from which it was reached, and the root of that path. Both are kNone if it
+// was not reached. A root was reached from itself and is its own root.
 struct Reached {
   std::vector<int> from, root;
 
   bool has(int n) const { return from[size_t(n)] != kNone; }
 };
 
-// Breadth first from `roots` into the units that `enter` accepts: each is reached from its nearest root.
+// Walks breadth first from `roots` into the units that `enter` accepts. Each unit is reached from its nearest root.
 template <class Enter>
 Reached walk(const Painting& p, const std::vector<int>& roots, Direction direction, Enter enter) {
   Reached reached = {std::vector<int>(p.units.size(), kNone), std::vector<int>(p.units.size(), kNone)};
@@ -68,7 +68,8 @@ std::string own_name(const Graph& graph, const Node& node) {
   return graph.values[size_t(node.outputs[0])].name;
 }
 
-// Names of nodes' layers, with the node's op if the layer has other nodes too: nodes of one layer share its name.
+// Returns the name of each node's layer. Nodes of one layer share its name, so the node's op is added if there are
+// others.
 std::vector<std::string> unit_names(const Graph& graph) {
   std::vector<int> sizes(graph.layers.size());
   for (const Node& node : graph.nodes)
@@ -83,8 +84,8 @@ std::vector<std::string> unit_names(const Graph& graph) {
   return names;
 }
 
-// Step 7: values that are integers, or codes of a quantizer, or a layer whose source quantizes at run time. A quantized
-// constant under float activations is a float constant.
+// Step 7: finds nodes with integer values, with codes of a quantizer, or in a layer whose source quantizes at run
+// time. A quantized constant under float activations counts as a float constant.
 std::string foreign_values(const Graph& graph, const Node& node) {
   for (const std::vector<ValueId>* ids : {&node.inputs, &node.outputs})
     for (const ValueId id : *ids)
@@ -92,7 +93,7 @@ std::string foreign_values(const Graph& graph, const Node& node) {
         return std::string("its values are ") + name_of(graph.values[size_t(id)].quantizer->codes) + " codes";
   if (node.layer != kNone && graph.layers[size_t(node.layer)].policy.quantization != Quantization::kNone)
     return std::string("its source quantizes it: ") + name_of(graph.layers[size_t(node.layer)].policy.quantization);
-  // The type of an arg_max and of a comparison is that of its input, in TensorFlow too.
+  // An arg_max and a comparison have the type of their input, in TensorFlow too.
   const bool of_inputs = node.op == Op::kArgMax || node.op == Op::kCompare;
   for (const ValueId id : of_inputs ? node.inputs : node.outputs)
     if (graph.values[size_t(id)].type != ElementType::kFloat32)
@@ -143,7 +144,8 @@ void link(const Graph& graph, Painting& p) {
 
 }  // namespace
 
-// Step 1. FusedBatchNorm becomes FusedBatchNormV3: x and y have the type T, the parameters the type U, always float32.
+// Step 1. FusedBatchNorm becomes FusedBatchNormV3: x and y have type T, the parameters type U, which is always
+// float32.
 bool has_rewritten_type(const Node& node, size_t slot) {
   if (node.op == Op::kCast) return false;
   return node.op != Op::kBatchNorm || slot == 0;
@@ -172,8 +174,8 @@ Painting make_painting(const Graph& graph, const RewriteLists& lists, const Rewr
   return p;
 }
 
-// Step 2 (AddAllowlistOps). ALLOW = the allow list's ops that may be changed, whatever feeds them. At the level
-// UNSAFE_FORCE_ALL every op is of that list.
+// Step 2 (AddAllowlistOps). Every op of the allow list that may be changed becomes ALLOW, whatever feeds it. At the
+// level UNSAFE_FORCE_ALL every op is on that list.
 bool seed_allow(Painting& p, bool force_all) {
   bool any = false;
   for (const int n : p.order) {
@@ -190,7 +192,8 @@ bool seed_allow(Painting& p, bool force_all) {
 //
 //   DENY = the deny list's ops, and every unit of U that reads a DENY unit
 //
-// Preserved units take part: what is dangerous in float32 code is so for what it feeds. Nothing is painted backward.
+// Preserved units take part, because a dangerous op in float32 code also endangers its readers. Nothing is painted
+// backward.
 void deny_forward(Painting& p) {
   const auto deny = units_that(p, [](const Unit& u) { return u.on(RewriteList::kDeny); });
   const auto numeric =
@@ -226,9 +229,9 @@ void allow_between(Painting& p) {
   }
 }
 
-// Step 5 (AddInferToAllowIfFollowAllow). An unpainted infer unit that reads an ALLOW
-// unit becomes ALLOW: one pass, in an order in which every unit comes after those it reads, so chains are followed. No
-// such unit reads a DENY unit: step 3 would have painted it.
+// Step 5 (AddInferToAllowIfFollowAllow). An unpainted infer unit that reads an ALLOW unit becomes ALLOW. One pass
+// follows chains, because every unit comes after the units that it reads. No such unit reads a DENY unit, because step
+// 3 would have painted it.
 void allow_after_allow(Painting& p) {
   for (size_t n = 0; n < p.units.size(); ++n) {
     if (!p.units[n].may_allow() || !p.units[n].on(RewriteList::kInfer)) continue;
@@ -240,7 +243,7 @@ void allow_after_allow(Painting& p) {
   }
 }
 
-// Step 6 (PropagateAllowThroughClear). ALLOW spreads to unpainted clear units, along and against the flow.
+// Step 6 (PropagateAllowThroughClear). ALLOW spreads to unpainted clear units, with and against the data flow.
 void allow_through_clear(Painting& p) {
   const auto allow = units_that(p, [](const Unit& u) { return u.paint == Paint::kAllow; });
   const Reached reached = walk(p, allow, Direction::kBoth, [&](int n) {
@@ -252,7 +255,7 @@ void allow_through_clear(Painting& p) {
   }
 }
 
-// Step 9 (MakeCastsAllowIfAllOutputsAllow). A cast to float32 that only ALLOW units read casts to 16 bits at once.
+// Step 9 (MakeCastsAllowIfAllOutputsAllow). A cast to float32 becomes a cast to 16 bits if only ALLOW units read it.
 void allow_casts(const Graph& graph, Painting& p) {
   for (const int n : p.order) {
     const size_t at = size_t(n);

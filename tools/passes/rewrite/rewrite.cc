@@ -37,7 +37,7 @@ bool does_step_5(const RewriteOptions& options) {
   return options.infer_after_allow || (options.type == ElementType::kBfloat16 && options.tf2_lists);
 }
 
-// Steps 2 to 9; false if there was no allow op.
+// Does steps 2 to 9. Returns false if there is no allow op.
 bool paint_graph(const Graph& graph, const RewriteOptions& options, Painting& p) {
   const bool force_all = options.level == RewriteLevel::kUnsafeForceAll;
   if (!seed_allow(p, force_all)) return false;
@@ -49,15 +49,15 @@ bool paint_graph(const Graph& graph, const RewriteOptions& options, Painting& p)
   return true;
 }
 
-// Weight of a node's say about its layer, by its numeric class: the larger is stronger. A move or a cast says least.
+// Returns the weight of a node in its layer's decision, by its numeric class. A move or a cast weighs least.
 int strength(const Node& node) {
   constexpr int kStrength[] = {4, 2, 3, 1};  // kMatmul, kPointwise, kReduction, kMove
   const OpRule* rule = find_rule(node.op);
   return rule == nullptr || node.op == Op::kCast ? 0 : kStrength[size_t(rule->numerics)];
 }
 
-// The node that decides for its layer: of the strongest class; among these the first that is not ALLOW, else the first.
-// A node of codes or integers decides before all others.
+// Returns the node that decides for each layer: among those of the strongest class the first that is not ALLOW, else
+// the first. A node of codes or integers comes before all others.
 std::vector<int> deciding_nodes(const Graph& graph, const Painting& p) {
   std::vector<int> deciding(graph.layers.size(), kNone);
   const auto rank = [&](int n) {
@@ -108,14 +108,14 @@ RewriteDecision decision_of(const Graph& graph, const Painting& p, int n, int de
   return d;
 }
 
-// 16 bits where the node runs as a mixed layer.
+// Returns whether the node runs in 16 bits, as a mixed layer.
 bool runs_mixed(const RewriteDecision& d) { return d.runs_as.starts_with("mixed_"); }
 
 struct Casts {
-  int down = 0, up = 0;  // to 16 bits, to float32; of constants none
+  int down = 0, up = 0;  // to 16 bits, to float32; casts of constants do not count
 };
 
-// One at each value that has readers on the other side, as TensorFlow counts them.
+// Counts one cast at each value that has readers on the other side, as TensorFlow does.
 Casts count_casts(const Graph& graph, const std::vector<RewriteDecision>& decisions) {
   enum : uint8_t { kByMixed = 1, kByFloat32 = 2 };
   std::vector<uint8_t> read(graph.values.size()), written(graph.values.size());
@@ -149,7 +149,7 @@ const char* name_of(Paint paint) {
 
 std::string rewrite_name(const RewriteOptions& options) { return std::string("mixed_") + name_of(options.type); }
 
-// Variables stay float32; float16 needs its loss scaled when it trains, and the rewrite's default is a dynamic scale.
+// Variables stay float32. Training in float16 needs a loss scale, and the rewrite's default is a dynamic one.
 Policy mixed_policy(ElementType type) {
   return {.variable = ElementType::kFloat32,
           .compute = type,
@@ -171,7 +171,7 @@ std::vector<RewriteDecision> rewrite_mixed(Graph& graph, const RewriteOptions& o
     decisions.push_back(decision_of(graph, p, int(n), decider, runs));
   }
   if (painted) set_policies(graph, p, deciding, options);
-  // TensorFlow's lists name the type of every step.
+  // TensorFlow's lists decide the type of every step, so no ALLOW node stays wide.
   for (size_t n = 0; painted && n < graph.nodes.size(); ++n)
     if (p.units[n].paint == Paint::kAllow) graph.nodes[n].wide = false;
   graph.log.push_back("rewrite: " + rewrite_summary(graph, options, decisions));
@@ -183,7 +183,7 @@ std::string rewrite_summary(const Graph& graph, const RewriteOptions& options,
   const std::string name = rewrite_name(options), level = name_of(options.level);
   const std::string what =
       name + ", lists of " + (options.tf2_lists ? "tf2" : "tf1") + (level.empty() ? "" : ", " + level) + ": ";
-  int painted[3] = {}, foreign = 0;  // by Paint; of codes or integers
+  int painted[3] = {}, foreign = 0;  // by Paint; nodes of codes or integers
   std::set<std::string> layers, mixed;
   for (const RewriteDecision& d : decisions) {
     ++painted[size_t(d.paint)];

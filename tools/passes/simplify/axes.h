@@ -1,5 +1,5 @@
-// Ops that do not care about the order of axes: which operands share the axes of the result, and what becomes of the
-// attributes when all of them are permuted.
+// Facts of ops that work for any order of axes: the operands that share the axes of the result, and the attributes
+// after all these axes are permuted.
 #pragma once
 
 #include "tools/graph/op_facts.h"
@@ -7,7 +7,7 @@
 
 namespace nacre::tools {
 
-// How many of a node's first inputs have the axes of its region.
+// Returns how many of a node's first inputs have the axes of its region.
 inline size_t layout_inputs(const Node& node) {
   switch (facts_of(node.op).axes) {
     case Axes::kOfFirst: return 1;
@@ -22,7 +22,8 @@ inline bool drops_axes(const Node& node) {
   return (node.op == Op::kMean || node.op == Op::kReduce) && get_integer(node, "keep_dims") == 0;
 }
 
-// The axes of a reduction without keep_dims that remain: y' = transpose(y, s) where x' = transpose(x, perm).
+// Returns the permutation of a reduction's remaining axes, without keep_dims: y' = transpose(y, s) if x' =
+// transpose(x, perm).
 inline Permutation kept_axes(const Node& mean, const Permutation& perm) {
   const int axes = get_integer(mean, "axes");
   std::vector<int> position(perm.size(), 0);
@@ -40,7 +41,7 @@ inline void permute_words(Node& node, const char* name, const Permutation& perm)
   for (size_t i = 0; i < words.size(); ++i) set_integer(node, name, words[i], int(i));
 }
 
-// Attributes for permuted operands; false if the op has none for this permutation.
+// Changes the attributes for permuted operands. Returns false if the op has none for this permutation.
 inline bool permute_attributes(const Rewriter& r, Node& node, const Permutation& perm) {
   switch (node.op) {
     case Op::kSoftmax:
@@ -51,7 +52,7 @@ inline bool permute_attributes(const Rewriter& r, Node& node, const Permutation&
       const int axis = get_integer(node, "axis");
       if (axis < 0 || size_t(axis) >= perm.size()) return false;
       const int moved = inverse(perm)[size_t(axis)];
-      // Integer softmax is of the last axis only.
+      // Integer softmax works on the last axis only.
       const Value& x = r.value(node.inputs[0]);
       const bool codes = node.op == Op::kSoftmax && (x.type == ElementType::kInt8 || x.quantizer);
       if (codes && size_t(moved) + 1 != perm.size()) return false;

@@ -1,4 +1,4 @@
-// Per-channel arithmetic behind a matmul, put into its weights and bias.
+// Folds per-channel arithmetic behind a matmul into its weights and bias.
 //
 //   u_k = sum_i x_i w_ki + b_k                       conv2d, depthwise_conv2d, dense; k: output channel
 //
@@ -7,7 +7,7 @@
 //   mul          w'_ki = w_ki c_k,   b'_k = b_k c_k
 //   add, sub     b'_k = b_k + c_k,   b_k - c_k
 //
-// Computed in float64, rounded once, and for real layers only: if a quantizer is involved, the codes stay as they are.
+// It computes in float64, rounds once, and folds into real layers only. If a quantizer is involved, the codes stay.
 //
 // Kernels may begin a sum with the bias, and adding c to a bias changes the order, (u + b) + c = u + (b + c). Both
 // round unlike the source's sum if b or c is far larger than u. So c is not folded if b or c is above kMostBias times
@@ -30,14 +30,14 @@ bool plain_real(const Value& v) {
 
 bool matmul(const Node* node) { return node != nullptr && is_matmul(node->op); }
 
-// A constant that may be changed.
+// Returns whether the value is a constant that may be changed.
 bool of_its_own(const Rewriter& r, ValueId id) { return r.value(id).constant() && !r.shared(id); }
 
 int64_t channels_of(const Node& layer, const Value& w) {
   return layer.op == Op::kDepthwiseConv2d ? w.dims.back() : w.dims.front();
 }
 
-// A constant, or what transposes and reshapes make of a shared one.
+// Returns whether the value is a constant, or is made by transposes and reshapes of a shared constant.
 bool is_stored(Rewriter& r, ValueId id) {
   while (const Node* writer = r.writer(id)) {
     if (writer->op != Op::kTranspose && writer->op != Op::kReshape) return false;
@@ -46,7 +46,8 @@ bool is_stored(Rewriter& r, ValueId id) {
   return r.value(id).constant();
 }
 
-// The float layer that writes `x` for `reader` alone, with stored weights, at most a bias and no clamp yet; or null.
+// Returns the float layer that writes `x` for `reader` alone. It must have stored weights, at most a bias, and no
+// clamp. Returns null if there is none.
 Node* layer_before(Rewriter& r, ValueId x, const Node& reader) {
   Node* layer = r.writer(x);
   if (!matmul(layer) || !r.only_reader(x, reader) || get_integer(*layer, "clamp") != 0) return nullptr;
@@ -65,7 +66,7 @@ std::vector<double> bias_of(const Rewriter& r, const Node& layer, int64_t channe
   return {bias.begin(), bias.end()};
 }
 
-// `added`: what the bias was added to, or became.
+// Sets the layer's bias. `added` is the constant that was added to the bias, or became the bias.
 void set_bias(Rewriter& r, Node& layer, const std::vector<double>& bias, ValueId added) {
   const bool has = layer.inputs.size() > 2 && layer.inputs[2] != kNone;
   Graph scratch;
@@ -78,7 +79,7 @@ void set_bias(Rewriter& r, Node& layer, const std::vector<double>& bias, ValueId
   r.set_input(layer, 2, r.add_value(std::move(scratch.values[0]), has ? layer.inputs[2] : kNone));
 }
 
-// w'_ki = w_ki s_k
+// Multiplies the weights: w'_ki = w_ki s_k.
 void scale_weights_by(Rewriter& r, Node& layer, const std::vector<double>& s) {
   const ValueId id = layer.inputs[1];
   const Value& w = r.value(id);
@@ -93,7 +94,7 @@ void scale_weights_by(Rewriter& r, Node& layer, const std::vector<double>& s) {
   r.set_input(layer, 1, r.add_value(std::move(scratch.values[0]), id));
 }
 
-// The layer writes what `node` wrote; a clamp of `node` becomes its own.
+// Makes the layer write the output of `node`. A clamp of `node` becomes the layer's.
 void take_over(Rewriter& r, Node& layer, Node& node) {
   r.log("folded " + title(r, node) + " into " + title(r, layer));
   if (node.op != Op::kBatchNorm && get_integer(node, "clamp") != 0) {
@@ -105,7 +106,7 @@ void take_over(Rewriter& r, Node& layer, Node& node) {
   r.set_output(layer, 0, y);
 }
 
-// A constant that has one element, or one per channel of the last axis.
+// Returns whether a constant has one element, or one per channel of the last axis.
 bool per_channel(const Value& c, const Value& y, int64_t channels) {
   if (!c.constant() || !plain_real(c) || c.dims.size() > y.dims.size()) return false;
   return c.elements() == 1 || (c.elements() == channels && c.dims.back() == channels);
@@ -134,7 +135,7 @@ bool fold_batch_norm(Rewriter& r, Node& node) {
   for (size_t k = 0; k < s.size(); ++k) {
     s[k] = double(scale[k]) / std::sqrt(double(variance[k]) + epsilon);
     bias[k] = (bias[k] - double(mean[k])) * s[k] + double(shift[k]);
-    // A variance below -epsilon or an overflow stays where the source computes it.
+    // If a variance is below -epsilon, or the result overflows, the source's own step stays.
     if (!std::isfinite(float(s[k])) || !std::isfinite(float(bias[k]))) return false;
   }
   scale_weights_by(r, *layer, s);
@@ -143,7 +144,7 @@ bool fold_batch_norm(Rewriter& r, Node& node) {
   return true;
 }
 
-constexpr double kMostBias = 1024;  // 2^-24 of it is 6e-5 of what the layer computes
+constexpr double kMostBias = 1024;  // 2^-24 times this is 6e-5 of the layer's result
 
 double largest(const std::vector<double>& numbers) {
   double most = 0;
@@ -151,7 +152,7 @@ double largest(const std::vector<double>& numbers) {
   return most;
 }
 
-// max_k sum_i |w_ki|, of transposed weights a bound: what an input of size 1 gives at most.
+// Returns max_k sum_i |w_ki|, the most that an input of size 1 gives. For transposed weights it is an upper bound.
 double gain_of(Rewriter& r, const Node& layer, int64_t channels) {
   ValueId id = layer.inputs[1];
   while (const Node* writer = r.writer(id)) id = writer->inputs[0];
@@ -164,7 +165,7 @@ double gain_of(Rewriter& r, const Node& layer, int64_t channels) {
   return largest(gain);
 }
 
-// True if the constant may be the layer's bias, or be added to the one that it has.
+// Returns whether the constant may become the layer's bias, or be added to the bias that it has.
 bool may_be_bias(Rewriter& r, const Node& node, const Node& layer, const Value& c, int64_t channels, bool had_bias) {
   if (had_bias && (node.op != Op::kAdd || layer.op == Op::kDense)) return false;
   const double most = std::max(largest(bias_of(r, layer, channels)), largest(channel_values(c, channels)));
@@ -172,7 +173,7 @@ bool may_be_bias(Rewriter& r, const Node& node, const Node& layer, const Value& 
   return gain == 0 || most <= kMostBias * gain;
 }
 
-// A constant that other steps read too becomes the bias itself.
+// Makes a constant that other steps read too the bias itself.
 void share_bias(Rewriter& r, Node& layer, ValueId id, int64_t channels) {
   if (r.value(id).dims.size() != 1) {
     Value row = r.value(id);
@@ -203,7 +204,7 @@ bool fold_channel_arithmetic(Rewriter& r, Node& node, const SimplifyOptions& opt
     const ValueId id = node.inputs[1 - slot];
     const bool had_bias = layer->inputs.size() > 2 && layer->inputs[2] != kNone;
     if (had_bias && node.op != Op::kMul && !options.fold_bias) continue;
-    if (had_bias && options.keep_shared && r.value(id).variable) continue;  // two parameters
+    if (had_bias && options.keep_shared && r.value(id).variable) continue;  // these are two parameters
     if (node.op != Op::kMul && !may_be_bias(r, node, *layer, constant, channels, had_bias)) continue;
     if (r.shared(id)) {
       if (node.op != Op::kAdd || had_bias || constant.elements() != channels) continue;

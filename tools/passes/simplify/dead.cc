@@ -1,4 +1,4 @@
-// Nodes and values that nothing reads.
+// Removes nodes and values that nothing reads.
 #include <algorithm>
 
 #include "tools/passes/simplify/simplify.h"
@@ -9,8 +9,8 @@ namespace {
 
 bool is_read(const Rewriter& r, ValueId y) { return r.is_output(y) || !r.readers(y).empty(); }
 
-// True if nothing reads what a recurrence keeps for its backward step, or for a caller that wants its last cells. Its
-// form that keeps nothing has the same y and takes a fraction of the memory.
+// Returns whether nothing reads the outputs that a recurrence keeps for its backward step, or for a caller that wants
+// the last cells. The form without these outputs has the same y and takes a fraction of the memory.
 bool keeps_in_vain(const Rewriter& r, const Node& node) {
   return (node.op == Op::kLstm || node.op == Op::kGru) && node.outputs.size() > 1 &&
          std::none_of(node.outputs.begin() + 1, node.outputs.end(), [&](ValueId y) { return is_read(r, y); });
@@ -39,7 +39,7 @@ bool remove_dead_nodes(Rewriter& r) {
 
 namespace {
 
-// A value that stands for a dead one gets its name: reports speak of the source's weights.
+// Gives a live value the name of the dead value for which it stands, because reports name the source's weights.
 void inherit_names(Graph& graph, const std::vector<ValueId>& origins, std::vector<bool> used) {
   for (size_t i = 0; i < origins.size(); ++i) {
     if (!used[i] || origins[i] == kNone) continue;

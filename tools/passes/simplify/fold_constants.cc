@@ -1,4 +1,4 @@
-// Nodes that read constants only, evaluated with the reference kernels.
+// Evaluates nodes that read only constants, with the reference kernels.
 #include <algorithm>
 
 #include "tools/graph/operands.h"
@@ -34,7 +34,7 @@ bool worthwhile(const Rewriter& r, const Node& node) {
   return growth <= kMaxGrowth && work <= kMaxWork && r.graph.budget.has(output_bytes(r, node));
 }
 
-// Codes keep their values and their quantizer: they are moved, not evaluated.
+// Folds a node that moves codes. The codes keep their values and their quantizer; nothing is computed.
 bool fold_codes(Rewriter& r, Node& node) {
   const ValueId x = node.inputs[0], y = node.outputs[0];
   if (element_bits(r.value(x).stored) < 8 || r.value(x).type != r.value(y).type) return false;

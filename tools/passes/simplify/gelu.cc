@@ -1,9 +1,9 @@
-// gelu that a file computes by erf, as exporters write it:
+// Replaces a gelu that a file computes by erf, as exporters write it,
 //
 //   y = x c (1 + erf(x / sqrt(2)))          c = 1/2; the factors of the product in any order
 //
-// becomes one step, of the same function (ops/gelu.h). Only of real numbers that nothing else reads: where a quantizer
-// stands between, or another step reads a part, the file's own steps stay.
+// by one step that computes the same function (ops/gelu.h). All values must be real, and only these steps may read the
+// intermediate ones. If a quantizer stands between, or another step reads a part, the file's own steps stay.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace nacre::tools {
 namespace {
 
-constexpr double kNear = 1e-6;  // of constants that a file has in float32, or computes in it
+constexpr double kNear = 1e-6;  // for constants that a file stores or computes in float32
 
 bool is_real(const Value& v) { return v.type == ElementType::kFloat32 && !v.quantizer; }
 
@@ -40,7 +40,7 @@ ValueId operand_beside(Rewriter& r, ValueId id, const Node& reader, Op op, doubl
   return kNone;
 }
 
-// x, if `id` is 1 + erf(x / sqrt(2)) and only `reader` reads it.
+// Returns x if `id` is 1 + erf(x / sqrt(2)) and only `reader` reads it, else kNone.
 ValueId argument_of_erf(Rewriter& r, ValueId id, const Node& reader) {
   const ValueId sum = operand_beside(r, id, reader, Op::kAdd, 1);
   if (sum == kNone) return kNone;
@@ -57,7 +57,7 @@ ValueId argument_of_erf(Rewriter& r, ValueId id, const Node& reader) {
   return divides ? quotient->inputs[0] : kNone;
 }
 
-// The three factors of a product of two steps, of which only `last` reads the first's; {} if it is none.
+// Returns the three factors of a product of two steps, if only `last` reads the first step's. Returns {} otherwise.
 std::array<ValueId, 3> factors_of(Rewriter& r, const Node& last, size_t slot) {
   const ValueId id = last.inputs[slot];
   const Node* const first = r.writer(id);
@@ -69,7 +69,7 @@ bool has_policy_of_its_own(const Rewriter& r, const Node& node) {
   return node.layer != kNone && r.graph.layers[size_t(node.layer)].asked;
 }
 
-// x of the product; kNone if it is no gelu.
+// Returns the x of the product, or kNone if it is no gelu.
 ValueId argument_of_gelu(Rewriter& r, const Node& last, size_t slot) {
   const std::array<ValueId, 3> factors = factors_of(r, last, slot);
   for (size_t erf = 0; factors[0] != kNone && erf < factors.size(); ++erf) {

@@ -1,9 +1,11 @@
-// use_convolutions: a depthwise convolution of one channel is a convolution, by the same sums in the same order:
+// use_convolutions: makes a convolution of a depthwise convolution of one channel. It computes the same sums in the
+// same order:
 //
 //   w [kernel_h, kernel_w, out_c] becomes [out_c, kernel_h, kernel_w, 1]
 //
-// It takes codes alone, where kernels of conv2d come before kernels of the depthwise form: ports/cortex_m has no
-// depthwise kernel of several outputs a channel, and keyword spotting begins with one (micro_speech: 8 of one).
+// Only codes are changed, and only if bind tries conv2d's kernels in an earlier set than the depthwise ones.
+// ports/cortex_m has no depthwise kernel of several outputs per channel, and keyword spotting begins with such a layer
+// (micro_speech: 8 outputs of one channel).
 #include "engine/ops/conv.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/memory/plan_memory.h"

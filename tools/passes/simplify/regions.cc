@@ -1,11 +1,12 @@
-// Transposes through regions of ops that do not care about the order of axes.
+// Moves transposes through regions of ops that work for any order of axes.
 //
-// A region is a connected set of such nodes (pointwise, concat, pad, slice, mean, softmax, quantize) over values of one
-// rank. All its values can be permuted together: attributes and constants follow, and transposes are needed at its
-// border only. For every permutation that would cancel a transpose at the border, the bytes that the border's
-// transposes would move are counted; the region is rewritten where that is less than now, or the same with fewer
-// transposes that do not stand at an input or output of the graph. Both numbers together fall with every rewriting, so
-// it ends; and a residual trunk of an NCHW network changes sides as a whole, which no rule on single nodes can do.
+// A region is a connected set of such nodes (pointwise, concat, pad, slice, mean, softmax, quantize) over values of
+// one rank. All its values can be permuted together. Attributes and constants follow, and only the region's border
+// needs transposes. For every permutation that would cancel a transpose at the border, the bytes that the border's
+// transposes move are counted. The region is rewritten if they become fewer. It is also rewritten if they stay equal
+// and fewer transposes stand away from the graph's inputs and outputs. Both numbers together fall with every
+// rewriting, so it ends. A residual trunk of an NCHW network changes its order as a whole, which no rule on single
+// nodes can do.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -20,12 +21,12 @@ struct PointwiseRegion {
   std::vector<Node*> nodes;
   size_t rank = 0;
   std::set<const Node*> members;
-  std::set<ValueId> inside;  // written by members, with the region's axes
+  std::set<ValueId> inside;  // values written by members, with the region's axes
 };
 
 struct Cost {
   uint64_t bytes = 0;
-  int interior = 0;  // transposes neither of a graph input nor to a graph output
+  int interior = 0;  // transposes that neither read a graph input nor write a graph output
   bool possible = true;
 
   bool operator<(const Cost& other) const {
@@ -44,8 +45,8 @@ class Mover {
  public:
   explicit Mover(Rewriter& r) : r_(r) {}
 
-  // Rewrites every region that gains; true if there is one. A region beside one that was just rewritten waits for the
-  // next round: its transposes have yet to be merged.
+  // Rewrites every region that gains. Returns whether there is one. A region beside a region just rewritten waits for
+  // the next round, in which the transposes between them are merged.
   bool run(bool join_readers) {
     bool changed = false;
     for (const PointwiseRegion& region : regions(join_readers)) {
@@ -79,8 +80,8 @@ class Mover {
     return facts_of(node.op).axes == Axes::kOfTwo ? rank(node.outputs[0]) : rank(node.inputs[0]);
   }
 
-  // Connected sets of nodes. With join_readers, nodes that read one value from outside belong together too: then a
-  // transpose that all of them read can go.
+  // Returns the connected sets of nodes. With join_readers, nodes that read one value from outside belong together
+  // too. A transpose that all of them read can then go.
   std::vector<PointwiseRegion> regions(bool join_readers) {
     std::vector<Node*> nodes;
     std::map<const Node*, size_t> index;
@@ -115,7 +116,7 @@ class Mover {
     return out;
   }
 
-  // Permutations that cancel a transpose at the border. Axis 0 stays where it is the batch.
+  // Returns the permutations that cancel a transpose at the border. Axis 0 stays in place if it is the batch.
   std::set<Permutation> candidates(const PointwiseRegion& region) {
     std::set<Permutation> found;
     bool batched = false;
@@ -207,7 +208,7 @@ class Mover {
     }
   }
 
-  // Reads v as one of the values whose axes are the region's.
+  // Returns whether the node reads v in a slot whose axes are the region's.
   static bool reads_inside(const PointwiseRegion& region, const Node& reader, ValueId v) {
     if (!region.members.contains(&reader)) return false;
     for (size_t slot = layout_inputs(reader); slot < reader.inputs.size(); ++slot)
@@ -215,7 +216,7 @@ class Mover {
     return true;
   }
 
-  // A transpose by `m` before this reader ends in the weights of a dense layer.
+  // Returns whether a dense layer's weights absorb a transpose by `m` before this reader.
   bool absorbed(const Node& reader, const Permutation& q, const Permutation& m) const {
     if (m[0] != 0) return false;
     if (q.empty()) return is_flattening(r_, reader);
@@ -238,7 +239,7 @@ class Mover {
     return id;
   }
 
-  // `v` with leading axes of 1.
+  // Returns `v` with leading axes of 1.
   ValueId with_rank(ValueId v, size_t wanted, int layer) {
     Value y = r_.value(v);
     const auto added = int(wanted - y.dims.size());
@@ -280,7 +281,8 @@ class Mover {
       if (!drops_axes(*node)) move_output(region, *node, perm);
   }
 
-  // A mean without keep_dims: its output keeps its axes; what remains of the permutation is undone behind it.
+  // Handles a mean without keep_dims: its output keeps its axes. A transpose behind it undoes the rest of the
+  // permutation.
   void restore_mean(Node& node, const Permutation& perm) {
     const Permutation s = kept_axes(node, perm);
     if (s == identity_permutation(s.size())) return;
@@ -293,7 +295,7 @@ class Mover {
     insert_transpose(id, inverse(s), y, node.layer);
   }
 
-  // Permutes the value that `node` writes; readers outside get it back as it was.
+  // Permutes the value that `node` writes. Readers outside get it transposed back.
   void move_output(const PointwiseRegion& region, Node& node, const Permutation& perm) {
     const ValueId v = node.outputs[0];
     const std::vector<Node*> readers = r_.readers(v);
@@ -303,7 +305,7 @@ class Mover {
     value.quantizer = permuted(value.quantizer, perm);
     const ValueId inner = output ? r_.add_value(value) : v;
     const Permutation back = inverse(perm);
-    std::map<Node*, Permutation> transposes;  // recognised before the values change
+    std::map<Node*, Permutation> transposes;  // found before the values change
     for (Node* reader : readers)
       if (const Permutation q = pure_transpose(r_, reader); !q.empty()) transposes[reader] = q;
     ValueId restored = kNone;

@@ -1,5 +1,5 @@
-// Reshapes: of reshapes, to the same shape, twice the same, and those that flatten a transposed array for a dense
-// layer.
+// Simplifies reshapes: reshapes of reshapes, reshapes to the same shape, equal reshapes of one value, and reshapes
+// that flatten a transposed array for a dense layer.
 #include <algorithm>
 #include <map>
 
@@ -8,7 +8,8 @@
 namespace nacre::tools {
 namespace {
 
-// A reshape whose output may stand for its input: one element type, and no quantizer that the input has not.
+// Returns whether a reshape's output may replace its input: equal element types, and no quantizer that the input
+// lacks.
 bool pure_reshape(const Rewriter& r, const Node* node) {
   if (node == nullptr || node->op != Op::kReshape) return false;
   const Value &x = r.value(node->inputs[0]), &y = r.value(node->outputs[0]);
@@ -33,16 +34,15 @@ bool merge_twin(Rewriter& r, Node& node) {
   return false;
 }
 
-// One axis of a reshape's output, longer than 1: `first` and `last` are the axes that it joins, as they lie before the
-// transpose.
+// One axis of a reshape's output, longer than 1. It joins axes `first` to `last` of the array before the transpose.
 struct JoinedAxis {
   int first = 0, last = 0;
   int64_t size = 1;
-  size_t place = 0;  // among the output's axes
+  size_t place = 0;  // index among the output's axes
 };
 
-// Axes that reshape makes of transpose(u, perm), without the axes of 1; empty if it splits an axis, or joins axes
-// that do not follow each other in u.
+// Returns the axes, without those of size 1, into which reshape joins transpose(u, perm). Empty if the reshape splits
+// an axis, or joins axes that do not follow each other in u.
 std::vector<JoinedAxis> joined_axes(const std::vector<int64_t>& u, const Permutation& perm,
                                     const std::vector<int64_t>& y) {
   std::vector<int> from;  // axes of u longer than 1, in the order of the transpose
@@ -112,9 +112,9 @@ bool is_flattening(const Rewriter& r, const Node& node) {
   });
 }
 
-// x = transpose(u, p), p_0 = 0; y = flatten(x); dense: sum_i y_i w_ki. Makes the dense read u, with the columns of w in
-// the order of u: w, seen as [out, dims of x without axis 0], is transposed by the inverse of p. The products stay, and
-// are summed in another order.
+// x = transpose(u, p), p_0 = 0; y = flatten(x); dense: sum_i y_i w_ki. Makes the dense read u, and orders the columns
+// of w as u: w as [out, dims of x without axis 0] is transposed by the inverse of p. The products stay, and are summed
+// in another order.
 bool absorb_transpose(Rewriter& r, Node& node) {
   if (!is_flattening(r, node)) return false;
   Node* before = r.writer(node.inputs[0]);
@@ -141,8 +141,9 @@ bool absorb_transpose(Rewriter& r, Node& node) {
   return true;
 }
 
-// y = reshape(transpose(u, p)) = transpose(reshape(u), q): so a transpose meets the one that undoes it, as the two
-// directions of a recurrence do, joined on one axis between two changes of batch and time.
+// y = reshape(transpose(u, p)) = transpose(reshape(u), q). It moves a transpose behind the reshape, where it may meet
+// its inverse. The two directions of a recurrence do so: they are joined on one axis between two swaps of batch and
+// time.
 bool delay_transpose(Rewriter& r, Node& node) {
   if (!pure_reshape(r, &node)) return false;
   Node* before = r.writer(node.inputs[0]);
@@ -154,7 +155,7 @@ bool delay_transpose(Rewriter& r, Node& node) {
   if (r.value(u).quantizer && r.value(u).quantizer->scale.size() > 1) return false;
   std::vector<JoinedAxis> axes = joined_axes(r.value(u).dims, perm, target.dims);
   if (axes.empty()) return false;
-  // Axes of 1 stand in front where they lead y, else behind: axis 0 stays the batch, also a batch of 1.
+  // Axes of size 1 that lead y come first, others last. So axis 0 stays the batch, even if the batch is 1.
   std::vector<size_t> order;
   const size_t leading = axes[0].place;
   std::ranges::sort(axes, {}, &JoinedAxis::first);

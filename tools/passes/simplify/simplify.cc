@@ -116,7 +116,7 @@ bool Rewriter::bypass(Node& node, ValueId x) {
     replace_reads(y, x);
     return true;
   }
-  // The output keeps its value: who wrote x writes it instead.
+  // The output keeps its value. The node that writes x writes it instead.
   Node* source = writer(x);
   if (source == nullptr || is_output(x)) return false;
   const auto slot = std::find(source->outputs.begin(), source->outputs.end(), x) - source->outputs.begin();
@@ -158,7 +158,7 @@ bool same_quantizer(const Value& a, const Value& b) {
 
 namespace {
 
-// One rule on every node; true if any changed.
+// Applies one rule to every node. Returns whether any changed.
 template <class Rule>
 bool each_node(Rewriter& r, Rule rule) {
   bool changed = false;
@@ -183,9 +183,9 @@ bool apply_rules(Rewriter& r, const SimplifyOptions& options) {
 
 void simplify(Graph& graph, const SimplifyOptions& options) {
   Rewriter r(graph, options.keep_shared);
-  // Every rule removes a node, or bytes that transposes move, or brings transposes nearer to the border, or leaves them
-  // fewer axes: this ends. The bound is for a mistake in that argument, so that it costs a slower program and not a
-  // hang.
+  // This ends: every rule removes a node or bytes that transposes move, brings transposes nearer to the border, or
+  // gives them fewer axes. The bound guards against a mistake in that argument. Such a mistake then costs a slower
+  // program, not a hang.
   const size_t bound = 16 + 4 * r.nodes.size();
   for (size_t round = 0; round < bound; ++round)
     if (!apply_rules(r, options) && !move_transposes(r)) break;

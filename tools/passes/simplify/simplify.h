@@ -1,5 +1,5 @@
-// Inside of simplify: the Rewriter that its rules work on, and the rules, one file a subject. A rule looks at one node
-// and returns true if it changed the network; simplify() applies all of them until none does.
+// Internals of simplify: the Rewriter that its rules change, and the rules, one file per subject. A rule looks at one
+// node and returns true if it changed the network. simplify() applies all rules until none changes anything.
 #pragma once
 
 #include <list>
@@ -11,14 +11,14 @@
 
 namespace nacre::tools {
 
-// perm[i] = axis of the source that becomes axis i:  y = transpose(x, perm),  y.dims[i] = x.dims[perm[i]].
+// perm[i] is the axis of the source that becomes axis i:  y = transpose(x, perm),  y.dims[i] = x.dims[perm[i]].
 using Permutation = std::vector<int>;
 
 Permutation identity_permutation(size_t rank);
 Permutation inverse(const Permutation& perm);
 // transpose(transpose(x, first), then) = transpose(x, compose(first, then)).
 Permutation compose(const Permutation& first, const Permutation& then);
-// False if only axes of size 1 change places: the bytes stay as they are.
+// Returns false if only axes of size 1 change places, because the bytes then stay as they are.
 bool moves(const std::vector<int64_t>& dims, const Permutation& perm);
 
 template <class T>
@@ -28,13 +28,13 @@ std::vector<T> permuted(const std::vector<T>& items, const Permutation& perm) {
   return out;
 }
 
-// A graph under rewriting: nodes in a list, with writer and readers of every value kept up to date.
+// A graph under rewriting. Its nodes are in a list, and the writer and readers of every value are kept up to date.
 class Rewriter {
  public:
   using Place = std::list<Node>::iterator;
 
   explicit Rewriter(Graph& graph, bool keep_shared = false);
-  void finish();  // gives the nodes back to the graph, in order, and removes the values that nothing uses
+  void finish();  // gives the nodes back to the graph, in order; removes unused values
 
   Graph& graph;
   std::list<Node> nodes;
@@ -42,34 +42,37 @@ class Rewriter {
   Value& value(ValueId id) { return graph.values[size_t(id)]; }
   const Value& value(ValueId id) const { return graph.values[size_t(id)]; }
 
-  Node* writer(ValueId id);  // null: an input or a constant
+  Node* writer(ValueId id);  // null for an input or a constant
   const std::vector<Node*>& readers(ValueId id) const { return uses_[size_t(id)].readers; }  // once per slot
   bool is_input(ValueId id) const { return uses_[size_t(id)].input; }
   bool is_output(ValueId id) const { return uses_[size_t(id)].output; }
   bool only_reader(ValueId id, const Node& node) const;  // read once, by `node`, and no output of the graph
 
-  // A constant that may be one parameter of several steps, where such stay one: none of them may get a changed copy.
+  // Returns whether a constant may be one parameter of several steps that must stay one parameter. No step may get a
+  // changed copy of it.
   bool shared(ValueId id) const;
 
-  // A constant that is to be trained, and stays apart from what steps make of it.
+  // Returns whether a constant will be trained, so that steps that compute from it are not folded.
   bool keeps_steps(ValueId id) const { return keep_shared_ && value(id).keeps_steps; }
 
-  // A parameter of the source that arithmetic reads: what it makes of it is no other parameter.
+  // Returns whether `reader` computes from a parameter of the source. The result is not another parameter, so it is
+  // not folded.
   bool stays_apart(ValueId id, const Node& reader) const {
     const bool arranges = reader.op == Op::kTranspose || reader.op == Op::kReshape;
     return keeps_steps(id) || (keep_shared_ && value(id).variable && !arranges);
   }
 
-  // `origin`: the value that the new one stands for; it gives its name if it is dead in the end.
+  // Adds a value. `origin` is the value for which the new one stands. It gives its name if it is dead in the end.
   ValueId add_value(Value value, ValueId origin = kNone);
-  Node& insert_after_writer(ValueId id, Node inserted);  // first of all where nothing writes it
+  Node& insert_after_writer(ValueId id, Node inserted);  // at the front if no node writes the value
   void remove(Node& node);
   void set_input(Node& node, size_t slot, ValueId id);
   void set_output(Node& node, size_t slot, ValueId id);
-  void keep_first_output(Node& node);  // nothing reads the others
+  void keep_first_output(Node& node);  // for a node whose other outputs nothing reads
   void replace_reads(ValueId from, ValueId to);
 
-  // Removes `node`, whose output equals its input `x`. Returns false where both are bound to the outside.
+  // Removes `node`, whose output equals its input `x`. Returns false if the output is one of the graph's, and x is an
+  // input, a constant or another output.
   bool bypass(Node& node, ValueId x);
 
   void log(const std::string& text) { graph.log.push_back("simplify: " + text); }
@@ -91,23 +94,23 @@ class Rewriter {
   std::vector<ValueId> origins_;
 };
 
-// "conv1 (conv2d)"
+// Returns "conv1 (conv2d)".
 std::string title(const Rewriter& r, const Node& node);
 
-// To training, a constant that is computed of others is what they are: fixed where all are, frozen where none trains.
+// Sets the training flags of a constant computed from others: fixed if all of them are, frozen if none of them trains.
 void take_training_flags(Value& made, std::span<const Value* const> sources);
 
-// True if codes of one are codes of the other: no quantizers, or the same.
+// Returns whether codes of one value are codes of the other: neither has a quantizer, or both have equal ones.
 bool same_quantizer(const Value& a, const Value& b);
-// `q` of a value whose axes were permuted.
+// Returns `q` for a value whose axes were permuted.
 std::optional<Quantizer> permuted(const std::optional<Quantizer>& q, const Permutation& perm);
 
-// The permutation of a transpose; empty if `node` is none, or one that also requantizes.
+// Returns the permutation of a transpose. Empty if `node` is not a transpose, or also requantizes.
 Permutation pure_transpose(const Rewriter& r, const Node* node);
 Node transpose_node(ValueId x, const Permutation& perm, ValueId y, int layer);
 Node reshape_node(ValueId x, const std::vector<int64_t>& dims, ValueId y, int layer);
 
-// A new constant: `id` with its axes permuted, codes untouched.
+// Adds a constant: `id` with its axes permuted, its codes unchanged.
 ValueId permuted_constant(Rewriter& r, ValueId id, const Permutation& perm);
 
 bool fold_constants(Rewriter& r, Node& node);
@@ -116,19 +119,20 @@ bool fold_batch_norm(Rewriter& r, Node& node);
 bool fold_gelu(Rewriter& r, Node& node);
 bool fold_channel_arithmetic(Rewriter& r, Node& node, const SimplifyOptions& options);
 
-bool share_quantizer(Rewriter& r, Node& node);     // of a transpose or reshape with the value before it
-bool simplify_transpose(Rewriter& r, Node& node);  // cancel, merge, reshape where nothing moves, one for several
-bool move_transposes(Rewriter& r);                 // through regions of ops that do not care about the order of axes
+bool share_quantizer(Rewriter& r, Node& node);     // between a transpose or reshape and the value before it
+bool simplify_transpose(Rewriter& r, Node& node);  // cancels, merges, reshapes if nothing moves, joins equal ones
+bool move_transposes(Rewriter& r);                 // through regions of ops that work for any order of axes
 
-bool simplify_reshape(Rewriter& r, Node& node);  // of reshapes, identities, one for several
+bool simplify_reshape(Rewriter& r, Node& node);  // merges reshapes, removes identities, joins equal ones
 bool absorb_transpose(Rewriter& r, Node& node);  // before a flattening reshape, into the weights of dense
-bool delay_transpose(Rewriter& r, Node& node);   // behind a reshape that joins axes which it keeps together
+bool delay_transpose(Rewriter& r, Node& node);   // moves it behind a reshape that keeps the joined axes together
 
-// A reshape to [axis 0, rest] that only dense layers with constant weights read.
+// Returns whether the node is a reshape to [axis 0, rest] that only dense layers with constant weights read.
 bool is_flattening(const Rewriter& r, const Node& node);
 
 bool remove_dead_nodes(Rewriter& r);
-// origins[i]: see Rewriter::add_value; may be shorter than the values.
+// Removes dead values, and gives their names to the values that stand for them. `origins` holds Rewriter::add_value's
+// origin per value, and may be shorter than the values.
 void remove_dead_values(Graph& graph, const std::vector<ValueId>& origins);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// Transposes one by one: what cancels, merges, moves nothing or is there twice.
+// Simplifies single transposes: those that cancel, merge, move nothing, or are equal.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -22,7 +22,7 @@ Permutation inverse(const Permutation& perm) {
 Permutation compose(const Permutation& first, const Permutation& then) { return permuted(first, then); }
 
 bool moves(const std::vector<int64_t>& dims, const Permutation& perm) {
-  int last = -1;  // of the axes longer than 1
+  int last = -1;  // the last axis longer than 1
   for (const int axis : perm) {
     if (dims[size_t(axis)] == 1) continue;
     if (axis < last) return true;
@@ -103,7 +103,7 @@ bool share_quantizer(Rewriter& r, Node& node) {
 
 namespace {
 
-// Two transposes of x by the same permutation: one is enough. It moves to where x is written, before all its readers.
+// Merges two transposes of x by one permutation. The one that stays moves to the writer of x, before all readers.
 bool merge_twin(Rewriter& r, Node& node, const Permutation& perm) {
   const ValueId x = node.inputs[0], y = node.outputs[0];
   if (r.is_output(y)) return false;

@@ -11,15 +11,15 @@ namespace {
 // A box, or a dummy where edges of one box pass a row.
 struct Vertex {
   bool box;
-  int fork = -1;                  // of a box where paths meet: the last box that all of them come through
+  int fork = -1;                  // for a box where paths meet: the last box that all of them pass through
   std::vector<int> above, below;  // neighbours in the adjacent rows
 };
 
 struct Layers {
   std::vector<Vertex> vertices;          // boxes first, with the indices of the nodes
   std::vector<std::vector<int>> rows;    // vertices from left to right
-  std::vector<size_t> place;             // by vertex: its index in its row
-  std::vector<std::vector<int>> passed;  // by edge: its dummies, from top to bottom
+  std::vector<size_t> place;             // of each vertex: its index in its row
+  std::vector<std::vector<int>> passed;  // of each edge: its dummies, from top to bottom
 };
 
 void number_row(Layers& layers, size_t r) {
@@ -37,8 +37,8 @@ std::vector<int> longest_path_rows(int nodes, const std::vector<LayoutEdge>& edg
   return row;
 }
 
-// Immediate dominators (Cooper, Harvey and Kennedy 2001) of nodes in topological order; -1 is above
-// all that have none.
+// Returns the immediate dominators (Cooper, Harvey and Kennedy 2001) of nodes in topological order; -1 for a node
+// that has none.
 std::vector<int> dominators(int nodes, const std::vector<LayoutEdge>& edges) {
   std::vector<std::vector<int>> sources(static_cast<size_t>(nodes));
   for (const LayoutEdge& edge : edges) sources[size_t(edge.to)].push_back(edge.from);
@@ -84,7 +84,7 @@ Layers make_layers(const std::vector<int>& row, const std::vector<LayoutEdge>& e
   return layers;
 }
 
-// Pairs of edges between adjacent rows that cross: inversions, counted with a Fenwick tree.
+// Returns how many pairs of edges between adjacent rows cross: inversions, counted with a Fenwick tree.
 size_t crossings(const Layers& layers) {
   const std::vector<size_t>& place = layers.place;
   size_t sum = 0;
@@ -106,8 +106,8 @@ size_t crossings(const Layers& layers) {
   return sum;
 }
 
-// Orders a row by the mean place of each vertex' neighbours above or below; without any it keeps
-// its own.
+// Orders a row by the mean place of each vertex' neighbours above or below. A vertex without neighbours keeps its
+// place.
 void order_row(Layers& layers, size_t r, bool by_above) {
   const std::vector<size_t>& place = layers.place;
   std::vector<std::pair<double, int>> keys;
@@ -139,8 +139,8 @@ void order(Layers& layers) {
   for (size_t r = 0; r < layers.rows.size(); ++r) number_row(layers, r);
 }
 
-// The place that a vertex aims at: the middle of its neighbours. A box looks at boxes first, so that edges that pass
-// by do not bend a chain of boxes. A box where branches meet stands below the box where they parted, so that repeated
+// Returns the x that a vertex aims at: the middle of its neighbours. For a box, boxes count first, so that passing
+// edges do not bend a chain of boxes. A box where branches meet aims at the box where they parted, so that repeated
 // blocks stand below one another.
 double wanted(const Layers& layers, int vertex, bool by_above, const std::vector<double>& x) {
   const Vertex& v = layers.vertices[size_t(vertex)];
@@ -157,7 +157,7 @@ double wanted(const Layers& layers, int vertex, bool by_above, const std::vector
 }
 
 void place_row(const Layers& layers, size_t r, bool by_above, const LayoutOptions& options, std::vector<double>& x) {
-  constexpr double kBoxWeight = 1e9;  // boxes push lanes aside, and do not move for them
+  constexpr double kBoxWeight = 1e9;  // boxes push lanes aside and are not moved by them
   const std::vector<int>& row = layers.rows[r];
   std::vector<double> goals, separation, weight;
   for (size_t i = 0; i < row.size(); ++i) {

@@ -1,5 +1,5 @@
-// Positions of the boxes of a layered drawing, and of the points where its edges pass: rows from top to bottom, no
-// crossing of a box.
+// Places the boxes of a layered drawing, and the points through which its edges pass: rows from top to bottom, and no
+// edge crosses a box.
 //
 // After Sugiyama, Tagawa and Toda 1981 (doi:10.1109/TSMC.1981.4308636): longest-path rows, dummy
 // nodes where an edge passes a row, orders by barycentres, then positions. Every step is
@@ -22,21 +22,20 @@ struct LayoutOptions {
 struct GraphLayout {
   int rows = 0;
   double width = 0;
-  std::vector<int> row;                    // by node
-  std::vector<double> x;                   // by node: its middle, in [0, width]
-  std::vector<std::vector<double>> lanes;  // by edge: where it passes the rows between, from top to bottom
+  std::vector<int> row;                    // of each node
+  std::vector<double> x;                   // of each node: its middle, in [0, width]
+  std::vector<std::vector<double>> lanes;  // of each edge: its x in the rows between, from top to bottom
 };
 
-// Nodes are given in the order in which they run, so that later ones stand in the same row or
-// below. Edges that leave one node share their lanes.
+// Lays out a graph. Nodes are given in the order in which they run, so a later node is in the same row or below.
+// Edges that leave one node share their lanes.
 GraphLayout lay_out(int nodes, const std::vector<LayoutEdge>& edges, const LayoutOptions& options = {});
 
-// Dummy nodes that lay_out would make: its work and the drawing's size grow with them.
+// Returns the number of dummy nodes that lay_out would make. Its work and the drawing's size grow with it.
 size_t lane_count(int nodes, const std::vector<LayoutEdge>& edges);
 
-// Positions x_i with x_{i+1} - x_i >= separation_i that minimise sum_i weight_i (x_i - wanted_i)^2:
-// isotonic regression by pooling adjacent violators (Ayer et al. 1955,
-// doi:10.1214/aoms/1177728423).
+// Returns the positions x_i with x_{i+1} - x_i >= separation_i that minimise sum_i weight_i (x_i - wanted_i)^2:
+// isotonic regression by pooling adjacent violators (Ayer et al. 1955, doi:10.1214/aoms/1177728423).
 std::vector<double> spread(const std::vector<double>& wanted, const std::vector<double>& separation,
                            const std::vector<double>& weight);
 

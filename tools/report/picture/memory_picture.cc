@@ -31,7 +31,7 @@ struct BankPicture {
   double at(uint64_t offset) const { return x + width * double(offset) / double(std::max<uint64_t>(bytes, 1)); }
 };
 
-// Widths in proportion to the bytes, none so narrow that nothing could be seen.
+// Makes widths proportional to the bytes, with a minimum at which a bank is still visible.
 std::vector<BankPicture> place_banks(const ProgramReport& report, double x) {
   const std::span<const uint64_t> bytes = report.view().banks;
   const double room = kMemoryPanelWidth - kNumbers - kBankGap * double(bytes.size() > 0 ? bytes.size() - 1 : 0);
@@ -47,7 +47,7 @@ std::vector<BankPicture> place_banks(const ProgramReport& report, double x) {
   return banks;
 }
 
-// Halves of step bands: a step that writes its result over its operand gives each of the two half of its band.
+// Says which ends of a tensor get half a band: if a step writes its result over its operand, the two share its band.
 struct Shares {
   bool begin, end;
 };
@@ -64,7 +64,7 @@ class TakeOvers {
     }
   }
   Shares of(const TensorRecord& t) const {
-    const size_t own = t.first_step == t.last_step ? 1 : 0;  // then both keys are among the others
+    const size_t own = t.first_step == t.last_step ? 1 : 0;  // then the tensor's own key is counted too
     return {ends_.count(key(t, t.first_step)) > own, begins_.count(key(t, t.last_step)) > own};
   }
 

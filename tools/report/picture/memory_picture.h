@@ -1,5 +1,5 @@
-// The arena over time: every tensor a rectangle, as wide as its bytes and as high as the steps
-// during which it lives.
+// Draws the arena over time: every tensor is a rectangle, as wide as its bytes and as high as the steps during which
+// it lives.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace nacre::tools {
 
 inline constexpr double kMemoryPanelWidth = 420;
 
-struct Band {  // of a step, in pixels from the top
+struct Band {  // the band of a step, in pixels from the top
   double top, height;
 };
 

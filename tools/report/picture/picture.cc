@@ -22,9 +22,9 @@ namespace {
 
 constexpr double kBoxWidth = 246, kBoxHeight = 50, kRowGap = 38, kMargin = 28, kHeader = 112, kPanelGap = 52;
 constexpr double kLeastGraph = 300;  // leaves room for labels
-constexpr double kPortReach = 0.42;  // of a box' width, from its middle
+constexpr double kPortReach = 0.42;  // share of a box' width, from its middle
 
-// All that passes from one node to another: one line in the picture.
+// All tensors that pass from one node to another: one line in the picture.
 struct Link {
   int from, to;                                        // nodes: inputs, then steps, then outputs
   std::vector<std::pair<uint32_t, uint32_t>> tensors;  // written, read
@@ -112,15 +112,14 @@ void GraphPicture::require_size() const {
         remedy);
 }
 
-// Towards what a link leaves its upper box, or from what it comes to its lower one.
+// Returns the x to which a link goes from its upper box, or from which it comes to its lower box.
 double GraphPicture::first_aim(size_t link, bool leaving) const {
   const std::vector<double>& lanes = layout_.lanes[link];
   if (!lanes.empty()) return left_ + (leaving ? lanes.front() : lanes.back());
   return middle(leaving ? links_[link].to : links_[link].from);
 }
 
-// Links leave and arrive in the order of where they go to or come from, straight ones in the
-// middle.
+// Sorts the links of a box by the x of their other ends, straight ones in the middle.
 void GraphPicture::choose_ports(int node, bool leaving) {
   std::map<double, std::vector<size_t>> by_aim;
   for (size_t i = 0; i < links_.size(); ++i)
@@ -177,7 +176,7 @@ void GraphPicture::draw_link(Svg& svg, size_t index) const {
   svg.close();
 }
 
-// Each tensor's shape once, where it is written; where it is read as another shape, that too.
+// Labels each tensor's shape once, where it is written. If it is read in another shape, that is labelled too.
 void GraphPicture::draw_labels(Svg& svg) const {
   std::set<uint32_t> named;
   for (const bool straight : {true, false}) {
@@ -273,7 +272,7 @@ void GraphPicture::draw_header(Svg& svg, double width) const {
                   counted(s.layers, "layer"), grouped(s.multiply_accumulates), grouped(s.weight_bytes),
                   grouped(s.arena_bytes), s.batch > 1 ? fmt::format(" \u00B7 batch {}", s.batch) : "");
   svg.text(kMargin, 58, line, "subtitle");
-  std::map<std::string, std::string> kinds;  // classes by words
+  std::map<std::string, std::string> kinds;  // words -> class
   for (const ReportStep& step : report_.steps()) {
     kinds.emplace(step_class_words(report_, step), step_class(report_, step));
     if (falls_back(step)) kinds.emplace("has a step in another type than its policy says", "fallback");

@@ -1,6 +1,5 @@
-// A program as a picture: the graph of its steps from top to bottom, and beside it, row by row,
-// which bytes of the arena hold what while those steps run. SVG; pointing at anything tells all
-// about it.
+// Draws a program as SVG: the graph of its steps from top to bottom, and beside each row the tensors that fill the
+// arena's bytes then. Pointing at an element shows all about it.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +9,18 @@
 
 namespace nacre::tools {
 
-// A larger picture would help nobody, and takes long: lanes are rows that an edge passes.
+// A larger picture would not be readable, and takes long to draw. A lane is a row that an edge passes.
 inline constexpr size_t kMostPictureSteps = 2000, kMostPictureLanes = 40'000;
 
 struct PictureOptions {
   std::string arrow = "arrow";  // the id of the arrow head, for pages with several pictures
-  std::string link = "";        // "a" makes every step lead to the section "a7" of its page; "": none
+  std::string link = "";        // "a": every step links to the section "a7" of its page; "": no links
   std::string label = "";       // for screen readers; "": `name`
-  bool style = true;            // with its style sheet; else the page has it, once: Html::add_style(picture_style())
+  // includes the style sheet; else the page adds it once: Html::add_style(picture_style())
+  bool style = true;
 };
 
-// Throws Error(kUnsupported) where the program is larger. `name` stands on top.
+// Throws Error(kUnsupported) if the program is larger. `name` is the title.
 std::string picture(const ProgramReport& report, const std::string& name, const PictureOptions& options = {});
 
 }  // namespace nacre::tools

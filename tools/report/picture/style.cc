@@ -16,7 +16,7 @@ namespace nacre::tools {
 
 namespace {
 
-// Scoped to pictures: in a page a style sheet holds for everything.
+// Every rule is scoped to pictures, because a style sheet in a page applies to the whole page.
 constexpr const char* kPictureStyle =
     ".picture text { font-family: Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; "
     "font-size: 10.5px; fill: #333 }\n"
@@ -111,7 +111,7 @@ std::string arrow_head(const std::string& id) {
 
 std::string fit(const std::string& text, double width, double font_size) {
   if (text_width(text) * font_size <= width) return text;
-  constexpr double kLeastWidth = 0.36;  // of a character, as text_width counts: names may be long beyond measure
+  constexpr double kLeastWidth = 0.36;  // of a character by text_width; bounds the work, because names may be very long
   size_t most = std::min(characters(text), size_t(width / (kLeastWidth * font_size)) + 1);
   while (most > 1 && text_width(shorten(text, most)) * font_size > width) --most;
   return shorten(text, most);

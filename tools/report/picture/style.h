@@ -14,13 +14,13 @@ namespace nacre::tools {
 inline constexpr double kOpFont = 13, kSmallFont = 10.5;
 inline constexpr double kBold = 1.12;  // bold text is wider than text_width says
 
-const char* picture_style();                    // the style sheet of pictures, which holds inside them alone
+const char* picture_style();                    // the style sheet of pictures, which applies inside them only
 std::string arrow_head(const std::string& id);  // the definition of the arrow head
 
 // Shortens a text in the middle to as many characters as fit into `width` pixels.
 std::string fit(const std::string& text, double width, double font_size);
 
-// A name of the file, whose length nothing bounds, as far as pictures and pages show it: shortened in the middle.
+// Shortens in the middle a name from the file, whose length is not bounded, for pictures and pages.
 inline constexpr size_t kMostShownName = 200;
 std::string shown_name(const std::string& name);
 
@@ -28,21 +28,23 @@ std::string short_policy(const Policy& policy);  // "int8/static": without "_fro
 
 std::string short_count(uint64_t count);  // "320 k", "2.66 M"
 
-// "1×25×5×64 int8"
+// Returns "1×25×5×64 int8".
 std::string short_shape(const ProgramReport& report, uint32_t tensor);
 
-// Everything about a tensor, on a few lines.
+// Returns everything about a tensor, on a few lines.
 std::string tensor_title(const ProgramReport& report, uint32_t tensor);
 
-// The class that colours a step's box, by its layer's policy, and what the legend calls it. Conversions have a colour
-// of their own, whatever their layer.
+// Returns the CSS class that colours a step's box, by its layer's policy, and its words in the legend. Conversions
+// have a colour of their own in every layer.
 std::string step_class(const ProgramReport& report, const ReportStep& step);
 std::string step_class_words(const ProgramReport& report, const ReportStep& step);
 
-// Layers of which the model lists a step that runs in another type than the policy says: their boxes are dashed.
+// Returns the layers with a step that the model lists as running in another type than the policy says. Their boxes
+// are dashed.
 std::set<uint32_t> layers_that_fall_back(const ProgramReport& report);
 
-// The lines of a model's metadata that list these steps: "layer (op): wants X, runs in Y: reason".
+// Returns the lines of a model's metadata about steps that run in another type: "layer (op): wants X, runs in Y:
+// reason".
 std::vector<std::string> fallbacks_of(const LoadedModel& model);
 
 }  // namespace nacre::tools

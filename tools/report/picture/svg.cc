@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// Bytes of the UTF-8 character at `at`, 0 if there is none: Unicode 15, table 3-7.
+// Returns the bytes of the UTF-8 character at `at`, or 0 if there is none: Unicode 15, table 3-7.
 size_t utf8_length(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) {
     return at + i < text.size() ? uint32_t(static_cast<unsigned char>(text[at + i])) : 0u;
@@ -126,7 +126,7 @@ double text_width(std::string_view text) {
   constexpr std::string_view kNarrow = "fijlrt.,:;'|!()[]/\\ ", kWide = "mwMWOQGCDNHUVAKXYRB%@&";
   double width = 0;
   for (const char c : text) {
-    if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) continue;  // inside a character
+    if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) continue;  // continuation byte of a character
     width += kNarrow.find(c) != std::string_view::npos ? 0.36 : kWide.find(c) != std::string_view::npos ? 0.82 : 0.6;
   }
   return width;

@@ -1,5 +1,5 @@
-// Text of an SVG picture, element by element. Coordinates have one decimal, names are escaped: the
-// same picture is always the same bytes, and always well-formed.
+// Svg: builds the text of an SVG picture, element by element. Coordinates have one decimal and names are escaped.
+// Equal pictures give equal bytes, always well-formed.
 #pragma once
 
 #include <string>
@@ -7,14 +7,15 @@
 
 namespace nacre::tools {
 
-// Text inside an element or attribute: & < > " and quotes as entities; what XML 1.0 does not allow
-// (most control characters, bytes that are no UTF-8) as U+FFFD.
+// Escapes text for an element or attribute: & < > " and quotes become entities. Characters that XML 1.0 does not
+// allow (most control characters, bytes that are no UTF-8) become U+FFFD.
 std::string xml_escape(std::string_view text);
 
-// "12.5", "3": a coordinate.
+// Returns a coordinate: "12.5", "3".
 std::string svg_number(double value);
 
-// Text that a screen reader says of a picture; `role` "group": its parts can be chosen. `css_class`: of its root.
+// Text that a screen reader says about a picture. `role` "group": its parts can be chosen. `css_class` is for its
+// root.
 struct SvgLabel {
   std::string_view text = {}, role = "img", css_class = {};
 };
@@ -25,13 +26,13 @@ struct Rectangle {
 
 class Svg {
  public:
-  // `style` is the text of a <style> element, "": none.
+  // `style` is the text of a <style> element; "": no such element.
   Svg(double width, double height, std::string_view style, const SvgLabel& label = {});
 
   // Opens a group: everything drawn until close() belongs together and shows `title` when pointed at.
   void open_group(std::string_view title, std::string_view css_class = "");
   void close();
-  // Opens a group that leads to the section with this id; `search`: words by which it is found.
+  // Opens a group that links to the section with this id. `search` holds words by which the group is found.
   void open_link(std::string_view id, std::string_view title, std::string_view label, std::string_view search);
   void close_link();
 
@@ -47,8 +48,8 @@ class Svg {
   std::string text_;
 };
 
-// Width in pixels of a text in a sans-serif font of 1 pixel, from the advance widths of Helvetica,
-// a little generous.
+// Returns the width in pixels of a text in a sans-serif font of 1 pixel, slightly more than by Helvetica's advance
+// widths.
 double text_width(std::string_view text);
 
 }  // namespace nacre::tools

@@ -20,14 +20,14 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // A range to draw: of at least two different numbers.
+  // Returns the range to draw, which contains more than one number.
   Range drawn() const {
     if (!(low <= high)) return {0, 1};
     if (low < high) return *this;
     const double half = low == 0 ? 0.5 : std::abs(low) / 2;
     return {low - half, high + half};
   }
-  // A range to draw for shares: never below 0 or above 1, also where it is widened.
+  // Returns the range to draw for shares: never below 0 or above 1, even if widened.
   Range drawn_share() const {
     if (!(low <= high)) return {0, 1};
     const double half = low == high ? 0.05 : 0;
@@ -76,8 +76,8 @@ class LinePlotter {
     return plot_.percent ? fmt::format("{:.6g} %", 100 * y) : fmt::format("{:.6g}", y);
   }
 
-  // Marks are whole multiples of the step: no error of adding up shows in their texts. (-0) + 0.0 is 0, which has no
-  // sign.
+  // Draws the grid. Marks are whole multiples of the step, so no rounding error adds up in their texts. (-0) + 0.0 is
+  // 0 without a sign.
   void grid() {
     const double y_step = mark_step(y_.high - y_.low, 6), x_step = std::max(1.0, mark_step(x_.high - x_.low, 10));
     for (double i = std::ceil(y_.low / y_step - 1e-9) + 0.0; i <= y_.high / y_step + 1e-9; ++i) {
@@ -116,7 +116,7 @@ class LinePlotter {
     svg_.text(kWidth - kRight + 40, y, c.name, "line-text");
   }
 
-  // A dot for each point, which says its numbers when pointed at.
+  // Draws a dot for each point, which shows its numbers when pointed at.
   void titles(const Curve& c, const std::string& color) {
     for (const auto& [x, y] : c.points) {
       if (!std::isfinite(y)) continue;

@@ -87,11 +87,11 @@ class ScatterPlotter {
     if (order.size() > 1) svg_.path(data, "scatter-front");
   }
 
-  // Beside its point, where no other name or point stands.
+  // Draws a name beside its point, where no other name or point is.
   void name(const std::string& words, double x, double y, bool front) {
     constexpr struct {
       double x, y;
-      int side;  // -1: ends there, 0: its middle, 1: begins there
+      int side;  // -1: the text ends there, 0: is centred there, 1: begins there
     } kPlaces[] = {{9, 4, 1},    {-9, 4, -1},  {0, -10, 0},  {0, 19, 0}, {9, -9, 1},   {9, 17, 1},
                    {-9, -9, -1}, {-9, 17, -1}, {0, -24, 0},  {0, 33, 0}, {14, -22, 1}, {14, 31, 1},
                    {0, -38, 0},  {0, 47, 0},   {14, -36, 1}, {14, 45, 1}};

@@ -1,5 +1,6 @@
-// Points with names over two axes, as SVG: what models cost beside how good they are. Less of x is better; the points
-// that no other point beats in both are the Pareto front: filled and joined by a line, the others hollow squares.
+// Draws points with names over two axes as SVG: the costs of models and how good they are. Less of x is better.
+// Points that no other point beats in both are the Pareto front: filled and joined by a line. Other points are hollow
+// squares.
 #pragma once
 
 #include <limits>
@@ -11,17 +12,17 @@ namespace nacre::tools {
 struct ScatterPoint {
   std::string name;
   double x = 0, y = 0;     // a point that is not finite is not drawn
-  std::string title = {};  // when pointed at
+  std::string title = {};  // shown when pointed at
 };
 
 inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 struct ScatterPlot {
-  std::string label = {};  // of the whole picture
+  std::string label = {};  // describes the whole picture
   std::string x_name, y_name;
   bool percent = false;  // y is a share, shown in percent
   bool higher_is_better = true;
-  double y_least = -kUnbounded, y_most = kUnbounded;  // that y can be: the axis ends there
+  double y_least = -kUnbounded, y_most = kUnbounded;  // possible values of y: the axis ends there
   std::vector<ScatterPoint> points;
 };
 

@@ -1,15 +1,15 @@
-/* Runs a model on one sample and prints the highest scores: a program of C that needs only the installed library.
+/* Runs a model on one sample and prints the highest scores: a C program that needs only the installed library.
  *
  *   cc classify.c -o classify $(pkg-config --cflags --libs nacre)
  *   ./classify model.nacre sample.bin [sample]
  *
- * sample.bin holds samples one after the other, in the bytes that input 0 has; `sample` counts from 0. */
+ * sample.bin holds samples one after the other, as the bytes of input 0; `sample` counts from 0. */
 #include <inttypes.h>
 #include <nacre/nacre_c.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A whole file at a multiple of 64; NULL: it cannot be read. */
+/* Reads a whole file to an address that is a multiple of 64. Returns NULL if it cannot be read. */
 static void* read_file(const char* path, size_t* size) {
   FILE* file = fopen(path, "rb");
   if (file == NULL || fseek(file, 0, SEEK_END) != 0) return NULL;
@@ -85,7 +85,7 @@ int main(int count, char** arguments) {
   printf("%s -> %s, %" PRIu64 " bytes of memory\n", in.name, out.name, sizes.total);
   for (int place = 0; place < 3 && (size_t)place < classes; ++place) {
     size_t best = classes, length = 0;
-    for (size_t i = 0; i < classes; ++i) { /* the highest that has `place` above it, ties by their place */
+    for (size_t i = 0; i < classes; ++i) { /* finds the one with `place` scores above its own */
       size_t above = 0;
       for (size_t j = 0; j < classes; ++j) {
         const float a = real(&out, scores, j), b = real(&out, scores, i);

@@ -1,12 +1,12 @@
-/* A round of federated training on a device, in C: takes the server's update, trains on the device's own samples, and
- * writes the update that goes back: the trained parameters alone. docs/many_machines.md has the format.
+/* Runs a round of federated training on a device, in C: takes the server's update, trains on the device's own samples,
+ * and writes the update to send back, which holds only the trained parameters. docs/many_machines.md has the format.
  *
  *   cc federate.c -o federate $(pkg-config --cflags --libs nacre)
  *   ./federate train.nacre update|- samples.bin labels.bin epochs rate made
  *
- * train.nacre: of `nacre convert --train`. `-`: no update yet, from the model's own values. samples.bin and labels.bin:
- * rows one after the other, in the bytes of inputs 0 and 1. A refused update changes nothing, and nothing is written.
- * Needs POSIX for stat, and a little-endian machine, as model files do. */
+ * train.nacre comes from `nacre convert --train`. With `-` there is no update yet: training begins with the model's own
+ * values. samples.bin and labels.bin hold rows one after the other, as the bytes of inputs 0 and 1. If an update is
+ * refused, nothing changes and no file is written. The program needs POSIX (stat) and a little-endian machine. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <nacre/nacre_c.h>
@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
   nacre_model model;
   nacre_trainer trainer;
-  uint32_t batch, rows; /* of a micro-batch; of the samples */
+  uint32_t batch, rows; /* rows of a micro-batch; of the samples */
 } device;
 
 /* One parameter of an update. */
@@ -37,7 +37,7 @@ typedef struct {
   const unsigned char* values;
 } entry;
 
-/* `place` may be a name out of an update: nothing in it steers a terminal. */
+/* Prints a refusal. `place` may be a name from an update, so no byte of it may control a terminal. */
 static int refused(const char* place, const char* fact) {
   fputs("federate: ", stderr);
   for (const char* c = place; *c != 0; ++c) fputc((unsigned char)*c < 32 || *c == 127 ? '?' : *c, stderr);
@@ -63,7 +63,7 @@ static int read_file(const char* path, file_bytes* file) {
   return end < 0 ? refused(path, "cannot be read") : 0;
 }
 
-/* CRC-32 of zlib and IEEE 802.3, reflected, polynomial 0xEDB88320; `crc` is 0 at the start. */
+/* Continues a CRC-32 (zlib, IEEE 802.3: reflected, polynomial 0xEDB88320). `crc` is 0 at the start. */
 static uint32_t crc32_of(uint32_t crc, const unsigned char* bytes, size_t size) {
   crc = ~crc;
   for (size_t i = 0; i < size; ++i) {
@@ -80,10 +80,11 @@ static void write_u32(unsigned char* at, uint32_t value) {
   for (int i = 0; i < 4; ++i) at[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* Bytes of one element of the types that are sent; 0: another type. */
+/* Returns the bytes of an element, or 0 for a type that is not sent. */
 static uint32_t element_bytes(uint8_t element) { return element == NACRE_FLOAT32 ? 4 : element == NACRE_INT8 ? 1 : 0; }
 
-/* The entry at *at, which moves behind it. 0: the update ends too early, or is of a type that is not sent. */
+/* Reads the entry at offset *at and moves *at past it. Returns 0 if the entry is malformed (name, rank), goes beyond
+   the update's end, or has a type that is not sent. */
 static int next_entry(const file_bytes* update, size_t* at, entry* made) {
   const unsigned char* p = update->bytes + *at;
   const size_t left = update->size - *at;
@@ -113,7 +114,7 @@ static int all_finite(const entry* e, uint64_t bytes) {
   return 1;
 }
 
-/* Checks an entry against the device's parameter of its name: type, shape, and that every value is a number. */
+/* Checks an entry against the device's parameter of its name: type and shape must be equal, every value finite. */
 static int check_entry(const device* d, const entry* e) {
   nacre_tensor_info info = {.size = sizeof info};
   if (nacre_trainer_parameter(&d->model, &d->trainer, e->name, &info, NULL).code != 0)
@@ -124,7 +125,7 @@ static int check_entry(const device* d, const entry* e) {
   return all_finite(e, info.bytes) ? 0 : refused(e->name, "the update holds a NaN or an infinite value");
 }
 
-/* How many entries have this name. */
+/* Returns how many entries have this name. */
 static uint32_t entries_named(const file_bytes* update, uint32_t count, const char* name) {
   entry e;
   uint32_t found = 0;
@@ -152,7 +153,7 @@ static int check_update(const device* d, const char* path, const file_bytes* upd
   return at == update->size ? 0 : refused(path, "goes on behind its last parameter");
 }
 
-/* Nothing of an update is taken before all of it was checked. */
+/* Checks a whole update before it takes any value from it. */
 static int take_update(device* d, const char* path) {
   file_bytes update = {NULL, 0};
   int failed = read_file(path, &update);
@@ -170,7 +171,7 @@ static int take_update(device* d, const char* path) {
   return failed;
 }
 
-/* Rows in their order, a micro-batch a step, the last one shorter. */
+/* Trains on the rows in their order, one micro-batch per step. The last one of an epoch may be shorter. */
 static int train(device* d, const file_bytes data[2], uint32_t epochs, float rate, float* loss) {
   for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
     for (uint32_t first = 0; first < d->rows; first += d->batch) {
@@ -191,7 +192,7 @@ static int train(device* d, const file_bytes data[2], uint32_t epochs, float rat
   return 0;
 }
 
-/* The bytes of parameter `index` in an update, without its values, into head; their count. 0: it is not sent. */
+/* Writes a parameter's entry without its values into head. Returns its bytes, or 0 if it cannot be sent. */
 static size_t entry_head(const nacre_tensor_info* info, unsigned char head[kLongestHead]) {
   const size_t name_bytes = strlen(info->name);
   if (name_bytes == 0 || name_bytes > kLongestName || element_bytes(info->element) == 0) return 0;
@@ -201,7 +202,7 @@ static size_t entry_head(const nacre_tensor_info* info, unsigned char head[kLong
   return 4 + name_bytes + 4 * (size_t)info->rank;
 }
 
-/* To `stream`, or with NULL only its CRC and size. */
+/* Writes all entries to `stream`, unless it is NULL. Adds to their CRC and size. */
 static int write_parameters(const device* d, FILE* stream, uint32_t* crc, size_t* size) {
   for (uint32_t i = 0; i < nacre_parameter_count(&d->model); ++i) {
     unsigned char head[kLongestHead];
@@ -222,7 +223,7 @@ static int write_parameters(const device* d, FILE* stream, uint32_t* crc, size_t
   return 0;
 }
 
-/* Under another name first: the file is whole or not there. */
+/* Writes under another name first, so that the file is whole or does not exist. */
 static int write_update(const device* d, const char* path, size_t* size) {
   char part[4096];
   unsigned char header[kHeader];

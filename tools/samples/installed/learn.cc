@@ -1,10 +1,10 @@
-// Trains a model made by `nacre convert --train` on samples, with checkpoints in a directory: C++ that needs nothing
-// but the installed library. Run again, it goes on where it stopped.
+// Trains a model made by `nacre convert --train` on samples, with checkpoints in a directory. It needs only the
+// installed library. If it is run again, it resumes where it stopped.
 //
 //   c++ -std=c++20 learn.cc -o learn $(pkg-config --cflags --libs nacre-files)
 //   ./learn train.nacre samples.bin labels.bin directory steps
 //
-// samples.bin and labels.bin: micro-batches one after the other, in the bytes of inputs 0 and 1.
+// samples.bin and labels.bin hold micro-batches one after the other, as the bytes of inputs 0 and 1.
 #include <nacre/files.h>
 #include <nacre/nacre.h>
 #include <nacre/schedule.h>
@@ -62,7 +62,7 @@ nacre::Status train(const Job& job, float* loss) {
     return {nacre::Code::kStorageFailed};
   }
   nacre::Checkpoint checkpoint(files.storage(model));
-  uint32_t done = 0;  // kept beside the state
+  uint32_t done = 0;  // saved beside the state
   if (checkpoint.load(model, trainer.state(), nullptr, std::as_writable_bytes(std::span(&done, 1))).ok())
     NACRE_TRY(trainer.restored());
   std::printf("from step %u\n", done);

@@ -1,5 +1,5 @@
-/* How long a run of a model takes: with the reference kernels, and with the fast kernels of this processor on several
- * threads; and how far their outputs are from each other. A program of C that needs only the installed library.
+/* Measures how long a run of a model takes with the reference kernels, and with the fast kernels of this processor on
+ * several threads. Also prints how far their outputs differ. A C program that needs only the installed library.
  *
  *   cc speed.c -o speed $(pkg-config --cflags --libs nacre-x86 nacre-threads)       (on AArch64: nacre-arm)
  *   ./speed model.nacre [threads [runs]]
@@ -22,7 +22,7 @@
 #define KERNELS nacre_x86_kernels
 #endif
 
-static void* read_file(const char* path, size_t* size) { /* at a multiple of 64; NULL: it cannot be read */
+static void* read_file(const char* path, size_t* size) { /* to a multiple of 64; NULL if it fails */
   FILE* file = fopen(path, "rb");
   if (file == NULL || fseek(file, 0, SEEK_END) != 0) return NULL;
   const long end = ftell(file);
@@ -43,7 +43,7 @@ static double now(void) { /* milliseconds */
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Numbers between -1 and 1 in inputs of float32, zeros in others. */
+/* Writes numbers between -1 and 1 to float32 inputs, and zeros to others. */
 static void fill(const nacre_model* model, const nacre_program* program) {
   for (uint32_t i = 0; i < nacre_program_input_count(program); ++i) {
     nacre_tensor_info info = {.size = sizeof info};
@@ -55,7 +55,7 @@ static void fill(const nacre_model* model, const nacre_program* program) {
   }
 }
 
-/* Milliseconds of a run, the median of `runs`; output 0 is copied to `*output`, which the caller frees. */
+/* Measures the median milliseconds of `runs` runs. Copies output 0 to `*output`, which the caller frees. */
 static nacre_status measure(const nacre_model* model, const nacre_kernels* const* kernels, size_t count,
                             const nacre_workers* workers, int runs, double* median, void** output, size_t* bytes) {
   nacre_sizes sizes = {.size = sizeof sizes};
@@ -70,7 +70,7 @@ static nacre_status measure(const nacre_model* model, const nacre_kernels* const
     const double begun = now();
     status = nacre_program_run(&program);
     const double took = now() - begun;
-    int at = i; /* in order */
+    int at = i; /* insert in order */
     for (; at > 0 && times[at - 1] > took; --at) times[at] = times[at - 1];
     times[at] = took;
   }

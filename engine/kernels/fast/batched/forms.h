@@ -1,8 +1,8 @@
-// batched_matmul: what its kernels take, in plain C++. The code is in run.h, over vectors.
+// Declares the kernel forms of batched_matmul in plain C++. The code is in run.h, over vectors.
 //
-//   many rows of a   columns of b' are packed into panels of float32 in scratch, some of them at a time, and meet
-//                    blocks of rows of a': packing b of 128 rows takes 1% of the time, with b transposed 7%
-//   few              b is read where it lies, once: term by term, or with b transposed in dot products along its rows
+//   many rows of a   Some columns of b' at a time are packed into panels of float32 in scratch and multiplied by blocks
+//                    of rows of a'. For 128 rows packing b takes 1% of the time, or 7% if b is transposed.
+//   few              b is read in place, once: term by term, or, if b is transposed, in dot products along its rows.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include <limits>
@@ -9,8 +10,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// A row-major matrix [terms][..]: columns of it, at most kLanes in each panel, as panels [terms][kLanes] of float32;
-// columns behind the last one are 0.
+// Packs columns of a row-major matrix [terms][..] into panels [terms][kLanes] of float32, at most kLanes columns in
+// each. Columns past the last one are 0.
 template <class V, class T>
 void pack_columns(const T* from, ptrdiff_t row, int terms, int columns, float* to) {
   for (int c = 0; c < columns; c += V::kLanes, from += V::kLanes, to += ptrdiff_t(terms) * V::kLanes) {
@@ -22,7 +23,7 @@ void pack_columns(const T* from, ptrdiff_t row, int terms, int columns, float* t
   }
 }
 
-// The product of a unit: one pair of matrices, some columns.
+// Returns the product of one unit of work: some columns of one pair of matrices.
 template <class V, class W>
 RealProduct<V, W> plain_product(int columns, const W* w, ptrdiff_t panel, const float* zeros, ptrdiff_t step) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -35,7 +36,7 @@ void FastBatched<kLanes, T>::run(const T* lefts, const T* rights, T* y, const Ar
   else many_rows(lefts, rights, y, args);
 }
 
-// Rows first .. first + count of a' as float32 [count][k].
+// Returns rows first .. first + count of a' as float32 [count][k].
 template <class V, class T>
 const float* rows_of(const T* a, bool transposed, int m, int k, int first, int count, float* scratch) {
   if (transposed && m > 1) {
@@ -103,7 +104,7 @@ void FastBatched<kLanes, T>::many_rows(const T* lefts, const T* rights, T* y, co
     const int blocks = ceil_div(m, block());
     const TileRows shape = {k, 1, k, 0};
     ptrdiff_t matrix = 0;
-    const T* packed = nullptr;  // what is in `panels`
+    const T* packed = nullptr;  // the matrix whose columns `panels` holds
     batches().each([&](const int32_t* at) {
       T* const to = y + ptrdiff_t(m) * n * matrix++;
       const T* const left = lefts + ptrdiff_t(at[0]) * m * k;

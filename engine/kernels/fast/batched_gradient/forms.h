@@ -1,4 +1,4 @@
-// Gradients of products of two stacks of matrices, over vectors: each is a sum of products of two matrices,
+// Gradients of products of two stacks of matrices, over vectors. Each gradient is a sum of products of two matrices:
 //
 //   c_kj = sum_r a_rk b_rj        a [terms, out]   b [terms, width]   c [out, width]
 //
@@ -6,7 +6,8 @@
 //   da       terms n: a = dy^T, b = b'^T        a = b'^T, b = dy^T
 //   db       terms m: a = a',   b = dy                                             a = dy, b = a'
 //
-// a' and b' are the matrices that the forward step multiplies. A factor that lies transposed or is not float32 is
+// a' and b' are the matrices that the forward step multiplies. A factor that is stored transposed or is not float32
+// is
 // copied to scratch as [terms, columns] of float32, a block of terms at a time. The products over the repetitions of
 // a broadcast matrix are added up in c, in float32. The code is in run.h.
 #pragma once
@@ -17,11 +18,11 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// A factor [terms, columns] of the product: as it lies in a tensor of matrices, or the transpose of what lies there.
+// A factor [terms, columns] of the product: a matrix of the tensor, or its transpose.
 struct Factor {
   int columns;
-  int step;         // elements from one row to the next, as it lies
-  bool transposed;  // what lies there is [columns, terms]
+  int step;         // elements from one row of the stored matrix to the next
+  bool transposed;  // whether the stored matrix is [columns, terms]
 
   template <class T>
   bool copied() const {

@@ -1,5 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction
-// set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/batched_gradient/forms.h"
@@ -8,11 +8,11 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The product of each pair of matrices, added up; matrices of dx are shared among the workers.
+// Adds up the products of the pairs of matrices. The workers share the matrices of dx.
 template <class V, class T>
 struct BatchedProduct {
   BatchedSizes size;
-  const T *a, *b;              // of the matrices at hand
+  const T *a, *b;              // the two matrices of the current pair
   float *panel, *of_a, *of_b;  // scratch
 
   void add(float* c) const {
@@ -28,7 +28,7 @@ struct BatchedProduct {
  private:
   static int step(const Factor& f) { return f.template copied<T>() ? f.columns : f.step; }
 
-  // Rows r on of a factor, in float32.
+  // Returns rows r .. r + count of a factor in float32.
   static const float* rows(const Factor& f, const T* x, int r, int count, [[maybe_unused]] float* to) {
     if (f.transposed) {
       transpose_floats<V>(x + r, f.step, f.columns, count, to, f.columns);
@@ -43,7 +43,8 @@ struct BatchedProduct {
   }
 };
 
-// repetitions.outer is over the matrices of dx; factors(other, dy) gives a and b of matrices at these indices.
+// Loops over the matrices of dx in repetitions.outer. factors(other, dy) returns the factors a and b of the matrices
+// at these indices.
 template <class V, class T, class Repetitions, class Factors>
 void batched_gradient(const BatchedSizes& size, const Repetitions& repetitions, uint64_t work, T* dx, const Args& args,
                       const Factors& factors) {

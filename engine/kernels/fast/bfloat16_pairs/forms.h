@@ -1,4 +1,5 @@
-// Products in training that vectors may have pairs of bfloat16 for: the forms are those of two other families.
+// Lists the training products whose vectors may multiply pairs of bfloat16. Their kernel forms belong to two other
+// families.
 #pragma once
 
 #include "engine/kernels/fast/gradient/forms.h"
@@ -17,7 +18,7 @@ constexpr auto rows_of(const char* name, Op op) {
          line<RowMajorCastForm<O, kLanes, Bfloat16, float, kGroup>>({name, "RowMajorBf16ToF32"}, op, O::shapes);
 }
 
-// Lines with weights in rows come behind those of packed weights.
+// The lines with weights in rows come after those with packed weights.
 template <class Tier>
 constexpr auto lines() {
   constexpr int kLanes = Tier::kLanes, kGroup = Tier::kRealGroup;

@@ -1,4 +1,4 @@
-// Code that runs the forms of forms.h; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares. Each instruction set's kernels include it.
 #pragma once
 
 #include "engine/kernels/fast/bfloat16_pairs/forms.h"

@@ -1,5 +1,5 @@
-// Kernels of functions of two elements that are none of int8, of comparisons and of the choice between two: what they
-// take, in plain C++. The code is in run.h, over vectors, for any broadcast.
+// Kernel forms of functions of two elements (int8 excepted), of comparisons, and of select, in plain C++. They take
+// any broadcast. The code is in run.h, over vectors.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/binary/forms.h"
@@ -29,11 +30,11 @@ struct PairFunctions {
   static F equal(F u, F v) { return V::select(V::less(u, v), zero(), less_equal(u, v)); }
   static F not_equal(F u, F v) { return V::sub(one(), equal(u, v)); }
 
-  // u^v of exponents that have shorter ways: the same for all of a run.
+  // u^v for exponents that have shorter ways. The exponent is the same for a whole run.
   static F square(F u, F) { return V::mul(u, u); }
   static F cube(F u, F) { return V::mul(V::mul(u, u), u); }
   static F reciprocal(F u, F) { return V::div(one(), u); }
-  static F root(F u, F) {  // 0 of -0, infinite of -infinity
+  static F root(F u, F) {  // 0 for -0, infinity for -infinity
     const F infinity = V::set(__builtin_inff());
     const F rest = V::select(V::is_nan(u), u, infinity);
     return V::select(V::less(V::sub(zero(), infinity), u), V::sqrt(V::add(u, zero())), rest);
@@ -43,7 +44,7 @@ struct PairFunctions {
   static F ordered(F v) { return V::select(V::is_nan(v), zero(), one()); }
 };
 
-// A run of a pair as float32; a step of 0 repeats.
+// A run of a pair as float32. A step of 0 repeats one number.
 struct PairRun {
   const float *a, *b;
   int a_step, b_step, count;
@@ -102,14 +103,14 @@ struct PairMap {
   }
 };
 
-// The runs of a pair, of 16-bit numbers and for results that are none by pieces in float32.
+// Runs a pair of 16-bit numbers, or one whose result has another type, by pieces in float32.
 template <class V, class T, class Y>
 struct PairRuns {
   const T *a, *b;
   Y* y;
   PairMap::Function* function;
 
-  static constexpr uint64_t kOfPair = 8;  // the time of one in multiply-accumulates (fast/parallel.h)
+  static constexpr uint64_t kOfPair = 8;  // one element's time in multiply-accumulates (fast/parallel.h)
 
   void run(const Walk<2>& walk, const Args& args) const {
     constexpr RunFunctions kAlong = {&along<1, 1>, &along<0, 1>, &along<1, 0>};
@@ -156,7 +157,7 @@ void FastCompare<T>::run(const T* a, const T* b, Bool* y, const Args& args) cons
   PairRuns<Vector, T, Bool>{a, b, y, PairMap::of_compare<Vector>(op.function)}.run(op.walk, args);
 }
 
-// The last axes that all three go through as one, or not at all, are a run.
+// The last axes form a run if along them each of the three arrays is either contiguous or constant.
 template <class T>
 void FastSelect<T>::run(const T* a, const T* b, const Bool* c, T* y) const {
   using V = Vector;

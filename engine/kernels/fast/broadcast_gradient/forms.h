@@ -1,9 +1,9 @@
-// Gradients of broadcasts and of reductions over vectors:
+// Gradients of broadcasts and of reductions, over vectors:
 //
-//   dx_i = sum_j f(dy_ij, ..)    the sum over the elements of y that x_i was repeated in, or of one where it was not
+//   dx_i = sum_j f(dy_ij, ..)    the sum over the elements of y in which x_i was repeated; one term if it was not
 //
-// If the last axes of y are kept, vectors go along them, and every sum is made in the order of the reference, to the
-// bit. The code is in run.h.
+// If the last axes of y are kept, vectors go along them. Then every sum is made in the order of the reference, equal
+// to the bit. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -13,19 +13,19 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// A walk over y for each element of dx, with offsets into N arrays. The last axes that are kept or summed as one are a
-// run, along which each array moves by one or stays.
+// Walks over y for each element of dx, with offsets into N arrays. The last axes that are all kept, or all summed,
+// form a run. Along a run the offset of each array grows by one or stays.
 template <int N>
 struct TermWalk {
-  Walk<N> kept, summed;  // without the run
-  int count = 1;         // of the run
-  bool sums = false;     // whether its terms become one number
-  int step[N] = {};      // along it: 0 or 1
+  Walk<N> kept, summed;  // the walks without the run's axes
+  int count = 1;         // elements of the run
+  bool sums = false;     // whether the run's terms become one number
+  int step[N] = {};      // each array's step along the run: 0 or 1
   uint64_t elements = 1;
 
   template <class Summed>
   [[gnu::cold, gnu::noinline]] static TermWalk of(const Walk<N>& all, const Summed& summed) {
-    Walk<N> axes;  // joined, the last one first
+    Walk<N> axes;  // joined axes, the last one first
     bool kind[kMaxRank] = {};
     TermWalk made;
     for (int axis = all.rank - 1; axis >= 0; --axis) {
@@ -56,7 +56,7 @@ struct TermWalk {
     return made;
   }
 
-  // x was repeated along some axes of y.
+  // Returns the walk for an x that was repeated along some axes of y.
   static TermWalk of(const Walk<N>& all, Shape x, Shape y) {
     return of(all, [x, y](int axis) {
       const int i = axis - (y.rank - x.rank);
@@ -73,7 +73,7 @@ struct TermWalk {
 
 template <class T>
 struct FastSumTo {
-  TermWalk<2> walk;  // dy, twice
+  TermWalk<2> walk;  // both offsets are into dy
   bool negative;
 
   static FastSumTo from(const Words& words, const Operands& operands) {
@@ -104,7 +104,7 @@ struct FastSelectGradient {
   void run(const T* dy, const Bool* c, T* dx) const;
 };
 
-// Gradient of all functions of binary.h but pow.
+// Gradient of every function of binary.h but pow.
 template <class T>
 struct FastBinaryGradient {
   TermWalk<3> walk;
@@ -133,7 +133,7 @@ struct FastBinaryGradient {
   }
 };
 
-// Over x, with the offset into dy; nothing is summed.
+// Returns a walk over x with the offset into dy, for gradients that sum nothing.
 [[gnu::cold, gnu::noinline]] inline TermWalk<1> spread_of(uint32_t axes, Shape x) {
   Walk<1> all;
   all.rank = x.rank;
@@ -150,7 +150,7 @@ struct FastBinaryGradient {
 template <class T>
 struct FastMeanGradient {
   TermWalk<1> walk;
-  int count;  // terms of a mean
+  int count;  // terms of each mean
 
   static FastMeanGradient from(const Words& words, const Operands& operands) {
     const Shape x = operands[operands.count - 1];
@@ -160,7 +160,7 @@ struct FastMeanGradient {
   void run(const T* dy, T* dx) const;
 };
 
-// Gradient of sums, and of maxima and minima of [outer][count][inner]. Products are not taken.
+// Gradient of sums, maxima and minima of [outer][count][inner]. Products are left to the reference.
 template <class T>
 struct FastReduceGradient {
   TermWalk<1> walk;

@@ -1,5 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction
-// set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/broadcast_gradient/forms.h"
@@ -7,8 +7,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Terms that are added to sums[0 .. count), or with `fresh` to 0: numbers `first` on of the run at `at`, and of `times`
-// of them.
+// Describes terms that are added to sums[0 .. count), or to 0 if `fresh`. They are the numbers from `first` on of
+// `times` runs. The first run is at `at`, the others follow in steps of `stride`.
 template <int N>
 struct TermBlock {
   float* sums;
@@ -19,15 +19,15 @@ struct TermBlock {
 template <int N>
 using AddTerms = void(const void* form, const TermBlock<N>& block);
 
-// to_i = the sum of the terms that `add` adds, block by block. Sums of float32 are made where they belong; terms of a
-// run that becomes one number are added to those before them, kBlock numbers ago.
+// Sets to_i to the sum of its terms, which `add` adds block by block. float32 sums are made in place. If a run
+// becomes one number, each term is added to the one kBlock numbers before it.
 template <class V, int N, class T>
 [[gnu::noinline]] void sum_terms(const TermWalk<N>& walk, T* to, AddTerms<N>* add, const void* form) {
   constexpr int kBlock = 128;
   alignas(64) float sums[kBlock];
   TermBlock<N> block = {sums, true, 0, 0, 1, {}, {}};
   Walk<N> summed = walk.summed;
-  if (summed.rank > 0) {  // the last axis is the block's
+  if (summed.rank > 0) {  // the block goes along the last axis
     --summed.rank;
     block.times = summed.size[summed.rank];
     for (int n = 0; n < N; ++n) block.stride[n] = summed.stride[n][summed.rank];
@@ -53,7 +53,7 @@ template <class V, int N, class T>
   });
 }
 
-// term(offsets, number of the run, n) for all of a block.
+// Adds term(offsets, number of the run, n) for every vector of a block.
 template <class V, int kMost, int N, class Term>
 [[gnu::always_inline]] inline void add_terms(const TermBlock<N>& block, const Term& term) {
   const auto add = [&](int i, auto vectors, auto n) __attribute__((always_inline)) {
@@ -78,13 +78,13 @@ template <class V, int kMost, int N, class Term>
   for (; i < block.count; i += V::kLanes) add(i, std::integral_constant<int, 1>(), V::most(block.count - i));
 }
 
-// Numbers i on of an array that moves along the run by one, or stays.
+// Returns the numbers from i on of an array that moves along the run by one, or stays.
 template <class V, class T>
 [[gnu::always_inline]] inline typename V::F along(const T* p, int step, int i, auto n) {
   return step != 0 ? load<V>(p + i, n) : V::set(float(*p));
 }
 
-// Adds a block's terms (AddTerms) for one form and its operands. Flattened, as in optimizer/run.h.
+// Adds a block's terms (AddTerms) for one function and its operands. It is flattened, as in optimizer/run.h.
 template <class V, int kMost, int N, class Term>
 [[gnu::flatten]] void add_terms_of(const void* term, const TermBlock<N>& block) {
   add_terms<V, kMost>(block, *static_cast<const Term*>(term));
@@ -126,7 +126,7 @@ void FastSelectGradient<T>::run(const T* dy, const Bool* c, T* dx) const {
       });
 }
 
-// dy/da or dy/db of binary.h.
+// Returns dy/da or dy/db of a function of binary.h.
 template <class V>
 [[gnu::always_inline]] inline typename V::F slope_of(uint32_t function, bool second, typename V::F a, typename V::F b) {
   using F = typename V::F;
@@ -164,7 +164,7 @@ void FastMeanGradient<T>::run(const T* dy, T* dx) const {
       });
 }
 
-// 1 where v is the extreme y, or both are NaN; else 0.
+// Returns 1 if v is the extreme y, or if both are NaN; else 0.
 template <class V>
 [[gnu::always_inline]] inline typename V::F takes(typename V::F v, typename V::F y) {
   const typename V::F zero = V::set(0.0f), one = V::set(1.0f);

@@ -1,9 +1,9 @@
-// dense and conv2d with weights in rows that become float32 on the way, some output channels at a time: int4 codes, and
-// weights with scales in the sum. The code is in run.h.
+// Kernel forms of dense and conv2d whose weights lie in rows and are decoded to float32 for some output channels at a
+// time. The weights are int4 codes, or weights with scales in the sum. The code is in run.h.
 //
-//   many rows of x   the weights of some channels are decoded and transposed into panels in scratch, which meet all
-//                    rows
-//   few, of dense    weights are decoded row by row, and multiplied along the row
+//   many rows of x   The weights of some channels are decoded and transposed into panels in scratch. All rows are
+//                    multiplied by these panels.
+//   few, of dense    Weights are decoded row by row and multiplied along the row.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -16,13 +16,14 @@ struct DecodedMatmul : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
   static constexpr int kChunkBytes = 256 << 10, kLeastPanels = 4;
 
-  // Columns that are decoded at a time: whole panels.
+  // Returns the columns that are decoded at a time: whole panels.
   static int chunk(const ProductSizes& s) {
     const int fit = kChunkBytes / (s.length * kLanes * int(sizeof(float)));
     const int most = (s.out + kLanes - 1) / kLanes, panels = fit < kLeastPanels ? kLeastPanels : fit;
     return (panels < most ? panels : most) * kLanes;
   }
-  // {zeros, rows of one panel, panels} before the rest. kCopied: x in float32 before that.
+  // Returns the bytes of {zeros, rows of one panel, panels}, which come before the rest. With kCopied, x in float32
+  // comes before them.
   template <class X, bool kCopied>
   static size_t decoded_bytes(const Words& words, const Operands& operands) {
     const ProductSizes s = sizes_of(Base::from(words, operands).op, 1);
@@ -65,7 +66,7 @@ struct DecodedGroupedForm : DecodedMatmul<O, kLanes> {
   }
 };
 
-// float8 where every operation rounds: terms T(x_i t_n) T(w_ki c_k)
+// float8 where every operation rounds to T: terms T(x_i t_n) T(w_ki c_k)
 template <class O, int kLanes, class T>
 struct DecodedFloat8Form : DecodedMatmul<O, kLanes> {
   using Base = DecodedMatmul<O, kLanes>;

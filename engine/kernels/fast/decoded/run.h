@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/decoded/forms.h"
@@ -13,7 +14,7 @@ template <class V, class W>
 void decode_codes(const W* w, ptrdiff_t first, int count, float* to) {
   to_floats<V>(to, w + first, count);
 }
-// Eight codes of 4 bits at a time, spread over the bytes of a word.
+// Decodes eight codes of 4 bits at a time, spread over the bytes of a word.
 template <class V>
 void decode_codes(const Int4Pair* w, ptrdiff_t first, int count, float* to) {
   if (count > 0 && first % 2 != 0) *to++ = element<float>(w + first / 2, 1), ++first, --count;
@@ -46,7 +47,7 @@ struct PlainRows {
   void row(int k, float* to) const { decode_codes<V>(w, ptrdiff_t(k) * length, length, to); }
 };
 
-// c_kg (q - z_kg), rounded to S
+// Decodes rows of weights c_kg (q - z_kg), rounded to S.
 template <class V, class W, class S>
 struct GroupedRows {
   const W* w;
@@ -69,7 +70,7 @@ struct GroupedRows {
   }
 };
 
-// T(x c)
+// Writes T(x c) as float32.
 template <class V, class T>
 [[gnu::noinline]] void decode_scaled(const Float8E4M3* x, int count, T scale, float* to) {
   const typename V::F c = V::set(float(scale));
@@ -86,7 +87,8 @@ struct Float8Rows {
   }
 };
 
-// ---- The product, compiled once for each type of x: what decodes a row and what takes a row of sums are called.
+// ---- The product. It is compiled once for each type of x and calls the functions that decode a row and take a row
+// of sums.
 
 struct DecodedRows {
   const void* context;
@@ -177,8 +179,8 @@ template <class V, class O, int kLanes, class T>
   });
 }
 
-// f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row; weights.row(k, to) writes
-// the weights of channel k.
+// Calls f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row. weights.row(k, to)
+// writes the weights of channel k.
 template <class V, class O, int kLanes, class T, class Rows, class F>
 void each_decoded_block(const DecodedMatmul<O, kLanes>& matmul, const T* x, const Rows& weights, const Args& args,
                         const Pieces& scratch, const F& f) {

@@ -1,10 +1,10 @@
-// The codes of an int8 depthwise convolution by windows of 3 x 3, from x where it lies, for vectors that multiply pairs
-// of codes in 16 bits (V::kPairs):
+// Computes the codes of an int8 depthwise convolution by windows of 3 x 3. x is read where it lies. The vectors must
+// multiply pairs of codes in 16 bits (V::kPairs):
 //
 //   y_hvk = codes_k(start_k + sum_ij x_{h s - top + i, v s - left + j, k} w_ijk)   of strides s of 1 or 2
 //
 // A pair holds two numbers of x of the same channel. The nine products of a window are made as five products of
-// pairs. Each pair of x is made once for all columns of y of a tile that read it:
+// pairs. Each pair of x is made once for all columns of a tile of y that read the pair:
 //
 //   rows 0 and 1   (x_0q, x_1q) with (w_0j, w_1j) for j = 0, 1, 2
 //   row 2          (x_2q, x_2,q+1) with (w_20, w_21), and two columns further with (w_22, 0)
@@ -27,7 +27,7 @@ struct DepthwisePairs {
   const int8_t* x;         // all images
   const Table& table;      // [rows][vectors][low, high]
   const int16_t* weights;  // [vectors][5][low, high][kLanes / 2][2]
-  const int8_t* padding;   // kGroup + kLanes times the zero of x
+  const int8_t* padding;   // kGroup + kLanes codes that equal the zero point of x
   CodeBounds range;
 
   void run(const DepthwiseBlock& block, const DepthwiseOutputs<int8_t>& at) const {
@@ -39,7 +39,7 @@ struct DepthwisePairs {
   }
 
  private:
-  // Tiles beside each other: their image and row of y, channels from k on, and column of y of the first.
+  // Tiles that lie side by side: their image, row of y, channels from k on, and the first tile's column of y.
   struct Tiles {
     int n, h, k, channels, first, count;
   };
@@ -65,7 +65,7 @@ struct DepthwisePairs {
   [[gnu::noinline]] void vectors(const Tiles& tiles, int8_t* y, ptrdiff_t pixel) const {
     constexpr int kSpan = (kColumns - 1) * kStride + 3;
     const WindowAxis &down = op.window.h, &right = op.window.w;
-    // Addresses, as numbers: those of column 0 may lie before x.
+    // Addresses are kept as numbers, because those of column 0 may lie before x.
     int position = right.position(tiles.first, 0);
     uintptr_t line[3], column[3];
 #pragma GCC unroll 3
@@ -86,7 +86,8 @@ struct DepthwisePairs {
     }
   }
 
-  // One tile, whose rows of x begin at `line` and have columns `column` apart; bit q of `inside`: column q is in x.
+  // Makes one tile, whose rows of x begin at `line` and whose columns are `column` apart. Bit q of `inside` says that
+  // column q is in x.
   template <int kStride, int kColumns>
   [[gnu::always_inline]] void channels(const uintptr_t* line, const uintptr_t* column, uint32_t inside, int k,
                                        int count, int8_t* y, ptrdiff_t pixel) const {
@@ -94,9 +95,9 @@ struct DepthwisePairs {
     uintptr_t from[3] = {line[0], line[1], line[2]};
     const typename V::Words zero = V::words(padding);
     const typename V::CodeRange words(Codes::zero_word(op.epilogue.y_zero), range.low, range.high);
-    const Table rows = table;  // copies: stores of codes may alias whatever is not a local
+    const Table rows = table;  // copied, because stores of codes may alias any object that is not local
     const int y_zero = op.epilogue.y_zero;
-    ptrdiff_t place = k;  // in the table
+    ptrdiff_t place = k;  // position in the table
     const int16_t* w = weights + place * (2 * kProducts);
     for (int left = count; left > 0; left -= kLanes, place += kLanes, w += 2 * kProducts * kLanes) {
       typename V::PairSums sums[kColumns];
@@ -104,7 +105,7 @@ struct DepthwisePairs {
                                           V::load_integers(rows.row(0) + place + V::kLanes)};
 #pragma GCC unroll 4
       for (int v = 0; v < kColumns; ++v) sums[v] = start;
-      // f(v, j): for column q as column j of the window of v.
+      // Calls f(v, j) for each window v that has column q as its column j.
       const auto windows = [](int q, const auto& f) __attribute__((always_inline)) {
 #pragma GCC unroll 4
         for (int v = 0; v < kColumns; ++v)
@@ -136,7 +137,7 @@ struct DepthwisePairs {
       for (int v = 0; v < kColumns; ++v) sums[v] = {codes[0].word(sums[v].low), codes[1].word(sums[v].high)};
       V::store(y, y + pixel, sums[0], sums[1], words);
       if constexpr (kColumns > 2) {
-        constexpr int kLast = kColumns - 1;  // of three, the third is stored twice
+        constexpr int kLast = kColumns - 1;  // if only three columns are left, the third is stored twice
         V::store(y + 2 * pixel, y + kLast * pixel, sums[2], sums[kLast], words);
       }
       const int next = least(kLanes, left - kLanes);  // the last vector may overlap the one before

@@ -1,10 +1,10 @@
-// The sums of a depthwise convolution by windows of 3 x 3, from x where it lies: nothing is copied.
+// Makes the sums of a depthwise convolution by windows of 3 x 3. x is read where it lies, without a copy.
 //
 //   s_hvk = start_k + sum_ij x_{h s - top + i, v s - left + j, k} w_ijk         s, the stride of both axes, is 1 or 2
 //
-// A tile of some rows and columns of y is made for one vector of channels after the other, each number of x that it
-// reads being loaded once for all sums of the tile. Channels are the inner loop: a store to y then meets no load whose
-// address is alike in its last 12 bits, which would wait for it, as with channels outside it does for 256 of them.
+// A tile covers some rows and columns of y. It is made for one vector of channels after the other. Each number of x
+// is loaded once for all sums of the tile. Channels are the inner loop. With channels outside and 256 of them, a
+// store to y meets loads from addresses with the same last 12 bits, and these loads wait for it.
 #pragma once
 
 #include "engine/kernels/fast/depthwise/sums.h"
@@ -13,7 +13,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// `count` rows or columns of x that a tile reads, from `position` on; those outside x are padding.
+// Rows or columns of x that a tile reads: `count` of them from `position` on. Positions outside x are padding.
 struct DirectSpan {
   int position;
   uint32_t inside = 0;  // bit i: whether position + i is in x
@@ -27,7 +27,7 @@ struct DirectSpan {
 template <class V, class T>
 struct DepthwiseDirect {
   using F = typename V::F;
-  static constexpr int kRows = V::kRealRows >= 8 ? 2 : 1;                             // of a tile: with 32 registers
+  static constexpr int kRows = V::kRealRows >= 8 ? 2 : 1;                             // of a tile; 2 need 32 registers
   static constexpr int kLeast = DepthwiseTiling::kDirectColumns, kMost = kLeast + 1;  // columns of a tile
   static constexpr int kGroup = DepthwiseTiling::kDirectChannels;
 
@@ -68,7 +68,7 @@ struct DepthwiseDirect {
       else if (inside == kAllButLast) vectors<kStride, kHeight, kColumns, kAllButLast>(made, to, outputs);
       else vectors<kStride, kHeight, kColumns, 0>(made, to, outputs);
     };
-    // A row of 5 columns makes one of them twice; all other numbers are threes and fours.
+    // Splits a row into tiles of three or four columns. A row of 5 columns makes one column twice.
     each_part(block.columns, ceil_div(block.columns, kMost), [&](int first, int columns) {
       if (columns == kMost) tile(std::integral_constant<int, kMost>(), first);
       else tile(std::integral_constant<int, kLeast>(), least(first, block.columns - kLeast));
@@ -76,16 +76,16 @@ struct DepthwiseDirect {
   }
 
   struct Tile {
-    int n, k, channels;  // the image; channels, from k on
+    int n, k, channels;  // the image; the tile's channels are k .. k + channels
     DirectSpan down, right;
   };
 
-  // kInside: those columns of x that are no padding, as DirectSpan has them; 0 where they are looked up.
+  // kInside: the columns of x that are not padding, in the bits of DirectSpan; 0 if they are looked up.
   template <int kStride, int kHeight, int kColumns, uint32_t kInside, class To, class Y>
   [[gnu::noinline]] void vectors(const Tile& tile, const To& to, const DepthwiseOutputs<Y>& outputs) const {
     constexpr int kSpanH = (kHeight - 1) * kStride + 3, kSpanW = (kColumns - 1) * kStride + 3;
     const DirectSpan down = tile.down, right = tile.right;
-    // Addresses, as numbers: those of padding may lie before x.
+    // Addresses are kept as numbers, because those of padding may lie before x.
     const uintptr_t column = sizeof(T) * size_t(op.in_c), line = column * size_t(op.window.w.in);
     uintptr_t from[kSpanH];
 #pragma GCC unroll 5
@@ -96,7 +96,7 @@ struct DepthwiseDirect {
 #pragma GCC unroll 2
     for (int a = 0; a < kHeight; ++a) to_row[a] = outputs.y + a * outputs.row;
     const ptrdiff_t pixel = outputs.pixel;
-    const To local = to;  // a copy: stores may alias whatever is not a local
+    const To local = to;  // copied, because stores may alias any object that is not local
     const float* terms = table + ptrdiff_t(tile.k) * 10;
     for (int left = tile.channels; left > 0; left -= V::kLanes, terms += 10 * V::kLanes) {
       F sums[kHeight][kColumns], weights[9];

@@ -1,21 +1,21 @@
-// depthwise_conv2d for vectors of kLanes numbers: what a step needs and which steps are taken. In plain C++, the same
-// on every machine; the code is in run.h.
+// Kernel forms of depthwise_conv2d for vectors of kLanes numbers: which steps they take and what scratch a step
+// needs. This is plain C++, the same on every machine. The code is in run.h.
 //
 //   y_nhvk = epilogue(sum_ij x_{n, h sh - top + i dh, v sw - left + j dw, k / multiplier} w_ijk)
 //
-// Rows of x are copied to scratch with their padding, each channel as often as y has it. If a pixel has fewer numbers
-// than a vector, or a few more, vectors run over pixels: a row of y is one run of numbers f = v channels + k. The
-// numbers of a row that a tap reads are one run too, because scratch holds columns that are sw apart side by side:
-// column q of the padded row is in plane q mod sw at place q / sw. Tap j of output v is then at place v + (j dw) / sw
-// of plane (j dw) mod sw, and
+// Rows of x are copied to scratch with their padding. Each channel is copied as often as y has it. If a pixel has
+// fewer numbers than a vector, or a few more, vectors run over pixels: a row of y is one run of numbers f = v
+// channels + k. The numbers of a row that a tap reads are one run too, because scratch holds side by side the columns
+// that are sw apart: column q of the padded row is in plane q mod sw at place q / sw. Tap j of output v is then at
+// place v + (j dw) / sw of plane (j dw) mod sw, and
 //
 //   s_f = start_f + sum_ij row_i[tap_j + f] w_ijf        weights and starts repeated over f
 //
-// Many channels are taken in groups. A group has so few channels that the rows of x that several rows and columns of
-// y read fit the first-level cache.
+// Many channels are taken in groups. A group has so few channels that the first-level cache holds the rows of x that
+// several rows and columns of y read.
 //
-// Windows of 3 x 3 over a vector of channels or more, of real numbers or, where vectors have kPairs, of int8 codes, are
-// `direct`: nothing is copied, direct.h and code_pairs.h.
+// A `direct` step copies nothing (direct.h and code_pairs.h). It has windows of 3 x 3 and at least a vector of
+// channels. Its numbers are real, or int8 codes if the vectors have kPairs.
 #pragma once
 
 #include <cstring>
@@ -40,20 +40,20 @@ struct FastDepthwise {
 
   int taps() const { return op.window.h.kernel * op.window.w.kernel; }
   int multiplier() const { return op.out_c / op.in_c; }
-  // Columns of x that one row in scratch takes, at most.
+  // Returns the most columns of x that one row in scratch takes.
   static int source_columns(const DepthwiseTiling& t, const WindowAxis& w) {
     return t.planes * t.plane < w.in ? t.planes * t.plane : w.in;
   }
   static constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-  // Returns whether a row of y reads the rows of x that the one before it reads, but for one.
+  // Returns whether a row of y reads the same rows of x as the row before it, except one.
   bool steps_by_one() const { return op.window.h.stride == 1 && op.window.h.dilation == 1; }
 
   static size_t source_bytes(const DepthwiseTiling& t, const WindowAxis& w) {
     return round_up(size_t(source_columns(t, w)) * size_t(t.channels));
   }
 
-  // Counts the slots for rows of x in float32: as many as a block has rows of x. Each row is made once.
+  // Counts the slots for rows of x in float32: as many as a block reads rows of x. Each row is copied once.
   static int64_t slots(const WindowAxis& h, int rows) {
     return int64_t{rows - 1} * h.stride + int64_t{h.kernel - 1} * h.dilation + 1;
   }
@@ -67,10 +67,10 @@ struct FastDepthwise {
     if (direct()) return DepthwiseTiling::direct_of(op, kLanes, sums);
     const int shared = steps_by_one() && h.kernel == 3 ? 2 : 1;
     return DepthwiseTiling::of(op, {kLanes, kLanes, 4 * kLanes, 8, shared},
-                               [&h](int rows) { return slots(h, rows) + 1; });  // one is of zeros
+                               [&h](int rows) { return slots(h, rows) + 1; });  // plus one slot of zeros
   }
-  // Counts the rows of fours of codes, four rows of x each. Two rows of y that together read four rows of x share
-  // one: the first has weights of its own, and so has the second, one code further down.
+  // Counts the rows of fours of codes; each row holds four rows of x. Two rows of y that together read four rows of x
+  // share a row of fours. Each has weights of its own; those of the second row of y are moved by one code.
   int fours() const { return (op.window.h.kernel + 3) / 4; }
   DepthwiseTiling code_tiling() const {
     const int shared = steps_by_one() && op.window.h.kernel <= 3 ? 2 : 1;
@@ -79,7 +79,7 @@ struct FastDepthwise {
   }
 };
 
-// A table begins with the tiling. It is made by bind where what it is made of is constant, else by each run, in front
+// A table begins with the tiling. Bind makes the table if its contents are constant. Else each run makes it in front
 // of the scratch.
 inline constexpr size_t kTilingBytes = 64;
 static_assert(sizeof(DepthwiseTiling) <= kTilingBytes);
@@ -88,11 +88,11 @@ inline std::byte* put_tiling(const DepthwiseTiling& tiling, std::byte* to) {
   return to + kTilingBytes;
 }
 
-// ---- Real forms. The table: float [1 + taps][width], the starts (bias, or 0) and the weights; of a direct step
-// [width / kLanes][1 + taps][kLanes].
+// ---- Real forms. The table is float [1 + taps][width]: the starts (bias, or 0), then the weights. For a direct step
+// it is [width / kLanes][1 + taps][kLanes].
 
-// Scratch: {the table, unless bind made it; pointers to the rows of a block [rows][kernel_h]; taps of a row [kernel_w];
-// rows; with kSums the sums of a block}.
+// The scratch is {the table, unless bind made it; pointers to the rows of a block [rows][kernel_h]; taps of a row
+// [kernel_w]; rows; with kSums the sums of a block}.
 template <int kLanes, class T, class W, bool kStartsAtBias, bool kSums>
 struct RealDepthwise : FastDepthwise<kLanes> {
   using Base = FastDepthwise<kLanes>;
@@ -143,7 +143,7 @@ struct DepthwiseReal : RealDepthwise<kLanes, T, T, true, false> {
   void run(const T* x, const T* w, Optional<const T> b, T* y, const Args& args) const;
 };
 
-// The sums first, then what the reference does with them, one by one.
+// The sums are made first. The operations of the reference then follow one by one.
 // fused: y = f(T(s + b_k) + r), fused_epilogue.h
 template <int kLanes, class T>
 struct DepthwiseFused : RealDepthwise<kLanes, T, T, false, true> {
@@ -183,12 +183,12 @@ struct DepthwiseFloat8Quantized : RealDepthwise<kLanes, float, Float8E4M3, false
            PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y, const Args& args) const;
 };
 
-// ---- Forms of codes. The table: int32 rows of `width`, then the weights, int8 [shared][fours][kernel_w][width][4]:
-// the codes of four rows of the window beside each other, those outside the window 0. Codes of x stand so in scratch,
-// kOffset added, which is kFoursOffset of the vectors.
+// ---- Forms of codes. The table is int32 rows of `width`, then the weights, int8
+// [shared][fours][kernel_w][width][4]: the codes of four rows of the window side by side, and 0 outside the window.
+// Scratch holds the codes of x in the same way, with kOffset added (the vectors' kFoursOffset).
 
-// Scratch: {the table, unless bind made it; pointers to the rows of a block [rows][fours]; taps of a row [kernel_w]; a
-// row of padding; four rows of x, where its channels are repeated; rows; with kSums the sums of a block}.
+// The scratch is {the table, unless bind made it; pointers to the rows of a block [rows][fours]; taps of a row
+// [kernel_w]; a row of padding; four rows of x, if its channels are repeated; rows; with kSums the sums of a block}.
 template <int kLanes, int kRows, bool kSums>
 struct CodeDepthwise : FastDepthwise<kLanes> {
   static constexpr int kTableRows = kRows;
@@ -214,7 +214,7 @@ struct CodeDepthwise : FastDepthwise<kLanes> {
     return bytes;
   }
 
-  // sum_ij w_ijk
+  // Returns sum_ij w_ijk.
   int32_t weight_sum(const int8_t* w, int k) const {
     int32_t sum = 0;
     for (int i = 0; i < this->taps(); ++i) sum += w[i * this->op.out_c + k];
@@ -233,9 +233,9 @@ struct CodeDepthwise : FastDepthwise<kLanes> {
   }
 };
 
-// int8: y = clamp(zero_y + requant_k(s + b_k)). A direct step is in pairs of kPairs channels, if that is not 0: its
-// weights are those of code_pairs.h, int16 [width / kPairs][5 products][2][kPairs / 2 channels][2], and all of its
-// table has in each kPairs channels those of the low pairs first (V::pairs).
+// int8: y = clamp(zero_y + requant_k(s + b_k)). If kPairs is not 0, a direct step works in pairs of kPairs channels.
+// Its weights are those of code_pairs.h, int16 [width / kPairs][5 products][2][kPairs / 2 channels][2]. In its whole
+// table each kPairs channels have those of the low pairs first (V::pairs).
 template <int kLanes, int kOffset, int kPairs, Rounding kRounding>
 struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, false> {
   using Base = CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, false>;
@@ -282,13 +282,14 @@ struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, 
 
  private:
   static constexpr int kPairProducts = 5;
-  // Returns the channel of a place: of each kPairs channels 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high.
+  // Returns the channel of a place. Among each kPairs channels, 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 are
+  // high.
   static int pair_channel(const DepthwiseTiling& t, int place) {
     const int half = t.lanes / 2, at = place % t.lanes, high = at / half, i = at % half;
     return t.channel(place - at + i / 4 * 8 + high * 4 + i % 4);
   }
   static void fill_pairs(const DepthwiseTiling& t, const int8_t* w, int16_t* to) {
-    constexpr int kTaps[kPairProducts][2] = {{0, 3}, {1, 4}, {2, 5}, {6, 7}, {8, -1}};  // 3 i + j; -1 is none
+    constexpr int kTaps[kPairProducts][2] = {{0, 3}, {1, 4}, {2, 5}, {6, 7}, {8, -1}};  // 3 i + j; -1 means no tap
     for (int first = 0; first < t.width; first += t.lanes)
       for (const auto& taps : kTaps)
         for (int k = first; k < first + t.lanes; ++k)
@@ -296,8 +297,8 @@ struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, 
   }
 };
 
-// Sums that begin without a bias. The table has one row, sum_ij w_ijk; where sums begin depends on the zero of x and is
-// made by the run.
+// Forms whose sums begin without a bias. The table has one row, sum_ij w_ijk. The start of the sums depends on the
+// zero point of x, so each run makes it.
 template <int kLanes>
 struct DepthwiseSums : CodeDepthwise<kLanes, 1, true> {
   using Base = CodeDepthwise<kLanes, 1, true>;

@@ -1,4 +1,4 @@
-// The rows of x that a depthwise convolution reads, in scratch: forms.h says how they lie there.
+// Copies to scratch the rows of x that a depthwise convolution reads. forms.h says how they lie there.
 #pragma once
 
 #include "engine/kernels/fast/depthwise/forms.h"
@@ -8,11 +8,12 @@ namespace nacre::inline NACRE_ISA {
 
 inline int least(int a, int b) { return a < b ? a : b; }
 
-// Rows, columns and channels of y of an image from the first ones on, and the index of the first number in y.
+// A block of rows, columns and channels of one image of y: the first of each, and the index of the block's first
+// number in y.
 struct DepthwiseBlock {
   int n, h, v, k, rows, columns, channels, at;
 
-  // Returns the state before the first block; next() says whether there is one more of this part.
+  // Returns the state before the first block. next() returns whether this part has one more block.
   static DepthwiseBlock before() { return {0, 0, 0, 0, 0, 0, 0, 0}; }
   bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, Part& part) {
     const int piece = piece_of(op, t, part.count), pieces = (op.window.h.out + piece - 1) / piece;
@@ -24,12 +25,12 @@ struct DepthwiseBlock {
   }
 
  private:
-  // Rows of an image that one of several workers gets: a whole number of rows that are made together.
+  // Returns the rows of an image that one of several workers gets: a whole number of the rows that are made together.
   static int piece_of(const DepthwiseConv2d& op, const DepthwiseTiling& t, int workers) {
     const int each = (op.window.h.out + workers - 1) / workers, together = t.shared > 1 ? t.shared : 1;
     return each > 0 ? (each + together - 1) / together * together : 1;
   }
-  // No block lies in two pieces; those of a piece are of nearly equal height.
+  // No block lies in two pieces. The blocks of a piece have nearly equal heights.
   bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, int workers, int piece) {
     const int out_h = op.window.h.out, out_w = op.window.w.out;
     h += rows;
@@ -50,8 +51,8 @@ struct DepthwiseBlock {
   }
 };
 
-// Columns q of a padded row, from the one that output v0 reads first: those in [first, end) are of x, x's being
-// q + shift, and those around them, of `all`, are padding.
+// Columns q of a padded row, counted from the first one that output v0 reads. Columns [first, end) are columns q +
+// shift of x; the others of `all` are padding.
 struct DepthwiseColumns {
   int first, end, all, shift;
 
@@ -61,7 +62,8 @@ struct DepthwiseColumns {
     end = within(w.in - shift);
   }
 
-  // f(place, column of x, columns) for what is beside each other on both sides; several only with all their channels.
+  // Calls f(place, column of x, columns) for columns that are neighbours both in x and in scratch. Takes several at
+  // once only if all their channels are copied.
   template <class F>
   void each_piece(const DepthwiseTiling& t, const F& f) const {
     if (t.planes == 1 && t.channels == t.out_c) {
@@ -74,7 +76,7 @@ struct DepthwiseColumns {
       if (++plane == t.planes) plane = 0, ++at;
     }
   }
-  // f(place) for each column of padding.
+  // Calls f(place) for each column of padding.
   template <class F>
   void each_padding(const DepthwiseTiling& t, const F& f) const {
     for (int q = 0; q < first; ++q) f(t.place(q));
@@ -85,7 +87,8 @@ struct DepthwiseColumns {
   int within(int q) const { return q < 0 ? 0 : q > all ? all : q; }
 };
 
-// Rows in float32. A row of x is copied once: row i lies in slot i mod slots. Rows outside x are one row of zeros.
+// Rows in float32. Each row of x is copied once: row i lies in slot i mod slots. All rows outside x share one row of
+// zeros.
 template <class V, class T>
 struct RealDepthwiseRows {
   const DepthwiseConv2d& op;
@@ -100,7 +103,7 @@ struct RealDepthwiseRows {
     if (!t.direct) fill_numbers<V>(zeros, 0.0f, t.row_numbers);
   }
 
-  // For the outputs from column v0 on, of any image and channels.
+  // Prepares for the outputs from column v0 on, of any image and channels.
   [[gnu::noinline]] void begin(int v0) {
     const DepthwiseColumns columns(t, op.window.w, v0);
     const int used = columns.all * t.channels;
@@ -112,7 +115,7 @@ struct RealDepthwiseRows {
   }
   void begin_channels() { next = 0; }
 
-  // The rows that a block of y reads, of x, an image.
+  // Copies the rows of the image x that a block of y reads.
   [[gnu::noinline]] void block(const T* x, const DepthwiseBlock& y) {
     const WindowAxis& axis = op.window.h;
     const DepthwiseColumns columns(t, op.window.w, y.v);
@@ -122,7 +125,7 @@ struct RealDepthwiseRows {
     for (int i = next < top ? top : next; i < end; ++i) row(x + ptrdiff_t(i) * op.window.w.in * op.in_c, i, columns, y);
     next = next < end ? end : next;
     const float** to = table;
-    const int from = top < 0 ? 0 : top, from_slot = from % slots;  // where the block's rows begin
+    const int from = top < 0 ? 0 : top, from_slot = from % slots;  // the slot where the block's rows begin
     for (int r = h; r < h + count; ++r)
       for (int i = 0; i < axis.kernel; ++i) {
         const int at = axis.position(r, i), slot = from_slot + at - from;
@@ -131,7 +134,7 @@ struct RealDepthwiseRows {
   }
 
  private:
-  int next = 0;  // rows of x before this one were copied
+  int next = 0;  // rows of x before this one are copied already
 
   void row(const T* x, int i, const DepthwiseColumns& columns, const DepthwiseBlock& y) const {
     float* const to = rows + ptrdiff_t(i % slots) * t.row_numbers;
@@ -144,8 +147,8 @@ struct RealDepthwiseRows {
   }
 };
 
-// Rows in fours of codes, kFoursOffset added: one row for each row of y, or two of them, and each four rows of x that
-// they read.
+// Rows in fours of codes, with kFoursOffset added. There is one row for each row of y, or for two of them, and each
+// four rows of x that they read.
 template <class V>
 struct CodeDepthwiseRows {
   const DepthwiseConv2d& op;
@@ -166,7 +169,7 @@ struct CodeDepthwiseRows {
 
   [[gnu::noinline]] void begin(int8_t zero, int v0) const {
     const DepthwiseColumns columns(t, op.window.w, v0);
-    std::memset(padding, zero, size_t(source));  // a loop: stores of codes may alias `source`
+    std::memset(padding, zero, size_t(source));  // set in a loop, since stores of codes may alias `source`
     uint32_t* row = rows;
     const int count = (t.rows + t.shared - 1) / t.shared * fours;
     for (int i = 0; i < count; ++i, row += t.row_numbers) {
@@ -189,12 +192,12 @@ struct CodeDepthwiseRows {
   }
 
  private:
-  // `left` rows, or four, from row `position` of x on; what stands for those past the last meets weights of 0.
+  // Writes `left` rows of x, at most four, from row `position` on. The weights of rows past the last one are 0.
   void row(const int8_t* x, int position, int left, const DepthwiseColumns& columns, const DepthwiseBlock& y,
            uint32_t* to) const {
     const int first = columns.first + columns.shift;
     const int8_t* from[4];
-    ptrdiff_t step[4];  // from column to column
+    ptrdiff_t step[4];  // bytes from one column to the next
     for (int i = 0; i < 4; ++i) {
       const int at = position + i * op.window.h.dilation;
       step[i] = t.channels;
@@ -224,7 +227,7 @@ struct CodeDepthwiseRows {
     return all;
   }
 
-  // n fours; the last whole piece may overlap the one before.
+  // Interleaves n fours. The last whole piece may overlap the one before it.
   static void interleave(uint32_t* fours, const int8_t* const* from, int n) {
     const int8_t *a = from[0], *b = from[1], *c = from[2], *d = from[3];
     auto* const to = reinterpret_cast<uint8_t*>(fours);

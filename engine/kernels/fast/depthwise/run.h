@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/depthwise/code_pairs.h"
@@ -17,7 +18,8 @@ inline int32_t* put_taps(const DepthwiseTiling& t, const WindowAxis& w, Pieces& 
   return taps;
 }
 
-// One worker's part of a form's step: while (next()) run(..) of `block`. Memory of `scratch` behind the rows is free.
+// One worker's part of a step. Usage: while (next()) run(..), which makes `block`. The memory of `scratch` past the
+// rows is free.
 template <class V, class T>
 struct RealDepthwiseStep {
   const DepthwiseConv2d& op;
@@ -62,8 +64,8 @@ struct RealDepthwiseStep {
   }
 };
 
-// Zeros of x in a step of codes: one for all images, or one for each. Sums begin at the first row of the table, or,
-// where that row has the sums of the weights, at -(zero + kFoursOffset) sum_ij w_ijk.
+// The zero points of x in a step of codes: one for all images, or one for each. Sums begin at the first row of the
+// table. If that row holds the sums of the weights, they begin at -(zero + kFoursOffset) sum_ij w_ijk.
 struct DepthwiseZeros {
   int32_t one;
   const int32_t* each;
@@ -78,7 +80,7 @@ struct CodeDepthwiseStep {
   const DepthwiseTiling& t;
   Part part;
   Pieces scratch;
-  int32_t* starts;  // where they are made here
+  int32_t* starts;  // the starts, if this struct makes them
   const int32_t* weight_sums;
   CodeDepthwiseRows<V> rows;
   DepthwiseSumsOf<V, CodeTerms<V>> sums;
@@ -115,10 +117,10 @@ struct CodeDepthwiseStep {
   }
 };
 
-// f(table, part, its scratch) on all workers.
+// Calls f(table, part, its scratch) on all workers.
 template <class Form, class F>
 void in_depthwise_parts(const Form& form, const Args& args, const F& f) {
-  constexpr uint64_t kOfProduct = 3;  // the time of one in multiply-accumulates of dense
+  constexpr uint64_t kOfProduct = 3;  // one product's time in multiply-accumulates of dense
   Pieces scratch = {args.scratch.data()};
   std::byte* const prepared = table_of(form, args, scratch);
   const ptrdiff_t used = scratch.at - args.scratch.data();
@@ -126,7 +128,7 @@ void in_depthwise_parts(const Form& form, const Args& args, const F& f) {
            [&](const Part& part, std::span<std::byte> memory) { f(prepared, part, Pieces{memory.data() + used}); });
 }
 
-// epilogue(sum, image, channel, index into y) for every sum, by way of scratch.
+// Calls epilogue(sum, image, channel, index into y) for every sum, which is first written to scratch.
 template <class V, class Number, class Step, class F>
 [[gnu::noinline]] void each_depthwise_sum(Step& step, const F& epilogue) {
   const int out_c = step.op.out_c, out_w = step.op.window.w.out;
@@ -143,7 +145,7 @@ template <class V, class Number, class Step, class F>
   }
 }
 
-// f(sums [columns][channels], block, index into y) for each row of y in a block.
+// Calls f(sums [columns][channels], block, index into y) for each row of y in a block.
 template <class V, class T, class Form, class F>
 void each_depthwise_row(const Form& form, const T* x, const Args& args, const F& f) {
   const int out_c = form.op.out_c, out_w = form.op.window.w.out;
@@ -158,7 +160,7 @@ void each_depthwise_row(const Form& form, const T* x, const Args& args, const F&
     }
   });
 }
-// epilogue(sums, how many, image, first channel, index into y) for the channels of each pixel in a block.
+// Calls epilogue(sums, how many, image, first channel, index into y) for the channels of each pixel in a block.
 template <class V, class T, class Form, class F>
 void each_depthwise_pixel(const Form& form, const T* x, const Args& args, const F& epilogue) {
   each_depthwise_row<V>(form, x, args, [&](const float* sums, const DepthwiseBlock& block, int i) {

@@ -1,5 +1,5 @@
-// The sums of a block of a depthwise convolution, vector by vector, from rows in scratch (rows.h), and what
-// takes them: memory, a clamp of reals, or requantization.
+// Makes the sums of a block of a depthwise convolution, vector by vector, from rows in scratch (rows.h). A taker
+// stores the sums: in memory, as clamped reals, or requantized.
 #pragma once
 
 #include "engine/kernels/fast/depthwise/rows.h"
@@ -7,9 +7,9 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// s + x w of kLanes numbers; Number is what a row in scratch and the weights' table consist of. Three is a window of 3
-// x 3 with its weights in registers: add<kRows>(s, x, tap, at) adds to the sums of kRows rows of y that follow each
-// other, where t.shared allows it; x are the rows in scratch that they read, kPointers<kRows> of them.
+// Adds x w to the sums of kLanes numbers. Number is the element of a row in scratch and of the table of weights.
+// Three is a window of 3 x 3 with its weights in registers. If t.shared allows it, its add<kRows>(s, x, tap, at) adds
+// to the sums of kRows consecutive rows of y. x holds the rows in scratch that they read, kPointers<kRows> of them.
 template <class V>
 struct RealTerms {
   using Number = float;
@@ -18,14 +18,14 @@ struct RealTerms {
   using Weights = typename V::F;
   template <int kRows>
   static constexpr int kPointers = kRows + 2;
-  static constexpr bool kOwnWeights = false;  // the rows that share rows in scratch have each their own weights
+  static constexpr bool kOwnWeights = false;  // whether each row of y that shares rows in scratch has its own weights
 
   static Sum start(const float* p) { return V::load(p); }
   static Weights weights(const float* p) { return V::load(p); }
   static Sum add(Sum sum, const float* x, Weights w) { return V::fma(V::load(x), w, sum); }
 
   struct Three {
-    static constexpr int kRows = 3;  // in scratch, for one row of y
+    static constexpr int kRows = 3;  // rows in scratch for one row of y
     Weights w[9];
 
     Three(const float* p, int width, int) {
@@ -82,7 +82,7 @@ struct CodeTerms {
   };
 };
 
-// Destination of a block's numbers: y is the first one, rows are `row` apart, pixels `pixel`.
+// Destination of a block's numbers: y is the first number, rows are `row` apart, pixels are `pixel` apart.
 template <class Y>
 struct DepthwiseOutputs {
   Y* y;
@@ -91,18 +91,19 @@ struct DepthwiseOutputs {
 template <class Y, class Row, class Pixel>
 DepthwiseOutputs(Y*, Row, Pixel) -> DepthwiseOutputs<Y>;
 
-// The sums of a block. to.channels(k) takes those of kLanes channels from k on: put(y, sum), or put(y, sum, lanes).
+// Makes the sums of a block. to.channels(k) returns the taker of kLanes channels from k on: put(y, sum), or put(y,
+// sum, lanes).
 template <class V, class Terms>
 struct DepthwiseSumsOf {
   using Number = typename Terms::Number;
   using Sum = typename Terms::Sum;
 
   const DepthwiseTiling& t;
-  int kernel_h, rows, columns;         // of a window; `rows` in scratch
-  const Number* const* table;          // [rows of the block][rows], or where weights are their own, [.. / shared][rows]
+  int kernel_h, rows, columns;         // kernel_h and columns of a window; `rows` it has in scratch
+  const Number* const* table;          // [rows of the block][rows]; with weights of their own [.. / shared][rows]
   const int32_t* taps;                 // [columns]
   const typename Terms::Start* start;  // [width]
-  const Number* weights;               // [rows][columns][width], or [shared] of them
+  const Number* weights;               // [rows][columns][width], or `shared` such arrays
 
   template <class To, class Y>
   [[gnu::noinline]] void run(const DepthwiseBlock& block, const To& to, const DepthwiseOutputs<Y>& at) const {
@@ -119,7 +120,7 @@ struct DepthwiseSumsOf {
   }
 
  private:
-  // Vectors of the same channels in a row of y: `full` ones, then some of which only `lanes` numbers are wanted.
+  // The vectors of the same channels in a row of y: `full` whole ones, then one with only `lanes` numbers.
   struct Vectors {
     int full, partial, lanes;
   };
@@ -134,14 +135,14 @@ struct DepthwiseSumsOf {
     return {full, rest > 0 ? 1 : 0, rest};
   }
 
-  // Below, vectors begin at `first` of a row in scratch, and at k + first in the table.
+  // In the functions below, vectors begin at `first` of a row in scratch, and at k + first in the table.
   struct Steps {  // from vector to vector, and from row to row of y
     ptrdiff_t x, y, row;
   };
 
   template <class Finish, class Y>
   void three(int block_rows, int first, int k, const Vectors at, const Finish& to, Y* y, const Steps& by) const {
-    const Finish finish = to;  // copies: stores of codes may alias whatever is not a local
+    const Finish finish = to;  // copies, because stores of codes may alias any object that is not local
     const Vectors vectors = at;
     const Steps steps = by;
     const typename Terms::Three window(weights + k + first, t.width, t.shared);

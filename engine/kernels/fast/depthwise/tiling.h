@@ -1,4 +1,4 @@
-// Cuts a depthwise convolution into blocks; forms.h says what lies in scratch.
+// Cuts a depthwise convolution into blocks. forms.h says what scratch holds.
 #pragma once
 
 #include <cstdint>
@@ -8,36 +8,38 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Demands of a kind of numbers on blocks: channels in multiples of `step`, `least` or more; so many `pixels` that it
-// pays to load weights for them, if the columns of y allow it; rows of y that are made together.
+// The demands of a type of numbers on blocks. Channels come in multiples of `step`, at least `least`. A block has
+// `pixels` pixels, if the columns of y allow it, so that loading their weights pays. `shared` is the number of rows
+// of y that are made together.
 struct DepthwiseCut {
   int lanes, step, least, pixels, shared;
 };
 
-// Cut of a step: blocks of outputs, some columns, rows and channels of y, whose rows of x fit the first cache, and in
-// them vectors of y.
+// Cuts a step into blocks of outputs (some columns, rows and channels of y) whose rows of x fit the first-level
+// cache. Each block is cut into vectors of y.
 struct DepthwiseTiling {
   static constexpr int64_t kBlockBytes = 20 << 10, kMostBytes = 1 << 24;
   static constexpr int kMostRows = 16;
-  static constexpr int kDirectColumns = 3;  // of y, or one more, that a direct step makes together
-  // Channels of a direct step at a time, so that the rows of x that several rows of y read stay near. Not less:
-  // pixels of 1024 float32 channels are a page apart, and pieces of them share few sets of the first cache.
+  static constexpr int kDirectColumns = 3;  // columns of y that a direct step makes together, or one more
+  // Channels that a direct step takes at a time, so that the rows of x that several rows of y read stay in the cache.
+  // Fewer are slower: pixels of 1024 float32 channels are a page apart, so pieces of them share few sets of the
+  // first-level cache.
   static constexpr int kDirectChannels = 512;
-  static constexpr int kWholePixels = 192;  // of less channels whole pixels are copied: long runs of memory
+  static constexpr int kWholePixels = 192;  // with fewer channels whole pixels are copied, as long runs of memory
 
   int out_c;                    // channels of y
-  int columns, rows, channels;  // of y in a block; the last ones are smaller
+  int columns, rows, channels;  // of a block; the last block's may be smaller
   int planes, plane;            // planes of a row in scratch, and columns of a plane
-  int width;                    // of the table: the channels in whole vectors
-  int x_step;                   // from a vector to the next one of the same channels
-  bool flat;                    // vectors run over pixels; else a pixel's last vector may be a part of one
-  int lanes;                    // of a vector of a direct step
-  bool direct;                  // x is read where it is; of what follows only that row_numbers is not 0 means anything
-  int shared;                   // rows of y that follow each other and can be made together
-  int row_numbers;              // in scratch, and as many more as a vector has that begins in the last of them
-  int64_t block_bytes;          // of scratch
+  int width;                    // channels of the table, rounded up to whole vectors
+  int x_step;                   // numbers from a vector to the next one of the same channels
+  bool flat;                    // whether vectors run over pixels; else a pixel's last vector may be partial
+  int lanes;                    // lanes of a vector of a direct step
+  bool direct;                  // x is read in place; then a nonzero row_numbers means only that the step is taken
+  int shared;                   // consecutive rows of y that can be made together
+  int row_numbers;              // numbers of a row in scratch, and room for a vector that begins at the last one
+  int64_t block_bytes;          // bytes of scratch of a block
 
-  // A block of `rows` has rows_of(rows) rows of numbers of 4 bytes in scratch.
+  // A block of `rows` rows has rows_of(rows) rows in scratch. Each number takes 4 bytes.
   template <class RowsOf>
   static DepthwiseTiling of(const DepthwiseConv2d& op, const DepthwiseCut& cut, const RowsOf& rows_of) {
     const int lanes = cut.lanes, shared = cut.shared;
@@ -46,7 +48,7 @@ struct DepthwiseTiling {
     t.out_c = op.out_c;
     t.shared = shared;
 
-    const int reach = (w.kernel - 1) * w.dilation / w.stride;  // columns of a plane behind those of tap 0
+    const int reach = (w.kernel - 1) * w.dilation / w.stride;  // columns of a plane after those of tap 0
     const bool few = op.out_c < lanes || (op.out_c < 4 * lanes && w.stride == 1);
     t.channels = few ? op.out_c : channels_of(op, cut, reach, rows_of);
     const int64_t column = int64_t{w.stride} * t.channels;
@@ -54,14 +56,14 @@ struct DepthwiseTiling {
     const int blocks = fit < 1 ? w.out : fit < w.out ? int((w.out + fit - 1) / fit) : 1;
     t.columns = (w.out + blocks - 1) / blocks;
     const int64_t numbers = (t.columns + reach) * column, row = (numbers + lanes + 15) / 16 * 16;
-    if (row * 4 > kMostBytes || rows_of(1) > kMostBytes) return t;  // row_numbers is 0: not taken
+    if (row * 4 > kMostBytes || rows_of(1) > kMostBytes) return t;  // row_numbers stays 0: the step is not taken
     const auto fits = [&](int rows) { return rows_of(rows) * row * 4 <= kBlockBytes && rows <= kMostRows; };
     for (t.rows = 1; t.rows < op.window.h.out && fits(t.rows + 1);) ++t.rows;
     if (t.rows > shared && t.rows < op.window.h.out) t.rows -= t.rows % shared;
     t.block_bytes = rows_of(t.rows) * row * 4;
     t.row_numbers = t.block_bytes <= kMostBytes ? int(row) : 0;
 
-    int whole = op.out_c;  // vectors and pixels begin together: the least common multiple, lanes are a power of two
+    int whole = op.out_c;  // vectors and pixels begin together at the least common multiple (lanes: a power of two)
     for (int rest = lanes; rest > 1 && whole % lanes != 0; rest /= 2) whole *= 2;
     t.flat = few && (whole == lanes || whole <= int64_t{t.columns} * op.out_c);
     t.planes = t.flat ? w.stride : 1;
@@ -70,15 +72,15 @@ struct DepthwiseTiling {
     t.x_step = t.flat ? whole : t.channels * w.stride;
     return t;
   }
-  // Cuts a direct step, in vectors of `lanes`: into rows that are made together, and, where sums are for scratch,
-  // into as many channels as fit.
+  // Cuts a direct step, in vectors of `lanes`, into rows that are made together. If the sums go to scratch, also cuts
+  // it into as many channels as fit.
   static DepthwiseTiling direct_of(const DepthwiseConv2d& op, int lanes, bool sums) {
     DepthwiseTiling t = {};
     t.out_c = t.channels = op.out_c;
     t.columns = op.window.w.out;
     t.rows = op.window.h.out < 2 ? op.window.h.out : 2;
     const int64_t vector = int64_t{t.rows} * t.columns * lanes * 4, fit = vector > 0 ? kBlockBytes / vector : 0;
-    if (op.out_c % lanes == 0) {  // each block has a whole vector
+    if (op.out_c % lanes == 0) {  // then each block has a whole vector
       if (t.channels > kDirectChannels) t.channels = kDirectChannels;
       if (sums && fit * lanes < t.channels) t.channels = fit > 0 ? int(fit) * lanes : lanes;
     }
@@ -88,7 +90,7 @@ struct DepthwiseTiling {
     t.direct = true;
     return t;
   }
-  // Returns as many channels as fit with cut.pixels of y, or the least.
+  // Returns as many channels as fit with cut.pixels of y, or the least number of channels.
   template <class RowsOf>
   static int channels_of(const DepthwiseConv2d& op, const DepthwiseCut& cut, int reach, const RowsOf& rows_of) {
     const WindowAxis &h = op.window.h, &w = op.window.w;
@@ -103,7 +105,7 @@ struct DepthwiseTiling {
     return channels < op.out_c ? channels : op.out_c;
   }
 
-  // The channel of place k of a table, or -1.
+  // Returns the channel of place k of a table, or -1 if there is none.
   int channel(int k) const {
     if (!direct) return flat ? k % channels : k < out_c ? k : -1;
     const int first = k / lanes * lanes, last = out_c - lanes;  // the last vector may overlap the one before

@@ -1,6 +1,5 @@
-// Gradients of functions of one number, dropout, the losses of single numbers and their gradients, and what a step
-// commits of statistics, over vectors. The code is in run.h; the formulas are those of
-// engine/ops.
+// Kernel forms over vectors: gradients of functions of one number, dropout, losses of single numbers and their
+// gradients, and the statistics that a step commits. The code is in run.h; the formulas are those of engine/ops.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -12,11 +11,11 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// dx = dy f'(x) of gelu and silu.
+// dx = dy f'(x) for gelu and silu.
 template <class T, bool kGelu>
 struct FastGateGradient {
   int elements;
-  bool tanh;  // of gelu: the form
+  bool tanh;  // whether gelu has its form with tanh
 
   static FastGateGradient from(const Words& words, const Operands& operands) {
     return {count_elements(operands), kGelu && words[0] != 0};
@@ -24,7 +23,7 @@ struct FastGateGradient {
   void run(const T* x, const T* dy, T* dx, const Args& args) const;
 };
 
-// Gradient of all functions of unary.h but sin and cos.
+// Gradient of every function of unary.h but sin and cos.
 template <class T>
 struct FastUnaryGradient {
   Unary op;

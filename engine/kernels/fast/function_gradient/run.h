@@ -1,15 +1,15 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction
-// set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/function_gradient/forms.h"
 #include "engine/kernels/fast/loops.h"
 #include "engine/kernels/fast/real_maps.h"
 
-// Flattened, and lambdas inlined, as in optimizer/run.h.
+// The functions are flattened and lambdas inlined, as in optimizer/run.h.
 namespace nacre::inline NACRE_ISA {
 
-// z_i = f(x_i, y_i), each function compiled once, for float32, as RealMap does it for one number.
+// Computes z_i = f(x_i, y_i). Each function is compiled once, for float32, as in RealMap for one number.
 struct PairMap {
   struct Numbers {
     float a, b;
@@ -20,7 +20,7 @@ struct PairMap {
   [[gnu::noinline, gnu::flatten]] static void run(const float* x, const float* y, float* z, int count,
                                                   const Numbers& numbers) {
     const typename V::F a = V::set(numbers.a), b = V::set(numbers.b);
-    for (int i = 0; i < count; i += V::kLanes) {  // one copy of the function, for the last vector too
+    for (int i = 0; i < count; i += V::kLanes) {  // the last vector runs the same copy of the function
       const int n = V::most(count - i);
       if (n == V::kLanes) V::store(z + i, kFunction(V::load(x + i), V::load(y + i), a, b));
       else V::store(z + i, kFunction(V::load(x + i, n), V::load(y + i, n), a, b), n);
@@ -55,7 +55,7 @@ struct PairMap {
   }
 };
 
-// dx of d = dy at v = x. a, b: alpha and gamma.
+// Returns dx for d = dy at v = x. a and b are alpha and gamma.
 template <class V>
 struct Slopes {
   using F = typename V::F;
@@ -66,7 +66,7 @@ struct Slopes {
   static F minus(F v) { return V::mul(v, V::set(-1.0f)); }
   static F gate(F v) { return V::div(one(), V::add(one(), Math::exp(minus(v)))); }  // 1 / (1 + e^-v)
 
-  // Phi + v exp(-v^2 / 2) / sqrt(2 pi); Phi as in RealFunctions::gelu.
+  // Returns Phi + v exp(-v^2 / 2) / sqrt(2 pi), with Phi as in RealFunctions::gelu.
   static F gelu(F v, F d, F, F) {
     const F power = Math::exp(V::mul(V::mul(v, v), V::set(-0.5f)));
     const F tail = V::mul(Math::erfc_scaled(V::mul(V::abs(v), V::set(float(RealFunction::kSqrtHalf)))),
@@ -74,7 +74,7 @@ struct Slopes {
     const F phi = V::select(V::less(zero(), v), V::sub(one(), tail), tail);
     return V::mul(d, V::fma(V::mul(v, power), V::set(float(Gelu::kInverseSqrt2Pi)), phi));
   }
-  // Phi + v Phi (1 - Phi) 2 u'; far from 0 Phi (1 - Phi) is 0, where v^2 may be infinite.
+  // Returns Phi + v Phi (1 - Phi) 2 u'. Far from 0, where v^2 may be infinite, Phi (1 - Phi) is 0.
   static F gelu_tanh(F v, F d, F, F) {
     constexpr float kSlope = float(2 * RealFunction::kSqrt2OverPi), kCubic = float(RealFunction::kGeluCubic);
     const F square = V::mul(v, v);
@@ -150,7 +150,7 @@ void FastUnaryGradient<T>::run(const T* dy, const T* x, T* dx, const Args& args)
   PairMap::apply<Vector>(slope_of_unary<Vector>(op.function), dy, x, dx, op.elements, {op.alpha, op.gamma}, args);
 }
 
-// Random words by philox, a run of counters at a time: the compiler makes vectors of them.
+// Makes random words by philox for a run of counters at a time, so that the compiler can vectorize it.
 struct RandomWords {
   static constexpr int kCounters = 32;
   uint32_t word[4 * kCounters];

@@ -1,5 +1,5 @@
-// Products of matrices of bfloat16 whose terms are put together in pairs first, where vectors multiply such
-// (simd/vec.h), for gradient/run.h.
+// Multiplies matrices of bfloat16, with terms combined in pairs, for vectors that multiply pairs (simd/vec.h).
+// gradient/run.h uses it.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,9 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// dx_ri = sum_k dy_rk w_ki, some columns i at a time: those of rows 2 k and 2 k + 1 of w become pairs, in panels
-// [pairs of k][kLanes][2], and all rows of dy are multiplied by them. `all_rows`: of the whole product.
+// Computes dx_ri = sum_k dy_rk w_ki for some columns i at a time. Rows 2 k and 2 k + 1 of w become pairs, in panels
+// [pairs of k][kLanes][2]. All rows of dy are multiplied by them. `all_rows` is the number of rows of the whole
+// product.
 template <class V>
 void pair_gradient_x(const MatrixSizes& s, int all_rows, const Bfloat16* dy, const Bfloat16* w, Bfloat16* dx,
                      Pieces scratch) {
@@ -51,7 +52,8 @@ void pair_gradient_x(const MatrixSizes& s, int all_rows, const Bfloat16* dy, con
   }
 }
 
-// c_kj += sum_r a_rk b_rj over pairs of rows r, as outer_product.h:  a [terms, out]   b [terms, width]   c [out, width]
+// c_kj += sum_r a_rk b_rj over pairs of rows r, as in outer_product.h. Shapes: a [terms, out], b [terms, width],
+// c [out, width].
 template <class V>
 struct PairOuterProduct {
   static constexpr int kMaxRows = V::kRealRows;
@@ -59,7 +61,7 @@ struct PairOuterProduct {
   int out, width;
   Bfloat16 *left, *right;  // scratch: [pairs][out][2], and a little more; [pairs][2][kLanes][2]
 
-  // For at most so many terms at a time.
+  // Makes the product for at most `terms` terms at a time.
   static PairOuterProduct of(int out, int width, int terms, Pieces& scratch) {
     const auto pairs = size_t(terms + 1) / 2;
     auto* const left = scratch.take<Bfloat16>((pairs * size_t(out) + V::kLanes) * 2);
@@ -78,7 +80,7 @@ struct PairOuterProduct {
   }
 
  private:
-  // f(pair, its first row, its second or null)
+  // Calls f(pair, its first row, its second row or null).
   template <class F>
   static void each_pair(const Bfloat16* rows, ptrdiff_t step, int count, const F& f) {
     for (int r = 0; r < count; r += 2, rows += 2 * step) f(r / 2, rows, r + 1 < count ? rows + step : nullptr);
@@ -129,7 +131,8 @@ struct PairOuterProduct {
   }
 };
 
-// dw += dy^T x, a block of terms at a time. `step`: from a row of dy to the next, of which s may have some columns.
+// Computes dw += dy^T x, a block of terms at a time. `step` is the distance from a row of dy to the next; s may have
+// only some of its columns.
 template <class V>
 void pair_gradient_w(const MatrixSizes& s, ptrdiff_t step, const Bfloat16* dy, const Bfloat16* x, float* dw,
                      Pieces scratch) {

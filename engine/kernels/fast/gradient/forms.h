@@ -1,5 +1,5 @@
-// Gradients of dense and conv2d over vectors of kLanes numbers, float32 or 16 bits wide. Weights are in rows, as in
-// the file. This file says what scratch a step needs and which steps are taken; the code is in run.h.
+// Kernel forms of the gradients of dense and conv2d, over vectors of kLanes numbers, float32 or 16 bits wide. Weights
+// are in rows, as in
 //
 //   gradient_x   dx_ri = sum_k dy_rk w_ki              a product: vectors of w are parts of its rows, read in place.
 //                                                      In a convolution row r gathers, tap by tap, the dy that x_r
@@ -21,7 +21,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Bytes of scratch, piece by piece, each at a multiple of 64 bytes.
+// Counts the bytes of scratch, piece by piece. Each piece begins at a multiple of 64 bytes.
 struct ScratchBytes {
   size_t bytes = 0;
   ScratchBytes& add(size_t count, size_t size) {
@@ -32,9 +32,10 @@ struct ScratchBytes {
 
 constexpr int rounded_up(int n, int unit) { return (n + unit - 1) / unit * unit; }
 
-// Rows of a block: gradient_x multiplies so many at a time, gradient_w sums over so many at a time.
+// Rows of a block that gradient_x multiplies at a time, and that gradient_w sums over at a time.
 inline constexpr int kGradientRows = 96, kGradientTerms = 256;
-// Returns the rows of a block of windows or gathered rows, which are long: fewer, within kGathered bytes.
+// Returns the rows of a block of windows or gathered rows. These are long, so there are fewer: they fit kGathered
+// bytes.
 inline int gathered_rows(int rows, int length, int most) {
   constexpr int kGathered = 64 << 10, kLeast = 24;
   const int fit = kGathered / 4 / length / kLeast * kLeast;
@@ -42,8 +43,8 @@ inline int gathered_rows(int rows, int length, int most) {
   return rows < block ? rows : block;
 }
 
-// Returns the scratch of an outer product of pairs of so many rows of dy: [rows / 2][out][2], the numbers that the
-// last vector writes behind it, and two vectors of columns of x.
+// Returns the scratch of an outer product of pairs of `rows` rows of dy: [rows / 2][out][2], room for the last vector
+// to write past it, and two vectors of columns of x.
 inline ScratchBytes scratch_of_pairs(size_t rows, int out, int lanes) {
   const size_t pairs = (rows + 1) / 2;
   ScratchBytes scratch;
@@ -51,12 +52,12 @@ inline ScratchBytes scratch_of_pairs(size_t rows, int out, int lanes) {
       .add(pairs * 4 * size_t(lanes), sizeof(Bfloat16));
 }
 
-// dx = dy w of matrices, and dw += dy^T x.
+// The sizes of dx = dy w and dw += dy^T x, products of matrices.
 struct MatrixSizes {
   int rows, in, out;  // dy [rows, out], w [out, in]
 
-  // Fewer rows than kLeastPairRows are not worth the making of pairs of w. Columns of w within kPairBytes are
-  // multiplied by all rows of dy before the next ones become pairs.
+  // Making pairs of w pays only for kLeastPairRows rows or more. Columns of w that fit kPairBytes are multiplied by
+  // all rows of dy before the next columns become pairs.
   static constexpr int kLeastPairRows = 16, kPairBytes = 128 << 10;
   bool takes_pairs() const { return rows >= kLeastPairRows; }
   int pair_terms() const { return rounded_up(out, 2); }
@@ -98,7 +99,7 @@ struct MatrixSizes {
 inline MatrixSizes matrix_of(const DenseGradientX& op) { return {op.rows, op.in, op.out}; }
 inline MatrixSizes matrix_of(const DenseGradientW& op) { return {op.rows, op.in, op.out}; }
 
-// One group of a convolution whose windows are pixels, as a matrix.
+// Returns whether the windows are single pixels and there is one group. The gradients are then products of matrices.
 inline bool is_pointwise(const Conv2d& op) {
   const auto one = [](const WindowAxis& a) { return a.kernel == 1 && a.stride == 1 && a.before == 0 && a.out == a.in; };
   return one(op.window.h) && one(op.window.w) && op.group_in == op.in_c;
@@ -150,8 +151,8 @@ struct BiasGradientForm {
   static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).op.rows > 0; }
 };
 
-// Pixels of x along one axis that the same taps reach: phase, phase + stride, .. Pixel phase + stride a is a term of
-// output a + shift - m back through tap first + m period, 0 <= m < taps.
+// The pixels of x along one axis that the same taps reach: phase, phase + stride, .. Pixel phase + stride a is a term
+// of output a + shift - m through tap first + m period, 0 <= m < taps.
 struct Reach {
   int taps, first, period, shift, back;
 
@@ -234,7 +235,7 @@ struct Conv2dGradientWForm : Conv2dGradientW {
 
 namespace fast::gradient {
 
-// The family bfloat16_pairs has the lines of dense and conv2d in bfloat16.
+// The lines of dense and conv2d in bfloat16 are in the family bfloat16_pairs.
 template <class Tier>
 constexpr auto lines() {
   constexpr int kLanes = Tier::kLanes;

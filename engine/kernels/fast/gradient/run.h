@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/gradient/bfloat16_pairs.h"
@@ -8,7 +9,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// dx = dy w, a block of rows at a time. `all_rows`: of the whole product, of which s has some.
+// Computes dx = dy w, a block of rows at a time. `all_rows` is the number of rows of the whole product; s may have
+// fewer.
 template <class V, class T>
 void matrix_gradient_x(const MatrixSizes& s, int all_rows, const T* dy, const T* w, T* dx, Pieces scratch) {
   constexpr bool kConverted = !std::is_same_v<T, float>;
@@ -19,7 +21,7 @@ void matrix_gradient_x(const MatrixSizes& s, int all_rows, const T* dy, const T*
   RealProduct<V, T> rest = product;
   rest.out = s.in - whole;
   rest.step = V::kLanes;
-  if (whole < s.in) {  // the last columns: a vector of them would read behind w
+  if (whole < s.in) {  // the last columns, where a vector would read past w
     T* const panel = scratch.take<T>(size_t(s.out) * V::kLanes);
     for (int k = 0; k < s.out; ++k)
       for (int i = whole; i < s.in; ++i) panel[k * V::kLanes + i - whole] = w[k * s.in + i];
@@ -44,7 +46,8 @@ void matrix_gradient_x(const MatrixSizes& s, int all_rows, const T* dy, const T*
   }
 }
 
-// dw += dy^T x, a block of terms at a time. `step`: from a row of dy to the next, of which s may have some columns.
+// Computes dw += dy^T x, a block of terms at a time. `step` is the distance from a row of dy to the next; s may have
+// only some of its columns.
 template <class V, class T>
 void matrix_gradient_w(const MatrixSizes& s, ptrdiff_t step, const T* dy, const T* x, float* dw, Pieces scratch) {
   constexpr bool kInPlace = std::is_same_v<T, float>;
@@ -69,7 +72,7 @@ void matrix_gradient_w(const MatrixSizes& s, ptrdiff_t step, const T* dy, const 
   }
 }
 
-// Multiplies pairs of bfloat16 where they are many. The workers share the rows of dx, and those of dw.
+// Multiplies pairs of bfloat16 if there are many rows. The workers share the rows of dx, and those of dw.
 template <class V, int kGroup, class T>
 void any_gradient_x(const MatrixSizes& s, const T* dy, const T* w, T* dx, const Args& args) {
   const uint64_t each = uint64_t(s.in) * uint64_t(s.out);
@@ -104,7 +107,7 @@ void DenseGradientWForm<kLanes, T, kGroup>::run(const T* dy, const T* x, Update<
   any_gradient_w<Vector, kGroup>(matrix_of(op), dy, x, dw.data, args);
 }
 
-// Rows are added in blocks, as the reference does, with sums of their own.
+// Adds rows in blocks that have sums of their own, as the reference does.
 template <int kLanes, class T>
 void BiasGradientForm<kLanes, T>::run(const T* dy, Update<float> sum, const Args&) const {
   using V = Vector;
@@ -133,7 +136,7 @@ void BiasGradientForm<kLanes, T>::run(const T* dy, Update<float> sum, const Args
   }
 }
 
-// The pixels of x of one phase, their rows of gathered dy, and the columns of w that go with them.
+// The pixels of x of one phase, their rows of gathered dy, and the columns of w that they are multiplied by.
 template <int kLanes, class T, int kGroup>
 struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
   using V = Vector;
@@ -141,7 +144,7 @@ struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
   const Conv2dGradientXForm& op;
   int group, first_h, first_w;  // the first pixel
   Reach h, w;
-  int high, wide;  // pixels along the axes
+  int high, wide;  // pixels along both axes
 
   static int count(const WindowAxis& axis, int phase) {
     return phase < axis.in ? (axis.in - 1 - phase) / axis.stride + 1 : 0;
@@ -161,7 +164,7 @@ struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
   int length() const { return h.taps * w.taps * op.group_out; }
   int pixels() const { return op.batch * high * wide; }
 
-  // w_k,tap,c as panels over c of rows (tap, k).
+  // Packs w_k,tap,c as panels over c of rows (tap, k).
   void pack(const T* weights, float* to) const {
     const T* const from = weights + ptrdiff_t(group) * op.group_out * op.w_channel;
     for (int c = 0; c < op.group_in; c += V::kLanes) {
@@ -175,7 +178,7 @@ struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
     }
   }
 
-  // Packs pairs in the same order: of rows (tap, k) and (tap, k + 1).
+  // Packs pairs in the same order: pairs of rows (tap, k) and (tap, k + 1).
   template <class Pairs>
   void pack_pairs(const T* weights, T* to) const {
     const T* const from = weights + ptrdiff_t(group) * op.group_out * op.w_channel;
@@ -217,7 +220,7 @@ struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
       }
   }
 
-  // Rows of sums, `step` apart, of `count` channels from `channel` on.
+  // Stores rows of sums, `step` apart, for `count` channels from `channel` on.
   void put(const float* sums, ptrdiff_t step, At at, int rows, int channel, int count, T* dx) const {
     const WindowAxis &in_h = op.window.h, &in_w = op.window.w;
     T* const to = dx + group * op.group_in + channel;

@@ -1,8 +1,7 @@
-// conv2d whose groups are no whole vectors of channels: what its kernels take, in plain C++. The code is in
-// run.h.
+// Kernel forms of conv2d whose groups are not whole vectors of channels, in plain C++. The code is in run.h.
 //
-// A vector of output channels holds several groups, or ends within one. The numbers of x that its channels need, a
-// number of its own group for each, are first copied side by side, for some rows of x:
+// A vector of output channels holds several groups, or ends within one. Each channel needs numbers of x from its own
+// group. For some rows of x these numbers are first copied side by side:
 //
 //   e[pixel][c][l] = x[pixel][group of channel l, c]        y_l = sum over the taps of the window and c of e w
 #pragma once
@@ -12,11 +11,11 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Rows of e, with padding, as some rows of y need them.
+// Rows of e, with padding, that some rows of y need.
 struct GroupBand {
   int columns, out_rows;
 
-  // Few rows of y would need most rows of e twice or more.
+  // The most bytes of e. With bands of few rows of y, most rows of e would be made twice or more.
   static constexpr int kBytes = 512 << 10;
 
   static int rows(const Conv2d& op, int out_rows) {
@@ -46,7 +45,8 @@ struct Groups {
     const Conv2d op = from(words, operands).op;
     return op.in_c != op.group_in && op.group_out % kLanes != 0;
   }
-  // {x in float32 unless it is; weights of a vector of channels, in rows and packed; e; sums of a row of y}
+  // Returns the bytes of {x in float32 unless it is float32 already; weights of a vector of channels, in rows and
+  // packed; e; sums of a row of y}.
   template <class X>
   static size_t bytes(const Words& words, const Operands& operands) {
     const Groups groups = from(words, operands);

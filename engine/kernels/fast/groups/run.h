@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/fused_sums.h"
@@ -7,14 +8,14 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Lanes [lane, lane + count) of a vector of channels are of the group whose numbers stand at `x` of a pixel.
+// Lanes [lane, lane + count) of a vector of channels are of one group. Its numbers begin at `x` of a pixel.
 struct LanesOfGroup {
   int x, lane, count;
 };
 template <int kLanes>
 struct PanelGroups {
   LanesOfGroup of[kLanes];
-  int count = 0, lanes = 0;  // groups, and channels in all
+  int count = 0, lanes = 0;  // number of groups, and of their channels in all
 
   PanelGroups(const Conv2d& op, int first) {
     for (; lanes < kLanes && first + lanes < op.out_c; ++count) {
@@ -26,7 +27,7 @@ struct PanelGroups {
   }
 };
 
-// Four times `value`.
+// Stores `value` four times.
 inline void repeat(float* to, float value) {
   struct Four {
     float lane [[gnu::vector_size(16)]];
@@ -35,8 +36,9 @@ inline void repeat(float* to, float value) {
   std::memcpy(to, &four, sizeof four);
 }
 
-// Rows [top, ..) of x side by side as forms.h says; 0 outside. Whole vectors are stored, of small groups four
-// numbers: what is behind a group's lanes is stored again behind it, or is the kLanes numbers behind the last pixel.
+// Copies rows [top, ..) of x side by side, as forms.h says, with 0 outside x. Each store is a whole vector, or four
+// numbers for a small group. The numbers past a group's lanes are stored again later, or lie in the kLanes numbers
+// after the last pixel.
 template <class V, int kLanes>
 [[gnu::noinline]] void spread_band(const Conv2d& op, const float* x, const PanelGroups<kLanes>& groups, int top,
                                    int rows, int columns, float* to) {
@@ -57,7 +59,7 @@ template <class V, int kLanes>
     }
 }
 
-// Strides of the taps of a window in e, in numbers: from pixel to pixel, row to row, column to column.
+// Distances between the taps of a window in e, in numbers: from pixel to pixel, row to row, column to column.
 struct GroupTaps {
   int rows, columns, channels;
   ptrdiff_t pixel, row, column;
@@ -81,7 +83,8 @@ template <class V, int kPixels>
   for (int p = 0; p < kPixels; ++p) V::store(sums + p * V::kLanes, sum[p]);
 }
 
-// f(sums, channels, index into y, first channel) of every pixel and vector of channels. w: rows of weights.
+// Calls f(sums, channels, index into y, first channel) for every pixel and vector of channels. w holds rows of
+// weights.
 template <class V, class W, class F>
 void each_group_sum(const Conv2d& op, const float* x, const W* w, const Args& args, const Pieces& scratch, const F& f) {
   constexpr int kLanes = V::kLanes, kPixels = V::kRealRows;
@@ -123,7 +126,7 @@ void each_group_sum(const Conv2d& op, const float* x, const W* w, const Args& ar
   });
 }
 
-// x as float32: where it is not, a copy in scratch.
+// Returns x as float32: x itself, or a copy in scratch.
 template <class V, class T>
 const float* floats_of(const T* x, int elements, Pieces& scratch) {
   if constexpr (std::is_same_v<T, float>) return x;

@@ -1,6 +1,6 @@
-// Gradients of activations, and batch normalisation in training with its gradients, over vectors: the operations of
-// engine/ops/activation.h and batch_norm_training.h in their order, sums of rows too, so that results are the same to
-// the bit. The code is in run.h.
+// Kernel forms over vectors: gradients of activations, and batch normalisation in training with its gradients. They
+// do the operations of engine/ops/activation.h and batch_norm_training.h in the same order, sums of rows too. So the
+// results are equal to the bit. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

@@ -1,5 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction
-// set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/column_blocks.h"
@@ -7,10 +7,10 @@
 #include "engine/kernels/fast/loops.h"
 #include "engine/simd/vec.h"
 
-// Flattened, and lambdas inlined, as in optimizer/run.h.
+// The functions are flattened and lambdas inlined, as in optimizer/run.h.
 namespace nacre::inline NACRE_ISA {
 
-// The next number: v <= low where v < above(low), and NaN is neither.
+// Returns the next larger float. So v <= low is v < above(low); for NaN both are false.
 inline float above(float v) {
   const uint32_t bits = std::bit_cast<uint32_t>(v);
   if (v == std::numeric_limits<float>::infinity()) return v;
@@ -52,7 +52,8 @@ template <Slope kSlope, class T>
       });
 }
 
-// sum_v += sum_r term(r, v), as add_columns of engine/ops/gradient.h: blocks of rows have sums of their own.
+// Adds sum_v += sum_r term(r, v), as add_columns of engine/ops/gradient.h does: blocks of rows have sums of their
+// own.
 template <class V, class Block, class Term>
 [[gnu::always_inline]] inline void add_rows(int rows, const Block& block, typename V::F (&sum)[Block::kVectors],
                                             const Term& term) {

@@ -1,7 +1,8 @@
-// dense and conv2d as products of packed weights (fast/product.h), for vectors of kLanes numbers: what a step needs and
-// which steps are taken. In plain C++, the same on every machine; the code is in run.h.
+// Kernel forms of dense and conv2d as products with packed weights (fast/product.h), for vectors of kLanes numbers:
+// which steps they take and what scratch a step needs. This is plain C++, the same on every machine. The code is in
+// run.h.
 //
-//   y_rk = epilogue(sum_i x_ri w_ki)      r a row of x, or a pixel whose window is the row; i over the window's numbers
+//   y_rk = epilogue(sum_i x_ri w_ki)      r: a row of x, or a pixel and its window; i: the numbers of the row or window
 //
 // fast/row_source.h says where the rows of x come from.
 #pragma once
@@ -16,12 +17,12 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Weights of real products, and of products of codes: panels of kLanes rows, of which codes stand in quads.
+// Layouts of the weights of real products and of products of codes: panels of kLanes rows. Codes stand in quads.
 template <int kLanes>
 inline constexpr Layout kRealLayout = layout_of(std::countr_zero(unsigned(kLanes)));
 template <int kLanes>
 inline constexpr Layout kDotLayout = layout_of(std::countr_zero(unsigned(kLanes)), 2);
-// Layout of real products whose terms stand in groups.
+// Layout of the weights of real products whose terms stand in groups.
 template <int kLanes, int kGroup>
 inline constexpr Layout kGroupLayout =
     layout_of(std::countr_zero(unsigned(kLanes)), std::countr_zero(unsigned(kGroup)));
@@ -30,17 +31,17 @@ inline bool is_constant(const Operands& operands, int i) {
   return !operands.has(i) || operands.tensor[i].record->region == Region::kWeights;
 }
 
-// Numbers behind a band and behind windows that copies in whole pieces may touch.
+// Numbers past a band, or past windows, that copies in whole pieces may touch.
 inline constexpr int kSlack = 64;
-inline constexpr int kDecodedRows = 12;  // of x: so many pay for weights that are decoded to memory first
+inline constexpr int kDecodedRows = 12;  // with so many rows of x, decoding the weights to memory first pays
 
-// Numbers that stand in scratch: the bytes of one, and how many stand together.
+// Numbers that stand in scratch: the bytes of one number, and how many are multiplied together.
 struct Numbers {
   size_t size;
   int group;
 };
 inline constexpr Numbers kFloats = {sizeof(float), 1};
-inline constexpr Numbers kCodes = {2, 4};  // at most that: vec.h, Code
+inline constexpr Numbers kCodes = {2, 4};  // at most 2 bytes: vec.h, Code
 inline constexpr Numbers kPairs = {sizeof(Bfloat16), 2};
 
 template <class O, int kLanes>
@@ -54,30 +55,30 @@ struct FastMatmul {
   }
   uint64_t work() const { return op.work(); }
 
-  // Columns, rounded up to whole panels; of all groups, each of which is of whole panels where there are several.
+  // Returns the columns of all groups, rounded up to whole panels. If there are several groups, each has whole panels.
   int padded() const {
     const ProductSizes s = sizes_of(op, 1);
     return (s.out * s.groups + kLanes - 1) / kLanes * kLanes;
   }
 
-  // ---- Scratch: {the table, unless bind made it; a block of rows; their sums}, each at a multiple of 64 bytes.
+  // ---- Scratch holds {the table, unless bind made it; a block of rows; their sums}, each at a multiple of 64 bytes.
 
   static constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
   static constexpr int kBlockBytes = 24 << 10, kLeastRows = 24, kDecodedBytes = 256 << 10;
   static constexpr int kSumBytes = 32 << 10;
 
-  // Numbers from a row to the next in scratch, in whole groups.
+  // Returns the numbers from one row to the next in scratch, in whole groups.
   static int row_step(int length, Numbers numbers) {
     return (length + numbers.group - 1) / numbers.group * numbers.group;
   }
-  // Returns the rows of a block: as many times kLeastRows, from one to four, as fit kBlockBytes of scratch, so that
-  // the first-level cache has room for weights too. A product with fewer rows is one block.
+  // Returns the rows of a block: one to four times kLeastRows, as many as fit kBlockBytes of scratch. The first-level
+  // cache then has room for weights too. A product with fewer rows is one block.
   static int block_rows(const ProductSizes& s, Numbers numbers) {
     const int fit = kBlockBytes / int(numbers.size) / row_step(s.length, numbers) / kLeastRows * kLeastRows;
     const int rows = fit < kLeastRows ? kLeastRows : fit > 4 * kLeastRows ? 4 * kLeastRows : fit;
     return s.rows < rows ? s.rows : rows;
   }
-  // Counts the blocks of rows, or bands of rows, in all groups.
+  // Returns the number of blocks of rows, or bands of rows, in all groups.
   static int blocks(const Dense&, const ProductSizes& s, Numbers numbers) {
     const int rows = block_rows(s, numbers);
     return (s.rows + rows - 1) / rows;
@@ -90,13 +91,13 @@ struct FastMatmul {
     const int rows = block_rows(s, numbers);
     return s.groups * ((s.rows + rows - 1) / rows);
   }
-  // Rows whose sums are made at a time.
+  // Returns the rows whose sums are made at a time.
   static int sum_rows(const Dense&, const ProductSizes& s, Numbers numbers) { return block_rows(s, numbers); }
   static int sum_rows(const Conv2d& conv, const ProductSizes& s, Numbers numbers) {
     return in_bands(s) ? int(band_pixels(conv, s, numbers.size)) : block_rows(s, numbers);
   }
 
-  // Columns whose sums are made at a time, whole groups of panels that are multiplied together.
+  // Returns the columns whose sums are made at a time: whole groups of panels that are multiplied together.
   static int sum_columns(int rows, int out) {
     constexpr int kGroup = 4 * kLanes;
     const int fit = rows > 0 ? kSumBytes / int(sizeof(float)) / rows / kGroup * kGroup : out;
@@ -107,7 +108,7 @@ struct FastMatmul {
     return size_t(rows) * size_t(sum_columns(rows, s.out));
   }
 
-  // kConverted: also rows that follow each other in x are copied.
+  // Returns the bytes of scratch. With kConverted, rows that follow each other in x are copied too.
   template <Numbers kNumbers, bool kConverted, bool kSums>
   static size_t scratch_with(const Words& words, const Operands& operands, size_t table) {
     const FastMatmul matmul = from(words, operands);
@@ -125,7 +126,7 @@ struct FastMatmul {
     return bytes;
   }
 
-  // Numbers of the panels of weights of another type that are decoded at a time (fast/product.h); 0: tiles decode them.
+  // Returns how many weights of another type are decoded at a time (fast/product.h), or 0 if the tiles decode them.
   static size_t decoded_numbers(const ProductSizes& s) {
     const size_t numbers = size_t{2} * kLanes * size_t(s.length);
     return s.rows < kDecodedRows || numbers * sizeof(float) > size_t(kDecodedBytes) ? 0 : numbers;
@@ -140,11 +141,11 @@ struct FastMatmul {
   }
 };
 
-// ---- The forms of engine/ops/epilogue.h, a struct each. `prepared` is made by bind where it is constant, else by each
-// run, in front of the scratch: of real products the bias in float32 and in whole panels, of codes the table of
-// fast/requantize_table.h.
+// ---- The forms of engine/ops/epilogue.h, a struct each. If the data of `prepared` are constant, bind makes it; else
+// each run makes it in front of the scratch. For real products it is the bias in float32 and in whole panels. For
+// codes it is the table of fast/requantize_table.h.
 
-// float, of one type: y = clamp(s + b). kGroup: of bfloat16 where vectors multiply pairs (simd/vec.h) 2, else 1.
+// float, of one type: y = clamp(s + b). kGroup is 2 for bfloat16 if vectors multiply pairs (simd/vec.h), else 1.
 template <class O, int kLanes, class T, int kGroup = 1>
 struct RealForm : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
@@ -166,7 +167,7 @@ struct RealForm : FastMatmul<O, kLanes> {
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     return sums_bytes(words, operands) + (kDecodes ? Base::decoded_bytes(words, operands) : 0);
   }
-  // Returns the scratch for weights that are float32, or pairs, already.
+  // Returns the scratch for weights that need no conversion: float32, or pairs.
   static size_t sums_bytes(const Words& words, const Operands& operands) {
     const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
     constexpr bool kConverted = !std::is_same_v<T, float>;
@@ -266,7 +267,7 @@ template <class O, int kLanes, int kOffset>
 struct DotForm : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
 
-  // sum_i w_ki of packed codes.
+  // Returns sum_i w_ki of packed codes.
   [[gnu::cold, gnu::noinline]] int32_t weight_sum(const int8_t* w, int k) const {
     const int quads = (sizes_of(this->op, kCodes.group).length + 3) / 4;
     const int8_t* at = w + ptrdiff_t(k / kLanes) * quads * 4 * kLanes + k % kLanes * 4;
@@ -307,7 +308,7 @@ struct Int8Form : DotForm<O, kLanes, kOffset> {
   }
 };
 
-// The table of sums that begin without a bias: -kOffset sum_i w_ki, then sum_i w_ki.
+// Forms whose sums begin without a bias. Their table is -kOffset sum_i w_ki, then sum_i w_ki.
 template <class O, int kLanes, int kOffset>
 struct DotSumsForm : DotForm<O, kLanes, kOffset> {
   using Base = FastMatmul<O, kLanes>;
@@ -338,7 +339,7 @@ struct DynamicForm : DotSumsForm<O, kLanes, kOffset> {
            PerRow<const T> x_scale, T* y, const Args& args) const;
 };
 
-// hybrid: y = clamp(s (t_n c_k) + b_k), s of x - z_n; n the row of axis 0.
+// hybrid: y = clamp(s (t_n c_k) + b_k), where s is the sum of x - z_n and n is the index of axis 0.
 template <class O, int kLanes, int kOffset>
 struct HybridForm : DotSumsForm<O, kLanes, kOffset> {
   using Base = FastMatmul<O, kLanes>;

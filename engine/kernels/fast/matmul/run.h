@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/float8_codes.h"
@@ -8,11 +9,11 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The numbers in memory of which D's rows are made.
+// The element type in memory from which the rows of D are made.
 template <class D>
 using XOf = std::conditional_t<D::kGroup == 4, int8_t, typename D::X>;
 
-// f(rows of X, their shape, count, first row, group, first column, columns) for all of x that is this part's.
+// Calls f(rows of X, their shape, count, first row, group, first column, columns) for each block of this part.
 template <class V, class X, class O, int kLanes, class T, class F>
 void each_block(const FastMatmul<O, kLanes>& matmul, const T* x, Pieces scratch, const Part& part, T padding,
                 const F& f) {
@@ -28,19 +29,19 @@ void each_block(const FastMatmul<O, kLanes>& matmul, const T* x, Pieces scratch,
                       });
 }
 
-// f(part, its scratch) on all workers; `scratch` is worker 0's behind what all of them read.
+// Calls f(part, its scratch) on all workers. `scratch` is worker 0's scratch past the data that all workers read.
 template <class O, int kLanes, class F>
 void in_parts_behind(const FastMatmul<O, kLanes>& matmul, const Args& args, const Pieces& scratch, bool dots,
                      const F& f) {
-  constexpr uint64_t kOfOutput = 24;  // what else is done for each, in multiply-accumulates
+  constexpr uint64_t kOfOutput = 24;  // multiply-accumulates that the other work for one output takes
   const ProductSizes s = sizes_of(matmul.op, 1);
   const uint64_t outputs = uint64_t(s.rows) * uint64_t(s.out) * uint64_t(s.groups);
   const ptrdiff_t used = scratch.at - args.scratch.data();
-  in_parts(args, (dots ? matmul.work() / 4 : matmul.work()) + outputs * kOfOutput,  // dot products are that much faster
+  in_parts(args, (dots ? matmul.work() / 4 : matmul.work()) + outputs * kOfOutput,  // dot products: 4 times as fast
            [&](const Part& part, std::span<std::byte> memory) { f(part, Pieces{memory.data() + used}); });
 }
 
-// The sums of real rows, start_k + sum_i x_ri w_ki, clamped, to y in float32.
+// Writes the sums of real rows, start_k + sum_i x_ri w_ki, clamped, to y in float32.
 template <class V, class O, int kLanes, class T, class W>
 void real_sums(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Pieces& scratch,
                const Part& part, const Clamp& clamp, float* y) {
@@ -57,7 +58,7 @@ void real_sums(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, cons
       });
 }
 
-// f(sums [rows][columns], rows, columns, first row, first channel)
+// Calls f(sums [rows][columns], rows, columns, first row, first channel) for each tile.
 template <class V, class O, int kLanes, class T, class W, class F>
 void each_real_tile(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
                     const Pieces& scratch, const F& f) {
@@ -82,8 +83,8 @@ void each_real_tile(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w,
         });
   });
 }
-// f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row. kAlike: f does the same for
-// all channels, and whole rows that follow each other are one run.
+// Calls f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row. kAlike says that f
+// does the same for all channels. Whole rows that follow each other are then one run.
 template <class V, bool kAlike = false, class O, int kLanes, class T, class W, class F>
 void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
                      const Pieces& scratch, const F& f) {
@@ -96,7 +97,7 @@ void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w
                         f(sums + r * columns, columns, (first + r) * channels + k, first + r, k);
                     });
 }
-// y = T(clamp(sum))
+// Stores y = T(clamp(sum)).
 template <class V, class O, int kLanes, class T, class W>
 void each_clamped_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
                       const Pieces& scratch, T* y) {
@@ -106,7 +107,8 @@ void each_clamped_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const W* 
                            [&](const float* sums, int columns, int i, int, int k) { put(sums, columns, k, y + i); });
 }
 
-// finish(sums, rows, vectors, first row, first channel, end of the channels) for each tile of products of groups.
+// Calls finish(sums, rows, vectors, first row, first channel, end of the channels) for each tile of products of
+// groups.
 template <class V, class D, class O, int kLanes, class Finish>
 void each_tile_of(const FastMatmul<O, kLanes>& matmul, const XOf<D>* x, const typename D::W* w,
                   const typename D::Sum* start, XOf<D> padding, const Args& args, const Pieces& scratch,
@@ -134,8 +136,8 @@ void each_dot_tile(const FastMatmul<O, kLanes>& matmul, const int8_t* x, const i
   each_tile_of<V, CodeDots<V>>(matmul, x, w, start, padding, args, scratch, finish);
 }
 
-// f(sums, columns, index into y, channel), which does the same for all channels, for runs of sums, of float32 or of
-// pairs.
+// Calls f(sums, columns, index into y, channel) for runs of sums, made from float32 or from pairs. f must do the same
+// for all channels.
 template <class V, int kGroup, class O, int kLanes, class T, class F>
 void each_sum_row(const FastMatmul<O, kLanes>& matmul, const T* x, const T* w, const float* start, const Args& args,
                   const Pieces& scratch, const F& f) {
@@ -173,7 +175,7 @@ void RealForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const T, kGroupLayou
   }
 }
 
-// Stores y = Y(T(clamp(s))): the steps that a cast is fused with round to T before they store.
+// Stores y = Y(T(clamp(s))). Without the fused cast, the first step would round to T and store.
 template <class V, class T, class Y>
 inline void put_cast_sums(const float* sums, int columns, typename V::F low, typename V::F high, Y* y) {
   each_vector<V>(columns, [&](int c, auto n) {
@@ -234,7 +236,7 @@ void WeightOnlyForm<O, kLanes, T>::run(const T* x, Packed<const int8_t, kRealLay
                           [&](const float* sums, int n, int i, int, int k) { put(sums, n, k, y + i); });
 }
 
-// Rows of x that one x_scale belongs to: each row of dense, all pixels of a sample.
+// Returns the rows of x that one x_scale belongs to: each row of dense, all pixels of a sample.
 inline int rows_of_scale(const Dense&) { return 1; }
 inline int rows_of_scale(const Conv2d& op) { return op.window.h.out * op.window.w.out; }
 
@@ -297,7 +299,7 @@ void DynamicForm<O, kLanes, kOffset, T>::run(const int8_t* x, Packed<const int8_
   const V::F low = V::set(low_of(this->op.epilogue.clamp)), high = V::set(high_of(this->op.epilogue.clamp));
   const bool per_channel = this->op.epilogue.per_channel;
   const auto round = [](V::F v) { return rounded_to<V, T>(v); };
-  // of rows from `first` on and the channels of one vector
+  // Stores the sums of rows from `first` on and of the channels of one vector.
   const auto put = [&](const int32_t* sums, int rows, int first, int k, int count) {
     const V::F c = per_channel ? V::load(scale + k, count) : V::set(float(scale[0]));
     const V::F bias = b ? V::load(b.data + k, count) : V::set(0.0f);
@@ -315,7 +317,7 @@ void DynamicForm<O, kLanes, kOffset, T>::run(const int8_t* x, Packed<const int8_
                    });
 }
 
-// The rows that one x_scale and x_zero belong to, as an op of their own: part n of `count`.
+// The functions below treat the rows that one x_scale and x_zero belong to as an op of their own.
 inline int samples_of(const Dense& op) { return op.rows / op.rows_per_batch; }
 inline int samples_of(const Conv2d& op) { return op.batch; }
 inline Dense one_sample(Dense op) {
@@ -329,7 +331,7 @@ inline Conv2d one_sample(Conv2d op) {
 inline int numbers_of(const Dense& op) { return op.rows * op.in; }
 inline int numbers_of(const Conv2d& op) { return op.batch * op.window.h.in * op.window.w.in * op.in_c; }
 
-// sum (x - z) w = sum x w - z sum w
+// The sums are sum (x - z) w = sum x w - z sum w.
 template <class O, int kLanes, int kOffset>
 void HybridForm<O, kLanes, kOffset>::run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w,
                                          Optional<const float> b, const float* scale, const float* x_scale,
@@ -344,7 +346,7 @@ void HybridForm<O, kLanes, kOffset>::run(const int8_t* x, Packed<const int8_t, k
   const int channels = s.out * s.groups;
   for (int n = 0; n < samples_of(this->op); ++n, x += numbers_of(one.op), y += ptrdiff_t(s.rows) * channels) {
     const int32_t zero = x_zeros[n];
-    // of rows from `first` on and the channels of one vector
+    // Stores the sums of rows from `first` on and of the channels of one vector.
     const auto put = [&](const int32_t* sums, int rows, int first, int k, int count) {
       const typename V::I shift = V::mul(V::set(zero), V::load_integers(weight_sums + k));
       const bool per_channel = this->op.epilogue.per_channel;

@@ -1,9 +1,9 @@
-// Kernels of moves whose reference goes element by element: what they take, in plain C++. The code is in
-// run.h. Elements are moved as words of their size, whatever they are.
+// Kernel forms of moves for which the reference goes element by element, in plain C++. The code is in run.h. Elements
+// are moved as words of their size, whatever their type.
 //
-//   transpose, slice   axes that lie one behind the other in x and y are taken as one; where the last axis of y lies
-//                      apart in x, the axis that does not is the other side of a matrix that is transposed by blocks
-//   pad                whole rows within x are copied
+//   transpose, slice   Axes that are contiguous in both x and y are joined. If the last axis of y is not contiguous in
+//                      x, it and the axis that is contiguous in x form a matrix, which is transposed by blocks.
+//   pad                Whole rows within x are copied.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -13,7 +13,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// A walk without axes of one element, neighbours that can be gone through as one being one.
+// A walk without axes of one element. Neighbouring axes with a common stride are joined to one.
 struct Moves {
   Walk<1> walk;
 
@@ -46,7 +46,7 @@ struct FastMove {
   void run(const T* x, T* y, const Args& args) const;
 };
 
-// x and y as [outer axes][axis][inner]: `axis` is the last one with padding.
+// x and y as [outer axes][axis][inner], where `axis` is the last axis with padding.
 struct PadRows {
   Shape x, y;
   Words words;
@@ -54,7 +54,7 @@ struct PadRows {
 
   int before(int of) const { return words.integer(Pad::kBefore + of); }
   bool constant() const { return words[Pad::kMode] == Pad::kConstant; }
-  // Returns the index in x of index i of an axis of y that has padding; below 0 it lies outside.
+  // Returns the index in x of index i of an axis of y that has padding; below 0 if i lies outside x.
   int source(int of, int i) const {
     i -= before(of);
     if (i >= 0 && i < x[of]) return i;
@@ -94,7 +94,7 @@ constexpr auto moves(const char* name, Op op, ShapeRule shapes) {
          line<Form<Bool>>({name, "Bool"}, op, shapes);
 }
 
-// The reference runs copy, concat and embedding: it copies whole rows.
+// Copy, concat and embedding are left to the reference, which copies whole rows.
 template <class Tier>
 constexpr auto lines() {
   return moves<MoveOf<Transpose>::Form>("Transpose", Op::kTranspose, Transpose::shapes) +

@@ -1,4 +1,4 @@
-// Code that runs the forms of forms.h; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares. Each instruction set's kernels include it.
 #pragma once
 
 #include <cstring>
@@ -30,8 +30,8 @@ struct WordOf<8> {
 template <class T>
 using Word = typename WordOf<sizeof(T)>::Type;
 
-// An 8-byte word of a matrix of 8 / sizeof(W) rows is read for each, and two halves of two words are exchanged at a
-// time: of neighbours halves of 1 element, then of 2 and of 4.
+// Transposes a square of 8 / sizeof(W) rows. Each row is read as one 8-byte word. Then halves of two words are
+// exchanged: of neighbours halves of 1 element, then of 2, then of 4.
 template <class W>
 struct SquareOfWords {
   static constexpr int kSide = 8 / int(sizeof(W));
@@ -48,7 +48,7 @@ struct SquareOfWords {
   }
 
  private:
-  // The bits of elements j with j & kDistance = 0.
+  // Returns the bits of the elements j with j & kDistance = 0.
   template <int kDistance>
   static constexpr uint64_t low_elements() {
     constexpr int kBits = 8 * int(sizeof(W)) * kDistance;
@@ -71,10 +71,11 @@ struct SquareOfWords {
   }
 };
 
-// Time of a byte, in multiply-accumulates (fast/parallel.h): in a row that is copied whole, and alone.
+// The time of a byte in multiply-accumulates (fast/parallel.h): in a row that is copied whole, and alone.
 inline constexpr uint64_t kOfCopied = 2, kOfMoved = 8;
 
-// to[c to_step + r] = from[r from_step + c]: blocks of 64 by 64, which the first cache holds.
+// Transposes: to[c to_step + r] = from[r from_step + c]. Works in blocks of 64 by 64, which fit the first-level
+// cache.
 inline constexpr int kTransposeBlock = 64;
 template <class W>
 [[gnu::noinline]] void transpose_words(const W* from, ptrdiff_t from_step, int rows, int columns, W* to,
@@ -104,8 +105,8 @@ template <class W>
       block(r, c, kBlock < rows - r ? kBlock : rows - r, kBlock < columns - c ? kBlock : columns - c);
 }
 
-// `walk` without one or two axes, which f(offset into x, offset into y, part of `parts`) goes through, on the workers;
-// each part takes the time of `work` multiply-accumulates.
+// Walks along all axes but one or two, on the workers, and calls f(offset into x, offset into y, part of `parts`),
+// which goes through those axes. Each part takes the time of `work` multiply-accumulates.
 template <class F>
 [[gnu::noinline]] void each_outer(const Walk<1>& walk, int one, int other, int parts, uint64_t work, const Args& args,
                                   const F& f) {
@@ -167,7 +168,7 @@ inline void fill_words(W* y, W value, int count) {
   for (int i = 0; i < count; ++i) y[i] = value;
 }
 
-// Rows [first, first + rows) of y.
+// Makes rows [first_row, first_row + rows) of y.
 template <class W>
 [[gnu::noinline]] void pad_words(const PadRows& p, const W* x, W* y, W outside, int first_row, int rows) {
   const int axis = p.axis, in = p.x[axis], before = p.before(axis), out = p.y[axis], row = out * p.inner;
@@ -200,7 +201,7 @@ template <class W>
   });
 }
 
-// The word of the attribute as an element.
+// Returns the attribute's word as an element.
 template <class T>
 Word<T> padding_of(uint32_t word) {
   if constexpr (std::is_same_v<T, Bool>) return uint8_t(word & 1);

@@ -1,5 +1,5 @@
-// Forms of the gradients of pad with a constant and of slice: both copy rows of the last axis. This file says which
-// steps they take, in plain C++; the code is in run.h.
+// Kernel forms of the gradients of slice and of pad with a constant. Both copy rows of the last axis. This is plain
+// C++; the code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -8,10 +8,10 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// dx = a box of dy.
+// dx is a box of dy.
 template <class T>
 struct FastPadGradient {
-  Walk<1> rows;  // over those of dx, with the offset into dy
+  Walk<1> rows;  // over the rows of dx, with the offset into dy
   int width;
 
   [[gnu::cold, gnu::noinline]] static FastPadGradient from(const Words& words, const Operands& operands) {
@@ -33,11 +33,11 @@ struct FastPadGradient {
   }
 };
 
-// dx = dy in the elements that slice read, a box of x with steps; 0 in all others.
+// dx = dy in the elements that slice read, a box of x with steps; dx = 0 in all others.
 template <class T>
 struct FastSliceGradient {
   SliceGradient op;
-  int width;  // of rows that lie in dx as in dy; else 1
+  int width;  // of rows that are contiguous in dx as in dy; else 1
 
   [[gnu::cold, gnu::noinline]] static FastSliceGradient from(const Words& words, const Operands& operands) {
     FastSliceGradient made = {SliceGradient::from(words, operands), 1};

@@ -1,5 +1,5 @@
-// Optimizers over vectors: the formulas of engine/ops/optimize.h, operation by operation in its order and none of them
-// fused, so that every target makes the same parameters to the bit. The code is in run.h.
+// Kernel forms of optimizers, over vectors. They do the operations of engine/ops/optimize.h in its order, none of
+// them fused. So every target computes the same parameters, equal to the bit. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -44,7 +44,7 @@ struct AdagradForm : Adagrad {
            const Args& args) const;
 };
 
-// The norm is summed lane by lane, each compensated, and the lanes likewise: the bound of commit.h holds.
+// The norm is summed lane by lane with compensation, and so is the sum of the lanes. The bound of commit.h holds.
 struct VerdictForm : Verdict {
   static VerdictForm from(const Words& words, const Operands& operands) { return {Verdict::from(words, operands)}; }
   void run(const float* gradients, const float* loss, const float* count, const float* loss_scale, uint32_t* apply,
@@ -71,7 +71,7 @@ struct AdamOf {
   template <class P, class M>
   using Form = AdamForm<kDecoupled, P, M>;
 };
-// The types of a parameter and of its moments.
+// Returns the lines of an optimizer for each type of a parameter and of its moments.
 template <template <class, class> class Form>
 constexpr auto optimizers(const char* name, Op op, ShapeRule shapes) {
   return line<Form<float, float>>({name, "F32"}, op, shapes) +

@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +8,11 @@
 #include "engine/kernels/fast/loops.h"
 #include "engine/kernels/fast/optimizer/forms.h"
 
-// Flattened: where the vectors are plain C++ (simd/vec.h), a call of one of their functions costs more than its work.
+// The functions are flattened: if vectors are plain C++ (simd/vec.h), a call of one of their functions costs more
+// than its work.
 namespace nacre::inline NACRE_ISA {
 
-// The gradient that the formulas call g.
+// Computes the gradient that the formulas call g.
 template <class V>
 struct GradientOf {
   using F = typename V::F;
@@ -24,7 +26,7 @@ struct GradientOf {
 
   [[gnu::always_inline]] F operator()(F raw, F p) const {
     F g = V::mul(raw, factor);
-    if (clips) g = V::max(negative_limit, V::min(limit, g));  // NaN passes
+    if (clips) g = V::max(negative_limit, V::min(limit, g));  // NaN stays NaN
     return decays ? V::add(g, V::mul(decay, p)) : g;
   }
 };
@@ -127,10 +129,10 @@ template <class T>
       });
 }
 
-// The largest |x| and sum_i (x_i 2^-e)^2, e its exponent, in one pass over memory: a block that is in the nearest cache
-// is read twice, and where its largest number has an exponent above those before, their sums are scaled down to it,
-// which loses bits only of what is below the smallest float32. Compensated in each lane of kVectors vectors, then over
-// the lanes; their errors are those of ops/commit.h.
+// Computes the largest |x| and sum_i (x_i 2^-e)^2, where e is its exponent, in one pass over memory. Each block is
+// read twice, the second time from the nearest cache. If the largest number of a block has a larger exponent than all
+// before, the earlier sums are scaled down to it. That loses only bits below the smallest float32. The sums are
+// compensated in each lane of kVectors vectors, then over the lanes. ops/commit.h gives their error.
 template <class V>
 class LargestAndSquares {
  public:
@@ -141,7 +143,7 @@ class LargestAndSquares {
 
   float largest() const { return std::bit_cast<float>(largest_); }
 
-  // The sum for a scale that Verdict::judge made of largest().
+  // Returns the sum for a scale that Verdict::judge made of largest().
   float squares() const {
     float all = 0, rest = 0, lane[V::kLanes], lost[V::kLanes];
     for (int v = 0; v < kVectors; ++v) {
@@ -170,7 +172,7 @@ class LargestAndSquares {
     if (largest_ > 0 && largest_ < kInfinityBits) add_squares(x, n);
   }
 
-  // The bits of the largest |x|: as integers, so that infinity is above every number and NaN above infinity.
+  // Returns the bits of the largest |x|, compared as integers: infinity is above every number and NaN above infinity.
   static int32_t largest_bits(const float* x, int n) {
     constexpr int kMost = 4;
     typename V::I most[kMost];
@@ -187,7 +189,8 @@ class LargestAndSquares {
     return largest;
   }
 
-  // Sums are of squares: by the ratio twice. It may be 0, where what was added before is nothing beside what comes.
+  // The sums are of squares, so they are multiplied by the ratio twice. The ratio may be 0: then the earlier numbers
+  // are negligible beside those that follow.
   void scale_to(float scale) {
     const F ratio = V::set(scale_ == 0 ? 1.0f : scale / scale_);
     for (int v = 0; v < kVectors; ++v) {
@@ -215,8 +218,8 @@ class LargestAndSquares {
   }
 
   F sum_[kVectors] = {}, lost_[kVectors] = {};
-  int32_t largest_ = 0;  // bits
-  float scale_ = 0;      // of the sums; 0: there is none yet
+  int32_t largest_ = 0;  // its bits
+  float scale_ = 0;      // scale of the sums; 0 if nothing was added yet
 };
 
 [[gnu::flatten]] inline void VerdictForm::run(const float* gradients, const float* loss, const float* count,

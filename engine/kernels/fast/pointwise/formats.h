@@ -1,5 +1,5 @@
-// Code that runs the forms of forms.h between number formats, over vectors V; included where kernels are compiled for
-// an instruction set.
+// Code of the kernel forms of forms.h that convert between number formats, over a vector type V (engine/simd). Each
+// instruction set's kernels include it.
 #pragma once
 
 #include "engine/kernels/fast/float8_codes.h"
@@ -11,8 +11,8 @@ namespace nacre::inline NACRE_ISA {
 
 // ---- quantize and dequantize
 
-// Half away from zero: cutting x + 0.49999997 off, the largest number below a half, carries x over a whole number where
-// x is at least half of the way, and nowhere else.
+// Rounds half away from zero: adds 0.49999997, the largest float below a half, and truncates. The sum reaches the
+// next whole number only if the fraction of x is at least a half.
 template <class V, Rounding kRounding>
 typename V::I rounded(typename V::F x) {
   if constexpr (kRounding == Rounding::kHalfEven) return V::round_even(x);
@@ -20,7 +20,7 @@ typename V::I rounded(typename V::F x) {
   return V::truncate(V::add(x, V::select(V::less(x, V::set(0.0f)), V::set(-half), V::set(half))));
 }
 
-// clamp(r + zero, low, high) for all int32 r and zero: r is clamped so that the sum does not wrap.
+// Computes clamp(r + zero, low, high) for all int32 r and zero. r is clamped first, so that the sum does not wrap.
 template <class V, class Q>
 struct Offset {
   static constexpr int32_t kLow = std::is_same_v<Q, uint8_t> ? 0 : -128, kHigh = kLow + 255;
@@ -32,8 +32,8 @@ struct Offset {
   typename V::I operator()(typename V::I r) const { return V::add(V::max(low, V::min(high, r)), zero); }
 };
 
-// f(first, scale, zero, n) for every vector: of one channel, or across channels where these are innermost. make(zero)
-// of a vector of zero points is what f takes.
+// Calls f(first, scale, zero, n) for every vector. A vector is of one channel, or across channels if these are
+// innermost. f gets its zero as make(vector of zero points).
 template <class V, class T, class Make, class F>
 [[gnu::always_inline]] inline void each_scaled(const ScaledNumbers& s, const T* scale, Optional<const int32_t> zero,
                                                const Make& make, const F& f) {
@@ -53,9 +53,9 @@ template <class V, class T, class Make, class F>
     }
 }
 
-// f(numbers, where their first lies) on the workers; each number takes the time of kOfCode multiply-accumulates
+// Calls f(numbers, index of the first one) on the workers. Each number takes the time of kOfCode multiply-accumulates
 // (fast/parallel.h).
-inline constexpr uint64_t kOfRange = 4, kOfCode = 12;  // kOfRange: its part in the range of a row
+inline constexpr uint64_t kOfRange = 4, kOfCode = 12;  // kOfRange is the share of finding a row's range
 template <class F>
 void in_scaled_runs(const ScaledNumbers& s, const Args& args, const F& f) {
   if (s.channels == 1)
@@ -135,7 +135,7 @@ void FastDequantizeFloat8<Q>::run(const Q* codes, const float* scale, float* num
 
 // ---- dynamic_quantize
 
-// f(row)
+// Calls f(row) for all rows, which the workers share.
 template <class F>
 void each_shared_row(const Args& args, int rows, int width, const F& f) {
   in_runs(args, rows, uint64_t(width) * (kOfRange + kOfCode), [&](int first, int count, std::span<std::byte>) {
@@ -159,7 +159,7 @@ inline void FastDynamicFloat8::run(const float* numbers, Float8E4M3* codes, floa
   });
 }
 
-// {least, largest} of x and 0; NaN is passed over.
+// Writes {least, largest} of x and 0 to `range`. A NaN is ignored.
 template <class V>
 void range_of(const float* x, int count, float* range) {
   using F = typename V::F;
@@ -169,7 +169,7 @@ void range_of(const float* x, int count, float* range) {
   range[0] = -V::largest(V::sub(zero, low)), range[1] = V::largest(high);
 }
 
-// q = clamp(round(zero + x factor)), of which float32 rounds every operation.
+// Computes q = clamp(round(zero + x factor)); every operation is rounded to float32.
 template <class V, Rounding kRounding, class F>
 [[gnu::always_inline]] inline void quantize_row(const float* x, int8_t* q, int count, int32_t zero, int32_t low,
                                                 const F& real) {
@@ -181,7 +181,7 @@ template <class V, Rounding kRounding, class F>
   });
 }
 
-// Makes codes of the numbers of a row: the scale and the zero point are the reference's of its range.
+// Makes the codes of a row. The scale and zero point are those that the reference makes of the row's range.
 struct RowQuantizer {
   bool symmetric, onnx;
   float scale, amax;
@@ -208,7 +208,7 @@ struct RowQuantizer {
 inline void FastDynamicQuantize::run(const float* x, int8_t* q, float* scale, int32_t* zero, const Args& args) const {
   using V = Vector;
   const int width = op.width;
-  if (op.rows == 1) {  // the caller finds the range: shared, it would cost a second wait
+  if (op.rows == 1) {  // the caller finds the range, since sharing that would cost a second wait
     float range[2];
     range_of<V>(x, width, range);
     const RowQuantizer quantizer(op, range);
@@ -243,7 +243,7 @@ void FastAbsMaxQuantize<T>::run(const T* numbers, int8_t* codes, T* scale, const
     const V::I low = V::set(int32_t{kInt8Range.low}), high = V::set(int32_t{kInt8Range.high});
     each_vector<V>(width, [&](int i, auto n) {
       V::F product = V::mul(load<V>(x + i, n), f);
-      if constexpr (!std::is_same_v<T, float>) {  // rounded to T
+      if constexpr (!std::is_same_v<T, float>) {  // as T, rounded
         T piece[V::kLanes];
         V::store(piece, product);
         product = V::load(piece);

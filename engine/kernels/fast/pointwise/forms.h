@@ -1,6 +1,6 @@
-// Forms of fast kernels: functions of one and of two elements, and conversions between number formats. This file says
-// which steps they take, in plain C++; the code is in run.h, over vectors. Results in codes equal those of the
-// reference to the bit.
+// Kernel forms of functions of one and of two elements, and of conversions between number formats. This file says in
+// plain C++ which steps they take. The code is in run.h, over vectors. Results in codes equal those of the reference
+// to the bit.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -13,7 +13,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Once for each step, for the sake of size: not inlined into every kernel.
+// Makes the op once for each step. It is not inlined into every kernel, to save code size.
 template <class O>
 [[gnu::cold, gnu::noinline]] O make_op(const Words& words, const Operands& operands) {
   return O::from(words, operands);
@@ -65,7 +65,7 @@ enum class RealOp { kLeakyRelu, kSigmoid, kTanh, kHardSwish, kGelu, kSilu };
 template <class T, RealOp kOp>
 struct FastReal {
   int elements;
-  uint32_t word;  // alpha of leaky_relu; whether gelu has its form with tanh
+  uint32_t word;  // alpha of leaky_relu; for gelu, whether it has its form with tanh
 
   static FastReal from(const Words& words, const Operands& operands) { return {count_elements(operands), words[0]}; }
   void run(const T* x, T* y, const Args& args) const;
@@ -102,7 +102,8 @@ struct FastLookup {
 
 // ---- Between number formats.
 
-// x as [outer][channels][inner], a scale and a zero point for each channel; without, all is `inner`.
+// x as [outer][channels][inner], with a scale and a zero point for each channel. Without channels, all of x is
+// `inner`.
 struct ScaledNumbers {
   int outer, channels, inner;
   bool reciprocal;
@@ -128,7 +129,7 @@ struct FastDequantize {
   }
   void run(const Q* q, const float* scale, Optional<const int32_t> zero, float* x, const Args& args) const;
 };
-// float8, of numbers and scales of a type T.
+// Quantizes numbers to float8, with scales of the numbers' type T.
 template <class Q, class T>
 struct FastQuantizeFloat8 {
   ScaledNumbers shape;
@@ -170,7 +171,7 @@ struct FastAbsMaxQuantize {
   uint64_t work() const { return op.work(); }
   void run(const T* x, int8_t* q, T* scale, const Args& args) const;
 };
-// Integers and bool take the reference's loop, compiled for the tier.
+// Casts of integers and bool run the reference's loop, compiled for the tier (instruction set).
 template <class From, class To>
 struct TierCast {
   Cast op;

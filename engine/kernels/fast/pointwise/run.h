@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include <cstring>
@@ -21,7 +22,7 @@ inline float high_real(const Clamp& clamp) {
   return clamp.kind == Clamp::kNone ? __builtin_inff() : std::bit_cast<float>(clamp.high);
 }
 
-// y_i = clamp(a_i + sign b_i), or clamp(a_i b_i).
+// Computes y_i = clamp(a_i + sign b_i), or clamp(a_i b_i).
 template <class V, class T, bool kProduct>
 struct RealRuns {
   using F = typename V::F;
@@ -30,7 +31,7 @@ struct RealRuns {
   T* y;
   float sign, low, high;
 
-  static constexpr uint64_t kOfReal = 2;  // the time of one in multiply-accumulates (fast/parallel.h)
+  static constexpr uint64_t kOfReal = 2;  // one number's time in multiply-accumulates (fast/parallel.h)
 
   void run(const Walk<2>& walk, const Args& args) const {
     constexpr RunFunctions kAlong = {&along<1, 1>, &along<0, 1>, &along<1, 0>};
@@ -48,7 +49,7 @@ struct RealRuns {
     each_vector<V>(at.count, [&](int i, auto n) {
       const F u = kA == 0 ? first : load<V>(a + i, n), v = kB == 0 ? second : load<V>(b + i, n);
       const F value = kProduct ? V::mul(u, v) : V::fma(v, sign, u);
-      store<V>(y + i, V::min(high, V::max(low, value)), n);  // NaN passes
+      store<V>(y + i, V::min(high, V::max(low, value)), n);  // NaN stays NaN
     });
   }
 };
@@ -70,7 +71,7 @@ struct CodeSum {  // NUMERICS.md eq. 6
   float of_a, of_b;
   PairScale<V> a, b, y;
   int32_t left_shift;
-  bool minus;  // a - b
+  bool minus;  // whether the function is a - b
 
   auto real(int32_t za, int32_t zb) const {
     const float zero = -(float(za) * of_a + float(zb) * of_b);
@@ -200,7 +201,7 @@ inline void look_up(const int8_t* middle, const int8_t* x, int8_t* y, int elemen
   for (; i < elements; ++i) y[i] = middle[x[i]];
 }
 inline void FastLookup::run(const int8_t* x, const int8_t* table, int8_t* y, const Args& args) const {
-  constexpr uint64_t kOfLookup = 24;  // the time of one in multiply-accumulates (fast/parallel.h)
+  constexpr uint64_t kOfLookup = 24;  // one code's time in multiply-accumulates (fast/parallel.h)
   in_runs_of_numbers(args, elements, kOfLookup, [&](int first, int count, std::span<std::byte>) {
     look_up(table + 128, x + first, y + first, count);
   });

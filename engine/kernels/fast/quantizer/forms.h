@@ -1,5 +1,5 @@
-// The quantizers that training simulates, over vectors: results are those of the reference to the bit, but for sums.
-// The code is in run.h.
+// Kernel forms of the quantizers that training simulates, over vectors. Results equal those of the reference to the
+// bit, except sums. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -20,7 +20,7 @@ struct FastFakeQuantize {
   uint64_t work() const { return op.work(); }
   void run(const T* x, Optional<const float> range, Optional<const float> step, T* y, const Args& args) const;
 
-  // The largest magnitude of each channel, then its scale.
+  // Returns the bytes of one float32 per channel: the largest magnitude of the channel, later its scale.
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     return size_t(from(words, operands).op.channels) * sizeof(float);
   }
@@ -73,7 +73,8 @@ struct FastFloat8Of {
   FakeFloat8 op;
 
   uint64_t work() const { return op.work(); }
-  // The bits of the largest magnitude of x, where it is observed: in the same pass, which division bounds.
+  // Quantizes x. With kObserves, returns the bits of the largest magnitude of x, found in the same pass, whose time
+  // the division bounds.
   template <bool kObserves>
   int32_t by_scale(const T* x, float scale, T* y) const;
 };

@@ -1,10 +1,11 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/pointwise/formats.h"
 #include "engine/kernels/fast/quantizer/forms.h"
 
-// Flattened, and lambdas inlined, as in optimizer/run.h.
+// The functions are flattened and lambdas inlined, as in optimizer/run.h.
 namespace nacre::inline NACRE_ISA {
 
 // ---- The largest magnitude, by its bits (engine/numeric/amax.h)
@@ -51,8 +52,8 @@ template <class V, class T>
 
 // ---- Codes of int8 and int4
 
-// The codes of weights, made in float64 from a scale of float32 (int8_range.h). A quotient in float32 tells which code
-// is nearest but where it lies between two.
+// Returns the codes of weights, computed in float64 from a float32 scale (int8_range.h). A quotient in float32 tells
+// which code is nearest, unless it lies between two codes.
 template <class V>
 [[gnu::always_inline]] inline typename V::I symmetric_codes(typename V::F w, typename V::F scale) {
   const typename V::F quotient = V::div(w, scale), size = V::abs(quotient);
@@ -73,7 +74,7 @@ template <class T>
   const auto clipped = [](V::I code, int32_t low, int32_t high) __attribute__((always_inline)) {
     return V::max(V::set(low), V::min(V::set(high), code));
   };
-  // NaN stays.
+  // Stores `made`; a NaN stays NaN.
   const auto put = [&](int i, V::F v, V::F made, auto n) __attribute__((always_inline)) {
     store<V>(y + i, V::select(V::is_nan(v), v, made), n);
   };
@@ -116,7 +117,7 @@ template <class T>
             break;
           case FakeQuantize::kInt8Codes: code = clipped(rounded<V, Rounding::kHalfAway>(v), -128, 127); break;
           case FakeQuantize::kInt32Codes: code = rounded<V, Rounding::kHalfAway>(v); break;
-          default: {  // the scale multiplies
+          default: {  // multiply by the scale
             const V::I nearest = clipped(V::round_even(V::mul(v, scale)), codes.low, codes.high);
             return store<V>(y + i, V::div(V::to_float(nearest), scale), n);
           }
@@ -141,7 +142,7 @@ template <class T>
   }
   const float none[] = {0, 0};
   const NudgedRange nudged = NudgedRange::from(range ? range.data : none);
-  const bool ordered = nudged.low <= nudged.high;  // else no number is within
+  const bool ordered = nudged.low <= nudged.high;  // if false, no number is in range
   const V::F zero = V::set(0.0f), low = V::set(nudged.low), high = V::set(nudged.high);
   each_vector<V>(
       op.elements, [&](int i, auto n) __attribute__((always_inline)) {
@@ -161,7 +162,7 @@ template <class T>
   V::F below = zero, above = zero;
   for (int i = 0; i < op.elements; i += V::kLanes) {
     const int n = V::most(op.elements - i);
-    const V::F d = V::load(dy + i, n), v = V::load(x + i, n);  // d is 0 in lanes behind the last
+    const V::F d = V::load(dy + i, n), v = V::load(x + i, n);  // d is 0 in lanes past the last
     below = V::add(below, V::select(V::less(v, low), d, zero));
     above = V::add(above, V::select(V::less(high, v), d, zero));
   }
@@ -195,7 +196,7 @@ void FastObserveUsedRange<T>::run(const T* x, Update<float> sum, Update<float> b
 
 // ---- float8
 
-// v as T has it.
+// Returns v rounded to T, the type in which it is stored, as float32.
 template <class V, class T>
 [[gnu::always_inline]] inline typename V::F as_kept(typename V::F v) {
   if constexpr (std::is_same_v<T, float>) {
@@ -207,8 +208,9 @@ template <class V, class T>
   }
 }
 
-// Rounds to a multiple of 2^(e - m), e the exponent of v or of the smallest normal number, m the mantissa's bits, half
-// to even: a number in which that is the last bit is added and taken away. Beyond the largest, the largest.
+// Rounds half to even to a multiple of 2^(e - m), where e is the exponent of v, or of the smallest normal number, and
+// m the bits of the mantissa. It adds and subtracts a number whose last bit is that unit. Numbers beyond the largest
+// become the largest.
 template <class V>
 struct Float8Rounding {
   typename V::F most, magic;
@@ -224,7 +226,7 @@ struct Float8Rounding {
     return format == FakeFloat8::kE4M3 ? of<Float8E4M3>() : of<Float8E5M2>();
   }
   [[gnu::always_inline]] typename V::F operator()(typename V::F v) const {
-    const typename V::F size = V::min(most, V::abs(v));  // NaN passes
+    const typename V::F size = V::min(most, V::abs(v));  // NaN stays NaN
     const typename V::I exponent = V::shift_left(V::shift_right(V::as_integers(size), 23), V::set(int32_t{23}));
     const typename V::F unit = V::mul(V::as_float(V::max(least, exponent)), magic);
     const typename V::F nearest = V::sub(V::add(size, unit), unit);

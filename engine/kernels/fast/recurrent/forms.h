@@ -1,5 +1,5 @@
-// lstm and gru over whole sequences: what their kernels take, in plain C++. The code is in run.h. Some
-// samples go through time side by side, so that the recurrent weights are read once for all of them.
+// Kernel forms of lstm and gru over whole sequences, in plain C++. The code is in run.h. Some samples go through time
+// side by side, so that the recurrent weights are read once for all of them.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -10,8 +10,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Scratch of a block of samples, in float32: {bias [gates h], states [block, h], cells or r y [block, h],
-// sums [block, gates h]}.
+// The scratch of a block of samples, in float32: {bias [gates h], states [block, h], cells or r y [block, h], sums
+// [block, gates h]}.
 struct RecurrentBlock {
   static constexpr int kSamples = 4;
   static size_t bytes(int width, int gates) {

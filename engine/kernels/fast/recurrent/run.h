@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/recurrent/forms.h"
@@ -27,7 +28,7 @@ void floats_or_zeros(float* to, const T* from, int count) {
   for (int i = 0; i < count; ++i) to[i] = 0;
 }
 
-// f(first sample, samples, memory) for every block, with its biases and states set.
+// Calls f(first sample, samples, memory) for every block, with its biases and states set.
 template <class T, class F>
 void each_sample_block(const Sequence& size, int gates, const T* bias, const T* h0, const Args& args, const F& f) {
   in_parts(args, size.work(gates), [&](Part part, std::span<std::byte> scratch) {
@@ -42,7 +43,7 @@ void each_sample_block(const Sequence& size, int gates, const T* bias, const T* 
   });
 }
 
-// sums_rk = bias_k + sum_j w_kj states_rj, k < rows of w; a row of sums is `step` wide.
+// Computes sums_rk = bias_k + sum_j w_kj states_rj for each row k of w. A row of sums is `step` wide.
 template <class V, class T>
 [[gnu::noinline]] void recur(const T* w, const float* states, const float* bias, int samples, int width, int rows,
                              int step, float* sums) {
@@ -81,7 +82,7 @@ void FastLstm<T>::run(const T* x, const T* w, Optional<const T> bias, Optional<c
   });
 }
 
-// The sums of n are w_n y_{t-1} + b_n with reset_after, else those of r y_{t-1}, which is made in between.
+// With reset_after the sums of gate n are w_n y_{t-1} + b_n. Else they are those of r y_{t-1}, which is made first.
 template <class T>
 void FastGru<T>::run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y,
                      const Args& args) const {

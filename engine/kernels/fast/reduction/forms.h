@@ -1,5 +1,5 @@
-// Fast kernels of pools, means, softmax and norms: what they take, in plain C++. The code is in run.h,
-// over vectors. Results of codes are those of the reference to the bit.
+// Kernel forms of pools, means, softmax and norms, in plain C++. The code is in run.h, over vectors. Results in codes
+// equal those of the reference to the bit.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -27,7 +27,7 @@ struct FastAveragePool : FastPool {
   static FastAveragePool from(const Words& words, const Operands& operands) { return {FastPool::of(words, operands)}; }
   void run(const T* x, T* y, const Args& args) const;
 };
-// Quotients are made in float32, where sums of up to 2^16 codes are exact.
+// Divides in float32, in which sums of up to 2^16 codes are exact.
 struct FastCodeAveragePool : FastPool {
   static FastCodeAveragePool from(const Words& words, const Operands& operands) {
     return {FastPool::of(words, operands)};
@@ -47,15 +47,15 @@ struct FastCodeMaxPool : FastPool {
   void run(const int8_t* x, int8_t* y, const Args& args) const;
 };
 
-// ---- Reductions of x as [outer][count][inner] over its middle; any may be 1.
+// ---- Reductions of x over the middle of [outer][count][inner]. Any of the three may be 1.
 
 struct Extent {
   int outer = 1, count = 1, inner = 1;
-  bool fits = true;  // the axes are such
+  bool fits = true;  // whether the axes have this form
 
   static Extent of(uint32_t axes, Shape x) {
     Extent e;
-    int* size = &e.inner;  // goes from inner to count to outer
+    int* size = &e.inner;  // moves from inner to count to outer
     for (int axis = x.rank - 1; axis >= 0; --axis) {
       if (x[axis] == 1) continue;
       const bool reduced = (axes >> axis & 1) != 0;
@@ -106,7 +106,7 @@ struct FastReduce {
   static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).extent.fits; }
 };
 
-// Indices are counted in float32, which has them all up to 2^24.
+// Indices are counted in float32, which holds all whole numbers up to 2^24.
 template <class T, class I>
 struct FastArgMax {
   ArgMax op;
@@ -116,7 +116,7 @@ struct FastArgMax {
   static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).op.width < 1 << 24; }
 };
 
-// ---- Functions of rows. A row of 16-bit numbers that are neighbours in memory is copied to float32 in scratch, one
+// ---- Functions of rows. A row of 16-bit numbers that are contiguous in memory is copied to float32 in scratch, one
 // row at a time.
 
 template <class T>
@@ -126,7 +126,7 @@ size_t row_bytes(int width) {
 
 template <class T, bool kLogarithm>
 struct FastSoftmax {
-  Extent extent;  // softmax goes along the middle
+  Extent extent;  // softmax goes along `count`
   float beta;
 
   static FastSoftmax from(const Words& words, const Operands& operands) {
@@ -148,8 +148,8 @@ struct FastSoftmax {
   }
 };
 
-// The exponential of a code depends on its distance to the maximum alone: bind makes a table of all 256, Q0, and one of
-// them as terms of the sum, Q12.
+// The exponential of a code depends only on its distance to the maximum. Bind makes a table of all 256 exponentials
+// in Q0, and one in Q12, the terms of the sum.
 inline constexpr int kDistances = 256;
 template <Rounding kRounding>
 struct FastCodeSoftmax {
@@ -186,7 +186,7 @@ struct FastLayerNorm {
   }
 };
 
-// y = (x - mean) factor + bias: the factors of all channels are in scratch.
+// y = (x - mean) factor + bias; scratch holds the factors of all channels.
 template <class T>
 struct FastBatchNorm {
   BatchNorm op;

@@ -1,5 +1,5 @@
-// Code that runs the forms of forms.h with rows, softmax and norms, over vectors V; included where kernels are
-// compiled for an instruction set.
+// Code of the kernel forms of forms.h that take rows, softmax and norms, over a vector type V (engine/simd). Each
+// instruction set's kernels include it.
 #pragma once
 
 #include <limits>
@@ -11,9 +11,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// f(row of x in float32, row of y in float32), row by row. Rows of 16-bit numbers become float32 in scratch, where f
-// works in place.
-// `each`: what a number takes, in multiply-accumulates (fast/parallel.h).
+// Calls f(row of x in float32, row of y in float32) for each row. Rows of 16-bit numbers become float32 in scratch,
+// where f works in place. `each` is the multiply-accumulates that one number takes (fast/parallel.h).
 template <class V, class T, class F>
 [[gnu::always_inline]] inline void each_row(const T* x, T* y, int rows, int width, uint64_t each, const Args& args,
                                             const F& f) {
@@ -74,7 +73,7 @@ struct SoftmaxRow {
   }
 }
 
-// Along an axis that is not the last: kLanes of them side by side.
+// Computes softmax along an axis that is not the last one, for kLanes columns side by side.
 [[gnu::noinline]] inline void softmax_columns(const float* x, float* y, const Extent& e, const SoftmaxRow& op) {
   using V = Vector;
   using Math = VectorMath<V>;
@@ -115,7 +114,7 @@ void FastSoftmax<T, kLogarithm>::run(const T* x, T* y, const Args& args) const {
                    [&](const float* from, float* to) { softmax_row(from, to, extent.count, op); });
 }
 
-// Rows of kDistances numbers or more get the codes of all distances first.
+// If a row has kDistances numbers or more, the codes of all distances are made first.
 [[gnu::noinline]] inline void softmax_codes(const int8_t* x, int8_t* y, int width, const int32_t* table) {
   using V = Vector;
   int peak = -128;
@@ -125,7 +124,7 @@ void FastSoftmax<T, kLogarithm>::run(const T* x, T* y, const Args& args) const {
   const int zeros = std::countl_zero(uint32_t(sum));
   const int32_t reciprocal = reciprocal_of_one_plus(int32_t((uint32_t(sum) << zeros) - (uint32_t{1} << 31)));
   const int exponent = 12 - zeros + 31 - 8;
-  if (exponent > 31) {  // every y rounds to 0
+  if (exponent > 31) {  // then every y rounds to 0
     for (int j = 0; j < width; ++j) y[j] = -128;
     return;
   }
@@ -155,7 +154,7 @@ void FastCodeSoftmax<kRounding>::run(const int8_t* x, int8_t* y, const Args& arg
 
 // ---- Norms
 
-// h = (x - m) s: y = h, h scale or h scale + bias.
+// Normalizes a row: with h = (x - m) s, y is h, h scale or h scale + bias.
 [[gnu::noinline]] inline void layer_norm_row(const float* x, float* y, int width, float epsilon, const float* scale,
                                              const float* bias) {
   using V = Vector;

@@ -1,5 +1,5 @@
-// Code that runs the forms of forms.h with pools and sums, over vectors V; included where kernels are compiled for an
-// instruction set.
+// Code of the kernel forms of forms.h that are pools and sums, over a vector type V (engine/simd). Each instruction
+// set's kernels include it.
 #pragma once
 
 #include <limits>
@@ -15,10 +15,10 @@ namespace nacre::inline NACRE_ISA {
 
 // ---- Pools.
 
-// f(taps inside x: rows and columns of the first, how many of each; where y goes) for every pixel of rows [first,
-// first + count) of y, the rows of all images being counted.
+// The taps of a pixel of y that lie inside x: the first one, their rows and columns, and the pixel's index in y.
+// each_window calls f(taps) for all pixels in rows [first, first + count) of y, counted over all images.
 struct PoolTaps {
-  ptrdiff_t first, row, column;  // of x, in elements: the first tap, from row to row, from column to column
+  ptrdiff_t first, row, column;  // of x, in elements: the first tap; from row to row; from column to column
   int rows, columns;
   int64_t y;
 };
@@ -42,7 +42,8 @@ template <class F>
   }
 }
 
-// acc_k = step(acc_k, tap of vector k) over all taps, from channel c on; `n` lanes of the last of kVectors vectors.
+// Computes acc_k = step(acc_k, tap of vector k) over all taps, from channel c on. The last of kVectors vectors has
+// `n` lanes.
 template <class V, int kVectors, class A, class Load, class Step>
 [[gnu::always_inline]] inline void over_taps(const PoolTaps& taps, ptrdiff_t c, A (&acc)[kVectors], const Load& tap,
                                              const Step& step) {
@@ -54,8 +55,8 @@ template <class V, int kVectors, class A, class Load, class Step>
   }
 }
 
-// y = finish(acc, taps) of every pixel and channel; four vectors of channels at a time, so that no addition waits for
-// the one before. The workers share the rows of y.
+// Computes y = finish(acc, taps) for every pixel and channel. Four vectors of channels run at a time, so that no
+// addition waits for the one before. The workers share the rows of y.
 template <class V, class A, class Load, class Step, class Finish>
 [[gnu::always_inline]] inline void pool_rows(const Pool& op, int first, int rows, A start, const Load& load_tap,
                                              const Step& step, const Finish& finish) {
@@ -77,7 +78,7 @@ template <class V, class A, class Load, class Step, class Finish>
 template <class V, class A, class Load, class Step, class Finish>
 [[gnu::always_inline]] inline void pool(const Pool& op, const Args& args, A start, const Load& load_tap,
                                         const Step& step, const Finish& finish) {
-  constexpr uint64_t kOfTap = 2;  // the time of one in multiply-accumulates (fast/parallel.h)
+  constexpr uint64_t kOfTap = 2;  // one tap's time in multiply-accumulates (fast/parallel.h)
   const WindowAxis &h = op.window.h, &w = op.window.w;
   const uint64_t row = uint64_t(w.out) * uint64_t(h.kernel) * uint64_t(w.kernel) * uint64_t(op.channels);
   in_runs(args, op.batch * h.out, row * kOfTap, [&](int first, int count, std::span<std::byte>) {
@@ -89,7 +90,7 @@ template <class V>
 struct RealBounds {
   typename V::F low, high;
   explicit RealBounds(const Clamp& clamp) : low(V::set(low_real(clamp))), high(V::set(high_real(clamp))) {}
-  typename V::F operator()(typename V::F v) const { return V::min(high, V::max(low, v)); }  // NaN passes
+  typename V::F operator()(typename V::F v) const { return V::min(high, V::max(low, v)); }  // NaN stays NaN
 };
 
 template <class T>
@@ -103,8 +104,8 @@ void FastAveragePool<T>::run(const T* x, T* y, const Args& args) const {
       });
 }
 
-// (s + count / 2) / count, or (s - count / 2) / count where s is not above 0, cut off: of integers below 2^24 the
-// quotient in float32 is not rounded over a whole number.
+// Divides with rounding: (s + count / 2) / count, or (s - count / 2) / count if s is not above 0, truncated. For
+// integers below 2^24 the quotient in float32 is never rounded past a whole number.
 inline void FastCodeAveragePool::run(const int8_t* x, int8_t* y, const Args& args) const {
   using V = Vector;
   const V::I low = V::set(low_code(clamp)), high = V::set(high_code(clamp));
@@ -143,8 +144,8 @@ inline void FastCodeMaxPool::run(const int8_t* x, int8_t* y, const Args& args) c
 // The time of one number in multiply-accumulates (fast/parallel.h).
 inline constexpr uint64_t kOfReduced = 4;
 
-// finish(index into y, acc) of vectors of inner elements: acc over the rows of `inner`. The workers share the sums, in
-// blocks of four vectors.
+// Calls finish(index into y, acc) for vectors of inner elements, with acc folded over the rows of `inner`. The
+// workers share the sums in blocks of four vectors.
 template <class V, class A, class Load, class Step, class Finish>
 [[gnu::always_inline]] inline void over_rows(const Extent& e, const Args& args, A start, const Load& load_at,
                                              const Step& step, const Finish& finish) {
@@ -175,7 +176,7 @@ template <class V, class A, class Load, class Step, class Finish>
           });
 }
 
-// y = f / divisor. of_lanes(acc): the lanes as one number.
+// Computes y = f / divisor, where f is the fold. of_lanes(acc) returns the lanes folded to one number.
 template <class T, class Step, class OfLanes>
 [[gnu::noinline]] void reduce_real(const T* x, T* y, const Extent& e, float divisor, float start, const Args& args,
                                    const Step& step, const OfLanes& of_lanes) {
@@ -222,14 +223,16 @@ void FastReduce<T>::run(const T* x, T* y, const Args& args) const {
   }
 }
 
-// kLanes columns side by side, a row being one of them; where y is of rows, kLanes of their elements, then these.
+// Finds kLanes extremes side by side. The lanes are columns of one row each; or, for an index along rows, the
+// elements of one row, and then the lanes are compared.
 template <class V>
 struct ArgMaxLanes {
   using F = typename V::F;
   F best, at;
   bool minimum, last;
 
-  // Takes v, of index i, if it goes before `best`: NaN before all, and of equals the last where `last` asks for it.
+  // Takes v with index i if it goes before `best`. NaN goes before all numbers. Among equal ones the last goes first
+  // if `last` is true.
   [[gnu::always_inline]] void step(F v, F i) {
     const F one = V::set(1.0f), zero = V::set(0.0f);
     const typename V::M over = minimum ? V::less(v, best) : V::less(best, v);
@@ -262,7 +265,7 @@ void FastArgMax<T, I>::run(const T* x, I* y) const {
   for (int i = 0; i < V::kLanes; ++i) indices[i] = float(i);
   const V::F lane = V::load(indices);
   for (int o = 0; o < op.outer; ++o, x += width) {
-    // The rest of a row goes beside the first vectors, one by one.
+    // The rest of a row is compared with the first vectors' lanes, one by one.
     const int whole = width / V::kLanes * V::kLanes, lanes_used = whole > 0 ? V::kLanes : width;
     ArgMaxLanes<V> lanes = {load<V>(x, lanes_used), lane, op.minimum, op.last};
     for (int j = V::kLanes; j < whole; j += V::kLanes) lanes.step(V::load(x + j), V::add(lane, V::set(float(j))));
@@ -281,7 +284,7 @@ void FastArgMax<T, I>::run(const T* x, I* y) const {
   }
 }
 
-// clamp(zero_y + (sum - count zero_x) M / count): `divide` makes the pair of M / count.
+// Computes clamp(zero_y + (sum - count zero_x) M / count). `divide` makes the pair of M / count.
 [[gnu::noinline]] inline void mean_codes(const Extent& e, int x_zero, int y_zero, Rounding rounding,
                                          const FixedPoint& scale, const int8_t* x, int8_t* y, const Args& args) {
   using V = Vector;

@@ -1,5 +1,5 @@
-// Gradients of functions of rows, softmax and norms, and the losses of classes, over vectors along a row. The code is
-// in run.h; the formulas are those of engine/ops.
+// Kernel forms over vectors along a row: gradients of functions of rows, of softmax and of norms, and the losses of
+// classes. The code is in run.h; the formulas are those of engine/ops.
 //
 // Sums along a row are made lane by lane. Sums over rows add one row after another, in the order of the rows.
 #pragma once
@@ -13,7 +13,7 @@ namespace nacre::inline NACRE_ISA {
 
 template <class T, bool kLogarithm>
 struct FastSoftmaxGradient {
-  int outer, count, inner;  // along the middle
+  int outer, count, inner;  // softmax goes along `count`
   float beta;
 
   static FastSoftmaxGradient from(const Words& words, const Operands& operands) {
@@ -44,7 +44,7 @@ struct FastLayerNormGradientScale {
   void run(const T* x, const T* dy, Update<float> dscale) const;
 };
 
-// Batch norm's gradient with mean and variance constant: the operations of the reference in their order.
+// The gradient of batch norm with constant mean and variance. It does the operations of the reference in their order.
 template <class T>
 struct FastBatchNormGradientX {
   BatchNorm op;
@@ -72,7 +72,7 @@ struct FastEmbeddingGradient : EmbeddingGradient {
   Code run(const T* dy, const I* ids, Update<float> dtable) const;
 };
 
-// Cross-entropy of labels, int32, or of whole target distributions, of the logits' type.
+// Cross-entropy of int32 labels, or of whole target distributions in the logits' type.
 struct FastCrossEntropy {
   CrossEntropy op;
 

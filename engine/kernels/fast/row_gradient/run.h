@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include <limits>
@@ -7,10 +8,10 @@
 #include "engine/kernels/fast/row_gradient/forms.h"
 #include "engine/simd/math.h"
 
-// Flattened, and lambdas inlined, as in optimizer/run.h.
+// The functions are flattened and lambdas inlined, as in optimizer/run.h.
 namespace nacre::inline NACRE_ISA {
 
-// sum_i f(i, n) along a row of `count`, lane by lane: f gives the vector at number i, of n numbers.
+// Returns sum_i f(i, n) along a row of `count` numbers, lane by lane. f returns a vector of n numbers from i on.
 template <class V, class F>
 [[gnu::always_inline]] inline typename V::F sum_along(int count, const F& f) {
   const typename V::F zero = V::set(0.0f);
@@ -61,7 +62,7 @@ template <class T, bool kLogarithm>
 
 // ---- Norms
 
-// h = (x - mean) inverse of one row.
+// Computes h = (x - mean) inverse of one row.
 template <class V>
 struct RowMoments {
   using F = typename V::F;
@@ -179,7 +180,7 @@ template <class T, class I>
 
 // ---- Losses of classes
 
-// Peak, the largest, of one row of logits, and S = sum exp(x - peak).
+// The largest logit of a row, peak, and S = sum exp(x - peak).
 template <class V>
 struct ClassRow {
   using F = typename V::F;
@@ -198,7 +199,8 @@ struct ClassRow {
   }
 };
 
-// Shares q of the classes, a vector at a time, and their total: of a label [k = label] (1 - s) + s / classes.
+// Returns the shares q of the classes, a vector at a time, and their total. With a label, q_k = [k = label] (1 - s) +
+// s / classes.
 template <class V>
 struct LabelShares {
   using F = typename V::F;
@@ -209,7 +211,7 @@ struct LabelShares {
       : label(at), rest(V::set(op.smoothing / float(op.classes))),
         own(V::set(1 - op.smoothing + op.smoothing / float(op.classes))), first(counted()) {}
   [[gnu::always_inline]] F operator()(int i, int) const {
-    const F at = V::set(float(label - i));  // exact within a vector; far from 0 it is far from a lane too
+    const F at = V::set(float(label - i));  // exact for a lane of the vector; else far from all lanes
     return V::select(V::less(V::abs(V::sub(first, at)), V::set(0.5f)), own, rest);
   }
   [[gnu::always_inline]] F total() const { return V::set(1.0f); }
@@ -222,7 +224,7 @@ struct LabelShares {
   }
 };
 
-// Shares of targets: (1 - s) t_k + s / classes.
+// Returns the shares of targets: (1 - s) t_k + s / classes.
 template <class V, class T>
 struct TargetShares {
   using F = typename V::F;
@@ -241,7 +243,7 @@ struct TargetShares {
   }
 };
 
-// T log S - sum_k q_k (x_k - peak): a share of 0 counts nothing, whatever the logit.
+// Returns T log S - sum_k q_k (x_k - peak), where T is the total. A share of 0 adds nothing, whatever the logit.
 template <class V, class T, class Shares>
 [[gnu::always_inline]] inline float class_loss(const T* x, int classes, const Shares& q) {
   using F = typename V::F;

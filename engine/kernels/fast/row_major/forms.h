@@ -1,12 +1,12 @@
-// dense and conv2d with real weights in rows, as the file has them: those that are trained, which bind cannot pack.
-// Listed behind the packed forms, which take constants. The code is in run.h.
+// Kernel forms of dense and conv2d with real weights in rows, as the file has them. Weights that are trained stay so,
+// because bind cannot pack them. The lines come after the packed forms, which take constants. The code is in run.h.
 //
-//   many rows of x   each run packs the weights into scratch, transposing blocks of kLanes by kLanes, and multiplies as
-//                    the packed form does: of 128 rows the pack takes 7% of the time
-//   few, of dense    dot products along the rows of w, which are read once
+//   many rows of x   Each run packs the weights into scratch, transposing blocks of kLanes by kLanes, and multiplies as
+//                    the packed form does. For 128 rows packing takes 7% of the time.
+//   few, of dense    Dot products go along the rows of w, which are read once.
 //
-// Vectors that multiply pairs of bfloat16 (kGroup 2) find those of a row beside each other already, and transpose
-// them as if they were one number; rows of an odd length have no such pairs.
+// In a row, the two numbers of a pair of bfloat16 (kGroup 2) are neighbours already, so a pair is transposed as one
+// number. Rows of an odd length have no such pairs.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -14,17 +14,17 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Twice the rows that a tile of dot products has.
+// Twice the rows of a tile of dot products.
 inline constexpr int kFewRows = 8;
 inline bool has_few_rows(const Dense& op) { return op.rows <= kFewRows; }
 inline bool has_few_rows(const Conv2d&) { return false; }
 
-// The weights, packed by a run, and the scratch of the product, whatever its sums become: Packed is the form of packed
+// The weights that a run packs, and the scratch of the product, for any epilogue. Packed is the form of packed
 // weights that runs then, in pairs or in float32.
 template <class O, int kLanes, class T, int kGroup>
 struct RowMajorWeights {
   static bool takes_pairs(const O& op) { return kGroup == 2 && sizes_of(op, 1).length % 2 == 0; }
-  // Columns in whole panels, of numbers that are as long as a float32 or a pair.
+  // Returns the numbers of the packed weights. A number is a float32, or a pair, which also takes 4 bytes.
   static size_t numbers(const FastMatmul<O, kLanes>& matmul) {
     const int length = sizes_of(matmul.op, 1).length;
     return size_t(matmul.padded()) * size_t(takes_pairs(matmul.op) ? length / 2 : length);
@@ -64,7 +64,7 @@ constexpr auto lines_of(const char* name, Op op) {
          line<RowMajorForm<O, kLanes, Float16>>({name, "RowMajorF16"}, op, O::shapes);
 }
 
-// These lines come behind those of packed weights. The family bfloat16_pairs has those of bfloat16.
+// These lines come after those of packed weights. The lines of bfloat16 are in the family bfloat16_pairs.
 template <class Tier>
 constexpr auto lines() {
   return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d);

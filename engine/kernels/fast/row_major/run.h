@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/matmul/run.h"
@@ -6,7 +7,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// w [out, length] as panels [out / kLanes][length][kLanes] of float32; rows behind the last one are 0.
+// Packs w [out, length] as panels [out / kLanes][length][kLanes] of float32. Rows past the last one are 0.
 template <class V, class T>
 void pack_rows(const T* w, int out, int length, float* to) {
   for (int k = 0; k < out; k += V::kLanes) {
@@ -33,10 +34,10 @@ void pack_rows(const T* w, int out, int length, float* to) {
   }
 }
 
-// y_rk = finish(start_k + sum_i x_ri w_ki), for kRows rows.
+// Computes y_rk = finish(start_k + sum_i x_ri w_ki) for kRows rows.
 template <class V, class X, class W, int kRows>
 struct DotRows {
-  // Sums that the registers have room for.
+  // The number of sums that fit in the registers.
   static constexpr int kFit = (V::kRealRows + 4) / kRows, kColumns = kFit > 4 ? 4 : kFit;
 
   const X* x;
@@ -80,7 +81,7 @@ struct DotRows {
   }
 };
 
-// put(r, k, start_k + sum_i x_ri w_ki) of x [rows, in] and w [out, in].
+// Calls put(r, k, start_k + sum_i x_ri w_ki) for x [rows, in] and w [out, in].
 template <class V, class X, class W, class Put>
 void each_dot_row(const X* x, const W* w, const float* start, int rows, int in, int out, const Put& put) {
   for (int r = 0; r < rows;) {
@@ -101,7 +102,7 @@ void few_rows(const Dense& op, const T* x, const T* w, const float* start, T* y)
                   [&](int r, int k, float sum) { y[r * op.out + k] = T(clamp.real(sum)); });
 }
 
-// f(sums, columns, index into y, channel) for runs of sums, as each_sum_row, with weights in rows.
+// Calls f(sums, columns, index into y, channel) for runs of sums, like each_sum_row, with weights in rows.
 template <class V, int kGroup, class O, int kLanes, class T, class F>
 void each_row_major_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const T* w, const float* start,
                         const Args& args, Pieces scratch, const F& f) {

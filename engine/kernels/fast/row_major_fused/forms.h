@@ -1,5 +1,5 @@
-// dense and conv2d with real weights in rows, as row_major/forms.h, and a fused epilogue or cast: of networks in
-// training, whose residuals are added, and whose types change, in the step that makes the sums. The code is in
+// Kernel forms of dense and conv2d with real weights in rows, as row_major/forms.h, and a fused epilogue or cast.
+// They serve networks in training, where one step makes the sums, adds residuals and changes the type. The code is in
 // run.h.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Base of both forms: their scratch is that of the packed form with sums, and the packed weights.
+// Base of both forms. Their scratch is that of the packed form with sums, and the packed weights.
 template <class O, int kLanes, class T, int kGroup>
 struct RowMajorSums : FusedForm<O, kLanes, T> {
   using Base = FusedForm<O, kLanes, T>;
@@ -30,7 +30,7 @@ struct RowMajorFusedForm : RowMajorSums<O, kLanes, T, kGroup> {
   void run(const T* x, const T* w, Optional<const T> b, Optional<const T> residual, T* y, const Args& args) const;
 };
 
-// Rounded to T, then to Y.
+// Rounds each sum to T, then to Y.
 template <class O, int kLanes, class T, class Y, int kGroup = 1>
 struct RowMajorCastForm : RowMajorSums<O, kLanes, T, kGroup> {
   static RowMajorCastForm from(const Words& words, const Operands& operands) {
@@ -51,7 +51,7 @@ constexpr auto lines_of(const char* name, Op op) {
          line<RowMajorCastForm<O, kLanes, float, Bfloat16>>({name, "RowMajorF32ToBf16"}, op, O::shapes);
 }
 
-// These lines come behind those of packed weights. The family bfloat16_pairs has those of bfloat16.
+// These lines come after those of packed weights. The lines of bfloat16 are in the family bfloat16_pairs.
 template <class Tier>
 constexpr auto lines() {
   return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d);

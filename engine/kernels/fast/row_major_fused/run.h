@@ -1,5 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction
-// set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/row_major/run.h"

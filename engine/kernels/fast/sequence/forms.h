@@ -1,7 +1,7 @@
-// lstm and gru in training, forward and backward, over vectors: all samples go through a step of time together, as
-// the rows of its products with the recurrent weights. Each run copies the recurrent weights to scratch once, in
-// float32. The forward pass copies them transposed, so that their columns are vectors. The code is in run.h, the
-// formulas are those of engine/ops/lstm.h and gru.h.
+// Kernel forms of lstm and gru in training, forward and backward, over vectors. All samples go through a step of time
+// together, as the rows of its products with the recurrent weights. Each run copies the recurrent weights to scratch
+// once, in float32. The forward pass copies them transposed, so that their columns are vectors. The code is in run.h;
+// the formulas are those of engine/ops/lstm.h and gru.h.
 #pragma once
 
 #include "engine/kernels/fast/gradient/forms.h"
@@ -12,8 +12,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Scratch of products of rows [batch, terms] with [terms, columns]: the matrix and what sums begin with, both padded to
-// whole vectors.
+// Adds the scratch of a product of rows [batch, terms] with a matrix [terms, columns]: the matrix itself, and the row
+// of start values (bias or 0) that each sum begins with. Both are padded to whole vectors.
 template <int kLanes>
 ScratchBytes& add_matrix(ScratchBytes& scratch, int terms, int columns) {
   const auto step = size_t(rounded_up(columns, kLanes));
@@ -57,7 +57,7 @@ struct FastLstmGradientOf : LstmGradient {
   }
 
  protected:
-  struct States {  // or null
+  struct States {  // each may be null
     T *dh0, *dc0;
   };
   void sequence(const T* gates, const T* cells, const T* w, const T* c0, const T* dy, T* dx, States states,
@@ -84,7 +84,7 @@ struct FastLstmGradientStates : FastLstmGradientOf<kLanes, T> {
   }
 };
 
-// dw += sum over steps of da y_{t-1}^T, a block of steps at a time.
+// Returns the steps of a block. dw += sum over steps of da y_{t-1}^T goes a block of steps at a time.
 inline int block_of_steps(const Sequence& size) {
   const int steps = size.batch * size.time;
   return steps < kGradientTerms ? steps : kGradientTerms;

@@ -1,4 +1,5 @@
-// Code that runs the forms of forms.h over vectors V; included where kernels are compiled for an instruction set.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
+// include it.
 #pragma once
 
 #include "engine/kernels/fast/gradient/run.h"
@@ -7,10 +8,10 @@
 #include "engine/kernels/fast/transpose_block.h"
 #include "engine/simd/math.h"
 
-// Flattened, and lambdas inlined, as in optimizer/run.h.
+// The functions are flattened and lambdas inlined, as in optimizer/run.h.
 namespace nacre::inline NACRE_ISA {
 
-// sums [batch, columns] = rows [batch, terms] times a matrix [terms, columns] of float32, plus what they begin with.
+// Computes sums [batch, columns] = rows [batch, terms] times a float32 matrix [terms, columns], plus start values.
 template <class V>
 struct StateProduct {
   int batch, terms, columns, step;
@@ -23,18 +24,18 @@ struct StateProduct {
     fill_numbers(made.start, 0.0f, made.step);
     return made;
   }
-  // w [columns, terms] and bias [columns] or null.
+  // Copies w [columns, terms] transposed, and bias [columns], or 0 if `bias` is null.
   template <class T>
   [[gnu::noinline]] void put_forward(const T* w, const T* bias) const {
     transpose_floats<V>(w, terms, columns, terms, matrix, step);
     if (bias != nullptr) put_numbers<V>(start, bias, columns);
   }
-  // w [terms, columns].
+  // Copies w [terms, columns]; the sums begin at 0.
   template <class T>
   [[gnu::noinline]] void put_backward(const T* w) const {
     for (int i = 0; i < terms; ++i) put_numbers<V>(matrix + i * step, w + ptrdiff_t(i) * columns, columns);
   }
-  // Rows null: 0.
+  // Makes the sums; null `rows` count as 0.
   [[gnu::noinline]] void run(const float* rows, float* sums) const {
     if (rows == nullptr) {
       for (int n = 0; n < batch; ++n) put_numbers<V>(sums + n * columns, start, columns);
@@ -51,7 +52,7 @@ template <class V, class T>
   else fill_numbers(to, 0.0f, count);
 }
 
-// v as T has it: what is read back.
+// Stores v as T, and returns it as it would be read back.
 template <class V, class T>
 [[gnu::always_inline]] inline typename V::F kept_as(T* to, typename V::F v, auto lanes) {
   store<V>(to, v, lanes);
@@ -163,7 +164,7 @@ struct StepRows {
     float* const da = scratch.take<float>(rows * size_t(gates) * width);
     return {size, block, panel, da, scratch.take<float>(rows * width)};
   }
-  // f(first step, how many), with the rows of these in da and previous.
+  // Calls f(first step, how many) for each block, with the rows of these steps in da and previous.
   template <class F>
   void each(int gates, const T* dx, const T* y, const T* h0, const F& f) const {
     const int steps = size.batch * size.time, h = size.width;
@@ -264,7 +265,7 @@ template <int kLanes, class T>
   const auto product = StateProduct<V>::of(batch, h, h, scratch);
   float *const dh = scratch.take<float>(states), *const v = scratch.take<float>(states);
   float *const dq = scratch.take<float>(states), *const sums = scratch.take<float>(states);
-  float* const da = scratch.take<float>(2 * states);  // of z and r
+  float* const da = scratch.take<float>(2 * states);  // of gates z and r
   gate_product.put_backward(w);
   product.put_backward(w + ptrdiff_t(2) * h * h);
   fill_numbers(dh, 0.0f, int(states));
@@ -323,7 +324,7 @@ void FastGruGradientW<kLanes, T>::run(const T* dx, const T* gates, const T* y, O
   const auto rows = StepRows<V, T>::of(size, 3, scratch);
   float* const scaled = scratch.take<float>(size_t(rows.block) * size_t(h));
   rows.each(3, dx, y, h0.data, [&](int first, int count) {
-    for (int i = 0; i < count; ++i) {  // r da_n in place of da_n, or r y_{t-1}
+    for (int i = 0; i < count; ++i) {  // replaces da_n by r da_n, or else y_{t-1} by r y_{t-1}
       const T* const r = gates + (ptrdiff_t(first + i) * saved + 1) * h;
       float* const of_n = rows.da + (i * 3 + 2) * h;
       each_vector<V>(h, [&](int j, auto lanes) {

@@ -1,6 +1,6 @@
-// Gradients of depthwise convolutions with one filter a channel, and of pools, over vectors of channels: the
-// reference's operations in its order for each channel, so that results are the same to the bit. The code is in
-// run.h.
+// Kernel forms over vectors of channels: gradients of depthwise convolutions with one filter per channel, and of
+// pools. For each channel they do the reference's operations in its order, so results are equal to the bit. The code
+// is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

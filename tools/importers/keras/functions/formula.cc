@@ -1,4 +1,4 @@
-// Functions of keras.ops that are a formula of a few others, and those that are a layer.
+// Converts functions of keras.ops that are a formula of a few others, or that are a layer.
 #include <numbers>
 
 #include "engine/ops/binary.h"
@@ -28,7 +28,7 @@ void ops_erfc(Call& call) {
 void ops_radians(Call& call) { call.outputs = {call.scaled(x_of(call), kDegree)}; }
 void ops_degrees(Call& call) { call.outputs = {call.scaled(x_of(call), 1 / kDegree)}; }
 
-template <Op kOp>  // (e^x + e^-x) / 2, or their difference
+template <Op kOp>  // (e^x + e^-x) / 2, or with the difference
 void ops_hyperbolic(Call& call) {
   const ValueId x = x_of(call);
   call.outputs = {call.scaled(call.emit(kOp, {exp(call, x), exp(call, call.unary(Unary::kNeg, x))}), 0.5f)};
@@ -53,7 +53,7 @@ void ops_is_nan(Call& call) {
   const ValueId x = x_of(call);
   call.outputs = {call.compare(Compare::kNotEqual, x, x)};
 }
-template <uint32_t kFunction>  // of |x| and infinity
+template <uint32_t kFunction>  // compares |x| with infinity
 void ops_beside_infinity(Call& call) {
   call.outputs = {call.compare(kFunction, call.unary(Unary::kAbs, x_of(call)), call.number(kInfinity))};
 }
@@ -64,7 +64,7 @@ void ops_modulo(Call& call) {
   call.outputs = {call.emit(Op::kSub, {a, call.emit(Op::kMul, {b, call.binary(Binary::kFloorDiv, a, b)})})};
 }
 
-// 0 where b is 0
+// a / b, 0 where b is 0
 void ops_divide_no_nan(Call& call) {
   const ValueId a = real(call, 0, "x1"), b = real(call, 1, "x2"), zero = call.number(0);
   call.outputs = {call.select(call.compare(Compare::kEqual, b, zero), zero, call.binary(Binary::kDiv, a, b))};
@@ -105,7 +105,7 @@ void ops_full_like(Call& call) {
   call.outputs = {call.select(call.compare(Compare::kEqual, x, x), number, number)};
 }
 
-// x above the threshold, else another number.
+// x where it is above the threshold, else another number
 void ops_threshold(Call& call) {
   const ValueId x = x_of(call), above = call.compare(Compare::kGreater, x, call.number(call.real("threshold", 0)));
   call.outputs = {call.select(above, x, call.number(call.real("default_value", 0)))};

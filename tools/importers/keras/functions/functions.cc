@@ -1,5 +1,5 @@
-// Functions of keras.ops that a functional model calls on its tensors. Each gives the result of numpy's function of
-// that name, for fixed shapes. Operands broadcast by numpy's rules.
+// Converts functions of keras.ops that a functional model calls on its tensors. Each gives the result of numpy's
+// function of that name, for fixed shapes. Operands broadcast by numpy's rules.
 #include <algorithm>
 
 #include "engine/ops/arg_max.h"
@@ -17,7 +17,7 @@ const Json* argument(const Call& call, size_t i, const char* name) {
   return call.args.is_array() && i < call.args.size() ? &call.args.at(i) : nullptr;
 }
 
-// The tensors of argument i: those of the arguments before it come first.
+// Returns the tensors of argument i. The call lists the tensors of the arguments before it first.
 std::vector<ValueId> tensors_at(const Call& call, size_t i, const char* name) {
   call.read.insert(name);
   if (const auto named = call.keyword.find(name); named != call.keyword.end()) return named->second;
@@ -71,12 +71,12 @@ void ops_reduce(Call& call) {
   call.outputs = {call.reduce(kFunction, x, axes_or_all(call, call.rank(x)), call.flag("keepdims", false))};
 }
 
-// Conditions: a number is one where it is not 0.
+// Returns the argument as a condition: a number is true if it is not 0.
 ValueId condition(const Call& call, size_t i, const char* name) {
   return call.cast(as_condition(call, operand(call, i, name)));
 }
 ValueId is_set(const Call& call, ValueId x) { return call.compare(Compare::kNotEqual, x, call.number(0)); }
-template <uint32_t kFunction>  // of two: both, one of them
+template <uint32_t kFunction>  // of two conditions: both, or one of them
 void ops_logical(Call& call) {
   call.outputs = {is_set(call, call.binary(kFunction, condition(call, 0, "x1"), condition(call, 1, "x2")))};
 }
@@ -86,14 +86,14 @@ void ops_logical_xor(Call& call) {
 void ops_logical_not(Call& call) {
   call.outputs = {call.compare(Compare::kEqual, condition(call, 0, "x"), call.number(0))};
 }
-template <uint32_t kFunction>  // over axes: all, one of them
+template <uint32_t kFunction>  // over axes: all are true, or one of them
 void ops_any(Call& call) {
   const ValueId x = condition(call, 0, "x");
   call.outputs = {
       is_set(call, call.reduce(kFunction, x, axes_or_all(call, call.rank(x)), call.flag("keepdims", false)))};
 }
 
-// One number, whatever x is.
+// A tensor of x's shape filled with one number.
 template <int kNumber>
 void ops_filled_like(Call& call) {
   const ValueId x = call.cast(only(call)), number = call.number(kNumber);
@@ -105,7 +105,7 @@ void ops_mean(Call& call) {
   call.outputs = {call.mean(x, axes_or_all(call, call.rank(x)), call.flag("keepdims", false))};
 }
 
-// mean (x - mean x)^2, and its root
+// mean (x - mean x)^2, or its root
 template <bool kRoot>
 void ops_variance(Call& call) {
   const ValueId x = call.cast(only(call));
@@ -186,7 +186,7 @@ void ops_one_hot(Call& call) {
       call.cast(call.compare(Compare::kEqual, call.reshape(x, dims), call.constant("classes", {classes}, numbers)))};
 }
 
-// An activation of keras.activations, by its name there.
+// Applies an activation of keras.activations, by its name there.
 void ops_activation(Call& call) {
   Call layer = call;
   layer.config = Json::object({{"activation", snake_case(call.class_name)}});
@@ -294,7 +294,8 @@ constexpr Converter kFunctionRows[] = {
 
 bool is_function(const std::string& module) { return module.starts_with("keras.src.ops") || module == "keras.ops"; }
 
-// Tells a function from a layer of its name: it has a setting that the layer never has, or lacks one it always has.
+// Tells a function from a layer of its name. A function has a setting that the layer never has, or lacks one that the
+// layer always has.
 bool is_function(const std::string& class_name, const Json& config) {
   const auto has = [&](const char* name, const char* key) {
     return class_name == name && config.is_object() && config.contains(key);

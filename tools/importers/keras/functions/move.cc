@@ -1,4 +1,4 @@
-// Functions of keras.ops that move elements: shapes, parts, copies.
+// Converts functions of keras.ops that move elements: shapes, parts, copies.
 #include <algorithm>
 
 #include "tools/importers/keras/functions/functions.h"
@@ -14,7 +14,7 @@ void ops_reshape(Call& call) {
   for (size_t i = 0; shape != nullptr && i < shape->size(); ++i) {
     const Json& size = shape->at(i);
     int64_t n = size.is_number() ? size.get<int64_t>() : -1;
-    if (i == 0 && (n == -1 || size.is_null())) n = call.dims(x)[0];  // the batch
+    if (i == 0 && (n == -1 || size.is_null())) n = call.dims(x)[0];  // the size of the batch
     dims.push_back(n);
     if (n > 0 && n <= kMostSize) known *= n;
     else if (n != -1 || known > kMostSize) call.bad("a shape out of range");
@@ -130,7 +130,7 @@ void ops_unstack(Call& call) {
   for (int64_t i = 0; i < size; ++i) call.outputs.push_back(call.reshape(call.slice(x, axis, i, 1), dims));
 }
 
-// x[key]: whole numbers, slices, an ellipsis, None.
+// x[key], for whole numbers, slices, an ellipsis and None.
 void ops_get_item(Call& call) {
   ValueId x = operand(call, 0, "x");
   const Json* key = argument(call, 1, "key");
@@ -209,7 +209,7 @@ void ops_pad(Call& call) {
   call.outputs = {call.pad(x, before, after, value != nullptr && value->is_number() ? value->get<float>() : 0)};
 }
 
-// Each axis so often one behind the other: x, x, ..
+// Repeats each axis as a whole: x, x, ..
 void ops_tile(Call& call) {
   ValueId x = only(call);
   const std::vector<int64_t> times = call.list("repeats");
@@ -222,7 +222,7 @@ void ops_tile(Call& call) {
   call.outputs = {x};
 }
 
-// Every element so often: x_0, x_0, .., x_1, ..
+// Repeats every element: x_0, x_0, .., x_1, ..
 void ops_repeat(Call& call) {
   const ValueId x = only(call);
   const std::vector<int64_t> times = call.list("repeats");

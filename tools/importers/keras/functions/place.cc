@@ -1,4 +1,4 @@
-// Functions of keras.ops that say where elements come from: rolled, taken, cut to a triangle, the largest.
+// Converts functions of keras.ops that choose or reorder elements: roll, take, triangles of a matrix, the largest.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@
 namespace nacre::tools::keras {
 namespace {
 
-// y_i = x_(i - shift) around each axis; without an axis around the whole array.
+// y_i = x_(i - shift) modulo the size of each axis; without an axis, over the flat array.
 void ops_roll(Call& call) {
   const ValueId given = only(call);
   const std::vector<int64_t> dims = call.dims(given), shifts = call.list("shift");
@@ -29,7 +29,7 @@ void ops_roll(Call& call) {
   call.outputs = {call.reshape(x, dims)};
 }
 
-// Places of run time: rows of x seen as a table [size of the axis, all others].
+// Takes rows of x, as a table [size of the axis, all others], at places that are known at run time.
 ValueId rows_at(const Call& call, ValueId x, ValueId places, int axis) {
   std::vector<int> perm = {axis};
   for (int i = 0; i < call.rank(x); ++i)
@@ -135,7 +135,7 @@ void ops_flip_axis(Call& call) {
   call.outputs = {size > 1 ? call.slice(x, kAxis, size - 1, size, -1) : x};
 }
 
-// x_(i + 1) - x_i, n times
+// x_(i + 1) - x_i, applied n times
 void ops_difference(Call& call) {
   ValueId x = call.cast(only(call));
   const int axis = call.axis(call.integer("axis", -1), call.rank(x));
@@ -147,7 +147,7 @@ void ops_difference(Call& call) {
   call.outputs = {x};
 }
 
-// k times the largest of the last axis, and where it is; then it counts as -inf.
+// Finds the largest of the last axis and its index, k times. A number that was found counts as -inf afterwards.
 void ops_top_k(Call& call) {
   constexpr int64_t kMost = 64;
   ValueId x = call.cast(only(call));

@@ -1,4 +1,4 @@
-// Functions of keras.ops that multiply and sum: einsum and what is one, running sums, norms.
+// Converts functions of keras.ops that multiply and sum: einsum and its special cases, running sums, norms.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -16,7 +16,8 @@ namespace {
 //
 //   a [batch, m, k], b [batch, k, n] -> y [batch, m, n]      y_bmn = sum_k a_bmk b_bkn
 //
-// Axes that both have are the batch where something behind reads them, else summed (k); m and n are those of one alone.
+// An axis that both have belongs to the batch if the result or a later operand reads it; otherwise it is summed (k). m
+// and n are axes of one operand alone.
 class Einsum {
  public:
   Einsum(const Call& call, std::vector<ValueId> operands) : call_(call) {
@@ -34,13 +35,13 @@ class Einsum {
  private:
   struct Part {
     ValueId x;
-    std::string labels;  // of its axes
+    std::string labels;  // labels of its axes
   };
 
   static bool has(const std::string& labels, char label) { return labels.find(label) != std::string::npos; }
 
-  // The axes of "..." get the labels '0' and on, from the last one. Without "->" the result has them and then, sorted,
-  // the letters that occur once.
+  // Parses an equation. The axes of "..." get the labels '0' and up, from the last one. Without "->" the result has
+  // these axes, then the letters that occur once, sorted.
   void parse(std::string equation) {
     std::erase(equation, ' ');
     const size_t arrow = equation.find("->");
@@ -92,7 +93,7 @@ class Einsum {
     }
   }
 
-  // Without the axes that `kept` has not.
+  // Sums over the axes that `kept` does not have.
   Part summed(const Part& part, const std::string& kept) const {
     std::vector<int> axes;
     std::string left;
@@ -116,7 +117,7 @@ class Einsum {
     return all;
   }
 
-  // An axis of one index beside a longer one, repeated.
+  // Repeats an axis of size 1 if the other operand's is longer.
   Part filled(const Part& part) const {
     std::vector<int64_t> times;
     for (size_t i = 0; i < part.labels.size(); ++i) {
@@ -184,7 +185,7 @@ void ops_outer(Call& call) {
   call.outputs = {call.emit(Op::kMul, {call.reshape(a, {m, 1}), call.reshape(b, {1, n})})};
 }
 
-// Over the last `axes` of x1 and the first of x2, or over those that two lists name.
+// Sums over the last `axes` axes of x1 and the first of x2, or over those that two lists name.
 void ops_tensordot(Call& call) {
   const ValueId a = operand(call, 0, "x1"), b = operand(call, 1, "x2");
   const Json* axes = call.find("axes");
@@ -207,7 +208,7 @@ void ops_tensordot(Call& call) {
   call.outputs = {Einsum(call, {a, b}).run(left + "," + right + "->" + result)};
 }
 
-// y <- y + y moved by s, s = 1, 2, 4 ..: after log2 n rounds y_i is the sum of x_0 to x_i.
+// Computes y <- y + y moved by s, s = 1, 2, 4 ..: after log2 n rounds y_i is the sum of x_0 to x_i.
 void ops_cumsum(Call& call) {
   ValueId y = call.cast(only(call));
   if (!call.given("axis")) y = call.reshape(y, {call.value(y).elements()});
@@ -223,7 +224,7 @@ void ops_cumsum(Call& call) {
   call.outputs = {y};
 }
 
-// (sum |x|^p)^(1/p) over axes
+// Returns (sum |x|^p)^(1/p) over axes.
 ValueId norm(const Call& call, ValueId x, const std::vector<int>& axes, float p, bool keep) {
   const ValueId size = call.unary(Unary::kAbs, x);
   if (p == 1) return call.reduce(Reduce::kSum, size, axes, keep);

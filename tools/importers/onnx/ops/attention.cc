@@ -1,4 +1,4 @@
-// Attention and what belongs to it, as formulas.
+// Imports attention and the operators around it as formulas.
 //
 //   B batch, H heads of queries, G heads of keys and values, L queries, S keys, D features of each
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace {
 
 using Ints = Formula::Ints;
 
-// Number added to the score of a pair that takes no part: e^score is then 0 beside any other.
+// The number that is added to the score of a masked pair. e^score is then 0 beside any other score.
 constexpr float kMasked = std::numeric_limits<float>::lowest();
 
-// y = softmax(cap(scale q k^T) + bias) v,  cap(s) = c tanh(s / c), of heads [B, H, L, D]; head h of the queries reads
-// head h / (H / G) of keys and values. Operands [B, L, H D] are split into heads, and y is put together again.
+// y = softmax(cap(scale q k^T) + bias) v,  cap(s) = c tanh(s / c), on heads [B, H, L, D]. Head h of the queries reads
+// head h / (H / G) of keys and values. Operands [B, L, H D] are split into heads, and y is joined again.
 class Attention {
  public:
   Attention(Import& import, const Source& source) : source_(source), f_(import, source) {}
@@ -46,7 +46,7 @@ class Attention {
  private:
   enum Input { kQ, kK, kV, kMask, kPastK, kPastV, kLengths };
 
-  // [B, L, H D] or [B, H, L, D] as the latter; sets `heads` and `length`.
+  // Returns [B, L, H D] or [B, H, L, D] as the latter, and sets `heads` and `length`.
   Term heads_of(int input, const char* attribute, int64_t* heads, int64_t* length) {
     const OperandPtr& x = source_.operand(input);
     const Ints& dims = x->dims;
@@ -75,7 +75,7 @@ class Attention {
     if (!source_.given(kPastK)) return;
     if (source_.operand(kPastK)->rank() != 4) source_.malformed("its past has not 4 axes");
     past_ = source_.operand(kPastK)->dims[2];
-    if (past_ == 0) return;  // the first step of a cache
+    if (past_ == 0) return;  // the cache is empty before the first step
     keys_count_ += past_;
     keys_ = f_("Concat", {f_.input(kPastK), keys_}, {{"axis", int64_t{2}}});
     values_ = f_("Concat", {f_.input(kPastV), values_}, {{"axis", int64_t{2}}});
@@ -86,7 +86,7 @@ class Attention {
     return dims.size() == 4 ? dims[3] : dims[2] / heads;
   }
 
-  // a [B, H, L, ..] times b [B, G, .., ..]: H / G heads of a share one of b.
+  // Returns the product of a [B, H, L, ..] and b [B, G, .., ..]. H / G heads of a share one head of b.
   Term product(const Term& a, const Term& b, int64_t rows) {
     if (heads_ == groups_) return f_("MatMul", {a, b});
     const bool scores = a == queries_;
@@ -101,7 +101,8 @@ class Attention {
     f_.give(f_.reshape(f_.transpose(y, {0, 2, 1, 3}), {batch_, length_, heads_ * value_width_}));
   }
 
-  // Terms added to the scores: the mask, keys beyond the ends of the sequences, keys that come later.
+  // Returns the terms that are added to the scores. They mask pairs, keys beyond the ends of the sequences, and later
+  // keys.
   std::vector<Term> biases() {
     std::vector<Term> all;
     if (source_.given(kMask)) all.push_back(mask());
@@ -119,7 +120,8 @@ class Attention {
     return all;
   }
 
-  // Bools say which pairs take part; the mask of fewer keys leaves out those that it lacks.
+  // Returns the mask as a term of the scores. A mask of bools is true for pairs that take part. A mask of fewer keys
+  // masks the keys that it lacks.
   Term mask() {
     const OperandPtr& given = source_.operand(kMask);
     if (given->rank() == 0) source_.malformed("its mask has no axis");
@@ -143,11 +145,11 @@ class Attention {
 
 void attention(Import& import, const Source& source) { Attention(import, source).run(); }
 
-// Pairs (a, b) of features are turned by the angle of their position:  a' = a cos - b sin,  b' = a sin + b cos
+// Rotates pairs (a, b) of features by the angle of their position:  a' = a cos - b sin,  b' = a sin + b cos
 //
 //   x [B, L, H D] or [B, H, L, D]     cos, sin [B, L, R / 2], or [positions, R / 2] with positions [B, L]
 //
-// The pairs are (i, i + R / 2), or (2 i, 2 i + 1) if interleaved, of the first R features; the others stay.
+// The pairs are (i, i + R / 2), or (2 i, 2 i + 1) if interleaved, among the first R features. The others stay.
 void rotary_embedding(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const bool split = x->rank() == 3;
@@ -180,8 +182,8 @@ void rotary_embedding(Import& import, const Source& source) {
   f.run();
 }
 
-// A convolution per channel over the past and x [B, C, L], then perhaps x sigmoid(x); the last k - 1 columns are the
-// next past.
+// A convolution per channel over the past and x [B, C, L]. With an activation the result y becomes y sigmoid(y). The
+// last k - 1 columns are the next past.
 void causal_conv(Import& import, const Source& source) {
   const OperandPtr &x = source.operand(0), &w = source.operand(1);
   if (x->rank() != 3 || w->rank() != 3) source.malformed("its operands do not have three axes");

@@ -1,11 +1,12 @@
-// Weights with one scale per block: decoded at import, for the graph's quantizers are per tensor or per channel. A
-// dense layer that computes in float32 keeps codes of 4 bits whose blocks lie along its inputs: its policy is int4/B.
+// Weights with one scale per block. They are decoded at import, because the graph's quantizers are per tensor or per
+// channel. A dense layer that computes in float32 keeps codes of 4 bits if their blocks lie along its inputs. Its
+// policy is int4/B.
 //
 //   DequantizeLinear, block_size B (opset 21):   y = (x - z_j) s_j,   j = i / B along `axis`
 //   com.microsoft.MatMulNBits:                   y = x w^T, w [N, K] of 2, 4 or 8 bits in blocks of B along K
 //   com.microsoft.GatherBlockQuantized:          y = rows of (w - z_j) s_j, w of 4 or 8 bits
 //
-// onnx/defs/quantization, and onnxruntime docs/ContribOperators.md.
+// See onnx/defs/quantization, and onnxruntime docs/ContribOperators.md.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +22,7 @@ void check_scales(const Source& source, const std::vector<float>& scales) {
     if (!std::isfinite(s)) source.malformed("a scale is not finite");
 }
 
-struct Blocks {  // of one row of w
+struct Blocks {  // the blocks of one row of w
   int64_t columns, block, count, bits;
   int64_t code_bytes() const { return count * block * bits / 8; }
   int64_t zero_bytes() const { return (count * bits + 7) / 8; }
@@ -42,7 +43,8 @@ int64_t code_at(const std::vector<uint8_t>& bytes, int64_t row_bytes, int64_t ro
   return bytes[size_t(row * row_bytes + bit / 8)] >> (bit % 8) & ((1 << bits) - 1);
 }
 
-// Zero points per block: 2^(bits - 1) if omitted, reals, or codes packed as the weights are.
+// Returns the zero points per block. They are 2^(bits - 1) if they are omitted, and else reals, or codes packed as
+// the weights are.
 std::vector<float> read_zeros(const Source& source, const Blocks& blocks, int64_t rows) {
   std::vector<float> zeros(size_t(rows * blocks.count), float(1 << (blocks.bits - 1)));
   if (!source.given(3)) return zeros;
@@ -62,7 +64,7 @@ bool are_codes(const std::vector<float>& numbers) {
   return std::ranges::all_of(numbers, [](float x) { return x >= -8 && x <= 7 && x == std::nearbyint(x); });
 }
 
-// (x - z_j) s_j of codes with a scale and a zero point per block of `block` along `axis`.
+// Codes with a scale and a zero point per block of `block` along `axis`. They stand for (x - z_j) s_j.
 struct BlockCodes {
   std::vector<int64_t> dims;
   std::vector<float> codes;
@@ -85,7 +87,8 @@ struct BlockCodes {
     return numbers;
   }
 
-  // `middle`: what is taken from codes of 4 bits and their zero points, so that they are from -8 to 7.
+  // Returns the operand. `middle` is subtracted from codes of 4 bits and their zero points, so that they are from -8
+  // to 7.
   OperandPtr operand(const std::string& name, float middle) const {
     const OperandPtr made = constant_operand(make_constant(name, ElementType::kFloat32, dims, decoded()));
     std::vector<float> shifted = codes, zero = zeros;
@@ -98,7 +101,7 @@ struct BlockCodes {
   }
 };
 
-// The weights of MatMulNBits, [K, N].
+// Reads the weights of MatMulNBits, [K, N].
 BlockCodes read_columns(Import& import, const Source& source, const Blocks& blocks, int64_t rows) {
   const Value &codes = source.constant(1, "its weights"), &scale = source.constant(2, "its scales");
   const std::vector<float> scales = reals(scale);
@@ -142,7 +145,8 @@ void matmul_n_bits(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-// Codes of GatherBlockQuantized: of int4 and uint4 tensors, or packed in bytes along the last axis, low bits first.
+// Reads codes of GatherBlockQuantized: int4 and uint4 tensors, or codes packed in bytes along the last axis, low bits
+// first.
 std::vector<float> read_packed(const Source& source, int input, int64_t bits, std::vector<int64_t>& dims) {
   const Value& stored = source.constant(input, input == 0 ? "its table" : "its zero points");
   dims = stored.dims;
@@ -153,7 +157,8 @@ std::vector<float> read_packed(const Source& source, int input, int64_t bits, st
   return codes;
 }
 
-// One per block of `dims`; bytes that pack them along the last axis have a half too many where its size is odd.
+// Returns one zero point per block of `dims`. Packed in bytes, a row of odd size ends with half a byte that is
+// skipped.
 std::vector<float> zeros_of_table(const Source& source, int64_t bits, const std::vector<int64_t>& dims,
                                   float otherwise) {
   const auto count = size_t(checked_elements(source.place, dims));

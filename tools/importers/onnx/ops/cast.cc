@@ -1,7 +1,7 @@
-// Cast and CastLike.
+// Imports Cast and CastLike.
 //
-// Reals of the source are float32 values in the graph, whichever float type they have there (Operand::kept). A step
-// casts where the type changes: what it writes is rounded to the source's type, if no policy says otherwise.
+// Reals of the source are float32 values in the graph, whatever float type they have there (Operand::kept). A step
+// casts if the type changes. Its result is rounded to the source's type unless a policy says otherwise.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// The low bits of an integer, as C casts it; of a bool whether it is not 0.
+// Returns the low bits of integers, as C casts them. A bool becomes 0 or 1.
 template <class T>
 std::vector<int64_t> wrapped(std::vector<int64_t> numbers) {
   for (int64_t& number : numbers) number = int64_t(T(number));
@@ -42,7 +42,8 @@ Value saturated(const Value& x, ElementType type) {
   return make_constant(x.name, type, x.dims, numbers);
 }
 
-// Numbers beyond a float8 become its largest, or with saturate=0 its infinity or NaN: ONNX's table of Cast.
+// Casts a constant. Numbers beyond a float8 become its largest number, or with saturate=0 its infinity or NaN (ONNX's
+// table of Cast).
 Value cast_constant(const Value& x, ElementType type, bool saturates) {
   if (saturates && type == ElementType::kFloat8E4M3) return saturated<Float8E4M3>(x, type);
   if (saturates && type == ElementType::kFloat8E5M2) return saturated<Float8E5M2>(x, type);
@@ -112,14 +113,15 @@ void cast_like(Import& import, const Source& source) {
   cast_to(import, source, like.kept != ElementType::kNone ? like.kept : like.type);
 }
 
-// The bits of x as another type of as many. At run time of integers, of which a cast keeps the bits.
+// Reads the bits of x as another type of the same size. At run time this works for integers alone, because a cast
+// keeps their bits.
 void bit_cast(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const auto to = int(std::clamp<int64_t>(source.integer("to", 0), 0, 1000));
   const ElementType type = to == ::onnx::TensorProto::UINT16 ? ElementType::kNone : element_type(to);
   const ElementType from = x->kept != ElementType::kNone ? x->kept : x->type;
   if (element_bits(type) == 0) source.refuse("casts to a type that is not supported");
-  if (element_bits(type) != element_bits(from))  // uint16 is wider here
+  if (element_bits(type) != element_bits(from))  // uint16 is stored wider
     source.refuse("casts to a type of another size");
   if (x->constant && x->constant->stored == from && !x->constant->quantizer) {
     Value made = *x->constant;

@@ -1,4 +1,5 @@
-// Constants, and operators that are supported on constants only: exporters compute shapes and weights with them.
+// Imports constants, and operators that are supported on constants only. Exporters compute shapes and weights with
+// them.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -78,7 +79,7 @@ void range(Import& import, const Source& source) {
   import.give_constant(0, make_constant("", start.type, {int64_t(numbers.size())}, numbers));
 }
 
-// x, joined to itself `count` times along an axis: twice what is half as often.
+// Returns x joined to itself `count` times along an axis. Each step joins two halves.
 ValueId joined_to_itself(Import& import, ValueId x, int64_t count, int axis, const std::string& name) {
   if (count == 1) return x;
   const ValueId half = joined_to_itself(import, x, count / 2, axis, name);
@@ -87,7 +88,8 @@ ValueId joined_to_itself(Import& import, ValueId x, int64_t count, int axis, con
   return import.concatenation(std::move(parts), axis, name + "x" + std::to_string(count));
 }
 
-// x at run time. Reals: times ones along what is repeated, which is exact, and whose gradient is the sum over it.
+// Expands x at run time. Reals are multiplied by ones along the repeated axes. This is exact, and its gradient is the
+// sum over these axes.
 void expand_step(Import& import, const Source& source, const std::vector<int64_t>& dims) {
   const OperandPtr& x = source.operand(0);
   if (checked_elements(source.place, dims) == 0) source.refuse("gives a tensor without elements");
@@ -113,14 +115,14 @@ void expand(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const std::optional<std::vector<int64_t>> both = broadcast(x->dims, dims);
   if (!both) source.malformed("its input cannot be expanded to the shape asked for");
-  const bool trains = x->constant && import.options().train;  // by a step, as at a batch of another size
+  const bool trains = x->constant && import.options().train;  // a step does it, as with a larger batch
   if (*both == x->dims && !trains) return import.give(0, x);
   if (!x->constant) return expand_step(import, source, *both);
   import.spend(bytes_of(source, *both));
   import.give_constant(0, expanded(x->numbers(), dims));
 }
 
-// x at run time, joined to itself along one axis after the other.
+// Repeats x at run time: joins it to itself along one axis after the other.
 void tile_step(Import& import, const Source& source, const std::vector<int64_t>& repeats) {
   std::vector<int64_t> dims = source.operand(0)->dims;
   for (size_t axis = 0; axis < repeats.size(); ++axis) {

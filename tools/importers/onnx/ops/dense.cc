@@ -1,5 +1,5 @@
-// Gemm and MatMul with stored weights: the graph's dense, y = x w^T + b with w [out, in]. MatMul without:
-// batched_matmul.
+// Imports Gemm and MatMul. With stored weights they are the graph's dense, y = x w^T + b with w [out, in]. Without
+// stored weights MatMul is batched_matmul.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,7 +11,8 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// The engine's integer kernels take symmetric weights, and a factor goes into real ones only.
+// Returns the weights of a dense layer. The engine's integer kernels take symmetric weights. A factor can be
+// multiplied into real weights only.
 Value dense_weights(Import& import, const Value& w, float factor) {
   const bool symmetric =
       !w.quantizer || std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), [](int64_t z) { return z == 0; });
@@ -23,13 +24,13 @@ Value dense_weights(Import& import, const Value& w, float factor) {
   return make_constant(w.name, ElementType::kFloat32, real.dims, numbers);
 }
 
-// The operand `of` after `moves`: w [in, out] or, transposed, [out, in].
+// The operand `of` after `moves`: w [in, out], or [out, in] if `transposed`.
 struct Weights {
   const OperandPtr& of;
   Moves moves;
   Value w;
   bool transposed;
-  bool whole = true;  // no factor is in it
+  bool whole = true;  // no factor was multiplied into it
 };
 
 ValueId dense(Import& import, ValueId x, Weights weights, ValueId bias) {
@@ -55,7 +56,7 @@ const Value& stored_weights(const Source& source, int input) {
   return w;
 }
 
-// The numbers of C as one bias per column, if C is the same for all rows; else nothing.
+// Returns the numbers of C as one bias per column if C is the same for all rows; else nothing.
 std::optional<std::vector<float>> row_bias(const Value& c, int64_t columns) {
   const int64_t elements = c.elements();
   const bool row = !c.dims.empty() && c.dims.back() == columns && elements == columns;
@@ -68,7 +69,7 @@ std::optional<std::vector<float>> row_bias(const Value& c, int64_t columns) {
 ValueId gemm_bias(Import& import, const Source& source, int64_t columns, float beta) {
   const OperandPtr& c = source.operand(2);
   if (!c->constant || c->type != ElementType::kFloat32) return kNone;
-  if (beta == 1 && c->constant->dims == std::vector<int64_t>{columns}) return import.plain(c);  // with its codes
+  if (beta == 1 && c->constant->dims == std::vector<int64_t>{columns}) return import.plain(c);  // keeps its codes
   std::optional<std::vector<float>> numbers = row_bias(*c->constant, columns);
   if (!numbers) return kNone;
   for (float& number : *numbers) number *= beta;
@@ -84,7 +85,7 @@ ValueId times(Import& import, ValueId x, float factor, const std::string& name) 
   return import.append(std::move(node), name + "/product");
 }
 
-// y + beta C
+// Adds beta C to y.
 ValueId plus(Import& import, const Source& source, ValueId y, float beta) {
   need_float32(source, *source.operand(2));
   ValueId c = import.plain(source.operand(2));
@@ -94,7 +95,7 @@ ValueId plus(Import& import, const Source& source, ValueId y, float beta) {
   return import.append(std::move(add), import.output_name());
 }
 
-// Gemm of two matrices that are computed at run time.
+// Imports a Gemm of two matrices that are computed at run time.
 void gemm_at_run_time(Import& import, const Source& source) {
   const OperandPtr &a = source.operand(0), &b = source.operand(1);
   need_float32(source, *b);
@@ -112,8 +113,8 @@ void gemm_at_run_time(Import& import, const Source& source) {
   import.give_plain(0, y);
 }
 
-// y = alpha A' B' + beta C, A' and B' being A, B or their transposes. alpha goes into the weights, beta into the bias;
-// in a graph that is to be trained they are steps, because the gradients of B and C have them as factors.
+// y = alpha A' B' + beta C. A' and B' are A and B or their transposes. alpha goes into the weights, beta into the
+// bias. In a graph that is to be trained they are steps, because the gradients of B and C have them as factors.
 void gemm(Import& import, const Source& source) {
   const OperandPtr& a = source.operand(0);
   need_float32(source, *a);
@@ -139,7 +140,7 @@ void gemm(Import& import, const Source& source) {
   import.give_plain(0, y);
 }
 
-// Makes x a matrix, or a stack of them: a vector is a row on the left and a column on the right.
+// Returns x as a matrix or a stack of matrices. A vector becomes a row on the left and a column on the right.
 ValueId matrices(Import& import, const OperandPtr& x, bool left) {
   const ValueId plain = import.plain(x);
   if (x->rank() > 1) return plain;
@@ -147,8 +148,8 @@ ValueId matrices(Import& import, const OperandPtr& x, bool left) {
   return import.reshaped(plain, dims, x->name + "/matrix");
 }
 
-// Both operands are computed at run time, or one of them is a stored stack of matrices; or, in a graph that is to be
-// trained, the left one is a parameter.
+// Multiplies matrices if both operands are computed at run time, if one is a stored stack of matrices, or if the left
+// one is a parameter in a graph that is to be trained.
 void batched_matmul(Import& import, const Source& source) {
   const OperandPtr &a = source.operand(0), &b = source.operand(1);
   if (a->rank() == 0 || b->rank() == 0) source.malformed("its operands are not matrices");
@@ -161,7 +162,7 @@ void batched_matmul(Import& import, const Source& source) {
   import.give_plain(0, import.reshaped(y, dims, import.output_name() + "/shape"));
 }
 
-// x [.., in] times w [in, out] or [in], or w [1, .., in, out].
+// Multiplies x [.., in] by w [in, out] or [in], or by w [1, .., in, out].
 void matmul(Import& import, const Source& source) {
   const OperandPtr &a = source.operand(0), &b = source.operand(1);
   need_float32(source, *a);

@@ -1,12 +1,12 @@
-// Layers whose activations are quantized at run time, as onnxruntime's quantize_dynamic writes them:
+// Imports layers whose activations are quantized at run time, as onnxruntime's quantize_dynamic writes them:
 //
 //   q, s_x, z_x = DynamicQuantizeLinear(x)                            one scale for the whole of x
 //   y = Cast(MatMulInteger or ConvInteger(q, w, z_x, z_w)) (s_x s_w)  (+ bias: an Add after it)
 //
 // These become one dense or conv of x and the codes w, with the policy int8 dynamic. Between the first operator and
-// the last product an operand only names its part in the layer. If another operator reads q, s_x or z_x, it is
-// computed as a value of its own; sums and products of scales may not be read. MatMulIntegerToFloat and
-// DynamicQuantizeMatMul are such a layer in fewer operators.
+// the last product an operand only names its part in the layer. If another operator reads q, s_x or z_x, the operand
+// is computed as a value of its own. Other operators may not read sums and products of scales. MatMulIntegerToFloat
+// and DynamicQuantizeMatMul are such a layer in fewer operators.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,8 @@ void dynamic_quantize_linear(Import& import, const Source& source) {
 
 int64_t middle_of(ElementType codes) { return codes == ElementType::kUint8 ? 128 : 0; }
 
-// Weights are symmetric in every kernel: zero point 0 as int8, 128 as uint8. Others get a correction: write_correction.
+// Every kernel takes symmetric weights, with zero point 0 as int8 or 128 as uint8. Others get a correction
+// (write_correction).
 void check_weights(const Source& source, const OperandPtr& w, const OperandPtr& w_zero) {
   if (!w->constant || !is_code_type(w->type)) source.refuse("its weights are no stored int8 or uint8 codes", kRemedy);
   if (w_zero && (!w_zero->constant || w_zero->type != w->type))
@@ -59,7 +60,7 @@ void integer_matmul(Import& import, const Source& source) {
                          ElementType::kInt32, {}));
 }
 
-// The codes of a layer, whose product is `sums`, scaled by w_scale.
+// A layer: its operands x and the codes w, and the scales and the bias that are applied to their product `sums`.
 struct Layer {
   OperandPtr x, w, w_zero = nullptr, w_scale, bias = nullptr;
   const ::onnx::NodeProto* integers = nullptr;  // its attributes, if it is a convolution
@@ -73,7 +74,8 @@ OperandPtr dims_operand(const std::string& name, const std::vector<int64_t>& dim
   return constant_operand(make_constant(name, ElementType::kInt64, {int64_t(dims.size())}, dims));
 }
 
-// The engine finds a scale for each index of axis 0, ONNX one for all of x. An axis 0 that is no batch goes behind one.
+// Returns whether a new axis of size 1 goes before axis 0 of x, because that axis is no batch. The engine finds a
+// scale for each index of axis 0, but ONNX finds one for all of x.
 bool hides_axis_0(Import& import, const Layer& layer) {
   return !is_convolution(layer) && import.graph().batch == 1 && layer.w->rank() == 2 && layer.x->rank() > 1 &&
          layer.x->rank() < kMaxRank && layer.x->dims[0] != 1;
@@ -94,7 +96,7 @@ void write_matmul(Import& import, Body& body, const Layer& layer, const std::str
   body.node("Reshape", {after, body.take(dims_operand(after + "/dims", dims))}, y);
 }
 
-// s_j (middle - z_j) per column or channel of w; empty where all of it is 0.
+// Returns s_j (middle - z_j) per column or channel of w, or nothing if all are 0.
 std::vector<float> correction_factors(const Source& source, const Layer& layer) {
   const std::vector<int64_t> zeros = layer.w_zero ? integers(*layer.w_zero->constant) : std::vector<int64_t>{0};
   const std::vector<float> scales = reals(*layer.w_scale->constant);
@@ -111,12 +113,12 @@ std::vector<float> correction_factors(const Source& source, const Layer& layer) 
   return any ? factors : std::vector<float>();
 }
 
-// With c the codes of the weights and q those of x:
+// Corrects for zero points of the weights. c are the codes of the weights, q those of x:
 //
 //   sum_k q_k s_j (c_kj - z_j) = sum_k q_k s_j (c_kj - middle) + s_j (middle - z_j) sum_k q_k
 //
-// The first sum is the layer `product`; the last one is a layer whose weights are all 1: with one output, or in groups
-// with one for each channel of w. Returns its product with the factors.
+// The first sum is the layer `product`. The last sum is a layer whose weights are all 1. It has one output, or in
+// groups one for each channel of w. Returns the last layer's result times the factors.
 std::string write_correction(Import& import, Body& body, const Source& source, const Layer& layer,
                              const std::vector<float>& factors) {
   const bool convolution = is_convolution(layer);
@@ -168,7 +170,8 @@ void write_layer(Import& import, const Source& source, const Layer& layer) {
   const std::string product = sums ? body.fresh(y + "/product") : y;
   std::vector<std::string> codes = {body.take(layer.w), body.take(layer.w_scale)};
   if (layer.w_zero) {
-    // Every zero point is the middle code here; the correction adds the distance of the real ones from it.
+    // Every zero point is the middle code here. The correction adds the distance of the real zero points from the
+    // middle.
     const auto count = size_t(layer.w_scale->constant->elements());
     const std::vector<int64_t> zeros(count, middle_of(layer.w->type));
     const std::vector<int64_t> dims = count == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{int64_t(count)};
@@ -187,7 +190,8 @@ void write_layer(Import& import, const Source& source, const Layer& layer) {
   set_policy(import, first_node);
 }
 
-// Scales of w as [channels] or one number: those of a convolution stand as [channels, 1, 1] in some files.
+// Returns the scales of w as [channels] or one number. In some files the scales of a convolution are [channels, 1,
+// 1].
 OperandPtr flat(const OperandPtr& scale) {
   if (scale->rank() < 2) return scale;
   return constant_operand(reshaped(*scale->constant, {scale->constant->elements()}));
@@ -195,7 +199,7 @@ OperandPtr flat(const OperandPtr& scale) {
 
 bool is_stored_scale(const OperandPtr& x) { return x && x->constant && x->type == ElementType::kFloat32; }
 
-// com.microsoft.DynamicQuantizeMatMul: A, B, b_scale, b_zero_point, bias
+// Imports com.microsoft.DynamicQuantizeMatMul: A, B, b_scale, b_zero_point, bias
 void dynamic_quantize_matmul(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
@@ -209,7 +213,7 @@ void dynamic_quantize_matmul(Import& import, const Source& source) {
   write_layer(import, source, layer);
 }
 
-// com.microsoft.MatMulIntegerToFloat: A, B, a_scale, b_scale, a_zero_point, b_zero_point, bias
+// Imports com.microsoft.MatMulIntegerToFloat: A, B, a_scale, b_scale, a_zero_point, b_zero_point, bias
 void matmul_integer_to_float(Import& import, const Source& source) {
   const OperandPtr &q = source.operand(0), &x_scale = source.operand(2);
   const OperandPtr x_zero = source.given(4) ? source.operand(4) : nullptr;
@@ -234,9 +238,9 @@ constexpr OperatorImporter kDynamicImporters[] = {
     {"MatMulIntegerToFloat", matmul_integer_to_float, kMicrosoft},
 };
 
-// With low = min(0, min x) and high = max(0, max x):
+// Quantizes x at run time. With low = min(0, min x) and high = max(0, max x):
 //
-//   s = (high - low) / 255, or 1 where that is 0;   z = round(saturate(-low / s));   q = saturate(round(x / s) + z)
+//   s = (high - low) / 255, or 1 if that is 0;   z = round(saturate(-low / s));   q = saturate(round(x / s) + z)
 void quantize_dynamically(Import& import, const OperandPtr& x, const ::onnx::NodeProto& proto) {
   Source source(proto, Formula::kOpset, &import.current().scope->attributes);
   source.inputs = {x};
@@ -247,7 +251,8 @@ void quantize_dynamically(Import& import, const OperandPtr& x, const ::onnx::Nod
   const auto code = [&](const Term& q) { return f("Clip", {q, f.number(0), f.number(255)}); };
   const auto stored = [&](const Term& q) { return f("Cast", {q}, {{"to", int64_t(::onnx::TensorProto::UINT8)}}); };
   const Term low = end("ReduceMin", "Min"), range = f("Sub", {end("ReduceMax", "Max"), low});
-  // 255 of run time: division by a constant is a product with its reciprocal, which has another last bit.
+  // 255 is made at run time. A division by a constant would become a product with its reciprocal, whose last bit may
+  // differ.
   const Term steps = f("Mul", {f.to_real(f("Equal", {range, range})), f.number(255)}), step = f("Div", {range, steps});
   const Term scale = f("Where", {f("Equal", {step, f.number(0)}), f.number(1), step});
   const Term zero = f("Round", {code(f("Neg", {f("Div", {low, scale})}))});

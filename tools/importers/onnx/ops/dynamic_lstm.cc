@@ -1,10 +1,11 @@
-// DynamicQuantizeLSTM, which ONNX Runtime's quantize_dynamic makes of an LSTM: its weights are codes, the axes turned.
+// Imports DynamicQuantizeLSTM, which ONNX Runtime's quantize_dynamic makes of an LSTM. Its weights are codes with
+// turned axes.
 //
 //   codes [directions, in, 4 h], scale and zero [directions] or [directions, 4 h]
 //   W = transpose((codes - zero) scale) [directions, 4 h, in], R alike: the LSTM of ONNX with these
 //
-// ONNX Runtime also rounds x and h to 8 bits in every step. Here they stay float32, which is nearer to the network that
-// was quantized; a policy says what the layer computes in.
+// ONNX Runtime also rounds x and h to 8 bits in every step. Here they stay float32, which is nearer to the network
+// before quantization. A policy says in which type the layer computes.
 #include "tools/importers/onnx/formula.h"
 #include "tools/importers/onnx/operators.h"
 

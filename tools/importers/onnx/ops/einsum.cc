@@ -1,10 +1,10 @@
-// Einsum: transposes, sums and one product of matrices for each operand after the first.
+// Imports Einsum as transposes, sums and one product of matrices for each operand after the first.
 //
 //   a [batch, m, k], b [batch, n, k] -> y [batch, m, n]      y_bmn = sum_k a_bmk b_bnk
 //
-// An axis that both operands have is a batch axis if anything behind still reads it, and is summed (k) if nothing
-// does; the other axes stand in m and n. An axis that one operand alone has and nothing reads is summed first; an
-// axis that stands twice in an operand is its diagonal.
+// An axis that both operands have is a batch axis if a later operand or the result still reads it. If nothing does,
+// it is summed (k). The other axes stand in m and n. An axis that only one operand has and that nothing else reads is
+// summed first. An axis that stands twice in an operand is its diagonal.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -36,11 +36,11 @@ class Einsum {
  private:
   struct Part {
     Term x;
-    std::string labels;  // of its axes
+    std::string labels;  // one for each axis
   };
 
-  // "ij,jk->ik" into labels per operand and of the result. The axes of "..." get labels of their own, '0' and on from
-  // the last one; without "->" the result has them and then, sorted, the letters that occur once.
+  // Parses "ij,jk->ik" into labels per operand and of the result. The axes of "..." get the labels '0' and on, from
+  // the last axis. Without "->" the result has these labels and then, sorted, the letters that occur once.
   void parse() {
     std::string equation = source_.text("equation", "");
     equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
@@ -76,7 +76,7 @@ class Einsum {
     return labels;
   }
 
-  // Gives the axes of operand i labels; returns how many "..." stands for.
+  // Gives the axes of operand i labels. Returns how many axes "..." stands for.
   size_t read_operand(size_t i) {
     std::string& labels = operands_[i];
     const Ints& dims = source_.operand(int(i))->dims;
@@ -105,7 +105,7 @@ class Einsum {
     return dims;
   }
 
-  // Operand i: axes of size 1 repeated, diagonals taken.
+  // Returns operand i with axes of size 1 repeated and diagonals taken.
   Part part(size_t i) {
     Part y{f_.input(int(i)), operands_[i]};
     if (source_.operand(int(i))->dims != dims_of(y.labels)) y.x = f_("Expand", {y.x, f_.list(dims_of(y.labels))});
@@ -114,7 +114,8 @@ class Einsum {
     return y;
   }
 
-  // The two axes of one label, last and as one of n^2 elements: each n + 1-st of them.
+  // Returns the diagonal of the two axes with one label. They become the last axis with n^2 elements, of which each n
+  // + 1-st is taken.
   Part diagonal(const Part& y, char label) {
     const size_t first = y.labels.find(label), second = y.labels.find(label, first + 1);
     Ints perm;
@@ -146,7 +147,7 @@ class Einsum {
     return f_.transpose(y.x, perm);
   }
 
-  // b is operand `index`; the operands behind it and the result are what still reads.
+  // Returns the product of a and b. b is operand `index`, and later operands and the result may still read its axes.
   Part product(Part a, Part b, size_t index) {
     std::string later = result_;
     for (size_t i = index + 1; i < operands_.size(); ++i) later += operands_[i];
@@ -165,7 +166,7 @@ class Einsum {
 
   const Source& source_;
   Formula f_;
-  std::vector<std::string> operands_;  // labels
+  std::vector<std::string> operands_;  // labels of each
   std::string result_;
   std::map<char, int64_t> dims_;
 };

@@ -1,4 +1,4 @@
-// Attention whose scores graphs in its attributes change.
+// Imports FlexAttention, whose scores are changed by graphs in its attributes.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -11,8 +11,8 @@ namespace {
 
 using Ints = Formula::Ints;
 
-// y = prob_mod(softmax(score_mod(scale q k^T))) v of heads [B, H, L, D]; head h of q reads head h / (H / G) of
-// k and v [B, G, S, D].
+// y = prob_mod(softmax(score_mod(scale q k^T))) v on heads [B, H, L, D]. Head h of q reads head h / (H / G) of k and
+// v [B, G, S, D].
 void flex_attention(Import& import, const Source& source) {
   const OperandPtr &q = source.operand(0), &k = source.operand(1), &v = source.operand(2);
   if (q->rank() != 4 || k->rank() != 4 || v->rank() != 4) source.malformed("an operand does not have 4 axes");

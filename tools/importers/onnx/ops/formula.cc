@@ -1,4 +1,4 @@
-// Operators that are formulas of others: activations, tests for what is no number, means, determinants.
+// Imports operators that are formulas of others: activations, tests for NaN, means, determinants.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -71,7 +71,8 @@ void thresholded_relu(Import& import, const Source& source) {
   f.run();
 }
 
-// sinh x = s u v (2 - v) / 2,  v = 1 - e^-|x|,  u = e^|x|,  s = sign x: no difference of numbers that are nearly equal
+// sinh x = s u v (2 - v) / 2,  v = 1 - e^-|x|,  u = e^|x|,  s = sign x. It has no difference of numbers that are
+// nearly equal.
 void sinh(Import& import, const Source& source) {
   Formula f(import, source);
   const Term x = f.input(0), size = f("Abs", {x});
@@ -98,7 +99,7 @@ void tan(Import& import, const Source& source) {
   f.run();
 }
 
-// x is no number where it does not equal itself.
+// x is NaN if it does not equal itself.
 void is_nan(Import& import, const Source& source) {
   Formula f(import, source);
   const Term x = f.input(0);
@@ -106,7 +107,7 @@ void is_nan(Import& import, const Source& source) {
   f.run();
 }
 
-// |x| is infinite where it is beyond the largest float; one sign of it where the other is not asked for.
+// x is infinite if |x| is above the largest float. Only one sign counts if the other is not asked for.
 void is_inf(Import& import, const Source& source) {
   Formula f(import, source);
   constexpr float kLargest = std::numeric_limits<float>::max();
@@ -115,11 +116,11 @@ void is_inf(Import& import, const Source& source) {
   if (negative && positive) f.give(f("Greater", {f("Abs", {x}), f.number(kLargest)}));
   else if (negative) f.give(f("Less", {x, f.number(-kLargest)}));
   else if (positive) f.give(f("Greater", {x, f.number(kLargest)}));
-  else f.give(f("Less", {x, x}));  // nothing is asked for: false
+  else f.give(f("Less", {x, x}));  // neither sign is asked for, so the result is false
   f.run();
 }
 
-// a xor b: the 0 or 1 of one is not that of the other.
+// a xor b is true if the 0 or 1 of a differs from that of b.
 void logical_xor(Import& import, const Source& source) {
   Formula f(import, source);
   f.give(f("Not", {f("Equal", {f.to_real(f.input(0)), f.to_real(f.input(1))})}));
@@ -138,7 +139,7 @@ void mean(Import& import, const Source& source) {
   f.run();
 }
 
-// Remainder of floats, exact while |a / b| < 2^24:
+// Computes the remainder of floats. It is exact while |a / b| < 2^24:
 //
 //   fmod = 1   y = a - b trunc(a / b), trunc q = sign q floor |q|        fmod = 0   y = a - b floor(a / b)
 void mod(Import& import, const Source& source) {
@@ -151,8 +152,8 @@ void mod(Import& import, const Source& source) {
   f.run();
 }
 
-// The index of the largest number (the first of equals) along an axis, compared with every index of it: 1 there, else
-// 0. Until opset 12 over all axes from `axis` on.
+// y = 1 at the largest number along an axis (the first of equals), else 0. The index of that number is compared with
+// every index of the axis. Until opset 12 the axis is all axes from `axis` on.
 void hardmax(Import& import, const Source& source) {
   Formula f(import, source);
   const std::vector<int64_t>& dims = source.operand(0)->dims;
@@ -173,7 +174,7 @@ void hardmax(Import& import, const Source& source) {
   f.run();
 }
 
-// y[.., d, ..] = values[1] where d is the index (from the end if negative), else values[0]; d runs along a new `axis`.
+// y[.., d, ..] = values[1] if d is the index (from the end if negative), else values[0]; d runs along a new `axis`.
 void one_hot(Import& import, const Source& source) {
   const Value& depth_value = source.constant(1, "its depth");
   if (depth_value.elements() != 1) source.malformed("its depth is not one number");
@@ -196,8 +197,8 @@ void one_hot(Import& import, const Source& source) {
   f.run();
 }
 
-// The determinant of x [.., n, n], by minors: m(S) is the determinant of the last |S| rows and the columns
-// S = {s_0 < s_1 < ..}:
+// Computes the determinant of x [.., n, n] by minors. m(S) is the determinant of the last |S| rows and the columns S
+// = {s_0 < s_1 < ..}:
 //
 //   m({}) = 1,   m(S) = sum_k (-1)^k x_r,s_k m(S without s_k),   r = n - |S|
 void det(Import& import, const Source& source) {
@@ -228,7 +229,7 @@ void det(Import& import, const Source& source) {
 
 }  // namespace
 
-// y = min(max(x, low), high), where a bound is computed at run time.
+// y = min(max(x, low), high), with a bound that is computed at run time.
 bool clip_by_computed(Import& import, const Source& source) {
   const auto is_computed = [&](int bound) { return source.given(bound) && !source.operand(bound)->constant; };
   if (!is_computed(1) && !is_computed(2)) return false;

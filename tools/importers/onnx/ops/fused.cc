@@ -1,6 +1,7 @@
-// Operators into which onnxruntime's optimizer fuses several of ONNX (com.microsoft): each becomes these again.
+// Imports the operators that onnxruntime's optimizer fuses from several of ONNX (com.microsoft). Each becomes these
+// again.
 //
-// Source: onnxruntime, docs/ContribOperators.md. The graph's own passes fuse anew, as far as there are kernels.
+// Source: onnxruntime, docs/ContribOperators.md. The graph's own passes fuse again if there is a kernel.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -12,7 +13,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-constexpr int kOpset = 20;  // of the operators below: the oldest that has Gelu
+constexpr int kOpset = 20;  // opset of the operators below; the oldest with Gelu
 
 std::string real_constant(Body& body, const std::string& name, float number) {
   const std::string wanted = body.fresh(name);
@@ -33,7 +34,7 @@ void set_text_attribute(::onnx::NodeProto& node, const char* key, const std::str
   attribute.set_s(text);
 }
 
-// One operator after another, each on the result of the one before.
+// A chain of operators, each on the result of the one before.
 struct Chain {
   Chain(Import& to, const Source& from) : import(to), source(from), body(from) { body.opset = kOpset; }
 
@@ -54,7 +55,7 @@ struct Chain {
   std::string value;
 };
 
-// f(x) by its name in onnxruntime, with up to two parameters.
+// Applies the function with that onnxruntime name, which has up to two parameters.
 void activate(Chain& chain, const std::string& function, std::vector<float> parameters) {
   const Source& source = chain.source;
   if (function.empty()) return;
@@ -80,7 +81,7 @@ std::vector<float> reals_of(const Source& source, const char* key) {
                               : std::vector<float>(attribute->floats().begin(), attribute->floats().end());
 }
 
-// f(Conv(x, w, b) + z)
+// y = f(Conv(x, w, b) + z)
 void fused_conv(Import& import, const Source& source) {
   Chain chain(import, source);
   std::vector<std::string> inputs = {chain.take(0), chain.take(1)};
@@ -93,7 +94,7 @@ void fused_conv(Import& import, const Source& source) {
   chain.finish();
 }
 
-// f(alpha A' B' + beta C)
+// y = f(alpha A' B' + beta C)
 void fused_gemm(Import& import, const Source& source) {
   Chain chain(import, source);
   std::vector<std::string> inputs = {chain.take(0), chain.take(1)};
@@ -107,7 +108,7 @@ void fused_gemm(Import& import, const Source& source) {
   chain.finish();
 }
 
-// The last two axes changed over, as transA and transB say.
+// Returns the operand with its last two axes exchanged if transA or transB says so.
 std::string maybe_transposed(Chain& chain, int input, const char* flag) {
   const int rank = chain.source.operand(input)->rank();
   const std::string x = chain.take(input);
@@ -120,7 +121,7 @@ std::string maybe_transposed(Chain& chain, int input, const char* flag) {
   return chain.value;
 }
 
-// alpha A' B', of stacks of matrices
+// y = alpha A' B' on stacks of matrices
 void fused_matmul(Import& import, const Source& source) {
   if (source.integer("transBatchA", 0) != 0 || source.integer("transBatchB", 0) != 0)
     source.refuse("moves its batch axes (transBatchA, transBatchB)", "export again with graph optimization off");
@@ -133,7 +134,7 @@ void fused_matmul(Import& import, const Source& source) {
   chain.finish();
 }
 
-// Gelu(x), BiasGelu(x + b), and FastGelu by tanh
+// Imports Gelu(x), BiasGelu(x + b), and FastGelu, which uses tanh.
 void gelu_of_sum(Import& import, const Source& source, const char* approximate) {
   Chain chain(import, source);
   chain.value = chain.take(0);
@@ -145,7 +146,7 @@ void gelu_of_sum(Import& import, const Source& source, const char* approximate) 
 void exact_gelu(Import& import, const Source& source) { gelu_of_sum(import, source, "none"); }
 void fast_gelu(Import& import, const Source& source) { gelu_of_sum(import, source, "tanh"); }
 
-// x sigmoid(alpha x)
+// y = x sigmoid(alpha x)
 void quick_gelu(Import& import, const Source& source) {
   Chain chain(import, source);
   const std::string x = chain.take(0);
@@ -165,7 +166,7 @@ void layer_norm(Chain& chain, const std::string& x, const std::vector<std::strin
   set_real_attribute(node, "epsilon", chain.source.real("epsilon", 1e-12f));
 }
 
-// w_j x_j / sqrt(mean_k x_k^2 + epsilon), over the last axis
+// y_j = w_j x_j / sqrt(mean_k x_k^2 + epsilon), over the last axis
 void root_mean_square_norm(Chain& chain, const std::string& x, const std::string& w, float epsilon) {
   const std::string axes = chain.import.output_name() + "/axes";
   const auto last = constant_operand(make_constant(axes, ElementType::kInt64, {1}, std::vector<int64_t>{-1}));
@@ -188,7 +189,7 @@ void simplified_layer_normalization(Import& import, const Source& source) {
   chain.finish();
 }
 
-// norm(x + skip (+ bias)); the sum is output 3.
+// Imports norm(x + skip (+ bias)). The sum is output 3.
 void skip_norm(Import& import, const Source& source, bool simplified) {
   if (source.wants(1) || source.wants(2)) source.refuse("its mean or deviation is used", "export for inference");
   Chain chain(import, source);
@@ -210,8 +211,8 @@ void skip_norm(Import& import, const Source& source, bool simplified) {
 void skip_layer_normalization(Import& import, const Source& source) { skip_norm(import, source, false); }
 void skip_simplified_layer_normalization(Import& import, const Source& source) { skip_norm(import, source, true); }
 
-// ids, segment ids, tables of words, positions and segments, gamma, beta, mask, position ids:
-// norm(words[ids] + positions[0 .. n) + segments[segment ids]); the sum is output 2
+// Imports norm(words[ids] + positions[0 .. n) + segments[segment ids]), whose sum is output 2. Inputs: ids, segment
+// ids, tables of words, positions and segments, gamma, beta, mask, position ids.
 void embed_layer_normalization(Import& import, const Source& source) {
   if (source.wants(1)) source.refuse("its index of masks is used", "export again with graph optimization off");
   const OperandPtr &ids = source.operand(0), &table = source.operand(3);

@@ -1,9 +1,10 @@
-// Attention as onnxruntime's operators have it (com.microsoft), in terms of ONNX's.
+// Imports onnxruntime's attention operators (com.microsoft) as ONNX's operators.
 //
 //   B batch, L queries, N heads of queries, G of keys and values, D features of each, S keys
 //
-// Source: onnxruntime, docs/ContribOperators.md. In MultiHeadAttention and Attention a past grows by the L new rows; in
-// GroupQueryAttention past and present are one cache of S rows, which the new ones are put in behind those that it has.
+// Source: onnxruntime, docs/ContribOperators.md. In MultiHeadAttention and Attention a past grows by the L new rows.
+// In GroupQueryAttention past and present are one cache of S rows, which receives the new rows after those that it
+// has.
 #include <algorithm>
 #include <limits>
 
@@ -18,7 +19,8 @@ using Ints = Formula::Ints;
 
 constexpr float kUnseen = std::numeric_limits<float>::lowest();
 
-// Operand `input` says which of S keys take part: 1 and 0 for each, [B, S] or [B, L, S], or how many, [B].
+// Returns the mask as a term of the scores. Operand `input` says which of S keys take part: it has 1 or 0 for each
+// key, [B, S] or [B, L, S], or the number of keys, [B].
 Term mask_term(Formula& f, const Source& source, int input, int64_t keys) {
   if (!source.given(input)) return "";
   const Ints& dims = source.operand(input)->dims;
@@ -57,7 +59,7 @@ int64_t heads_of(const Source& source, const char* attribute) {
   return heads;
 }
 
-// The rows of a past, [.., rows, D].
+// Returns the number of rows of a past, [.., rows, D].
 int64_t past_rows(const Source& source, int input) {
   if (!source.given(input)) return 0;
   const Ints& dims = source.operand(input)->dims;
@@ -65,7 +67,7 @@ int64_t past_rows(const Source& source, int input) {
   return dims[dims.size() - 2];
 }
 
-// [B, rows, N, parts, D] as parts of [B, rows, N D].
+// Splits [B, rows, N, parts, D] into parts of [B, rows, N D].
 std::vector<Term> unpacked(Formula& f, const Ints& dims, const Term& x, int64_t parts) {
   std::vector<Term> all;
   for (int64_t i = 0; i < parts; ++i)
@@ -105,7 +107,7 @@ void multi_head_attention(Import& import, const Source& source) {
   f.run();
 }
 
-// x w + b holds queries, keys and values side by side; past and present [2, B, N, rows, D].
+// Imports Attention. x w + b holds queries, keys and values side by side; past and present are [2, B, N, rows, D].
 void joined_attention(Import& import, const Source& source) {
   enum Input { kX, kWeights, kBias, kMask, kPast, kScores, kPastLength };
   if (source.given(kPastLength) || source.integer("do_rotary", 0) != 0 ||
@@ -141,7 +143,8 @@ void joined_attention(Import& import, const Source& source) {
   f.run();
 }
 
-// The new rows stand at p = lengths - (L - 1), p + 1, ..; query l sees the keys up to p + l, of a window its last ones.
+// Imports GroupQueryAttention. The new rows stand at p = lengths - (L - 1), p + 1, .. Query l sees the keys up to p +
+// l, or the last ones of them if there is a window.
 class GroupQuery {
  public:
   GroupQuery(Import& import, const Source& source) : source_(source), f_(import, source) {}
@@ -214,7 +217,7 @@ class GroupQuery {
                {"rotary_embedding_dim", 2 * cos[1]}});
   }
 
-  // [B, L, G D] as [B, G, S, D], in the past where there is one.
+  // Returns [B, L, G D] as [B, G, S, D], inside the past if there is one.
   Term cached(const Term& x, int past) {
     const Term split = f_.transpose(f_.reshape(x, {batch_, length_, groups_, width_}), {0, 2, 1, 3});
     return source_.given(past) ? f_("TensorScatter", {f_.input(past), split, first_}) : split;
@@ -236,7 +239,8 @@ class GroupQuery {
 
 void group_query_attention(Import& import, const Source& source) { GroupQuery(import, source).run(); }
 
-// Input, position ids (the first one or all), tables of cosines and sines [positions, R / 2].
+// Imports RotaryEmbedding. Inputs: x, position ids (the first one or all), tables of cosines and sines [positions, R
+// / 2].
 void rotate_heads(Import& import, const Source& source) {
   const Ints &x = source.operand(0)->dims, &ids = source.operand(1)->dims, &cos = source.operand(2)->dims;
   if ((x.size() != 3 && x.size() != 4) || cos.size() != 2) source.malformed("its operands have other axes");

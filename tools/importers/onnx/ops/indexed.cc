@@ -1,16 +1,17 @@
-// Gather and scatters by indices that are computed at run time; put.cc has those of few numbers, or of rows of
-// real numbers, that are put there as they are.
+// Imports Gather and scatters by indices that are computed at run time. scatter.cc has those that put a few numbers,
+// or rows of real numbers, in their places unchanged.
 //
 //   Gather            y[i.., j.., k..] = x[i.., ids[j..], k..]       an embedding: rows of x with that axis first
-//   GatherND          the same of x as a table whose rows the tuples count
+//   GatherND          the same with x as a table whose rows the tuples count
 //   ScatterND         y = x + H^T u,  H [updates, places]            reduction add
 //   ScatterElements   y[i, n] = x[i, n] + sum_j u[i, j] H[i, j, n]   reduction add; n, j along the axis, i the others
-//                     other reductions: max, min and product over the j with H[i, j, n] = 1, then with x[i, n];
-//                     without a reduction that maximum in the place of x[i, n], where there is such a j: of one
-//                     update it is the update, and ONNX leaves open what several make
+//                     Other reductions take the max, min or product over the j with H[i, j, n] = 1, then with x[i, n].
+//                     Without a reduction that max takes the place of x[i, n] if there is such a j. From one update
+//                     it is the update. ONNX leaves open what several updates of a place give.
 //
-// H has a 1 where an update goes to a place, and else 0: the rows of the identity at the indices. A scatter of n places
-// therefore stores n^2 numbers. An index may count from the end; one outside its axis is refused at run time.
+// H has a 1 for each update at its place, else 0. Its rows are rows of the identity, taken at the indices. A scatter
+// to n places therefore stores n^2 numbers. An index may count from the end. An index outside its axis is refused at
+// run time.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -36,7 +37,7 @@ Ints joined_dims(Ints dims, const Ints& more) {
   return dims;
 }
 
-// x as a table [entries, width].
+// Returns x as a table [entries, width].
 ValueId table_value(Import& import, const OperandPtr& x, int64_t entries, int64_t width) {
   if (!x->constant) return import.reshaped(import.plain(x), {entries, width}, x->name + "/table");
   if (x->rank() == 2) return import.plain(x);
@@ -52,7 +53,7 @@ void gather_by_embedding(Import& import, const Source& source) {
   Node node = import.step(Op::kEmbedding);
   set_integer(node, "negative", 1);
   ValueId list = import.plain(ids);
-  if (ids->rank() == kMaxRank)  // the table's rows would be an axis more
+  if (ids->rank() == kMaxRank)  // the rows read would have 9 axes
     list = import.reshaped(list, {product_of(ids->dims, 0, ids->dims.size())}, ids->name + "/list");
   node.inputs = {table_value(import, x, entries, width), list};
   const ValueId y = import.append(std::move(node), import.output_name());
@@ -60,7 +61,7 @@ void gather_by_embedding(Import& import, const Source& source) {
                                        import.output_name() + "/shape"));
 }
 
-// The axis moves to the front and what is gathered along it back to its place.
+// Moves the axis to the front, gathers along it, and moves the gathered axes back to its place.
 void gather_along(Import& import, const Source& source, int axis) {
   const int rank = source.operand(0)->rank(), rows = source.operand(1)->rank();
   Ints first = {axis}, back(size_t(axis), 0);
@@ -75,7 +76,7 @@ void gather_along(Import& import, const Source& source, int axis) {
   f.run();
 }
 
-// 1 at place i of row i.
+// Returns the identity: row i has a 1 at place i.
 Term identity_of(Formula& f, const Source& source, int64_t n) {
   constexpr int64_t kMostPlaces = 4096;  // 64 MiB
   if (n > kMostPlaces)
@@ -89,9 +90,10 @@ Term rows_at(Formula& f, const Source& source, const Term& ids, int64_t n) {
   return f("Gather", {identity_of(f, source, n), ids}, {{"axis", int64_t{0}}});
 }
 
-// Operators that combine the updates of a place and put them into x; `nothing` stands for updates of other places.
+// The operators that combine the updates of a place and put the result into x. `nothing` stands for updates of other
+// places.
 struct ScatterReduction {
-  const char *name, *of_updates, *with_x;  // with_x null: not at all
+  const char *name, *of_updates, *with_x;  // with_x is null if x is replaced
   double nothing;
 };
 constexpr double kBeyondAll = std::numeric_limits<double>::infinity();
@@ -121,7 +123,7 @@ Term nothing_of(Formula& f, const ScatterReduction& reduction, ElementType type)
   return f.whole(type, {}, {int64_t(reduction.nothing)});
 }
 
-// x, in the dims of hits without `axis`, along which the updates stand.
+// Returns x with the updates, in the dims of `hits` without `axis`. The updates stand along `axis`.
 Term with_updates(Formula& f, const Source& source, const Term& x, const Term& hits, const Term& updates,
                   int64_t axis) {
   const ScatterReduction& reduction = reduction_of(source);
@@ -147,8 +149,8 @@ void gather_at_run_time(Import& import, const Source& source) {
   gather_along(import, source, axis);
 }
 
-// x [n_1, .., n_k, ..] as a table of n_1 .. n_k rows: a tuple is row ((i_1 n_2) + i_2) n_3 + i_3 .., with i + n for a
-// negative i, and one that is outside its axis makes that no row.
+// Reads x [n_1, .., n_k, ..] as a table of n_1 .. n_k rows. A tuple is row ((i_1 n_2) + i_2) n_3 + i_3 .., with i + n
+// for a negative i. If an i is outside its axis, the tuple names no row.
 void gather_tuples_at_run_time(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, &ids = source.operand(1)->dims;
   need_indices(source, *source.operand(1));
@@ -179,7 +181,7 @@ void gather_tuples_at_run_time(Import& import, const Source& source) {
   f.run();
 }
 
-// H of tuples of k numbers: a tuple's row is the product of the rows of its numbers, [u, n_1, 1] [u, 1, n_2] ..
+// H for tuples of k numbers. A tuple's row of H is the product of the rows of its numbers, [u, n_1, 1] [u, 1, n_2] ..
 void scatter_rows_at_run_time(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, &ids = source.operand(1)->dims;
   reduction_of(source);
@@ -214,7 +216,7 @@ void scatter_rows_at_run_time(Import& import, const Source& source) {
   f.run();
 }
 
-// Both with the axis last: x [others, n], indices and updates [others, j].
+// Scatters with the axis moved last: x [others, n], indices and updates [others, j].
 void scatter_elements_at_run_time(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, &ids = source.operand(1)->dims;
   reduction_of(source);

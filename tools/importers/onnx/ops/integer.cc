@@ -1,13 +1,14 @@
-// Operators on integers of run time that are steps of their own (engine/ops/binary.h), and those on narrow integers.
+// Imports operators on integers of run time that are steps of their own (engine/ops/binary.h), and operators on
+// narrow integers.
 //
 //   Div   a / b rounded towards 0              Mod   a - b floor(a / b), with fmod a - b div(a, b)
-//   Pow   by squaring; where a or b is real, the power of both as reals, rounded towards 0 for an integer a
+//   Pow   by squaring; if a or b is real, the power of both as reals, rounded towards 0 for an integer a
 //
-//   BitShift RIGHT   without a sign; from opset 28 on with it
+//   BitShift RIGHT   without a sign; from opset 28 on with the sign
 //
 // Integers of other types are computed as int32, uint32 as int64, and cast back: y = cast(f(x)). The cast drops the
-// bits beyond the type. The low bits of sums, products and left shifts depend on low bits alone. The results of the
-// other operators stay within the wider type.
+// bits beyond the type. Sums, products and left shifts are right nevertheless, because their low bits depend on low
+// bits alone. The results of the other operators stay within the wider type.
 #include <algorithm>
 #include <string>
 
@@ -82,7 +83,7 @@ void power(Import& import, const Source& source) {
   f.run();
 }
 
-// From opset 28 on numbers with a sign are shifted with it. n = all ones where a < 0, else 0; >> knows no sign:
+// From opset 28 on a right shift keeps the sign. The step >> ignores it. With n = all ones if a < 0, else 0:
 //
 //   y = ((a xor n) >> b) xor n
 void shift_with_sign(Import& import, const Source& source) {
@@ -113,8 +114,8 @@ constexpr OperatorImporter kStepsOnWhole[] = {
     {"BitwiseXor", function_of_whole<Binary::kXor>},
 };
 
-// Operators that take narrow integers as others: those of the type of operand `like`, which `gives` says the first
-// output has too.
+// Operators that take narrow integers. The type is that of operand `like`. `gives` says that the first output has
+// that type too.
 struct OnNarrow {
   const char* op;
   int like = 0;

@@ -1,11 +1,12 @@
-// LSTM and GRU over sequences of several lengths, stored or given at run time, in terms of those over whole ones.
+// Imports LSTM and GRU over sequences of several lengths, stored or given at run time, as recurrences over whole
+// sequences.
 //
 //   x [time, batch, in]   lengths [batch]   t [time, 1] counts time
 //
-//   forward   y' = recurrence(x);           y = y' where t < lengths, else 0;   h = sum_t y'_t where t is lengths - 1
-//   reverse   the same of x turned, and y turned back:  turned(x)_t = x_(lengths - 1 - t) where t < lengths, else x_t
+//   forward   y' = recurrence(x);   y = y' if t < lengths, else 0;   h = sum_t [t = lengths - 1] y'_t
+//   reverse   the same on turned(x), and y turned back:  turned(x)_t = x_(lengths - 1 - t) if t < lengths, else x_t
 //
-// The cell of an LSTM after a length is not among what the recurrence gives: a file that reads it is refused.
+// The recurrence does not give the cell of an LSTM at the end of a sequence. A file that reads this cell is refused.
 #include "tools/importers/onnx/formula.h"
 #include "tools/importers/onnx/operators.h"
 #include "tools/importers/onnx/tensor.h"
@@ -41,7 +42,7 @@ class OfLengths {
 
  private:
   enum Input { kX, kW, kR, kB, kLengths, kH0, kC0 };
-  static constexpr int kC = 2;  // output
+  static constexpr int kC = 2;  // output of the cell
 
   Term number(int64_t value) { return f_.whole(ElementType::kInt32, {}, {value}); }
 
@@ -59,7 +60,7 @@ class OfLengths {
     time_ = x[0], batch_ = x[1], width_in_ = x[2], width_ = r[2];
     if (source_.operand(kLengths)->dims != Ints{batch_}) source_.malformed("its lengths do not fit its batch");
     const int64_t directions = direction_ == "bidirectional" ? 2 : 1;
-    for (const int input : {kW, kR, kB, kH0, kC0}) {  // of which each direction takes its part
+    for (const int input : {kW, kR, kB, kH0, kC0}) {  // each direction takes its part of these
       const int64_t axis_0 =
           source_.given(input) && source_.operand(input)->rank() > 0 ? source_.operand(input)->dims[0] : 0;
       if (source_.given(input) && axis_0 != directions)
@@ -73,7 +74,7 @@ class OfLengths {
     const Term last = f_("Sub", {lengths, number(1)});
     is_valid_ = f_("Less", {steps, lengths});
     is_last_ = f_("Equal", {steps, last});
-    // Rows of [time batch, ..]: that of step s and sequence b is s batch + b.
+    // Rows of [time batch, ..]. The row of step s and sequence b is s batch + b.
     Ints sequence;
     for (int64_t b = 0; b < batch_; ++b) sequence.push_back(b);
     const Term step = f_("Where", {is_valid_, f_("Sub", {last, steps}), steps});
@@ -84,7 +85,7 @@ class OfLengths {
     return f_("Gather", {f_.reshape(x, {time_ * batch_, width}), places_}, {{"axis", int64_t{0}}});
   }
 
-  // Outputs Y and Y_h of direction d, over the whole of x.
+  // Returns the outputs Y and Y_h of direction d, over the whole of x.
   std::vector<Term> recurrence(const Term& x, int64_t d) {
     std::vector<Term> inputs = {x};
     for (int input = kW; input < int(source_.inputs.size()); ++input) {

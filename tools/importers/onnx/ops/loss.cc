@@ -1,9 +1,9 @@
-// Losses of class labels in a network that is run, as formulas.
+// Imports losses over class labels, in a network that is run, as formulas.
 //
 //   x [n, c, ..]  logarithms of probabilities     t [n, ..]  labels     w [c]  weights of the classes, or 1
 //
-//   loss_i = -w_t x_i,t,   0 where t is ignore_index
-//   reduction none: loss_i;  sum: sum_i loss_i;  mean: sum_i loss_i / sum_i w_t of those that are not ignored
+//   loss_i = -w_t x_i,t,   0 if t is ignore_index
+//   reduction none: loss_i;  sum: sum_i loss_i;  mean: sum_i loss_i / sum_i w_t over those that are not ignored
 #include "tools/importers/onnx/formula.h"
 #include "tools/importers/onnx/operators.h"
 
@@ -40,7 +40,8 @@ void negative_log_likelihood(Import& import, const Source& source) {
   f.run();
 }
 
-// Loss of scores x that are not normalized; the second output is the logarithm of their softmax along the classes.
+// Computes the loss of scores x that are not normalized. The second output is the logarithm of their softmax along
+// the classes.
 void softmax_cross_entropy(Import& import, const Source& source) {
   Formula f(import, source);
   const Term logs = f("LogSoftmax", {f.input(0)}, {{"axis", int64_t{1}}});

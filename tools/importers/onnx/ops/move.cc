@@ -1,4 +1,4 @@
-// Concat, Pad, Slice and Split: what moves elements. They run in the layout that their operand is in.
+// Imports Concat, Pad, Slice and Split, which move elements. They run in the layout that their operand has.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// Something given per axis of the source, in the order of the axes of the value that a step works on.
+// Returns numbers that are given per axis of the source in the axis order of the step's value.
 std::vector<int64_t> in_layout(const std::vector<int64_t>& per_axis, bool last) {
   return last ? channels_last_dims(per_axis) : per_axis;
 }
@@ -48,7 +48,7 @@ void concat(Import& import, const Source& source) {
   }
   std::vector<ValueId> parts;
   for (const OperandPtr& x : source.inputs) {
-    if (x->constant && x->constant->elements() == 0) continue;  // adds nothing
+    if (x->constant && x->constant->elements() == 0) continue;  // it adds no element
     parts.push_back(last ? import.channels_last(x) : import.plain(x));
   }
   give(import, 0, last,
@@ -80,17 +80,17 @@ void give_slice(Import& import, const Source& source, int index, const OperandPt
     import.spend(uint64_t(checked_elements(source.place, part.size)) * 8);
     return import.give_constant(index, sliced(x->numbers(), part));
   }
-  if (std::ranges::count(part.size, 0) > 0)  // no value, but a Concat with others is one
+  if (std::ranges::count(part.size, 0) > 0)  // an empty part is no value, but Concat can take it
     return import.give_constant(index, make_constant("", x->type, part.size, std::vector<int64_t>()));
   const bool last = x->prefers_channels_last();
   Part ours = {in_layout(part.begin, last), in_layout(part.size, last), in_layout(part.step, last)};
   for (size_t i = 0; i < ours.size.size(); ++i)
-    if (ours.size[i] == 1) ours.step[i] = 1;  // of one element any step will do
+    if (ours.size[i] == 1) ours.step[i] = 1;  // one element takes any step
   give(import, index, last,
        slice_step(import, last ? import.channels_last(x) : import.plain(x), ours, import.output_name(index)));
 }
 
-// numpy's x[start:end:step] along one axis.
+// Sets numpy's x[start:end:step] along one axis.
 void set_range(const Source& source, Part& part, int axis, int64_t dim, int64_t start, int64_t end, int64_t step) {
   constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
   if (step == 0) source.malformed("a step is 0");
@@ -113,7 +113,7 @@ void set_range(const Source& source, Part& part, int axis, int64_t dim, int64_t 
   part.step[at] = step;
 }
 
-// Attributes until opset 9, inputs from 10.
+// Imports Slice. Bounds are attributes until opset 9, inputs from opset 10 on.
 void slice(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const bool attributes = source.has("starts");
@@ -135,7 +135,8 @@ void slice(Import& import, const Source& source) {
   give_slice(import, source, 0, x, part);
 }
 
-// Sizes as an attribute until opset 12, as an input from 13; num_outputs from 18; else equal parts.
+// Imports Split. Sizes are an attribute until opset 12, an input from opset 13 on. num_outputs is known from opset 18
+// on. Without either the parts are equal.
 void split(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const int axis = source.axis(source.integer("axis", 0), x->rank()), outputs = source.proto.output_size();
@@ -163,14 +164,14 @@ void split(Import& import, const Source& source) {
   }
 }
 
-// Indices at equal distances, from `first` on: how many of them.
+// Returns how many indices from `first` on have equal distances.
 size_t run_length(const std::vector<int64_t>& indices, size_t first) {
   size_t end = std::min(first + 2, indices.size());
   while (end < indices.size() && indices[end] - indices[end - 1] == indices[first + 1] - indices[first]) ++end;
   return indices[first] == indices[end - 1] ? 1 : end - first;  // a slice repeats nothing
 }
 
-// Rows of x at run time: slices of runs, one after another.
+// Gathers rows of x at run time. Each run of indices is a slice, and the slices are concatenated.
 ValueId gather_rows(Import& import, const Source& source, const OperandPtr& x, const std::vector<int64_t>& indices,
                     int axis) {
   constexpr size_t kMaxRuns = 64;
@@ -188,7 +189,7 @@ ValueId gather_rows(Import& import, const Source& source, const OperandPtr& x, c
   return parts.size() == 1 ? parts[0] : import.concatenation(parts, axis, import.output_name());
 }
 
-// Many rows in no order: x as the table of an embedding.
+// Returns whether the gather uses x as an embedding's table, because its rows are many and in no order.
 bool needs_table(const OperandPtr& x, const std::vector<int64_t>& indices, int axis) {
   constexpr int kMostSlices = 16;
   int runs = 0;
@@ -259,7 +260,8 @@ uint32_t fill_word(const Source& source, const OperandPtr& x) {
   return uint32_t(number);
 }
 
-// Mode wrap: what is missing at one end of an axis stands at the other. One axis after the other: corners wrap twice.
+// Pads in mode wrap. Elements before one end of an axis come from the other end. Axes are wrapped one after the
+// other, so corners are wrapped twice.
 ValueId wrapped(Import& import, const Source& source, ValueId x, const std::vector<int64_t>& before,
                 const std::vector<int64_t>& after) {
   for (size_t axis = 0; axis < before.size(); ++axis) {
@@ -281,11 +283,11 @@ ValueId wrapped(Import& import, const Source& source, ValueId x, const std::vect
   return x;
 }
 
-// A negative pad takes elements away: a slice before the padding.
+// Imports Pad. A negative pad removes elements by a slice before the padding.
 void pad(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const std::string mode = source.text("mode", "constant");
-  constexpr const char* kModes[] = {"constant", "reflect", "edge", "wrap"};  // as engine/ops/move.h numbers its three
+  constexpr const char* kModes[] = {"constant", "reflect", "edge", "wrap"};  // engine/ops/move.h has the first three
   const auto found = std::find(std::begin(kModes), std::end(kModes), mode);
   if (found == std::end(kModes)) source.refuse("mode " + mode + " is not supported");
   Pads pads = read_pads(source, x->rank());

@@ -1,4 +1,4 @@
-// Normalizations that are formulas of others. m and v are the mean and the variance over the axes that are named.
+// Imports normalizations that are formulas of others. m and v are the mean and the variance over the named axes.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -17,7 +17,7 @@ Ints axes_from(int64_t first, int64_t rank) {
   return axes;
 }
 
-// [c, 1, .., 1]: a number per channel, as it stands beside x [n, c, ..].
+// Returns [c, 1, .., 1], the shape of one number per channel beside x [n, c, ..].
 Ints per_channel(int64_t channels, int rank) {
   Ints dims(size_t(rank) - 1, 1);
   dims[0] = channels;
@@ -30,11 +30,11 @@ float epsilon_of(const Source& source, float otherwise) {
   return epsilon;
 }
 
-// y = scale_c (x - m) / sqrt(v + epsilon) + bias_c, m and v per sample and group of channels:
+// y = scale_c (x - m) / sqrt(v + epsilon) + bias_c, with m and v per sample and group of channels:
 //
 //   x [n, c, ..] -> [n, groups, all the rest], normalized along its last axis, and back
 //
-// scale and bias have a number per channel, or (GroupNormalization of opset 18) per group.
+// scale and bias have a number per channel, or in GroupNormalization of opset 18 per group.
 void normalize_groups(Import& import, const Source& source, int64_t groups, bool per_group) {
   const OperandPtr& x = source.operand(0);
   const int64_t channels = x->dims[1];
@@ -62,7 +62,7 @@ void group_normalization(Import& import, const Source& source) {
                    source.opset < 21 && source.operand(1)->dims != Ints{x->dims[1]});
 }
 
-// Each channel is a group.
+// Imports InstanceNormalization, in which each channel is a group.
 void instance_normalization(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (x->rank() < 2) source.malformed("its input has no channels");
@@ -81,8 +81,8 @@ void rms_normalization(Import& import, const Source& source) {
   f.run();
 }
 
-// y = x / (bias + alpha / size sum x^2)^beta; the sum is over `size` channels around each, zeros beyond the ends: size
-// times the mean that a pool over [n, 1, c, all the rest] makes.
+// y = x / (bias + alpha / size sum x^2)^beta. The sum is over the `size` channels around each channel, with zeros
+// beyond the ends. It is size times the mean that a pool over [n, 1, c, all the rest] makes.
 void local_response(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const int64_t size = source.integer("size", 0);
@@ -101,7 +101,7 @@ void local_response(Import& import, const Source& source) {
   f.run();
 }
 
-// y = x / |x|_p along an axis, 0 where all of it is 0.
+// y = x / |x|_p along an axis, and 0 if all elements are 0.
 void lp_normalization(Import& import, const Source& source) {
   constexpr float kLeastNormal = 1.17549435e-38f;
   const int64_t p = source.integer("p", 2);
@@ -131,7 +131,7 @@ constexpr OperatorImporter kNormImporters[] = {
 
 }  // namespace
 
-// Batch normalization by the statistics of its input, over all axes but 1; the running statistics follow:
+// Normalizes by the statistics of the input, over all axes but 1, and updates the running statistics:
 //
 //   y = scale (x - m) / sqrt(v + epsilon) + bias
 //   mean' = momentum mean + (1 - momentum) m     variance' = momentum variance + (1 - momentum) v

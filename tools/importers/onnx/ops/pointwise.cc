@@ -1,5 +1,5 @@
-// Elementwise operators: arithmetic with numpy broadcast, clamps and activations. They run in the layout that their
-// operands are in.
+// Imports elementwise operators: arithmetic with numpy broadcast, clamps and activations. They run in the layout that
+// their operands have.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -34,7 +34,8 @@ void unary(Import& import, const Source& source, Op op) {
   give_like(import, x, import.append(std::move(node), import.output_name()));
 }
 
-// A constant becomes another constant. alpha and gamma: attributes of the node, of Elu and Selu, with their defaults.
+// Imports a function of one operand. A constant becomes another constant. Elu and Selu have the attributes alpha and
+// gamma, with their own defaults.
 template <Unary::Function kFunction>
 void function(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
@@ -73,7 +74,8 @@ void give_clamp(Import& import, const Source& source, const OperandPtr& x, float
 
 void relu(Import& import, const Source& source) { give_clamp(import, source, source.operand(0), 0, kInfinity); }
 
-// y = min(max(x, low), high): with low > high it is high. Attributes until opset 10, inputs from 11.
+// y = min(max(x, low), high), which is high if low > high. Bounds are attributes until opset 10, inputs from opset 11
+// on.
 void clip(Import& import, const Source& source) {
   if (clip_by_computed(import, source)) return;
   const float low = source.given(1) ? source.constant_real(1, "its minimum") : source.real("min", -kInfinity);
@@ -138,7 +140,7 @@ OperandPtr of_dims(Import& import, const OperandPtr& x, const std::vector<int64_
   return wide;
 }
 
-// An operand with axes of 1 before its own, so that both have one rank and can change layout together.
+// Returns x with axes of size 1 before its own, so that both operands have one rank and can change layout together.
 OperandPtr of_rank(Import& import, const OperandPtr& x, int rank) {
   if (x->rank() == rank) return x;
   std::vector<int64_t> dims = x->dims;
@@ -146,7 +148,8 @@ OperandPtr of_rank(Import& import, const OperandPtr& x, int rank) {
   return of_dims(import, x, dims);
 }
 
-// Sums, differences and products are those of whole numbers too: of indices.
+// Refuses operands that are neither float32 nor, for sums, differences and products, equal types of whole numbers.
+// Whole numbers are indices.
 void need_numbers(const Source& source, Op op, const Operand& a, const Operand& b) {
   const bool whole = (op == Op::kAdd || op == Op::kSub || op == Op::kMul) && is_whole(a.type) && a.type == b.type;
   if (whole && a.rank() <= kMaxRank && b.rank() <= kMaxRank) return;
@@ -162,7 +165,7 @@ OperandPtr binary_step(Import& import, const Source& source, Node node, OperandP
   const int rank = int(dims->size());
   const bool last =
       (a->prefers_channels_last() && a->rank() == rank) || (b->prefers_channels_last() && b->rank() == rank);
-  // One number needs no axes.
+  // A constant of one number needs no axes.
   const auto scalar = [](const OperandPtr& x) { return x->constant && x->constant->elements() == 1 && x->rank() == 1; };
   if (last && !scalar(a)) a = of_rank(import, a, rank);
   if (last && !scalar(b)) b = of_rank(import, b, rank);
@@ -181,7 +184,8 @@ Node function_of_two(Import& import, Binary::Function function) {
   return node;
 }
 
-// Opset 6: `axis` says where b's axes stand among a's; from 7 on b's are the last.
+// Returns b for a broadcast of opset 6, whose `axis` says where b's axes stand among a's. From opset 7 on b's axes
+// are the last.
 OperandPtr old_broadcast(Import& import, const Source& source, const OperandPtr& a, const OperandPtr& b) {
   if (source.opset >= 7 || !source.has("axis")) return b;
   const int axis = source.axis(source.integer("axis", 0), a->rank());
@@ -221,7 +225,7 @@ bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
       b->dims[size_t(of_bias)] != channels)
     return false;
   import.log().add("is the bias of " + producer.name);
-  Node with_bias = std::move(nodes.back());  // behind the steps that the bias may take
+  Node with_bias = std::move(nodes.back());  // after the steps that may compute the bias
   nodes.pop_back();
   Value row = make_constant(b->name, ElementType::kFloat32, {channels}, reals(*b->constant));
   with_bias.inputs[2] =
@@ -248,9 +252,9 @@ void mul(Import& import, const Source& source) {
   if (!multiply_dynamic(import, source)) arithmetic(import, source, Op::kMul);
 }
 
-// x / c of a constant = x (1 / c): 1 / c is rounded, so the result may differ in its last bit unless c is a power of
-// two. It stays a division where a 1 / c is no normal number, or would be rounded to 16 bits, or where c is trained, by
-// this step or another.
+// x / c with a constant c becomes x (1 / c). 1 / c is rounded, so the last bit of the result may differ unless c is a
+// power of two. The division stays if a 1 / c is no normal number or would be rounded to 16 bits, or if this step or
+// another one trains c.
 void div(Import& import, const Source& source) {
   if (fold(import, source)) return;
   const OperandPtr& a = source.operand(0);
@@ -288,7 +292,8 @@ void sum(Import& import, const Source& source) {
   import.give(0, total);
 }
 
-// Min and Max of any number of operands: one after the other, and last a clamp by those that are a single constant.
+// Imports Min or Max of any number of operands. Operands are combined one after the other, and last comes a clamp by
+// those that are a single constant.
 void bound(Import& import, const Source& source, bool is_max) {
   if (fold(import, source)) return;
   int rank = 0;
@@ -318,7 +323,7 @@ void bound(Import& import, const Source& source, bool is_max) {
 void min(Import& import, const Source& source) { bound(import, source, false); }
 void max(Import& import, const Source& source) { bound(import, source, true); }
 
-// y = a^b. An exponent of integers is one of the same real numbers.
+// y = a^b. Stored integers as an exponent become the same real numbers.
 void pow(Import& import, const Source& source) {
   if (fold(import, source)) return;
   const OperandPtr& a = source.operand(0);
@@ -328,9 +333,8 @@ void pow(Import& import, const Source& source) {
   import.give(0, binary_step(import, source, function_of_two(import, Binary::kPow), a, b, import.output_name()));
 }
 
-// One slope for all that is not trained: leaky_relu. Else y = max(x, 0) + slope min(x, 0): four steps, each exact but
-// the product.
-// Opset 6 has a slope of shape [c] for axis 1.
+// A single slope that is not trained makes leaky_relu. Otherwise y = max(x, 0) + slope min(x, 0), in four steps that
+// are exact except for the product. In opset 6 the slope may have the shape [c] for axis 1.
 void prelu(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   OperandPtr slope = source.operand(1);

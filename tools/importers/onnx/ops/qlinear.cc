@@ -1,9 +1,9 @@
-// Operators on codes, of ONNX and of ONNX Runtime (QOperator files): each is its real-valued operator between
-// DequantizeLinear and QuantizeLinear,
+// Imports operators on codes of ONNX and of ONNX Runtime (QOperator files). Each becomes its real-valued operator
+// between DequantizeLinear and QuantizeLinear:
 //
-//   y = Q(f(DQ(x), DQ(w), s_x s_w b))      b: int32, in units of the accumulator
+//   y = Q(f(DQ(x), DQ(w), s_x s_w b))      b is int32, in units of the accumulator
 //
-// onnx/defs/quantization, and onnxruntime docs/ContribOperators.md.
+// See onnx/defs/quantization, and onnxruntime docs/ContribOperators.md.
 #include "tools/importers/onnx/fold.h"
 #include "tools/importers/onnx/import.h"
 #include "tools/importers/onnx/tensor.h"
@@ -11,7 +11,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// The real value of inputs {codes, scale, zero point} from index `first` on.
+// Returns the real value of the inputs {codes, scale, zero point} from index `first` on.
 std::string dequantized(Body& body, const Source& source, int first, int64_t axis = 0) {
   std::vector<std::string> inputs = {body.take(source.operand(first)), body.take(source.operand(first + 1))};
   if (source.given(first + 2)) inputs.push_back(body.take(source.operand(first + 2)));
@@ -20,7 +20,8 @@ std::string dequantized(Body& body, const Source& source, int first, int64_t axi
   return real;
 }
 
-// The bias at index `bias`, in units of the accumulator of x (scale at `x_scale`) and w (scale at `w_scale`).
+// Returns the real bias from index `bias`. It is in units of the accumulator of x (scale at `x_scale`) and w (scale
+// at `w_scale`).
 std::string real_bias(Body& body, const Source& source, int bias, int x_scale, int w_scale) {
   const std::string name = source.operand(bias)->name, scale = body.fresh(name + "/scale"), real = body.fresh(name);
   body.node("Mul", {body.take(source.operand(x_scale)), body.take(source.operand(w_scale))}, scale);
@@ -28,8 +29,8 @@ std::string real_bias(Body& body, const Source& source, int bias, int x_scale, i
   return real;
 }
 
-// The output: codes of `real` by the scale and zero point from index `first` on. Codes have the type of `like` where
-// the zero point is omitted.
+// Gives the codes of `real` by the scale and zero point from index `first` on. If the zero point is omitted, the
+// codes have the type of `like`.
 void give_codes(Body& body, const Source& source, const std::string& real, int first, const Operand& like) {
   const std::string codes = body.fresh(source.proto.output(0));
   std::vector<std::string> inputs = {real, body.take(source.operand(first))};
@@ -71,7 +72,7 @@ void qlinear_matmul(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-// y = alpha A' B' + C, with C in units of alpha s_a s_b; without a scale for y the result is real.
+// y = alpha A' B' + C, with C in units of alpha s_a s_b. Without a scale for y the result is real.
 void qlinear_gemm(Import& import, const Source& source) {
   if (source.real("alpha", 1) != 1) source.refuse("alpha is not 1");
   Body body(source);
@@ -90,7 +91,7 @@ void qlinear_unary(Import& import, const Source& source) {
   refuse_channels_last(source);
   Body body(source);
   const std::string real = real_output(body, source);
-  if (source.has("opset")) body.opset = int(source.integer("opset", 0));  // of the softmax that it is
+  if (source.has("opset")) body.opset = int(source.integer("opset", 0));  // opset of the softmax
   const std::string op = source.proto.op_type().substr(std::string("QLinear").size());
   body.node_like(source.proto, op.c_str(), {dequantized(body, source, 0)}, real, {"channels_last", "opset"});
   give_codes(body, source, real, 3, *source.operand(0));
@@ -106,7 +107,7 @@ void qlinear_binary(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-// Inputs: scale and zero point of y, then {codes, scale, zero point} of each operand.
+// Imports QLinearConcat. Inputs: scale and zero point of y, then {codes, scale, zero point} of each operand.
 void qlinear_concat(Import& import, const Source& source) {
   const int count = int(source.inputs.size());
   if (count < 5 || count % 3 != 2) source.malformed("its inputs are no triples of codes, scale and zero point");

@@ -1,10 +1,10 @@
-// QuantizeLinear and DequantizeLinear.
+// Imports QuantizeLinear (Q) and DequantizeLinear (DQ).
 //
-// A value that goes through Q and DQ is, in the graph, a real value with a quantizer: apply_policy makes codes of it.
-// uint8 codes c with zero point z become the int8 codes c - 128 with z - 128: the same real values. Stored codes that
-// are dequantized keep their quantizer, as int8, int32 or float8; 16-bit codes and codes with a scale per block are
-// decoded. If a reader wants the codes themselves, Q and DQ are steps. With a scale that is computed at run time they
-// are formulas: scaled.cc.
+// A value that goes through Q and DQ is a real value with a quantizer in the graph, and apply_policy makes codes of
+// it. uint8 codes c with zero point z become the int8 codes c - 128 with z - 128, which stand for the same real
+// values. Stored codes that are dequantized keep their quantizer, as int8, int32 or float8. 16-bit codes and codes
+// with a scale per block are decoded. If a reader needs the codes themselves, Q and DQ are steps. If the scale is
+// computed at run time, they are formulas (scaled.cc).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -30,7 +30,7 @@ Value quantized(const Value& x, const Quantizer& q) {
   for (size_t i = size_t(q.axis) + 1; i < x.dims.size(); ++i) inner *= size_t(x.dims[i]);
   for (size_t i = 0; i < codes.size(); ++i) {
     const size_t channel = q.scale.size() > 1 ? i / inner % q.scale.size() : 0;
-    // std::nearbyint rounds half to even: nothing in the tools changes the rounding mode.
+    // std::nearbyint rounds half to even, because nothing in the tools changes the rounding mode.
     const double code = std::nearbyint(double(numbers[i] / q.scale[channel]));
     codes[i] = std::isnan(code) ? q.zero[channel] : int64_t(std::clamp(code, -1e9, 1e9)) + q.zero[channel];
     if (has_16_bits(q.codes)) codes[i] = std::clamp(codes[i], lowest_code(q.codes), lowest_code(q.codes) + 65535);
@@ -71,7 +71,7 @@ void quantize_linear(Import& import, const Source& source) {
 
 // ---- DequantizeLinear: y = (x - zero) scale
 
-// 4-bit codes are int8 codes with room to spare.
+// Returns 4-bit codes as int8 or uint8 codes, and others unchanged.
 Value widened(const Value& x) {
   if (x.stored == ElementType::kInt4) return make_constant(x.name, ElementType::kInt8, x.dims, integers(x));
   if (x.stored == ElementType::kUint4) return make_constant(x.name, ElementType::kUint8, x.dims, integers(x));
@@ -96,13 +96,14 @@ void dequantize_constant(Import& import, const Source& source, const Value& stor
   import.give_constant(0, kept ? codes : decoded(codes));
 }
 
-// The value of `real` with the quantizer: on itself if nobody reads it unrounded, else on a copy.
+// Gives the value of `real` a quantizer. The value itself gets it if nobody reads the value unrounded, else a copy
+// does.
 void give_quantized(Import& import, const OperandPtr& real, const Quantizer& quantizer) {
   const bool last = real->prefers_channels_last();
   ValueId id = last ? import.channels_last(real) : import.plain(real);
   Value& value = import.value(id);
   if (value.quantizer && same(*value.quantizer, quantizer)) {
-    ++real->uses;  // give() takes away the use by this node, which read the codes
+    ++real->uses;  // give() subtracts this node's use, but this node read the codes
     return import.give(0, real);
   }
   if (!value.quantizer && !is_input(import.graph(), id) && real->uses == 1 &&
@@ -118,7 +119,7 @@ void give_quantized(Import& import, const OperandPtr& real, const Quantizer& qua
   else import.give_plain(0, id);
 }
 
-// Codes that are an input of the file, and that no step has read: the input is a real value that is given as codes.
+// Makes an input of codes, which no step has read, a real input that is given as codes.
 void open_input(Import& import, const OperandPtr& x, const Operand& scale, const Quantizer& quantizer) {
   if (quantizer.scale.size() != 1 || !is_code_type(x->type) || x->quantized) return;
   const ValueId id = x->plain != kNone ? x->plain : x->channels_last;
@@ -137,7 +138,7 @@ void open_input(Import& import, const OperandPtr& x, const Operand& scale, const
   x->plain = x->channels_last = kNone;
 }
 
-// Codes of 16 bits have no kernels: the reals x are rounded to what such codes mean, in float32.
+// Rounds the reals x to what 16-bit codes stand for, in float32, because no kernel has codes of 16 bits.
 //
 //   y = clamp(round_half_even(x / s), low - z, high - z) s
 void round_to_codes(Import& import, const Source& source, const OperandPtr& x, const Quantizer& q) {
@@ -174,7 +175,7 @@ void round_to_codes(Import& import, const Source& source, const OperandPtr& x, c
   import.expand(source, body);
 }
 
-// Codes computed or given at run time.
+// Dequantizes codes that are computed or given at run time.
 void dequantize_step(Import& import, const Source& source, const OperandPtr& x, const Quantizer& quantizer) {
   if (!is_code_type(x->type) && x->type != ElementType::kInt16 && x->type != ElementType::kInt32)
     source.refuse("dequantizes another type than int8, uint8, int16 and int32");

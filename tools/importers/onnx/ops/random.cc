@@ -1,10 +1,10 @@
-// Random numbers. ONNX says how they are distributed and leaves the numbers open: here they are a function of the
-// node's seed, the node, the run and the element (engine/ops/random.h), so that every run draws others.
+// Imports random numbers. ONNX defines their distribution but not the numbers. Here they are a function of the node's
+// seed, the node, the run and the element (engine/ops/random.h), so every run draws other numbers.
 //
-//   u, v uniform in [0, 1), each drawn for itself
+//   u, v uniform in [0, 1), drawn independently
 //   RandomUniform   y = low + (high - low) u
 //   RandomNormal    y = mean + scale sqrt(-2 ln(1 - u)) cos(2 pi v)    Box & Muller 1958, Ann. Math. Statist. 29
-//   Bernoulli       y = 1 where u < x, else 0
+//   Bernoulli       y = 1 if u < x, else 0
 //   Multinomial     y = arg max_c (x_c - ln(-ln u_c)), x unnormalized logarithms of probabilities: Gumbel 1954
 #include <algorithm>
 #include <bit>
@@ -21,7 +21,7 @@ using Ints = Formula::Ints;
 
 bool is_real(const Source& source) { return source.operand(0)->type == ElementType::kFloat32; }
 
-// How many runs there were: int32 [1] of the stream region.
+// Returns the number of runs so far, an int32 [1] that is kept in the stream region.
 ValueId count_of_runs(Import& import) {
   ValueId& count = import.draws().runs;
   if (count != kNone) return count;
@@ -33,7 +33,7 @@ ValueId count_of_runs(Import& import) {
   return count = import.graph().add(std::move(runs));
 }
 
-// RandomUniformLike of [0, 1): what the others are made of.
+// Imports the operator from which the others are made: RandomUniformLike over [0, 1).
 void draw(Import& import, const Source& source) {
   Node node = import.step(Op::kRandom);
   node.inputs = {import.plain(source.operand(0)), count_of_runs(import)};
@@ -80,7 +80,7 @@ class Drawn {
     f_.run();
   }
 
-  // Terms that give the result its shape: zeros of the shape in the attribute, or the operand as reals.
+  // Return a term whose shape is the result's: zeros of the shape in the attribute, or the operand as reals.
   Term shape_of_attribute() {
     const Ints dims = source_.integers("shape");
     if (dims.empty()) source_.malformed("has no shape");

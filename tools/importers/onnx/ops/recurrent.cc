@@ -1,13 +1,13 @@
-// LSTM and GRU: per direction the projection of the input, one dense over all steps, and the recurrence. Batch moves to
-// axis 0.
+// Imports LSTM and GRU. Each direction is a projection of the input, which is one dense over all steps, and a
+// recurrence. Batch moves to axis 0.
 //
 //   ONNX                        x [time, batch, in], y [time, directions, batch, h]; with layout = 1 batch first
 //   the graph                   x [batch, time, in], y [batch, time, h] per direction
-//   gates                       LSTM i, o, f, c -> i, f, c, o; GRU z, r, h as they are
-//   B = {W bias, R bias}        their sum in the projection, but the second of a GRU with linear_before_reset, which is
-//                               inside
+//   gates                       LSTM i, o, f, c -> i, f, c, o; GRU z, r, h unchanged
+//   B = {W bias, R bias}        their sum goes into the projection; with linear_before_reset the R bias of a GRU goes
+//                               into the recurrence instead
 //
-// A direction `reverse` is the recurrence between two slices that turn the axis of time around.
+// A direction `reverse` is the recurrence between two slices that reverse the axis of time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,9 +23,9 @@ namespace {
 struct Cell {
   Op op;
   int gates;
-  std::array<int, 4> order;              // of the graph's gates: where they stand in the file
-  std::vector<std::string> activations;  // of one direction: the only ones that are supported
-  int bias, lengths, h0;                 // inputs; c0 follows h0
+  std::array<int, 4> order;              // index in the file of each of the graph's gates
+  std::vector<std::string> activations;  // the only supported ones, of one direction
+  int bias, lengths, h0;                 // indices of inputs; c0 follows h0
 };
 const Cell kLstmCell = {Op::kLstm, 4, {0, 2, 3, 1}, {"Sigmoid", "Tanh", "Tanh"}, 3, 4, 5};
 const Cell kGruCell = {Op::kGru, 3, {0, 1, 2, 0}, {"Sigmoid", "Tanh"}, 3, 4, 5};
@@ -59,7 +59,7 @@ class Recurrent {
 
  private:
   struct Direction {
-    ValueId y, h, c;  // [batch, time, h], the last of y and of the cells [batch, 1, h]; kNone: not wanted
+    ValueId y, h, c;  // y [batch, time, h]; last y and last cell [batch, 1, h]; kNone if not wanted
   };
 
   void read() {
@@ -92,7 +92,7 @@ class Recurrent {
                         : std::vector<int64_t>{directions_, batch_, width_};
   }
 
-  // Operands that are not used are checked too.
+  // Checks operands even if they are not used.
   void check_states() const {
     const bool lstm = cell_.op == Op::kLstm;
     for (const int input : {cell_.h0, lstm ? int(Slot::kC0) : cell_.h0})
@@ -128,7 +128,7 @@ class Recurrent {
     return value;
   }
 
-  // Rows of direction d of an operand [directions, rows, columns], in the graph's order of gates.
+  // Returns the rows of direction d of an operand [directions, rows, columns], in the graph's order of gates.
   std::vector<float> rows_of(int input, int d, int64_t columns, int first = 0) const {
     const Value& value = weights(input);
     const std::vector<float> all = reals(value);
@@ -141,7 +141,7 @@ class Recurrent {
     return rows;
   }
 
-  // The gates of direction d, `part` of them, as a parameter of the graph.
+  // Adds the gates of direction d to the graph as a parameter. `part` is a suffix of the name.
   ValueId stored(int input, int d, const char* part, std::vector<int64_t> dims, const std::vector<float>& numbers) {
     const bool reset_after = source_.integer("linear_before_reset", 0) != 0;
     const std::string how = fmt::format("{} gates, direction {}, reset after {}{}", cell_.gates, d, reset_after, part);
@@ -200,9 +200,9 @@ class Recurrent {
     return !source_.given(input) || (is_constant(input) && all_equal(*source_.operand(input)->constant, 0));
   }
 
-  // Returns the initial state of a direction, [batch, h], from [directions, batch, h] or with layout = 1
-  // [batch, directions, h]; kNone if it is zero. An LSTM has both states or none: beside a state that is not zero the
-  // other one becomes stored zeros.
+  // Returns the initial state of a direction, [batch, h], from [directions, batch, h] or with layout = 1 from [batch,
+  // directions, h]. Returns kNone if the state is zero. An LSTM has both states or none, so beside a state that is
+  // not zero the other one is stored zeros.
   ValueId state(int input, int d) {
     if (is_zero(cell_.h0) && (cell_.op != Op::kLstm || is_zero(Slot::kC0))) return kNone;
     if (!source_.given(input)) {
@@ -235,7 +235,8 @@ class Recurrent {
     return import_.reshaped(x, {batch_, width_}, named(input, d) + "/state");
   }
 
-  // A network that has two biases trains both, each by the gradient of their sum; of others the second is zeros.
+  // Returns whether both biases are trained, each by the gradient of their sum. Files of other producers than PyTorch
+  // have two biases only if the second is not zeros.
   bool trains_two_biases(const std::vector<float>& second) const {
     return import_.options().train &&
            (import_.parameters().of_torch() || std::ranges::any_of(second, [](float number) { return number != 0; }));
@@ -277,7 +278,7 @@ class Recurrent {
     node.inputs = {x, w, bias, state(cell_.h0, d)};
     if (cell_.op == Op::kLstm) node.inputs.push_back(state(Slot::kC0, d));
     Direction made = {kNone, kNone, kNone};
-    if (source_.wants(2) && cell_.op == Op::kLstm) {  // the last cells: of the form that keeps all
+    if (source_.wants(2) && cell_.op == Op::kLstm) {  // only the form with kept gates gives the last cells
       ValueId outputs[3];
       const char* const names[] = {"/y", "/kept_gates", "/cells"};
       for (int i = 0; i < 3; ++i) {
@@ -298,7 +299,7 @@ class Recurrent {
     return made;
   }
 
-  // Output `index` of parts [batch, time, h], one per direction, as the file has it.
+  // Gives output `index`, as the file has it, from parts [batch, time, h], one per direction.
   void give(int index, const std::vector<ValueId>& parts, int64_t time) {
     if (!source_.wants(index)) return;
     const std::string name = import_.output_name(index);
@@ -311,7 +312,7 @@ class Recurrent {
       set_integer(concat, "axis", 2);
       y = import_.append(std::move(concat), name + "/directions");
     }
-    // Y is [time, directions, batch, h] or [batch, time, directions, h]; Y_h and Y_c are without time.
+    // Y is [time, directions, batch, h] or [batch, time, directions, h]. Y_h and Y_c have no axis of time.
     if (batch_first_) {
       const std::vector<int64_t> last = {batch_, directions_, width_}, all = {batch_, time, directions_, width_};
       return import_.give_plain(index, import_.reshaped(y, index == 0 ? all : last, name));

@@ -1,4 +1,4 @@
-// Softmax, normalizations, sums and extremes: what works over axes.
+// Imports operators over axes: Softmax, normalizations, sums and extremes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ ValueId softmax_step(Import& import, ValueId x, int axis, const std::string& nam
   return import.append(std::move(node), name);
 }
 
-// From opset 13 over one axis. Before, x is read as a matrix [prod dims[:axis], prod dims[axis:]] and its rows are
-// normalized.
+// Imports Softmax. From opset 13 on it runs over one axis. Before, x is read as a matrix [prod dims[:axis], prod
+// dims[axis:]], and each row is normalized.
 template <Op kOp>
 void softmax(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
@@ -49,8 +49,8 @@ void softmax(Import& import, const Source& source) {
   import.give_plain(0, import.reshaped(y, x->dims, import.output_name() + "/shape"));
 }
 
-// Whether a BatchNormalization in training_mode is one step, whose statistics the training itself keeps. Statistics
-// that the network reads or gives out are computed by steps.
+// Returns whether a BatchNormalization in training_mode is one step, whose statistics the training itself keeps. If
+// the network reads or gives out the statistics, several steps compute them.
 bool trains_by_batch(const Import& import, const Source& source) {
   return import.options().train && !source.wants(1) && !source.wants(2);
 }
@@ -94,8 +94,8 @@ ValueId function_step(Import& import, Unary::Function function, ValueId x, const
   return import.append(std::move(node), name);
 }
 
-// Axes as an attribute until opset 17 (of ReduceSum 12), as an input from then on. None: all, or with
-// noop_with_empty_axes none, which is told by nullopt.
+// Returns the axes. They are an attribute until opset 17 (for ReduceSum 12), and an input from then on. Without axes
+// all are meant, or none with noop_with_empty_axes; none is returned as nullopt.
 std::optional<std::vector<int64_t>> axes_of(const Source& source, int rank) {
   std::vector<int64_t> axes = source.integers_or_input("axes", 1).value_or(std::vector<int64_t>{});
   if (axes.empty() && source.integer("noop_with_empty_axes", 0) != 0) return std::nullopt;
@@ -107,7 +107,7 @@ std::optional<std::vector<int64_t>> axes_of(const Source& source, int rank) {
   return axes;
 }
 
-// after(node(before(x))) over the axes of the source; before and after: a function of Unary, or none.
+// y = after(node(before(x))) over the axes of the source. before and after are functions of Unary, or omitted.
 struct Functions {
   std::optional<Unary::Function> before = {}, after = {};
 };
@@ -121,7 +121,7 @@ void reduce(Import& import, const Source& source, Node node, const Functions& fu
     source.refuse("noop_with_empty_axes is set and no axes are given", "give the axes");
   if (!axes) return import.give(0, x);
   const bool keep = source.integer("keepdims", 1) != 0;
-  // Over all spatial axes without keeping them, channels_last gives [n, c], which has one layout.
+  // If all spatial axes are reduced and not kept, channels_last gives [n, c], which has only one layout.
   const bool last = x->prefers_channels_last();
   const auto spatial = std::count_if(axes->begin(), axes->end(), [](int64_t axis) { return axis > 1; });
   const bool all_spatial = spatial == rank - 2 && int(axes->size()) == spatial;
@@ -191,7 +191,7 @@ void reduce_log_sum_exp(Import& import, const Source& source) {
   import.give_plain(0, import.reshaped(y, dims, name));
 }
 
-// The product of a list of integers, stored, is the number of elements of a shape.
+// The product of a stored list of integers is computed at import, because it is the number of elements of a shape.
 void reduce_prod(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (!x->constant || !is_integer(x->constant->stored) || x->constant->quantizer || x->rank() > 1)
@@ -226,7 +226,8 @@ ValueId mean_of_rows(Import& import, ValueId x, const std::string& name) {
   return import.append(std::move(node), name);
 }
 
-// Mean and 1 / sqrt(variance + epsilon) of the rows of x [rows, width]: the second as what batch_norm makes of ones.
+// Gives the mean and 1 / sqrt(variance + epsilon) of the rows of x [rows, width]. A batch_norm of ones computes the
+// second.
 void give_moments(Import& import, const Source& source, ValueId x, const std::vector<int64_t>& dims, float epsilon) {
   const int64_t rows = import.value(x).dims[0];
   const ValueId mean = mean_of_rows(import, x, source.name + "/mean");
@@ -251,7 +252,7 @@ void give_moments(Import& import, const Source& source, ValueId x, const std::ve
   import.give_plain(2, import.reshaped(inverse, dims, import.output_name(2) + "/shape"));
 }
 
-// Scale or bias of `dims`, the normalized axes of x, as [width].
+// Returns the scale or bias as [width]. `dims` are the normalized axes of x.
 ValueId norm_parameter(Import& import, const Source& source, int input, const std::vector<int64_t>& dims,
                        int64_t width) {
   if (!source.given(input)) return kNone;
@@ -271,7 +272,8 @@ ValueId norm_parameter(Import& import, const Source& source, int input, const st
   return import.reshaped(import.plain(given), {width}, given->name + "/row");
 }
 
-// Over all axes from `axis` on: the graph's is over the last, so x is reshaped where there are several.
+// Normalizes over all axes from `axis` on. The graph's layer_norm works on the last axis, so x is reshaped if there
+// are several.
 void layer_normalization(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);

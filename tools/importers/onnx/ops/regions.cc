@@ -1,11 +1,11 @@
-// Images sampled at places that are computed at run time: RoiAlign, DeformConv.
+// Imports RoiAlign and DeformConv, which sample images at places that are computed at run time.
 //
-// At (p, q) between four pixels a sample is, with i = floor p, j = floor q, u = p - i, v = q - j,
+// A sample at (p, q) lies between four pixels. With i = floor p, j = floor q, u = p - i, v = q - j it is
 //
 //   (1 - u) (1 - v) x_ij + (1 - u) v x_i,j+1 + u (1 - v) x_i+1,j + u v x_i+1,j+1
 //
-// where a pixel outside of the image is 0. Each of the four is a Gather of rows of a table [images H W, channels] by
-// indices that are kept within the image.
+// A pixel outside of the image is 0. Each of the four pixels is a Gather of rows of a table [images H W, channels].
+// Its indices are clamped to the image.
 #include <cmath>
 
 #include "tools/importers/onnx/formula.h"
@@ -17,21 +17,22 @@ namespace {
 
 using Ints = Formula::Ints;
 
-constexpr int64_t kMostSize = 1 << 20;  // of an attribute
+constexpr int64_t kMostSize = 1 << 20;  // largest attribute
 
-// Places along one axis; `inside`: 1, or 0 of one that does not count; empty: all do.
+// Places along one axis. `inside` is 1 for a place that counts and 0 for one that does not. If it is empty, all
+// count.
 struct Places {
   Term at, inside;
 };
 
-// The two pixels about a place along one axis, and their shares.
+// The two pixels beside a place along one axis, and their weights.
 struct Neighbours {
   Term pixel[2], share[2];
 };
 
 class Samples {
  public:
-  // x [n, c, H, W], its channels in `groups`, each with places of its own.
+  // Reads x [n, c, H, W]. Its channels are in `groups`, and each group has its own places.
   Samples(Formula& f, const Ints& x, int64_t groups) : f_(f), h_(x[2]), w_(x[3]) {
     const int64_t images = x[0] * groups, channels = x[1] / groups;
     const Term turned = f_.transpose(f_.reshape(f_.input(0), {images, channels, h_ * w_}), {0, 2, 1});
@@ -41,7 +42,8 @@ class Samples {
   Neighbours rows(const Places& p) { return neighbours(p, h_); }
   Neighbours columns(const Places& q) { return neighbours(q, w_); }
 
-  // The four weighted pixels joined by `op`, [.., c]; `first`: int32, the row of the table at which an image begins.
+  // Returns the four weighted pixels joined by `op`, [.., c]. `first` (int32) is the table row at which an image
+  // begins.
   Term joined(const char* op, const Term& first, const Neighbours& row, const Neighbours& column) {
     Term all;
     for (int corner = 0; corner < 4; ++corner) {
@@ -75,12 +77,12 @@ class Samples {
   Term table_;
 };
 
-// Regions [r, 4] = (x_1, y_1, x_2, y_2) of the images b_r, each in bins [oh, ow], of whose s x s samples the mean is
-// taken, or the maximum of the weighted pixels (roialign.cc of onnxruntime).
+// RoiAlign: regions [r, 4] = (x_1, y_1, x_2, y_2) of the images b_r, each divided into bins [oh, ow]. A bin is the
+// mean of s x s samples, or the maximum of their weighted pixels (roialign.cc of onnxruntime).
 //
 //   p_k = y_1 a - o + (k + 1/2) size / (oh s),  k = 0 .. oh s - 1,   a = spatial_scale, o = 1/2 or 0
 //
-// A sample more than one pixel outside is 0; another one is moved to the edge.
+// A sample more than one pixel outside of the image is 0. Another sample outside is moved to the edge.
 class Regions {
  public:
   Regions(Import& import, const Source& source) : source_(source), f_(import, source) {
@@ -127,7 +129,7 @@ class Regions {
     return f_.reshape(half_ ? f_("Sub", {scaled, f_.number(0.5f)}) : scaled, one);
   }
 
-  // Coordinate 0 is x, 1 is y; `dims`: [r, ..], the samples along one axis.
+  // Returns the places of the samples along one axis, [r, ..] = `dims`. Coordinate 0 is x, 1 is y.
   Places places(int64_t coordinate, int64_t pixels, const Ints& dims) {
     const Ints one = {dims[0], 1, 1}, row = {1, dims[1], dims[2]};
     const int64_t count = dims[1] * dims[2];
@@ -150,8 +152,8 @@ class Regions {
 
 void roi_align(Import& import, const Source& source) { Regions(import, source).run(); }
 
-// A convolution whose taps are moved (X. Zhu et al., arXiv:1811.11168, eq. 1): K = kh kw taps, G groups of channels
-// that move together.
+// DeformConv: a convolution whose taps are moved (X. Zhu et al., arXiv:1811.11168, eq. 1). It has K = kh kw taps and
+// G groups of channels that move together.
 //
 //   y_o(out) = b_o + sum_c,k w_ock m_gk(out) x_c(out stride - pad + k dilation + d_gk(out))
 class Moved {
@@ -211,7 +213,7 @@ class Moved {
     return room < 0 ? 0 : room / stride(axis) + 1;
   }
 
-  // Places along `axis` that each tap reads for each output, [n, G, K, out].
+  // Returns the places along `axis` that each tap reads for each output, [n, G, K, out].
   Places places(const Term& moves, int axis) {
     const int64_t n = source_.operand(kX)->dims[0], width = source_.operand(kW)->dims[3],
                   columns = source_.operand(kOffset)->dims[3], step = stride(axis), before = pad(axis),

@@ -1,18 +1,19 @@
-// Resize 10 to 19 and Upsample 7 to 9, over any axes, as tables of the op resize: two axes at a time.
+// Imports Resize 10 to 19 and Upsample 7 to 9, over any axes, with tables of the op resize. It resizes two axes at a
+// time.
 //
-//   scale s = out / in, or as given: out = floor(s in)
+//   scale s = out / in, or the given scale: out = floor(s in)
 //   coordinate of output i, in float32 as onnxruntime computes it:
 //     half_pixel             (i + 1/2) / s - 1/2
 //     half_pixel_symmetric   the same + (in / 2) (1 - out / (s in))
-//     pytorch_half_pixel     the same as half_pixel; 0 where out = 1
-//     align_corners          i (in - 1) / (out - 1); 0 where out = 1
+//     pytorch_half_pixel     the same as half_pixel; 0 if out = 1
+//     align_corners          i (in - 1) / (out - 1); 0 if out = 1
 //     asymmetric             i / s: what Upsample and Resize 10 have
 //     tf_crop_and_resize     roi_start (in - 1) + i (roi_end - roi_start) (in - 1) / (out - 1); outside of the axis
 //                            the result is extrapolation_value
-//   weights of neighbour k at distance d = coordinate - k, t = 1, with antialias and s < 1 t = s:
+//   weights of neighbour k at distance d = coordinate - k; t = 1, or t = s with antialias and s < 1:
 //     linear   max(0, 1 - |t d|)
 //     cubic    Keys' function of t d, with a: IEEE Trans. ASSP 29(6), 1981, eq. 4
-//   Weights of antialias and of exclude_outside, which drops neighbours outside, are divided by their sum.
+//   antialias divides the weights by their sum. exclude_outside drops neighbours outside, and divides too.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -32,12 +33,12 @@ struct ResizeMethod {
 struct ResizedAxis {
   int64_t in = 1, out = 1;
   float scale = 1, roi_start = 0, roi_end = 1;
-  bool resized = false;  // named by the node; else it stays as it is
+  bool resized = false;  // the node names this axis; others stay unchanged
 };
 
 struct AxisTable {
   ResizeTable table;
-  int64_t before = 0, after = 0;  // outputs outside of the axis, at its two ends
+  int64_t before = 0, after = 0;  // outputs beyond each end of the axis
 };
 
 float coordinate(const ResizeMethod& method, const ResizedAxis& axis, int64_t i) {
@@ -113,7 +114,7 @@ ResizeMethod read_method(const Source& source) {
   const bool old = source.proto.op_type() == "Upsample" || source.opset < 11;
   ResizeMethod method;
   method.mode = source.text("mode", "nearest");
-  if (method.mode == "bilinear") method.mode = "linear";  // Upsample 1
+  if (method.mode == "bilinear") method.mode = "linear";  // as Upsample 1 calls it
   method.coordinates = old ? "asymmetric" : source.text("coordinate_transformation_mode", "half_pixel");
   method.nearest = old ? "floor" : source.text("nearest_mode", "round_prefer_floor");
   method.cubic_a = source.real("cubic_coeff_a", -0.75f);
@@ -130,7 +131,7 @@ ResizeMethod read_method(const Source& source) {
   return method;
 }
 
-// Inputs x, roi, scales, sizes; x, scales until opset 10.
+// Indices of the inputs. They are x, roi, scales, sizes, and until opset 10 x, scales.
 struct Slots {
   int roi = 1, scales = 2, sizes = 3;
 };
@@ -148,7 +149,8 @@ void set_scales(const Source& source, std::vector<ResizedAxis*>& axes, const std
   }
 }
 
-// keep_aspect_ratio_policy, from opset 18: one scale for all, the smallest or the largest that the sizes ask for.
+// Sets the sizes. keep_aspect_ratio_policy, from opset 18 on, takes one scale for all axes: the smallest or the
+// largest that the sizes need.
 void set_sizes(const Source& source, std::vector<ResizedAxis*>& axes, const std::vector<int64_t>& sizes) {
   if (sizes.size() != axes.size()) source.malformed("its sizes do not fit its axes");
   const std::string policy = source.text("keep_aspect_ratio_policy", "stretch");
@@ -211,7 +213,7 @@ int64_t elements_between(const std::vector<int64_t>& dims, size_t first, size_t 
   return product;
 }
 
-// ResizedAxis i of y, and the one after it where it can go with it: y as [dims[0], rows, columns, the rest].
+// Resizes axis i of y, and with `both` the next one too. y is read as [dims[0], rows, columns, the rest].
 ValueId resize_axes(Import& import, ValueId y, const std::vector<AxisTable>& tables,
                     const std::vector<ResizedAxis>& axes, size_t i, bool both) {
   std::vector<int64_t> dims = import.value(y).dims;
@@ -253,7 +255,7 @@ void resize(Import& import, const Source& source) {
   std::vector<AxisTable> tables;
   for (const ResizedAxis& axis : axes) tables.push_back(make_axis_table(import, source, method, axis));
   ValueId y = last ? import.channels_last(x) : import.plain(x);
-  int64_t before = 1;  // elements between axis 0 and the next one that is resized
+  int64_t before = 1;  // elements between axis 0 and the next resized axis
   for (size_t i = 0; i < axes.size(); before *= i == 0 ? 1 : axes[i].out, ++i) {
     if (!axes[i].resized) continue;
     const bool both = before == 1 && i + 1 < axes.size() && axes[i + 1].resized;

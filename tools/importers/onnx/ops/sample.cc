@@ -1,7 +1,7 @@
-// Operators that read an image at places of their own: stored grids, columns of windows, pools of powers, crops.
+// Imports operators that read an image at places of their own: grids, columns of windows, pools of powers, crops.
 //
-// A sampler whose grid is stored is a product with a matrix: y [n, c, out] = x [n, c, in] M, M_ij the weight of pixel i
-// in sample j.
+// A sampler with a stored grid is a product with a matrix, y [n, c, out] = x [n, c, in] M. M_ij is the weight of
+// pixel i in sample j.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,11 +16,12 @@ namespace {
 
 using Ints = Formula::Ints;
 
-constexpr int64_t kMostAxis = 1 << 28;  // of an axis
+constexpr int64_t kMostAxis = 1 << 28;  // largest axis
 
 Ints spatial_of(const Ints& dims) { return {dims.begin() + 2, dims.end()}; }
 
-// grid = theta [n, k, k + 1] applied to the places of a grid of `size` in [-1, 1], in homogeneous coordinates:
+// Computes grid = theta [n, k, k + 1] applied to the places of a grid of `size` in [-1, 1], in homogeneous
+// coordinates:
 //
 //   y [n, places, k] = base [places, k + 1] theta^T,    base = (x, y, .., 1)
 void affine_grid(Import& import, const Source& source) {
@@ -50,7 +51,7 @@ void affine_grid(Import& import, const Source& source) {
   f.run();
 }
 
-// One axis of a sample: which pixels it reads, and their weights.
+// The pixels that a sample reads along one axis, and their weights.
 struct Taps {
   std::array<int64_t, 4> pixel;
   std::array<double, 4> weight;
@@ -62,19 +63,20 @@ class Sampler {
   explicit Sampler(const Source& source)
       : mode_(source.text("mode", "linear")), padding_(source.text("padding_mode", "zeros")),
         corners_(source.integer("align_corners", 0) != 0) {
-    if (mode_ == "bilinear") mode_ = "linear";  // until opset 19
+    if (mode_ == "bilinear") mode_ = "linear";  // name until opset 19
     if (mode_ == "bicubic") mode_ = "cubic";
     if (mode_ != "linear" && mode_ != "nearest" && mode_ != "cubic") source.malformed("mode is " + mode_);
     if (padding_ != "zeros" && padding_ != "border" && padding_ != "reflection")
       source.malformed("padding_mode is " + padding_);
   }
 
-  // g in [-1, 1] -> x = (g + 1) / 2 (dim - 1) with align_corners, else ((g + 1) dim - 1) / 2
+  // Returns the taps of g in [-1, 1]. Its coordinate is x = (g + 1) / 2 (dim - 1) with align_corners, else ((g + 1)
+  // dim - 1) / 2.
   Taps taps(float g, int64_t dim) const {
     const double given = corners_ ? (double(g) + 1) / 2 * double(dim - 1) : ((double(g) + 1) * double(dim) - 1) / 2;
     const double rounded = mode_ == "nearest" ? std::nearbyint(given) : given;
     const double x =
-        mode_ == "cubic" ? given : inside(rounded, dim);  // of a cubic each pixel is bounded, as in PyTorch
+        mode_ == "cubic" ? given : inside(rounded, dim);  // cubic bounds each pixel instead, as PyTorch does it
     const double floor = std::floor(x), t = x - floor;
     if (mode_ == "nearest") return pixels(x, {1, 0, 0, 0}, 1, dim);
     if (mode_ == "linear") return pixels(floor, {1 - t, t, 0, 0}, 2, dim);
@@ -82,7 +84,7 @@ class Sampler {
   }
 
  private:
-  // Keys, 1981, with a = -0.75: weights of pixels at distance d < 1 and d in [1, 2].
+  // Weights by Keys, 1981, with a = -0.75: inner for pixels at distance d < 1, outer for d in [1, 2].
   static double inner(double d) { return ((kA + 2) * d - (kA + 3)) * d * d + 1; }
   static double outer(double d) { return ((kA * d - 5 * kA) * d + 8 * kA) * d - 4 * kA; }
 
@@ -134,10 +136,11 @@ void add_column(const std::vector<Taps>& axes, const Ints& spatial, const std::f
   walk(0, 0, 1);
 }
 
-// A grid that is computed at run time. The weight of pixel q along an axis is a tent around the place p of the sample,
-// so no step needs indices. The last axis is summed first, by a product of matrices; the other axes follow one by one:
+// A grid that is computed at run time. The weight of pixel q along an axis is a tent around the place p of the
+// sample, so no step needs indices. The last axis is summed first, by a product of matrices. The other axes follow
+// one by one:
 //
-//   linear   t_q = max(0, 1 - |p - q|)          nearest   t_q = 1 where q is p rounded, else 0
+//   linear   t_q = max(0, 1 - |p - q|)          nearest   t_q = 1 if q is p rounded, else 0
 //
 //   y [n, c, out] = sum_d t_d sum_h t_h sum_w t_w x_dhw,       t [n, size, out]
 class Tents {
@@ -166,7 +169,8 @@ class Tents {
   }
 
  private:
-  // p = g a + b, of which inside() makes a place in the image, if the padding wants one.
+  // Returns the tent of a coordinate. p = g a + b, and inside() moves p into the image if the padding mode requires
+  // it.
   Term tent_of(int64_t coordinate, int64_t size, int64_t n, int64_t out) {
     const bool corners = source_.integer("align_corners", 0) != 0, nearest = source_.text("mode", "") == "nearest";
     const auto last = int64_t(source_.operand(1)->rank()) - 1;
@@ -180,7 +184,8 @@ class Tents {
     return f_("Relu", {f_("Sub", {f_.number(1), f_("Abs", {f_("Sub", {p, q})})})});
   }
 
-  // reflection: low + r - |(|p - low| mod 2 r) - r|, with r = high - low, and then within the image, as border
+  // Moves p inside. Mode reflection takes low + r - |(|p - low| mod 2 r) - r|, with r = high - low, and then clamps
+  // as border.
   Term inside(Term p, int64_t size, bool corners) {
     const std::string padding = source_.text("padding_mode", "zeros");
     const float low = corners ? 0.0f : -0.5f, range = float(size) - (corners ? 1.0f : 0.0f);
@@ -199,7 +204,7 @@ class Tents {
 
 void grid_sample_at_run_time(Import& import, const Source& source) {
   const Ints &x = source.operand(0)->dims, &grid = source.operand(1)->dims;
-  const Sampler sampler(source);  // refuses unknown modes
+  const Sampler sampler(source);  // its constructor refuses unknown modes
   const std::string mode = source.text("mode", "linear");
   if (mode == "cubic" || mode == "bicubic")
     source.refuse("its grid is computed at run time: mode linear and nearest are supported", "or store the grid");
@@ -209,7 +214,7 @@ void grid_sample_at_run_time(Import& import, const Source& source) {
   Tents(import, source).run();
 }
 
-// x [n, c, ..] sampled at a grid [n, .., k] whose last axis has the coordinates x, y, .. in this order.
+// Samples x [n, c, ..] at a grid [n, .., k]. The last axis of the grid has the coordinates x, y, .. in this order.
 void grid_sample(Import& import, const Source& source) {
   if (!source.operand(1)->constant) return grid_sample_at_run_time(import, source);
   const OperandPtr& x = source.operand(0);
@@ -244,8 +249,8 @@ void grid_sample(Import& import, const Source& source) {
   f.run();
 }
 
-// Windows x [n, c k, windows] added up at their places in an image [n, c, ..]: the same product, with M 1 where element
-// e of a window stands on pixel p, else 0.
+// Col2Im: windows x [n, c k, windows] are added up at their places in an image [n, c, ..]. It is a product with M
+// too: M is 1 if element e of a window stands on pixel p, else 0.
 class Windows {
  public:
   Windows(const Source& source, Ints image, Ints block)
@@ -267,7 +272,7 @@ class Windows {
 
   const Ints& counts() const { return counts_; }
 
-  // The pixel of element e of window w; -1: outside the image.
+  // Returns the pixel of element e of window w, or -1 if it is outside of the image.
   int64_t pixel(int64_t e, int64_t w) const {
     int64_t place = 0, stride = 1;
     for (size_t i = rank_; i-- > 0; e /= block_[i], w /= counts_[i]) {
@@ -308,7 +313,8 @@ void columns_to_image(Import& import, const Source& source) {
   f.run();
 }
 
-// y = (sum over the window of |x|^p)^(1 / p): an average of powers, zeros beyond the edge, times the window's size.
+// y = (sum over the window of |x|^p)^(1 / p). It is an average pool of powers, with zeros beyond the edge, times the
+// window's size.
 void lp_pool(Import& import, const Source& source) {
   const Ints kernel = source.integers("kernel_shape");
   const float p = float(source.integer("p", 2));
@@ -338,7 +344,8 @@ void global_lp_pool(Import& import, const Source& source) {
   f.run();
 }
 
-// The middle of each axis that is too long, zeros around each that is too short; of an odd rest the end has more.
+// Takes the middle of each axis that is too long, and adds zeros around each that is too short. The larger half of an
+// odd difference is at the end.
 void center_crop_pad(Import& import, const Source& source) {
   const Ints shape = source.constant_integers(1, "its shape");
   const OperandPtr& x = source.operand(0);

@@ -1,6 +1,7 @@
-// QuantizeLinear and DequantizeLinear whose scale or zero point is computed at run time: formulas on reals.
+// Imports QuantizeLinear and DequantizeLinear with a scale or zero point that is computed at run time, as formulas on
+// reals.
 //
-//   q = saturate(round_half_even(x / s) + z)        x = (q - z) s        q of int8 or uint8; x of int32 too
+//   q = saturate(round_half_even(x / s) + z)        x = (q - z) s        q is int8 or uint8, or int32 in the second
 //
 // s and z are single numbers, or one for each index of `axis`.
 #include <algorithm>
@@ -45,7 +46,7 @@ class Scaled {
     f_.run();
   }
 
-  // Scale or zero point `input` as real numbers that are broadcast over x.
+  // Returns the scale or zero point `input` as real numbers that are broadcast over x.
   Term per_axis(int input) {
     const Ints &x = source_.operand(kX)->dims, &given = source_.operand(input)->dims;
     const Term numbers = f_.to_real(f_.input(input));

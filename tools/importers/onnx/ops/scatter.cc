@@ -1,11 +1,11 @@
-// Scatters of run time that put numbers in places, as a decoder puts the keys and values of a token in its cache.
+// Imports scatters of run time that replace numbers, as a decoder puts the keys and values of a token in its cache.
 //
-//   TensorScatter     y[b, .., s, ..] = u[b, .., s - p_b, ..]   where p_b <= s < p_b + L     u of L rows, p [batch]
+//   TensorScatter     y[b, .., s, ..] = u[b, .., s - p_b, ..]   if p_b <= s < p_b + L            u of L rows, p [batch]
 //   ScatterElements   y[i, p_ij] = u_ij                         the axis last; i the others
 //   ScatterND         y[p_j] = u_j                              x as a table whose rows the tuples count
 //
-// and y = x elsewhere; of several updates of one place the last one counts. Places are whole numbers, which no policy
-// rounds. One that is outside of its axis is refused at run time: a cache that is full takes nothing more.
+// Everywhere else y = x. If several updates have one place, the last one counts. Places are whole numbers, which no
+// policy rounds. A place outside of its axis is refused at run time, so a full cache takes nothing more.
 #include <algorithm>
 
 #include "tools/importers/onnx/formula.h"
@@ -30,12 +30,13 @@ class Put {
   void rows();
 
  private:
-  // ScatterND and ScatterElements have the places before the updates, TensorScatter behind them.
+  // Returns the input of the places. They come before the updates in ScatterND and ScatterElements, and after them in
+  // TensorScatter.
   static int kPlaces(int updates) { return updates == 1 ? 2 : 1; }
 
   Term number(int64_t value) { return f_.whole(type_, {}, {value}); }
 
-  // first, first + 1, .. along `axis` of `rank`
+  // Returns first, first + 1, .. along `axis` of `rank` axes.
   Term count(int64_t n, size_t rank, size_t axis, int64_t first = 0) {
     import_.spend(uint64_t(n) * 8);
     Ints dims(rank, 1), numbers;
@@ -44,12 +45,13 @@ class Put {
     return f_.whole(type_, dims, numbers);
   }
 
-  // Places below 0 as these ones.
+  // Returns the places, with those below 0 replaced by `these`.
   Term below_zero(const Term& places, const Term& these) {
     return f_("Where", {f_("Less", {places, number(0)}), these, places});
   }
 
-  // Places in [0, n): a row of a table of n zeros is added, and only those are there.
+  // Returns places that must be in [0, n). The row of a table of n zeros is added, so a place outside is refused at
+  // run time.
   Term inside(const Term& places, int64_t n) {
     const Term known = below_zero(places, number(n));
     const Term zero = f_("Gather", {f_.filled({n}, 0), known}, {{"axis", int64_t{0}}});
@@ -57,7 +59,7 @@ class Put {
     return f_("Add", {places, f_("Cast", {zero}, {{"to", type}})});
   }
 
-  // Places in [0, n) from places in [-n, n): a place below 0 counts from the end.
+  // Returns places in [0, n) from places in [-n, n). A place below 0 counts from the end.
   Term from_both_ends(const Term& places, int64_t n) {
     return inside(below_zero(places, f_("Add", {places, number(n)})), n);
   }
@@ -74,11 +76,12 @@ class Put {
   Formula f_;
   const ElementType type_;
   const Ints& x_;
-  const int updates_;  // the operand
+  const int updates_;  // index of the operand
 };
 
-// x as [batch, outer, rows, width]. With d = s - p, taken around the end where the cache is circular: row s comes from
-// row d of u where 0 <= d < L. More than one are looked up in [x; u], where row d of u is behind the rows of x.
+// Puts rows into a cache x [batch, outer, rows, width]. d = s - p, modulo rows if the cache is circular. Row s comes
+// from row d of u if 0 <= d < L. If L > 1, the rows are looked up in [x; u], where the rows of u follow the rows of
+// x.
 void Put::cache() {
   const Ints& u = source_.operand(updates_)->dims;
   const auto axis = size_t(source_.axis(source_.integer("axis", -2), int(x_.size())));
@@ -108,7 +111,7 @@ void Put::cache() {
   give(f_("Gather", {table, place}, {{"axis", int64_t{0}}}));
 }
 
-// One update along the axis after another.
+// Puts the updates along the axis one after another.
 void Put::elements() {
   constexpr int64_t kMost = 64;
   const Ints &u = source_.operand(updates_)->dims, &places = source_.operand(1)->dims;
@@ -129,13 +132,13 @@ void Put::elements() {
   give(y);
 }
 
-// 1 + the last update of every place, or 0, of hits [updates, places].
+// Returns 1 + the index of the last update of every place, or 0 if there is none, from hits [updates, places].
 Term Put::last_of(const Term& hits, int64_t updates) {
   return f_.reduce("ReduceMax", f_("Where", {hits, count(updates, 2, 0, 1), number(0)}), {0}, false);
 }
 
 void Put::rows() {
-  constexpr int64_t kMostPairs = int64_t{1} << 24;  // of updates and places
+  constexpr int64_t kMostPairs = int64_t{1} << 24;  // pairs of an update and a place
   const Ints& ids = source_.operand(1)->dims;
   if (ids.empty() || ids.back() < 1 || ids.back() > int64_t(x_.size()))
     source_.malformed("its indices have more numbers than its input has axes");
@@ -147,7 +150,7 @@ void Put::rows() {
   if (updates * places * width == 0) return import_.give(0, source_.operand(0));
   if (updates > kMostPairs / places) source_.refuse("puts too many rows at places that are computed at run time");
   const Term tuples = f_.reshape(f_.input(1), {updates, int64_t(k)});
-  Term p;  // the row of the table that a tuple is
+  Term p;  // the table row that a tuple names
   for (size_t i = 0; i < k; ++i) {
     const Term id = from_both_ends(f_.slice(tuples, 1, int64_t(i), int64_t(i) + 1), x_[i]);
     p = i == 0 ? id : f_("Add", {f_("Mul", {p, number(x_[i])}), id});

@@ -1,4 +1,4 @@
-// Comparisons, And, Or, Not and Where: folded on constants, else steps.
+// Imports comparisons, And, Or, Not and Where. Constants are folded; else there are steps.
 #include <algorithm>
 
 #include "engine/ops/binary.h"
@@ -32,7 +32,7 @@ ValueId cast_step(Import& import, ValueId x, ElementType type, const std::string
   return import.append(std::move(node), name, type);
 }
 
-// An operand of a comparison with `other`: reals, or whole numbers, as which bools are compared.
+// Returns an operand of a comparison with `other`: reals or whole numbers. Bools are compared as whole numbers.
 ValueId comparable(Import& import, const Source& source, const Operand& other, int input) {
   const OperandPtr& x = source.operand(input);
   if (x->type != other.type) source.malformed("its operands have several types");
@@ -60,7 +60,7 @@ void compare(Import& import, const Source& source) {
   import.give_plain(0, import.append(std::move(node), import.output_name(), ElementType::kBool));
 }
 
-// Bools as the real numbers 0 and 1.
+// Returns bools as the real numbers 0 and 1.
 ValueId real_bools(Import& import, const Source& source, int input) {
   const OperandPtr& x = source.operand(input);
   if (x->type != ElementType::kBool) source.malformed("an operand is not of type bool");
@@ -78,7 +78,7 @@ bool fold_bools(Import& import, const Source& source, int count) {
   return true;
 }
 
-// And is the minimum of 0s and 1s, Or the maximum.
+// Imports And as the minimum of 0s and 1s, and Or as the maximum.
 template <Binary::Function kFunction>
 void logical(Import& import, const Source& source) {
   if (fold_bools(import, source, 2)) return;

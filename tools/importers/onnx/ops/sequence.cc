@@ -1,4 +1,5 @@
-// Sequences of tensors whose length is known at import: no values of the graph, but lists of operands.
+// Imports sequences of tensors whose length is known at import. They are lists of operands and no values of the
+// graph.
 #include <algorithm>
 
 #include "tools/importers/onnx/formula.h"
@@ -18,7 +19,7 @@ const Parts& parts_of(const Source& source) {
   return *x->sequence;
 }
 
-// The parts are read once more, by whoever reads the sequence.
+// Gives the parts as a sequence. Each part has one use more, by the reader of the sequence.
 void give_sequence(Import& import, Parts parts) {
   for (const OperandPtr& part : parts) ++part->uses;
   auto y = std::make_shared<Operand>();
@@ -26,7 +27,8 @@ void give_sequence(Import& import, Parts parts) {
   import.give(0, std::move(y));
 }
 
-// Input `input` as a position among `count` parts, from their end if negative; `last` if it is omitted.
+// Returns input `input` as a position among `count` parts. A negative position counts from the end, and an omitted
+// one is `last`.
 ptrdiff_t position(const Source& source, int input, int64_t count, int64_t last) {
   int64_t at = last;
   if (source.given(input)) {
@@ -38,7 +40,7 @@ ptrdiff_t position(const Source& source, int input, int64_t count, int64_t last)
   return ptrdiff_t(at < 0 ? at + count : at);
 }
 
-// The position of a part.
+// Returns the position of a part; the last part if it is omitted.
 ptrdiff_t position(const Source& source, int input, const Parts& parts) {
   return position(source, input, int64_t(parts.size()), int64_t(parts.size()) - 1);
 }
@@ -46,8 +48,8 @@ ptrdiff_t position(const Source& source, int input, const Parts& parts) {
 void empty(Import& import, const Source&) { give_sequence(import, {}); }
 void construct(Import& import, const Source& source) { give_sequence(import, source.inputs); }
 
-// Input 1 says how large the parts along the axis are: one number for all (the last part may be smaller), one of each.
-// Without it all are 1, and keepdims = 0 drops the axis.
+// Splits x along the axis. Input 1 is one size for all parts (the last part may be smaller), or the size of each.
+// Without it all parts have size 1, and keepdims = 0 drops the axis.
 void split_to_sequence(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const int64_t axis = source.axis(source.integer("axis", 0), x->rank());

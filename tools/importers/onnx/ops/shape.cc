@@ -1,4 +1,5 @@
-// The reshape family, Transpose and what asks for shapes. Constants are reshaped at import; shapes are always known.
+// Imports the reshape family, Transpose and operators that ask for shapes. Constants are reshaped at import. Shapes
+// are always known.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -22,7 +23,7 @@ void give_reshaped(Import& import, const Source& source, const OperandPtr& x, co
   import.give_plain(0, import.reshaped(import.plain(x), dims, import.output_name()));
 }
 
-// 0 copies a dim (unless allowzero), -1 is what remains.
+// In the shape 0 copies a dim (unless allowzero is set), and -1 is the remaining size.
 void reshape(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   std::vector<int64_t> dims = source.has("shape") ? source.integers("shape") : source.constant_integers(1, "its shape");
@@ -59,7 +60,8 @@ void flatten(Import& import, const Source& source) {
   give_reshaped(import, source, x, {product(x->dims.begin(), split), product(split, x->dims.end())});
 }
 
-// channels_last stays so where only spatial axes of size 1 come or go: [n, c, w] <-> [n, c, 1, w].
+// Reshapes in channels_last if only spatial axes of size 1 come or go, [n, c, w] <-> [n, c, 1, w]. Returns whether it
+// did.
 bool reshape_spatial(Import& import, const OperandPtr& x, const std::vector<int64_t>& dims) {
   if (x->constant || x->plain != kNone || !x->prefers_channels_last() || dims.size() < 2) return false;
   if (dims[0] != x->dims[0] || dims[1] != x->dims[1]) return false;
@@ -68,7 +70,7 @@ bool reshape_spatial(Import& import, const OperandPtr& x, const std::vector<int6
   return true;
 }
 
-// Axes as an attribute until opset 12, as an input from 13.
+// Imports Squeeze. Axes are an attribute until opset 12, an input from opset 13 on.
 void squeeze(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const std::optional<std::vector<int64_t>> axes = source.integers_or_input("axes", 1);
@@ -106,7 +108,7 @@ void unsqueeze(Import& import, const Source& source) {
   give_reshaped(import, source, x, dims);
 }
 
-// An operand in one layout may be, seen in another order of axes, the same value.
+// A transpose may exchange the two layouts. The value then stays and only its layout changes.
 void transpose(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const int rank = x->rank();
@@ -133,7 +135,8 @@ void identity(Import& import, const Source& source) {
   import.give(0, import.parameters().under_new_name(source.operand(0)));
 }
 
-// In training: a step that differentiate gives random numbers, and that an inference program leaves out.
+// Imports Dropout in training_mode as a step. `differentiate` gives the step random numbers, and an inference program
+// leaves it out.
 void training_dropout(Import& import, const Source& source, float ratio) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
@@ -155,12 +158,12 @@ void dropout(Import& import, const Source& source) {
     source.refuse("is_test is not set", "export for inference");
   import.give(0, source.operand(0));
   if (!source.wants(1)) return;
-  const std::vector<int64_t>& dims = source.operand(0)->dims;  // of the mask: everything is kept
+  const std::vector<int64_t>& dims = source.operand(0)->dims;  // the mask's, which keeps everything
   import.spend(uint64_t(checked_elements(source.place, dims)));
   import.give_constant(1, expanded(make_constant("", ElementType::kBool, {}, std::vector<int64_t>{1}), dims));
 }
 
-// `start` and `end` from opset 15.
+// Imports Shape, with `start` and `end` from opset 15 on.
 void shape(Import& import, const Source& source) {
   const std::vector<int64_t>& dims = source.operand(0)->dims;
   const auto rank = int64_t(dims.size());

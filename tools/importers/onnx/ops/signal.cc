@@ -1,4 +1,5 @@
-// Signals: windows and mel filters, which are constants, Fourier transforms, running sums and products, triangles.
+// Imports operators on signals: windows and mel filters, which are constants, Fourier transforms, running sums and
+// products, triangles.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -45,8 +46,8 @@ void window(Import& import, const Source& source) {
   give_reals(import, source, {size}, numbers);
 }
 
-// Triangles over the bins of a spectrum, at equal distances in mel = 2595 log10(1 + f / 700): filter b rises from edge
-// b to edge b + 1 and falls to edge b + 2.
+// Gives triangular filters over the bins of a spectrum. Their edges have equal distances in mel = 2595 log10(1 + f /
+// 700). Filter b rises from edge b to edge b + 1 and falls to edge b + 2.
 void mel_weights(Import& import, const Source& source) {
   const int64_t bands = one_integer(source, 0, "its number of filters"), length = one_integer(source, 1, "its length");
   const int64_t rate = one_integer(source, 2, "its sample rate"), bins = length / 2 + 1;
@@ -74,9 +75,9 @@ void mel_weights(Import& import, const Source& source) {
   give_reals(import, source, {bins, bands}, weights);
 }
 
-// X_k = sum_j x_j e^(s 2 pi i j k / n), s = -1, as a matrix: rows (j, part of x), columns (k, part of X); parts of a
-// complex number are its real and its imaginary one. Inverse: s = 1, and 1 / n. The inverse of a half spectrum, which
-// gives real numbers, counts the bins that have a mirror image twice.
+// The transform X_k = sum_j x_j e^(s 2 pi i j k / n), s = -1, as a matrix with rows (j, part of x) and columns (k,
+// part of X). The parts of a complex number are its real and its imaginary one. The inverse has s = 1 and the factor
+// 1 / n. The inverse of a half spectrum gives real numbers, and counts bins with a mirror image twice.
 struct Fourier {
   int64_t n, terms, parts, bins;
   bool inverse, from_half;
@@ -91,7 +92,7 @@ struct Fourier {
         const double angle = s * 2 * std::numbers::pi * double(j * k % n) / double(n);
         const bool mirrored = from_half && j != 0 && 2 * j != n;
         const double c = std::cos(angle) * scale * (mirrored ? 2 : 1), d = std::sin(angle) * scale * (mirrored ? 2 : 1);
-        const double values[2][2] = {{c, d}, {-d, c}};  // of the real and of the imaginary part of x_j
+        const double values[2][2] = {{c, d}, {-d, c}};  // rows of the real and the imaginary part of x_j
         for (int64_t part = 0; part < parts; ++part)
           for (int64_t of = 0; of < parts_out(); ++of)
             m[size_t(((j * parts + part) * bins + k) * parts_out() + of)] = float(values[part][of]);
@@ -100,7 +101,8 @@ struct Fourier {
   }
 };
 
-// Along `axis` of x [.., n, .., parts]; the axis is an attribute until opset 19, an input from 20.
+// Transforms along `axis` of x [.., n, .., parts]. The axis is an attribute until opset 19, an input from opset 20
+// on.
 void dft(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const int rank = x->rank();
@@ -136,7 +138,7 @@ void dft(Import& import, const Source& source) {
   f.run();
 }
 
-// The transforms of windows of x [b, length, parts], `step` apart: a convolution with the rows of the matrix, each
+// Transforms windows of x [b, length, parts], `step` apart. It is a convolution with the rows of the matrix, each
 // times the window.
 void stft(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
@@ -167,8 +169,8 @@ void stft(Import& import, const Source& source) {
   f.run();
 }
 
-// y_i = x_0 o .. o x_i along an axis, o = + or times: x_i o x_(i - s) for s = 1, 2, 4, .. where there is one, which are
-// log2 n steps. exclusive: without x_i; reverse: from the other end.
+// y_i = x_0 o .. o x_i along an axis, with o = + or times. log2 n steps compute x_i o x_(i - s) for s = 1, 2, 4, ..
+// if there is an x_(i - s). exclusive leaves out x_i; reverse begins at the other end.
 struct Running {
   const char* op;
   float nothing;
@@ -196,7 +198,7 @@ void cumulative(Import& import, const Source& source) {
   f.run();
 }
 
-// The part of each matrix on and above the k-th diagonal (upper), or on and below it; zeros elsewhere.
+// Gives the part of each matrix on and above the k-th diagonal (upper), or on and below it, with zeros elsewhere.
 void triangle(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (x->rank() < 2) source.malformed("its input is no matrix");
@@ -212,7 +214,7 @@ void triangle(Import& import, const Source& source) {
   f.run();
 }
 
-// Ones on the k-th diagonal of a matrix of the input's shape.
+// Gives a matrix of the input's shape with ones on the k-th diagonal.
 void eye_like(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (x->rank() != 2) source.malformed("its input is no matrix");

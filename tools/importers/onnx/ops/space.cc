@@ -1,5 +1,6 @@
-// DepthToSpace and SpaceToDepth: blocks of b x b pixels and groups of b b channels, each made of the other by a
-// reshape, a transpose and a reshape. In the layout [n, h, w, c], of pixel (i, j) of a block and channel k of the map:
+// Imports DepthToSpace and SpaceToDepth. They exchange blocks of b x b pixels and groups of b b channels by a
+// reshape, a transpose and a reshape. In the layout [n, h, w, c], pixel (i, j) of a block and channel k of the K
+// channels of the map have:
 //
 //   DCR   channel (i b + j) K + k       CRD   channel k b b + i b + j
 #include <algorithm>

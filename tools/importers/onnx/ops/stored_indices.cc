@@ -1,9 +1,10 @@
-// Operators that take elements from, or put them at, places that are stored in the file: one gather of the flat tensor.
+// Imports operators that take elements from, or put them at, places that the file stores. Each is one gather of the
+// flat tensor.
 //
-//   y = concat(x, updates)[places]      places: for each element of y where it stands, known at import
+//   y = concat(x, updates)[places]      places holds the source of each element of y, known at import
 //
-// Several updates of one place are combined (reduction add, mul, min, max) one after the other: round r has the r-th
-// update of each place, and a number that changes nothing for the places that have none.
+// Several updates of one place are combined one after the other (reduction add, mul, min, max). Round r has the r-th
+// update of each place. A place without one gets a number that changes nothing.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -20,7 +21,7 @@ using Ints = Formula::Ints;
 
 int64_t elements_of(const Ints& dims) { return product_of(dims, 0, dims.size()); }
 
-// Strides of a dense tensor.
+// Returns the strides of a dense tensor.
 Ints strides_of(const Ints& dims) {
   Ints strides(dims.size(), 1);
   for (size_t axis = dims.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * dims[axis];
@@ -68,8 +69,8 @@ void give_places(Import& import, const Source& source, const Ints& places, const
   f.run();
 }
 
-// Indices of run time [.., j, ..], of the same other axes as x [.., c, ..]: each is compared with 0 to c - 1, and of
-// x [.., 1, c, ..] what is hit is summed over c.
+// Gathers by indices of run time [.., j, ..], which have the same other axes as x [.., c, ..]. Each index is compared
+// with 0 to c - 1. The elements of x [.., 1, c, ..] that are hit are summed over c.
 void gather_compared(Import& import, const Source& source, size_t axis) {
   const OperandPtr &x = source.operand(0), &indices = source.operand(1);
   Ints like = x->dims, beside(x->dims.size() + 1, 1);
@@ -87,7 +88,7 @@ void gather_compared(Import& import, const Source& source, size_t axis) {
   f.run();
 }
 
-// y[i] = x[i but for `axis`, where it is indices[i]]
+// y[i] = x[i], with indices[i] in place of i along `axis`
 void gather_elements(Import& import, const Source& source) {
   const Ints& dims = source.operand(0)->dims;
   if (source.operand(1)->rank() != int(dims.size())) source.malformed("its indices have another rank than its input");
@@ -106,7 +107,8 @@ void gather_elements(Import& import, const Source& source) {
   give_places(import, source, places, indices.dims);
 }
 
-// Rows of x that are told by the last axis of `indices` [.., k]: a place each, and how many elements follow it.
+// The rows of x that the tuples in the last axis of `indices` [.., k] name: the first place of each, and the number
+// of elements in a row.
 struct Rows {
   Ints first;
   int64_t width;
@@ -156,7 +158,7 @@ void gather_nd(Import& import, const Source& source) {
   give_places(import, source, places_of(rows), result);
 }
 
-// x with update u at targets[u], the last of several.
+// Gives x with update u at targets[u]. The last of several updates counts.
 void put(Import& import, const Source& source, int updates, const Ints& targets) {
   const Ints& dims = source.operand(0)->dims;
   const int64_t elements = elements_of(dims);
@@ -172,7 +174,7 @@ void put(Import& import, const Source& source, int updates, const Ints& targets)
 
 struct Reduction {
   const char *name, *op;
-  float nothing;  // changes nothing
+  float nothing;  // an update that changes nothing
 };
 constexpr Reduction kReductions[] = {{"add", "Add", 0},
                                      {"mul", "Mul", 1},
@@ -215,7 +217,7 @@ void scatter_to(Import& import, const Source& source, const Ints& targets) {
 
 bool is_put(const Source& source) { return source.text("reduction", "none") == "none"; }
 
-// Which are put one after the other.
+// Returns whether the updates are few enough to be put one after the other.
 bool has_few_updates(const Source& source) {
   const Ints& ids = source.operand(1)->dims;
   return ids[size_t(source.axis(source.integer("axis", 0), int(ids.size())))] <= 64;
@@ -249,7 +251,8 @@ void scatter_nd(Import& import, const Source& source) {
   scatter_to(import, source, places_of(rows));
 }
 
-// A cache [b, .., s, ..] with the rows of `update` from row indices[b] on along `axis`; circular: around its end.
+// Imports TensorScatter: a cache [b, .., s, ..] gets the rows of `update` from row indices[b] on along `axis`. In
+// mode circular they continue at its beginning.
 void tensor_scatter(Import& import, const Source& source) {
   if (source.given(2) && !source.operand(2)->constant) return put_in_cache_at_run_time(import, source);
   const Ints &dims = source.operand(0)->dims, &update = source.operand(1)->dims;
@@ -273,7 +276,7 @@ void tensor_scatter(Import& import, const Source& source) {
   put(import, source, 1, targets);
 }
 
-// The rows along `axis` (without one: the elements) for which the condition is true.
+// Gives the rows along `axis`, or without an axis the elements, for which the condition is true.
 void compress(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const Ints condition = integers(source.constant(1, "its condition"));
@@ -290,7 +293,7 @@ void compress(Import& import, const Source& source) {
   f.run();
 }
 
-// The first lengths[b] rows along the axis of time in reverse order.
+// Reverses the first lengths[b] rows along the axis of time.
 void reverse_sequence(Import& import, const Source& source) {
   const Ints& dims = source.operand(0)->dims;
   const Ints lengths = source.constant_integers(1, "its lengths");
@@ -309,8 +312,8 @@ void reverse_sequence(Import& import, const Source& source) {
   give_places(import, source, places, dims);
 }
 
-// Zeros, and x at its places in what the pool had as input: out = (in - 1) stride + kernel - before - after per axis.
-// A larger output_shape adds zeros at the ends.
+// Puts x at its places in the pool's input, which is zeros elsewhere: out = (in - 1) stride + kernel - before - after
+// per axis. A larger output_shape adds zeros at the ends.
 void max_unpool(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, kernel = source.integers("kernel_shape");
   const size_t spatial = kernel.size();

@@ -1,4 +1,5 @@
-// ONNX: the optimizers of the domain ai.onnx.preview.training, in tensors of any number: one step for each.
+// Imports the optimizers of the domain ai.onnx.preview.training. They update any number of tensors, with one step for
+// each tensor.
 //
 //   inputs   R, T, X_1 .. X_n, G_1 .. G_n, then each state V_1 .. V_n (H_1 .. H_n)
 //   outputs  X_1' .. X_n', then each state
@@ -7,7 +8,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// An input in the source's order of axes: a state has no layout.
+// Returns an input in the source's order of axes, because states have no layout.
 ValueId operand(Import& import, const Source& source, int input) {
   need_float32(source, *source.operand(input));
   return import.plain(source.operand(input));
@@ -37,7 +38,7 @@ void optimizer(Import& import, const Source& source, const Node& like, int state
   }
 }
 
-// An attribute without a default, and one with it.
+// Set an attribute of the step from an attribute without a default, and from one with a default.
 void required(const Source& source, Node& node, const char* name) {
   if (!source.has(name)) source.malformed(std::string("has no attribute ") + name);
   set_real(node, name, source.real(name, 0));

@@ -1,9 +1,10 @@
-// ConvTranspose, 1-D and 2-D, as a convolution: shared/transposed_conv.h; 3-D below. Per axis, with the kernel's span:
+// Imports ConvTranspose. 1-D and 2-D are a convolution as in shared/transposed_conv.h; 3-D stands below. Per axis,
+// with the kernel's span:
 //
 //   out = stride (in - 1) + output_padding + span - before - after
 //
-// With output_shape, or auto_pad SAME (out = in stride), the pads are what is left, the odd one after where auto_pad is
-// SAME_UPPER and before elsewhere. x [n, c, h, w], w [c, out / group, kh, kw], b [out].
+// With output_shape or auto_pad SAME (out = in stride) the pads follow from this formula. An odd pad stands after if
+// auto_pad is SAME_UPPER, else before. x [n, c, h, w], w [c, out / group, kh, kw], b [out].
 #include <algorithm>
 #include <cstdint>
 
@@ -14,7 +15,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-constexpr int64_t kMostOfTransposed = 1 << 14;  // engine/ops/parameters.h, kMaxWindow
+constexpr int64_t kMostOfTransposed = 1 << 14;  // kMaxWindow of engine/ops/parameters.h
 
 int64_t in_range(const Source& source, const char* what, int64_t value, int64_t low) {
   if (value < low || value >= kMostOfTransposed)
@@ -90,7 +91,7 @@ TransposedConv read_transposed(const Source& source, const Operand& x, const Ope
   return conv;
 }
 
-// Codes whose sums over the input channels have one scale and no zero point; else numbers.
+// Returns w with its codes if their sums over the input channels have one scale and no zero point; else decoded.
 Value with_plain_codes(const Value& w) {
   if (!w.quantizer) return w;
   const auto zero = [](int64_t z) { return z == 0; };
@@ -98,7 +99,7 @@ Value with_plain_codes(const Value& w) {
   return of_outputs && std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), zero) ? w : decoded(w);
 }
 
-// Makes the weights a constant. Groups share their scales per channel: axis 1 has the scales of one group.
+// Makes the weights a constant. Groups share their scales per channel, because axis 1 has the scales of one group.
 ValueId constant_weights(Import& import, const OperandPtr& of, const Value& w, const TransposedConv& conv) {
   const int64_t taps = conv.h.kernel * conv.w.kernel;
   Value made =
@@ -125,7 +126,8 @@ ValueId constant_bias(Import& import, const Source& source, const TransposedConv
   return import.parameters().parameter(source.operand(2), {Move::other("transposed convolution")}, std::move(made));
 }
 
-// x with stride - 1 zeros between its elements along `i`, and what a kernel of stride 1 needs at both ends.
+// Returns x with stride - 1 zeros between its elements along `i`, padded or cut at both ends for a kernel of stride
+// 1.
 Term spread(Formula& f, Term x, std::vector<int64_t>& dims, size_t i, const TransposedAxis& axis) {
   std::vector<int64_t> apart = dims, pads(2 * (dims.size() + 1), 0);
   apart.insert(apart.begin() + ptrdiff_t(i) + 1, 1);
@@ -143,8 +145,8 @@ Term spread(Formula& f, Term x, std::vector<int64_t>& dims, size_t i, const Tran
   return before > 0 || after > 0 ? f("Pad", {x, f.list(pads)}) : x;
 }
 
-// Over volumes: a convolution of x with zeros between its elements, by the weights turned around. It multiplies the
-// zeros too: stride_d stride_h stride_w times what is needed.
+// Imports ConvTranspose over volumes as a convolution of x, with zeros between its elements, by the reversed weights.
+// It multiplies the zeros too, which costs stride_d stride_h stride_w times what is needed.
 void transposed_volume(Import& import, const Source& source) {
   const Operand &x = *source.operand(0), &w = *source.operand(1);
   if (w.rank() != 5) source.malformed("weights and input have other ranks");

@@ -1,4 +1,4 @@
-// Operators that are written out step by step: RNN, TopK and LinearAttention have no step of their own.
+// Imports RNN, TopK and LinearAttention, which have no step of their own and are written out step by step.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace {
 
 using Ints = Formula::Ints;
 
-constexpr int64_t kMostSteps = 256;  // of a program: more are refused
+constexpr int64_t kMostSteps = 256;  // most steps in time; more are refused
 constexpr float kFarthest = std::numeric_limits<float>::infinity();
 
 void check_steps(const Source& source, int64_t steps) {
@@ -23,7 +23,8 @@ void check_steps(const Source& source, int64_t steps) {
                   "export it for shorter sequences, or with GRU or LSTM");
 }
 
-// h_t = f(x_t W^T + h_t-1 R^T + b),  b = the sum of both halves of B.  x [time, batch, in]; layout = 1: batch first.
+// h_t = f(x_t W^T + h_t-1 R^T + b), b the sum of both halves of B.  x [time, batch, in], or batch first with layout =
+// 1.
 class SimpleRecurrence {
  public:
   SimpleRecurrence(Import& import, const Source& source)
@@ -34,7 +35,7 @@ class SimpleRecurrence {
     const std::string direction = source_.text("direction", "forward");
     if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
       source_.malformed("direction " + direction + " is none");
-    std::vector<std::vector<Term>> states;  // per direction and step
+    std::vector<std::vector<Term>> states;  // one for each direction and step
     if (direction != "reverse") states.push_back(steps(0, false));
     if (direction != "forward") states.push_back(steps(int64_t(states.size()), true));
     std::vector<Term> all, last;
@@ -90,7 +91,7 @@ class SimpleRecurrence {
     return name;
   }
 
-  // W or R of one direction, as [in, out].
+  // Returns W or R of one direction as [in, out].
   Term matrix(int input, int64_t direction) {
     return f_.transpose(f_("Squeeze", {f_.slice(f_.input(input), 0, direction, direction + 1), f_.list({0})}), {1, 0});
   }
@@ -118,7 +119,8 @@ class SimpleRecurrence {
     return states;
   }
 
-  // A network that is to be trained drops a stored state of zeros: its product would be a constant of its own.
+  // Returns whether the first state is zeros. A network to be trained drops a stored state of zeros, whose product
+  // would be a constant of its own.
   bool begins_with_zeros() const {
     if (!source_.given(kH0)) return true;
     if (!trains_ || !source_.operand(kH0)->constant || import_.parameters().is_variable(source_.operand(kH0)))
@@ -127,7 +129,7 @@ class SimpleRecurrence {
     return std::ranges::all_of(numbers, [](float number) { return number == 0; });
   }
 
-  // First state of one direction, [batch, width].
+  // Returns the first state of one direction, [batch, width].
   Term initial(int64_t direction) {
     const int64_t axis = batch_first_ ? 1 : 0;
     return f_.reshape(f_.slice(f_.input(kH0), axis, direction, direction + 1), {batch_, width_});
@@ -149,10 +151,10 @@ class SimpleRecurrence {
 
 void rnn(Import& import, const Source& source) { SimpleRecurrence(import, source).run(); }
 
-// Finds the k largest (or smallest) numbers along an axis, one after the other. A number that was taken becomes
-// -infinity, or the lowest integer (for the smallest: infinity, the highest), before the next search. The first of
-// equal numbers is taken. `free` marks the places that are not taken: a number that is left may be -infinity itself
-// (masked scores).
+// Finds the k largest (or smallest) numbers along an axis, one after the other. The first of equal numbers is taken.
+// Before the next search a taken number becomes -infinity or the lowest integer (for the smallest: infinity or the
+// highest). A number that is left may be -infinity itself (masked scores). So `free` marks the places that are not
+// taken.
 void top_k(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const Ints ks = source.has("k") ? Ints{source.integer("k", 1)} : source.constant_integers(1, "its k");
@@ -186,7 +188,7 @@ void top_k(Import& import, const Source& source) {
   f.run();
 }
 
-// A state S [B, G, K, V] that each token changes and reads; H / G heads of q share one of k and v:
+// A state S [B, G, K, V] that each token changes and reads. H / G heads of q share one head of k and v:
 //
 //   S <- e^g S (gated),   v <- beta (v - S^T k) (delta),   S <- S + k v^T,   y = scale S^T q
 class LinearAttention {
@@ -255,13 +257,13 @@ class LinearAttention {
 
   Term zeros() { return f_.filled({batch_, groups_, key_width_, value_width_}, 0); }
 
-  // The state is float32 whatever the operands are.
+  // Returns whether the operands are narrower than float32. The state is float32 in any case.
   bool narrow() const { return source_.operand(kQuery)->kept != ElementType::kNone; }
   Term real(int input) { return narrow() ? f_.to_real(f_.input(input)) : f_.input(input); }
   Term given_type(const Term& y) { return narrow() ? f_("CastLike", {y, f_.input(kQuery)}) : y; }
 
   Term at(int input, int64_t t) { return f_.slice(real(input), 1, t, t + 1); }
-  // [B, G, width, 1] of one token
+  // Returns [B, G, width, 1] for one token.
   Term token(int input, int64_t t, int64_t width) { return f_.reshape(at(input, t), {batch_, groups_, width, 1}); }
   Term beta(int64_t t) { return f_.reshape(at(kBeta, t), {batch_, last_of(kBeta) == 1 ? 1 : groups_, 1, 1}); }
 

@@ -1,10 +1,11 @@
-// Operators on whole numbers of run time (int32 and int64: token ids, positions, masks, lengths) as formulas of the
-// steps that whole numbers have: sums, differences, products, comparisons and choices, which no policy rounds.
+// Imports operators on whole numbers of run time (int32 and int64: token ids, positions, masks, lengths). They are
+// formulas of the steps on whole numbers, which no policy rounds: sums, differences, products, comparisons and
+// choices.
 //
-//   reductions      halves of an axis, one against the other, until one element is left
-//   CumSum          y <- y + y moved on by s, s = 1, 2, 4 ..: after log2 n rounds y_i is the sum of x_0 to x_i
+//   reductions      combine the two halves of an axis until one element is left
+//   CumSum          y <- y + (y shifted by s), s = 1, 2, 4 ..: after log2 n rounds y_i is the sum of x_0 to x_i
 //   CumProd         the same with products
-//   ArgMax          of 1 where x is the largest, and else 0, as real numbers
+//   ArgMax          of real numbers that are 1 where x is the largest, else 0
 #include <algorithm>
 #include <string>
 
@@ -89,7 +90,7 @@ class Whole {
              {"select_last_index", source_.integer("select_last_index", 0)}}));
   }
 
-  // `nothing`: what changes no result of the pair.
+  // Computes running sums or products. `nothing` is the number that changes no result of the pair.
   template <Pair kPair, int64_t kNothing>
   void running() {
     const Ints& dims = source_.operand(0)->dims;
@@ -113,7 +114,7 @@ class Whole {
 
   Term number(int64_t value) { return f_.whole(type_, {}, {value}); }
 
-  // One element along `axis`, of which x has n.
+  // Combines the n elements of x along `axis` into one.
   Term folded(Term x, int64_t n, int64_t axis, Pair pair) {
     if (n < 1) source_.refuse("its input is empty: it has no elements");
     for (int64_t half = n / 2; n > 1; n -= half, half = n / 2) {
@@ -124,7 +125,7 @@ class Whole {
     return x;
   }
 
-  // `by` times `nothing`, and then what x begins with.
+  // Returns x shifted by `by` along the axis. The first elements are `nothing`.
   Term moved_on(const Term& x, int64_t axis, int64_t by, int64_t nothing) {
     Ints dims = source_.operand(0)->dims;
     const int64_t n = dims[size_t(axis)];

@@ -1,9 +1,9 @@
-// Conv and the pools: ONNX's windows into those of engine/ops/window.h.
+// Imports Conv and the pools: converts ONNX's windows into those of engine/ops/window.h.
 //
 //   out = floor or ceil((in + before + after - span) / stride) + 1,  span = (kernel - 1) dilation + 1   (per axis)
 //
-// 1-D windows run with height 1. The engine wants explicit pads smaller than the span; ceil_mode becomes a larger pad
-// after. Larger pads become a pad step, or are refused in an average that does not count its pads.
+// 1-D windows run with height 1. The engine takes explicit pads that are smaller than the span. ceil_mode becomes a
+// larger pad after. Larger pads become a pad step. An average that does not count its pads refuses them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +17,7 @@ namespace {
 
 struct Axis {
   int64_t in = 1, kernel = 1, stride = 1, dilation = 1, before = 0, after = 0, out = 1;
-  int64_t overhang = 0;  // what ceil_mode adds after the pads of the source
+  int64_t overhang = 0;  // ceil_mode adds it after the pads of the source
   int64_t span() const { return (kernel - 1) * dilation + 1; }
 };
 
@@ -25,14 +25,14 @@ struct Window {
   Axis h, w;
 };
 
-constexpr int64_t kMaxAttribute = 1 << 14;  // engine/ops/parameters.h, kMaxWindow
+constexpr int64_t kMaxAttribute = 1 << 14;  // kMaxWindow of engine/ops/parameters.h
 
 void check_range(const Source& source, const char* what, int64_t value, int64_t low) {
   if (value < low || value >= kMaxAttribute)
     source.malformed(std::string(what) + " " + std::to_string(value) + " is out of range");
 }
 
-// SAME_UPPER, SAME_LOWER: out = ceil(in / stride), the odd pad after or before.
+// Sets the pads of SAME_UPPER or SAME_LOWER. out = ceil(in / stride), and the odd pad is after or before.
 void pad_same(Axis& axis, bool upper) {
   const int64_t out = (axis.in + axis.stride - 1) / axis.stride;
   const int64_t total = std::max<int64_t>(0, (out - 1) * axis.stride + axis.span() - axis.in);
@@ -40,19 +40,19 @@ void pad_same(Axis& axis, bool upper) {
   axis.after = total - axis.before;
 }
 
-// Sets out, and `after` to what the windows really reach. In ceil_mode a window that would start in the padding after x
-// is left out (onnx AveragePool-19, MaxPool-12, and PyTorch).
+// Sets `out`, and sets `after` to what the windows really reach. In ceil_mode a window that would start in the
+// padding after x is dropped (onnx AveragePool-19, MaxPool-12, and PyTorch).
 void fit(const Source& source, Axis& axis, bool ceil) {
   const int64_t room = axis.in + axis.before + axis.after - axis.span();
   if (room < 0 && (!ceil || room <= -axis.stride)) source.malformed("its window is larger than the padded input");
-  axis.out = room / axis.stride + 1;  // less than a stride short, in ceil_mode: one window, which hangs over
+  axis.out = room / axis.stride + 1;  // in ceil_mode room may be negative: one window hangs over
   if (ceil && room > 0 && room % axis.stride != 0 && axis.out * axis.stride < axis.in + axis.before) ++axis.out;
   const int64_t reached = std::max<int64_t>(0, (axis.out - 1) * axis.stride + axis.span() - axis.in - axis.before);
   axis.overhang = std::max<int64_t>(0, reached - axis.after);
   axis.after = std::min(axis.after, reached);
 }
 
-// The axes of an operand of rank 3 or 4 (source's order), from the attributes of Conv and of the pools.
+// Reads the axes of an operand of rank 3 or 4 (source's order) from the attributes of Conv and of the pools.
 Window read_window(const Source& source, const std::vector<int64_t>& dims, const std::vector<int64_t>& kernel,
                    bool ceil) {
   const size_t spatial = dims.size() - 2;
@@ -90,7 +90,7 @@ const OperandPtr& image(const Source& source, const char* what) {
   return x;
 }
 
-// NHWC; of an operand of rank 3 with height 1.
+// Returns x as an NHWC image. An operand of rank 3 gets height 1.
 ValueId as_image(Import& import, const OperandPtr& x) {
   const ValueId last = import.channels_last(x);
   if (x->rank() == 4) return last;
@@ -119,7 +119,7 @@ void set_window(Node& node, const Window& window) {
 
 bool fits_engine(const Axis& axis) { return axis.before < axis.span() && axis.after + axis.overhang < axis.span(); }
 
-// x (NHWC) with the window's pads as a step of their own; the window keeps none but the overhang of ceil_mode.
+// Returns x (NHWC) with the window's pads as a step of their own. The window keeps only the overhang of ceil_mode.
 ValueId padded(Import& import, ValueId x, Window& window, float fill) {
   Node node = import.step(Op::kPad);
   set_integer(node, "before", int(window.h.before), 1);
@@ -137,7 +137,7 @@ ValueId padded(Import& import, ValueId x, Window& window, float fill) {
 
 // ---- Conv: x [n, c, h, w], w [out, c / group, kh, kw], b [out]
 
-// OIHW -> OHWI; depthwise [c m, 1, kh, kw] -> [kh, kw, c m]. 1-D kernels get height 1.
+// Returns the weights as OHWI; depthwise weights [c m, 1, kh, kw] as [kh, kw, c m]. 1-D kernels get height 1.
 ValueId conv_weights(Import& import, const OperandPtr& of, const Value& w, bool depthwise) {
   Value four = w;
   if (w.dims.size() == 3) {  // per-channel codes keep their axis: it stands before the new one
@@ -154,7 +154,8 @@ ValueId conv_weights(Import& import, const OperandPtr& of, const Value& w, bool 
   return import.parameters().parameter(of, moves, std::move(y));
 }
 
-// The engine's integer kernels take symmetric weights. Others are decoded: the layer then computes in float32.
+// Returns w if it is symmetric, else decoded, because the engine's integer kernels take symmetric weights. A layer
+// with decoded weights computes in float32.
 Value symmetric(Import& import, const Value& w) {
   const auto zero = [](int64_t z) { return z == 0; };
   if (!w.quantizer || std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), zero)) return w;
@@ -162,9 +163,9 @@ Value symmetric(Import& import, const Value& w) {
   return decoded(w);
 }
 
-constexpr int64_t kMostTaps = 64;  // of a window that is written out
+constexpr int64_t kMostTaps = 64;  // in a window that is written out
 
-// Elements of the padded x [n, c, h, w] that tap i, j of each window reads: [n, c, oh, ow].
+// Returns the elements of the padded x [n, c, h, w] that tap i, j of each window reads, [n, c, oh, ow].
 Term tap_of(Formula& f, const Term& padded, const Window& window, int64_t i, int64_t j) {
   const Axis &h = window.h, &w = window.w;
   const int64_t top = i * h.dilation, left = j * w.dilation;
@@ -172,9 +173,10 @@ Term tap_of(Formula& f, const Term& padded, const Window& window, int64_t i, int
   return f.slice(rows, 3, left, left + (w.out - 1) * w.stride + 1, w.stride);
 }
 
-// Weights of run time: products of matrices, one for each tap, on images in the file's order, [n, c, h, w]:
+// Imports a Conv with weights of run time. There is one product of matrices for each tap, on images in the file's
+// order, [n, c, h, w]:
 //
-//   y [n, g, k, oh ow] = sum_ij w_ij [g, k, c] x_ij [n, g, c, oh ow],   x_ij: the padded x, in strides from tap i, j on
+//   y [n, g, k, oh ow] = sum_ij w_ij [g, k, c] x_ij [n, g, c, oh ow],   x_ij the padded x from tap i, j on, in strides
 void conv_at_run_time(Import& import, const Source& source) {
   const OperandPtr& x = image(source, "convolution");
   const std::vector<int64_t> w = source.operand(1)->dims;
@@ -234,8 +236,8 @@ void conv(Import& import, const Source& source) {
 
 // ---- Pools
 
-// The maxima and where they stand in x [n, c, h, w], counted over all of it: of the taps of a window, i k_w + j, the
-// first that has its maximum. Output 1, of a window that begins in row r and column s of plane p:
+// Gives the maxima, and as output 1 their places, which count over the whole of x [n, c, h, w]. In a window the first
+// tap i k_w + j with the maximum counts. If the window begins in row r and column s of plane p, its place is
 //
 //   p h w + (r + i dilation_h) w + s + j dilation_w          storage_order 1: p h w + (s + ..) h + r + ..
 void max_pool_with_places(Import& import, const Source& source) {
@@ -284,7 +286,7 @@ void pool(Import& import, const Source& source, Op op) {
   const OperandPtr& x = image(source, "pooling");
   Window window = read_window(source, x->dims, source.integers("kernel_shape"), source.integer("ceil_mode", 0) != 0);
   const bool average = op == Op::kAveragePool;
-  // Pads that count are zeros of the input; the overhang of ceil_mode never counts.
+  // Pads that count become zeros of the input. The overhang of ceil_mode never counts.
   bool count = average && source.integer("count_include_pad", 0) != 0;
   const bool overhangs = window.h.overhang + window.w.overhang > 0;
   const bool fits = fits_engine(window.h) && fits_engine(window.w);
@@ -310,7 +312,7 @@ void pool(Import& import, const Source& source, Op op) {
 void average_pool(Import& import, const Source& source) { pool(import, source, Op::kAveragePool); }
 void max_pool(Import& import, const Source& source) { pool(import, source, Op::kMaxPool); }
 
-// The mean over all spatial axes, kept: channels_last [n, d.., c] over axes 1 .. rank - 2.
+// Gives the mean over all spatial axes, which are kept: channels_last [n, d.., c] over axes 1 .. rank - 2.
 void global_average_pool(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
@@ -322,7 +324,7 @@ void global_average_pool(Import& import, const Source& source) {
   import.give_channels_last(0, import.append(std::move(node), import.output_name()));
 }
 
-// x channels_last [n, d.., c] pooled over all of d: [n, 1, 1, c].
+// Returns the maximum of x, channels_last [n, d.., c], over all of d: [n, 1, 1, c].
 ValueId maximum_of_image(Import& import, const Source& source, const OperandPtr& x) {
   const std::vector<int64_t> dims = channels_last_dims(x->dims);
   int64_t rows = 1;
@@ -350,7 +352,8 @@ void global_max_pool(Import& import, const Source& source) {
   give_maximum(import, x, maximum_of_image(import, source, x));
 }
 
-// Over all spatial axes it is GlobalMaxPool, kept or not: a pool has an int8 form.
+// Imports ReduceMax. Over all spatial axes it becomes GlobalMaxPool, because a pool can compute in int8.
+//
 void reduce_max(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
