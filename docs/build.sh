@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the site of the documentation, which needs no network to be read: build/site/index.html. Only its search needs a web server:
+# Makes the site of the documentation, which needs no network to be read: build/site/index.html. Only its search needs
+# a web server:
 # python3 -m http.server -d build/site
 #
 #   docs/build.sh [FOLDER]      FOLDER: in place of build/site; it is replaced

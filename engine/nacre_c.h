@@ -216,8 +216,7 @@ typedef struct {
   /* Returns when task(task_context, i, worker) has been called once for each i in [0, tiles). */
   void (*run)(void* context, void (*task)(void* task_context, int tile, int worker), void* task_context, int tiles);
   /* Multiply-accumulates below which one worker does all of a step: 200,000 fits threads that spin. A program shares
-     nothing unless one step has eight times this, or its steps have twice this on average and 16 times this together.
-     Multiply-accumulates of int8 count a quarter. */
+     nothing unless one step has eight times this, or all steps together have 32 times this. */
   uint64_t least_work;
 } nacre_workers;
 

@@ -84,8 +84,9 @@ copy_network_configuration() {
   [[ ! -d /usr/local/share/ca-certificates ]] || cp -rL /usr/local/share/ca-certificates "$system/usr/local/share/"
 }
 
-# COMMAND in the clean system, in the clone; becomes that process. The mounts are made in a namespace that dies with the command, so
-# none is left behind, not even by kill -9, and removing the tree afterwards cannot reach this machine's /dev.
+# Replaces the shell by COMMAND, which runs in the clone on the clean system. The mounts are made in a namespace that
+# dies with COMMAND. So none is left behind, not even by kill -9, and removing the tree afterwards cannot reach this
+# machine's /dev.
 inside_root() {
   exec setsid unshare --mount --pid --fork --kill-child bash -euc '
     mount -t proc proc "$1/proc"

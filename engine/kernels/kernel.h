@@ -35,9 +35,9 @@ struct Workers {
   void* context;
   int count;
   void (*run)(void* context, void (*task)(void* task_context, int tile, int worker), void* task_context, int tiles);
-  // One worker does a whole step that has less work than this, in multiply-accumulates of float32. So many take about
-  // 4 us with AVX2. To wake a worker that spins takes 1 to 2 us; threads that sleep between steps need more. A
-  // program whose average step is smaller shares nothing (threads_pay, run/pass.h).
+  // One worker does a whole step that has less work than this, in multiply-accumulates of float32: about 4 us with
+  // AVX2. To wake a worker that spins takes 1 to 2 us; threads that sleep between steps need more. A program without
+  // a step of eight times this, nor 32 times this in all, shares nothing (threads_pay, run/pass.h).
   uint64_t least_work = 200'000;
 };
 

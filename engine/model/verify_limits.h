@@ -14,7 +14,7 @@ inline constexpr int32_t kMaxDim = 1 << 28;
 // of two below 2^32.
 inline constexpr uint64_t kMaxFileBytes = sizeof(size_t) == 4 ? uint64_t{INT32_MAX} : uint64_t{1} << 48;
 
-// Returns whether sums with `bytes` do not overflow. The next check bounds a 64-bit number.
+// Returns whether a sum of two such numbers fits in 32 bits. A uint64_t always passes: the checks that follow bound it.
 constexpr bool computable(uint64_t) { return true; }
 constexpr bool computable(const LowWord& bytes) { return bytes.high == 0 && bytes.low <= INT32_MAX; }
 

@@ -19,26 +19,10 @@ namespace nacre {
 bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint32_t batch);
 bool keeps_rows(const Model& model, const TensorRecord& r);
 
-// The time of a program's steps, in multiply-accumulates of float32. A multiply-accumulate of int8 takes a quarter of
-// the time.
-struct StepTimes {
-  uint64_t largest = 0, sum = 0, steps = 0;
-
-  void add(uint64_t work, const Operands& operands) {
-    const bool int8 = operands.has(0) && operands.element(0) == ElementType::kInt8;
-    const uint64_t time = int8 ? work / 4 : work;
-    largest = std::max(largest, time);
-    sum += time;
-    ++steps;
-  }
-};
-
-// Threads pay in a program with one step of eight times Workers::least_work, or whose steps take twice that on average
-// and 16 times that together. Smaller steps cost more than they give: with two threads on two cores, KWS (50 us) took
-// 1.25 times as long, and VWW in int8 (28 steps in 110 us) 0.9 to 1.2 times.
-constexpr bool threads_pay(const Workers& workers, const StepTimes& times) {
-  const uint64_t least = workers.least_work;
-  return times.largest >= 8 * least || (times.sum >= 2 * least * times.steps && times.sum >= 16 * least);
+// Returns whether threads pay in a program: it has one step of eight times Workers::least_work, or 32 times that in
+// all. Smaller steps cost more than they gain: KWS, a network of 50 us, took 1.25 times as long with two threads.
+constexpr bool threads_pay(const Workers& workers, uint64_t largest, uint64_t work) {
+  return largest >= 8 * workers.least_work || work >= 32 * workers.least_work;
 }
 
 // One pass over the steps of a program. Checks each step against its kernel and adds up the bytes that it needs. If
@@ -53,11 +37,10 @@ struct Program::Pass {
   std::byte* prepared = nullptr;
   uint64_t call_sum = 0, prepared_sum = 0, scratch = 0, work = 0;
   struct None {};
-  [[no_unique_address]] std::conditional_t<Rules::kThreads, StepTimes, None> times = {};
+  [[no_unique_address]] std::conditional_t<Rules::kThreads, uint64_t, None> largest = {};  // work of the largest step
 
   Status run(const ProgramView& view) {
     call_sum = prepared_sum = scratch = work = 0;
-    times = {};
     NACRE_TRY(rules.start(*this, view));
     for (uint32_t i = view.first_step; i < view.first_step + view.step_count; ++i) NACRE_TRY(visit(i));
     return {};
@@ -90,7 +73,7 @@ struct Program::Pass {
     const uint64_t more = work_of(*entry, step.words, step.operands), left = model.work_limit() - work;
     if (more > left) return {Code::kWork, Table::kStep, index, left, more};
     work += more;
-    if constexpr (Rules::kThreads) times.add(more, step.operands);
+    if constexpr (Rules::kThreads) largest = std::max(largest, more);
     return {};
   }
 
@@ -166,7 +149,7 @@ Status Program::bind_with(const Rules& rules, const Model& model, uint32_t progr
   model_ = &model;
   workers_ = workers;
   if constexpr (Rules::kThreads)
-    if (workers != nullptr && !threads_pay(*workers, pass.times)) workers_ = nullptr;
+    if (workers != nullptr && !threads_pay(*workers, pass.largest, pass.work)) workers_ = nullptr;
   scratch_ = memory.block[kScratch].first(size_t(pass.scratch));
   calls_ = reinterpret_cast<Call*>(memory.block[kCalls].data());
   for (const uint32_t id : view_.outputs)

@@ -110,8 +110,8 @@ uint64_t Places::block_bytes(uint32_t block) const {
   return model_->region_bytes(Region(uint32_t(Region::kState) + block - kState));
 }
 
-// Returns the offset of a mirror in a program's part. A part holds the mirrors of the blocks in their order, scratch,
-// and the weights in the order of the steps.
+// Returns the offset of a mirror in the part of a place's memory that one program takes. The part holds the mirrors
+// of the blocks that are not shared, in their order, then scratch, then the weights in the order of the steps.
 uint64_t Places::mirror(uint32_t place, uint32_t block) const {
   uint64_t offset = 0;
   for (uint32_t i = kState; i < block; ++i)

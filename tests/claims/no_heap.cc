@@ -4,7 +4,7 @@
 //   symbols    every undefined symbol of libnacre.a (NACRE_LIBRARY) is in kAllowed; the library has no data to
 //              initialise or change
 //   armed      malloc, its relatives and operator new end the process from before open() until after inference
-//   deliberate one allocation in the same place, in a child process, is seen: the trap works
+//   deliberate malloc, operator new and calloc end a child process that calls one of them while armed: the trap works
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

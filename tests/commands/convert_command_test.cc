@@ -18,7 +18,8 @@ using namespace convert_digits;
 
 using Json = nacre::tools::Json;
 
-// Expects one sentence on standard error that begins with the place, no standard output, and no new file.
+// Expects this exit code, an empty standard output, and a message on standard error that begins with "nacre: " and
+// contains `part`.
 void expect_refusal(const ToolRun& run, int exit_code, const std::string& part) {
   EXPECT_EQ(run.exit_code, exit_code) << run.err;
   EXPECT_EQ(run.err.rfind("nacre: ", 0), 0u) << run.err;

@@ -25,7 +25,7 @@ struct TensorSpec {
   std::string name;
   TensorType type = TensorType::FLOAT32;
   std::vector<int32_t> shape;
-  std::vector<uint8_t> data;  // empty: not a constant
+  std::vector<uint8_t> data;  // empty: not a constant, unless `buffer` is a constant's
   Codes codes;
   std::vector<int32_t> signature;  // shape_signature; empty if equal to the shape
   bool variable = false;

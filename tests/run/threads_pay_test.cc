@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/nacre.h"
-#include "engine/run/pass.h"
 #include "ports/vector/tiers.h"
 #include "tests/model/network_runs.h"
 
@@ -43,34 +42,6 @@ TEST(threads_pay, in_a_program_of_enough_work_alone) {
   };
   EXPECT_GT(shared_steps(sizes.work / 32), 0);  // the program has the work of 32 shared steps
   EXPECT_EQ(shared_steps(sizes.work / 8 + 1), 0);
-}
-
-TEST(threads_pay, where_one_step_is_large_or_steps_are_large_on_average) {
-  const Workers workers = {nullptr, 2, &CountedSteps::run, 100};
-  const auto pays = [&](uint64_t largest, uint64_t sum, uint64_t steps) {
-    return threads_pay(workers, StepTimes{largest, sum, steps});
-  };
-  EXPECT_TRUE(pays(800, 800, 1));
-  EXPECT_TRUE(pays(799, 2000, 10));
-  EXPECT_FALSE(pays(799, 1999, 10));  // less than twice on average
-  EXPECT_TRUE(pays(799, 1600, 8));
-  EXPECT_FALSE(pays(799, 1599, 7));  // less than 16 times together
-}
-
-TEST(threads_pay, int8_counts_a_quarter) {
-  TensorRecord records[2] = {};
-  records[0].element = ElementType::kInt8;
-  records[1].element = ElementType::kFloat32;
-  const Tensor int8 = {nullptr, &records[0]}, real = {nullptr, &records[1]}, none = {nullptr, nullptr};
-  StepTimes times;
-  times.add(400, {&int8, 1});
-  EXPECT_EQ(times.sum, 100u);
-  times.add(90, {&real, 1});
-  times.add(10, {&none, 1});
-  times.add(0, {});
-  EXPECT_EQ(times.sum, 200u);
-  EXPECT_EQ(times.largest, 100u);
-  EXPECT_EQ(times.steps, 4u);
 }
 
 }  // namespace

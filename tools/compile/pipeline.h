@@ -1,4 +1,5 @@
-// run_stages() is the only way from a network's file to a graph that can be written.
+// run_stages() leads from a network's file to a graph that can be written. Only trainings (compile_training) and
+// calibration (float_network.h) take the simplified graph and make their own from it.
 #pragma once
 
 #include <cstdint>

@@ -125,7 +125,9 @@ class AddQuantizers {
     const StaticValue* v = static_of(y);
     if (v == nullptr || v->moved || !v->by_codes) return;
     const bool is_output = std::ranges::any_of(graph_.outputs, [&](const Binding& b) { return b.value == y; });
-    if (is_output && plan_.values.groups[size_t(v->group)].fixed) return;  // the loss skips this softmax
+    // A fixed quantizer: of a softmax, sigmoid or tanh, or of the source. A cross-entropy reads the input of its
+    // softmax or sigmoid, so the output is not rounded.
+    if (is_output && plan_.values.groups[size_t(v->group)].fixed) return;
     round_activation(node, y, *v);
   }
 

@@ -64,8 +64,7 @@ To convert(From value) {
   else return To(double(value));
 }
 
-// Returns whether To holds `value` exactly. Every From fits a long double, which has 64 bits of significand or more
-// here.
+// Returns whether To holds `value` exactly. A long double holds every From: the widest, int64, needs 63 bits.
 static_assert(std::numeric_limits<long double>::digits >= 63);
 template <class To, class From>
 bool holds(From value) {

@@ -50,7 +50,7 @@ bool multiplies_batch(const Graph& graph, const Node& node) {
   return rows || (rank > 2 && fits_rows(graph, node.inputs[0], rank) && fits_rows(graph, node.inputs[1], rank));
 }
 
-// Returns whether exactly x and the operands that outlive a run (Region::kStream) have the rows.
+// Returns whether exactly these operands are batched: x, and those that outlive a run (Region::kStream).
 bool streams_by_row(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const bool rows = i == 0 || (node.inputs[i] != kNone && value(graph, node.inputs[i]).region == Region::kStream);
@@ -59,7 +59,7 @@ bool streams_by_row(const Graph& graph, const Node& node) {
   return true;
 }
 
-// Returns whether x and each initial state that is given have the rows. The weights must be equal for all rows.
+// Returns whether x and each initial state that is given are batched. The weights must be equal for all rows.
 bool recurs_by_row(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const bool weights = i == 1 || i == 2;

@@ -82,7 +82,7 @@ Clamp composed(Clamp first, const Clamp& second, ElementType type) {
   return first;
 }
 
-// Returns the elementwise function of a node, as the words of a fused step.
+// Returns the elementwise function that a node computes, as the Clamp of a fused step; nullopt for other nodes.
 std::optional<Clamp> function_of(const Node& node) {
   switch (node.op) {
     case Op::kLeakyRelu: return Clamp{Clamp::kLeakyRelu, std::bit_cast<uint32_t>(get_real(node, "alpha")), 0};

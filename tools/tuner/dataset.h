@@ -86,7 +86,7 @@ NpyArray as_samples(const SampleSpec& spec, const NpyArray& rows, const std::vec
 Dataset read_dataset(const std::vector<SampleSpec>& inputs, const LabelSpec& labels, const DataOptions& options,
                      std::vector<std::string>& notes);
 
-// Reads "0.5" or "1/255". Throws unless the number is finite and not 0.
+// Reads "0.5" or "1/255". Throws unless the number is normal in float32: neither 0 nor subnormal, and finite.
 double parse_scale(const std::string& text, const std::string& place);
 
 }  // namespace nacre::tools

@@ -20,7 +20,7 @@ namespace nacre::inline NACRE_ISA {
 template <class V>
 struct OuterProduct {
   static constexpr int kMaxRows = V::kRealRows;
-  // If there are fewer tiles than this, b is read where it lies.
+  // A column of fewer tiles than this reads b where it lies. A column narrower than its vectors always copies b.
   static constexpr int kLeastTiles = 3;
   // c is passed over row by row if b has few terms and c is larger than a core's own cache.
   static constexpr int kFewTerms = 16, kLargeC = 64 << 10;

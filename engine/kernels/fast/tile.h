@@ -41,8 +41,8 @@ struct RowPointers {
   }
 };
 
-// Columns of w. Vector v of term i is at `at` + v panel + i step. In panels W [panel][sum of lengths][kLanes], step
-// is kLanes. In a matrix [i][c] in rows, panel is kLanes and step is a row.
+// Columns of w. Vector v of term i is at `at` + v panel + i step. If w is packed in panels, [panel][terms][kLanes],
+// step is kLanes. If w is a row-major matrix [terms][columns], panel is kLanes and step is the length of a row.
 template <class W>
 struct TileColumns {
   const W* at;

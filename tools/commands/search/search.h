@@ -1,4 +1,4 @@
-// nacre search: finds by measuring the policy map that makes a network smallest within limits.
+// nacre search: measures policy maps (a policy for each layer) and finds one with the smallest file within limits.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,8 @@ inline constexpr const char* kFlags =
 // Keys whose value is a real number. Without this table an empty list would count as off.
 inline constexpr const char* kNumbers = "rate stddev dropout recurrent_dropout";
 
-// Layers that change images in training and return them unchanged in inference.
+// Layers that change images in training and return them unchanged in inference. Only RandomCrop may resize them in
+// inference; then it is refused (convert_augmentation).
 inline constexpr const char* kAugmentations =
     "AugMix CutMix Equalization MixUp RandAugment RandomBrightness RandomColorDegeneration RandomColorJitter "
     "RandomContrast RandomCrop RandomElasticTransform RandomErasing RandomFlip RandomGaussianBlur RandomGrayscale "

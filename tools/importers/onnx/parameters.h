@@ -67,7 +67,7 @@ class Parameters {
   // of one counts too.
   std::set<std::string> repeated_, of_batch_;
   std::map<ValueId, ValueId> moved_from_;  // the constant that a value was transposed or reshaped from
-  int64_t places_ = 0;                     // elements of initializers that others are computed from
+  int64_t places_ = 0;                     // elements so far of initializers that constants are computed from
 };
 
 }  // namespace nacre::tools::onnx_import

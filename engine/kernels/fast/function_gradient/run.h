@@ -9,7 +9,7 @@
 // The functions are flattened and lambdas inlined, as in optimizer/run.h.
 namespace nacre::inline NACRE_ISA {
 
-// Computes z_i = f(x_i, y_i). Each function is compiled once, for float32, as in RealMap for one number.
+// Computes z_i = f(x_i, y_i), as RealMap computes y_i = f(x_i). Each function is compiled once, for float32.
 struct PairMap {
   struct Numbers {
     float a, b;
