@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\(([^)#:\s]+)")
 _SPAN = re.compile(r"(?<![`\[])`([^`\n]+)`(?!`)")
 _FENCE = re.compile(r"^ *(```|~~~)")
+_LISTS = re.compile(r"man/|.*\.h\.md$|CHANGELOG|CONTRIBUTING|python_reference|schema/|engine/numeric/|docs/hacking/|bench/|docs/reference/operators")
 
 
 def on_config(config: MkDocsConfig) -> None:
@@ -51,8 +52,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """`docs/python.md`, where that is a page, is a link to it."""
+    """`docs/python.md`, where that is a page, is a link to it. The search puts pages that list everything behind those that explain."""
     here = page.file.src_uri
+    if _LISTS.match(here) is not None:
+        page.meta["search"] = {"boost": 0.3}
     if here.startswith("man/"):
         return markdown
 
