@@ -36,7 +36,7 @@ tell "4. The model reads 450 images that it was not trained on. Notice: how many
 "$tools/digits" "$model" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy"
 
 tell "5. The same network under several policies, on these 450 images: right answers, bytes, and microseconds of a run." \
-  "   Notice: int8 takes a third of the file and reads as many digits; int8/static is the fastest, in a quarter of the arena."
+  "   Notice: int8 takes a third of the file and reads as many digits; int8/static has a quarter of the arena too."
 "$tools/policy_table" "$samples/digits.onnx" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy"
 tell "6. Two models side by side in a page. Notice: the path of digits.html; a browser shows accuracy, errors by layer and bytes."
 show convert "$samples/digits.onnx" -o "$build/digits_int8.nacre" --policy int8_from_float32
