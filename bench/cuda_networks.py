@@ -5,8 +5,8 @@
     mlp10     10 layers, 256 to 1024 wide, ReLU between them
     mlp3      784 - 1024 - 1024 - 10, ReLU between them
 
-Weights are uniform and follow from a seed; their variance is 2 / (input width). cuda_torch.py makes the same
-networks.
+Weights are uniform and follow from a seed; their variance is 2 / (input width). cuda_torch.py makes networks of the
+same shapes, with weights of its own.
 """
 
 import array

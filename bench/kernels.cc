@@ -1,11 +1,11 @@
-// Times every kernel of the reference and of the tiers that run here, in two ways.
+// Times kernels of the reference and of the x86 instruction sets that run here, in two ways.
 //
 //   kernels [--benchmark_filter=^entry/dense] [--benchmark_min_time=0.1]
 //
 //   entry/OP/TYPES/SET       one entry, on the largest of a fixed series of random cases from tests/cases.h. Its result
 //                            is compared with the tests' expectation first. A new line in an .inc brings its benchmark
-//                            by itself; an entry without a case is an error. The cases are small, so the cost of a
-//                            call counts.
+//                            by itself; an entry without a case is an error. Kernels that read packed weights are left
+//                            to layer/. The cases are small, so the cost of a call counts.
 //   layer/OP/POLICY/SET/NETWORKS/SHAPE
 //                            one layer of real networks (bench/shapes.json) under a policy. Its result is compared with
 //                            the reference's first. The line shows the kernel that ran and the share of the roof,

@@ -21,7 +21,7 @@ struct Shape {
   std::vector<std::pair<std::string, std::vector<int64_t>>> inputs;  // by slot, in order
   std::map<std::string, double> attributes;
 
-  std::string text() const;  // "1x32x32x16 16x3x3x16 s2"
+  std::string text() const;  // "1x32x32x16_16x3x3x16_s2"
   bool is_product() const;   // whether it is dense or a convolution, and so has weights w
 };
 
@@ -42,9 +42,9 @@ class OneLayer {
   const std::vector<float>& weights() const { return weights_; }
   const std::vector<float>& bias() const { return bias_; }
 
-  // Binds the layer to a port (null: the reference) and runs the whole program once. `checked` is how far its outputs
-  // are from the reference's: 0 if they are equal to the byte, else the largest difference over the largest
-  // magnitude.
+  // bind() binds the layer to a port (null: the reference) and runs the whole program once. difference() returns how
+  // far its outputs are from the reference's: 0 if they are equal to the byte, else the largest difference over the
+  // largest magnitude.
   std::unique_ptr<tools::BoundProgram> bind(const Port* port) const;
   double difference(tools::BoundProgram& bound) const;
 

@@ -158,7 +158,7 @@ nacre_status nacre_program_run_hooked(const nacre_program* program, uint32_t row
                                       void* context) {
   if (const nacre::Status s = arguments(program != nullptr, true, hook != nullptr); !s.ok()) return to_c(s);
   const uint32_t steps = nacre_program_step_count(program);
-  if (steps == 0) return to_c(of(program).run());  // not bound; run() returns that refusal
+  if (steps == 0) return to_c(of(program).run());  // the program is not bound: run() returns that refusal
   for (uint32_t i = 0; i < steps; ++i) {
     hook(context, i, 0);
     const nacre::Status status = of(program).run(i, i + 1, rows);

@@ -1,4 +1,4 @@
-// Helpers that the C API's sources share. They turn results into C's structs.
+// The C API's sources share these helpers, which check arguments and convert between C's structs and the engine's.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ T* bytes_of(std::span<T> bytes, size_t* size) {
 
 inline nacre_status to_c(const Status& s) { return {uint8_t(s.code), uint8_t(s.table), s.index, s.needed, s.given}; }
 
-// Returns whether the caller gave a struct that holds its size and at least one more member.
+// Returns whether the caller gave a struct whose `size` is set to at least 8: `size` itself and one more member.
 template <class T>
 constexpr bool usable(const T* given) {
   return given != nullptr && given->size >= 2 * sizeof(uint32_t);
@@ -81,7 +81,7 @@ Status measure_both(const Measure& measure, const nacre_workers* workers, CSizes
   return {};
 }
 
-// Returns the bytes of one block that holds all blocks, wherever it begins. If weights are packed, fast kernels run,
+// Returns the bytes of one block, at a multiple of 16, that holds all blocks. If weights are packed, fast kernels run,
 // and the sum has room to begin every block at a cache line. A network of int8 convolutions took 1.04 times as long
 // in an arena that began at another multiple of 16.
 inline constexpr uint32_t kLine = 64;

@@ -15,11 +15,11 @@
  * counted without copies still runs.
  *
  * No call allocates. Code 0 in a status is success; nacre_sentence(code) says what another code means. A call is
- * refused (NACRE_ARGUMENT) if a pointer is NULL and its comment does not allow NULL, or if the `size` of a struct was
- * not set. Functions that return a pointer or a number then return NULL or 0.
+ * refused (NACRE_ARGUMENT) if a pointer that it needs is NULL, or if the `size` of a struct was not set. Functions that
+ * return a pointer or a number then return NULL or 0.
  *
  * Write every input before every run, except inputs whose nacre_tensor_info.survives is 1: their bytes stay until
- * they are written again. Outputs can be read until the next run. */
+ * they are written again. Read the outputs before you write an input or run again: they may share bytes. */
 #ifndef NACRE_C_H
 #define NACRE_C_H
 
@@ -91,7 +91,7 @@ typedef struct {
   uint64_t unpacked; /* since version 3: `total` without packed weights, the least that bind takes */
 } nacre_sizes;
 
-const char* nacre_version(void);          /* of the library, "0.1.0" */
+const char* nacre_version(void);          /* version of the library, such as "0.1.0" */
 uint32_t nacre_c_version(void);           /* NACRE_C_VERSION of the header that the library was compiled with */
 const char* nacre_sentence(uint8_t code); /* "" if sentences are compiled away */
 const nacre_kernels* nacre_reference_kernels(void);
@@ -134,13 +134,13 @@ enum {
 typedef struct {
   uint32_t size; /* set to sizeof(nacre_tensor_info) before the call */
   uint32_t tensor;
-  uint32_t program, index; /* of an input or output; for other tensors 0xFFFFFFFF */
+  uint32_t program, index; /* set for an input or output; 0xFFFFFFFF for other tensors */
   uint8_t element;         /* NACRE_FLOAT32 ... */
   uint8_t rank;
   uint8_t batched;  /* dims[0] is the batch: nacre_program_run_rows lowers it */
   uint8_t survives; /* 1: an input that no run overwrites */
   int32_t dims[8];  /* elements of each axis; 0 beyond the rank */
-  uint32_t axis;    /* of scales and zeros */
+  uint32_t axis;    /* axis of scales and zeros */
   uint64_t bytes;
   const char* name; /* "" if names were stripped */
   const char* axes; /* "NHWC", or "" */

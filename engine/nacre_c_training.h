@@ -27,13 +27,13 @@ typedef struct {
   float loss_scale, samples;
 } nacre_report;
 
-/* A flash, a file, or anything else that keeps bytes. The functions return 0 if they failed. */
+/* A flash, a file, or anything else that keeps bytes. read, program, erase and flush return 0 if they failed. */
 typedef struct {
   uint32_t size;          /* set to sizeof(nacre_storage) */
   uint32_t program_bytes; /* programmed at once, and once only between two erases: a power of two, at most 256 */
   uint32_t erase_bytes;   /* erased at once: a power of two, at least program_bytes */
   uint32_t reserved;
-  uint64_t bytes; /* of the storage; each of two slots has half */
+  uint64_t bytes; /* size of the storage; each of two slots has half */
   void* context;
   int (*read)(void* context, uint64_t offset, void* to, size_t size);
   int (*program)(void* context, uint64_t offset, const void* from, size_t size);
@@ -102,8 +102,8 @@ typedef struct {
 /* Writes run `index` and returns how many runs there are. */
 uint32_t nacre_gradient_run_at(const nacre_model* model, uint32_t index, nacre_gradient_run* run);
 float nacre_trainer_loss_scale(const nacre_model* model,
-                               const nacre_trainer* trainer);                      /* of the next step's gradients */
-void nacre_model_hash(const nacre_model* model, uint8_t hash[16]);                 /* of the file without its header */
+                               const nacre_trainer* trainer);                      /* scale of the next gradients */
+void nacre_model_hash(const nacre_model* model, uint8_t hash[16]);                 /* of the file after its header */
 nacre_status nacre_trainer_begin_at(nacre_trainer* trainer, uint32_t micro_batch); /* discards what was accumulated */
 nacre_status nacre_gradients_join(const nacre_model* model, void* into, const void* from, size_t size);
 nacre_status nacre_trainer_merged(nacre_trainer* trainer, uint32_t micro_batches);
@@ -134,10 +134,10 @@ typedef struct {
   uint32_t size;         /* set to sizeof(nacre_schedule) */
   uint32_t kind;         /* NACRE_CONSTANT ... */
   float rate;            /* the highest */
-  uint32_t steps;        /* until the schedule ends; NACRE_STEP: from one factor to the next */
+  uint32_t steps;        /* steps of the schedule; NACRE_STEP: steps from one factor to the next */
   float gamma;           /* NACRE_STEP: the factor */
   float end;             /* share of `rate` at the end */
-  uint32_t warmup_steps; /* from rate * warmup_start to rate */
+  uint32_t warmup_steps; /* steps in which the rate goes from rate * warmup_start to rate */
   float warmup_start;
   float pct; /* NACRE_ONE_CYCLE: the share of the steps that rise */
 } nacre_schedule;
@@ -173,15 +173,15 @@ typedef struct {
   uint32_t size; /* set to sizeof(nacre_slot) before the call */
   uint32_t slot; /* 0, 1 or NACRE_NO_SLOT */
   uint32_t sequence, reserved;
-  uint64_t offset, bytes; /* of the file in the storage */
+  uint64_t offset, bytes; /* offset and size of the file in the storage */
 } nacre_slot;
 
-void nacre_model_slots_make(nacre_model_slots* slots, const nacre_storage* storage); /* which must outlive `slots` */
+void nacre_model_slots_make(nacre_model_slots* slots, const nacre_storage* storage); /* `storage` outlives `slots` */
 /* Finds the newest slot whose file is whole, other than the slot `other`, which may be NULL. */
 nacre_status nacre_model_slots_find(const nacre_model_slots* slots, nacre_slot* found, const nacre_slot* other);
 /* Erases the slot that is not `keep`, for a file of `bytes` bytes. */
 nacre_status nacre_model_slots_begin(nacre_model_slots* slots, uint32_t keep, uint64_t bytes);
-uint64_t nacre_model_slots_offset(const nacre_model_slots* slots); /* of the file that is written */
+uint64_t nacre_model_slots_offset(const nacre_model_slots* slots); /* offset of the file that is being written */
 nacre_status nacre_model_slots_write(nacre_model_slots* slots, const void* part, size_t size);
 nacre_status nacre_model_slots_finish(nacre_model_slots* slots);
 

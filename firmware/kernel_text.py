@@ -36,7 +36,7 @@ def said(*command, **more):
 
 
 class Library:
-    """The sections of archives, by (member, number of the section)."""
+    """The sections of archives, by (archive, member, number of the section)."""
 
     def __init__(self, prefix):
         self.prefix = prefix
@@ -83,7 +83,7 @@ class Library:
         finish()
 
     def resolve(self):
-        """libgcc has products alone and with quotients; programs that have both link the second alone."""
+        """Chooses each symbol's section. Of several, as in libgcc, it takes the one that defines most symbols."""
         symbols = collections.Counter(key for keys in self.definers.values() for key in keys)
         self.defined = {name: max(keys, key=lambda key: symbols[key]) for name, keys in self.definers.items()}
 
@@ -101,7 +101,7 @@ class Library:
         return seen
 
     def shorten(self, archives, flags):
-        """Sizes after the linker's relaxation, from its map."""
+        """Replaces the sizes by those after the linker's relaxation, from its map."""
         with tempfile.TemporaryDirectory() as folder:
             script, listing = folder + "/all.ld", folder + "/map"
             with open(script, "w") as file:
@@ -119,7 +119,7 @@ class Library:
 
 
 def target_kernels(target, folder):
-    """Kernel -> its sections, and section -> bytes."""
+    """Returns two dicts: kernel -> its sections, and section -> bytes."""
     settings = {}
     for path in ["m4.ini", target + ".ini"]:
         for line in open(HERE + "/toolchains/" + path):
@@ -172,7 +172,7 @@ def wrapped(items):
 
 
 def ranges(numbers):
-    """"1 4-6" of 1, 4, 5, 6."""
+    """Returns ascending numbers as text: "1 4-6" for 1, 4, 5, 6."""
     parts = []
     for n in numbers:
         if parts and parts[-1][1] == n - 1:
@@ -183,7 +183,7 @@ def ranges(numbers):
 
 
 def column(target):
-    """What the file says of one target: kernel -> bytes."""
+    """Returns the bytes of each kernel that the file has for one target, as a dict."""
     with open(HERE + "/../tools/evaluate/kernel_text.inc") as file:
         parts_text, kernels_text = file.read().split("kKernels[] = {", 1)
     t = TARGETS.index(target)
@@ -198,7 +198,7 @@ def column(target):
 
 
 def check(target, folder):
-    """Whether no row of a target has other bytes than the library now; prints those that have."""
+    """Compares the file's bytes for a target with the library and prints what differs. Returns the exit status."""
     said_bytes, (kernels, sizes) = column(target), target_kernels(target, folder)
     now = {name: sum(sizes[key] for key in keys) for name, keys in kernels.items()}
     differ = sorted(name for name in now.keys() | said_bytes.keys() if now.get(name) != said_bytes.get(name))
@@ -213,12 +213,12 @@ def main():
         return check(*sys.argv[2:])
     folder = sys.argv[1] if len(sys.argv) > 1 else "build/kernel_text"
     own = collections.defaultdict(lambda: [0] * len(TARGETS))  # kernel -> bytes that it alone links
-    shared = collections.defaultdict(lambda: [0] * len(TARGETS))  # kernels that all link them -> bytes
+    shared = collections.defaultdict(lambda: [0] * len(TARGETS))  # several kernels -> bytes that just these link
     for t, target in enumerate(TARGETS):
         kernels, sizes = target_kernels(target, f"{folder}/{target}")
         users = collections.defaultdict(list)
         for name, keys in kernels.items():
-            own[name]  # a row of its own, even where it shares all
+            own[name]  # makes a row, even if the kernel shares all its sections
             for key in keys:
                 users[key].append(name)
         for key, names in users.items():

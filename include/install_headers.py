@@ -3,7 +3,7 @@
 
     install_headers.py INCLUDEDIR HEADER...      Meson runs it: MESON_INSTALL_DESTDIR_PREFIX says where
 
-INCLUDEDIR/nacre/x86.h includes <nacre/...> alone, so that no other project's header is taken in its place. The folder
+INCLUDEDIR/nacre/x86.h includes "nacre/..." alone, so that no other project's header is taken in its place. The folder
 INCLUDEDIR/nacre/compat has the names that programs included before, engine/nacre.h among them.
 """
 import os

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The suite with the clock of the tests 20 times faster than this machine's, and 20 times slower: what a test finds may not depend on it.
+# Runs the tests with a clock 20 times faster than this machine's and with one 20 times slower: no test may fail for it.
 # To a test whose clock is 20 times slower, the machine is 20 times faster, and the other way round.
 #
 #   tests/any_speed.sh BUILD          every program of tests/run.sh; NACRE_TEST_FILTER as there
 #   tests/any_speed.sh BUILD --read   only those that can see the clock: they read or wait for it, or start a program that may
 #
 # libfaketime tells programs the time, and makes sleep and poll wait by it. Processor time stays that of the machine; no limit ends a
-# test that hangs. Closes with  CLAIM any_speed ...; logs are in BUILD/any-speed.
+# test that hangs. Closes with  CLAIM any_speed ... unless it is skipped (code 77); logs are in BUILD/any-speed.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
@@ -21,7 +21,7 @@ headers_of() { grep -ohE '"tests/claims/[a-z0-9_]+\.h"' "$1" | grep -v '/claims\
 objects_of() {
   local headers
   case $3 in
-    */unit_tests) find "$3.p" -name "$1_*.o" -o -name "*.._$1_*.o" ;;  # of a file, or of the unit that holds several
+    */unit_tests) find "$3.p" -name "$1_*.o" -o -name "*.._$1_*.o" ;;  # the object of one source file, or of a unity file that includes several
     */claim_tests)
       headers=$(headers_of "$root/tests/claims/$2.cc")
       headers=$({ echo "$headers"; for each in $headers; do headers_of "$root/${each//\"/}"; done; } | sed '/^$/d' | sort -u | paste -sd '|')
@@ -53,7 +53,7 @@ programs | while read -r folder name program; do
   if [ "${2-}" != --read ] || sees_clock "$folder" "$name" "$program"; then echo "$folder/$name"; fi
 done | grep -vx 'measured/any_speed' >"$names"
 if [ "${2-}" = --read ]; then
-  unset NACRE_TEST_FILTER  # which chose this program
+  unset NACRE_TEST_FILTER  # the filter has chosen this script, and must not filter the programs below
   paste -sd ' ' "$names" | sed 's/^/can see the clock: /'
 fi
 [ -s "$names" ] || fail "no program of the list"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The order of the folders, and what a source file may hold:
+# Checks the order in which folders may include each other, and what a source file may hold. The main rules:
 #
 #   includes    point one way, in engine, tools and tests; engine/ includes only the part of the standard library that needs no heap
 #   engine/     nothing in it allocates, throws or looks at types at run time
-#   options     below tools/commands no message spells one
+#   options     only tools/cli, tools/commands and tools/samples spell an option of the command line (--name) in a string
 #   lines       none is over 120 columns (.clang-format has the same limit)
 #   comments    none begins with Of, What, Where, Those or Behind, which begin no sentence
 #   files       none is over 420 lines, but for tables (`tables` below)
 #   folders     none of the product holds over 45 sources, but engine/ops, which has a file for each op
 #   macros      engine/kernels and ports define at most 60
-#   ops         outside engine/ops no file but those listed tells ops apart by cases
+#   ops         outside engine/ops only the files listed below have `case Op::k...`
 #   classes     none declares over 30 methods but those that tests/class_methods.py lists with a reason
 #   objects     of a build, where NACRE_BUILD names one: what is compiled with an instruction set of its own defines no
 #               weak symbol that another object may define too (engine/base/isa.h)
@@ -143,7 +143,7 @@ for object in "${NACRE_BUILD:-/nowhere}"/tests/libisa_port.a.p/*.o "${NACRE_BUIL
   objects=$((objects + 1))
   isa=$(basename "$(dirname "$object")" .a.p)
   isa=${isa#libnacre_}
-  isa=${isa%.*}  # libnacre_<tier>.<family>.a
+  isa=${isa%.*}  # libnacre_<instruction set>.<group of kernels>.a
   [ "$isa" != libisa_port ] || isa=isa_test
   [ "$(nm --defined-only "$object" | grep -c "$isa")" -gt 10 ] || fail "$object: the namespace $isa is not in it"
   hits=$(weak_symbols "$object" "$isa")

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# The ARM tiers (ports/arm), cross-built and run under QEMU's user mode on several processors. On each:
+# Cross-builds the kernels of ports/arm, one tier per instruction set, and runs them on several processors of QEMU. On each:
 #
 #   the tier that is chosen        is the highest that the processor has
 #   kernels_correct                every kernel of the tiers named below against the oracle, between guard pages
 #   vector_functions               exp, log, ... as accurate as engine/simd/math.h says
 #   networks                       int8 networks give the bytes of the reference on this machine, made for `host` and for the tier
 #
-# and of the objects of each tier, that no weak symbol is without its name (tests/architecture.sh).
+# It also checks that each weak symbol of a tier's objects contains the tier's name (tests/architecture.sh).
 #
 #   tests/arm.sh [BUILD DIR [CASES PER KERNEL]]
 #
-# Needs the packages arm (tools/packages.sh) and nacre and random_bytes of BUILD DIR, build/test. Without the shared
+# Needs the packages `arm` (tools/packages.sh) and the tool nacre of BUILD DIR [build/test]. Without the shared
 # networks the digits sample is run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -116,7 +116,7 @@ processor() {
   say $result "$text; $equal of $count outputs of ${#networks[@]} int8 networks are the reference's; $functions"
 }
 
-# beside MACHINE CPU TIER... runs `processor` in the background, at most one per processor of this machine.
+# beside MACHINE CPU TIER... runs `processor` in the background, at most `nproc` at once.
 told=()
 beside() {
   while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done

@@ -1,6 +1,6 @@
-// A number and a bound on the error of the kernel's value. Each operation carries the bound on to first order and
-// rounds by half an epsilon; functions err by two of their last places. A whole epsilon is added, which also covers
-// products of two errors.
+// A number and a bound on the error of the kernel's value. Each operation carries its operands' bounds on and adds
+// an epsilon of the result: rounding errs by half of it, the rest covers products of two errors. Functions that err
+// by more than the last place add 2 or 3 epsilons.
 #pragma once
 
 #include <cfloat>
@@ -15,7 +15,7 @@ struct Bounded {
   Real v = 0, error = 0;
 };
 
-inline Bounded exact(Real v) { return {v, std::abs(v) * kEpsilon / 2}; }  // as a constant in float32
+inline Bounded exact(Real v) { return {v, std::abs(v) * kEpsilon / 2}; }  // a constant that is rounded to float32
 inline Bounded rounded(Real v, Real error, Real ulps = 1) { return {v, error + ulps * Real(kEpsilon) * std::abs(v)}; }
 
 inline Bounded operator-(Bounded a) { return {-a.v, a.error}; }
@@ -36,7 +36,7 @@ inline Bounded log1p(Bounded a) { return rounded(std::log1p(a.v), a.error / (1 +
 using List = std::vector<Bounded>;
 using Lists = std::vector<List>;  // of a step: one per output, then one per updated operand
 
-// Sums in any order: no partial sum exceeds the sum of the magnitudes.
+// Returns the sum. Its bound holds for any order of the terms: no partial sum exceeds the sum of the magnitudes.
 inline Bounded total(const List& terms) {
   Bounded sum;
   Real magnitude = 0;
@@ -49,11 +49,11 @@ inline Bounded total(const List& terms) {
   return sum;
 }
 
-// Return element i of an operand, and the number of its elements.
+// number() returns element i of the operand in `slot`, count() how many elements that operand has.
 inline Bounded number(const Problem& p, int slot, int64_t i) { return {p.in[size_t(slot)].real(i), 0}; }
 inline int64_t count(const Problem& p, int slot) { return p.in[size_t(slot)].elements(); }
 
-// ---- Sums over the axes along which x was repeated: term(i, index) of element i of y.
+// Returns for each element of x the sum of term(i, index) over those elements i of operand 0 to which it was broadcast.
 template <class F>
 Lists repeated(const Problem& p, const Index& x, F term) {
   const Index& y = p.in[0].dims;

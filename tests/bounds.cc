@@ -1,4 +1,4 @@
-// Expected results of the gradients of functions, rows and losses, by their formulas in long double.
+// Computes in long double what losses and gradients should give: of elementwise functions, softmax, norms and losses.
 #include <algorithm>
 #include <numbers>
 
@@ -51,7 +51,7 @@ static Bounded logistic(Bounded v) { return exact(1) / (exact(1) + exp(-v)); }
 Lists gelu(const Problem& p, const Index&) {
   constexpr Real kPi = std::numbers::pi_v<Real>;
   return each_pair(p, [&](Bounded x, Bounded d) {
-    if (p.word(0) == 0) {  // oracle_layers.cc, gated
+    if (p.word(0) == 0) {  // the gate's error is that of gated() in oracle_layers.cc
       const Real phi = std::erfc(-x.v / std::sqrt(Real(2))) / 2;
       const Bounded gate = {phi, kEpsilon * (x.v * x.v + 5) * phi};
       return d * (gate + x * exp(-(x * x) / exact(2)) * exact(1 / std::sqrt(2 * kPi)));
@@ -95,8 +95,8 @@ Lists unary(const Problem& p, const Index&) {
 
 // ---- Functions of rows
 
-// Calls row(index of the first element, step, count, to) for each row. `to` has an element for each element of
-// operand 0.
+// Calls row(index of the first element, step, count, to) for each row of operand 0 along `axis`. Returns `to`, which
+// has an element for each element of operand 0.
 template <class F>
 static Lists each_row(const Problem& p, size_t axis, F row) {
   const Index& dims = p.in[0].dims;
@@ -169,7 +169,7 @@ Lists layer_norm_scale(const Problem& p, const Index&) {
 
 // ---- Losses
 
-// Returns the shares of a row's classes, or {} if the row is not counted.
+// Returns the target probabilities of a row's classes, or {} if the row's label is the one to ignore.
 static List shares(const Problem& p, int64_t row, int classes) {
   const bool labels = p.in[1].element == ElementType::kInt32;
   const Bounded s = exact(p.real_word(CrossEntropy::kSmoothing)), rest = s / exact(classes);
@@ -222,7 +222,7 @@ Lists number_loss(const Problem& p, const Index&) {
         case Op::kSquaredErrorGradient: value = d * d, slope = exact(2) * d; break;
         case Op::kAbsoluteError:
         case Op::kAbsoluteErrorGradient: value = size, slope = exact(d.v > 0 ? 1 : d.v < 0 ? -1 : 0); break;
-        default:  // continuous in d, with slopes up to delta
+        default:  // Huber, whose slope is d, clamped to [-delta, delta]
           value = size.v > delta.v ? delta * (size - delta / exact(2)) : d * d / exact(2);
           slope = {std::clamp(d.v, -delta.v, delta.v), d.error};
       }

@@ -36,7 +36,7 @@ struct Loop {
 };
 
 Bounded sigmoid(Bounded v) { return exact(1) / (exact(1) + exp(-v)); }
-// The slope is that at v, plus its change within the error.
+// Bounds the slope by the one at v plus its largest change within v's error.
 Bounded tanh(Bounded v) {
   const Real y = std::tanh(v.v), slope = (1 - y * y) + 2 * v.error;
   return rounded(y, slope * v.error, 3);

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# How long a fresh clone takes to build and to test, on an idle machine: four times, with the machine they were taken on.
+# Measures how long a fresh clone takes to build and to test on an idle machine. Prints four durations and the machine:
 #
 #   tests/build_minutes.sh [--no-ci]      --no-ci: leaves out the last, which takes the longest
 #
-#   demo          tools/demo.sh, besides the installation of packages
+#   demo          tools/demo.sh, after the packages have been installed
 #   test build    meson setup and ninja of build/test, as tools/test.sh makes it
 #   touched       ninja after a change of one engine/ops/*.h
 #   .ci/run       all of it, with NACRE_SHARED or ../shared

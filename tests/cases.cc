@@ -15,7 +15,7 @@ namespace {
 
 void fill_pairs(const Input& input, Random& random, Array& array) {
   for (int row = 0; row < input.dims[0]; ++row) {
-    const bool operand = input.fill == Input::kSumPairs && row < 2;  // s / (2 max s)
+    const bool operand = input.fill == Input::kSumPairs && row < 2;  // rows a and b: scale / (2 largest scale)
     const double low = operand ? 1.0 / 32 : input.low, high = operand ? 0.5 : input.high;
     const FixedPoint pair = tools::quantize_multiplier(std::exp2(between(random, std::log2(low), std::log2(high))));
     array.set(2 * row, pair.multiplier);

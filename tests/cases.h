@@ -1,4 +1,4 @@
-// Random cases of every op: attributes, input shapes and value ranges, from a seed. op_rows.h has a row for each op.
+// Makes random cases of an op: attributes, input shapes and value ranges. OpRow::make (op_rows.h) makes an op's cases.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ enum Trait : unsigned {
   kDilationTrait = 2,    // dilation > 1
   kAsymmetricTrait = 4,  // pads that differ at the two ends of an axis
   kMultiplierTrait = 8,  // more than one output channel per input channel
-  kRankTrait = 16,       // another rank than the usual: 2 for dense, 4 for the rest
+  kRankTrait = 16,       // not of the usual rank: 2 for dense, embedding, tree_ensemble and losses, 4 for the rest
   kBroadcastTrait = 32,  // operands of different shapes
 };
 inline constexpr const char* kTraitNames[] = {"groups", "dilation", "asym. pad", "mult. > 1", "rank", "broadcast"};
@@ -26,7 +26,7 @@ struct Input {
   ElementType element = ElementType::kNone;  // kNone: absent
   std::vector<int32_t> dims;
   // `low` and `high` are the ends of the values. For pairs they are the ends of the real multipliers, drawn evenly by
-  // logarithm; for kSumPairs they are those of row y, and rows a and b have scales less than 16 times apart.
+  // logarithm; for kSumPairs they are those of row y, and rows a and b have scales at most 16 times apart.
   // kExtremes adds values that no network has as scales, or NaN and infinity. kTrees makes nodes of tree_ensemble
   // over `low` features and `high` leaf entries, kCurve points of sigmoid.
   double low = -1, high = 1;

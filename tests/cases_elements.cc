@@ -1,4 +1,4 @@
-// Cases of ops that compute each element of y from the elements at its index: sums, functions, comparisons, choices.
+// Cases of elementwise ops: sums, products, functions, comparisons, choices, table lookups and random numbers.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@
 namespace nacre::test {
 namespace {
 
-// Adds two inputs with broadcast dims.
+// Sets two inputs whose dims are equal or can be broadcast to each other.
 void add_pair(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, kMaxRank);
   std::vector<int32_t> a = random_dims(random, rank, 4);
@@ -35,13 +35,13 @@ void elementwise_case(const KernelEntry& entry, Random& random, Case& made) {
   for (int i = 0; i < 3; ++i) made.words.push_back(zero_word(entry, random));
   if (entry.op != Op::kMul) made.words.push_back(is_int16(entry) ? 15 : coded(entry) ? 20 : 0);
   if (!coded(entry)) return;
-  const int finer = is_int16(entry) ? 5 : 0;  // than 2^20, or than products of 8 bits
+  const int finer = is_int16(entry) ? 5 : 0;  // int16 sums shift by 15 bits, not 20; int16 products are larger
   made.inputs.push_back(entry.op == Op::kMul ? pairs(1, std::exp2(-12 - finer), std::exp2(-5 - finer))
                                              : pairs(3, std::exp2(-21 + finer), std::exp2(-17 + finer)));
   if (entry.op != Op::kMul) made.inputs.back().fill = Input::kSumPairs;
 }
 
-// Divisors stay away from 0 and bases above it. Integers may be anything.
+// Keeps divisors of floats away from 0, and bases of float powers above 0. Integers are drawn from [-9, 40].
 void binary_function_case(const KernelEntry& entry, Random& random, Case& made) {
   add_pair(entry, random, made);
   if (!is_float(entry.operands[0].element)) {
@@ -102,7 +102,7 @@ std::vector<Expected> choice(const Problem& p) {
   })};
 }
 
-// a and b are as for binary. There is one condition for all elements, for each column, or for each element.
+// Draws a and b as for mul. The condition is one for all elements, one per column, or has the larger operand's dims.
 void select(Random& random, GradientCase& made) {
   draw(Op::kMul, 0, random, made);
   made.words.clear();
@@ -136,7 +136,7 @@ void activation_case(const KernelEntry& entry, Random& random, Case& made) {
   if (entry.op == Op::kLeakyRelu) made.words = {bits(between(random, -0.5, 1.5))};
 }
 
-// Draws x inside the function's domain, where the slope is not steep.
+// Draws x inside the function's domain: |x| is at least 0.125 for log, roots and the reciprocal.
 void unary_function_case(const KernelEntry& entry, Random& random, Case& made) {
   unary_case(entry, random, made);
   const uint32_t function = uint32_t(pick(random, 1, int(Unary::kLast)));

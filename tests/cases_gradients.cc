@@ -23,10 +23,10 @@ std::vector<int32_t> random_dims(Random& random, int low_rank, int high_rank, in
   return dims;
 }
 
-// Returns at most `most`. If kernels work vector by vector, returns some whole vectors and part of one.
+// Returns a random size in [1, most] or, if kernels work on vectors of random.lanes numbers, in [1, 5 random.lanes].
 int vectors(Random& random, int most) { return pick(random, 1, random.lanes > 0 ? 5 * random.lanes : most); }
 
-// Returns a multiple of kGrid in [low, high].
+// Returns a random number of [low, high], rounded to a multiple of kGrid.
 double on_grid(Random& random, double low, double high) {
   return std::round(std::uniform_real_distribution<double>(low, high)(random) / kGrid) * kGrid;
 }
@@ -45,7 +45,7 @@ void avoid(Random& random, Array& x, const std::vector<double>& kinks, double lo
   }
 }
 
-// Returns the float64 entry of an op, whose real operands are all float64.
+// Returns the op's first kernel whose operands are all float64. Throws if there is none.
 const KernelEntry& double_entry(Op op) {
   for (const auto& list : {reference::list(), reference::training_list()})
     for (const reference::NamedEntry& named : list) {
@@ -57,7 +57,7 @@ const KernelEntry& double_entry(Op op) {
   throw std::out_of_range("no float64 kernel");
 }
 
-// Makes the values of x differ by more than the step of the differences.
+// Makes the values of x differ by more than the step of the central differences.
 void keep_apart(Random& random, Array& x) {
   std::vector<int> order(size_t(x.elements()));
   for (size_t i = 0; i < order.size(); ++i) order[i] = int(i) - int(order.size()) / 2;
@@ -80,8 +80,8 @@ void dropout(Random& random, GradientCase& made) {
   made.inputs = {random_array(random, {pick(random, 1, 9), vectors(random, 9)}), numbers};
 }
 
-// Every channel has two values a unit apart, or only one. So h is small against the deviation, or there is no
-// deviation.
+// Every channel has two values at least a unit apart, or only one value. So the step h of the central differences is
+// small against the channel's deviation, or there is no deviation.
 void batch_norm_training(Random& random, GradientCase& made) {
   std::vector<int32_t> dims = random_dims(random, 1, 6, 4);
   dims.back() = vectors(random, 20);
@@ -146,8 +146,8 @@ void huber(Random& random, GradientCase& made) {
   elementwise_loss(random, made, {-delta, delta});
 }
 
-// Makes a fake_quantize case of trained codes (rules 4 and 5): x counts in steps of a code. There is one step for all
-// of x, or one per index of `axis`.
+// Makes a fake_quantize case of trained codes (rules 4 and 5), whose third input is the step between two codes: one
+// step for all of x, or one per index of `axis`.
 void fake_codes(Random& random, GradientCase& made) {
   const Array x = random_array(random, random_dims(random, 1, 4, 4));
   const int axis = pick(random, 0, int(x.dims.size()) - 1), per_channel = pick(random, 0, 1);
@@ -171,7 +171,7 @@ void fake_quantize(Random& random, GradientCase& made) {
   made.inputs = {x, range ? array_of<double>(kF32, {2}, {low, high}) : Array(), Array()};
 }
 // Returns the function whose gradient fake_quantize gives. With a range that is x, clipped to the range. With a step
-// it is x / step, where the gradient is step^-2 times the chain rule's factor, step.
+// it is x / step, whose derivative is 1 / step. With neither it is x.
 std::vector<Array> straight_through_range(const GradientCase& made) {
   Array y = made.inputs[0];
   const Array &range = made.inputs[1], &step = made.inputs[2];
@@ -216,7 +216,7 @@ void reduce(Random& random, GradientCase& made) {
 void clamp(Random& random, GradientCase& made) {
   draw(Op::kClamp, -1, random, made);
   if (made.words[0] == 0) return;
-  for (int i = 1; i <= 2; ++i) {  // bounds that every float type has
+  for (int i = 1; i <= 2; ++i) {  // multiples of 1/16, which float16 and bfloat16 hold too
     const double bound = std::bit_cast<float>(made.words[size_t(i)]);
     if (std::isfinite(bound)) made.words[size_t(i)] = std::bit_cast<uint32_t>(float(std::round(bound * 16) / 16));
   }
@@ -244,7 +244,7 @@ void unary_function(Random& random, GradientCase& made) {
   avoid(random, made.inputs[0], kinks, -10, 10);
 }
 
-// Avoids kinks: no a equals a b, and no quotient is near an integer.
+// Avoids kinks: for maximum and minimum no a equals a b, and for floor_div no quotient is near an integer.
 void binary_function(Random& random, GradientCase& made) {
   draw(Op::kBinary, -1, random, made);
   const uint32_t function = made.words[0];

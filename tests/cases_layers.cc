@@ -1,4 +1,5 @@
-// Cases of the layers of larger networks: norms, gates, embeddings, products of activations, recurrence.
+// Cases of other layers: layer_norm, gelu, resize, embedding, batched_matmul, recurrent layers, svdf, tree_ensemble,
+// non_max_suppression and signal.
 #include <algorithm>
 #include <cmath>
 
@@ -85,7 +86,7 @@ void non_max_suppression_case(const KernelEntry& entry, Random& random, Case& ma
                 uint32_t(pick(random, 0, 1)),         uint32_t(pick(random, 0, 1)),
                 uint32_t(pick(random, -1, 0))};
   made.inputs = {input(entry, 0, {batch, boxes, 4}, 1), input(entry, 1, {batch, classes, boxes}, 1)};
-  const bool soft = made.words[3] != 0;  // whose scores are near each other where they are tiny
+  const bool soft = made.words[3] != 0;  // no extremes: decayed scores that are tiny are too near each other
   if (!soft && chance(random, 50)) made.inputs[1].fill = Input::kExtremes;
 }
 

@@ -1,4 +1,4 @@
-// Random cases of the losses, for the case makers of tests/cases.h.
+// Makes random cases of the losses and of their gradients, for tests/ops/loss_test.cc.
 #include "tests/cases_losses.h"
 
 #include <bit>
@@ -24,8 +24,8 @@ void add_rest(const KernelEntry& entry, Case& made) {
       made.inputs.push_back({.element = entry.operands[i].element, .dims = {1}, .low = 0.5, .high = 8});
 }
 
-// Labels are in [0, classes), since the generator draws integers evenly. With `ignore` one of the classes means "no
-// label".
+// Labels are in [0, classes), since the generator draws integers evenly. With `ignore` one of the classes, or the
+// label -1, which does not occur, means "no label".
 void softmax_cross_entropy(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, 4), classes = pick(random, 1, 9);
   const std::vector<int32_t> labels = random_dims(random, rank - 1);
@@ -49,8 +49,8 @@ void dense_cross_entropy(const KernelEntry& entry, Random& random, Case& made) {
   add_rest(entry, made);
 }
 
-// The kinks of absolute_error (y = t) and huber (|y - t| = delta) have measure 0, but central differences must step
-// over them.
+// Does not avoid the kinks of absolute_error (y = t) and huber (|y - t| = delta), which random values hardly ever
+// meet.
 void elementwise(const KernelEntry& entry, Random& random, Case& made) {
   const bool huber = entry.op == Op::kHuber || entry.op == Op::kHuberGradient;
   const bool sigmoid = entry.op == Op::kSigmoidCrossEntropy || entry.op == Op::kSigmoidCrossEntropyGradient;

@@ -1,4 +1,4 @@
-// Random cases of losses and of their gradients, for find_case_maker() and for gradient checks.
+// Random cases of losses and of their gradients, for tests/ops/loss_test.cc.
 #pragma once
 
 #include "tests/cases.h"

@@ -10,7 +10,7 @@ namespace nacre::test {
 
 inline bool coded(const KernelEntry& entry) { return holds_codes(entry.operands[0].element); }
 inline bool is_int16(const KernelEntry& entry) { return entry.operands[0].element == ElementType::kInt16; }
-// Returns whether y has the type of the codes.
+// Returns whether operand 0 holds integer codes and y, the last operand, has the same type.
 inline bool gives_codes(const KernelEntry& entry) {
   return coded(entry) && entry.operands[entry.operand_count - 1].element == entry.operands[0].element;
 }
@@ -66,7 +66,7 @@ inline uint32_t zero_word(const KernelEntry& entry, Random& random) {
   return gives_codes(entry) && !is_int16(entry) ? uint32_t(pick(random, -128, 127)) : 0;
 }
 
-// Adds the one input of an elementwise op.
+// Sets the one input of an elementwise op.
 inline void unary_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;

@@ -1,4 +1,4 @@
-// Cases of sums of products and of windows: dense, convolutions, pools.
+// Makes random cases of dense layers, convolutions and pools.
 #include <algorithm>
 #include <cmath>
 
@@ -8,13 +8,13 @@
 namespace nacre::test {
 namespace {
 
-// Adds the words of a function, which are those of a clamp. add_residual must follow.
+// Adds the words of a fused function, which stand in place of a clamp's words: kind, alpha of leaky_relu, 0.
 void add_function(Random& random, Case& made) {
   const uint32_t kind = uint32_t(pick(random, Clamp::kLeakyRelu, Clamp::kGeluTanh));
   made.words.insert(made.words.end(), {kind, kind == Clamp::kLeakyRelu ? bits(between(random, -0.5, 1.5)) : 0, 0});
 }
 
-// Only the fused form has four inputs of one float type.
+// Returns whether the entry fuses function and residual sum: only that form has inputs 0, 1 and 3 of one float type.
 bool is_fused(const KernelEntry& entry) {
   return is_float(entry.operands[0].element) && input_count(entry) == 4 &&
          entry.operands[1].element == entry.operands[0].element &&
@@ -29,10 +29,10 @@ void add_epilogue_clamp(const KernelEntry& entry, Random& random, Case& made) {
 
 struct Sums {
   int channels, terms;
-  int batch;                  // rows of hybrid
-  std::vector<int32_t> rows;  // dims of the other forms' x_scale; empty: [1]
+  int batch;                  // number of rows with a scale of their own in the hybrid form
+  std::vector<int32_t> rows;  // dims of x_scale in the other forms; empty: [1]
   std::vector<int32_t> y;
-  uint32_t kind;  // of the clamp words
+  uint32_t kind;  // the first of the clamp words
 };
 
 // Adds scale and zero point of each group of `block` weights: float32 and int8.

@@ -62,7 +62,7 @@ void mean_case(const KernelEntry& entry, Random& random, Case& made) {
   if (coded(entry)) made.inputs.push_back(chance(random, 60) ? pairs(1, 0.1, 4) : Input());
 }
 
-// A product has at most 4096 factors, all near 1 or near -1.
+// Draws the factors of a product near 1, or all near -1: a product of thousands of them stays in range.
 void reduce_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;
@@ -75,7 +75,7 @@ void reduce_case(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs[0].high = sign < 0 ? -0.999 : 1.001;
 }
 
-// In half of the 16-bit cases many elements are equal.
+// In half of the cases the values are so near each other that types of at most 16 bits hold many equal ones.
 void arg_max_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""No class of engine, ports, tools, firmware and python declares over 30 methods, but those listed here with a reason.
+"""Checks that no class of engine, ports, tools, firmware and python declares over 30 methods, but those in OVER.
 
     tests/class_methods.py [--all]      --all prints the count of every class
 
-Declarations are counted as they are written: a method with two signatures counts twice, one that is inherited not at all.
+Counts declarations as they are written: a method with two signatures counts twice, an inherited one not at all.
 """
 import os
 import re
@@ -40,7 +40,7 @@ NO_METHOD = re.compile(r"(using|friend|static_assert|template\s*<[^>]*>\s*(struc
 
 
 def without_text(source):
-    """Without comments, literals and lines of the preprocessor."""
+    """The source without comments, literals and lines of the preprocessor."""
     source = re.sub(r"//[^\n]*|/\*.*?\*/", "", source, flags=re.DOTALL)
     source = re.sub(r'R"(\w*)\(.*?\)\1"', '""', source, flags=re.DOTALL)
     source = re.sub(r'"(\\.|[^"\\\n])*"|\'(\\.|[^\'\\\n])\'', "0", source)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The command line as a shell sees it: "-" is standard input and standard output, completions work in bash (zsh and fish where they
-# are installed), manual pages format without a warning, and what is printed into a file has names whole.
+# Checks the command line as a shell sees it: "-" is standard input or output, progress is shown on a terminal alone, bash
+# completes words, zsh and fish parse their completions where they are installed, and manual pages format without a warning.
 set -uo pipefail
 tool=$NACRE_TOOL samples=$NACRE_ROOT/tools/samples
 work=$(mktemp -d)
@@ -30,7 +30,7 @@ refused 'is standard output, which is no directory' "$tool" run file.nacre --see
 [ ! -e cut.nacre ] || fail "no network leaves a file"
 
 # ---- Progress ----
-# seen WORDS COMMAND..: a bar on a terminal for each step, nothing of it in a pipe.
+# seen WORDS COMMAND... expects at least two progress bars that begin with WORDS on a terminal, and none in a pipe.
 bars=0
 seen() {
   local words=$1 on_terminal

@@ -1,11 +1,11 @@
-"""The tests of a build, and what came of those that `meson test` ran.
+"""Lists the tests of a build, or tells what came of those that `meson test` ran.
 
     count.py --list BUILD                     their names, one a line
     count.py --failed TESTLOG.json            the names of those that failed
     count.py BUILD TESTLOG.json LOGS COUNT    one line per folder, then failures, the claims, and the closing line
 
 A test that failed beside others and passed alone, by TESTLOG-again.json, counts as passed and is named.
-A program of GoogleTest counts its tests, any other as one; 77 is a test whose needs are not there. LOGS gets a file of each.
+A GoogleTest program counts each of its tests; any other is one test, skipped with code 77. LOGS gets all outputs.
 """
 import collections
 import json
@@ -26,7 +26,7 @@ WRONG = re.compile(r"FAILED|Failure|ERROR|error|NOT SHOWN")
 
 
 def outcome(text, code):
-    """How many passed, failed and were skipped."""
+    """How many tests of a program passed, failed and were skipped, by its output and exit code."""
     if re.search(r"^\[==========\] .* ran\.", text, re.MULTILINE):
         found = [pattern.findall(text) for pattern in PATTERNS]
         passed, failed, skipped = (int(numbers[-1]) if numbers else 0 for numbers in found)

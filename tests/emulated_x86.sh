@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The x86 tiers on older processors than this one, under QEMU's user mode: each is given the tier that it can run, and no
-# code of another tier runs before that is known. Nehalem has no AVX: portable; Haswell and what QEMU 7.2 has most of: avx2.
+# Runs the tool on x86 processors that QEMU's user mode emulates: each must choose the tier (kernels of one instruction set)
+# that it can run, and run no other's code. Nehalem has no AVX: portable. Haswell and QEMU 7.2's -cpu max: avx2.
 #
 #   tests/emulated_x86.sh [BUILD DIR [CASES PER KERNEL]]
 #

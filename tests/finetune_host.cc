@@ -28,8 +28,8 @@ bool read_from(const std::vector<uint8_t>& from, uint64_t offset, std::span<std:
 bool read_data(uint64_t offset, std::span<std::byte> bytes) { return read_from(g_data, offset, bytes); }
 bool read_test(uint64_t offset, std::span<std::byte> bytes) { return read_from(g_test, offset, bytes); }
 
-// Counts codes of the trained parameters under int8/full: all of them, those in channels of which a step changed a
-// code, and those that it changed. In a bias each code is a channel.
+// Counts codes of the trained parameters under int8/full, summed over the steps: all codes, those in channels of
+// which a step changed a code, and those that it changed. In a bias each code is a channel.
 class WrittenCodes {
  public:
   void take(const nacre::Trainer& trainer, const nacre::Model& model) {

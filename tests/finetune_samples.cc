@@ -1,7 +1,7 @@
-// Data for the fine-tuning image and networks for which there are no labelled samples here: smooth random features in
-// the shape of 49 frames of 10 cepstral coefficients for the keyword network, random pictures of 32 x 32 pixels for the
-// image network. The labels are its own answers to them, of as many classes as it gives. What it learns and is
-// tested with is the same shifted, as another microphone or another light does, and with noise.
+// Makes data for the fine-tuning image and networks without labelled samples here: smooth random features in the shape
+// of 49 frames of 10 cepstral coefficients for the keyword network, random pictures of 32 x 32 pixels for the image
+// network. The labels are MODEL's own answers to these samples. The samples that are written, for training and for
+// tests, are shifted as another microphone or another light does, with noise.
 //
 //   finetune_samples MODEL SEED TRAIN_SAMPLES TEST_SAMPLES DATA TEST     MODEL: the int8 network for inference
 //
@@ -28,7 +28,7 @@ constexpr int kFrames = 49, kCoefficients = 10, kKnots = 7, kSpacing = 8;  // fr
 constexpr int kZero = 83;                                                  // code of 0 in the network's input
 constexpr int kNoise = 6;
 constexpr int kMostDraws = 20000;
-constexpr size_t kClasses = 4;  // no class is more than one of so many samples
+constexpr size_t kClasses = 4;  // no class gets more than one of kClasses samples
 
 constexpr int kSide = 32, kColours = 3, kShapes = 4;
 
@@ -98,7 +98,7 @@ Sample draw_picture(SplitMix64& random) {
   return x;
 }
 
-// Simulates another light: each colour is brighter or darker, with half of the contrast, plus noise.
+// Simulates another light: half of the contrast, red brighter and blue darker, plus noise.
 Sample shifted_picture(const Sample& x, SplitMix64& random) {
   static constexpr int kLight[kColours] = {50, 0, -50};
   Sample y(x.size());
@@ -119,7 +119,7 @@ class Set {
 
   bool full() const { return kept_ == wanted_; }
 
-  // Keeps the sample unless its class has its share already.
+  // Keeps the sample unless the set is full or the class has its share already.
   void offer(const Sample& x, int32_t label) {
     size_t& taken = taken_[label];
     if (full() || taken * kClasses >= wanted_) return;

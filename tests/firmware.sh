@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Cortex-M4F image in QEMU against the PC. Needs build/test (tools/test.sh) and the firmware packages. Claims:
+# Compares the Cortex-M4F image in QEMU with the PC. Needs build/test (tools/test.sh) and the firmware packages. Claims:
 #
 #   firmware_matches_host   KWS: outputs of 10 random inputs equal the PC's; sizes, stack, instructions; dynamic_image says them beside the goals
 #   exact_memory_m4         AD, KWS, IC, VWW: the image prints what `nacre size --target arm/m4` says
@@ -15,7 +15,7 @@
 #   firmware_gates          none of these images has grown by more than 1%: tests/claims/firmware_gates.sh
 #   micro_speech_stream     words of a stream of audio, front end and network as one: tests/claims/micro_speech_stream.sh
 #   integrations            what it writes, in projects of C, make, CMake and Meson: tests/claims/integrations.sh
-#   no_silent_fallback      second line: the digits sample under every policy runs in the image and gives what the PC gives
+#   no_silent_fallback      the digits sample under 13 policies runs in the image and gives what the PC gives, within 1e-5
 #
 # Without the shared networks the image holds the digits sample, and the numbers that name a network are skipped.
 set -euo pipefail
@@ -28,7 +28,7 @@ mkdir -p "$work"
 rm -f "$gates_measured"
 passed=0 failed=0 skipped=0
 shared=${NACRE_SHARED-../shared}
-export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-1800}  # ends what hangs: no bound on speed
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-1800}  # this limit ends a run that hangs, and is no bound on speed
 
 # claim NAME RESULT TEXT
 claim() {
@@ -66,7 +66,7 @@ code_bytes_of() {
 port_log=$work/port.log
 if firmware/toolchains/test_port.sh >"$port_log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); tail -n 20 "$port_log"; fi
 
-# script NAME: of tests/claims, which says its claim itself; 77: what it needs is not there.
+# script NAME runs tests/claims/NAME.sh, which prints its claim itself. Its code 77 (what it needs is missing) counts as skipped.
 script() {
   local status=0
   in_this_run "firmware/$1" || return 0
@@ -79,14 +79,14 @@ counted() {
 # These claims build their own images and run one by one beside what follows: an emulated processor has one thread.
 beside=(static_image targets cortex_m_instructions patched_image firmware_power_cuts quantized_training micro_speech_stream)
 for name in "${beside[@]}"; do rm -f "$work/$name.log" "$work/$name.status"; done
-set -m  # a group of its own, which Ctrl-C ends as a whole
+set -m  # the background job gets a process group, which the trap below ends as a whole
 for name in "${beside[@]}"; do
   ! in_this_run "firmware/$name" || { status=0; "tests/claims/$name.sh" >"$work/$name.log" 2>&1 || status=$?; echo "$status" >"$work/$name.status"; }
 done &
 beside_group=$!
 set +m
 trap 'kill -- "-$beside_group" 2>/dev/null || true' EXIT
-# Waits for them, shows what they said, and counts them.
+# Waits for the claims of `beside`, shows what they printed, and counts them.
 show_beside() {
   wait "$beside_group" || true
   local name
@@ -133,10 +133,10 @@ policies_in_the_image() {
 
 # ---- firmware_trains ----
 memory=139264 flash_bytes=131072  # RAM and flash for training
-# fine_tunes FOLDER MODEL LEARNING_RATE EPOCHS MICRO_BATCHES SAVE_EVERY: the image trains MODEL from the files data and test in FOLDER. Then again,
-# but each time that a checkpoint is written the machine is stopped a little later and started with the flash that it left: the state in
+# fine_tunes FOLDER MODEL LEARNING_RATE EPOCHS MICRO_BATCHES SAVE_EVERY: the image trains MODEL from the files data and test in FOLDER. Then again
+# from an empty flash, and three times the machine is stopped at a write to the flash and started with the flash that it left: the state in
 # the end is that of the run that nobody stopped. The PC runs the same loop with the reference kernels: the codes that frozen int8 layers
-# give are equal for every sample, the counters too; sets `result` and `row`.
+# give have equal CRCs, and the counters are equal; sets `result` and `row`.
 #
 # Float numbers differ by expf alone, the image's and the PC's each by 1 ulp: no operation is contracted. A probability
 # is e_k / S, S a sum of at most 12 e_k: with the roundings of both it differs by less than 8 * 2^-23 of itself. So a
@@ -186,9 +186,9 @@ stack $(number stack "$dir/run.txt"); text+rodata $(code_bytes); stopped $stops 
 PC's state: ${numbers#* } numbers differ, at most by $difference of the largest (bound $most)"
 }
 
-# static_twin FOLDER MODEL LEARNING_RATE EPOCHS MICRO_BATCHES SAVE_EVERY, behind fine_tunes of the same: the programs of `nacre firmware --train`
-# learn on the same core what the model file learned, to the byte; and they go on from its checkpoint: of a flash that it left where it was
-# stopped. Sets `twin_result` and `twin`.
+# static_twin FOLDER MODEL LEARNING_RATE EPOCHS MICRO_BATCHES SAVE_EVERY, after fine_tunes with the same arguments: the C programs that `nacre
+# firmware --train` writes learn on the same core what the image with the model file learned, to the byte. They also go on from the checkpoint
+# that this image left in the flash where it was stopped. Sets `twin_result` and `twin`.
 static_twin() {
   local dir=$1 model=$2 source=$work/static_train elf=build/m4_static_train/firmware/static_finetune.elf
   local how=("$3" "$4" "$5" "$6") run=$1/static.txt
@@ -208,7 +208,7 @@ static_twin() {
     [ "$(number "$name" "$run")" = "$(number "$name" "$dir/run.txt")" ] || { twin_result=failed; echo "$model: static programs have another $name"; }
   done
   [ "$(number failed "$run")" = 0 ] || twin_result=failed
-  # The file's image learns a part; the static one the rest.
+  # The image with the model file learns a part, the one with static programs the rest.
   new_flash
   { LD_PRELOAD=$PWD/build/test/tests/libpower_cut.so POWER_CUT_FILES=$dir/flash POWER_CUT_AT=$((calls * 6 / 10)) \
     firmware/toolchains/qemu_run.sh mps2-an386 build/m4/firmware/finetune.elf "$dir/data" "$dir/nothing" "$dir/flash" "${how[@]}" || true; } >"$dir/part.txt" 2>&1
@@ -233,7 +233,7 @@ fine_tunes_digits() {
   static_twin "$dir" "$model" 2000 3 1 5
 }
 
-# The last two layers of KWS in float32 behind nine frozen int8 ones, which ports/cortex_m runs; 32 samples, four to a step. There is no
+# Trains the last two layers of KWS in float32 behind frozen int8 layers, which ports/cortex_m runs, on 32 samples, four to a step. There is no
 # labelled speech here: tests/finetune_samples.cc makes features, the labels are the network's own answers, and the features are then shifted.
 fine_tunes_keywords() {
   local dir=$work/finetune_keywords model=$work/finetune_keywords.nacre
@@ -252,8 +252,8 @@ fine_tunes_keywords() {
   [ "$(($(number arena "$dir/run.txt") + $(number state "$dir/run.txt")))" -le 131072 ] || result=failed
 }
 
-# The last block of IC, ResNet-8's third, in float32 behind frozen int8 layers: dense layer and shortcut, and a quarter of the filters of its two
-# 3x3 convolutions. Pictures as features above: drawn, labelled by the network, then shown in another light.
+# Trains the last block of IC (ResNet-8) in float32 behind frozen int8 layers: dense layer and shortcut, and a quarter of the filters of its two
+# 3x3 convolutions. The pictures are drawn, labelled by the network, then shown in another light.
 fine_tunes_pictures() {
   local dir=$work/finetune_pictures model=$work/finetune_pictures.nacre memory=237568 flash_bytes=262144
   rm -rf "$dir"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every file of C and C++ is as clang-format of tests/peers/requirements.txt has it, with .clang-format.
+# Checks that the files *.h, *.cc and *.c are as clang-format of tests/peers/requirements.txt formats them with .clang-format.
 #
 #   tests/format.sh [--write]     --write formats what differs
 #
@@ -10,7 +10,7 @@ git rev-parse --git-dir >/dev/null 2>&1 || { echo "the list of files is git's, a
 python=${NACRE_PEERS_PYTHON-$(bash tools/peers.sh)}
 format=$(dirname "$python")/clang-format
 [ -x "$format" ] || { echo "CLAIM format NOT SHOWN: $format is missing"; exit 1; }
-# tests/abi has headers as they were released.
+# The headers of tests/abi/version_* are left out: they stay as they were released.
 sources() { git ls-files '*.h' '*.cc' '*.c' | grep -v '^tests/abi/version_' | while read -r file; do [ ! -e "$file" ] || echo "$file"; done; }
 if [ "${1-}" = --write ]; then
   sources | xargs "$format" -i

@@ -23,7 +23,7 @@ child= loops=()
 
 finish() {
   ((${#loops[@]} == 0)) || kill "${loops[@]}" 2>/dev/null || true
-  # The whole group (setsid), and KILL, because unshare waits out a TERM; --kill-child takes the namespace with it.
+  # Kills the whole process group (setsid). unshare would wait out a TERM; its --kill-child ends the namespace too.
   if [[ -n $child ]]; then
     kill -KILL -- "-$child" 2>/dev/null || true
     wait "$child" 2>/dev/null || true
@@ -70,7 +70,7 @@ make_base() {
   rm -rf --one-file-system "$work/base"
 }
 
-# How this machine reaches its archives and pip its index: the only things the clean system takes over from it.
+# Copies how this machine reaches apt's archives and pip's index. The clean system takes over nothing else of it.
 copy_network_configuration() {
   local file
   archives | sed 's/^/deb /' >"$system/etc/apt/sources.list"

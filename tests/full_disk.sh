@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A full disk: every command that writes ends with one sentence and code 5, leaves no file that was not there, and keeps what was.
-# A training that cannot save goes on, once there is room, to the bytes of one that always had it. Without rights of root a limit on
-# the size of files stands for the disk (write() then fails in the same place); with them a file system of 1 MB is filled.
+# Checks commands on a full disk: those listed below end with one sentence and code 5, leave no file that was not there, and keep
+# what was. A training that cannot save goes on, once there is room, to the bytes of one that always had room. A limit on the size
+# of files stands for the disk (write() then fails in the same place); root also fills a file system of 1 MB.
 set -uo pipefail
 tool=$NACRE_TOOL samples=$NACRE_ROOT/tools/samples
 network=$samples/digits.onnx
@@ -32,7 +32,7 @@ refused_in() {
   [ "$before" = "$(listed "$folder")" ] || fail "left something, or changed it: ${*:2:6}"
   refused=$((refused + 1))
 }
-# every WORDS WRAPPER.. runs all commands that write into out/, each through the wrapper.
+# every WORDS WRAPPER.. runs the commands below, which write into out/, each through the wrapper, and expects refusals.
 every() {
   local words=$1
   shift

@@ -1,8 +1,8 @@
 // The tool on simulated GPUs in place of this machine's (tests/fake/fake_driver.h): what tests run under mpirun.
 //
 //   NACRE_SIMULATED_GPUS   how many [1]
-//   NACRE_SIMULATED_NCCL   there is an NCCL among them: the message that it refuses, 0: none, or kRefusesToOpen
-//                          (tests/fake/fake_nccl.h)
+//   NACRE_SIMULATED_NCCL   if set, there is a simulated NCCL. The value is the number of the message that it refuses
+//                          (0: it refuses none), or kRefusesToOpen of tests/fake/fake_nccl.h
 #include <cstdlib>
 
 #include "tests/fake/fake_driver.h"
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     return text == nullptr ? other : std::atoi(text);
   };
   static const void* const modules[] = {nacre::fake::FakeDriver::module()};
-  // The driver is never deleted: if ranks fail, the tool ends by exit, and the driver is still asked to give back.
+  // The driver is never deleted: if ranks fail, the tool ends by exit(), and destructors still call the driver.
   static auto* const driver = new nacre::fake::FakeDriver({.devices = number("NACRE_SIMULATED_GPUS", 1)});
   nacre::tools::use_gpu(&driver->driver(), modules);
   const int fails = number("NACRE_SIMULATED_NCCL", -1);

@@ -50,7 +50,7 @@ std::vector<uint32_t> words_of(const Linearized& step, const Gradient& row, int 
   std::vector<Array> operands = step.made.inputs;
   operands.insert(operands.end(), step.outputs.begin(), step.outputs.end());
   const Records records(operands);
-  uint32_t made[4 * kMaxRank] = {};  // as slice_gradient has, the most
+  uint32_t made[4 * kMaxRank] = {};  // slice_gradient has the most words of all
   const int count = row.words({step.made.words.data(), int(step.made.words.size())}, records.operands(), input, made);
   return {made, made + count};
 }
@@ -177,7 +177,7 @@ Linearized linearize(const OpRow& row, const GradientCase& made, Random& random)
       if (read.source == GradientRead::kGradient && !step.dy.at(read.index).present()) {
         Array& dy = step.dy[read.index];
         dy = make_array(step.outputs[read.index].element, step.outputs[read.index].dims);
-        // dy is never near 0, so that another sign is another value. It has two significant bits, so that even
+        // dy is never near 0, so that another sign is another value. It has three significant bits, so that even
         // rounding to float8 keeps it.
         for (int64_t i = 0; i < dy.elements(); ++i)
           dy.set(i, std::ldexp((random() % 2 == 0 ? 1 : -1) * (1 + double(random() % 4) / 4), -int(random() % 3)));

@@ -88,8 +88,8 @@ TableGradient table_gradient(const Linearized& step, const Target& target, const
 //   truncation   |D(2h) - D(h)| = h^2 |f'''| / 2 + O(h^4), three times the error of D(h)
 //   rounding     An output takes at most K = terms + 512 operations (512 for the functions in it) on magnitudes
 //                of at most S = terms M^2 + max |y| + M, M = max(1, max |x|). So y_i is within u K S of its real
-//                value,
-//                and D(h) is within u K S sum_i |dy_i| / h over the y_i that change. The gradient step makes sums of
+//                value, u being float64's unit roundoff.
+//                D(h) is within u K S sum_i |dy_i| / h over the y_i that change. The gradient step makes sums of
 //                this kind too, so it is within u K S sum_i |dy_i| over all.
 struct Difference {
   double value, tolerance;

@@ -1,5 +1,5 @@
-// Runs a step as one_step.h does, with each operand alone between pages without access: a kernel that reads or writes
-// outside ends the process. Operands are packed in the layouts that the entry asks for, as bind packs them.
+// Runs a step as one_step.h does, with each operand at the edge of a page without access: a kernel that reads or writes
+// past that edge ends the process. Operands are packed in the layouts that the entry asks for, as bind packs them.
 #pragma once
 
 #include "tests/one_step.h"

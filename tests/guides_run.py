@@ -42,7 +42,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-SECONDS = 900  # of one command: it hangs after that
+SECONDS = 900  # the most that one command may take
 FENCE = re.compile(r"^```(\S*)\s*$")
 SAVE = re.compile(r"save\s+as\s+`([^`]+)`", re.IGNORECASE)
 DIRECTIVE = re.compile(r"^<!-- (needs|the rest needs|numbers differ)(?:: (.*?))? -->\s*$")
@@ -175,7 +175,7 @@ class Shell:
 
     def close(self):
         try:
-            os.killpg(self.process.pid, signal.SIGKILL)  # its own session: also what still runs behind it
+            os.killpg(self.process.pid, signal.SIGKILL)  # the shell's process group: also its background jobs
         except ProcessLookupError:
             pass
         self.process.wait()

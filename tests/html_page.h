@@ -24,8 +24,8 @@ inline std::string without_script(std::string html) {
   return html.erase(html.find(script), script.size());
 }
 
-// Checks that every element but void ones is closed in order, and that every id occurs once. Returns the error, or
-// "".
+// Checks that every element is closed in order, but <meta> and tags that end in "/>", and that every id occurs once.
+// Returns the error, or "".
 inline std::string malformed_page(const std::string& page) {
   const std::string html = without_script(page);
   if (html.empty()) return "its script is not there once";

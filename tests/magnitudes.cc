@@ -75,7 +75,7 @@ std::vector<double> norm_scale(const GradientStep& step) {
   }
   return all;
 }
-// |scale f| (|dy| + sum |dy| / n + |u| sum |dy u| / n)
+// |scale f| (|dy| + sum |dy| / n + |u| sum |dy u| / n), n rows in a channel, u = (x - mean) f, f = 1 / deviation
 std::vector<double> norm_x(const GradientStep& step) {
   const Array &dy = step.operands[0], &x = step.operands[1], &scale = step.operands[2], &mean = step.operands[3],
               &f = step.operands[4];
@@ -121,8 +121,8 @@ std::vector<double> log_softmax(const GradientStep& step) {
   return all;
 }
 
-// Returns sum |dy df/dx|: runs the step on dy with the sign of df/dx. Except for pow, all terms of a and of b have
-// one sign.
+// Returns sum |dy df/dx|: runs the step on dy with the sign of df/dx, which is the sign of `slope` for pow, div and
+// squared_difference. In the other functions df/dx is never negative.
 std::vector<double> binary(const GradientStep& step) {
   std::vector<Array> operands = step.operands;
   const Array &a = operands[1], &b = operands[2];

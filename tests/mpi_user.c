@@ -1,7 +1,7 @@
-/* A training by ports/mpi/nacre_mpi.h from C, as a program outside of the tree would write it: 4 micro-batches a step,
+/* Trains through <nacre/mpi_c.h> from C, as a program outside of the tree would: 4 micro-batches a step,
  * on as many ranks as mpirun starts, or on one process without MPI's help. Prints a hash of the state.
  *
- *   mpi_user MODEL STEPS CODING [alone|other|none]     other: rank 1 names other lines that must be the same;
+ *   mpi_user MODEL STEPS CODING [alone|other|none]     alone: no MPI; other: rank 1 states other kernels;
  *                                             none: no trainer is given */
 #include <mpi.h>
 #include <stdio.h>

@@ -31,7 +31,7 @@ Array array_of(ElementType element, std::vector<int32_t> dims, const std::vector
   return array;
 }
 
-// Applies the entry's shape rule to the inputs, whose last ones are the updated operands, then runs its kernel.
+// Applies the entry's shape rule to the inputs, which include the updated operands, then runs its kernel.
 // Outputs have the size that the rule gives, lie between guard bytes and are poisoned before. `overrun` is set if a
 // guard byte changed, `impure` if an input did.
 struct Execution {
@@ -42,7 +42,7 @@ struct Execution {
 };
 Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<Array>& inputs);
 
-// Executes the step with its output in the bytes of input `slot`, which an in_place entry must support.
+// Executes the step with its first output in the bytes of input `slot`; the entry must allow that.
 Execution execute_in_place(const KernelEntry& entry, const std::vector<uint32_t>& words,
                            const std::vector<Array>& inputs, int slot);
 

@@ -49,7 +49,7 @@ int64_t curve_code(const Problem& p, int64_t x) {
   const int64_t apart = is_tanh ? 256 : 512, i = std::abs(z) / apart, rest = std::abs(z) % apart;
   const auto t = [&](int64_t at) { return p.in[1].integer(at); };
   const int64_t end = is_tanh ? int64_t{65535} * 256 : int64_t{32767} * 1024;
-  const int64_t r = i >= 255 ? end : t(i) * (apart - rest) + t(i + 1) * rest;  // of 65536 apart
+  const int64_t r = i >= 255 ? end : t(i) * (apart - rest) + t(i + 1) * rest;  // r / (65536 apart): on the line
   const Real y = is_tanh ? 2 * Real(r) / (65536 * 256) - 1 : Real(r) / (65536 * 512);
   const Real signed_y = z >= 0 ? y : is_tanh ? -y : 1 - y;
   // Rounds half up for z >= 0. Below 0 half a unit less a last bit is added, so half rounds down.
@@ -179,7 +179,7 @@ std::vector<Expected> mean(const Problem& p) {
       return stored(p, sum[at] / Real(count), Real(count + 2) * p.epsilon() * magnitude[at] / Real(count));
     int64_t multiplier = p.has(1) ? p.in[1].integer(0) : int64_t{1} << 30, shift = p.has(1) ? p.in[1].integer(1) : 1;
     const int64_t room = std::min<int64_t>(int64_t(std::floor(std::log2(double(count)))), 31 + shift);
-    multiplier = (multiplier << room) / count;  // reference/reduce.h, QuantizedMeanOrSum
+    multiplier = (multiplier << room) / count;  // as QuantizedMeanOrSum of TFLite's reference/reduce.h
     shift -= room;
     return saturated(
         p, exact_multiply(p.entry.rounding, int64_t(sum[at]) - p.word(2) * count, multiplier, shift) + p.word(3));

@@ -1,6 +1,6 @@
-// Expected results of every op, computed in another way than engine/ops does: in float64 with a bound on the error of
-// float32, or in exact integers. Windows are materialised (padded input, dilated kernel), and all other ops gather by
-// multi-index.
+// Computes what an op of inference should give, in another way than engine/ops does: in long double with a bound on the
+// kernel's error, or in exact integers. Windows are materialised (padded input, dilated kernel), and most other ops
+// gather by multi-index.
 #pragma once
 
 #include <vector>

@@ -13,7 +13,7 @@ bool is_real(ElementType type) {
          type == ElementType::kFloat64;
 }
 
-// The rows of x before `axis`, and the dims of an array with one element per row.
+// The rows of x: one for each index of its first word(0) axes. `dims` are those of an array with one element per row.
 struct Rows {
   Index dims;
   int64_t count, width;
@@ -55,7 +55,7 @@ std::vector<Expected> abs_max(const Problem& p) {
   return {q, scale};
 }
 
-// TransformerEngine's current scaling. The stored scale is the step.
+// TransformerEngine's current scaling. The stored scale is 1 / factor: x is about code times scale.
 std::vector<Expected> current_scaling(const Problem& p) {
   constexpr ElementType kF32 = ElementType::kFloat32;
   const Rows rows(p);

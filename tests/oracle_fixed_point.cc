@@ -15,7 +15,7 @@ using Wide = int64_t;  // machines of 32 bits: enough where no product of two nu
 Wide floor_divide(Wide a, Wide b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
 Wide power_of_two(int64_t exponent) { return Wide{1} << exponent; }
 
-// Return round(a / b) for a power of two b, with ties towards +infinity, or away from zero.
+// Both return a / b for a power of two b, rounded to nearest: half_up() rounds ties up, half_away() away from zero.
 Wide half_up(Wide a, Wide b) { return floor_divide(a + b / 2, b); }
 Wide half_away(Wide a, Wide b) { return a < 0 ? -half_up(-a, b) : half_up(a, b); }
 
@@ -40,8 +40,8 @@ Fixed constant(double value, int integer_bits) {
   return {Wide(std::round(std::ldexp(value, 31 - integer_bits))), integer_bits};
 }
 
-// Returns exp(x) for x <= 0: x = r - quarters / 4 with r in [-1/4, 0), a Taylor series at -1/8, then a factor per bit
-// of `quarters`.
+// Returns exp(x) for x <= 0: x = r - steps / 4 with r in [-1/4, 0), a Taylor series of exp(r) at -1/8, then a factor
+// per bit of `steps`.
 Fixed exponential(Fixed x) {
   if (x.raw == 0) return {INT32_MAX, 0};
   const Wide quarter = power_of_two(31 - x.integer_bits - 2);

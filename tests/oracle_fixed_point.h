@@ -1,4 +1,4 @@
-// The fixed-point part of the oracle: exact rationals and 128-bit integers.
+// The fixed-point part of the oracle, in integers of 128 bits if the compiler has them.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace nacre::test {
 
 int64_t exact_multiply(Rounding rounding, int64_t x, int64_t multiplier, int64_t shift);
 
-// Scales a 64-bit sum by a multiplier cut to 16 bits: NUMERICS.md eq. 23.
+// Scales a 64-bit sum by a multiplier rounded to 16 bits: engine/numeric/NUMERICS.md eq. 23.
 int64_t exact_wide_multiply(int64_t x, int64_t multiplier, int64_t shift);
 
 // Returns code i, with `bits` bits, of TFLite's softmax of the int8 codes x, by the published fixed-point formulas.

@@ -25,7 +25,7 @@ Real function_of(int function, Real x, Real alpha, Real gamma) {
     case Unary::kNeg: return 0 - x;
     case Unary::kFloor: return std::trunc(x) - (x < std::trunc(x) ? 1 : 0);
     case Unary::kCeil: return std::trunc(x) + (x > std::trunc(x) ? 1 : 0);
-    case Unary::kRound: return x - std::remainder(x, Real(1));  // whose quotient is the nearest integer, half to even
+    case Unary::kRound: return x - std::remainder(x, Real(1));  // remainder() takes the nearest integer, half to even
     case Unary::kSign: return Real(int(x > 0) - int(x < 0));
     case Unary::kSquare: return x * x;
     case Unary::kSoftplus: return std::log1p(std::exp(x));  // |x| is at most 10
@@ -88,7 +88,7 @@ std::vector<Expected> unary(const Problem& p) {
   })};
 }
 
-// Takes the first bits of each word as a fraction, which is exact.
+// Takes the top bits of each Philox word as a fraction, which is exact.
 std::vector<Expected> uniform(const Problem& p) {
   const ElementType type = p.output();
   const int bits = type == ElementType::kBfloat16  ? 8

@@ -1,4 +1,4 @@
-// The oracle of the layers of larger networks: norms, gates, embeddings, products of activations, recurrence.
+// The oracle of gelu, silu, norms, embedding, trees, non_max_suppression, batched_matmul, recurrent layers and svdf.
 #include <numbers>
 
 #include "tests/oracle_fixed_point.h"
@@ -276,7 +276,7 @@ std::vector<Expected> lstm(const Problem& p) {
       };
       Bounded& c = cells[size_t(n)][size_t(j)];
       c = r.sum(r.product(r.sigmoid(sum(1)), c), r.product(r.sigmoid(sum(0)), r.tanh(sum(2))));
-      if (const Real most = p.real_word(0); most > 0) c.v = std::clamp(c.v, -most, most);  // of stream_lstm
+      if (const Real most = p.real_word(0); most > 0) c.v = std::clamp(c.v, -most, most);  // stream_lstm has this word
       y.push_back(r.product(r.sigmoid(sum(3)), r.tanh(c)));
     }
     return y;
@@ -285,7 +285,7 @@ std::vector<Expected> lstm(const Problem& p) {
 
 namespace {
 
-// Largest errors of the functions of fixed_point_functions_16.h, in units of 2^-15. streams_test.cc asserts them.
+// Largest errors of the functions of fixed_point_functions_16.h, in units of 2^-15. ops/streams_test.cc checks them.
 constexpr Real kLogisticError = 7, kTanhError = 13;
 
 // Computes one step of the integer LSTM. Everything but the functions is exact.
@@ -331,7 +331,7 @@ std::vector<Expected> svdf(const Problem& p) {
   const int filters = p.in[1].dims[0], memory = p.in[1].dims[1], rank = p.word(0) + 1, zero = p.word(1);
   const ElementType type = p.in[0].element;
   const bool codes = p.entry.rounding == Rounding::kDouble;
-  const auto past = [&](int64_t i) {  // of codes: less the zero point
+  const auto past = [&](int64_t i) {  // an old input; codes less their zero point
     if (!codes) return Real(p.in[3].real(i));
     const int64_t code = p.in[3].integer(i) + zero;
     return Real((type == ElementType::kInt8 ? int64_t(int8_t(uint8_t(code))) : code) - zero);

@@ -79,7 +79,7 @@ Numbers real_transform(const Numbers& x, const Array& w, int size) {
 int bits_of(uint64_t v) { return v == 0 ? 0 : 1 + bits_of(v >> 1); }
 
 int64_t root(uint64_t v) {
-  auto y = uint64_t(std::sqrt((long double)v));  // its 64 bits hold v
+  auto y = uint64_t(std::sqrt((long double)v));  // long double's 64 bits hold v
   while (y * y > v || y > UINT32_MAX) --y;
   return int64_t(v - y * y > y && y != (v >> 32 == 0 ? UINT16_MAX : UINT32_MAX) ? y + 1 : y);
 }

@@ -1,4 +1,4 @@
-// The oracle of dense, conv and pools: sums of products over materialised windows.
+// The oracle of dense, convolutions, pools and resize: sums or maxima over materialised windows.
 #include <algorithm>
 #include <numbers>
 
@@ -18,7 +18,7 @@ struct Dot {
   // per row.
   void add(const Problem& p, int64_t x, int64_t w, int64_t zero, int64_t k, int64_t term, int64_t row) {
     Real a = p.in[0].real(x), b = grouped(p) ? weight(p, w, k, term) : Real(p.in[1].real(w));
-    if (each_rounds(p) && p.in[0].element == ElementType::kFloat8E4M3) {  // codes times scales, in the scales' type
+    if (each_rounds(p) && p.in[0].element == ElementType::kFloat8E4M3) {  // codes times scales, rounded to y's type
       const auto scale = [&](size_t slot, int64_t i) {
         return Real(p.in[slot].real(p.in[slot].elements() > 1 ? i : 0));
       };
@@ -31,13 +31,13 @@ struct Dot {
     if (p.coded()) exact += (p.in[0].integer(x) - zero) * p.in[1].integer(w);
   }
 
-  // If the scales have a 16-bit type, every operation rounds to that type.
+  // Returns whether the scales have a 16-bit type, to which every operation then rounds.
   static bool each_rounds(const Problem& p) {
     const ElementType scale = p.has(3) ? p.in[3].element : ElementType::kNone;
     return p.in[1].element != scale && (scale == ElementType::kFloat16 || scale == ElementType::kBfloat16);
   }
   static bool grouped(const Problem& p) { return p.has(4) && p.in[4].element == ElementType::kInt8; }
-  static Real weight(const Problem& p, int64_t w, int64_t k, int64_t term) {  // of the scales' type, in every step
+  static Real weight(const Problem& p, int64_t w, int64_t k, int64_t term) {  // rounded to the scales' type
     const int64_t block = p.word(p.entry.op == Op::kDense ? 6 : 15), g = k * p.in[3].dims[1] + term / block;
     return round_to(p.in[3].element, Real(p.in[3].real(g)) * Real(p.in[1].integer(w) - p.in[4].integer(g)));
   }
@@ -69,8 +69,8 @@ Result float8_code(const Problem& p, Real value, Real error) {
   return {double(std::clamp<Real>(u, -448, 448)), double(off + half)};
 }
 
-// Adds up sum, scale and bias one after the other. Each result is stored in T, so its error is the previous one,
-// times the scale, plus half a place.
+// Applies scale and bias to the sum, one after the other. Each result is stored in a 16-bit type, so its error is the
+// previous one, times the scale, plus half of its last place.
 Result each_rounded(const Problem& p, const Dot& dot, int clamp, int k) {
   const bool in_sum = Dot::grouped(p) || p.in[0].element == ElementType::kFloat8E4M3;
   Real value = dot.sum, error = (dot.terms + 1) * p.epsilon() * dot.magnitude;
@@ -85,7 +85,7 @@ Result each_rounded(const Problem& p, const Dot& dot, int clamp, int k) {
     value += p.in[2].real(k);
     error = stored(p, value, error).second;
   }
-  return stored(p, clamped(p, clamp, value), error);  // a bound need not be a number of T
+  return stored(p, clamped(p, clamp, value), error);  // a clamp's bound need not be a 16-bit number
 }
 
 // Rounds to nearest, half to even. NaN gives 0. Numbers far beyond all codes give one result.
@@ -260,7 +260,7 @@ std::vector<Expected> pool(const Problem& p) {
       if (p.coded()) return clamped_code(p, 11, int64_t(most));
       return {round_to(p.output(), clamped(p, 11, most)), 0};
     }
-    if (p.coded()) return clamped_code(p, 11, int64_t(std::round(sum / divisor)));  // exact: |sum| < 2^28, halves are
+    if (p.coded()) return clamped_code(p, 11, int64_t(std::round(sum / divisor)));  // |sum| < 2^28: the ties are exact
     return stored(p, clamped(p, 11, sum / divisor), Real(values.size() + 2) * p.epsilon() * magnitude / divisor);
   })};
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tiers of fast kernels that a build leaves out: every file of theirs through the compiler's front end, which has all
-# types, template instances and warnings, in a tenth of the time that its code would take.
+# Checks the tiers (fast kernels of one instruction set) that a build leaves out: every file of theirs goes through the
+# compiler's front end, which has all types, template instances and warnings, in a tenth of the time of a compilation.
 #
 #   tests/other_tiers.sh BUILD        a build with -Dx86_tiers=runnable
 #
@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 work=build/other_tiers
 mkdir -p "$work"
-# A build that has them all, of which nothing is built but the generated header.
+# Configures a build with all tiers, and builds only its generated header.
 { [ -f "$work/all/build.ninja" ] || meson setup "$work/all" --buildtype=release -Dtools=false -Dwerror=true -Dx86_tiers=all
   ninja -C "$work/all" schema/model_generated.h; } >"$work/setup.log" 2>&1 || { tail -n 20 "$work/setup.log"; exit 1; }
 

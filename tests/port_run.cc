@@ -1,8 +1,8 @@
-// A model file run by the engine and a tier of fast kernels alone, for machines without the libraries of the tools:
+// Runs a model file with the engine and one tier of fast kernels, for machines without the libraries of the tools:
 // tests/arm.sh.
 //
 //   port_run                                  prints the name of the fastest tier that runs here
-//   port_run TIER MODEL [INPUT OUTPUT]...     bytes of input 0, and where those of output 0 go; "reference" too
+//   port_run TIER MODEL [INPUT OUTPUT]...     files: bytes for input 0, and of output 0; TIER may be reference
 #include <cstdio>
 #include <cstring>
 #include <vector>

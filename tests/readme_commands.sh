@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The commands of docs/training.md that train, one after the other as they stand there, with the digits as digits.onnx, x.npy and y.npy:
+# Runs the commands of docs/training.md that train, one after the other as they stand there, with the digits as digits.onnx, x.npy, y.npy:
 # the block after "On a PC", then the first line with nacre export in docs/tool.md. Their files fit each other: the checkpoint that tune
 # left is one of the model that convert made, in every tensor, and both networks read the digits.
 set -uo pipefail
@@ -22,7 +22,7 @@ nacre() { "$NACRE_TOOL" "$@"; }
 cd "$work" || exit 1
 right() { "$NACRE_TOOL" eval "$1" --data x.npy --labels y.npy --cast-inputs --json | sed -n 's/^ *"right": \([0-9]*\).*/\1/p'; }
 of_tune=
-nacre() {  # the tool; what tune wrote is looked at before export writes over it
+nacre() {  # runs the tool; evaluates what tune wrote before export overwrites it
   [ "$1" != export ] || of_tune=$(right tuned.nacre)
   "$NACRE_TOOL" "$@"
 }

@@ -20,7 +20,7 @@ while read -r name; do
 done <<<"$all"
 [ "${#names[@]}" -gt 0 ] || { echo "0 passed, 0 failed, 0 skipped"; exit; }
 
-# It runs one for each processor. A terminal shows its account.
+# `meson test` runs as many tests at once as there are processors. Its progress is shown if standard error is a terminal.
 log=nacre-$$
 shown=/dev/null
 [ ! -t 2 ] || shown=/dev/stderr

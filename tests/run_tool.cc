@@ -76,7 +76,7 @@ bool read_some(int file, std::string* text) {
   return count > 0;
 }
 
-// Reads both to their ends. With `interrupt`, sends SIGINT to the child as soon as it writes to standard error.
+// Reads `out` and `err` to their ends. With `interrupt`, sends SIGINT to the child when it first writes to `err`.
 void collect(int out, int err, pid_t child, bool interrupt, ToolRun* run) {
   pollfd polled[] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
   std::string* texts[] = {&run->out, &run->err};

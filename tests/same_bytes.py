@@ -27,7 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGETS = ["host", "arm/m4", "cuda/sm90"]
-MOST_BYTES = 2_000_000  # of a network
+MOST_BYTES = 2_000_000  # larger network files are left out
 WRONG = ["", "nonsense", "-1", "1e30", "/nowhere/file", "a=b=c"]
 
 
@@ -66,7 +66,7 @@ def policies(tool):
 
 
 def conversions(tool, shared, scratch):
-    """Command lines."""
+    """Yields command lines of `nacre convert`, for inference and for training."""
     samples = ROOT / "tools/samples"
     for network, policy, target in itertools.product(networks(shared, scratch), policies(tool), TARGETS):
         words = ["convert", str(network), "--policy", policy, "--target", target, "-o", "m.nacre"]
@@ -93,7 +93,7 @@ def refusals(tool, shared):
 
 def compare(title, tools, lines, every, inputs):
     lines = list(lines)
-    random.Random(0).shuffle(lines)  # neighbours differ in one word alone
+    random.Random(0).shuffle(lines)  # else every N-th would leave out whole options
     lines = lines[::every]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         def both(words):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whether two commits make the same: model files, tables of kernels, machine code and refusals.
+# Compares what two commits make: model files, tables of kernels, machine code and refusals.
 #
 #   tests/same_bytes.sh BASE HEAD [--work FOLDER] [--every N]
 #

@@ -1,4 +1,4 @@
-// Knows whether the build has sanitizers (tools/test.sh), which make it some ten times slower than the plain one.
+// Tells whether the tests run on a build with sanitizers (NACRE_SANITIZED, set by tools/test.sh), which is slower.
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A tour of the library, in the order in which one learns it. Every test is whole and uses the public API alone, but
-// for the three functions on top: they stand for the files and the memory that an application has.
+// A tour of the library, in the order in which one learns it. The tests use the public API, and the helpers defined
+// here: these stand for the files, the memory and the devices that an application has.
 //
 //   build/test/tests/unit_tests --gtest_filter='tour.*'
 //
@@ -93,7 +93,7 @@ TEST(tour, memory_is_counted_before_it_is_given) {
   EXPECT_FALSE(Memory::cut(enough.bytes().first(sizes.total() - 64), sizes, &memory).ok());
 }
 
-// 3. bind() finds the kernel of each step. After it nothing fails and nothing is allocated.
+// 3. bind() finds the kernel of each step. A run after it allocates nothing.
 TEST(tour, a_bound_program_runs) {
   Block file = model_file();
   Model model;
@@ -136,7 +136,7 @@ TEST(tour, a_policy_makes_the_file_smaller) {
   EXPECT_EQ(digit_of(program.output(0)), set.labels[0]);
 }
 
-// A training model with its trainer's memory. The next four tests begin with it.
+// A training model with its trainer's memory. Tests 5, 6 and 7 begin with it.
 struct Learner {
   Block file = model_file(nullptr, true);
   Model model;

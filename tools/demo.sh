@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The main job, on a fresh Debian or Ubuntu machine: installs what is missing, builds, converts the digits network, inspects
-# it and reads the test images with it. Needs no Python.
+# it and reads the test images with it. The demo itself runs no Python.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/packages.sh
 need_packages build tools
 
-# In the folder that tools/test.sh builds too, with its options: each takes what the other compiled.
+# Builds in the folder that tools/test.sh uses too, so that each takes what the other compiled with the same options.
 build=build/demo
 log=$build/build.log
 mkdir -p "$build"
@@ -49,7 +49,7 @@ inverted=$build/inverted
 "$tools/shift_digits" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy" none "$build/usual"
 policies=(float32 mixed_bfloat16 mixed_float16 float8_from_float32 int8/static_from_float32)
 number() { sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" | head -n 1; }
-right() {  # of a model on a folder of test images
+right() {  # right MODEL FOLDER: prints how many of the folder's test images the model classifies right
   "$nacre" eval "$1" --data "$2/test_images.npy" --labels "$2/test_labels.npy" --cast-inputs --json | number right
 }
 tell "7. Fine-tuning under five policies: 1347 inverted digits, which the network has never seen; 3 epochs of Adam, batches of 32." \

@@ -53,7 +53,7 @@ need_packages() {
   for group in "$@"; do
     names=$(packages_of "$group") || return 1
     for package in $names; do
-      # "ii" or "hi": the second letter is what is true, the first what is wanted.
+      # dpkg's status is "ii" or "hi": the second letter says that it is installed, the first what is wanted.
       [[ $(dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null) == ?i* ]] && continue
       [[ " ${missing[*]-} " == *" $package "* ]] || missing+=("$package")
     done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the path of a Python that has tests/peers/requirements.txt: "$(tools/peers.sh)" compare.py
-# Or another file of requirements, in an environment of its own: "$(tools/peers.sh tests/python/requirements.txt python)"
+# Prints the path of a Python that has the packages of tests/peers/requirements.txt: "$(tools/peers.sh)" compare.py
+# Or those of another file, in an environment of its own: "$(tools/peers.sh tests/python/requirements.txt python)"
 #
 # Makes a virtual environment in build/ the first time (about a minute) and again when the requirements change.
 # Only the path goes to stdout. Needs nothing from the caller's environment.
@@ -15,8 +15,8 @@ venv=$root/build/${2-peers}-venv
 python=$venv/bin/python
 wanted=$(sha256sum <"$requirements")
 
-# The stamp is written last: an interrupted installation has none. The python is tried too, because the system's, which
-# it is a link to, may have gone with an upgrade.
+# The stamp is written last: an interrupted installation has none. The environment's python is tried too: it is a link
+# to the system's python, which an upgrade may have removed.
 ready() { [[ $(cat "$venv/requirements.sha256" 2>/dev/null) == "$wanted" ]] && "$python" -c '' 2>/dev/null; }
 
 if ! ready; then
@@ -25,7 +25,7 @@ if ! ready; then
   flock 9  # tests run in parallel; the second one finds the work done
 fi
 if ! ready; then
-  # Debian's python3 can lack venv's half, ensurepip; a Python from elsewhere has both and needs no package.
+  # Debian's python3 can lack the module ensurepip, which venv needs. Installs it only if one of the two is missing.
   python3 -c 'import ensurepip, venv' 2>/dev/null || need_packages peers
   echo "peers: making $venv" >&2
   rm -rf "$venv"

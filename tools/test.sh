@@ -48,13 +48,13 @@ if [ -d "${NACRE_SHARED-../shared}" ]; then NACRE_SHARED=$(cd "${NACRE_SHARED-..
 export NACRE_SHARED
 [ -n "$NACRE_SHARED" ] || echo "no ../shared: tests that need trained networks are skipped" >&2
 
-# configured FOLDER [MESON OPTION...]: the demo, or a run with other options, may have made the folder before.
+# configured FOLDER [MESON OPTION...]: configures the folder, unless an earlier run did so with the same options.
 configured() {
   local asked=$1/asked_options.txt
   [ ! -f "$1/build.ninja" ] || [ "$(cat "$asked" 2>/dev/null)" != "${*:2}" ] || return 0
   meson setup $([ ! -f "$1/build.ninja" ] || echo --reconfigure) "$@" && echo "${*:2}" >"$asked"
 }
-# build NAME [MESON OPTION...]: build/NAME, with a log that is shown when it fails.
+# build NAME [MESON OPTION...]: configures and builds build/NAME; shows the end of its log if that fails.
 build() {
   local name=$1 log=build/$1.log started=$SECONDS
   shift
@@ -91,7 +91,7 @@ run() {
   set -e
   counted "$title" "$status" $((SECONDS - begun))
 }
-# aside TITLE COMMAND...: the same in silence, for what runs beside something else; show_aside TITLE shows and counts it.
+# aside TITLE COMMAND...: runs a command and keeps its output in a file; show_aside TITLE shows and counts the output.
 aside() {
   local out=build/${1// /-}.out begun=$SECONDS status=0
   shift
@@ -107,7 +107,7 @@ show_aside() {
   counted "$1" "$status" "$taken"
 }
 
-# beside COMMAND...: in the background, in a group of its own, which Ctrl-C ends as a whole.
+# beside COMMAND...: runs it in the background, in a process group of its own, which the end of this script kills.
 started_beside=()
 beside() {
   set -m
@@ -116,41 +116,41 @@ beside() {
   started_beside+=($!)
 }
 trap 'for group in "${started_beside[@]}"; do kill -- "-$group" 2>/dev/null || true; done' EXIT
-# part STAGE COMMAND...: the command, where this run has the stage.
+# part STAGE COMMAND...: runs the command if this run has the stage.
 part() { ! in_this_run "stage/$1" || "${@:2}"; }
 firmware_sources=(engine ports firmware include schema meson.build meson_options.txt tests tools/samples build/test/tools/nacre)
 
 started=$SECONDS
-# Python's environments are made beside the build: they wait for the network.
+# Python's environments are made while the build runs, because they mostly wait for the network.
 environments() { bash tools/peers.sh && bash tools/peers.sh tests/python/requirements.txt python; }
 ! $peers || beside environments >build/environments.out 2>build/environments.log
-# Which tiers of fast kernels this run has: the best one of this machine, all that it can run, or with --long all.
+# Sets the tiers of fast kernels to build: the best one for this machine, all that it can run, or with --long all.
 tiers=native
 ! { $full && in_this_run stage/runnable_tiers; } || tiers=runnable
 ! $long || tiers=all
-# The third that has the sanitizers runs all suites but that of the commands, which starts hundreds of programs, with them alone.
+# In the third that has the sanitizers, the plain build has only the commands' suite; the sanitized one has the others.
 suites=all
 ! $full || [ -z "$third" ] || ! in_this_run stage/sanitizers || suites=commands
-# Warnings are errors where every change is judged; another compiler may have more of them.
+# With --full warnings are errors. Otherwise they are not, because another compiler may have more of them.
 build test -Dbuildtype=release -Dtests=true -Dbench=true -Dwerror=$full -Dx86_tiers=$tiers -Dsuites=$suites
 run "plain build" tests/run.sh build/test
 # Another call of tools/peers.sh waits for one that is at work.
 if $peers; then
   NACRE_PEERS_PYTHON=$(bash tools/peers.sh)
   export NACRE_PEERS_PYTHON
-  # One of them after the other for the most part: they leave a processor to what follows.
+  # The peers run mostly one after another, so that a processor stays free for what follows.
   beside aside "peers" tests/peers/run.sh build/test
 fi
 sanitizers() {
-  # With clang, because the fuzz targets need it: they share this build's libraries. Without benchmarks, whose times would
-  # mean nothing, without optimisation but of the engine, and without the tiers, which are never sanitized. With --long all claims.
+  # With clang, because the fuzz targets need it: they share this build's libraries. Without benchmarks, whose times
+  # mean nothing, with the tools not optimised, without the tiers of fast kernels. With --long all claims and suites.
   CC=clang-19 CXX=clang++-19 build asan -Dbuildtype=plain -Doptimization=0 -Dtests=true -Dfuzz=true -Dx86_tiers= -Db_sanitize=address,undefined -Db_lundef=false \
     -Dcpp_args=-fsanitize=fuzzer-no-link -Dcpp_link_args=-fuse-ld=lld $($long && echo -Dclaims=all -Dsuites=all || echo -Dclaims=engine -Dsuites=without_commands)
   run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 NACRE_TEST_SECONDS="${NACRE_TEST_SECONDS:-7200}" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan
 }
 if $full; then
   part sanitizers sanitizers
-  # An emulated processor has one thread: what is emulated goes beside the images.
+  # An emulated processor has one thread: what is emulated runs beside the tests of the firmware.
   part other_tiers beside aside "other tiers" tests/stored.sh other_tiers engine ports schema meson.build meson_options.txt tests/other_tiers.sh -- tests/other_tiers.sh build/test
   part arm beside aside "arm" tests/stored.sh arm "${firmware_sources[@]}" -- tests/arm.sh
   part emulated_x86 beside aside "emulated x86" tests/stored.sh emulated_x86 "${firmware_sources[@]}" -- tests/emulated_x86.sh build/test

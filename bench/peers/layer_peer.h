@@ -38,7 +38,7 @@ std::vector<float> channel_scales(const LayerProblem& problem);            // th
 std::vector<int8_t> codes(const std::vector<float>& values, float scale);  // rounded, within [-127, 127]
 std::vector<int8_t> weight_codes(const LayerProblem& problem, const std::vector<float>& scales);  // in w's own order
 
-// List the ways in which a library computes the problem; none if it does not know the type.
+// onednn_layers and xnnpack_layers return the library's ways to compute the problem; none if it lacks the type.
 std::vector<PeerLayer> onednn_layers(const LayerProblem& problem);
 std::string onednn_instructions();  // what it may use: "0x3ff", bits of dnnl_cpu_isa_t, and AMX
 std::vector<PeerLayer> xnnpack_layers(const LayerProblem& problem);

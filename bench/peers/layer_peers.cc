@@ -127,7 +127,7 @@ std::vector<uint8_t> magnitudes(std::vector<float> values) {
   return bytes;
 }
 
-// Returns how far sums of 8-bit codes may be off, because each term is rounded.
+// Returns how far a type's outputs may be from the float32 reference, relative to its largest magnitude.
 double limit_of(const std::string& type) {
   if (type == "float32") return 1e-4;
   return type == "bfloat16" ? 0x1p-5 : type == "int8" ? 0.05 : 0.15;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the same networks in Nacre and in LiteRT, onnxruntime and OpenVINO, and prints the ratios.
+# Runs the same networks in Nacre and in other libraries (LiteRT, onnxruntime, OpenVINO, torch, MNN, ncnn), and prints
+# the ratios of the times.
 #
 #   bench/peers/run.sh [options of networks.py]
 #   bench/peers/run.sh --networks kws,ic --threads 1 --json build/peers.json      an example

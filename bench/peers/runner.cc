@@ -123,7 +123,7 @@ std::unique_ptr<tools::LoadedModel> load(const Options& options) {
   return std::make_unique<tools::LoadedModel>(compiled.bytes, path, "");
 }
 
-// The only place that chooses kernels and threads.
+// Binds the program to the kernels and threads that the options name.
 std::unique_ptr<tools::BoundProgram> bind(const tools::LoadedModel& model, const Options& options) {
   return std::make_unique<tools::BoundProgram>(model, model.infer_program(), tools::port_named(options.kernels),
                                                uint32_t(options.threads));

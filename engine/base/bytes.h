@@ -1,4 +1,4 @@
-// Functions about blocks of memory that a caller gives.
+// This header has functions on blocks of memory that a caller gives.
 #pragma once
 
 #include <cstddef>

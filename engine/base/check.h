@@ -1,4 +1,4 @@
-// NACRE_CHECK(condition) checks for a programmer's error, never for bad data. Release builds do not contain it.
+// NACRE_CHECK(condition) traps if the condition, which a programmer promises, is false. Builds with NDEBUG skip it.
 #pragma once
 
 #ifdef NDEBUG

@@ -1,4 +1,4 @@
-// Checks of a Storage that every protocol makes first. Private to checkpoint.cc and model_slots.cc.
+// This header checks a Storage before any protocol uses it. Private to checkpoint.cc and model_slots.cc.
 #pragma once
 
 #include "engine/base/status.h"

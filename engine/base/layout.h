@@ -44,7 +44,7 @@ struct StoredMatrices {
   uint32_t panel, group;
   uint32_t padded_rows, padded_columns;  // R, C
 
-  // Returns the number of stored elements. It is below 2^45, because dims that open() accepts are at most 2^31 - 1.
+  // Returns the number of stored elements, below 2^45: a tensor has below 2^31, and padding multiplies by at most 2^13.
   constexpr uint64_t elements() const { return uint64_t{count} * padded_rows * padded_columns; }
 
   constexpr size_t position(uint32_t n, uint32_t r, uint32_t c) const {
@@ -63,8 +63,8 @@ struct StoredMatrices {
   }
 };
 
-// Returns whether tensors of this type may have other layouts. Real numbers and 8-bit codes may; each element is
-// whole bytes.
+// Returns whether tensors of this type may have layouts other than row-major: float32, float16, bfloat16, float64,
+// int8, uint8, float8_e4m3 and float8_e5m2.
 constexpr bool has_layouts(ElementType element) {
   constexpr auto bit = [](ElementType type) { return 1u << uint8_t(type); };
   constexpr uint32_t kTypes = bit(ElementType::kFloat32) | bit(ElementType::kFloat16) | bit(ElementType::kBfloat16) |
@@ -94,7 +94,7 @@ constexpr StoredMatrices stored_matrices(Layout layout, Shape shape) {
   return m;
 }
 
-// Returns the stored elements of a tensor of so many elements: those of stored_matrices(), in less code.
+// Returns the number of stored elements, as stored_matrices(layout, shape).elements() does, in less code.
 constexpr uint64_t stored_elements(Layout layout, Shape shape, uint32_t elements) {
   const unsigned bits = uint8_t(layout), log2_panel = bits & 7;
   const uint32_t group = (1u << (bits >> kGroupShift & 7)) - 1;

@@ -1,8 +1,8 @@
-// Status is the result of every operation that can be refused. It is a value, never an exception.
+// Status is the result of an operation that can be refused. It is a value, never an exception.
 //
 // A refusal names one fact: what is wrong (code) and where (table and index). If two numbers explain it, it has both:
 // bytes asked for and bytes given, or a limit and a count. sentence(code) returns the sentence for people. The option
-// `sentences=false` compiles the sentences away, but nothing else.
+// `sentences=false` compiles the sentences and the names of the tables away, but nothing else.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ enum class Code : uint8_t {
   kBaseAlignment,     // the base address is not a multiple of 16
   kMagic,             // not a Nacre model
   kByteOrder,         // written on, or read by, a big-endian machine
-  kVersion,           // a newer file version
+  kVersion,           // another file version than this library's
   kFeature,           // needs a feature this library does not have
   kLengthOver,        // the header promises more bytes than there are
   kLengthUnder,       // bytes follow the end that the header promises
@@ -31,7 +31,7 @@ enum class Code : uint8_t {
   kCrc,               // CRC32C of header and FlatBuffer differs
   kFlatBuffer,        // a FlatBuffers offset, vtable, vector or string is out of range
   kMissingField,      // a required field is absent
-  kCount,             // more records than this build allows
+  kCount,             // more records than this build or the caller allows
   kString,            // a string is longer than allowed
   kReserved,          // a reserved field or flag is not 0
   kSegmentBounds,     // a segment lies outside the file or over another
@@ -46,18 +46,18 @@ enum class Code : uint8_t {
   kRank,             // rank over 8
   kDim,              // a dimension is not positive, or over the limit, or given beyond the rank
   kOverflow,         // elements or bytes overflow
-  kBytes,            // bytes differ from dims x element size
+  kBytes,            // bytes differ from those of the stored elements
   kBounds,           // offset + bytes lies outside its region
-  kOffsetAlignment,  // offset is not a multiple of the element's alignment
+  kOffsetAlignment,  // offset is not a multiple of the element size
   kOrder,            // records are not sorted as FORMAT.md says
   kOverlap,          // two records that live at the same time share bytes
   kLifetime,         // first and last step are reversed or outside the program
-  kAliasTarget,      // an alias of a missing tensor, of an alias, or of one in another region
+  kAliasTarget,      // an alias of a missing tensor or alias, or of one in another region or bank, or not row-major
   kAliasBounds,      // an alias reaches outside its target
   kBank,             // unknown bank or segment
   kQuantizer,        // unknown quantizer
   kCodes,            // the quantizer is for other codes than the tensor's type
-  kInitial,          // the initial value of a parameter is missing or of another size
+  kInitial,          // the initial value of a parameter is missing, or of another type or size
   kFlags,            // flags contradict the region (batched weights, trainable arena, ...)
 
   // Quantizers (Table::kQuantizer).
@@ -115,7 +115,7 @@ enum class Code : uint8_t {
   kRowsUnsupported,  // batch lowered for a tensor that is not batched
   kOperandMissing,   // an operand that the op needs is absent
 
-  // Memory given to bind (Table::kMemory; index = Region, or 16 + bank). The memory of a port has these codes too
+  // Memory given to bind (Table::kMemory; index = Block of run/program.h). The memory of a port has these codes too
   // (Table::kPort; index = place).
   kMemorySize,       // fewer bytes than needed: `needed`, `given`
   kMemoryAlignment,  // base address not a multiple of the required alignment: `needed`, `given` mod

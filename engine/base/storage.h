@@ -8,8 +8,8 @@
 namespace nacre {
 
 // The caller supplies these functions over a flash, a file, or anything else that keeps bytes (train/checkpoint.h,
-// model/model_slots.h). Each returns whether it succeeded. The protocol that calls it handles the bytes that a failed
-// call left.
+// model/model_slots.h). All but filled return whether they succeeded. The protocol that calls them handles the bytes
+// that a failed call left.
 struct Storage {
   void* context = nullptr;
   uint32_t program_bytes = 1;  // the unit of programming, once between two erases: a power of two, at most 256

@@ -1,7 +1,7 @@
 // A tensor, as the engine sees it, is a pointer and the record that stands in the model file.
 //
 // The records are read in place: these structs are the FlatBuffers structs of schema/model.fbs, byte for byte
-// (engine/model/model.cc asserts every offset). Little-endian machines only.
+// (engine/model/model.cc asserts their sizes). Little-endian machines only.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace nacre {
 inline constexpr int kMaxRank = 8;
 inline constexpr int kMaxBanks = 8;
 inline constexpr uint32_t kNoIndex = 0xFFFFFFFF;  // an optional index that is absent
-inline constexpr size_t kAlignment = 16;          // of every block that the caller gives, and of planned offsets
+inline constexpr size_t kAlignment = 16;          // alignment of blocks that the caller gives, and of planned offsets
 
 // Ids never change meaning.
 enum class ElementType : uint8_t {
@@ -43,21 +43,21 @@ enum class ElementType : uint8_t {
   kCount
 };
 
-// Returns the bits of one stored element, or 0 for an unknown type. Ternary elements are stored five to a byte.
+// Returns the bits of one stored element; 0 for an unknown type, and for ternary, which stores five to a byte.
 NACRE_SHARED constexpr uint32_t element_bits(ElementType type) {
   constexpr uint8_t kBits[] = {0, 32, 16, 16, 64, 8, 8, 16, 32, 64, 32, 8, 4, 8, 8, 8, 8, 8, 4, 4, 0};
   static_assert(sizeof kBits == size_t(ElementType::kCount));
   return type < ElementType::kCount ? kBits[size_t(type)] : 0;
 }
 
-// Returns the bytes of `elements` elements, at most 2^32 - 5, because open() bounds elements to 2^31 - 1. (A 64-bit
-// division would cost 770 bytes of code.)
+// Returns the bytes that `elements` elements take. Ternary ones must be at most 2^32 - 5; open() bounds elements to
+// 2^31 - 1. (A 64-bit division would cost 770 bytes of code.)
 NACRE_SHARED constexpr uint64_t storage_bytes(ElementType type, uint64_t elements) {
   if (type == ElementType::kTernary) return (uint32_t(elements) + 4) / 5;
   return (elements * element_bits(type) + 7) / 8;
 }
 
-// The order in which the elements are stored (engine/base/layout.h). In a kernel's types kAny stands for every
+// Says in which order the elements are stored (engine/base/layout.h). In a kernel's types kAny stands for every
 // layout; no tensor has it.
 enum class Layout : uint8_t { kRowMajor = 0, kAny = 255 };
 
@@ -82,7 +82,7 @@ struct alignas(8) LowWord {
 using FileBytes = std::conditional_t<sizeof(size_t) == 4, LowWord, uint64_t>;
 
 struct TensorRecord {  // schema/FORMAT.md, "tensors"
-  FileBytes offset;    // from the start of the region, bank or segment, or of the alias's target
+  FileBytes offset;    // counts from the start of the region, bank or segment, or of the alias's target
   FileBytes bytes;
   int32_t dims[kMaxRank];
   uint32_t first_step, last_step;  // arena: the steps of its program between which it holds its value
@@ -126,7 +126,7 @@ struct Dims {
 };
 
 struct Tensor {
-  void* data;                  // weights are const: roles say who may write
+  void* data;                  // a step may write it only if the operand's role says so; weights are constant
   const TensorRecord* record;  // null for an optional operand that is absent
 };
 

@@ -3,8 +3,8 @@
 //
 //   void Dense::forward(const float* x, const float* w, Optional<const float> bias, float* y) const
 //
-// becomes an entry with operands {f32 in, f32 in, f32 in optional, f32 out}. The parameters are the step's operands
-// in order:
+// becomes an entry with operands {f32 in, f32 in, f32 in optional, f32 out}. These parameters are the step's
+// operands, in order:
 //
 //   const T*                                       an input
 //   T*                                             an output
@@ -14,8 +14,8 @@
 //   PerRow<const T>                                an input with one value per row, or one for all rows
 //   Packed<const T, layout>, Packed<T, layout>     an input and an output in that layout (base/layout.h)
 //
-// The last parameters are no operands: Scratch<T>, whose bytes the op's scratch_bytes(words, operands) returns;
-// Parts<T> (ops/parts.h); WordAt; and `const Args&`.
+// The following parameters are not operands and come last: Scratch<T>, whose bytes the op's scratch_bytes(words,
+// operands) returns; Parts<T> (ops/parts.h); WordAt<i>, an attribute; and `const Args&`.
 #pragma once
 
 #include <concepts>
@@ -54,7 +54,7 @@ struct Parameter<Update<T>> {
   static constexpr Update<T> get(const Operands& o, int i) { return {static_cast<T*>(o.tensor[i].data)}; }
 };
 template <class T>
-struct Parameter<Inputs<T>> {  // Inputs must come first; the parameters after it are counted from the end
+struct Parameter<Inputs<T>> {  // Inputs must come first; the operands after it are counted from the last one
   static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn) | kVariadic};
   static constexpr Inputs<T> get(const Operands& o, int) { return {o.tensor}; }
 };
@@ -125,8 +125,8 @@ struct Adapter<O, Method> {
 
   static constexpr Code run(const Args& args) { return call(args, std::index_sequence_for<P...>{}); }
 
-  // Returns the multiply-accumulates, or elements visited: O::work() if it exists, else the elements of the last
-  // operand.
+  // Returns the number of multiply-accumulates, or of elements visited: O::work() if it exists, else the elements of
+  // the last operand.
   static constexpr uint64_t work(const Words& words, const Operands& operands) {
     if constexpr (requires(const O& op) { op.work(); }) {
       return O::from(words, operands).work();
@@ -148,7 +148,7 @@ struct Adapter<O, Method> {
   static constexpr Code call(const Args& args, std::index_sequence<I...>) {
     const Operands o = args.operands();
     const O op = O::from(args.words, o);
-    const int extra = o.count - kOperandCount;  // the inputs of a variadic op beyond its first one
+    const int extra = o.count - kOperandCount;  // number of inputs of a variadic op beyond its first one
     const auto slot = [&](size_t i) { return i == 0 ? 0 : int(i) + extra; };
     if constexpr (std::same_as<Result, Code>) {
       return (op.*Method)(get<P>(args, o, slot(I))...);
@@ -165,7 +165,7 @@ constexpr size_t (*scratch_of())(const Words&, const Operands&) {
   else return nullptr;
 }
 
-// Returns the entry of a method that needs no preparation. Methods of one struct may have shape rules of their own:
+// Returns the entry of a method that prepares nothing at bind. A method may have another shape rule than O::shapes:
 // entry<LayerNorm, &LayerNorm::gradient_x<float>, &LayerNorm::shapes_x>(Op::kLayerNormGradientX).
 template <class O, auto Method, ShapeRule kShapes = &O::shapes>
 constexpr KernelEntry entry(Op op, Rounding rounding = Rounding::kNone, uint8_t in_place = 0) {

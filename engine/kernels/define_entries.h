@@ -1,9 +1,9 @@
-// Defines NACRE_ENTRY as a definition for the .cc files that define entries, and the element types whose names end
-// the entries' names. Each file includes only the ops of its .inc, so a change of one op's header rebuilds few
-// entries.
+// Defines NACRE_ENTRY for the .cc files that define entries, as a definition of the entry and of its functions. Also
+// defines the element types (F32, ...) whose names end the entries' names. A .cc file includes this header, the ops
+// (ops/all.h) and then its .inc.
 //
-// A port may define entries in another way: NACRE_DEFINE_ENTRIES names the file that does it. For example
-// ports/cuda/device_entries.h compiles these sources for a device and makes a device function of each entry.
+// A port may define entries in another way: NACRE_DEFINE_ENTRIES names the header that does it. For example, with
+// ports/cuda/device_entries.h the same sources, compiled for a device, define a device function for each entry.
 #pragma once
 
 #include "engine/kernels/ready.h"
@@ -32,7 +32,7 @@ constexpr KernelEntry run_by(Kernel function, KernelEntry entry) {
 #ifdef NACRE_DEFINE_ENTRIES
 #include NACRE_DEFINE_ENTRIES
 #else
-// The code of an entry is a function of the same name (entry_functions.h).
+// The code of an entry is a function with the name of the entry (entry_functions.h).
 #define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...)                            \
   namespace functions {                                                                       \
   Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run_of_words(args); } \

@@ -1,8 +1,8 @@
-// Declares the functions that the reference entries run, under the entries' names. Constant tables use them
-// (run/static_program.h):
+// Declares the functions that the reference entries and the training entries run, under the entries' names. Constant
+// tables use them (run/static_program.h):
 //
 //   reference::functions::kDenseI8Double   the function that reference::kDenseI8Double.run points at
-//   reference::ready::kDenseI8Double       that function for a call whose `prepared` is the ready op (ready.h)
+//   reference::ready::kDenseI8Double       the same for a call whose `prepared` points at the ready op (ready.h)
 //
 // A program that names a function links that function alone, not the entry's shape rule or its checks of attributes.
 #pragma once

@@ -1,11 +1,11 @@
-// Defines families of kernel entries. The entries of a family differ in the element type or in the rounding. All
+// Defines families of kernel entries. The entries of a family differ in element types or in the rounding. All
 // families are written with
 //
 //   NACRE_ENTRY(name, op, rounding, in_place, struct, shape rule, method)
 //
 // Bit i of in_place says that y may be written over input i. The method comes last because it may contain commas. A
-// file that includes an .inc defines NACRE_ENTRY before it and undefines it after it. reference.h declares each
-// entry, define_entries.h defines it, reference/list.cc lists it.
+// file that includes an .inc defines NACRE_ENTRY before it. reference.h and training.h declare the entries,
+// define_entries.h defines them, reference/list.cc and training/list.cc list them.
 //
 //   NACRE_FORM(Dense, W8F32, Dense, method)         kDenseW8F32 of Op::kDense: without rounding, the rule Dense::shapes
 //   NACRE_FLOATS(Sigmoid, 1, Activation, sigmoid)   kSigmoidF32, kSigmoidF16, kSigmoidBf16, kSigmoidF64 of Op::kSigmoid

@@ -1,8 +1,8 @@
 // Defines the interface between programs and ports. A Kernel runs one bound step. A KernelEntry says what a kernel
 // can run. A KernelSet is a list of entries. A Port is a KernelSet and the memory that its kernels see.
 //
-// bind() takes the first entry that accepts a step. It asks the port that the step's place names (run/places.h), then
-// the sets that the caller passed, in their order. The reference kernels usually come last.
+// bind() takes the first entry that accepts a step. It asks the port of the step's place (run/places.h), then the port
+// of place 0, then the sets that the caller passed, in their order. The reference kernels usually come last.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace nacre {
 struct Args;
 using Kernel = Code (*)(const Args& args);
 
-// The record that bind stores per step in the caller's memory. On 32 bits it takes 12 + 8 bytes per operand. The
-// operands follow it.
+// The record that bind stores per step in the caller's memory. The step's operands follow it. On 32 bits it takes 12
+// bytes, and 8 bytes for each operand.
 struct Call {
   Kernel run;
   const StepRecord* step;
@@ -30,7 +30,7 @@ struct Call {
 };
 static_assert(sizeof(Call) == 3 * sizeof(void*) && sizeof(Tensor) == 2 * sizeof(void*));
 
-// The caller's threads. run() returns after it has called task(task_context, i) once for each i in [0, tiles).
+// The caller's threads. run() returns after it has called task(task_context, i, worker) once for each i in [0, tiles).
 struct Workers {
   void* context;
   int count;
@@ -51,9 +51,9 @@ struct Args {
   std::span<std::byte> scratch;  // scratch of worker 0: at least scratch_bytes()
   const Workers* workers;        // null means one worker
   void* context = nullptr;       // context of the port whose kernel this is
-  int phase = 0;                 // of a kernel that a device launches several times (ops/parts.h); 0 means all phases
+  int phase = 0;                 // phase of a kernel that a device launches several times (ops/parts.h); 0 means all
 
-  // Returns the scratch of worker w. All have the same size, and no two workers write one cache line.
+  // Returns the scratch of one worker. All workers have the same size; their starts are whole cache lines apart.
   NACRE_SHARED std::span<std::byte> scratch_of(int worker) const {
     return {scratch.data() + size_t(worker) * scratch_stride(scratch.size()), scratch.size()};
   }
@@ -69,7 +69,7 @@ struct OperandType {
   Layout layout = Layout::kRowMajor;
 };
 
-// Data that a kernel makes at bind and keeps, such as a library's handle. No part of it may be a tensor.
+// Data that a kernel makes at bind and keeps for its runs, such as a library's handle or a table of packed weights.
 struct Preparation {
   size_t (*bytes)(const Words& words, const Operands& operands);
   Code (*prepare)(const Args& args);               // fills call.prepared: `bytes` on the host, at a multiple of 16
@@ -121,8 +121,8 @@ struct Port {
   uint32_t alignment = kAlignment;  // of the memory that its kernels see: a power of two from 16 to 4,096
   // Most bytes that its kernels may read past a block: at most 4,096. On the host they may not read past weights.
   uint32_t tail_bytes = 0;
-  // If true, its kernels read their step's guard, which is the operand after the others. Else the host reads it and
-  // calls `copy` for the word in the middle of a segment.
+  // If true, its kernels read the guard of their step (a word that says whether to run it), the operand after the
+  // others. Else the host reads the guard, and calls `copy` for it in the middle of a segment.
   bool reads_guards = false;
   // Both are set or both null. Between hold and release the port may defer all that its segments ask for, copies to
   // the host included, and then runs it at once. release returns the first failure. If `drop` is true, nothing is

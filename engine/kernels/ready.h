@@ -1,7 +1,7 @@
-// Kernels of an op that is ready. The op's struct, with the sizes and attributes that from() computes from words and
-// shapes, is a constant. The call's `prepared` points at it (run/static_program.h). A run does not make it anew on
-// the stack, so the image holds no words, records or from(). A method can run in this way if all its parameters are
-// addresses.
+// Runs kernels whose op is ready: the op's struct, with the sizes and attributes that from() computes from words and
+// shapes, is a constant. The call's `prepared` points at it (run/static_program.h). The image then holds no words,
+// records or from(). A method can run in this way if all its parameters are addresses, and its op is trivially
+// copyable and points at no words, operands or shapes.
 #pragma once
 
 #include <concepts>
@@ -12,7 +12,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Tells whether a parameter is scratch or the address of an operand. get() makes an address without reading a record.
+// True if a parameter is scratch or the address of an operand, which get() makes without reading a tensor record.
 template <class P>
 inline constexpr bool kIsAddress = kIsScratch<P> || std::is_pointer_v<P>;
 template <class T>
@@ -22,8 +22,8 @@ inline constexpr bool kIsAddress<Update<T>> = true;
 template <class T, Layout kLayout>
 inline constexpr bool kIsAddress<Packed<T, kLayout>> = true;
 
-// True if an op points at its words, its operands or their shapes. Such an op is not a constant of its own. (A test
-// compares the size of the others with their size on another machine.)
+// True if an op points at its words, its operands or their shapes: it has a member `words`, `operands` or `a` of that
+// type. Such an op is not a constant of its own.
 template <class O>
 inline constexpr bool kPointsElsewhere = requires { requires std::same_as<decltype(O::words), Words>; } || requires {
   requires std::same_as<decltype(O::operands), Operands>;
@@ -41,15 +41,15 @@ struct Ready<O, Method> {
     else return Code::kNoKernel;
   }
 
-  // Does the work of Adapter::run; both share the code of the method.
+  // Does the work of Adapter::run. If kPossible, it shares the method's code with run().
   static Code run_of_words(const Args& args) {
     if constexpr (kPossible) return apply(O::from(args.words, args.operands()), args);
     else return Adapter<O, Method>::run(args);
   }
 
  private:
-  // If code may be large, applies a copy: a compiler does not know that int8 outputs are not stored over the
-  // constant.
+  // Calls the method. If code may be large, it is called on a local copy of the op: the compiler does not know that
+  // stores of int8 outputs leave the constant unchanged.
   [[gnu::noinline]] static Code apply(const O& ready, const Args& args) {
 #ifdef __OPTIMIZE_SIZE__
     return call(ready, args, std::index_sequence_for<P...>{});

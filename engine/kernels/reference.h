@@ -1,5 +1,5 @@
-// Declares the reference kernels: engine/ops as entries. Every other port is tested against them, and a step runs on
-// them if no other kernel takes it.
+// Declares the reference kernels: the ops of engine/ops as entries. Every other port is tested against them. If the
+// caller passes them last, they run the steps that no other kernel takes.
 //
 // Firmware names single entries and links only those (-ffunction-sections -fdata-sections, --gc-sections). kernels()
 // and list() name all of them, so they link all. Names are k<Op><Types>[<Rounding>]: families.h.

@@ -19,12 +19,12 @@ struct OpEntry {
 };
 
 template <size_t kCount>
-struct SortedList {  // it has no constructor, so compilers keep it among the constants
+struct SortedList {  // without a constructor, so that compilers keep a list among the constants
   NamedEntry named[kCount];
   const KernelEntry* entries[kCount];
 };
 
-// Sorts by insertion, since a list is nearly sorted, family by family.
+// Sorts by insertion, because an .inc list is nearly sorted by op.
 template <size_t kCount>
 constexpr SortedList<kCount> sorted(const OpEntry (&listed)[kCount]) {
   SortedList<kCount> list = {};

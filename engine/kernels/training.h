@@ -1,6 +1,6 @@
-// Declares the reference kernels of training: gradients, losses, optimizers, and what a step commits. They are a set
-// of their own, so that a program which only infers links none of them. A program of kind `gradients` or `update`
-// needs both sets.
+// Declares the reference kernels of training: gradients, losses, quantizers, updates, and forward steps that only
+// training runs. They are a set of their own, so that a binary which only infers links none of them. A program of kind
+// `gradients` or `update` also uses kernels of reference.h.
 #pragma once
 
 #include "engine/kernels/reference.h"

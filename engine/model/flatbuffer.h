@@ -1,4 +1,4 @@
-// Includes the generated accessors of schema/model.fbs without assert. Its checks are for debugging, and newlib's
+// Includes the generated accessors of schema/model.fbs without assert. Their asserts are for debugging, and newlib's
 // assert links stdio.
 #pragma once
 

@@ -9,7 +9,7 @@
 
 namespace nacre {
 
-// The engine's records equal the schema's, byte for byte.
+// The engine reads the schema's records in place, so both declarations must have equal sizes.
 static_assert(sizeof(schema::TensorRecord) == sizeof(TensorRecord));
 static_assert(sizeof(schema::StepRecord) == sizeof(StepRecord));
 static_assert(sizeof(schema::QuantizerRecord) == sizeof(QuantizerRecord));
@@ -138,8 +138,8 @@ Status Model::find(Entry entry, std::span<const char> target, bool any, uint32_t
 
 namespace {
 
-// Returns whether a float of this type at `data` is NaN: its bits without the sign are beyond those of infinity. A
-// mask may hold infinity. Types without NaN, and 8-bit types whose codes the policies define, always hold numbers.
+// Returns whether a float of this type at `data` is NaN: its bits without the sign are beyond those of infinity.
+// Returns false for all types but float16, bfloat16, float32 and float64; float8 codes are not checked.
 bool is_nan(ElementType type, const std::byte* data) {
   const auto beyond = [&](auto bits, auto infinity) {
     std::memcpy(&bits, data, sizeof bits);
@@ -163,8 +163,8 @@ T load(const std::byte* data) {
 
 }  // namespace
 
-// Checks the values of the tensors that a quantizer names: scales must be positive and normal, zero points must be
-// codes.
+// Checks the scales and zero points that a quantizer names in Region::kWeights: scales must be positive and normal,
+// zero points must be codes.
 Status Model::check_quantizers() const {
   for (uint32_t i = 0; i < root_->quantizers()->size(); ++i) {
     const schema::QuantizerRecord& q = *root_->quantizers()->Get(i);

@@ -57,7 +57,7 @@ struct QuantizerRecord {  // real = scale * (code - zero)
 static_assert(sizeof(QuantizerRecord) == 20);
 
 struct SegmentRecord {
-  FileBytes offset, bytes;  // from the start of the file
+  FileBytes offset, bytes;  // `offset` from the start of the file
   uint32_t crc;
   uint32_t reserved;
 };
@@ -100,7 +100,7 @@ class Model {
   Status open(std::span<const std::byte> bytes, const Limits& limits = {});
 
   // Takes the weights of a segment from `data` (another flash, another mapping) instead of the file. `data` starts at
-  // a multiple of 64. Segments that are not attached are read from the file, all of whose bytes stay reserved. Only
+  // a multiple of 64. Segments that are not attached are read from the file, whose bytes must all stay in place. Only
   // the first kMaxSegments segments can be attached. This call unbinds a program that was bound before; bind it
   // again.
   static constexpr uint32_t kMaxSegments = 4;
@@ -113,7 +113,7 @@ class Model {
   bool opened() const { return root_ != nullptr; }
   const FileHeader& header() const { return *static_cast<const FileHeader*>(static_cast<const void*>(bytes_.data())); }
   std::span<const std::byte> bytes() const { return bytes_; }
-  // Counts the calls of open and attach that changed where this model's bytes are.
+  // Returns a number that open and attach change, so that a Program sees that this model's bytes are elsewhere.
   uint16_t changes() const { return changes_; }
   // Returns whether a block has a byte in common with the file or with an attached segment.
   bool shares_bytes(std::span<const std::byte> block) const;
@@ -122,7 +122,7 @@ class Model {
   std::span<const StepRecord> steps() const { return steps_; }
   Words words(const StepRecord& step) const { return {words_ + step.first_word, step.word_count}; }
   const uint32_t* operands(const StepRecord& step) const { return operands_ + step.first_operand; }
-  uint64_t region_bytes(Region region) const;       // of the regions state, stream, derived and step
+  uint64_t region_bytes(Region region) const;       // bytes of region state, stream, derived or step
   const std::byte* weights(uint32_t tensor) const;  // bytes of a tensor in Region::kWeights
 
   uint32_t program_count() const;
@@ -141,7 +141,7 @@ class Model {
   Status output(const char* name, TensorInfo* info) const;
   Status tensor(uint32_t tensor, TensorInfo* info) const;
 
-  // Return texts in the file, which end with a 0, or null if there is no such text.
+  // All but metadata_count() return a text in the file, which ends with a 0, or null if there is no such text.
   const char* target(uint32_t program) const;
   uint32_t metadata_count() const;
   const char* metadata_key(uint32_t index) const;
@@ -153,7 +153,7 @@ class Model {
   std::span<const char> label(uint32_t index) const;
 
   uint64_t work_limit() const { return work_limit_; }
-  // The FlatBuffer, for tools that read names, layers and metadata.
+  // Returns the FlatBuffer, for tools that read names, layers and metadata.
   const schema::Model* root() const { return root_; }
 
  private:

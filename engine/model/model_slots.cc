@@ -87,7 +87,7 @@ Status ModelSlots::begin(uint32_t keep, uint64_t bytes) {
     any = true;
   }
   sequence_ += any ? 1 : 0;
-  // Erases the header's sector first. After that, the bytes behind it are not a file any more.
+  // Erases the header's sector first. After that, the bytes after the header are not a file any more.
   for (uint64_t at = 0; at < kHeaderBytes + bytes; at += storage_.erase_bytes)
     if (!storage_.erase(storage_.context, base(slot_) + at)) return refuse(Code::kStorageFailed, slot_);
   crc_ = fill_ = 0;
@@ -96,7 +96,7 @@ Status ModelSlots::begin(uint32_t keep, uint64_t bytes) {
   return {};
 }
 
-// Programs the pending bytes, padded with ones to a whole granule. Erased flash has ones there already.
+// Programs the pending bytes, padded with 0xFF to a whole granule. Erased flash already holds 0xFF there.
 bool ModelSlots::program_pending() {
   if (fill_ == 0) return true;
   const uint32_t end = (fill_ + storage_.program_bytes - 1) & ~(storage_.program_bytes - 1);

@@ -1,4 +1,4 @@
-// ModelSlots keeps two places for a model file in a storage that may lose its power at any moment. A product in the
+// ModelSlots keeps two slots for model files in a storage that may lose its power at any moment. A product in the
 // field receives another model beside the one that runs. Whatever interrupts the update, a whole file is found
 // afterwards.
 //
@@ -10,10 +10,10 @@
 //
 // Each half of the storage is a slot, in whole sectors: a header, and the file kHeaderBytes after its start. The
 // header is programmed last, after the file has been read back. A file without a header does not count. An update
-// that is begun and not finished only costs the content of the slot that was not in use. schema/FORMAT.md, "Slots of
-// models".
+// that is begun and not finished only costs the content of the slot that was not in use. See schema/FORMAT.md, "Slots
+// of models".
 //
-// It uses no heap, 256 bytes in the object, and as many on the stack. The storage must have one user at a time.
+// It uses no heap, a buffer of 256 bytes in the object, and one on the stack. The storage must have one user at a time.
 #pragma once
 
 #include <cstddef>
@@ -42,18 +42,18 @@ class ModelSlots {
   const Storage& storage() const { return storage_; }
 
   // Finds the newest slot, other than `other`, whose file is as it was written. Returns kNoCheckpoint if there is
-  // none.
+  // none, or kStorageFailed if a read failed.
   Status find(Found* found, const Found* other = nullptr) const;
 
-  // Erases the slot beside `keep` for a file of so many bytes. If `keep` is kNoSlot, none is in use. Returns
+  // Erases the slot that is not `keep` for a file of `bytes` bytes; if `keep` is kNoSlot, erases slot 0. Returns
   // kStorageSize if the file does not fit.
   Status begin(uint32_t keep, uint64_t bytes);
   uint64_t offset() const { return base(slot_) + kHeaderBytes; }  // offset of the file that is written
   // Writes the next bytes of the file, any number. Returns kRange if there are more than begin was told.
   Status write(std::span<const std::byte> part);
   // Finishes an update. If all bytes were written and read back correctly, find() finds this slot from now on.
-  // Returns kLengthUnder if bytes are missing. Returns kReadBack if they differ; the slot then stays as if nothing
-  // had been written.
+  // Returns kLengthUnder if bytes are missing. Returns kReadBack if they differ; find() then does not find this
+  // slot.
   Status finish();
 
  private:
@@ -75,7 +75,7 @@ class ModelSlots {
   State state_ = State::kIdle;
   uint32_t slot_ = 0, sequence_ = 0, crc_ = 0, fill_ = 0;
   uint64_t bytes_ = 0, written_ = 0;
-  std::byte pending_[kHeaderBytes] = {};  // bytes of the file that are not yet a whole granule
+  std::byte pending_[kHeaderBytes] = {};  // bytes of the file that are not programmed yet
 };
 
 }  // namespace nacre

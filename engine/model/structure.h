@@ -1,9 +1,9 @@
 // Structure proves that a FlatBuffer's tables, vectors and strings lie inside the buffer. It uses one table of facts
 // per table type instead of generated code. It has a quarter of the code of flatbuffers::Verifier and is stricter
-// (alignment of 64-bit vectors). FlatBuffers internals, "Tables", "Vectors", "Strings".
+// (alignment of 64-bit vectors). The FlatBuffers documentation calls these formats Tables, Vectors and Strings.
 //
-// The work is bounded: every visited vector element costs one of `size / 4` credits. A valid buffer cannot exceed
-// them, because each element takes at least 4 bytes of its own. There is no recursion, because tables nest once.
+// The work is bounded: each visited element of a vector of strings or tables costs one of `size / 4` credits. A valid
+// buffer cannot exceed them: each such element takes at least 4 bytes. There is no recursion: tables nest once.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct SlotRule {
   enum Kind : uint8_t { kInline, kVector, kString, kStrings, kTables };
   Kind kind;
   uint8_t bytes;      // size of an inline value, or of one element of a vector
-  uint8_t alignment;  // its alignment
+  uint8_t alignment;  // alignment of that value or element
 };
 
 class Structure {
@@ -68,7 +68,7 @@ class Structure {
   uint32_t u32(uint32_t at) const { return load<uint32_t>(at); }
   uint32_t u16(uint32_t at) const { return load<uint16_t>(at); }
 
-  // Returns where the offset at `at` leads. If it leads out of the buffer or nowhere, returns the buffer's end, where
+  // Returns where the offset at `at` leads. If it is 0 or leads out of the buffer, returns the buffer's end, where
   // nothing lies inside.
   uint32_t follow(uint32_t at) const {
     const uint32_t offset = u32(at);

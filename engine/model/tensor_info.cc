@@ -22,7 +22,7 @@ bool overlaps(const TensorRecord& a, const TensorRecord& b) {
 }
 
 // Returns whether no step overwrites an input. open() has proven that no step writes the input itself. So any arena
-// tensor over the input's bytes, except a view of the input, is another step's output.
+// tensor over the input's bytes, except an alias, is the output of a step.
 bool survives(const Model& model, const ProgramView& view, uint32_t input) {
   const TensorRecord& record = model.tensors()[input];
   for (uint32_t i = 0; i < view.tensor_count; ++i) {

@@ -49,7 +49,7 @@ constexpr SlotRule kProgramSlots[] = {scalar(1),
                                       kStrings,
                                       kStrings,
                                       kStrings,
-                                      kStrings,  // their names and layouts
+                                      kStrings,  // names and layouts of inputs and outputs
                                       scalar(8)};
 constexpr SlotRule kLayerSlots[] = {kString, kString, {SlotRule::kInline, sizeof(Policy), alignof(Policy)}};
 constexpr SlotRule kPairSlots[] = {kString, kString};
@@ -84,11 +84,11 @@ constexpr PolicyRule kPolicyRules[] = {NACRE_ENUMERATION(variable, ElementType),
                                        {offsetof(Policy, activation_order), 1}};
 #undef NACRE_ENUMERATION
 
-// Limits the elements of each vector of the root. The limits are enough for any network that has been seen, and so
-// small that no sum below overflows.
+// Limits the number of elements of each vector of the root, except where kNoCount stands. The limits are so small
+// that no sum below overflows.
 struct CountRule {
-  Table table;         // kNone: not a vector of records
-  uint8_t log2_limit;  // or stands for one of the caller's limits
+  Table table;         // kNone: no limit
+  uint8_t log2_limit;  // the limit's exponent, or a mark for one of the caller's limits
 };
 constexpr uint8_t kTensorLimit = 254, kStepLimit = 255, kLastRequired = slot_of(schema::Model::VT_LAYERS);
 constexpr CountRule kNoCount = {Table::kNone, 0};
@@ -186,7 +186,7 @@ bool Verifier::flatbuffer() {
   return true;
 }
 
-// Checks that the root's vectors are there, that none has too many elements, and that its regions are not too large.
+// Checks that required vectors and a program are there, that no vector or region is too large.
 bool Verifier::counts() {
   const auto& root = reinterpret_cast<const flatbuffers::Table&>(*root_);
   for (uint32_t slot = 0; slot < std::size(kCounts); ++slot) {

@@ -1,4 +1,4 @@
-// Verifier makes every check of Model::open, once. schema/FORMAT.md states each check as an invariant.
+// Verifier makes every check of Model::open, once. schema/FORMAT.md lists the invariants that it checks.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ class Verifier {
  public:
   Verifier(std::span<const std::byte> bytes, const Limits& limits) : bytes_(bytes), limits_(limits) {}
 
-  // Fills `model`'s views if all checks hold; else leaves it closed.
+  // Fills `model`'s views if all checks hold; else does not change it.
   Status check(Model* model);
 
  private:
   // Each function returns whether all its checks hold. If not, status_ says what is wrong with the record that at()
-  // named last. Returning a Status from each would take three times the code.
+  // named last. Returning a Status from each would take more code.
   void at(Table table, uint32_t index = 0) { status_.table = table, status_.index = index; }
   bool refuse(Code code);
   template <class Needed, class Given>
@@ -26,7 +26,7 @@ class Verifier {
     if constexpr (sizeof needed <= 4 && sizeof given <= 4) return refuse_small(code, needed, given);
     else return refuse_large(code, needed, given);
   }
-  bool refuse_small(Code code, uint32_t needed, uint32_t given);  // one call without the stack, on 32-bit machines
+  bool refuse_small(Code code, uint32_t needed, uint32_t given);  // passes arguments in registers on 32-bit machines
   bool refuse_large(Code code, uint64_t needed, uint64_t given);
   bool header();
   bool flatbuffer();
@@ -57,7 +57,7 @@ class Verifier {
   std::span<const std::byte> bytes_;
   const Limits& limits_;
   Status status_;
-  uint64_t effort_ = 0;  // records visited to find who writes what; bounded, whatever the file says
+  uint64_t effort_ = 0;  // operands and records visited to find which step writes which tensor; bounded
   const schema::Model* root_ = nullptr;
   Model view_;  // views of the bytes while they are checked
 };

@@ -1,4 +1,4 @@
-// Limits and small functions that the parts of the verifier share. Private to engine/model/verify*.cc.
+// The parts of the verifier share these limits and small functions. Private to engine/model/verify*.cc.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace nacre {
 
-// Enough for any network that has been seen, and so small that no sum of the verifier overflows.
+// Bounds a dimension: enough for any network that has been seen, and so small that no sum of the verifier overflows.
 inline constexpr int32_t kMaxDim = 1 << 28;
-// The most bytes of a region, bank, segment or tensor, and its last start. The sum of all is far below 2^64, the sum
-// of two below 2^32.
+// Bounds the bytes of a region, bank, segment or tensor, and its offset. The sum of all is far below 2^64; on a 32-bit
+// machine the sum of two is below 2^32.
 inline constexpr uint64_t kMaxFileBytes = sizeof(size_t) == 4 ? uint64_t{INT32_MAX} : uint64_t{1} << 48;
 
 // Returns whether a sum of two such numbers fits in 32 bits. A uint64_t always passes: the checks that follow bound it.

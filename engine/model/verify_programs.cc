@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint8_t bit(Region region) { return uint8_t(1u << unsigned(region)); }
 
-// The regions that a program of each kind may write. "infer and gradients never write state; only update does."
+// Regions that a program of each kind may write with role kOut, and with role kUpdate. Only `update` writes state.
 constexpr uint8_t kOutRegions[] = {bit(Region::kArena), bit(Region::kArena), bit(Region::kArena),
                                    uint8_t(bit(Region::kArena) | bit(Region::kDerived))};
 constexpr uint8_t kUpdateRegions[] = {bit(Region::kStream),
@@ -212,7 +212,7 @@ bool Verifier::operand(const ProgramView& p, uint32_t index, uint32_t position) 
   if (role == Role::kOut)
     for (uint32_t i = 0; i < position; ++i)
       if (operands[i] == operands[position]) return refuse(Code::kWrittenTwice, position, id);
-  // A run lowers its rows from the program's batch.
+  // run(rows) sets axis 0 of every batched tensor to `rows`, so each must have the program's batch.
   if ((r.flags & kBatched) != 0 && uint32_t(r.dims[0]) != p.batch) return refuse(Code::kBatch, position, id);
   return true;
 }

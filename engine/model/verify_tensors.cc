@@ -9,8 +9,8 @@
 namespace nacre {
 namespace {
 
-// Returns whether a tensor may have a layout. State is always row-major, so that a checkpoint is the same for every
-// target. Inputs and outputs belong to the caller.
+// Returns whether a tensor may have its layout other than row-major. State is always row-major, so that a checkpoint is
+// the same for every target. Arena tensors take only layouts of channels; inputs and outputs belong to the caller.
 bool takes_layout(const TensorRecord& r) {
   if (r.rank < 2 || !has_layouts(r.element) || r.alias_of != kNoIndex || r.layout == Layout::kAny) return false;
   if (r.region == Region::kArena) return of_channels(r.layout) && (r.flags & (kInput | kOutput)) == 0;
@@ -66,7 +66,7 @@ bool Verifier::tensor(uint32_t id) {
   return r.alias_of == kNoIndex ? place(id) : alias(id);
 }
 
-// Checks offset and bytes of a tensor, not an alias, in its region. plan() checks arena records.
+// Checks offset and bytes of a tensor that is not an alias, in its region. plan() checks the bounds of arena records.
 bool Verifier::place(uint32_t id) {
   const TensorRecord& r = view_.tensors_[id];
   const uint32_t unit = element_bits(r.element) / 8;

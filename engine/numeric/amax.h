@@ -15,7 +15,7 @@ inline constexpr uint32_t kInfinityBits = 0x7F800000u;
 
 constexpr uint32_t magnitude_bits(float v) { return std::bit_cast<uint32_t>(v) & 0x7FFFFFFFu; }
 
-// Returns max_i |x_i| as bits, 0 if x is empty. T is float or converts to it exactly.
+// Returns the larger of `amax` and max_i |x_i|, as bits. T is float or converts to it exactly.
 template <class T>
 constexpr uint32_t amax_bits(std::span<const T> x, uint32_t amax = 0) {
   for (const T& v : x) {

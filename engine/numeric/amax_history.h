@@ -32,7 +32,7 @@ struct DelayedScaling {
 };
 
 struct AmaxHistory {
-  std::span<float> amaxes;  // at least one
+  std::span<float> amaxes;  // the history holds at least one amax
   float* scale;             // TransformerEngine: a factor; Keras: a step
   ScaleCounters* counters;  // may be null
 

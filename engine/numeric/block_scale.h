@@ -1,5 +1,5 @@
 // Makes scales that blocks share: MXFP8 (32 elements, E8M0) and NVFP4 (16 elements, E4M3, and one float32 per
-// tensor). NUMERICS.md section 11. Blocks are spans; their amaxes are magnitudes or NaN.
+// tensor). NUMERICS.md section 11. Functions take the amax of a block: a magnitude or NaN.
 #pragma once
 
 #include <bit>
@@ -37,7 +37,7 @@ constexpr Float8E8M0 mx_scale_floor(float amax) {
   if (amax == 0) return Float8E8M0::of_bits(0);
   if (!is_finite(amax) || amax < 0) return Float8E8M0::of_bits(Float8E8M0::kNan);
   const int code = exponent_of(amax) - exponent_of(largest_of<Q>()) + 127;
-  return Float8E8M0::of_bits(uint8_t(code < 0 ? 0 : code));  // at most 254
+  return Float8E8M0::of_bits(uint8_t(code < 0 ? 0 : code));  // the code is at most 254
 }
 
 // Returns q = saturated(x 2^(127 - code)). A NaN scale gives NaN.
@@ -52,7 +52,7 @@ constexpr float mx_value(Q q, Float8E8M0 scale) {
 
 // NVFP4, NUMERICS.md eq. 36: x ~ q s_b / S, with q E2M1, s_b E4M3, S float32.
 //
-// Returns S = 448 6 / amax of the tensor, at most the largest float32; 1 if amax is 0 or infinite. NaN counts as
+// Returns S = 448 * 6 / amax of the tensor, at most the largest float32; 1 if amax is 0 or infinite. NaN counts as
 // tiny, as in TransformerEngine, whose minimum ignores NaN.
 constexpr float nvfp4_tensor_scale(float amax) {
   const float scale = largest_of<Float8E4M3>() * largest_of<Float4E2M1>() / amax;

@@ -1,4 +1,4 @@
-// Traits of element types: which C++ type stores an ElementType, and which type holds its sums.
+// Maps a C++ type to the ElementType that it stores and to the type that holds its sums.
 #pragma once
 
 #include <cstdint>

@@ -84,7 +84,7 @@ constexpr int32_t multiply_wide_single(int64_t x, FixedPoint scale) {
 template <class T>  // float or double
 constexpr int32_t round_half_even(T x) {
   if (!(x > T(-2147483648.0))) return x == x ? INT32_MIN : 0;
-  if (x >= T(2147483647.5)) return INT32_MAX;  // as a float it is 2^31
+  if (x >= T(2147483647.5)) return INT32_MAX;  // the float nearest to 2147483647.5 is 2^31
   const int32_t whole = int32_t(x);            // towards zero
   const T rest = x - T(whole);
   if (rest > T(0.5) || (rest == T(0.5) && (whole & 1) != 0)) return whole + 1;
@@ -96,7 +96,7 @@ constexpr int32_t round_half_even(T x) {
 template <class T>  // float or double
 constexpr int32_t round_half_away(T x) {
   if (!(x > T(-2147483648.0))) return x == x ? INT32_MIN : 0;
-  if (x >= T(2147483647.5)) return INT32_MAX;  // as a float it is 2^31
+  if (x >= T(2147483647.5)) return INT32_MAX;  // the float nearest to 2147483647.5 is 2^31
   const int32_t whole = int32_t(x);
   const T rest = x - T(whole);
   return whole + (rest >= T(0.5) ? 1 : 0) - (rest <= T(-0.5) ? 1 : 0);

@@ -4,7 +4,7 @@
 //   keras_step      Keras: the scale is a step, q = saturated(x / step)
 //   current_scale   TransformerEngine's current scaling, from this tensor's own amax; the scale multiplies
 //
-// Each function returns what happened, for the counters. The caller stores the scale. amax is a magnitude or NaN.
+// Each of these returns what happened, for the counters. The caller stores the scale. amax is a magnitude or NaN.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum class ScaleEvent : uint8_t {
   kCount
 };
 
-struct ScaleCounters {  // all 0 at first; part of the state
+struct ScaleCounters {  // counters start at 0 and are part of the state
   uint32_t events[int(ScaleEvent::kCount)] = {};
 
   constexpr void count(ScaleEvent event) { ++events[int(event)]; }
@@ -48,7 +48,7 @@ constexpr ScaleEvent event_of(float amax) {
   return amax > 0 ? ScaleEvent::kUpdated : ScaleEvent::kZero;
 }
 
-// NUMERICS.md eq. 24. Returns max 2^-margin / amax, at most the largest float32. If amax is 0, infinite or NaN,
+// Does NUMERICS.md eq. 24. Returns max 2^-margin / amax, at most the largest float32. If amax is 0, infinite or NaN,
 // returns the old scale. With `guard` the scale is at least the smallest normal number, whose reciprocal is finite.
 // TransformerEngine has no guard.
 constexpr NewScale delayed_scale(float amax, float old_scale, float format_max, int margin, bool guard) {
@@ -64,7 +64,7 @@ constexpr NewScale delayed_scale(float amax, float old_scale, float format_max, 
   return {scale, event};
 }
 
-// NUMERICS.md eq. 27. Returns 1 / sf with sf = (max / amax) / 2^margin. If amax is 0, infinite or NaN, sf is 1 / old.
+// Does NUMERICS.md eq. 27. Returns 1 / sf, sf = (max / amax) / 2^margin. If amax is 0, infinite or NaN, sf is 1 / old.
 // Keras inverts twice even then, so an idle update can move the step by one ulp. With `guard` it does not, and the
 // step stays within the normal numbers. Without it, as in Keras, a tiny amax gives a step of 0.
 constexpr NewScale keras_step(float amax, float old_step, float format_max, int margin, bool guard) {

@@ -38,11 +38,11 @@ constexpr Group group_of(std::span<const float> x, size_t block, GroupRange rang
   }
   const int half = 1 << (bits - 1);
   const float scale = (high - low + float(kAbsMaxEpsilon)) / float(2 * half - 1);
-  const int64_t zero = int64_t{round_half_even(-low / scale)} - half;  // for a constant group it may exceed int32
+  const int64_t zero = int64_t{round_half_even(-low / scale)} - half;  // for a constant group `zero` may exceed int32
   return {scale, int8_t(zero < -half ? -half : zero >= half ? half - 1 : zero)};
 }
 
-// Returns clip(round_half_even(x / scale) + zero, -8, 7). NaN gives the zero point.
+// Returns clip(round_half_even(x / scale) + zero, low, high); low = -8, high = 7 for 4 bits. NaN gives `zero`.
 constexpr int8_t group_code(float x, Group group, int bits = 4) {
   const int half = 1 << (bits - 1);
   const int64_t code = int64_t{round_half_even(x / group.scale)} + group.zero;

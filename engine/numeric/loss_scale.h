@@ -37,7 +37,7 @@ struct Gradients {  // whether the gradients of one step are finite
 constexpr Gradients gradients_of(uint32_t amax_bits) { return {amax_bits == kInfinityBits, amax_bits > kInfinityBits}; }
 
 struct LossScaleState {   // 0 at first unless said otherwise
-  float scale;            // at first LossScaler::start
+  float scale;            // LossScaler::start sets it at first
   uint32_t good = 0;      // finite steps since the scale changed
   uint32_t skipped = 0;   // steps not applied, in all
   uint32_t at_floor = 0;  // skipped steps in a row at the lowest scale: scaling cannot cure the overflow
@@ -60,7 +60,7 @@ struct LossScaler {
   constexpr LossScaleState start() const { return {.scale = kind == LossScale::kNone ? 1 : initial}; }
 
   // Returns whether the rule is valid. kNacre takes powers of two only, so that unscaling is exact. The imitated
-  // systems allow any scale.
+  // systems allow any positive scale that is dynamic, and a fixed scale of at least 1.
   constexpr bool valid() const {
     if (!is_finite(initial) || !(initial > 0) || !is_finite(factor) || !(factor > 1) || period == 0) return false;
     if (system != LossScaleSystem::kNacre) return kind != LossScale::kFixed || initial >= 1;
@@ -97,7 +97,7 @@ struct LossScaler {
   }
 
   constexpr void grow(LossScaleState& state) const {
-    if (system == LossScaleSystem::kFastai && state.scale >= max) return;  // its counter continues
+    if (system == LossScaleSystem::kFastai && state.scale >= max) return;  // the counter `good` continues
     const float more = state.scale * factor;
     state.good = 0;
     if (system == LossScaleSystem::kKeras) state.scale = more;

@@ -7,14 +7,14 @@
 // warm-up:
 //
 //   warm-up    step < W: r (w + (1 - w) step / W)                Keras' CosineDecay(initial_learning_rate = w r,
-//              warmup_target = r);
+//                                                                warmup_target = r);
 //                                                                torch's LinearLR(w, 1, W)
 //   constant   r
 //   step       r gamma^floor(s / T)                              torch's StepLR, Keras' ExponentialDecay(staircase)
 //   linear     r (1 + (e - 1) min(s, T) / T)                     torch's LinearLR(1, e, T), Keras'
-//              PolynomialDecay(power 1)
+//                                                                PolynomialDecay(power 1)
 //   cosine     r (e + (1 - e) (1 + cos(pi min(s, T) / T)) / 2)   Loshchilov & Hutter 2017, eq. 5; Keras'
-//              CosineDecay(alpha = e),
+//                                                                CosineDecay(alpha = e),
 //                                                                torch's CosineAnnealingLR(eta_min = e r) up to T
 //   one-cycle  r is the peak: the rate goes from r w to r in the first pct of the steps, then to r w e, along a cosine
 //              (Smith & Topin 2018, in torch's form, OneCycleLR: div_factor = 1 / w, final_div_factor = 1 / e):

@@ -40,7 +40,7 @@ struct SmallFloat {
   static constexpr Special kKind = kSpecial;
   static constexpr uint32_t kSign = 1u << (kExponent + kMantissa);
   static constexpr uint32_t kAllOnes = kSign - 1;
-  static constexpr uint32_t kInfinity = kAllOnes & ~((1u << kMantissa) - 1);  // for kIeee
+  static constexpr uint32_t kInfinity = kAllOnes & ~((1u << kMantissa) - 1);  // the code of infinity, for kIeee
   static constexpr uint32_t kMax = kSpecial == Special::kIeee ? kInfinity - 1
                                    : kSpecial == Special::kFn ? kAllOnes - 1
                                                               : kAllOnes;
@@ -61,7 +61,7 @@ struct SmallFloat {
     value.bits = code;
     return value;
   }
-  // Converts v. Values beyond the largest, infinity included, become the largest; NaN stays NaN.
+  // Converts v. Values beyond the largest, infinity included, become the largest; NaN stays NaN if the format has it.
   static constexpr SmallFloat saturated(float v) { return of_bits(encode(v, true)); }
 
  private:

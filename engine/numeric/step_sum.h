@@ -1,6 +1,6 @@
 // Adds a micro-batch's part of its training step to the parts of those before it: NUMERICS.md (57).
 //
-//   for (const SumRun& run : runs) join(run, into, from);
+//   for (const SumRun& run : runs) join(run, 0, step_block_bytes, into, from);
 //
 // A run is a part of the step block whose numbers are joined in one way (train/step_sums.h finds the runs of a
 // model).
@@ -21,7 +21,7 @@ enum class SumKind : uint8_t {
 };
 
 struct SumRun {
-  uint64_t first, bytes;  // in the step block
+  uint64_t first, bytes;  // bytes [first, first + bytes) of the step block
   SumKind kind;
 };
 

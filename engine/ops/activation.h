@@ -5,7 +5,7 @@
 //   sigmoid      y = 1 / (1 + exp(-x)); int16: curve.h
 //   tanh         y = tanh(x); int16: curve.h
 //   hard_swish   y = x min(max(x + 3, 0), 6) / 6
-//   lookup      y = table[x + 128]: any function of an int8 code; the converter makes the table (NUMERICS.md section 4)
+//   lookup       y = table[x + 128], any function of an int8 code; int16: 513 points (curve.h); NUMERICS.md section 4
 //
 // clamp on int8 and int16: y = clamp(zero_y + (x - zero_x) M), M = requant, or 1 without requant (NUMERICS.md eq. 8).
 //
@@ -75,7 +75,7 @@ struct Clip {  // the op clamp
 
 struct Activation {  // the functions of real numbers
   int elements;
-  float alpha;  // of leaky_relu
+  float alpha;  // alpha of leaky_relu
 
   static constexpr Activation from(const Words& words, const Operands& operands) {
     return {.elements = operands[0].elements(), .alpha = words.real(0)};

@@ -153,7 +153,7 @@ inline constexpr const OpRule* kAllRules[] = {
     &kGruGradientRule,
     &kGruGradientWRule,
     &kGruGradientBiasRule,
-    // Losses, optimizers, and commits of a step.
+    // Losses, optimizers, commits of a step, and simulated quantization.
     &kSoftmaxCrossEntropyRule,
     &kSoftmaxCrossEntropyGradientRule,
     &kDenseCrossEntropyRule,

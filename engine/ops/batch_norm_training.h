@@ -15,7 +15,7 @@
 //   dx_rc = scale_c inverse_deviation_c (dy_rc - sum_q dy_qc / n - u_rc sum_q dy_qc u_qc / n)
 //   dscale_c += sum_r dy_rc u_rc     dbias_c += sum_r dy_rc (bias_gradient)
 //
-// All tensors but x, y and their gradients have the accumulator's type.
+// batches is float32; x, y and their gradients have the element type; all other tensors have the accumulator's type.
 #pragma once
 
 #include "engine/base/isa.h"

@@ -1,4 +1,4 @@
-// Multiplies two stacks of matrices that are both computed at run time.
+// Multiplies two stacks of matrices; both may be computed at run time.
 //
 //   a [.., m, k] or with transpose_a [.., k, m]   b [.., k, n] or with transpose_b [.., n, k]   y [.., m, n]
 //

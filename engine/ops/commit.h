@@ -23,12 +23,12 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Computes the verdict over gradients G A [n], with loss L (a sum), count N and loss scale s:
+// Computes the verdict over gradients G [n] of type A, with loss L (a sum), count N and loss scale s:
 //
 //   amax   = max_i |G_i| as float32 bits: infinity above every number, NaN above infinity
 //   norm   = |G|_2 / (s N), of the unscaled mean gradient
 //   factor = min(1, clip_norm / norm) / (s N)          1 / (s N) if clip_norm is 0; Pascanu et al. 2013, algorithm 1
-//   apply  = norm, and so every G_i and every G_i / (s N), and L finite, N > 0 and finite, s > 0, factor finite
+//   apply  = norm, and so every G_i and every G_i / (s N), and L finite, N and s > 0 and finite, factor finite
 //   report = {factor, norm, L / N, s}                  factor is 0 if apply is 0
 //
 // The sum of squares is that of G 2^-e, where e is the exponent of the largest, so it cannot overflow. It is
@@ -304,9 +304,9 @@ struct UpdateScales {
 };
 
 // Does NUMERICS.md eq. 29 to 33, from the amax of all gradients. counters: {good, skipped, at_floor}. Every step that
-// the verdict refused counts as one with infinite gradients. That includes steps whose gradients are finite but whose
-// norm or loss is not. It also applies under Axon's rule, which sees no NaN and would never lower the scale that made
-// it.
+// the verdict refused counts as one with infinite gradients, also if its gradients are finite but its norm or loss is
+// not. This holds under Axon's rule too, which counts NaN as finite and so would never lower a scale that makes
+// NaN.
 struct AdjustLossScale {
   LossScaler rule;
 

@@ -6,8 +6,8 @@
 //
 //   y_nhwk = epilogue(sum_{i,j,c} x_{n, h sh - top + i dh, w sw - left + j dw, c} w_kijc, b_k)       epilogue.h
 //
-// With a residual [batch, out_h, out_w, out_c] and an activation the step is fused: fused_epilogue.h.
-// Positions outside x contribute nothing: their real value is 0. Backward: conv_gradient.h.
+// With a residual [batch, out_h, out_w, out_c], or an activation that is no clamp, the step is fused: fused_epilogue.h.
+// sh, sw: strides; dh, dw: dilations. Positions outside x have the real value 0. Backward: conv_gradient.h.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -20,7 +20,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Common part of conv2d and depthwise_conv2d: sizes, the loop over outputs, and the epilogues.
+// Holds what conv2d and depthwise_conv2d share: sizes, the loop over outputs, and the epilogues.
 struct Conv2d {
   int batch, in_c, out_c, group_in, group_out;  // depthwise: one input channel a group, `multiplier` outputs
   int w_channel, w_column;  // strides in w: of an output channel, of a tap within a row of the window
@@ -79,7 +79,7 @@ struct Conv2d {
     });
   }
 
-  // Weights are w = S(c_kg (q - z_kg)) with g = i / block for term i of output k's filter, in the order i, j, c. S is
+  // Weights are w = S(c_kg (q - z_kg)) with g = t / block for term t of output k's filter, in the order i, j, c. S is
   // the type of the scales.
   template <class T, class W = Int4Pair, class S = float>  // int4 or int8 weights
   constexpr void forward_grouped(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
@@ -165,7 +165,7 @@ struct Conv2d {
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr uint32_t kParameters = 1u << kW | 1u << kBias;
 
-  // Makes the attributes of the gradient steps: those of the step, {clamp .. block}, and the dims of x without the
+  // Makes the attributes of a gradient step for x: those of the step, {clamp .. block}, and the dims of x without the
   // batch.
   static constexpr int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
     for (int i = 0; i <= kBlock; ++i) made[i] = words[i];
@@ -206,9 +206,9 @@ struct Conv2d {
     return Code::kOk;
   }
 
-  // One window. `x` and `w` are the indices of its first tap inside x: in x, and in the weights of channel 0. Its
-  // consecutive products form `rows` times `columns` runs of `length`. If no tap is inside x there are no runs, and
-  // `x` may have wrapped.
+  // Describes one window. Its first tap that lies inside the tensor x has index `x` there, and index `w` in the weights
+  // of channel 0. Its consecutive products form `rows` times `columns` runs of `length`. If no tap is inside x there
+  // are no runs, and `x` may have wrapped.
   struct Pixel {
     int n;
     uint32_t x, w;

@@ -27,7 +27,7 @@ namespace nacre::inline NACRE_ISA {
 struct ConvGradient : Conv2d {
   enum XWord { kInH = kBlock + 1, kInW, kInC };
 
-  // Checks that the step has the float form without a clamp. Other forms have no gradients.
+  // Checks that the step has no clamp, zero points, form or block. Steps with any of these have no such gradients.
   static constexpr Code real_form(const Words& words) {
     for (const int word : {int{kClamp}, kClamp + 1, kClamp + 2, int{kXZero}, int{kYZero}, int{kForm}, int{kBlock}})
       if (words[word] != 0) return Code::kAttribute;
@@ -304,7 +304,7 @@ struct DepthwiseConv2dGradientW : ConvGradient {
   }
 
  private:
-  // Makes one weight at a time, each by a team. The terms of each weight and their order are those of forward.
+  // Makes one weight at a time, each by a team of threads. The terms of each weight are those of forward.
   template <class T, class A>
   constexpr void by_weight(const T* dy, const T* x, A* dw) const {
     const WindowAxis &h = window.h, &w = window.w;

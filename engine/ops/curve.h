@@ -69,7 +69,7 @@ struct Curve {
   }
 };
 
-// 513 points over all int16 codes, 128 codes apart. The last one is only the end of a line.
+// Interpolates 513 points over all int16 codes, 128 codes apart. The last point is only the end of a line.
 struct Curve513 {
   static constexpr int kPoints = 513;
 

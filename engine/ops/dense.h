@@ -257,7 +257,7 @@ struct DenseGradientX {
     return Code::kOk;
   }
 
-  // Checks that the step has the float form without a clamp: every attribute is 0. Other forms have no gradients.
+  // Checks that every attribute is 0: the float form without a clamp. Other forms have no such gradients.
   static constexpr Code real_form(const Words& words) {
     for (int i = Dense::kClamp; i <= Dense::kBlock; ++i)
       if (words[i] != 0) return Code::kAttribute;

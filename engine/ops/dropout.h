@@ -34,7 +34,7 @@ struct Dropout {
   template <class T>
   constexpr void forward(const T* x, const uint32_t* random, T* y) const {
     using A = typename Element<T>::Accumulator;
-    const auto dropped = uint32_t(rate * 0x1p32f);  // of 2^32; exact, and below 2^32 because rate < 1
+    const auto dropped = uint32_t(rate * 0x1p32f);  // rate 2^32 rounded down; below 2^32 because rate < 1
     const A kept = 1 - A(rate);
     for (int block : independent((elements - 1) / 4 + 1)) {
       const PhiloxCounter word = philox({uint32_t(block), layer, random[2], random[3]}, {random[0], random[1]});

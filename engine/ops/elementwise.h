@@ -35,7 +35,7 @@ constexpr Code check_whole(const Words& words, int clamp, ElementType element) {
   return is_whole_number(element) && words[clamp] != Clamp::kNone ? Code::kAttribute : Code::kOk;
 }
 
-// Returns the shape of a broadcast pair, or the walk over it.
+// Writes the shape of a broadcast pair. Returns kShapeInput or kOverflow if the pair cannot be broadcast.
 constexpr Code broadcast_shape(Shape a, Shape b, Dims* y) {
   const int rank = a.rank > b.rank ? a.rank : b.rank;
   *y = {};
@@ -63,7 +63,7 @@ constexpr Walk<2> broadcast_walk(Shape a, Shape b, Shape y) {
   return walk;
 }
 
-// Returns a result of multiply() as a code of y.
+// Returns multiply(v, requant) as a code of y.
 template <Rounding kRounding, class Q>
 constexpr Q to_code(int32_t v, const int32_t* requant, int y_zero, const Clamp& clamp) {
   return clamp.code<Q>(wrapping_add(multiply<kRounding>(v, {requant[0], requant[1]}), y_zero));
@@ -126,8 +126,8 @@ struct Sum {  // add and sub
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const ElementType codes = operands.element(kA);
     for (const int word : {kAZero, kBZero, kYZero}) NACRE_TRY_CODE(check_zero(words.integer(word), codes));
-    // For int8, 255 * 2^22 < 2^30: a shifted code and the sum of two of them fit into int32. For int16, 2^15 * 2^15
-    // and the sum of two halves fit.
+    // For int8, 255 * 2^22 < 2^30; for int16, 2^15 * 2^15 = 2^30. So a shifted code and the sum of two of them fit
+    // into int32.
     const uint32_t most = codes == ElementType::kInt8 ? 22 : codes == ElementType::kInt16 ? 15 : 0;
     if (words[kLeftShift] > most) return Code::kAttribute;
     NACRE_TRY_CODE(check_clamp(words, kClamp, codes));

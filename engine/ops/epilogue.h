@@ -1,5 +1,5 @@
-// Epilogues turn the sum s of an output's products into y, in dense and the convolutions. This is the list of forms
-// that every implementation of these ops has. The types of the operands tell the forms apart.
+// Epilogues turn the sum s of an output's products into y, in dense and the convolutions. This is the list of their
+// forms. The types of the operands tell most forms apart.
 //
 //   form              operands after x, w, bias    y of output channel k; n is the row of x that a scale t belongs to
 //
@@ -50,8 +50,8 @@ struct Epilogue {
   int y_zero;
   bool per_channel;
 
-  // Finishes the sum of the float form and of the grouped form, whose scales are in the sum. Y gives a fused cast:
-  // the result is rounded to T, then to Y, as two steps would do.
+  // Finishes a sum to which scales are already applied: returns clamp(sum + b_k), rounded to T, then to Y. Y differs
+  // from T in a step with a fused cast, and the result is the same as that of two steps.
   template <class T, class Y = T, class A>
   constexpr Y real(A sum, Optional<const T> b, int k) const {
     const A v = clamp.real(b ? sum + A(b[k]) : sum);
@@ -73,7 +73,7 @@ struct Epilogue {
     return int16_t(v > INT16_MAX ? INT16_MAX : v < INT16_MIN ? INT16_MIN : v);
   }
 
-  // Finishes the sum for int16 x, in 32 bits as above. If biases have 64 bits, or the result is rounded once, it
+  // Finishes the sum for int16 x, in 32 bits as int8() does. If biases have 64 bits, or the result is rounded once, it
   // works in 64 bits.
   template <Rounding kRounding = Rounding::kDouble, class B>
   constexpr int16_t int16(int64_t sum, const B* b, const int32_t* scale, int k) const {
@@ -84,7 +84,7 @@ struct Epilogue {
     else return clamp.code<int16_t>(multiply<Rounding::kDouble>(int32_t(sum), m));
   }
 
-  // Returns T(s) + b_k, rounded to T at both operations.
+  // Returns clamp(v + b_k), rounded to T after the addition and after the clamp.
   template <class T>
   constexpr T each(Rounded<T> v, Optional<const T> b, int k) const {
     return T(clamp.real((b ? v + Rounded<T>(b[k]) : v).wide()));

@@ -10,8 +10,8 @@ namespace nacre::inline NACRE_ISA {
 struct EpilogueShapes {
   enum Operand { kX, kW, kBias, kScale, kXScale, kXZeroPoint, kZero = kXScale, kYScale = kXZeroPoint };
 
-  int channels;  // of y
-  int terms;     // of each sum
+  int channels;  // channels of y
+  int terms;     // terms of each sum
   int rows;      // leading axes of x whose every index is a row
   int clamp;     // first word of {clamp, low, high, x_zero, y_zero}
   int form;      // first word of {form, block}

@@ -36,7 +36,7 @@
 namespace nacre::inline NACRE_ISA {
 
 struct FakeFloat8 {
-  int rows, width;  // with `current`; otherwise one row
+  int rows, width;  // rows and their width, with `current`; otherwise one row
   uint32_t format, form;
 
   enum Word { kFormat = 0, kForm = 1, kCurrent = 2, kAxis = 3 };
@@ -52,7 +52,7 @@ struct FakeFloat8 {
 
   template <class T>
   constexpr void forward(const T* x, const float* scale, Update<uint32_t> amax, T* y) const {
-    uint32_t largest = 0;  // that this thread has seen
+    uint32_t largest = 0;  // the largest magnitude that this thread has seen
     const auto observe = [&](const T& v) { largest = amax_bits(std::span<const T>(&v, 1), largest); };
     format == kE4M3 ? by_scale<Float8E4M3>(x, *scale, y, observe) : by_scale<Float8E5M2>(x, *scale, y, observe);
     raise(amax.data, largest);

@@ -8,7 +8,7 @@
 //   without a range   weights, by the largest magnitude a of each channel, or of all of w:
 //
 //     rule 0  int8/static    s = symmetric_scale(a),         y = s clip(round(w / s), -127, 127)        int8_range.h
-//     rule 1  int8/weights   s = a / 127 (1 where that is 0), the same with w / s in float32
+//     rule 1  int8/weights   s = a / 127 (1 where that is 0), the same, but w / s in float32 (float64 for float64 w)
 //     rule 2  int8           s = 127 / (a + 1e-7),           y = clip(round_half_even(w s), -127, 127) / s   absmax.h
 //     rule 3  int4           s = 7 / (a + 1e-7),             y = clip(round_half_even(w s), -8, 7) / s
 //

@@ -7,7 +7,7 @@
 // rounding are left out. The words {kind, low, high} name f (Clamp::Kind); low is alpha of leaky_relu. Bounds, which
 // are those of the op add, are applied before the sum is rounded: T(clamp(A(T(s + b_k)) + A(r_i))).
 //
-// This header and its entries are separate, so that firmware with only a float or an int8 epilogue links no exp and
+// This header and its kernels are separate, so that firmware with only a float or an int8 epilogue links no exp and
 // no erfc.
 #pragma once
 
@@ -72,7 +72,7 @@ constexpr Code fused_shapes(const Words& words, const Operands& operands, Dims* 
   return fits ? Code::kOk : Code::kShapeInput;
 }
 
-// The rule of O for the tools, which tell a step's form by its operands. The step is fused if x and w are of one
+// The shape rule of op O for all its forms, which the operands tell apart. The step is fused if x and w are of one
 // float type and there is a function, or a residual of that type.
 template <class O>
 constexpr Code shapes_of_form(const Words& words, const Operands& operands, Dims* y) {

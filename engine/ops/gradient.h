@@ -57,7 +57,7 @@ constexpr void add_columns(int rows, int count, A* sum, F f) {
   }
 }
 
-// Calls f(first, count) for runs of at most kColumns of `columns`. A team makes each run.
+// Calls f(first, count) for runs of at most kColumns columns, out of `columns` columns. A team makes each run.
 template <class F>
 constexpr void each_columns(int columns, F f) {
   for (int run : teams((columns - 1) / kColumns + 1)) {
@@ -194,7 +194,7 @@ struct BiasGradient {
     return Code::kOk;
   }
 
-  static constexpr Attribute kAttributes[] = {{"clamp"}};  // as in sum_to
+  static constexpr Attribute kAttributes[] = {{"clamp"}};  // refused unless 0, as in sum_to
   static constexpr const char* kInputs[] = {"dy", "&sum"};
 };
 
@@ -216,8 +216,8 @@ struct Accumulate {
   static constexpr const char* kInputs[] = {"x", "&sum"};
 };
 
-// Makes the attributes of bias_gradient and sum_to in a gradient table: the clamp at word kClamp of the step, and the
-// dims of the input.
+// Make the attributes of bias_gradient, {clamp}, and of sum_to and mul_gradient, {clamp, dims of the input, sign}, from
+// those of the step. kClamp is the word of the clamp.
 template <int kClamp>
 constexpr int bias_words(const Words& words, const Operands&, int, uint32_t* made) {
   made[0] = words[kClamp];

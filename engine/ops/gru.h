@@ -1,5 +1,5 @@
-// Runs a gated recurrent unit over whole sequences.  Cho et al. 2014, arXiv:1406.1078, eq. 5 to 8; with the reset
-// gate after the product as in cuDNN.
+// Runs a gated recurrent unit over whole sequences.  Cho et al. 2014, arXiv:1406.1078, eq. 5 to 8; with reset_after
+// the reset gate comes after the product, as in cuDNN.
 //
 //   x [batch, time, 3 h]  W_x u_t and its bias for the layer's input u; one dense before this op makes it for all steps
 //   w [3 h, h]   bias? [3 h]   h0? [batch, h] (0 if absent)   y [batch, time, h]

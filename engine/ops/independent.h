@@ -19,8 +19,8 @@
 // names a file, -DNACRE_THREADS='"ports/cuda/threads.h"'. That file defines NACRE_THREAD, an initializer of the
 // Thread that runs, and NACRE_RAISE(at, v), an atomic maximum. If teams have more than one thread, it also defines
 // NACRE_TEAM and NACRE_IN_TEAM, initializers of Thread for the team and for the thread within it, and
-// NACRE_TEAM_SUM(v) and NACRE_TEAM_MAX(v). Every kernel writes only in loops of the first kinds, or after in_order()
-// or leads().
+// NACRE_TEAM_SUM(v) and NACRE_TEAM_MAX(v). Every kernel writes only in loops over independent(), teams() or of_team(),
+// by raise(), or after in_order() or leads().
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 //   e int8 [batch, out_h, out_w, out_c]      x, dx int8 [batch, in_h, in_w, in_c]      w as in conv.h
 //
 //   conv2d_int8_gradient_w            dw_kijc += sum_{n,h,v} e_nhvk (x_npqc - zero), p = h sh - top + i dh,
-//   conv2d_int8_gradient_x            a_npqc = sum_{i,j} sum_k e_nhvk f_k w_kijc; dx follows from a as in dense
-//   conv2d_int8_gradient_x            a_npqc = sum_{i,j} sum_k e_nhvk f_k w_kijc, dx as of dense
+//                                                                                     q = v sw - left + j dw
+//   conv2d_int8_gradient_x            a_npqc = sum_{i,j} sum_k e_nhvk f_k w_kijc; dx from a as in dense_int8_gradient_x
 //   depthwise_conv2d_int8_gradient_w  the same with w_ijk, and c = k / multiplier
 //   depthwise_conv2d_int8_gradient_x
 //   average_pool_int8_gradient        dx_npqc = e of the window that contains the pixel. The pixel's error is e / |W|;

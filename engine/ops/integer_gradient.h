@@ -83,7 +83,7 @@ struct Int8CrossEntropy {
     int peak = -128;
     for (int k = 0; k < softmax.width; ++k) peak = x[k] > peak ? x[k] : peak;
     const int below = x[label] - peak < softmax.diff_min ? softmax.diff_min : x[label] - peak;
-    const int32_t distance = wrapping_sub(0, multiply<Rounding::kDouble>(below, softmax.scale));  // Q5: 26 bits behind
+    const int32_t distance = wrapping_sub(0, multiply<Rounding::kDouble>(below, softmax.scale));  // Q5.26, fixed point
     const int zeros = int(std::countl_zero(uint32_t(sum)));
     const int32_t log2 = ((12 - zeros) << kLossBits) + log2_of(uint32_t(sum) << zeros);
     constexpr int32_t kLn2 = 22713;  // ln 2 2^15; log2 is below 12 2^12

@@ -1,4 +1,4 @@
-// Integer training (policy int8/full) with --train-share. Masters move in every step (sgd_codes) and add up small
+// Ops of integer training (policy int8/full) with --train-share. Masters move in every step (sgd_codes) and sum small
 // changes. The codes that the network computes with are separate state. A step writes the codes of only a share of
 // the channels. NUMERICS.md section 16. No step has a float instruction.
 //
@@ -11,7 +11,7 @@
 //   write_codes     c_ki = code(M_ki) for the `count` channels with the largest p_k, the first of equal ones. Channels
 //                   with p_k = 0 are not written
 //
-// A channel that waits is not lost: its p_k grows until it is among the largest.
+// A channel that waits is not lost: its masters keep the change, and p_k counts it again in the next step.
 #pragma once
 
 #include <bit>

@@ -4,7 +4,7 @@
 //
 //   round_codes          code = clip(round(master / 2^bits)): int8 to -127 .. 127, int32 as it is
 //   verdict_codes        takes sums G int32 [n], a loss, a count N of samples and a rate:
-//                        apply  = 0 < N < 2^23, no G_i and not the loss at an end of int32, the rate finite and not
+//                        apply  = 0 < N < 2^23, all |G_i| and the loss below 2^31 - 1, the rate finite and not
 //                                 negative
 //                        amax   = max |G_i|
 //                        report = {rate / N, 0, loss 2^-12 / N, 1}, float32; the first is 0 if apply is 0.

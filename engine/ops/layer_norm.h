@@ -131,8 +131,8 @@ struct LayerNorm {
       {.of = kOf<2>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words},
   };
 
-  // The parts of gradient_scale are the mean and the deviation of each row. It has a team for each row and for each
-  // column.
+  // The parts of gradient_scale are the mean and the inverse deviation of each row. It has a team for each row and for
+  // each column.
   static constexpr int64_t statistics_of(const Operands& operands) { return rows_of_first(operands) * 2; }
   static constexpr int64_t teams_of_scale(const Operands& operands) {
     return statistics_of(operands) + channels_of_first(operands);

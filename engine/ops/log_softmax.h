@@ -2,7 +2,7 @@
 //
 //   y_i = (x_i - m) - ln sum_j exp(x_j - m),   m = max_j x_j
 //
-// The sum is at least 1, so y is never -infinity for finite x, whereas ln softmax(x) may be.
+// The sum is at least 1, so its logarithm is finite. ln softmax(x) would be -infinity where softmax(x) underflows.
 //
 // Backward, from y alone:   dx_i = dy_i - exp(y_i) sum_j dy_j
 #pragma once

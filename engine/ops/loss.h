@@ -8,7 +8,7 @@
 //   q_rk   = (1 - s) [k = y_r] + s / classes,  or of targets  (1 - s) t_rk + s / classes
 //
 // s is label_smoothing (Szegedy et al. 2015, arXiv:1512.00567, section 7), as in torch.nn.CrossEntropyLoss and Keras'
-// CategoricalCrossentropy. Nothing overflows: every exponential is in (0, 1] and S_r >= 1.
+// CategoricalCrossentropy. Nothing overflows: every exponential is in [0, 1] and S_r >= 1.
 //
 // The step adds the sum over rows to `loss`, and the number of counted rows to `count` (float32: exact up to 2^24 in
 // one step block). It never adds means; verdict computes the mean (commit.h). With `ignore`, rows whose label is
@@ -30,7 +30,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Returns the number of parts: one loss per row. In losses of single numbers a row is everything after axis 0.
+// Returns at least the number of parts: one loss per row. In losses of single numbers a row is all after axis 0.
 constexpr int64_t losses_of(const Operands& operands) {
   const int64_t rows = rows_of_first(operands), samples = operands[0][0];
   return rows < samples ? samples : rows;

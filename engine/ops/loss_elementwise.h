@@ -25,7 +25,7 @@ namespace nacre::inline NACRE_ISA {
 
 struct ElementwiseLoss {
   int rows, width;
-  float delta;  // of huber
+  float delta;  // delta of huber
 
   static constexpr ElementwiseLoss from(const Words& words, const Operands& operands) {
     const Shape y = operands[0];

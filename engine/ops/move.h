@@ -1,4 +1,4 @@
-// Ops that move elements and compute nothing. They take any element type; y has the quantizer of x.
+// Defines ops that move elements and compute nothing. y has the quantizer of x.
 //
 //   reshape    y = x in the same order, other dims
 //   copy       y = x
@@ -54,7 +54,7 @@ struct Copy {
   static constexpr Gradient kGradients[] = {{.of = kOf<0>, .by = Op::kCopy, .reads = kReads<gradient_of(0)>}};
 };
 
-struct Reshape {  // its kernels are those of copy
+struct Reshape {  // the kernels of copy serve reshape too
   enum Word { kRank = 0, kDims = 1 };
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {

@@ -4,7 +4,7 @@
 //   boxes [batch, n, 4]: two opposite corners, (y, x, y, x) or (x, y, x, y)       scores [batch, classes, n]
 //   places [batch classes most], int32     kept [batch classes most]     count [1], int32
 //
-// In each of the batch * classes lists, at most `most` times, the remaining box i with the greatest score is
+// In each of the batch * classes lists of n scores, at most `most` times, the remaining box i of greatest score is
 // selected; of equals the first. Then each other box j is removed if its overlap is above the bound, or with `closed`
 // equal to it:
 //

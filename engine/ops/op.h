@@ -15,7 +15,7 @@
 
 namespace nacre {
 
-// Ids never change meaning. Each family leaves room for further ops.
+// Ids never change meaning. Each group of ids leaves room for further ops.
 enum class Op : uint16_t {
   kNone = 0,
   kDense = 1,
@@ -220,12 +220,12 @@ struct Operands {
 
 // Checks attributes and the shapes of the inputs, and computes the shape of every output, in order. `operands` holds
 // the inputs only. Its count is the inputs of this step, absent ones included: dense in float has 3, in int8 4. A
-// rule runs after the element types have been matched with an entry, so required inputs are present. It runs before
+// rule runs after the element types have been matched with a kernel's, so required inputs are present. It runs before
 // all other code that uses the step, on untrusted numbers: every dim is in [1, 2^28], every tensor below 2^31
 // elements. `outputs` is zeroed.
 using ShapeRule = Code (*)(const Words& words, const Operands& operands, Dims* outputs);
 
-// ---- For the tools only: no engine .cc refers to the code below, so firmware does not link it. ----
+// ---- For the tools, and for facts about steps. No kernel and no program refers to it: firmware does not link it. ----
 
 enum class Coding : uint8_t {
   kInteger,
@@ -276,7 +276,7 @@ struct Gradient {
   bool adds = false;
   // Writes the attributes of the gradient step, at most 32, to `made` and returns their number. `words` and
   // `operands` (inputs, then outputs) are those of the step that is differentiated. `input` is the index of the input
-  // in question; for variadic ops it is the place in the list. If null, the attributes are those of that step.
+  // in question; for variadic ops it is the position in the list. If null, the attributes are those of that step.
   int (*words)(const Words& words, const Operands& operands, int input, uint32_t* made) = nullptr;
 };
 
@@ -296,7 +296,7 @@ struct OpRule {
   const char* name;
   Numerics numerics;
   ShapeRule shapes;
-  std::span<const Attribute> attributes;  // in word order
+  std::span<const Attribute> attributes;  // attributes in the order of their words
   // Names of the operands. A trailing '?' means optional. A leading '&' means read and written (Role::kUpdate); such
   // operands come after those only read. A last "..." means any number of further operands like the first.
   std::span<const char* const> inputs;

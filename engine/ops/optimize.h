@@ -1,7 +1,7 @@
 // Defines the optimizers. Each step updates one parameter in place. NUMERICS.md section 12.
 //
-//   gradient G A [n]   report A [4], report[0] the factor of the verdict (commit.h)   learning_rate r float32 [1]
-//   parameter p P [n]   moments M [n], zeros at first
+//   gradient G: A [n]   report: A [4], report[0] the factor of the verdict (commit.h)   learning_rate r: float32 [1]
+//   parameter p: P [n]   moments: M [n], zeros at first   A, P and M are element types
 //
 //   g = clip(factor G, -clip_value, clip_value) + weight_decay p        clip_value 0: no clipping; adamw: no decay here
 //
@@ -13,12 +13,12 @@
 //   adamw     p = (1 - r weight_decay) p, then as adam                                   Loshchilov & Hutter 2019
 //   rmsprop   v = alpha v + (1 - alpha) g^2;   p = p - r g / (sqrt(v) + epsilon)         torch.optim.RMSprop
 //   adagrad   s = s + g^2;   p = p - r g / (sqrt(s) + epsilon)                          torch.optim.Adagrad, lr_decay 0
-//   both, with epsilon_in_root, divide by sqrt(v + epsilon)                             keras.optimizers' form of them
+//   rmsprop and adagrad, with epsilon_in_root, divide by sqrt(v + epsilon)              keras.optimizers' form of them
 //
 //   adam and adamw, with epsilon_before, add epsilon before the correction: r sqrt(1 - beta2^t) / (1 - beta1^t) m /
 //             (sqrt(v) + epsilon), the form of keras.optimizers and of section 2 of Kingma & Ba (epsilon hat)
 //
-// Keras differs in two. In momentum, r is inside the sum (u = mu u - r g), so a schedule acts only on later updates.
+// Keras differs in two ways. In momentum, r is inside the sum (u = mu u - r g): a schedule acts only on later updates.
 // The sum of adagrad starts at 0.1.
 //
 // t = step + 1, because `step` counts the updates applied before. Arithmetic is in A = float, or double for double
@@ -38,7 +38,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Common part of all optimizers: words 0 and 1, and the gradient that the formulas call g.
+// Holds what the optimizers of this file share: words 0 and 1, and the gradient that the formulas call g.
 struct Optimizer {
   int elements;
   float clip_value, weight_decay;
@@ -109,7 +109,7 @@ struct Sgd : Optimizer {
   static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "&parameter"};
 };
 
-struct Momentum : Optimizer {  // and nesterov
+struct Momentum : Optimizer {  // serves momentum and nesterov
   float mu;
 
   static constexpr Momentum from(const Words& words, const Operands& operands) {
@@ -145,7 +145,7 @@ struct Momentum : Optimizer {  // and nesterov
   }
 };
 
-struct Adam : Optimizer {  // and adamw
+struct Adam : Optimizer {  // serves adam and adamw
   float beta1, beta2, epsilon;
   bool epsilon_before;
 

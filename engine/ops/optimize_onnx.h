@@ -12,7 +12,7 @@
 //                  R' = R sqrt(1 - beta^t) / (1 - alpha^t),  R for t = 0
 //   onnx_adagrad   h' = h + g^2;   x' = x - R / (1 + t decay_factor) g / (sqrt(h') + epsilon)
 //
-// They differ from optimize.h in three ways. In momentum, alpha and beta are swapped. adam adds epsilon before the
+// They differ from optimize.h in three ways. In momentum, g has the factor beta. adam adds epsilon before the
 // bias correction, as Keras does. t is the count before this update, so the second update gets the correction of a
 // first one.
 #pragma once

@@ -3,7 +3,7 @@
 //   pack   y = x, stored in the layout of y's record; y is 0 where the layout has no element
 //
 // The converter runs it on constants. For trained parameters it is a step of the program `derive`. For the weights of
-// a file that was made for no port, Places does the same work when a program is bound.
+// a file that was made for no port, bind does the same work (run/packed_weights.h).
 #pragma once
 
 #include <cstring>

@@ -81,7 +81,7 @@ struct Clamp {
     kTanh = 4,
     kHardSwish = 5,
     kSilu = 6,
-    kGelu = 7,  // by erfc
+    kGelu = 7,  // gelu by erfc
     kGeluTanh = 8,
   };
   uint32_t kind, low, high;

@@ -5,7 +5,7 @@
 //   phase 1, 2, ..   one of DeviceThreads::phases, each in a launch of its own; `data` is scratch of as many numbers as
 //                    DeviceThreads::parts returns
 //
-// Both ways have the same terms in the same order, so they give the same bytes.
+// Both ways add the same terms. If each team has one thread, they add in the same order and give the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Parts {
   A* data = nullptr;
   int phase = 0;
 
-  // Computes sum_i f(i) in the order of i, in two phases. A team makes each f(i). Returns true in the threads of the
+  // Computes sum_i f(i), on a device in two phases. A team makes each f(i). Returns true in the threads of the
   // one team for which *total holds the sum.
   template <class F>
   constexpr bool sum(int n, F f, A* total) const {

@@ -9,11 +9,11 @@
 //   cast              y = x in another element type: real to integer truncates and saturates, NaN gives 0; integer to a
 //                     narrower integer keeps the low bits; to bool: x != 0
 //   dynamic_quantize  scale and zero point come from each row's values; a row shares the dims before `axis`
-//                     TFLite       NUMERICS.md eq. 13
+//                     TFLite       NUMERICS.md eq. 13; with `onnx`, ONNX's DynamicQuantizeLinear
 //                     Keras        s = 127 / (max |x| + 1e-7),  q = clip(round_half_even(x s), -127, 127): absmax.h
 //                     float8       f = current_scale(max |x|),  q = saturated(x f),  scale = 1 / f: float8_scale.h
 //
-//   scale, zero [1] or [size of axis];  dynamic: the dims of x before `axis`, or [1]; only TFLite's has a zero point
+//   scale, zero [1] or [size of axis];  dynamic: the dims of x before `axis`, or [1]; zero only for TFLite and ONNX
 #pragma once
 
 #include <limits>
@@ -34,7 +34,7 @@ constexpr T saturate(int64_t v) {
   return T(v < kLow ? kLow : v > kHigh ? kHigh : v);
 }
 
-struct Quantize {  // and dequantize
+struct Quantize {  // serves quantize and dequantize
   int outer, channels, inner;
   bool per_channel;
   uint32_t form;

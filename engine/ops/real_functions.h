@@ -2,7 +2,7 @@
 // same function, so they give the same bits.
 //
 //   leaky_relu   v for v > 0, else alpha v
-//   sigmoid      1 / (1 + exp(-v))
+//   sigmoid      1 / (1 + exp(-v));  tanh is std::tanh
 //   hard_swish   v min(max(v + 3, 0), 6) / 6
 //   silu         v / (1 + exp(-v))
 //   gelu         v Phi(v); gelu_gate is Phi, in its form with erfc or in the one with tanh: gelu.h
@@ -17,7 +17,7 @@ namespace nacre::inline NACRE_ISA {
 struct RealFunction {                                             // A: float or double
   static constexpr double kSqrtHalf = 0.70710678118654752440;     // sqrt(1/2)
   static constexpr double kSqrt2OverPi = 0.79788456080286535588;  // sqrt(2/pi)
-  static constexpr double kGeluCubic = 0.044715;                  // as in the paper
+  static constexpr double kGeluCubic = 0.044715;                  // the cubic coefficient of the paper
 
   template <class A>
   static constexpr A leaky_relu(A v, A alpha) {

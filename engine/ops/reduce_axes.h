@@ -8,8 +8,8 @@
 //   4 prod   prod_i x_ij                                   dy_j prod_{k != i} x_kj
 //
 // If x contains a NaN, y is NaN, and the NaN takes the gradient of max and min. Equal elements share the gradient
-// (TensorFlow, python/ops/math_grad.py, _MinOrMaxGrad). The product of the others is y_j / x_ij. If one x_ij is 0, it
-// is the product of the rest for this element, and 0 for all others.
+// (TensorFlow, python/ops/math_grad.py, _MinOrMaxGrad). The product of the other elements is y_j / x_ij. If one x_ij is
+// 0, the product of the rest is that of this element, and 0 that of all others.
 #pragma once
 
 #include "engine/base/isa.h"

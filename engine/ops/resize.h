@@ -40,7 +40,7 @@ struct Resize {
   Axis h, w;
 
   enum Operand { kX, kFirstRows, kFirstColumns, kRowWeights, kColumnWeights };
-  static constexpr int kFraction = 10;  // fraction bits of an int8 step's weights
+  static constexpr int kFraction = 10;  // fraction bits of the weights of an int8 or int16 step
 
   static constexpr Resize from(const Words&, const Operands& operands) {
     const Shape x = operands[kX];

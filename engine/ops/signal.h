@@ -6,7 +6,7 @@
 //   x [.., n]   w, a, y as follows
 //
 //   1 headroom      y [.., 1]          max(0, 15 - msb(max |int16(x_i)|))
-//   2 fft           y [.., size + 2]   (re, im) of the bins 0 .. size / 2 of int16(x), with zeros behind it
+//   2 fft           y [.., size + 2]   (re, im) of the bins 0 .. size / 2 of int16(x), zeros appended to `size` numbers
 //                   w [3 size / 4]     int16(cos) + 2^16 int16(-sin) of 2 pi i / size, each times 2^15 - 1
 //   3 filter_bank   y [.., size]       floor(root(sum_e w_e u32(x_bin(e))) / 2^a), the sum modulo 2^64; 0 for a
 //                                      outside [0, 32)
@@ -32,7 +32,7 @@
 // floor(32767 / p) / 2^15. Products are rounded half up. At the end each pair of complex numbers gives the bins k and
 // size / 2 - k of the real transform.
 //
-// A filter bank entry that points outside its tensor is refused at run time with Code::kIndex.
+// A filter bank entry that points outside its tensor, or is out of order, is refused at run time with Code::kIndex.
 #pragma once
 
 #include <bit>
@@ -249,7 +249,7 @@ struct Signal {
     for (int k = 0; k < count; ++k) store(y, k, sample(x, source(k, count)));
     int m = 1;
     for (int p = last; m < count; m *= p, p = 4) {
-      const int step = int(size) / (p * m);  // in w, of one turn of the roots
+      const int step = int(size) / (p * m);  // distance in w of consecutive roots of this stage
       for (int b = 0; b < count; b += p * m)
         for (int j = 0; j < m; ++j) p == 4 ? four(y, b + j, m, w, j * step) : two(y, b + j, m, w, j * step);
     }
@@ -260,8 +260,8 @@ struct Signal {
     return {int16_t(2 * k < width ? x[2 * k] : 0), int16_t(2 * k + 1 < width ? x[2 * k + 1] : 0)};
   }
 
-  // Returns the number that stands at place k before the stages: the digits of k in base 4, and a last one in base 2,
-  // reversed.
+  // Returns which of the numbers stands at position k before the stages: the digits of k in base 4, and a last one in
+  // base 2, reversed.
   static constexpr int source(int k, int count) {
     int at = 0;
     for (int stride = 1; count > 1;) {

@@ -2,7 +2,7 @@
 //
 //   y_i = exp(beta (x_i - m)) / sum_j exp(beta (x_j - m)),   m = max_j x_j
 //
-// Subtracting m keeps every exponential in (0, 1], and the sum is at least 1. So nothing overflows or is divided by
+// Subtracting m keeps every exponential in [0, 1], and the sum is at least 1. So nothing overflows or is divided by
 // 0. The exponential is computed twice and not stored, because y may be float16 and would round it before the
 // division.
 //
@@ -161,7 +161,7 @@ struct Softmax {
     return exp_of_negative<5>(multiply<kRounding>(difference, scale));
   }
 
-  // Returns x + by as a code of int16.
+  // Returns x + by, saturated to int16.
   static constexpr int32_t symmetric(int32_t x, int32_t by) {
     const int64_t sum = int64_t{x} + by;
     return int32_t(sum > INT16_MAX ? INT16_MAX : sum < INT16_MIN ? INT16_MIN : sum);

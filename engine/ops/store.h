@@ -2,7 +2,7 @@
 //
 //   x, s, y [..] of one shape   s = x, y = x
 //
-// Later steps read x as y. If no step does, y lies over x.
+// Later steps of the run read y instead of x.
 #pragma once
 
 #include "engine/base/isa.h"

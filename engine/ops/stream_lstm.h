@@ -33,7 +33,7 @@ struct StreamLstm {
   Sequence size;
   uint32_t clip;  // float32 bits, or a code of c
   int cell_fraction, h_zero, y_zero;
-  FixedPoint scales[5];  // of w h for i, f, g, o, in units of 2^-12; of o tanh(c) to y
+  FixedPoint scales[5];  // scales of w h for i, f, g, o in units of 2^-12; scale of o tanh(c) for y
 
   enum Word { kClip, kCellFraction, kHZero, kYZero, kScales, kWords = kScales + 10 };
   enum Operand { kX, kW, kBias, kH, kC, kTable };
@@ -204,7 +204,7 @@ struct StreamLstm {
       return Code::kAttribute;
     NACRE_TRY_CODE(check_zero(words.integer(kHZero), ElementType::kInt8));
     NACRE_TRY_CODE(check_zero(words.integer(kYZero), ElementType::kInt8));
-    return width > 65793 ? Code::kAccumulator : Code::kOk;  // as check_terms
+    return width > 65793 ? Code::kAccumulator : Code::kOk;  // the bound of check_terms
   }
 };
 

@@ -102,7 +102,7 @@ struct TreeEnsemble {
   static constexpr uint32_t kMostTargets = 1 << 28;
 
   template <class T>
-  struct Totals {  // of one row
+  struct Totals {  // the sums and their compensations for one row
     T *y, *aside;
   };
 

@@ -1,4 +1,4 @@
-// The calls of a bound program, one behind the other, with the words, scratch and workers that they need.
+// The calls of a bound program, one after the other, with the words, scratch and workers that they need.
 // Program::bind writes them to the caller's memory. For a static program they are constant tables in flash, written
 // on a PC (static_program.h). run() is the same for both.
 #pragma once

@@ -22,7 +22,7 @@ Kernel Program::kernel(uint32_t step) const {
   return call == nullptr ? nullptr : call->run;
 }
 
-// With places, the entry tells it, because a port may have copied all weights to its own memory.
+// With Places, the kernel's entry tells whether an operand is packed: a port may have copied all weights.
 uint32_t Program::packed_operands(uint32_t step) const {
   const Call* const call = call_of(step);
   uint32_t bits = 0;

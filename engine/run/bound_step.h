@@ -1,5 +1,5 @@
-// Binding of one step: the bytes that its kernel needs, and the call with its operands behind it in the caller's
-// memory. Program binds every step of a program so. Constant folding, tests and benchmarks bind one step alone
+// Binds one step: computes the bytes that its kernel needs, and writes the call. The operands follow the call in the
+// caller's memory. Program binds every step of a program so. Constant folding, tests and benchmarks bind one step alone
 // (tools/graph/bound_step.h).
 #pragma once
 

@@ -8,10 +8,10 @@
 namespace nacre {
 namespace {
 
-// How well a step fits an entry, from not at all to wholly.
+// Says how well a step fits a kernel's entry, from not at all to wholly.
 enum Fit : uint8_t { kOtherOp, kOtherCount, kAbsentOperand, kOtherRole, kOtherType, kFits };
 
-// Returns how well the operands fit the entry. `ids` are the operands with their roles. If `ids` is null, the
+// Returns how well the operands fit the kernel's entry. `ids` are the operands with their roles. If `ids` is null, the
 // operands are those of a node, whose roles are those of its rule.
 template <bool kPacks>
 Fit fit_of(const KernelEntry& entry, Rounding rounding, const Operands& operands, const uint32_t* ids) {
@@ -135,7 +135,7 @@ Code search(const LoadedStep& step, std::span<const KernelSet* const> kernels, c
       const Fit fit = fit_of<kPacks>(*entry, step.record.rounding, step.operands, ids);
       closest = std::max(closest, fit);
       if (fit != kFits) continue;
-      Code code = check_shapes(*entry, step.words, step.operands);  // before accepts, which may rely on the shapes
+      Code code = check_shapes(*entry, step.words, step.operands);  // precedes accepts, which may rely on the shapes
       if (code == Code::kOk && !accepts(*entry, step.words, step.operands)) continue;
       if (code == Code::kOk) code = check_overlap(*entry, step);
       if (code == Code::kOk) {

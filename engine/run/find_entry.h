@@ -11,7 +11,7 @@
 
 namespace nacre {
 
-inline constexpr int kMaxOperands = 24;  // of one step; their Tensors stand on the stack while a step is checked
+inline constexpr int kMaxOperands = 24;  // most operands of a step, whose Tensors stand on the stack during checks
 inline constexpr int kMaxOutputs = 3;
 
 // Returns the entries for one op, in the order in which bind tries them. Takes O(log n), because a set is sorted by
@@ -29,7 +29,7 @@ inline const OperandType& operand_type(const KernelEntry& entry, int i, int coun
 int first_output(const KernelEntry& entry, int count);
 
 // Checks that the declared shapes of the outputs are the shapes that the entry's rule computes from the inputs. If
-// operands.rows is not 0, shapes have so many rows.
+// operands.rows is not 0, batched tensors have so many rows.
 Code check_shapes(const KernelEntry& entry, const Words& words, const Operands& operands);
 
 // A step of a model with its operands as a shape rule sees them: without data.
@@ -42,7 +42,7 @@ struct LoadedStep {
 
   LoadedStep(const Model& m, uint32_t index) : model(m), record(m.steps()[index]) {}
   Code load();  // fills the members after `record`; returns kOperandCount if there are too many operands
-  uint32_t tensor_count() const { return uint32_t{record.operand_count} + (record.guard != kNoIndex); }  // of its call
+  uint32_t tensor_count() const { return uint32_t{record.operand_count} + (record.guard != kNoIndex); }  // of a call
   uint32_t tensor_id(uint32_t i) const {
     return i < record.operand_count ? model.operands(record)[i] & kOperandIdMask : record.guard;
   }
@@ -63,9 +63,9 @@ Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernel
 // Finds an entry like find_entry, and also accepts an entry for which bind can pack weights.
 Code find_packing_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
 
-// Returns whether the types fit, for a node of a graph that is being compiled. It has no roles and no places, and its
-// operands have no data. There are as many operands as the entry has; an absent one has no record. types_fit does not
-// look at words and shapes.
+// Returns whether the types fit, for a node of a graph that is being compiled. A node has no roles and no memory, and
+// its operands have no data. There are as many operands as the entry has; an absent one has no record. types_fit does
+// not look at words and shapes; takes() checks these too.
 bool types_fit(const KernelEntry& entry, Rounding rounding, const Operands& operands);
 bool takes(const KernelEntry& entry, Rounding rounding, const Words& words, const Operands& operands);
 

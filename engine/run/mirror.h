@@ -1,6 +1,6 @@
-// Mirrors: the copies that a place keeps of the host's blocks (Places::keep, run/places.h). A state says whether the
-// mirror or the host's block is newer. Each function below is a transition: its name is the event, its result the
-// state after the event.
+// Mirrors are copies of the host's blocks that a place, a port with memory of its own, keeps (Places::keep, places.h).
+// A state says whether the mirror or the host's block is newer. Each function below is a transition: its name is the
+// event, its result the state after the event.
 //
 //            host_wrote(true)                   host_wrote(false), bind
 //      kZeros <----------------- any state -----------------> kOlder
@@ -15,7 +15,7 @@
 // state that was kCurrent. The run may have written that mirror, and the host's copy is put back: the mirror is kOlder.
 //
 // A place has a second block: a copy of a learned state that is kAhead. A run that only reads the state fills this
-// block, and a failed update is undone from it (StateCopy):
+// block; else the update fills it first. A failed update is undone from it (StateCopy):
 //
 //      kNone ---- copy_began ----> kUnderway ---- run_ended(true) ----> kWhole
 //        ^                             |                                  |
@@ -32,7 +32,7 @@ namespace nacre {
 enum class MirrorState : uint8_t {
   kOlder,    // the host's block is newer
   kZeros,    // the same, and the host's block is all zeros
-  kCurrent,  // both are equal
+  kCurrent,  // mirror and host's block are equal
   kAhead,    // the mirror is newer
 };
 

@@ -19,7 +19,7 @@ struct PackedWeights {
   struct Copy {
     uint32_t tensor;
     Layout layout;
-    uint64_t offset;  // in the block kDerived
+    uint64_t offset;  // offset in the block kDerived
   };
 
   uint32_t count = 0;

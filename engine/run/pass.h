@@ -1,5 +1,5 @@
-// Measures and binds a program, written once for the host alone (program.cc) and for places (places.cc). Included by
-// these two.
+// Measures and binds a program, written once for the host alone (program.cc), for kernels that pack weights
+// (weight_packing.cc) and for places (places.cc). These three files include it.
 //
 // Rules say where a step's kernel is looked for, what bytes stand before its call, and whether kernels share their
 // work among threads. The host's Rules contain nothing of ports, so a firmware without ports links no code for them.

@@ -13,12 +13,12 @@ namespace nacre {
 
 // Stands before each call of a program that is bound to places.
 struct PlacedCall {
-  const Port* port;          // that runs the step; null: the host
+  const Port* port;          // the port that runs the step; null: the host
   const KernelEntry* entry;  // null: not bound yet
-  std::byte* scratch;        // in the memory that the port sees
+  std::byte* scratch;        // scratch in the memory that the port sees
   size_t scratch_bytes;
   size_t segment;  // steps of one segment follow each other and have one number
-  size_t bytes;    // of the call
+  size_t bytes;    // bytes of the call
 };
 static_assert(sizeof(PlacedCall) % sizeof(Tensor) == 0);
 

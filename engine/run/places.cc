@@ -110,8 +110,8 @@ uint64_t Places::block_bytes(uint32_t block) const {
   return model_->region_bytes(Region(uint32_t(Region::kState) + block - kState));
 }
 
-// Returns the offset of a mirror in the part of a place's memory that one program takes. The part holds the mirrors
-// of the blocks that are not shared, in their order, then scratch, then the weights in the order of the steps.
+// Returns the offset of a mirror, the device's copy of a host's block, in the part of a place's memory that a program
+// takes. That part holds mirrors that are not shared, by block, then scratch, then the weights in the order of steps.
 uint64_t Places::mirror(uint32_t place, uint32_t block) const {
   uint64_t offset = 0;
   for (uint32_t i = kState; i < block; ++i)
@@ -126,8 +126,8 @@ uint64_t Places::shared_mirror(uint32_t place, uint32_t block) const {
   return offset;
 }
 
-// Returns whether programs share the mirror. All blocks are shared but the arena and streams, which are kept on the
-// host while a program runs.
+// Returns whether programs share the mirror: that of the state, the derived values or the step's sums, on a place that
+// keeps its memory. Mirrors of the arena and of streams are not shared.
 bool Places::shares(uint32_t place, uint32_t block) const {
   return sharing_ && places_[place].keeps && apart(place) &&
          (block == kState || block == kDerived || block == kStepSums);
@@ -169,7 +169,7 @@ Status Places::start(const Model& model, const ProgramView& view, std::span<cons
   return {};
 }
 
-// Finds the entry for a step, and the place of the port that has it; kMaxPlaces means the host.
+// Finds the kernel entry for a step, and the place (index) of the port that has it; kMaxPlaces means the host.
 Code Places::pick(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found,
                   uint32_t* place) const {
   Code refusal = Code::kNoKernel;  // refusal of the first port that has such a kernel
@@ -204,8 +204,8 @@ void Places::count(const LoadedStep& step, const KernelEntry& entry) {
   }
 }
 
-// Notes the blocks of the current step that its place shares, and the shared blocks of other places that the step
-// uses.
+// Notes which shared blocks the current step uses: in `shared` of its own place (device), in `foreign` of the other
+// places.
 void Places::tell_shared(const LoadedStep& step) {
   for (uint32_t i = 0; i < step.tensor_count(); ++i) {
     const uint32_t id = step.tensor_id(i);
@@ -270,7 +270,7 @@ Status Places::take(Program& program, std::span<std::byte> calls) {
   return {};
 }
 
-// Fills the bytes after a tensor. Kernels may read them, so they have the same value in every run.
+// Fills the bytes after a block or a weight. Kernels may read them, so they have the same value in every run.
 bool Places::fill_tail(uint32_t place, std::byte* at, uint64_t bytes) const {
   const uint64_t tail = padded(place, bytes) - bytes;
   if (port_at(place)->tail_bytes == 0 || tail == 0) return true;
@@ -335,8 +335,8 @@ void Places::sum(Places& self, bool first) {
   }
 }
 
-// Prepares or ends a sharing. All programs are measured before the first is bound, because the positions of the
-// mirrors depend on all of them.
+// Prepares or ends the phase in which a Trainer's programs share mirrors. All programs are measured before the first
+// is bound, because the positions of the mirrors depend on all of them.
 Status Places::share(Places& self, Sharing phase) {
   for (uint32_t i = 0; i < kMaxPlaces; ++i) {
     Place& place = self.places_[i];

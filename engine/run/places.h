@@ -115,14 +115,14 @@ class Places {
     bool keeps = false;
     uint16_t shared = 0;                // blocks with one mirror for all
     uint16_t foreign = 0;               // blocks that a step of another place uses; these mirrors are not kept
-    MirrorStates states = {};           // which copies are newer: run/mirror.h
-    std::byte* saved = nullptr;         // a second block of the state
+    MirrorStates states = {};           // say which copies are newer: run/mirror.h
+    std::byte* saved = nullptr;         // address of a second block of the state
     StateCopy copy = StateCopy::kNone;  // state of that second block
-    struct {                            // when a run of several programs began
+    struct {                            // states at the time when a run of several programs began
       MirrorStates states;
       StateCopy copy;
     } held = {};
-    std::span<std::byte> mirror[kShared];  // of block kState + i, while the programs are bound
+    std::span<std::byte> mirror[kShared];  // mirror of block kState + i, while the programs are bound
 
     // Undoes a run that failed. `before`: the states of the mirrors when the run began.
     void undo(const MirrorStates& before) {

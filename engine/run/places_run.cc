@@ -13,14 +13,14 @@ constexpr uint64_t kCounterBytes = 16;
 struct Places::Run {
   const Program& program;
   uint32_t rows;
-  uint32_t unsaved;  // the place whose state has no copy yet; kMaxPlaces if there is none
+  uint32_t unsaved;  // the place (device) whose learned state has no copy yet; kMaxPlaces if there is none
 
   const Model& model() const { return *program.model_; }
   Status failed(uint32_t step, Code code = Code::kPortFailed) const {
     return {code, Table::kStep, program.view_.first_step + step};
   }
 
-  // Runs steps [first, last), segment by segment.
+  // Runs steps [first, last), segment by segment. A segment is consecutive steps on one port.
   Status segments(uint32_t first, uint32_t last) const {
     const Call* call = program.calls_;
     for (uint32_t i = 0; i < first; ++i) call = next(call);
@@ -48,7 +48,7 @@ struct Places::Run {
     return status.ok() && finished != Code::kOk ? failed(first, finished) : status;
   }
 
-  // Copies the state while the steps of a program run that does not write it. The copy is whole when they have
+  // Copies the learned state to its second block while steps run that do not write it. The copy is whole when they have
   // finished.
   Status save(uint32_t first) const {
     Places& places = *program.places_;
@@ -76,8 +76,8 @@ struct Places::Run {
     return {};
   }
 
-  // Copies into the port's memory what the segment reads and has not made, or out of it what it wrote and may be
-  // read.
+  // Copies into the port's memory the tensors that a segment reads and has not made, or out of it those it wrote that
+  // may be read.
   Status copies(const Call* call, const Port& port, CopyDirection direction, uint32_t first, uint32_t end) const {
     if (port.copy == nullptr) return {};
     for (uint32_t i = first; i < end; ++i, call = next(call)) {
@@ -120,8 +120,8 @@ struct Places::Run {
     return code == Code::kOk;
   }
 
-  // Returns whether an operand must be on the port before the segment that begins with step `first`. An output that a
-  // step with a guard may leave as it is must be there too.
+  // Returns whether an operand must be in the port's memory before the segment that begins with step `first`. An output
+  // that a step with a guard may leave as it is must be there too.
   bool enters(Role role, const TensorRecord& r, const StepRecord& step, uint32_t first) const {
     if (role == Role::kOut) return step.guard != kNoIndex;
     const TensorRecord& root = root_of(model(), r);
@@ -150,14 +150,14 @@ Places::KeptBlock Places::kept_at(const Port& port, const void* at) {
   return {nullptr, 0};
 }
 
-// Returns the place whose state is newer than the host's; kMaxPlaces if there is none.
+// Returns the place (device) whose learned state is newer than the host's; kMaxPlaces if there is none.
 uint32_t Places::newest_state() const {
   uint32_t place = 0;
   while (place < kMaxPlaces && places_[place].states[0] != MirrorState::kAhead) ++place;
   return place;
 }
 
-// Copies the state to its second block, or back from there.
+// Copies the learned state to its second block on the device, or back from there.
 bool Places::copy_state(uint32_t newest, bool back) {
   const Port& port = *port_at(newest);
   const Place& place = places_[newest];
@@ -198,14 +198,14 @@ Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32
   return status;
 }
 
-// Returns the host's memory in which a program keeps the bytes that it must not lose.
+// Returns the host's memory in which a program keeps a copy of the bytes that are restored if a run fails.
 std::byte* Places::kept_at_home(const Program& program) const {
   const uint64_t bytes = round_up(kept_bytes(*program.model_, program.view_.entry), kAlignment);
   return reinterpret_cast<std::byte*>(placed(program.calls_)) - bytes;
 }
 
-// Copies the state to the host by way of the memory in which `update` keeps it, so that the host's block is never a
-// mixture.
+// Copies the learned state to the host by way of the memory in which `update` keeps it, so that the host's block is
+// never a mixture.
 Status Places::bring_home(const Program& update) {
   Places& self = *update.places_;
   const uint32_t newest = self.newest_state();
@@ -221,7 +221,7 @@ Status Places::bring_home(const Program& update) {
   return {};
 }
 
-// Copies the sums straight into the host's block. If that fails, the accumulated sums are discarded.
+// Copies the sums straight into the host's block. If that fails, the block may be partly written.
 Status Places::bring_sums(const Program& update) {
   Places& self = *update.places_;
   for (uint32_t i = 0; i < kMaxPlaces; ++i) {
@@ -236,8 +236,8 @@ Status Places::bring_sums(const Program& update) {
   return {};
 }
 
-// Returns the place of this port whose mirror of the sums is the one that programs read and write; null if there is
-// none.
+// Returns the place (device) of this port whose mirror of the sums is the one that programs read and write; null if
+// there is none.
 Places::Place* Places::keeper_of_sums(const Port& port) {
   for (uint32_t i = 0; i < kMaxPlaces; ++i) {
     Place& place = places_[i];
@@ -269,9 +269,9 @@ Status Places::wrote_sums_at(const Program& update, const Port& port, uint32_t c
 
 // ---- Several programs as one run ----
 
-// Returns the port that runs all steps of a program, holds, and keeps all blocks but the arena and, for the first
-// program, streams; null if there is none. A later program would read blocks that an earlier one has yet to write on
-// the host.
+// Returns the port that runs all steps of a program, can hold (Port::hold), and keeps all blocks but the arena and, for
+// the first program, streams; null if there is none. A later program would read streams that an earlier one, which runs
+// at release(), has not yet written on the host.
 const Port* Places::holder_of(const Program& program, bool first) const {
   const Model& model = *program.model_;
   if (program.view_.step_count == 0) return nullptr;
@@ -312,8 +312,8 @@ Status Places::hold(Places& self, const Port& port) {
   return self.held_ ? Status{} : Status{Code::kPortFailed, Table::kPort};
 }
 
-// Ends a held sequence: the port runs it, or drops it. On failure every mirror gets back its state of hold(). If the
-// port had run the sequence, the learned state is restored from its copy too.
+// Ends a held sequence of programs: the port runs it, or drops it. On failure every mirror gets back its state of
+// hold(). If the port had run the sequence, the learned state is restored from its copy too.
 Status Places::release(Places& self, const Port& port, bool drop) {
   bool ran = false;
   self.held_ = false;
@@ -330,8 +330,8 @@ Status Places::release(Places& self, const Port& port, bool drop) {
   return {code == Code::kOk ? Code::kPortFailed : code, Table::kPort};
 }
 
-// Restores the state of hold(). If a place had the newest state then, its second block holds a copy, made by the run
-// of the first program. Else the host has the newest state.
+// Restores the states of hold(). If a device had the newest learned state then, its second block holds a copy, made by
+// the run of the first program. Else the host has the newest state.
 void Places::take_back(Places& self) {
   for (Place& place : self.places_) place.undo(place.held.states);
   const uint32_t newest = self.newest_state();

@@ -40,8 +40,8 @@ bool keeps_rows(const Model& model, const TensorRecord& r) {
 
 // Returns whether the step holds for every number of rows that a run may have. Results of batched tensors must be
 // batched, aliases among them too. (A result of one row that is broadcast to the whole batch would hold by accident.)
-// Shapes must hold for two numbers of rows, in which they are linear. Two kinds of outputs may depend on all rows
-// together: the mean that batch_norm_training saves, and the ends that observe_range finds.
+// Shapes must hold for 1 and for batch - 1 rows, since they are linear in the rows. Two kinds of outputs may depend on
+// all rows: the mean that batch_norm_training saves, and the ends that observe_range finds.
 bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint32_t batch) {
   const int count = step.record.operand_count, first = first_output(entry, count);
   bool from_batch = false, to_batch = true;

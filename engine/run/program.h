@@ -5,8 +5,8 @@
 //   NACRE_TRY(program.bind(model, index, kernels, memory));           // `memory` has at least that much
 //   write program.input(0); NACRE_TRY(program.run()); read program.output(0);
 //
-// Everything that can fail fails in open, measure or bind. run fails only on indices found in data. No call ever
-// allocates.
+// Models and kernels are checked in open, measure and bind. After bind, run fails only on indices found in data, on
+// wrong numbers of rows or steps, or if a port fails. No call allocates.
 //
 // Fast kernels read weights in layouts of their own. bind packs copies of such weights behind the model's own bytes
 // of the block kDerived, and measure counts the copies there. If the block has room for the model's own bytes alone,
@@ -128,7 +128,7 @@ class Program {
   std::span<const std::byte> output(uint32_t i) const {
     return i < output_count() ? bytes(view_.outputs[i]) : std::span<std::byte>();
   }
-  // Returns the bytes of any tensor of the program. They are valid between the first and the last step that use it.
+  // Returns the bytes of a tensor of the program. Arena bytes are valid between the first and last step that use it.
   std::span<std::byte> bytes(uint32_t tensor) const;
 
   // Begins a stream: zeros the block kStream, which survives from run to run, for all programs that share it.

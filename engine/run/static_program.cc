@@ -12,8 +12,8 @@ struct Sum {
   uint32_t crc = 0;
 
   void add(const void* bytes, size_t count) { crc = crc32c({static_cast<const std::byte*>(bytes), count}, crc); }
-  // Adds the block and offset of an address. An absent operand has neither, nor has the op of a call that makes it
-  // anew.
+  // Adds the block and offset of an address. Adds {kNoIndex, 0} for one outside all blocks: of an absent operand,
+  // or of a call without a constant op.
   void add_place(const void* address) {
     uint32_t place[2] = {kNoIndex, 0};
     for (uint32_t i = 0; i < program.blocks.size(); ++i) {

@@ -40,7 +40,7 @@ struct StaticCall {
 static_assert(sizeof(StaticCall<3>) == sizeof(Call) + 3 * sizeof(Tensor));
 
 // Make a step and an operand's record with the fields that a kernel reads; other fields are empty. The guard of a
-// step, if it has one, stands behind the operands.
+// step, if it has one, comes after the operands.
 constexpr StepRecord static_step(uint16_t op, uint8_t rounding, uint8_t operands, uint32_t first_word, uint8_t words,
                                  bool guarded = false) {
   StepRecord step = {};
@@ -93,7 +93,7 @@ struct nacre_static_program {
   std::span<const nacre::StaticBlock> blocks;
   uint32_t first_op;  // index of the first op in `blocks`
   uint8_t hash[16];   // hash of the model file that was checked (FileHeader::hash)
-  uint32_t crc;       // of all constants: table_crc() on the PC
+  uint32_t crc;       // CRC of all constants: table_crc() on the PC
 
   nacre::Code run() const {  // fails only on indices found in data
     uint32_t at = 0;

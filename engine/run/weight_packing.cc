@@ -1,5 +1,5 @@
-// Program::measure and bind for kernels that read weights in other layouts than the file's (packed_weights.h). They
-// replace those of program.cc, which are weak, in each image that links this file. The tables of the fast kernels
+// Defines Program::measure and bind for kernels that read weights in other layouts than the file's (packed_weights.h).
+// They replace those of program.cc, which are weak, in each image that links this file. Tables of the fast kernels
 // name it (ports/vector/tables.h).
 #include <utility>
 

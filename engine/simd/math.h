@@ -1,9 +1,9 @@
-// Computes functions of real numbers over vectors V (vec.h), for float32. Special values are those of <cmath>: NaN
-// gives NaN, results beyond float32 are infinite, results below its normal numbers lose digits gradually. Only erf
+// Computes functions of real numbers over vectors V (vec.h), for float32. NaN gives NaN. But for the limits in the
+// table, results beyond float32 are infinite, and results below its normal numbers lose digits gradually. Only erf
 // keeps the sign of a 0.
 //
 // The table gives the largest difference from float64, in units of the last place of the exact result. It holds with
-// and without a fused multiply-add (claim vector_functions, 1 of 7 of all float32 numbers):
+// and without a fused multiply-add (tests/claims/vector_functions.cc measures it over a part of all float32 numbers):
 //
 //   exp        1.1    e^x
 //   expm1      1.2    e^x - 1, for x <= 25; above, the value at 25
@@ -17,8 +17,8 @@
 //   erfc_scaled       e^(x^2) (1 - erf x), for x in [0, 10.3]; finite above. erf and gelu use it. The relative error of
 //                     gelu grows with x^2, as that of e^(-x^2 / 2) does
 //
-// The polynomials are minimax, made by Remez exchange in 40 digits and rounded to float32. The bound on the error of
-// each is in the comment of its function.
+// The polynomials are minimax, made by Remez exchange in 40 digits and rounded to float32; those of sine are taken
+// from Cephes. The bound on the error of each is in the comment of its function.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct VectorMath {
   using I = typename V::I;
   using M = typename V::M;
 
-  // Returns e^x. Above the bound the result is infinite. Below -104 it is set to 0 directly: processors take 100
+  // Returns e^x, which is infinite from 89 on. Below -104 the result is set to 0 directly: many processors take 100
   // cycles for a result below the normal numbers, and the masked scores of an attention are that low.
   [[gnu::always_inline]] static F exp(F x) {
     const M none = V::less(x, V::set(-104.0f));
@@ -41,7 +41,7 @@ struct VectorMath {
     return V::select(none, V::set(0.0f), V::scale(V::add(V::set(1.0f), s.power_less_one), s.n));
   }
 
-  // Returns e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Near 0, n = 0 and no digits are lost.
+  // Returns e^x - 1 = 2^n (e^r - 1) + (2^n - 1), with n and r of split(). Near 0, n = 0 and no digits are lost.
   [[gnu::always_inline]] static F expm1(F x) {
     const Split s = split(V::min(V::set(25.0f), V::max(V::set(-25.0f), x)));
     const F two_to_n = V::scale(V::set(1.0f), s.n);
@@ -62,7 +62,7 @@ struct VectorMath {
     return V::select(V::less(x, infinity), positive, x);
   }
 
-  // Returns ln(1 + x). If 1 + x is above sqrt(2), it is 2 (1 + (x - 1) / 2).
+  // Returns ln(1 + x) for x in [0, 1]. If 1 + x is above sqrt(2), it is computed as 2 (1 + (x - 1) / 2).
   [[gnu::always_inline]] static F log1p(F x) {
     const M low = V::less(x, V::set(0.41421356f));  // sqrt(2) - 1
     const F half = V::fma(x, V::set(0.5f), V::set(-0.5f));
@@ -74,7 +74,7 @@ struct VectorMath {
   }
 
   // Returns sin(x + quarter pi / 2) for a whole number quarter and |x| <= kMostRadians. x = n pi / 2 + r with |r| <=
-  // pi / 4. pi / 2 is split into four parts. The first three have 11 bits, so n times each is exact.
+  // pi / 4. pi / 2 is split into four parts. The first three have at most 11 bits, so n times each is exact.
   static constexpr float kMostRadians = 8192;
   [[gnu::always_inline]] static F sine(F x, float quarter) {
     const F n = V::nearest(V::mul(x, V::set(0.63661977f)));  // 2 / pi
@@ -85,7 +85,7 @@ struct VectorMath {
     const F turn = V::add(n, V::set(quarter));
     const F q = V::fma(V::set(-4.0f), V::floor(V::mul(turn, V::set(0.25f))), turn);  // 0, 1, 2 or 3
     const F z = V::mul(r, r), one = V::set(1.0f);
-    // Cephes, sinf.c: the error is within 2^-27 on |r| <= pi / 4.
+    // The coefficients are those of Cephes, sinf.c: the error is within 2^-27 on |r| <= pi / 4.
     const F odd = V::fma(V::mul(r, z), polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f), r);
     const F even =
         V::fma(V::mul(z, z), polynomial(z, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f),
@@ -95,13 +95,13 @@ struct VectorMath {
     return V::select(V::less(V::set(1.5f), q), V::sub(V::set(0.0f), value), value);
   }
 
-  // Returns t / (t + 2) with t = e^2x - 1. Above 20 the result is 1.
+  // Returns t / (t + 2) with t = e^(2x) - 1. 2x is limited to 20, where the result is already 1.
   [[gnu::always_inline]] static F tanh(F x) {
     const F t = expm1(V::min(V::set(20.0f), V::add(x, x)));
     return V::div(t, V::add(t, V::set(2.0f)));
   }
 
-  // Returns q P(1 - 6 q) with q = 1 / (x + 3). P(u) = (x + 3) e^(x^2) erfc x on x in [0, 10.3], within 2^-25.
+  // Returns e^(x^2) erfc x = q P(1 - 6 q), q = 1 / (x + 3), where P is exact within 2^-25 for x in [0, 10.3].
   [[gnu::always_inline]] static F erfc_scaled(F x) {
     const F q = V::div(V::set(1.0f), V::add(x, V::set(3.0f)));
     const F u = V::fma(V::set(-6.0f), q, V::set(1.0f));
@@ -109,7 +109,7 @@ struct VectorMath {
                                 0x1.e9976cp-4f, -0x1.3deacap-2f, 0x1.2e3268p-1f, -0x1.c44c48p-1f, 0x1.12f21ep+0f));
   }
 
-  // Returns x + x P(x^2) below 1, with P within 2^-25.9; else 1 - erfc.
+  // Returns x + x P(x^2) for |x| < 1, with P within 2^-25.9; else 1 - erfc |x| with the sign of x.
   [[gnu::always_inline]] static F erf(F x) {
     const F square = V::mul(x, x), size = V::abs(x);
     const F small = V::fma(x,
@@ -124,7 +124,7 @@ struct VectorMath {
 
  private:
   static constexpr float kInfinity = __builtin_inff(), kNan = __builtin_nanf("");
-  static constexpr float kLog2High = 0.693359375f, kLog2Low = -2.12194440e-4f;  // their sum is ln 2; 2^9 high is whole
+  static constexpr float kLog2High = 0.693359375f, kLog2Low = -2.12194440e-4f;  // sum: ln 2; 2^9 kLog2High is whole
 
   // Evaluates a polynomial. The coefficient of the highest power comes first.
   template <class... Rest>
@@ -134,7 +134,7 @@ struct VectorMath {
     return sum;
   }
 
-  // Splits x = n ln 2 + r with n whole and |r| <= ln(2) / 2. e^r - 1 = r + r^2 P(r), P within 2^-25.9 / r.
+  // Holds n and e^r - 1 of x = n ln 2 + r, n whole, |r| <= ln(2) / 2. e^r - 1 = r + r^2 P(r), P within 2^-25.9 / |r|.
   struct Split {
     F n, power_less_one;
   };

@@ -1,24 +1,24 @@
-// The vector layer: the operations in which the fast kernels (engine/kernels) are written. A port provides them for
-// its instruction set (ports/x86/vec_avx512.h, ...) as a struct of static functions and types. Lanes<n> below
-// provides them in plain C++, which also defines their meaning.
+// The vector layer: the operations in which the fast kernels (engine/kernels/fast) are written. A port provides them
+// for its instruction set (ports/x86/vec_avx512.h, ...) as a struct of static functions and types. Lanes<n> below
+// provides them in plain C++, but for the optional ones (kHalfFloat8, kRealGroup 2, Blocks, kPairs, kPacksWords).
 //
 //   kLanes     numbers in a vector: float32 in F, int32 in I; M holds a condition for each lane
 //   load(p)    reads kLanes numbers from p, which needs no alignment; load(p, n) reads the first n, 0 <= n <= kLanes,
-//              touches nothing after them and gives 0 for the rest; store(p, v), store(p, v, n) write likewise. For F
-//              numbers in memory are float, Float16, Bfloat16, Float8E4M3 or int8_t (narrowing rounds half to even; NaN
-//              becomes some NaN); for I they are int32_t or int8_t (store saturates to [-128, 127])
-//              store(int8_t*, a, b, c, d): four vectors, one behind the other
-//   most(n)    n, at most kLanes
+//              touches nothing after them and gives 0 for the rest; store(p, v), store(p, v, n) write likewise. load
+//              takes float, Float16, Bfloat16, Float8E4M3 or int8_t; store of F writes the first three (it rounds half
+//              to even; NaN stays a NaN). load_integers, and store of I (which saturates), take int32_t or int8_t
+//              store(int8_t*, a, b, c, d): four vectors of I, one behind the other
+//   most(n)    the smaller of n and kLanes
 //   fma        a b + c with one rounding, or with two if there is no such instruction
 //   min, max   of F: b if a or b is NaN, or if they are equal
 //   floor, nearest   whole numbers in F, nearest half to even
-//   scale      a 2^n, rounded once; n in F and whole, within [-252, 254]
+//   scale      a 2^n, rounded once for |a| in [0.5, 2]; n is in F, a whole number within [-252, 254]
 //   part(n, a, b)    a in the first n lanes, b in the rest; 0 <= n <= kLanes
 //   truncate   towards 0; NaN gives 0; saturated to int32 at both ends
-//   round_even NaN gives 0; saturated to int32 at both ends; round_within: for numbers below 2^31 that are not NaN
-//   transpose  takes kLanes vectors; vector i becomes numbers i of all of them
+//   round_even NaN gives 0; saturated to int32 at both ends; round_within: the same for |a| < 2^31 that is not NaN
+//   transpose  takes kLanes vectors; afterwards vector i holds number i of each of them
 //   doubling_high, rounding_shift, scaled   doubling_high_multiply and rounding_shift_right of numeric/fixed_point.h,
-//              and multiply<kSingle> of it (total: 31 - shift); but INT32_MIN times INT32_MIN is INT32_MIN
+//              and multiply<kSingle> of it (total: 31 - shift); but INT32_MIN times INT32_MIN may be INT32_MIN
 //   scaled_twice(a, b, c, by)   (doubling_high(a, b) + c - (a < 0 ? 1 : 0)) >> by, for |a| < 2^30, b >= 0, |c| <= 2^30
 //
 // Vectors with kHalfFloat8 decode many Float8E4M3 in turn:
@@ -36,28 +36,28 @@
 //                      kDotOffset is 128, and the start of the sum has 128 sum(b) subtracted
 //   Dot                kLanes unfinished sums; dot_from(I) starts them, and total(Dot) finishes them
 //
-// Vectors of kRealGroup 2 take bfloat16 in pairs, summed in float32. For others it is 1, and bfloat16 becomes float32
-// first:
+// Vectors whose kRealGroup is 2 multiply bfloat16 in pairs, summed in float32. Other vectors have kRealGroup 1; they
+// convert bfloat16 to float32 first:
 //
 //   pair(p), pairs(p)   two numbers of a row, and two for each of kLanes columns
 //   put_pairs(to, a, b, n)   stores kLanes pairs of a_i and b_i, i < n; zeros after those, and for b if it is null
 //   dot(F sum, a, b)    sum + a_0 b_0 + a_1 b_1, each sum rounded half to even; subnormal numbers may be taken for 0
 //
-// If V has Blocks, it multiplies blocks of rows with panels, in the same groups (fast/product.h):
+// If V has Blocks, they multiply blocks of rows with panels of weights, in groups of four codes or two bfloat16:
 //
-//   kMostRows, kAtOnce   rows of a block, blocks of sums at a time; takes(rows, bytes of a run): whether it is faster
+//   kMostRows, kAtOnce   most rows of a block, blocks of sums at a time; takes(rows, bytes of a run): if it is faster
 //   kReal                whether it multiplies bfloat16 as well
 //   prepare(rows, bytes of a run), then multiply(..) of BlockRows
 //
-// Products of codes may also go column by column. Activations then are four codes for each of kLanes columns too:
+// Products of codes may also go column by column. Activations are then four codes for each of kLanes columns, too:
 //
 //   interleave(to, a, b, c, d)   codes + kFoursOffset of four rows, [4 kLanes columns][4]; or (.., n) of n columns,
 //                                n <= kLanes
 //   fours(p), weight_fours(w)    kLanes columns of those, and of weights, int8 [kLanes][4]
 //   dot(I sum, fours, weights)   sum + (a + kFoursOffset) w over the four
 //
-// Vectors whose kPairs is not 0 also take pairs of 16-bit numbers, of kPairs = 2 kLanes columns. These are not in the
-// order of memory: with kPairs 16, columns 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high:
+// Vectors whose kPairs is not 0 also take pairs of 16-bit numbers, of kPairs = 2 kLanes columns. The columns are not
+// in the order of memory: with kPairs 16, columns 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high:
 //
 //   words(p)                     codes of kPairs columns in 16 bits
 //   pairs(a, b)                  pairs a_k, b_k, low and high
@@ -67,9 +67,9 @@
 // Vectors with kPacksWords pack the codes of several vectors by way of 16 bits. They saturate, add `zero` of
 // CodeRange(zero, low, high), saturate again and clamp.
 //
-//   round_word(F)                     round_even if the result has 16 bits; else a number that saturates to the same
-//   store(p, step, a, b, c, d, range) four vectors, `step` bytes apart
-//   store(p, step, a, b, c, d, range) four vectors, `step` bytes apart
+//   round_word(F)                     round_even if the result has 16 bits; else a number that saturates to the same;
+//                                     NaN gives a large number
+//   store(p, step, a, b, c, d, range) stores the codes of four vectors, `step` bytes apart
 #pragma once
 
 #include <bit>
@@ -85,8 +85,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The rows of a block (V::Blocks), in bytes. Each row has `runs` runs of `length`, `run` apart; rows are `step`
-// apart.
+// Says where the rows of a block (V::Blocks) lie, in bytes. Rows are `step` apart. Each row has `runs` runs of
+// memory of `length` bytes, `run` apart.
 struct BlockRows {
   ptrdiff_t step;
   int runs, length;
@@ -98,13 +98,13 @@ struct Lanes {
   static constexpr int kLanes = kCount;
   static constexpr int kDotOffset = 0, kFoursOffset = 128, kRealGroup = 1, kPairs = 0;
   static constexpr bool kPacksWords = false, kHalfFloat8 = false;
-  // Rows of the tiles of a product that fit the registers, with one and with two vectors of columns. kTallRows is for
-  // one vector, if that allows more than kRealRows.
+  // Rows of a tile of a product whose sums fit the registers: kRealRows for float32 with two vectors of columns,
+  // kTallRows with one vector, kDotRows for codes.
   static constexpr int kRealRows = 4, kTallRows = kRealRows, kDotRows = 4;
-  static constexpr bool kDotWide = true;  // whether tiles of codes have two vectors, else one
+  static constexpr bool kDotWide = true;  // whether tiles of codes have two vectors of columns, else one
 
-  // Vectors of the compiler, which exist on every machine. From arrays the compiler would make single numbers, or
-  // memory.
+  // These are vectors of the compiler (vector_size), which exist on every machine. Arrays would be computed number by
+  // number, or in memory.
   struct F {
     float lane [[gnu::vector_size(4 * kCount)]];
   };
@@ -212,7 +212,7 @@ struct Lanes {
   static I shift_right(I a, int by) { return {a.lane >> by}; }
 
   static F to_float(I a) { return {__builtin_convertvector(a.lane, decltype(F::lane))}; }
-  // Rounds numbers within 2^22 by an addition. The bits of the result are those of 1.5 2^23 plus the whole number.
+  // Rounds numbers within 2^22 by an addition. The bits of the sum are those of 1.5 2^23 plus the whole number.
   static I round_even(F a) {
     const float magic = 0x1.8p23f;
     if (!any(not_less(abs(a), set(0x1p22f))))

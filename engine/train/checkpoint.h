@@ -6,7 +6,7 @@
 //
 // Two slots are written in turn: erase, program the payload, read it back, and only then program the header. If
 // anything cuts a save short, load() finds the checkpoint of the save before or of this save, never a mixture.
-// schema/FORMAT.md, "Checkpoints".
+// See schema/FORMAT.md, "Checkpoints".
 //
 // A save may be `pending`: it is on trial until confirm() makes it count or revert() forgets it. A save never
 // overwrites the newest checkpoint that is not pending before there is a newer one. It does overwrite a pending one.

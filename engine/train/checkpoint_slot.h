@@ -20,8 +20,8 @@ inline constexpr uint32_t kPendingFlag = 1;
 
 struct Mark {  // programmed by confirm
   char magic[4];
-  uint32_t generation, header_crc;  // of the checkpoint that is confirmed
-  uint32_t crc;                     // of the 12 bytes before it
+  uint32_t generation, header_crc;  // generation and crc of the checkpoint that is confirmed
+  uint32_t crc;                     // CRC-32C of the 12 bytes before this field
 };
 static_assert(sizeof(Mark) == 16);
 
@@ -36,9 +36,9 @@ struct Checkpoint::Header {
   uint64_t model;  // first 8 bytes of the model file's hash
   uint32_t records, note_bytes;
   uint32_t program_bytes;
-  uint32_t payload_crc;  // of generation, table, state and note
+  uint32_t payload_crc;  // CRC-32C of generation, table, state and note
   uint32_t reserved;
-  uint32_t crc;  // of the 60 bytes before it
+  uint32_t crc;  // CRC-32C of the 60 bytes before this field
 
   // Offsets in the slot: header, mark, table, state and note start at whole granules.
   uint64_t mark() const { return round_up(sizeof(Header), program_bytes); }
@@ -57,7 +57,7 @@ struct Checkpoint::Slot {
   bool failed = false;  // could not be read
   bool blank = false;   // as if never programmed: only selects which refusal is reported
   bool valid = false;   // the header is valid; after find(), the payload too
-  bool counts = false;  // not pending, or confirmed
+  bool counts = false;  // the checkpoint is not pending, or was confirmed
 };
 
 struct Checkpoint::Slots {

@@ -13,7 +13,7 @@ namespace nacre {
 
 struct StateRow {   // schema/FORMAT.md, "Checkpoints"
   uint64_t name;    // FNV-1a of the tensor's name; 0: it has none
-  uint64_t offset;  // in the state block
+  uint64_t offset;  // offset in the state block
   uint64_t bytes;
   uint32_t elements;
   ElementType element;
@@ -32,13 +32,13 @@ std::span<std::byte> writable(T& value) {
 
 // The tensors of a state block. The source is a model file, or tables in flash (train/static_trainer.h).
 struct StateTable {
-  const uint8_t* hash;  // of the model file, 16 bytes
-  uint64_t bytes;       // of the state block
-  uint32_t count;       // of indices, in the order of offsets
+  const uint8_t* hash;  // hash of the model file, 16 bytes
+  uint64_t bytes;       // bytes of the state block
+  uint32_t count;       // number of indices, in the order of offsets
   const void* context;
   // Writes the row at an index. False: the index is no tensor of the state.
   bool (*row)(const void* context, uint32_t index, StateRow* row);
-  uint8_t (*use)(const void* context, uint32_t index);  // StateUse of an index that is
+  uint8_t (*use)(const void* context, uint32_t index);  // StateUse of an index that is a tensor of the state
 };
 enum StateUse : uint8_t {
   kOwn = 1,        // a parameter, or read by a program other than `update`

@@ -25,7 +25,7 @@ namespace nacre {
 
 // Initial bytes of a part of the state; the rest begins with zeros.
 struct StaticInitial {
-  uint32_t offset, bytes;  // in the state block
+  uint32_t offset, bytes;  // offset counts from the start of the state block
   const void* data;
 };
 
@@ -39,7 +39,7 @@ struct nacre_static_training {
   const nacre::StaticProgram* derive;  // null: nothing depends on the state
   std::span<std::byte> state, step;
   std::span<const nacre::StaticInitial> initial;
-  std::span<const nacre::StateRow> rows;  // of the state, for checkpoints
+  std::span<const nacre::StateRow> rows;  // rows of the state, for checkpoints
   std::span<const uint8_t> uses;          // StateUse of each
   // Two tensors of `update` whose numbers its outputs do not have; null: there is none. `samples`: how many samples
   // the loss counts, float32 or int32. `floor`: the counters of the loss scale, 3 uint32; the third is not 0 if the
@@ -71,7 +71,7 @@ class StaticTrainer {
   std::span<std::byte> input(uint32_t i) const {
     return i < input_count() ? feeding().inputs[i] : std::span<std::byte>();
   }
-  // The network's outputs for the micro-batch; valid until the next accumulate, commit or inference.
+  // The network's outputs for the micro-batch; valid until an input is written, or accumulate, commit or infer runs.
   uint32_t output_count() const { return immediate() ? 0 : uint32_t(feeding().outputs.size()); }
   std::span<const std::byte> output(uint32_t i) const {
     return i < output_count() ? feeding().outputs[i] : std::span<const std::byte>();

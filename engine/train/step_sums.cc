@@ -27,7 +27,7 @@ void each_sum(const Model& model, F f) {
 }
 
 // Returns an operand of the verdict: gradients, loss, samples or loss scale. Returns null if there is no float
-// verdict, or if the operand is another tensor.
+// verdict, or if the operand lies in another region than `region`, or is an alias.
 const TensorRecord* judged(const Model& model, uint32_t operand, Region region) {
   for (const StepRecord& step : model.steps()) {
     if (step.op != Op::kVerdict || step.operand_count <= operand) continue;

@@ -44,7 +44,7 @@ class Trainer {
   // `model`, the kernel sets, memory, `workers` and `places` must outlive the Trainer. After Model::attach or
   // Model::open the Trainer must be bound again. If a port fails in accumulate or commit, the call returns the error,
   // discards what was accumulated, and leaves the state as it was. The exception is a commit whose update succeeded
-  // and whose `derive` failed: call restored(), which derives again. If a place that keeps the state loses its
+  // and whose `derive` failed: call restored(), which derives again. If a device that keeps the state loses its
   // memory, the state is lost, and every call fails until start().
   Status bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr, Places* places = nullptr);
@@ -60,7 +60,7 @@ class Trainer {
   std::span<std::byte> input(uint32_t i) const {
     return i < input_count() ? feeding().input(i) : std::span<std::byte>();
   }
-  // The network's outputs for the micro-batch; valid until the next accumulate, commit or inference.
+  // The network's outputs for the micro-batch; valid until an input is written, or accumulate, commit or infer runs.
   uint32_t output_count() const { return immediate() ? 0 : feeding().output_count(); }
   std::span<const std::byte> output(uint32_t i) const {
     return i < output_count() ? feeding().output(i) : std::span<const std::byte>();
@@ -77,7 +77,7 @@ class Trainer {
   // null.
   Status commit(float learning_rate, Report* report);
 
-  // Accumulates one micro-batch and commits. If all steps run on a place that keeps its memory, on a port that holds
+  // Accumulates one micro-batch and commits. If all steps run on a device that keeps its memory, on a port that holds
   // (kernels/kernel.h), the programs are one run with one wait, and the network's outputs are not available
   // afterwards. kRows, kRowsUnsupported, kLearningRate: nothing happened. kIndex, kNothingAccumulated: the state is
   // as it was. Gradients that were accumulated before are committed too.
@@ -88,22 +88,22 @@ class Trainer {
 
   // ---- Between accumulate and commit, for steps whose micro-batches run on several machines (train/step_sums.h) ----
 
-  // Returns the step block: gradients, loss, counts, statistics, amaxes. If a place keeps the block (Places::keep),
+  // Returns the step block: gradients, loss, counts, statistics, amaxes. If a device keeps the block (Places::keep),
   // the call first copies it to the host: call sums() again before every read or write. Empty before start and with
-  // immediate(). Also empty if the place cannot give the block back: the accumulated gradients are then lost, so call
+  // immediate(). Also empty if the device cannot give the block back: the accumulated gradients are then lost, so call
   // discard().
   std::span<std::byte> sums() const;
-  uint32_t micro_batches() const { return accumulated_; }  // whose sums are in the step block
+  uint32_t micro_batches() const { return accumulated_; }  // number of micro-batches in the step block
   // Returns the step block in the memory of this port, for ports that exchange it among themselves. Empty if sums()
-  // is, and if no place of this port keeps the block.
+  // is, and if no device of this port keeps the block.
   std::span<std::byte> sums_at(const Port& port) const;
   // Discards what was accumulated. The next accumulate takes micro-batch `index` of the step, from 0, and draws the
   // random numbers of that micro-batch. kOneMicroBatch: immediate(), and index is not 0.
   Status begin_at(uint32_t index);
-  // Call it after writing sums(): the block now holds the sums of `micro_batches` micro-batches. A place that keeps
+  // Call it after writing sums(): the block now holds the sums of `micro_batches` micro-batches. A device that keeps
   // the block takes the written one. kNothingAccumulated: `micro_batches` is 0, or sums() is empty.
   Status merged(uint32_t micro_batches);
-  Status merged_at(const Port& port, uint32_t micro_batches);  // after writing sums_at(port)
+  Status merged_at(const Port& port, uint32_t micro_batches);  // like merged(), after writing sums_at(port)
   // Accumulates one micro-batch so that the sums have the bytes that several machines get, with one micro-batch each:
   // sums it from zero, then adds the sums to the step block (NUMERICS.md (57)). `keep`: memory of as many bytes as
   // sums(). kMemorySize: it has fewer, and nothing happened.
@@ -114,9 +114,9 @@ class Trainer {
   // reads with immediate(): do not run it between accumulate and commit then.
   const Program& infer() const { return programs_[size_t(Entry::kInfer)]; }
 
-  // Returns the whole state block, for checkpoints. If a place keeps the state (Places::keep), the call first copies
+  // Returns the whole state block, for checkpoints. If a device keeps the state (Places::keep), the call first copies
   // the learned values to the host: call state() again before every read or write. Empty before start and when bind
-  // is undone. Also empty if the place cannot give the state back: the host's block is then older than the learned
+  // is undone. Also empty if the device cannot give the state back: the host's block is then older than the learned
   // values.
   std::span<std::byte> state() const { return ready() && bring_home().ok() ? state_ : std::span<std::byte>(); }
   // Returns whether the Trainer is bound to a model of the same file.

@@ -1,4 +1,4 @@
-// A memory-mapped register of a Cortex-M, by its address.
+// Gives access to a memory-mapped register of a Cortex-M by its address.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// main() of a C program with newlib's standard output, in an image of this folder. app_main() calls it, and newlib's
-// system calls go to the host. Programs of the engine do not need this. It is for NAME_main.c of `nacre firmware`; on
-// a board that program uses the board's own.
+// Lets an image of this folder run main() of a C program with newlib. app_main() calls main(). Text that it writes and
+// its exit status go to the host; it can read no files. This is for NAME_main.c of `nacre firmware`, which on a board
+// uses the board's own system calls. The engine does not need it.
 
 #include <cstddef>
 #include <cstdint>

@@ -27,7 +27,7 @@ void start_ticks() {
   }
 }
 
-// Stops the counter once it has wrapped, so that later readings return kTooManyTicks too.
+// If the counter has wrapped, stops it, so that later readings return kTooManyTicks too.
 uint32_t read_ticks() {
   const uint32_t current = hardware_register(kCurrent);
   const uint32_t control = hardware_register(kControl);

@@ -13,7 +13,7 @@
 //   5    20 971 518           1.25
 //   10      655 359           0.04
 //
-// A RISC-V has mcycle, which in QEMU counts nanoseconds, up to 2^32.
+// A RISC-V has mcycle, which in QEMU counts nanoseconds of virtual time. Readings go up to 2^32.
 //
 // This does not count cycles: QEMU has no pipeline and no wait states (and, as of 7.2, no DWT cycle counter). Without
 // icount, or on a board, the ticks are time. start_ticks() and read_ticks() themselves add about 10 instructions.

@@ -8,7 +8,7 @@ namespace {
 
 uint64_t g_start;  // .bss
 
-// Reads both halves at one moment: the upper one is read again until it does not change.
+// Returns mcycle. Reads both halves again if the upper one changed between the readings.
 uint64_t cycles() {
   uint32_t low, high, again;
   do asm volatile("csrr %0, mcycleh \n csrr %1, mcycle \n csrr %2, mcycleh" : "=&r"(high), "=&r"(low), "=r"(again));

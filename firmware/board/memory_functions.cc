@@ -1,5 +1,5 @@
-// Defines memcpy, memmove, memset, memcmp and strlen, which gcc calls even in a program without a libc. (gcc 12 calls
-// strlen in place of any loop that looks for a zero byte.)
+// Defines memcpy, memmove, memset, memcmp and strlen, which gcc calls even in a program without a libc. (gcc 12 may
+// call strlen in place of a loop that looks for a zero byte.)
 //
 // A compiler would turn these loops into calls of these very functions; the pragma prevents that, and test_port.sh
 // checks the object. From M3 on, Arm reads and writes unaligned words in hardware with single loads and stores.
@@ -90,7 +90,7 @@ size_t strlen(const char* text) {
   return length;
 }
 
-// Clang calls these functions instead (Arm's run-time ABI, RTABI32, 4.3.4). The count comes before the value.
+// Clang calls these functions instead (Arm's run-time ABI, RTABI32, 4.3.4). In a memset the count precedes the value.
 #if defined(__clang__) && defined(__arm__)
 #define NACRE_OF_ALIGNMENT(ALIGNMENT)                                                                          \
   void __aeabi_memcpy##ALIGNMENT(uint8_t* to, const uint8_t* from, size_t count) { copy_up(to, from, count); } \

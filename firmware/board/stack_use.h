@@ -1,8 +1,8 @@
-// Measures how deep the stack has been. It is filled with a pattern; the words that differ from the pattern were
-// used.
+// Measures how deep the stack has been. The stack is filled with a pattern; from the lowest word that differs from the
+// pattern on, it was used.
 //
 // startup.cc fills it once, so stack_use_bytes() counts from reset. To measure one part alone, fill the stack again
-// before that part and subtract the use read right after filling. A used word that equals the pattern is missed.
+// before that part and subtract the use read right after filling. A lowest word that equals the pattern is missed.
 #pragma once
 
 #include <cstdint>

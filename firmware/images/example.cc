@@ -1,4 +1,4 @@
-// The example image: a model in flash, all memory in .bss, inputs and outputs as files of the host.
+// The example image: a model in flash, all memory in .bss, input 0 and output 0 as files of the host.
 //
 //   example [INPUT OUTPUT]...     INPUT holds the bytes of input 0; the bytes of output 0 are written to OUTPUT
 //
@@ -14,7 +14,7 @@
 #include "firmware/images/host.h"
 #include "firmware/images/model_image.h"
 
-// The kernels of this model and no others, which `nacre kernels model.nacre` writes.
+// Defines model_kernels, the kernels of this model and no others. `nacre kernels model.nacre` writes this header.
 #define NACRE_DEFINE_MODEL_KERNELS
 #include NACRE_MODEL_KERNELS
 

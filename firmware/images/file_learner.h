@@ -40,8 +40,8 @@ class FileLearner {
  private:
   const Program& infer() const { return trainer_->infer(); }
 
-  // Finds the frozen steps: the first steps of a program, none of which reads a trained value, up to the last that
-  // gives int8 codes. Their results are integers, so they are equal on every machine.
+  // Finds the frozen steps: the first steps of a program, none of which uses state (trained values), up to the last
+  // that gives int8 codes. These results are integers, so they are equal on every machine.
   void find_frozen() {
     frozen_steps_ = 0;
     const ProgramView& program = infer().view();

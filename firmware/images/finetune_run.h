@@ -15,7 +15,7 @@
 
 namespace nacre::firmware {
 
-// Reports the first three steps one by one: the cost of one micro-batch and its commit.
+// Reports the first three steps one by one: the cost of a step's micro-batches and its commit.
 inline void report_step(uint32_t step, const Trainer::Report& r) {
   const uint32_t now = instructions(read_ticks());
   if (step <= 3) report("instructions_step", now);
@@ -23,7 +23,7 @@ inline void report_step(uint32_t step, const Trainer::Report& r) {
   start_ticks();
 }
 
-// Reports the right answers; reports nothing if there is no sample.
+// Reports the number of right answers over a set of samples; reports nothing if there is no sample.
 template <class Learner>
 Status report_answers(const FineTune<Learner>& tune, bool (*read)(uint64_t, std::span<std::byte>), const char* right,
                       const char* samples, const char* crc) {
@@ -36,8 +36,8 @@ Status report_answers(const FineTune<Learner>& tune, bool (*read)(uint64_t, std:
   return {};
 }
 
-// Reports the answers of the model in flash first, unless the run resumes a checkpoint: then an earlier run has
-// reported them.
+// Trains, and reports the right answers before and after. If the run resumes a checkpoint, an earlier run has reported
+// those of the model in flash.
 template <class Learner>
 Status fine_tune(FineTune<Learner>& tune, bool data_are_samples) {
   NACRE_TRY(tune.resume());

@@ -1,6 +1,6 @@
-// The image that compares the kernels of ports/cortex_m with the reference's. Sizes, codes and scales are random.
-// Results must be equal to the bit, and kernels must stay within their scratch. Prints `cases N`; the exit status is
-// 0 if all are equal.
+// Compares products of ports/cortex_m (int8 dense, conv2d and depthwise_conv2d, float32 conv2d and its gradients) with
+// the reference's. Sizes, codes and scales are random. Results must be equal to the bit, and int8 kernels must stay
+// within their scratch. Prints `cases N`; the exit status is 0 if all are equal.
 #include <cstring>
 
 #include "firmware/board/print.h"
@@ -43,7 +43,7 @@ WindowAxis random_axis(Random& random, int most_kernel) {
   return axis;
 }
 
-// Makes pairs as converters do, and some of all other kinds: {0, 0}, shifts to the left, multipliers below 2^30.
+// Makes pairs as converters do, and some of other kinds: {0, 0}, shifts to the left, multipliers below 2^30.
 void random_scales(Random& random) {
   const bool odd_ones = random.upto(3) == 0;
   for (int k = 0; k < kMostChannels; ++k) {
@@ -67,7 +67,7 @@ Epilogue random_epilogue(Random& random) {
   return {.clamp = clamp, .y_zero = random.between(-128, 127), .per_channel = random.upto(2) != 0};
 }
 
-// Returns whether the kernel writes what the reference does, and no byte past y and its scratch. Also tests y on x.
+// Returns whether the kernel writes what the reference does, and nothing right after y or scratch. in_place: y is on x.
 template <class Kernel, class Reference>
 bool equal(const Kernel& kernel, const Reference& reference, Random& random, int outputs, bool in_place = false) {
   const Optional<const int32_t> b = {random.upto(3) == 0 ? nullptr : bias};

@@ -20,7 +20,7 @@
 #include "firmware/board/startup.h"
 #include "firmware/images/model_image.h"
 
-extern "C" volatile uint32_t nacre_last_word;  // of RAM; no section uses it, and start-up leaves it
+extern "C" volatile uint32_t nacre_last_word;  // the last word of RAM, which no section and no start-up code uses
 
 namespace nacre::firmware {
 namespace {
@@ -83,7 +83,7 @@ bool same_bytes(std::span<const uint8_t> a, std::span<const uint8_t> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-// Tests every alignment and overlap of up to 40 bytes within 64 against byte-wise copies.
+// Tests copies of up to 40 bytes between all pairs of offsets below 16, and fills, against byte-wise loops.
 bool memory_functions_are_right() {
   std::array<uint8_t, 64> bytes, copy, expected;
   for (size_t size = 0; size <= 40; ++size) {

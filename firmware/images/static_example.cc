@@ -1,5 +1,5 @@
-// The example image of a static program. It holds what `nacre firmware` wrote, and of the engine only the kernels. It
-// uses no files of the host; its self-test runs the golden pairs. A product includes NAME.h and calls
+// The example image of a static program. It holds what `nacre firmware` wrote, and of the engine only what that uses.
+// It reads no files of the host; its self-test runs the golden pairs. A product includes NAME.h and calls
 // NAME_program.run().
 
 #include NACRE_STATIC_HEADER

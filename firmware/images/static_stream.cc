@@ -2,8 +2,8 @@
 //
 //   static_stream SAMPLES SCORES CLASSES     SAMPLES is 16-bit mono at 16 kHz; CLASSES e.g. silence,unknown,yes,no
 //
-// It prints what tools/samples/keyword_stream.cc prints, writes the scores of every run, and counts the instructions
-// of runs and recognizer. A product fills the input from its microphone's DMA instead of the host's file.
+// It prints the words that it hears, as tools/samples/keyword_stream.cc does, writes the scores of every run, and
+// counts the instructions of runs and recognizer. A product fills the input from its microphone, not from a file.
 
 #include NACRE_STATIC_HEADER
 

@@ -26,8 +26,8 @@ struct HearingRule {
   int threshold, first_word;
 };
 
-// Returns the rule for a run every `ms` milliseconds over a window of a second: means of half a second, one word in
-// 1.5 s.
+// Returns the rule for a run every `ms` milliseconds over a window of a second: means over half a second; the same word
+// is heard again after 1.5 s.
 constexpr HearingRule hearing_rule(int ms) {
   return {
       .lead = (1000 + ms - 1) / ms, .window = 500 / ms, .suppression = 1500 / ms, .threshold = 200, .first_word = 2};

@@ -1,7 +1,7 @@
 #!/bin/sh
 # qemu_run.sh MACHINE IMAGE [ARGUMENT...]: runs a firmware image; the exit status is the program's.
 #
-# MACHINE is a board that qemu-system-arm knows, or rv32imac or rv32imafc: a RISC-V with these instructions and no others.
+# MACHINE is a board that qemu-system-arm knows, or rv32imac (a RISC-V without F and D) or rv32imafc (without D).
 # Text goes to stdout; without the chardev QEMU would write semihosting text to stderr. Arguments may not
 # contain blanks, because semihosting joins them with blanks. A comma is doubled, because it separates QEMU's
 # options. The script reads from the environment:

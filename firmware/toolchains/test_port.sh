@@ -39,7 +39,7 @@ if [ -n "$clang" ]; then
 fi
 sources=$(for name in $port; do echo "firmware/board/$name.cc"; done)
 
-# build IMAGE SOURCE [FLAG...]
+# build IMAGE SOURCE [FLAG...]: compiles and links an image; if that fails, prints the errors and returns 1
 build() {
   image=$1 source=$2
   shift 2
@@ -55,7 +55,7 @@ run() {
   firmware/toolchains/qemu_run.sh "$machine" "$work/selftest.elf" "$@" >"$work/text" 2>&1 || status=$?
 }
 
-# claim SENTENCE COMMAND...: holds if the command succeeds
+# claim SENTENCE COMMAND...: prints the sentence as `ok` if the command succeeds, else as `FAIL`
 claim() {
   sentence=$1
   shift

@@ -12,7 +12,7 @@
 namespace nacre::arm {
 
 enum class Tier : uint8_t {
-  kArmv7,    // 32 bits: ARMv7-A with NEON and VFPv4, whose multiply-add rounds once (Cortex-A7 and newer)
+  kArmv7,    // 32 bits: ARMv7-A with NEON and VFPv4, whose multiply-add rounds once (Cortex-A7, -A15, ...)
   kNeon,     // AArch64: every processor has it (Cortex-A53, -A72, ...)
   kDotprod,  // kNeon and ARMv8.2's dot products of int8 (Cortex-A55, -A76, Neoverse and newer)
   kI8mm,     // and ARMv8.6 with int8 matrix products and bfloat16 (Cortex-A510, -A710, -X2, Neoverse V1, N2 and newer)
@@ -20,7 +20,7 @@ enum class Tier : uint8_t {
 };
 
 const char* name(Tier tier);  // "armv7", "neon", "dotprod", "i8mm"
-bool runs_here(Tier tier);    // asks the system for the processor's features (AT_HWCAP); false on other machines
+bool runs_here(Tier tier);    // by the processor's features that Linux tells (AT_HWCAP); false on other machines
 int lanes(Tier tier);         // numbers in a vector
 Tier best();                  // the highest tier that runs here; kCount if none does
 

@@ -7,8 +7,8 @@
 // columns 0 and 1, and of columns 2 and 3. If the number of groups in a run is odd, zeros stand for the missing
 // group.
 //
-// BFMMLA rounds each sum of two products to odd (it sets the last bit if the sum is inexact). The error is less than
-// one epsilon, twice that of half to even, but there is one rounding for two terms.
+// BFMMLA rounds sums to odd (it sets the last bit if a sum is inexact): the sum of two products, and its addition to
+// s_rc. An error is less than one epsilon, twice that of half to even, but s_rc is rounded once for two terms.
 //
 // Arm Architecture Reference Manual for A-profile, C7.2, SMMLA (vector) and BFMMLA; shared/functions/float/bfloat.
 #pragma once
@@ -31,7 +31,7 @@ class MatrixBlocks {
   static constexpr bool kReal = true;               // bfloat16 is multiplied too
   static bool takes(int count, int) { return count >= 2; }
 
-  // Called before multiply(), for blocks of `rows` rows.
+  // Sets the number of rows of the blocks that multiply() takes.
   void prepare(int rows, int) { rows_ = rows; }
 
   // Multiplies `count` blocks, whose rows begin at from[i], with `vectors` panels of w, which lie `panel` numbers
@@ -100,7 +100,7 @@ class MatrixBlocks {
       }
     const ptrdiff_t last = call.count < 2 * kPairs ? 0 : call.rows.step;  // to the second row of the last pair
     const uint8_t *x = call.x, *w = call.w;
-    // Multiplies the rows and the weights of two groups, which eight(row) and second(v) give.
+    // Multiplies two groups: eight(row) loads 8 bytes of a row, second(v) the second group of the weights of panel v.
     const auto groups = [&](const auto& eight, int at, const auto& second) __attribute__((always_inline)) {
       uint8x16_t columns[kVectors][2];
 #pragma GCC unroll 2

@@ -1,6 +1,6 @@
-// The vector layer (engine/simd/vec.h) with NEON of AArch64, and of ARMv7 with fused multiply-add (VFPv4). Dot
-// products use SDOT, SMMLA and BFMMLA if the compiler has them. NEON of ARMv7 takes subnormal numbers for 0 and makes
-// none.
+// The vector layer (engine/simd/vec.h) with NEON of AArch64, and of ARMv7 with fused multiply-add (VFPv4). In files
+// compiled for them, dot products use SDOT, SMMLA, BFMMLA and BFMLAL. NEON of ARMv7 takes subnormal numbers for 0 and
+// makes none.
 #pragma once
 
 #include <arm_neon.h>
@@ -98,12 +98,12 @@ struct Neon {
   static F add(F a, F b) { return vaddq_f32(a, b); }
   static F sub(F a, F b) { return vsubq_f32(a, b); }
   static F mul(F a, F b) { return vmulq_f32(a, b); }
-  static F div(F a, F b) { return a / b; }  // ARMv7 divides number by number
+  static F div(F a, F b) { return a / b; }  // ARMv7 has no vector instruction: lane by lane
   static F min(F a, F b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
   static F max(F a, F b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
   static F abs(F a) { return vabsq_f32(a); }
   static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
-  static F scale(F a, F n) {  // multiplies in two steps, because 2^n itself may not be a float
+  static F scale(F a, F n) {  // multiplies in two steps, because 2^n itself may be beyond float32
     const I whole = vcvtq_s32_f32(n), half = vshrq_n_s32(whole, 1);
     const auto power = [](I e) { return as_float(vshlq_n_s32(vaddq_s32(e, vdupq_n_s32(127)), 23)); };
     return mul(mul(a, power(half)), power(vsubq_s32(whole, half)));
@@ -207,7 +207,7 @@ struct Neon {
   static Quads quads(const int8_t* p) { return vld1q_s8(p); }
   static constexpr int kDotOffset = 0;
 
-  // Codes need no reordering when products go column by column.
+  // Products that go column by column multiply signed codes, so no offset is added.
   static constexpr int kFoursOffset = 0, kPairs = 0;
   static constexpr bool kPacksWords = false, kHalfFloat8 = false;
   using Fours = int8x16_t;
@@ -227,8 +227,8 @@ struct Neon {
 #ifdef __ARM_FEATURE_MATMUL_INT8
   using Blocks = MatrixBlocks;
 
-  // For products with a single row, and for gradients of weights. BFMLALB multiplies the even numbers and BFMLALT the
-  // odd ones; both round like a float32 multiply-add.
+  // Multiply pairs of bfloat16, for products that Blocks does not take. BFMLALB multiplies the even numbers and BFMLALT
+  // the odd ones; both round like a float32 multiply-add.
   static constexpr int kRealGroup = 2;
   static bfloat16x8_t pair(const Bfloat16* p) {
     int32_t pair;
@@ -260,8 +260,8 @@ struct Neon {
   static I total(Dot v) { return v; }
   static I dot(I sum, int8x16_t a, int8x16_t b) { return vdotq_s32(sum, b, a); }
 #else
-  // Holds two sums of pairs for each column side by side: columns 0 and 1, then 2 and 3. A product has 16 bits; the
-  // sum of two products may have 17.
+  // Dot holds two sums of pairs for each column, side by side: columns 0 and 1 in low, 2 and 3 in high. A product has
+  // 16 bits; the sum of two products may have 17, so it is added in 32 bits.
 #ifdef __aarch64__
   static constexpr int kDotRows = 4;
 #else

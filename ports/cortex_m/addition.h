@@ -1,4 +1,4 @@
-// int8 add of two tensors of one shape, with double rounding, equal to the reference to the bit: NUMERICS.md eq. 6.
+// int8 add without broadcast, with the rounding kDouble, equal to the reference to the bit: NUMERICS.md eq. 6.
 //
 //   y = clamp(zero_y + requant_y(requant_a((a - zero_a) 2^L) + requant_b((b - zero_b) 2^L)))
 //

@@ -1,4 +1,4 @@
-// int8 average_pool, four channels at a time, in pairs of int16 sums over at most 255 taps.
+// int8 average_pool, four channels at a time, in pairs of int16 sums over windows W of at most 255 taps (positions).
 //
 //   y_hvc = clamp(round(sum_W x / |W|)), half away from zero: NUMERICS.md eq. 9
 #pragma once

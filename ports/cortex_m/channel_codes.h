@@ -1,4 +1,4 @@
-// Makes codes from the int32 sums of one output channel: NUMERICS.md eq. 1 and 2, double rounding, equal to the bit.
+// Makes codes from the int32 sums s of one output channel, as the reference does with kDouble (NUMERICS.md eq. 1, 2).
 //
 //   code = clamp(zero_y + round(round(s m / 2^31) / 2^n)),   the pair {m, -n} of the channel's multiplier
 //

@@ -1,12 +1,12 @@
-// Products of int8 weights with columns. A column holds the numbers that one row of a matrix is summed over, and is
-// made once for all output channels.
+// Products of int8 weights with columns. A column holds the numbers of x (a row of a matrix, or a window) that an
+// output is summed over. It is made once for several output channels.
 //
 //   s_pk = b_k + sum_i (x_pi - zero_x) w_ki,   up to kSharedRows rows p, terms i, output channels k
 //
 // The instruction set decides how columns are stored in scratch: columns_pairs.h, columns_helium.h. Both files define
 //
-//   ColumnWriter(columns, p, rows, terms, zero)   writes column p of `rows` that stand in one block
-//   multiply(product, rows, part, y, scratch)     all outputs; four_rows() and one_row() those of a block
+//   ColumnWriter(columns, p, rows, terms, zero)   writes column p of `rows` columns that stand in one block
+//   multiply(product, rows, part, y, scratch)     makes all outputs; four_rows() and one_row() those of a block
 #pragma once
 
 #include "ports/cortex_m/channel_codes.h"
@@ -38,7 +38,7 @@ struct ColumnProduct {
     const ChannelCodes codes = ChannelCodes::of(epilogue, scale, k);
     return all && codes.quick() ? int8_t(saturated_code(codes(sum))) : other_code(codes, k, sum);
   }
-  // Stores the sums of channels that are not quick, and sums that need a clamp.
+  // Stores the codes of four sums of channel k, if it is not quick (channel_codes.h) or has a clamp.
   [[gnu::noinline]] void store_others(const int32_t (&sums)[kSharedRows], int k, int8_t* y, int step) const {
     const ChannelCodes codes = ChannelCodes::of(epilogue, scale, k);
     for (const int32_t sum : sums) *y = other_code(codes, k, sum), y += step;

@@ -3,8 +3,8 @@
 //
 //   s_pk = b'_k + sum_i x_pi w_ki,   b'_k = b_k - zero_x sum_i w_ki
 //
-// A column is int8 [terms / 4, rounded up, 4], padded with the zero point. Columns lie one after another, so rows of
-// x without gaps are columns already. b' is computed once a call and takes the other half of the scratch.
+// A column takes int8 [terms / 4, rounded up, 4]; padding of x is written as the zero point. Columns lie one after
+// another, so rows of x without gaps are columns already. b' of some channels takes the other half of the scratch.
 //
 // The loops over terms are in assembly. g++ 12 makes neither loads that advance their pointer nor loops with a
 // predicated end (DLSTP, LETP), in which the last 1 to 16 terms cost as much as 16.
@@ -55,8 +55,8 @@ class ColumnWriter {
   int zero_;
 };
 
-// Makes the codes of four sums of one channel, whose pair is {m, -n}, 1 <= n <= 31: NUMERICS.md eq. 1, double
-// rounding. It also takes {0, 0}, the pair of a channel without weights.
+// Makes the codes of four sums s of one channel, whose pair is {m, -n}, 1 <= n <= 31: NUMERICS.md eq. 1 with kDouble.
+// It also takes {0, 0}, the pair of a channel without weights.
 //
 //   u = (2 s m + 2^31) >> 32        VQRDMULH: the inner rounding, ties towards +infinity
 //   v = (u + (u >> 31)) / 2^n       VRSHL, ties towards +infinity: together half away from zero
@@ -164,7 +164,7 @@ inline void four_rows(const ColumnProduct& product, const FoldedBiases& biases, 
   }
 }
 
-// The codes of a row are loaded once for the weights of two channels.
+// Makes channels [first, end) of one row. The codes of the row are loaded once for the weights of two channels.
 inline void one_row(const ColumnProduct& product, const int8_t* x, int first, int end, int8_t* y) {
   const bool all = keeps_all(product.epilogue.clamp);
   const int terms = product.terms, x_zero = product.x_zero;
@@ -193,9 +193,9 @@ inline void one_row(const ColumnProduct& product, const int8_t* x, int first, in
   }
 }
 
-// Takes as many channels at a time as the scratch has space for b'. The last block of rows repeats rows of the block
-// before it. rows.codes() returns rows that are columns already, or nullptr. If it is nullptr,
-// rows.write_next(columns, p, count) writes one column after another.
+// Takes as many channels at a time as the scratch has space for b'. The last block of rows may repeat rows of the
+// block before it. rows.codes() returns rows that are columns already, or nullptr. If it is nullptr,
+// rows.write_next(columns, p, count) writes one column after another, from the row that rows.seek(row) set.
 template <class Rows>
 inline void multiply(const ColumnProduct& product, Rows rows, const Part& part, int8_t* y, Quad* scratch) {
   const int8_t* const codes = rows.codes();

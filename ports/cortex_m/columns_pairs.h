@@ -6,7 +6,7 @@
 //   [terms / 4, rounded up][rows]   terms past the last are 0
 //
 // Three instructions load and widen a word of weights. Eight more make 16 products with 4 rows, whose quads are
-// loaded with 2 LDM. The instruction that widens also subtracts the zero point.
+// loaded with 2 LDM. For x the instruction that widens also subtracts the zero point.
 #pragma once
 
 #include "ports/cortex_m/columns.h"

@@ -1,11 +1,11 @@
-// int8 kernels for microcontrollers with the DSP extension (Cortex-M4, -M7, -M33, -M55), for programs that were
-// converted with --target arm/m4 or another of ports(). On processors without it (Cortex-M0+, -M3, RISC-V, and the PC
-// that tests the kernels) the same kernels are plain C++ (dsp.h).
+// int8 kernels for microcontrollers with the DSP extension (Cortex-M4, -M7, -M33, -M55), and float32 conv2d with its
+// gradients. They are for programs converted with --target arm/m4 or another of ports(). On processors without the
+// extension (Cortex-M0+, -M3, RISC-V, and the PC that tests the kernels) they are plain C++ (dsp.h).
 //
 //   const KernelSet* const kernels[] = {&cortex_m::kernels(), &reference::kernels()};
 //
-// Single entries can be bound too; `nacre kernels` and `nacre firmware` name them. The kernels read the weights of
-// any file as they are and give the bytes of the reference.
+// Single entries can be bound too; `nacre kernels` and `nacre firmware` name them. The kernels read the weights as the
+// file has them and give the bytes of the reference.
 #pragma once
 
 #include <span>

@@ -1,13 +1,13 @@
-// int8 depthwise_conv2d with double rounding, one output channel for each input channel: four channels at a time.
+// int8 depthwise_conv2d with the rounding kDouble, one output channel per input channel: four channels at a time.
 //
 //   s_hvc = b_c + sum_ij (x_{h sh - top + i dh, v sw - left + j dw, c} - zero_x) w_ijc
 //
 // The rows of x that a row of outputs reads are kept in scratch, as int16 with the zero point subtracted. Padding is
 // stored as zeros, so no output tests the borders of x. The rows form a ring, to which each row of outputs adds
-// `stride` rows. A position is a Quad of four channels, and so are the weights of a tap: two LDRD and four SMLAxy
-// each.
+// `stride` rows. A position of x is a Quad of four channels, and so are the weights of a position (tap) of the window:
+// two LDRD and four SMLAxy for each tap.
 //
-// Scratch: {weights [taps]; addresses of the window's rows [kernel_h]; ring [span][padded columns]}.
+// Scratch: {weights [taps]; offsets in the ring of the window's rows [kernel_h]; ring [span][padded columns]}.
 #pragma once
 
 #include "engine/kernels/adapter.h"
@@ -20,15 +20,15 @@
 namespace nacre::cortex_m {
 
 struct Depthwise : DepthwiseConv2d {
-  // A map of one column is turned into one row, because the cost is per row.
+  // Turns images of one column into images of one row, because each row has a cost of its own.
   static constexpr Depthwise from(const Words& words, const Operands& operands) {
     Depthwise op = {DepthwiseConv2d::from(words, operands)};
     const WindowAxis w = op.window.w;
     if (w.in == 1 && w.out == 1 && w.kernel == 1) op.window.w = op.window.h, op.window.h = w;
     return op;
   }
-  // y may share the bytes of x, because a row of x is in the ring before outputs are written over it. If the map of y
-  // were wider than that of x, a row of y could overwrite rows of x that are still needed.
+  // y may share the bytes of x, because a row of x is in the ring before outputs are written over it. If images of y
+  // were wider than those of x, a row of y could overwrite rows of x that are still needed.
   static bool accepts(const Words& words, const Operands& operands) {
     const Depthwise op = from(words, operands);
     return op.group_out == 1 && op.window.w.out <= op.window.w.in;
@@ -76,7 +76,7 @@ struct Depthwise : DepthwiseConv2d {
 
     int taps() const { return op.window.h.kernel * op.window.w.kernel; }
     Quad* weights() const { return scratch; }
-    uint32_t* rows() const { return reinterpret_cast<uint32_t*>(scratch + taps()); }  // addresses of rows in the ring
+    uint32_t* rows() const { return reinterpret_cast<uint32_t*>(scratch + taps()); }  // offsets of rows in the ring
     Quad* ring() const { return scratch + taps() + row_table_quads(op.window.h); }
 
     void start(const int8_t* w, int c) {
@@ -91,7 +91,7 @@ struct Depthwise : DepthwiseConv2d {
       }
     }
 
-    // Reads the rows of x that the outputs of row h need, and stores their addresses.
+    // Reads the rows of x that the outputs of row h need, and stores their offsets in the ring.
     void read_rows(const int8_t* x, int h) {
       const WindowAxis& axis = op.window.h;
       const int size = span(axis), first = axis.position(h, 0);

@@ -5,8 +5,8 @@
 //
 // The rows of x that a row of outputs reads are kept in scratch as codes, with the zero point as padding. A column
 // has four bytes, row r in byte r mod 4. So the window of an output is up to 4 adjacent words, and the next window
-// begins `stride` words further. The weights have the same order, with 0 in unused places. They are rotated by one
-// byte for each row.
+// begins `stride` words further. The weights have the same order, with 0 in unused bytes. For each row that the window
+// moves down, the four bytes of a column of weights are rotated by one.
 #pragma once
 
 #include <arm_mve.h>
@@ -16,7 +16,7 @@
 
 namespace nacre::cortex_m {
 
-// An axis of the map, and the distance between its positions in x, y and w.
+// An axis of the image, and the distances between neighbours along it in x, y and w.
 struct MapAxis {
   WindowAxis window;
   int x_step, y_step, w_step;
@@ -38,8 +38,8 @@ struct SmallWindows {
                                {h, w.in * op.in_c, w.out * op.out_c, w.kernel * op.out_c},
                                {w, op.in_c, op.out_c, op.out_c},
                                reinterpret_cast<int8_t*>(scratch)};
-    // Long rows are quick. y may share the bytes of x: if both maps have one size, columns may be written one after
-    // another too.
+    // Long rows are quick, so high images are turned. y may share the bytes of x: if both have the same size, columns
+    // may be written one after another too.
     const SmallWindows turned = {op, made.columns, made.rows, made.scratch};
     const bool turns = h.out > w.out && h.in == h.out && w.in == w.out;
     return turns && turned.fit(bytes) ? turned : made;
@@ -125,7 +125,7 @@ struct SmallWindows {
         : "lr", "memory");
   }
 
-  // Returns the sums of four outputs.
+  // Returns the sums of four outputs, and moves x to the window after them.
   template <int kStride>
   [[gnu::always_inline]] static int32x4_t four_windows(const int8_t*& x, int8x16_t w, int32_t start) {
     int32_t s0 = start, s1 = start, s2 = start, s3 = start;
@@ -144,8 +144,8 @@ struct SmallWindows {
     return vector_of(s0, s1, s2, s3);
   }
 
-  // Makes the last four outputs of a row, which may overlap the four before. If a row has fewer than four outputs,
-  // only these are stored.
+  // Writes a row of outputs, four at a time. The last four may overlap the four before. If a row has fewer than four
+  // outputs, only these are stored.
   template <int kStride>
   void write_row(int8x16_t w, int32_t bias, const int32_t* scale, int c, int8_t* y) const {
     const int out = columns.window.out, step = columns.y_step;

@@ -1,5 +1,5 @@
-// The instructions of ARM's DSP extension (Cortex-M4, -M7, -M33) that the kernels use, named by what they do. Without
-// the extension they are plain C++, so that any machine runs and tests these kernels to the bit.
+// The instructions of ARM's DSP extension (Cortex-M4, -M7, -M33, -M55) that the kernels use, named by what they do.
+// Without the extension they are plain C++, so that any little-endian machine runs and tests these kernels.
 #pragma once
 
 #include <bit>
@@ -41,14 +41,14 @@ inline uint32_t load_some(const int8_t* at, int count, int8_t rest = 0) {
 
 #ifdef __ARM_FEATURE_DSP
 
-// Returns *at++.
+// Returns *at and moves `at` to the next quad.
 inline Quad next_quad(const Quad*& at) {
   Quad quad;
   asm("ldrd %0, %1, [%2], #8" : "=&r"(quad.even), "=&r"(quad.odd), "+r"(at) : "m"(*at));
   return quad;
 }
 
-// Returns *at++ and *at++, loaded by one instruction that needs its registers in order. clang reserves r7 for frames.
+// Loads two quads by one instruction, which needs its registers in order. clang, which reserves r7, loads two times.
 #ifdef __clang__
 inline void next_quads(const Quad*& at, Quad& first, Quad& second) { first = next_quad(at), second = next_quad(at); }
 #else
@@ -64,7 +64,7 @@ inline void next_quads(const Quad*& at, Quad& first, Quad& second) { first = nex
 
 // Adds codes 0 and 2, or codes 1 and 3, of a word of four to a pair.
 inline Pair add_even(Pair pair, uint32_t four) { return Pair(__sxtab16(int32_t(pair), int32_t(four))); }
-inline Pair add_odd(Pair pair, uint32_t four) {  // g++ 12 rotates in an instruction of its own
+inline Pair add_odd(Pair pair, uint32_t four) {  // from the intrinsic g++ 12 would make two instructions
   Pair sum;
   asm("sxtab16 %0, %1, %2, ror #8" : "=r"(sum) : "r"(pair), "r"(four));
   return sum;

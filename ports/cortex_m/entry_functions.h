@@ -1,4 +1,4 @@
-// The functions that the entries of cortex_m.h run, and their ops, for constant tables (kernels/entry_functions.h).
+// Declares the functions that the entries of cortex_m.h run, for constant tables (kernels/entry_functions.h).
 #pragma once
 
 #include "ports/cortex_m/addition.h"

@@ -1,8 +1,8 @@
-// int8 conv2d and dense with double rounding: blocks of four pixels or rows, each widened once (columns.h).
+// int8 conv2d and dense with the rounding kDouble, in blocks of four pixels or rows (columns.h).
 //
-// Scratch holds the columns of a block. If the channels of a convolution are no multiple of 4, it also holds the
-// codes of one column, gathered before they are widened. The size does not depend on the instruction set, because
-// programs are bound on a PC.
+// Scratch holds the columns of a block. If the channels of a convolution are no multiple of 4 and its window has more
+// than one pixel, it also has room to gather the codes of one column before they are widened. The size does not depend
+// on the instruction set, because programs may be bound on a PC.
 #pragma once
 
 #include <cstring>
@@ -46,7 +46,7 @@ struct Convolution : Conv2d {
     const int8_t* x;  // from the group's first channel
     Position at = {0, 0, 0};
 
-    // Writes column p of `count`.
+    // Writes the next row of the matrix as column p of `count`.
     void write_next(Quad* columns, int p, int count) {
       op.fill(x, at, columns, p, count);
       at = op.next(at);
@@ -55,7 +55,7 @@ struct Convolution : Conv2d {
       const int width = op.window.w.out, height = op.window.h.out;
       at = {row / (width * height), row / width % height, row % width};
     }
-    // Returns x if its pixels are the rows, without gaps; else nullptr.
+    // Returns x if its pixels are the rows of the matrix (a 1 x 1 window); else nullptr.
     const int8_t* codes() const { return op.is_matrix() ? x : nullptr; }
     int stride() const { return op.in_c; }
   };
@@ -67,7 +67,7 @@ struct Convolution : Conv2d {
 
   constexpr int pixels() const { return batch * window.h.out * window.w.out; }
   constexpr int terms() const { return w_channel; }
-  // Returns whether the codes of a window's row must be gathered, because a tap is not whole words.
+  // Returns whether the codes of a window must be gathered, because the channels of a pixel are not whole words.
   constexpr bool gathers() const { return group_in % 4 != 0 && w_channel != group_in; }
 
   Position next(Position at) const {
@@ -78,7 +78,7 @@ struct Convolution : Conv2d {
     return at;
   }
 
-  // Writes column p of `count`.
+  // Writes the window of output `at` as column p of `count`.
   void fill(const int8_t* x, const Position& at, Quad* columns, int p, int count) const {
     ColumnWriter column(columns, p, count, terms(), x_zero);
     const bool whole_rows = group_in == in_c && window.w.dilation == 1;
@@ -104,7 +104,7 @@ struct Convolution : Conv2d {
     column.add(codes, terms());
   }
 
-  // Copies a few codes. Calls of memcpy and memset would take longer.
+  // Copies a few codes. A call of memcpy would take longer, and one of memset for repeat().
   static int8_t* copy(const int8_t* from, int count, int8_t* to) {
     for (; count >= 4; count -= 4, from += 4, to += 4) std::memcpy(to, from, 4);
     for (; count > 0; --count) *to++ = *from++;
@@ -127,7 +127,7 @@ struct Convolution : Conv2d {
     return {first, end < first ? first : end};
   }
 
-  // Calls f(first tap inside x, taps before it, taps inside, taps after) for each row of the window.
+  // Calls f(address of the first pixel in x, pixels of padding before, pixels in x, padding after) for each window row.
   template <class F>
   void each_row(const int8_t* x, const Position& at, const F& f) const {
     const int top = window.h.position(at.h, 0), left = window.w.position(at.v, 0);

@@ -241,7 +241,7 @@ Code Device::enqueue(size_t entry, const Args& args) {
   return Code::kOk;
 }
 
-// Launches the commands that were put off.
+// Launches the deferred commands.
 Code Device::flush() {
   if (commands_.empty()) return Code::kOk;
   const bool launched = timing_ == Timing::kSteps ? launch_steps() : launch_graph();
@@ -295,8 +295,8 @@ Code Device::hold_copy(CopyDirection direction, void* to, const void* from, size
   return Code::kOk;
 }
 
-// Equal sequences of sizes get the same pieces, so that a recorded graph fits again. Returns null if there is no
-// memory.
+// Returns a piece of pinned memory. Equal sequences of sizes get the same pieces, so that a recorded graph fits again.
+// Returns null if there is no memory.
 std::byte* Device::pinned_piece(size_t bytes) {
   constexpr size_t kBlockBytes = size_t{1} << 20;
   while (pinned_block_ < pinned_.size() && pinned_[pinned_block_].bytes - pinned_taken_ < bytes)

@@ -5,13 +5,13 @@
 //   const Port* const ports[] = {nullptr, &device.port()};
 //   Places places(ports);  ...  places.give(1, device.allocate(places.bytes(1)));
 //
-// Commands of a segment are put off until its outputs are copied. Then all its kernels are launched as one CUDA
+// Steps of a segment (consecutive steps on this port) are deferred until outputs are copied, then launched as one CUDA
 // graph. The first run of these steps with this number of rows records the graph; each later run launches it again.
 // Guards are read on the device. cuBLASLt makes products of matrices (product_step.h) if the caller has the library;
 // kernels of this port make all else. A kernel that fails (an index outside of a table) writes its code to a word of
 // host memory, which `finish` reads.
 //
-// Between hold and release (kernels/kernel.h) copies are put off too. They are nodes of the graph and go through
+// Between hold and release (kernels/kernel.h) copies are deferred too. They are nodes of the graph and go through
 // memory that the driver pinned. So a training step, Trainer::step, is one launch and one wait.
 //
 // Device times are measured with events of the driver. time(kGraphs) puts events around each graph. time(kSteps)
@@ -74,7 +74,7 @@ class Device {
   // Frees all memory that `allocate` gave. First unbind every program that is bound to the port.
   void close();
 
-  static size_t kernel_count();               // kernels of the entries, and kernels around products
+  static size_t kernel_count();               // all device kernels of the port
   static const char* name_of(Kernel kernel);  // "kDenseF32"; null if the port has no such kernel
 
   // The port of an open device.
@@ -95,12 +95,12 @@ class Device {
 
   // Work of the caller between runs, put into the port's stream in this order (ports/mpi/device_exchange.h). Returns
   // false if it fails; then sentence() says why.
-  bool make_current();  // before any such work
+  bool make_current();  // call this before any such work
   Stream stream() const { return stream_; }
-  bool put_copy(void* to, const void* from, size_t bytes);  // from device to device memory
+  bool put_copy(void* to, const void* from, size_t bytes);  // copies from device to device memory
   // Joins `count` numbers, into = into + from, as numeric/step_sum.h does.
   bool put_join(SumKind kind, void* into, const void* from, uint64_t count);
-  bool wait();  // until all this work is done
+  bool wait();  // returns when all this work is done
 
   // Measures from the next segment on, and drops earlier times. kNone gives the events back.
   void time(Timing timing);
@@ -111,7 +111,7 @@ class Device {
   // A step, or a held copy, whose host side is a piece of pinned memory.
   struct Command {
     enum Kind : uint8_t { kStep, kCopyIn, kCopyOut, kCopyWithin, kFill } kind;
-    const StepHead* image = nullptr;  // in the block kPrepared of its program
+    const StepHead* image = nullptr;  // address in the block kPrepared of its program
     uint32_t entry = 0;
     int32_t rows = 0;
     std::byte* to = nullptr;
@@ -207,7 +207,7 @@ class Device {
   Context context_ = nullptr;
   Stream stream_ = nullptr;
   std::vector<Module> modules_;
-  std::vector<Function> functions_;                 // by entry; null: not looked up yet
+  std::vector<Function> functions_;                 // device functions by entry; null: not looked up yet
   std::map<std::string, Function> many_functions_;  // functions that were looked up; null: there is none
   std::vector<DevicePointer> allocated_;
   uint32_t* failure_ = nullptr;  // word in host memory, and its device address
@@ -218,7 +218,7 @@ class Device {
   std::vector<Recording> recordings_;
   std::vector<Arrival> arrivals_;
   std::vector<PinnedBlock> pinned_;
-  size_t pinned_block_ = 0, pinned_taken_ = 0;  // where the next piece comes from
+  size_t pinned_block_ = 0, pinned_taken_ = 0;  // position from which the next piece of pinned memory comes
   Products products_;
   bool tf32_ = false;
   std::map<std::string, Function> product_kernels_;  // kernels that were looked up

@@ -7,12 +7,12 @@
 
 namespace nacre::cuda {
 
-// The entries of the reference and of training. Their kernels put a step off.
+// The entries of the reference and of training. Their kernels defer a step (Device::enqueue).
 struct Device::Tables {
   std::vector<const char*> names;
   std::vector<KernelEntry> entries;
   std::vector<Kernel> kernels;
-  std::vector<Preparation> preparations;      // by the number of operands in the image
+  std::vector<Preparation> preparations;      // indexed by the number of operands in the image
   std::vector<bool> runs_many;                // whether many steps may share a launch (step_groups.h)
   std::vector<ScratchOf> own_scratch;         // scratch of the kernels; null if a kernel needs none
   std::vector<const DeviceThreads*> threads;  // threads that the entries' ops use

@@ -8,7 +8,7 @@ namespace {
 struct Loaded {
   Driver functions = {};
   bool whole = true;
-  bool here = false;  // what says its version
+  bool here = false;  // the functions that tell the driver's version
 
   Loaded() {
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -48,7 +48,7 @@ constexpr Factor kOne = {1, 1, 1}, kNone = {0, 0, 0};
 
 }  // namespace
 
-// For int8, sizes and steps are multiples of 4. For float8, both operands are contiguous along k in pieces of 16
+// For int8, m, k and steps are multiples of 4. For float8, both operands are contiguous along k in pieces of 16
 // bytes, and so are the columns of D. 16-bit types take any size; a step that is no multiple of 16 bytes takes
 // longer.
 bool Product::fits() const {

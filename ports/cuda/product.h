@@ -56,7 +56,7 @@ struct DescribedProduct {
 // The library, open on the current context.
 class Products {
  public:
-  static constexpr size_t kWorkspace = size_t{32} << 20;  // what NVIDIA recommends for Hopper and newer
+  static constexpr size_t kWorkspace = size_t{32} << 20;  // NVIDIA recommends this size for Hopper and newer
 
   // Returns false if the library does not open here. `workspace` has kWorkspace bytes on the device.
   bool open(const CublasLt* library, void* workspace);

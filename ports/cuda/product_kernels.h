@@ -6,7 +6,7 @@
 //   uses      for the gradient of x: row r is dy wherever a window read pixel r of x, in the order i, j, k. It is 0 if
 //             the stride or the edge of y has no such window
 //   turned    w for that gradient, in the order i, j, k, c: dx = uses turned. For codes the order is c, i, j, k. With
-//             groups, a row of all three holds the windows of each group one after another
+//             groups, a row of columns or uses holds the windows of each group one after another
 //   turned columns   for codes: row i holds element i of the windows of all pixels. dw = dy^T columns sums over pixels,
 //             which are then contiguous
 //   rows      a matrix copied to more rows or columns, filled with 0, or to fewer, for sizes that the library takes
@@ -28,7 +28,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// y of a Dense, or of a convolution with one group, as a matrix: its rows, its columns, and the row of x_scale and
+// y of a Dense or of a convolution as a matrix: its rows, its columns, and the row of x_scale and
 // x_zero that belongs to a row.
 constexpr int product_rows(const Dense& op) { return op.rows; }
 constexpr int product_rows(const Conv2d& op) { return op.batch * op.window.h.out * op.window.w.out; }

@@ -69,7 +69,7 @@ Function Device::product_kernel(const std::string& name) const {
   return found == product_kernels_.end() ? nullptr : found->second;
 }
 
-// Sets *is_product to false, and launches nothing, if the step is no product or the library has no algorithm for it.
+// Sets *is_product to false and launches nothing if the step is no product, or has no algorithm or kernels.
 bool Device::launch_product(const KernelEntry& entry, const char* name, StepHead* image, int rows,
                             std::span<const TurnedCodes> turned, bool* is_product) {
   ProductStep step;

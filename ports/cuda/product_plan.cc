@@ -19,7 +19,7 @@ bool single_pixels(const Conv2d& op) {
   return single(op.window.h) && single(op.window.w);
 }
 
-// Lets the library scale float8 products if x and w have one scale each. It adds only biases of 16 bits to them.
+// Lets the library scale float8 products if x and w have one scale each. The library adds only 16-bit biases to them.
 void plan_scales(const KernelEntry& entry, const Operands& operands, uint32_t clamp, Plan* plan) {
   const bool one_each = operands[3].elements() == 1 && operands[4].elements() == 1;
   const bool adds = !operands.has(2) || (entry.operands[2].element != ElementType::kFloat32 && !plan->grouped);
@@ -55,7 +55,7 @@ bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& op
     plan->rows = product_rows(op), plan->columns = op.group_out, plan->terms = op.w_channel;
     groups = op.in_c / op.group_in;
     if (!single_pixels(op)) plan->windows = 0;
-    // A hybrid convolution is refused, because its padding is a zero point for each row of x.
+    // A hybrid convolution with windows is refused, because its padding is a zero point for each row of x.
     if (type == kLtI8 && entry.operand_count == 7 && plan->windows >= 0) return false;
     clamp = op.epilogue.clamp.kind;
   }
@@ -137,7 +137,7 @@ bool plan_batched(const KernelEntry& entry, const Words& words, const Operands& 
     plan->left = {0, op.transpose_a, a == 1}, plan->right = {1, op.transpose_b, b == 1};
     return true;
   }
-  if (!same) return false;  // it would be a sum over repetitions
+  if (!same) return false;  // the gradient would be a sum over repetitions
   if (entry.op == Op::kBatchedMatmulGradientA) {
     plan->rows = op.m, plan->columns = op.k, plan->terms = op.n;
     plan->left = {2, false, false}, plan->right = {1, !op.transpose_b, false};

@@ -38,16 +38,16 @@ struct CopyOfRows {
 // A step that is made with a product. Strings are names of kernels; null if the step does not need this kernel.
 struct ProductStep {
   Product product;
-  const char* columns = nullptr;            // before the product: the windows of x, to `columns_at`
-  const char* turned = nullptr;             // before the product: w for a gradient of x, to `weights_at`
-  const char* weights = nullptr;            // before the sums: sums of int8 weights, to `weights_at`
-  CopyOfRows left = {}, right = {};         // before the product: copies of its operands
-  CopyOfRows result = {};                   // after the product
-  bool sums = false;                        // after the product, whether <entry>Sums makes y of `sums_at`
+  const char* columns = nullptr;            // kernel before the product: writes the windows of x to `columns_at`
+  const char* turned = nullptr;             // kernel before the product: writes w for a gradient of x to `weights_at`
+  const char* weights = nullptr;            // kernel before the sums: writes sums of int8 weights to `weights_at`
+  CopyOfRows left = {}, right = {};         // copies of the product's operands, made before it
+  CopyOfRows result = {};                   // copy of the product's result, made after it
+  bool sums = false;                        // whether kernel <entry>Sums makes y of `sums_at` after the product
   int row_of_columns = 0, row_of_sums = 0;  // numbers in a row
   int rows_of_columns = 0;                  // rows of turned columns
   uint64_t columns_numbers = 0, turned_numbers = 0;
-  std::byte *columns_at = nullptr, *sums_at = nullptr, *weights_at = nullptr;  // in the step's scratch
+  std::byte *columns_at = nullptr, *sums_at = nullptr, *weights_at = nullptr;  // addresses in the step's scratch
   int out = 0;                                                                 // columns of y
 };
 

@@ -1,4 +1,4 @@
-// Makes a graph from the steps that a Device put off, and launches the graph.
+// Makes a graph from the steps that a Device deferred, and launches the graph.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -33,7 +33,7 @@ uint64_t strips_of(const TurnedCodes& codes) {
 
 }  // namespace
 
-// Launches the graph that the first run of these steps recorded.
+// Launches the graph of these steps. If there is none yet, records it first.
 bool Device::launch_graph() {
   const auto same = [&](const Recording& recording) { return recording.commands == commands_; };
   const auto found = std::ranges::find_if(recordings_, same);
@@ -65,7 +65,7 @@ struct Device::Grouping {
   struct Launch {
     std::vector<size_t> steps;   // numbers of commands
     Function many = nullptr;     // null: the step runs alone, by its entry's kernel or as a product
-    std::vector<size_t> turned;  // for each step that also transposes its codes: a number of `turned`
+    std::vector<size_t> turned;  // per step that also transposes its codes: an index into Grouping::turned
     size_t images = 0;           // offset of the launch's images in that memory
   };
   std::vector<Launch> launches;
@@ -135,7 +135,7 @@ Function Device::function_of_many(const Command& command, bool turned) {
 
 // ---- Needs of recorded steps ----
 
-// Gives transposed codes a place in the extra memory. The images come before them.
+// Allocates the extra memory of a graph. The images of shared launches come first in it, then transposed codes.
 bool Device::allocate_for(Grouping* grouping, DevicePointer* at) {
   for (Grouping::Launch& launch : grouping->launches) {
     if (launch.many == nullptr) continue;

@@ -25,7 +25,7 @@ struct Touched {
 
 struct GroupedStep {
   uint32_t kernel;
-  bool joins;  // it may share a launch: its kernel has a form for many steps, and it uses no scratch
+  bool joins;  // whether the step may share a launch: its kernel has a form for many steps and uses no scratch
   std::vector<Touched> touched;
 };
 

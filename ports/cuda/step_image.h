@@ -1,5 +1,5 @@
-// The image of a step: all that a device kernel knows about the step. It is a launch parameter, passed by value,
-// because the model's records lie in host memory. Compiled for the host, the device and the tests' simulated device.
+// The image of a step: all that a device kernel knows about the step, whose records lie in host memory. It is passed
+// by value or copied to the device. Compiled for the host, the device and the tests' simulated device.
 #pragma once
 
 #include <cstddef>

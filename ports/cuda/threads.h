@@ -1,4 +1,4 @@
-// Defines NACRE_THREADS for the device (ops/independent.h): the threads of a one-dimensional grid. A team is a block.
+// NACRE_THREADS names this file for the device (ops/independent.h): threads of a 1-dimensional grid; a team is a block.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ __host__ __device__ inline A over_team(A v) {
   __syncthreads();
   A all = of_warps[0];
   for (unsigned warp = 1; warp < blockDim.x / kWarp; ++warp) all = Op::of(all, of_warps[warp]);
-  __syncthreads();  // before the next call writes
+  __syncthreads();  // waits before the next call writes to of_warps
   return all;
 #else
   return v;

@@ -29,7 +29,7 @@ struct TurnedCodes {
   const void* codes;  // the codes that it makes, [rows, columns], for the rows of this run
   int rows, columns;
   size_t transpose = kNone;           // the step that would transpose the codes and is dropped
-  std::byte* to = nullptr;            // the transpose: the place in that step's operand, or in extra memory
+  std::byte* to = nullptr;            // address of the transpose, in that step's operand or in extra memory
   std::vector<size_t> products = {};  // steps that read the transpose
 
   size_t bytes_besides() const { return transpose == kNone ? size_t(rows) * size_t(columns) : 0; }

@@ -30,7 +30,7 @@ struct TurnedFakeFloat8 : FakeFloat8 {
       Q code[kStrip];
     };
     const auto s = this->scale_of<T>(*scale);
-    const bool whole = matrix_rows % kStrip == 0;  // then strips are aligned to their size
+    const bool whole = matrix_rows % kStrip == 0;  // if true, strips are aligned to their size
     uint32_t largest = 0;                          // the largest that this thread sees
     const auto make = [&](int e) {
       largest = amax_bits(std::span<const T>(x + e, 1), largest);

@@ -114,7 +114,7 @@ bool CheckpointFiles::begin_anew() {
   return there() && (unsaved_ || mark_unsaved()) && void_slots();
 }
 
-// Called only once a slot holds a whole checkpoint.
+// Called only after a slot holds a whole checkpoint.
 bool CheckpointFiles::count_from_now() {
   if (unlinkat(directory_, kUnsaved, 0) != 0 && errno != ENOENT) return refuse_errno(mark_, "cannot be removed: ", "");
   if (fsync(directory_) != 0) return refuse_errno(mark_, "cannot be synced: ", "");

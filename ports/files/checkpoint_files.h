@@ -43,10 +43,10 @@ class CheckpointFiles {
   void close();
 
   // Returns a storage for checkpoints that `model` is to load. A file may claim a length that takes no room on its
-  // disk. From such a slot at most twice the bytes of a checkpoint of this model are read, or 16 MiB.
+  // disk. From such a slot at most twice the bytes of a checkpoint of this model are read, or 16 MiB if that is more.
   Storage storage(const Model& model);
 
-  // Makes all existing checkpoints void. Returns false if it fails; then problem() says why, and all count as before.
+  // Makes all existing checkpoints void. Returns false if it fails; then problem() says why, and they may be void.
   bool begin_anew();
 
   // Returns whether the slots are still the files with their names; if not, problem() says so.

@@ -10,7 +10,7 @@ namespace nacre::mpi {
 namespace {
 
 constexpr size_t kRun = 256;
-constexpr float kLargestCode = 448;  // of E4M3
+constexpr float kLargestCode = 448;  // largest code of E4M3
 
 constexpr size_t runs_of(size_t numbers) { return (numbers + kRun - 1) / kRun; }
 

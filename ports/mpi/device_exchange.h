@@ -6,7 +6,7 @@
 //   exchange.add(mine ? trainer.sums_at(device.port()) : std::span<std::byte>());
 //   exchange.finish(trainer.sums_at(device.port())); trainer.merged_at(device.port(), micro_batches);
 //
-// Memory on the device: a block and two slices.
+// Memory on the device: a block and a slice.
 #pragma once
 
 #include <cstddef>
@@ -62,8 +62,8 @@ class DeviceExchange {
   const cuda::Nccl& nccl_;
   std::vector<SumRun> runs_;
   size_t count_, rank_;
-  std::vector<Slice> slices_;    // by rank
-  std::span<std::byte> memory_;  // of the device
+  std::vector<Slice> slices_;    // slice of the block for each rank
+  std::span<std::byte> memory_;  // memory of the device
   std::byte *sum_ = nullptr, *in_ = nullptr;
   cuda::NcclComm communicator_ = nullptr;
   std::vector<Turn> turns_;

@@ -1,5 +1,5 @@
 // Exchanges the sums of a training step (engine/train/step_sums.h) among the ranks of an MPI communicator. On any
-// number of ranks the sums are, to the byte, those of one machine with Trainer::accumulate_apart. NUMERICS.md (57).
+// number of ranks uncoded sums are, to the byte, those of one machine with Trainer::accumulate_apart: NUMERICS.md (57).
 //
 //   std::vector<SumRun> runs(sum_runs(model, {})); sum_runs(model, runs);
 //   Exchange exchange(ranks, runs, trainer.sums().size());
@@ -15,7 +15,7 @@
 // One rank adds each number, in the order of the micro-batches, so work and sent data do not grow with the number of
 // ranks.
 //
-// Memory: two blocks. A coding needs three more, for the errors that it feeds back.
+// Memory: at most two blocks. A coding needs more, for the errors that it feeds back.
 #pragma once
 
 #include <cstddef>
@@ -74,7 +74,7 @@ class Exchange {
   Coding coding_;
   SumRun gradients_;
   size_t count_ = 1, rank_ = 0, pieces_ = 0;
-  std::vector<Slice> slices_;     // for each piece, by rank
+  std::vector<Slice> slices_;     // slices of each piece, one for each rank
   std::vector<std::byte> sum_;    // this rank's slice of each piece, one after another
   std::vector<size_t> at_;        // offset of each piece in sum_
   std::vector<size_t> error_at_;  // offset of each piece in sum_error_

@@ -30,7 +30,7 @@ typedef struct nacre_mpi nacre_mpi;
 
 typedef struct {
   uint32_t size;    /* set to sizeof(nacre_mpi_options) */
-  uint32_t coding;  /* of sent gradients: 0 none, 1 bfloat16, 2 float8, with error feedback */
+  uint32_t coding;  /* coding of sent gradients: 0 none, 1 bfloat16, 2 float8, with error feedback */
   const char* same; /* lines that must be equal on all ranks, like model, library and block; or NULL */
 } nacre_mpi_options;
 

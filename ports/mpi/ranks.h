@@ -1,5 +1,5 @@
-// The processes that mpirun started, as ranks of a communicator that take turns. All functions are collective: every
-// rank calls the same functions in the same order.
+// The processes that mpirun started, as ranks of a communicator that take turns. Functions that exchange are
+// collective: every rank calls the same functions in the same order.
 //
 //   MPI_Init(&argc, &argv);
 //   nacre::mpi::Ranks ranks(MPI_COMM_WORLD);

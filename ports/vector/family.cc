@@ -1,7 +1,7 @@
-// One family of fast kernels, compiled for one tier. meson.build defines NACRE_FAMILY; NACRE_RUN, the family's run.h;
-// NACRE_ISA; and NACRE_VECTORS, the tier's vectors.
+// Compiles one family of fast kernels for one tier (instruction set). meson.build defines NACRE_FAMILY, its name;
+// NACRE_RUN, its run.h; NACRE_ISA, the tier's name; and NACRE_VECTORS, the header of the tier's vectors.
 #include NACRE_VECTORS
-// NACRE_RUN needs the vectors before it.
+// NACRE_RUN uses the type Vector that NACRE_VECTORS defines.
 #include NACRE_RUN
 #include "engine/kernels/fast/lines.h"
 
@@ -29,7 +29,7 @@ template <int... kIndex>
 struct Runs<std::integer_sequence<int, kIndex...>> {
   static constexpr Kernel kAll[] = {&run_line<tier_of::NACRE_ISA, family::NACRE_FAMILY, kIndex>...};
 };
-// Names every line of the family, so that each is compiled.
+// Refers to the function of every kernel of the family, so that each is compiled.
 [[gnu::used]] const Kernel* const kRuns = Runs<std::make_integer_sequence<int, List::kCount>>::kAll;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The tables of a port's tiers of fast kernels. They say in plain C++ what the kernels of each tier take, so that
-// every machine can ask what a model for a tier needs. The functions themselves are compiled per tier (family.cc).
+// The tables of a port's tiers (instruction sets) of fast kernels. They say in plain C++ which steps the kernels of
+// each tier take, so that every machine can ask what a model needs on a tier. family.cc has the kernels' functions.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -13,9 +13,9 @@ namespace nacre {
 extern const char kWeightPacking;
 [[gnu::used]] constinit static const char* const kPacking = &kWeightPacking;
 
-// A tier is a struct. kName is its port's and its own name; kRuns says whether its functions are compiled here; the
-// numbers of its vectors follow (fast/lines.h). Base is void, or, if the tier has only products of its own, the tier
-// that gives all other kernels.
+// A tier is a struct. kName is "port/tier"; kRuns says whether its functions are compiled here; kLanes and the other
+// numbers are those of its vectors (fast/lines.h). Base is void, or, if the tier has only products of its own
+// (kOfProducts), the tier that gives all other kernels.
 
 // Lists the names of a family's entries, which are the same in every tier.
 template <class Family>
@@ -58,7 +58,7 @@ struct FamilyTable {
   static constexpr Entries kEntries = entries(std::make_integer_sequence<int, kCount>());
 };
 
-// All entries of a tier, sorted, with their names.
+// All entries of a tier, sorted by op, with their names.
 template <class Tier>
 struct TierTable {
   template <class Family>

@@ -1,4 +1,4 @@
-// The tiers of fast kernels of all ports.
+// Lists the tiers (instruction sets) of fast kernels of the ports x86, arm and cortex_m.
 #pragma once
 
 #include <cstring>
@@ -15,8 +15,8 @@ struct VectorTier {
   std::span<const reference::NamedEntry> list;
   int lanes;
   bool runs_here;
-  bool by_name;   // used only if the user asks for it
-  bool emulated;  // for another machine: runs here in plain C++, for programs made for that machine
+  bool by_name;   // used only if the user asks for it by name
+  bool emulated;  // a tier of Cortex-M, which runs here in plain C++, for programs made for that processor
 };
 
 // Calls f(tier) for each tier, port by port, lowest first. The last tier that runs on a machine and is not by_name is

@@ -2,8 +2,8 @@
 //
 //   sums[r][c] += sum over the groups k of a tile: x[r][k] w[k][c]     a group: 4 codes or 2 bfloat16, so 4 bytes
 //
-// Tiles 0 to 3 hold sums, 4 and 5 rows of x, 6 and 7 columns of w. A run of a row is cut into pieces of equal length,
-// at most 16 groups each. If the length does not divide the run, the last piece is copied and filled up with zeros.
+// Tiles 0 to 3 hold sums, 4 and 5 rows of x, 6 and 7 columns of w. A row of x is one or more runs of memory. A run is
+// cut into pieces of equal length, at most 16 groups each. A shorter last piece is copied and filled up with zeros.
 //
 // Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
 #pragma once
@@ -23,7 +23,7 @@ class AmxBlocks {
  public:
   static constexpr int kMostRows = 16, kAtOnce = 4;  // rows in a block; blocks of sums at a time
   static constexpr bool kReal = true;                // bfloat16 is multiplied too
-  // Returns whether this many rows with runs of this many bytes repay the cost of loading tiles.
+  // Returns whether `count` rows with runs of `length` bytes are enough to repay the cost of loading tiles.
   static bool takes(int count, int length) { return count * length >= kLeastBytes; }
 
   AmxBlocks() = default;
@@ -33,7 +33,7 @@ class AmxBlocks {
     if (rows_ != 0) __asm__ volatile("tilerelease");  // otherwise the system keeps 8 KiB for the thread
   }
 
-  // Called before multiply(), for blocks of `rows` rows with runs of `length` bytes, which are whole groups.
+  // Configures the tiles for blocks of `rows` rows with runs of `length` bytes (whole groups). multiply() needs it.
   void prepare(int rows, int length) {
     const int all = length / 4, pieces = (all + 15) / 16, groups = (all + pieces - 1) / pieces;
     pieces_ = pieces;

@@ -1,5 +1,5 @@
-// Parts of the vector layer (engine/simd/vec.h) for AVX2 that go through 16 bits: CodeRange, half_numbers and
-// PairSums.
+// Parts of the vector layer (engine/simd/vec.h) for AVX2 that go through 16 bits: the operations of kPacksWords,
+// kHalfFloat8 and kPairs.
 #pragma once
 
 #include <immintrin.h>
@@ -28,7 +28,7 @@ struct Avx2Words {
    private:
     static int8_t code(int32_t c) { return int8_t(c < -128 ? -128 : c > 127 ? 127 : c); }
   };
-  // Rounds to integers. Numbers above 2^30 become 2^30, and numbers below all integers become the least one.
+  // Rounds to integers. Numbers above 2^30 and NaN become 2^30, and numbers below -2^31 become -2^31.
   static I round_word(__m256 a) { return _mm256_cvtps_epi32(_mm256_min_ps(a, _mm256_set1_ps(0x1p30f))); }
   static void store(int8_t* p, ptrdiff_t step, I a, I b, I c, I d, const CodeRange& range) {
     const I codes = range.codes(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
@@ -41,7 +41,7 @@ struct Avx2Words {
     put(p + 2 * step, _mm256_extracti128_si256(rows, 1), step);
   }
 
-  // Float8 is made by way of float16, whose exponent is biased by 8 more and one bit longer.
+  // Float8E4M3 is decoded by way of float16, whose exponent has one bit more and a bias that is larger by 8.
   static constexpr bool kHalfFloat8 = true;
   using Bytes = __m128i;
   static Bytes bytes() { return _mm_setzero_si128(); }

@@ -1,4 +1,4 @@
-// Finds the tiers that the processor and the operating system have.
+// Finds the tiers (x86.h) that the processor and the operating system support.
 #include "ports/x86/x86.h"
 
 #include <algorithm>
@@ -26,14 +26,14 @@ Registers cpuid(uint32_t leaf, uint32_t subleaf) {
 }
 bool bit(uint32_t word, int i) { return (word >> i & 1) != 0; }
 
-// Returns the register states that the system saves (XCR0): bit 1 xmm, bit 2 ymm, bits 5 to 7 the AVX-512 state.
+// Returns the register states that the system saves (XCR0): bit 1 xmm, bit 2 ymm, bits 5 to 7 AVX-512, 17 and 18 AMX.
 uint32_t kept_states() {
   uint32_t low, high;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;
 }
 
-// Asks for the tiles. The system saves their state only for a process that asked: arch_prctl(2), ARCH_REQ_XCOMP_PERM.
+// Returns whether Linux lets this process use AMX tiles. The process must ask for it: arch_prctl, ARCH_REQ_XCOMP_PERM.
 bool may_use_tiles() {
 #ifdef __linux__
   constexpr long kRequest = 0x1023, kTileData = 18;
@@ -43,7 +43,7 @@ bool may_use_tiles() {
 #endif
 }
 
-// Reads CPUID leaves 1 and 7: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID.
+// Returns one bit per tier, from CPUID leaves 1 and 7 (Intel's Software Developer's Manual, volume 2, CPUID).
 uint32_t find_tiers() {
   const Registers one = cpuid(1, 0), seven = cpuid(7, 0), more = cpuid(7, 1);
   uint32_t tiers = 1u << uint32_t(Tier::kPortable);
@@ -51,7 +51,7 @@ uint32_t find_tiers() {
   const uint32_t states = kept_states();
   const bool avx2 = (states & 6) == 6 && bit(one.c, 12) && bit(one.c, 28) && bit(one.c, 29) && bit(seven.b, 3) &&
                     bit(seven.b, 5) && bit(seven.b, 8);
-  if (!avx2) return tiers;  // FMA, AVX, F16C, BMI1, AVX2, BMI2
+  if (!avx2) return tiers;  // the bits are FMA, AVX, F16C, BMI1, AVX2, BMI2
   tiers |= 1u << uint32_t(Tier::kAvx2);
   if (bit(more.a, 4)) tiers |= 1u << uint32_t(Tier::kAvx2Vnni);
   const bool avx512 = (states & 0xE6) == 0xE6 && bit(seven.b, 16) && bit(seven.b, 17) && bit(seven.b, 30) &&
@@ -68,7 +68,7 @@ uint32_t find_tiers() {
   return tiers;
 }
 
-// Measured on Sapphire Rapids. On Zen 4 and 5 pairs have twice the rate of float32.
+// Returns true on Intel's processors (measured on Sapphire Rapids). On Zen 4 and 5 pairs have twice float32's rate.
 bool has_slow_pairs() { return cpuid(0, 0).c == 0x6C65746E; }  // "ntel" of GenuineIntel
 
 #else
@@ -78,7 +78,7 @@ uint32_t find_tiers() { return 1u << uint32_t(Tier::kPortable); }
 
 #endif
 
-// Returns the tiers that are compiled: ports/vector/meson.build.
+// Returns one bit per tier whose functions are compiled (ports/vector/meson.build).
 uint32_t compiled_tiers() {
   uint32_t tiers = 0;
   for (uint32_t i = 0; i < uint32_t(Tier::kCount); ++i)

@@ -1,4 +1,4 @@
-// The vector layer (engine/simd/vec.h) with AVX2, FMA and F16C. Dot products use AVX-VNNI if the compiler has it.
+// The vector layer (engine/simd/vec.h) with AVX2, FMA and F16C. Dot products use AVX-VNNI in files compiled for it.
 #pragma once
 
 #include <immintrin.h>
@@ -73,7 +73,7 @@ struct Avx2 : Avx2Words {
   static F abs(F a) { return _mm256_andnot_ps(set(-0.0f), a); }
   static F floor(F a) { return _mm256_floor_ps(a); }
   static F nearest(F a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-  static F scale(F a, F n) {  // multiplies in two steps, because 2^n itself may not be a float
+  static F scale(F a, F n) {  // multiplies in two steps, because 2^n itself may be beyond float32
     const I whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
     const auto power = [](I e) { return as_float(_mm256_slli_epi32(_mm256_add_epi32(e, set(127)), 23)); };
     return mul(mul(a, power(half)), power(_mm256_sub_epi32(whole, half)));
@@ -168,7 +168,7 @@ struct Avx2 : Avx2Words {
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
   }
   static I scaled_twice(I a, I b, I c, I by) {
-    const auto part = [](I x, I m, I add) {  // the high half of 2 x m + 2^31 + 2^32 add is used
+    const auto part = [](I x, I m, I add) {  // x m + 2^31 + 2^32 add, of which the high half is used
       const I start = _mm256_add_epi64(_mm256_slli_epi64(add, 32), _mm256_set1_epi64x(INT64_C(1) << 31));
       return _mm256_add_epi64(_mm256_mul_epi32(x, m), start);
     };
@@ -234,8 +234,8 @@ struct Avx2 : Avx2Words {
   static Fours fours(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const I*>(p)); }
   static WeightFours weight_fours(const int8_t* p) { return quads(p); }
 #else
-  // Holds two 16-bit sums of pairs for each column side by side: columns 0 to 3, then 4 to 7. (The shorter way,
-  // products of unsigned and signed bytes, saturates.)
+  // Codes are widened to 16 bits and multiplied in pairs. Dot holds two 32-bit sums for each column side by side: `low`
+  // those of columns 0 to 3, `high` of 4 to 7. (The instruction for products of bytes would saturate.)
   static constexpr int kPairs = 16;
   static constexpr int kDotOffset = 0, kDotRows = 5;
   static constexpr bool kDotWide = false;
@@ -276,13 +276,13 @@ struct Avx2 : Avx2Words {
     return _mm256_permute4x64_epi64(_mm256_add_epi32(as_integers(even), as_integers(odd)), 0xD8);
   }
   static Dot dot(Dot sum, Quad a, Quads b) {
-    I pairs;  // tied, as fma
+    I pairs;  // tied operands, as in fma
     asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum.low), "=&x"(pairs) : "x"(a), "x"(b.low));
     asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum.high), "=&x"(pairs) : "x"(a), "x"(b.high));
     return sum;
   }
 
-  // Fours are multiplied in 16 bits too. In each column codes 0 and 2 form a pair, and codes 1 and 3.
+  // The four codes of a column are widened to 16 bits: codes 0 and 2 form a pair, and codes 1 and 3 form one.
   struct Fours {
     I even, odd;
   };

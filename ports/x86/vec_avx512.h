@@ -1,5 +1,5 @@
-// The vector layer (engine/simd/vec.h) with AVX-512 F, BW, DQ and VL. If the compiler has them, dot products use VNNI
-// and BF16, and blocks use AMX.
+// The vector layer (engine/simd/vec.h) with AVX-512 F, BW, DQ and VL. In files compiled for them, dot products use
+// VNNI and BF16, and blocks of products use AMX.
 #pragma once
 
 #include <immintrin.h>
@@ -111,8 +111,8 @@ struct Avx512 {
   static F part(int n, F a, F b) { return _mm512_mask_mov_ps(b, first(n), a); }
   static F select(M m, F yes, F no) { return _mm512_mask_blend_ps(m, no, yes); }
 
-  // Transposes pairs, then quads, then 128-bit pieces. After the quads, piece l of rows[4 g + c] is column 4 l + c of
-  // rows 4 g to 4 g + 3.
+  // Transposes 4 x 4 numbers within each four rows, then 128-bit pieces. In between, piece l of rows[g + c] (g = 0, 4,
+  // 8, 12; c < 4) is column 4 l + c of rows g to g + 3.
   static void transpose(F (&rows)[kLanes]) {
     const auto pair = [&](int g, F a, F b) {
       const __m512d low = _mm512_castps_pd(a), high = _mm512_castps_pd(b);
@@ -162,7 +162,7 @@ struct Avx512 {
     return _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
   }
   static I scaled_twice(I a, I b, I c, I by) {
-    const auto part = [](I x, I m, I add) {  // the high half of 2 x m + 2^31 + 2^32 add is used
+    const auto part = [](I x, I m, I add) {  // x m + 2^31 + 2^32 add, of which the high half is used
       const I start = _mm512_add_epi64(_mm512_slli_epi64(add, 32), _mm512_set1_epi64(INT64_C(1) << 31));
       return _mm512_add_epi64(_mm512_mul_epi32(x, m), start);
     };
@@ -257,7 +257,7 @@ struct Avx512 {
   static Fours fours(const uint8_t* p) { return _mm512_loadu_si512(p); }
   static WeightFours weight_fours(const int8_t* p) { return _mm512_loadu_si512(p); }
 #else
-  // Holds two 16-bit sums of pairs for each column side by side: columns 0 to 7, then 8 to 15.
+  // Codes are widened to 16 bits. Dot holds two 32-bit sums of pairs for each column: 0 to 7 in low, 8 to 15 in high.
   static constexpr int kDotOffset = 0, kDotRows = 6;
   struct Dot {
     I low, high;
@@ -299,13 +299,13 @@ struct Avx512 {
     return _mm512_inserti64x4(_mm512_castsi256_si512(sums(v.low)), sums(v.high), 1);
   }
   static Dot dot(Dot sum, Quad a, Quads b) {
-    I pairs;  // tied, as fma
+    I pairs;  // tied operands, as in fma
     asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum.low), "=&v"(pairs) : "v"(a), "v"(b.low));
     asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum.high), "=&v"(pairs) : "v"(a), "v"(b.high));
     return sum;
   }
 
-  // Fours are multiplied in 16 bits too. In each column codes 0 and 2 form a pair, and codes 1 and 3.
+  // The four codes of a column are widened to 16 bits: codes 0 and 2 form a pair, and codes 1 and 3 form one.
   struct Fours {
     I even, odd;
   };

@@ -13,9 +13,9 @@
 extern "C" {
 #endif
 
-/* Returns the name of the fastest tier that this processor and this library have: "portable", "avx2", ... On other
- * machines it is "portable", which may be slower than their own. Returns NULL if the library was built for other
- * processors only. */
+/* Returns the name of the best tier (best() of x86.h) that this processor and this library have: "portable", "avx2",
+ * ... On machines other than x86-64 it is "portable" or NULL. Returns NULL if the library has no tier for this
+ * processor. */
 const char* nacre_x86_best(void);
 /* Returns the kernels of a tier; the caller frees nothing. Returns NULL if there is no such tier, or if this
  * processor or this library does not have it. */

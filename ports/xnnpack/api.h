@@ -19,11 +19,11 @@
 
 namespace nacre::xnnpack {
 
-// Makes an object of the function of that name, which can be asked for the arguments it takes.
+// Makes a lambda that calls the function `name`. std::invocable tells which arguments it takes.
 // clang-format off
 #define NACRE_XNN(name) [](auto... v) requires requires { name(v...); } { return name(v...); }
 
-// Calls the function of that name, or of its earlier name.
+// Makes such a lambda for a function that is called `before` in earlier versions.
 #define NACRE_XNN_RENAMED(name, before)                                        \
   [](auto... v)                                                                \
     requires(requires { name(v...); } || requires { before(v...); })           \
@@ -34,7 +34,7 @@ namespace nacre::xnnpack {
 
 // clang-format on
 
-// Calls create(a.., caches.., made). Callers pass no caches.
+// Calls create(a.., made), with null for each cache that this version of XNNPACK has in between.
 template <class F, class... A>
 xnn_status create_with(F create, xnn_operator_t* made, A... a) {
   if constexpr (std::invocable<F, A..., xnn_operator_t*>) return create(a..., made);
@@ -42,14 +42,14 @@ xnn_status create_with(F create, xnn_operator_t* made, A... a) {
   else return create(a..., nullptr, nullptr, made);
 }
 
-// ---- Over a map [batch, h, w, channels] ----
+// ---- Operators over images (a Map), [batch, h, w, channels] ----
 
 struct Map {
   size_t batch, h, w;
   uint32_t channels;
 };
 
-// reshape(op, sizes.., [workspace bytes, [alignment]], out_h, out_w, threads)
+// Calls reshape(op, sizes.., [workspace bytes, [alignment]], out_h, out_w, threads), with what this version has of [].
 template <class F, class... S>
 xnn_status reshape_map(F reshape, xnn_operator_t op, size_t* workspace, S... sizes) {
   using Size = size_t*;
@@ -84,7 +84,7 @@ xnn_status place_map(Setup setup, Reshape reshape, xnn_operator_t op, const Map&
   }
 }
 
-// create(window.., [channels, strides], low, high, flags, made)
+// Calls create(window.., [channels, strides], low, high, flags, made), with what this version has of [].
 template <class F, class T, class... W>
 xnn_status create_pool(F create, xnn_operator_t* made, uint32_t channels, T low, T high, W... window) {
   const size_t c = channels;
@@ -93,7 +93,7 @@ xnn_status create_pool(F create, xnn_operator_t* made, uint32_t channels, T low,
   else return create(window..., low, high, uint32_t{0}, made);
 }
 
-// ---- Functions of one element, over rows of one channel, and of two ----
+// ---- Functions of one element, over rows of one channel, and functions of two elements ----
 
 struct Dims6 {
   size_t rank, size[XNN_MAX_TENSOR_DIMS];

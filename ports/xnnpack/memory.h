@@ -1,4 +1,4 @@
-// The memory that XNNPACK gets. On each thread it is only the memory of the step that is being prepared there.
+// The memory that XNNPACK gets. On each thread it is only the Arena of the step that is being measured or prepared.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace nacre::xnnpack {
 
-// Blocks, one after another. free() makes room again only for the last block.
+// Gives blocks of a range of bytes, one after another. free() makes room again only for the last block.
 class Arena {
  public:
-  static constexpr size_t kAlignment = 64;  // alignment of every block: no version of XNNPACK asks for more
+  static constexpr size_t kAlignment = 64;  // of every block; XNNPACK gets null if it asks for more
 
   Arena(std::byte* first, size_t bytes);
 

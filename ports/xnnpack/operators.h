@@ -1,4 +1,4 @@
-// The operators that XNNPACK takes, one struct for each op. Such a struct, a form, has four static functions:
+// The operators that XNNPACK takes, one struct for each kind of op. Such a struct, a form, has four static functions:
 //
 //   accepts(words, operands)               returns whether XNNPACK has such an operator; sees no data, like
 //                                          KernelEntry::accepts
@@ -31,7 +31,7 @@ T* data_of(const Operands& operands, int i) {
   return operands.has(i) ? static_cast<T*>(operands.tensor[i].data) : nullptr;
 }
 
-// A clamp in XNNPACK's form, with low < high.
+// A clamp in XNNPACK's form, which needs low < high (fit()).
 template <class T>
 struct Bounds {
   T low, high;
@@ -54,7 +54,7 @@ struct AlwaysExact {
 
 // ---- Products ----
 
-// A convolution in XNNPACK's terms. Dense is a convolution of 1 x 1 over maps of one pixel.
+// A convolution in XNNPACK's terms. Dense is a convolution of 1 x 1 over images of one pixel.
 struct Convolution {
   uint32_t top = 0, right = 0, bottom = 0, left = 0;
   uint32_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
@@ -101,7 +101,7 @@ inline Convolution convolution_of(const DepthwiseConv2d& op, const Words& words)
   return c;
 }
 
-// xnn_create_convolution2d_nhwc_*(window, channels, a.., flags, caches, made)
+// Calls `create`, an xnn_create_convolution2d_nhwc_*(window, channels, a.., flags, caches, made).
 template <class F, class... A>
 xnn_status create_convolution(F create, xnn_operator_t* made, const Convolution& c, A... a) {
   return create_with(create, made, c.top, c.right, c.bottom, c.left, c.kernel_h, c.kernel_w, c.stride_h, c.stride_w,
@@ -145,15 +145,15 @@ struct RealProduct : PackedProduct<O, float>, AlwaysExact {
 
 // y = clamp(zero_y + round_half_even(float(s + b) M)), M one or one per channel.
 //
-// XNNPACK takes M as a quotient of scales, x w / y; the port passes M 1 / 1, which adds no rounding. XNNPACK clamps
-// the real product from above, converts it, and adds zero_y with saturation. The reference gives the same while
-// neither leaves int32.
+// XNNPACK takes M as a quotient of scales, x w / y; the port passes 1 M / 1, which adds no rounding. XNNPACK clamps
+// the real product from above, converts it, and adds zero_y with saturation. The reference gives the same codes while
+// the product stays within int32.
 template <class O>
 struct CodeProduct : PackedProduct<O, int8_t> {
   using Base = PackedProduct<O, int8_t>;
 
-  // Requires |s + b| M < 2^31 - 2^8 for every channel. If M < 1, the product stays below 2^31 - 2^7, however large
-  // the sum is.
+  // Requires for every channel a normal M in (0, 256), and |s + b| M < 2^31 - 2^8 if M >= 1. If M < 1, the product
+  // stays below 2^31 - 2^7, however large the sum is.
   static bool exact(const Words& words, const Operands& operands) {
     const Convolution c = Base::from(words, operands);
     const float* const scale = data_of<const float>(operands, O::kScale);
@@ -224,7 +224,7 @@ struct PoolWindow {
   bool dilates() const { return dilation_h > 1 || dilation_w > 1; }
 };
 
-// Newer versions of the library refuse strides larger than the window.
+// Returns whether XNNPACK may take a pool. Newer versions of the library refuse strides larger than the window.
 template <class T>
 bool accepts_pool(const PoolWindow& w, const Words& words, const Operands& operands) {
   return !is_constant(operands, 0) && w.kernel_h * w.kernel_w > 1 && w.stride_h <= w.kernel_h &&
@@ -251,7 +251,7 @@ struct AveragePool : AlwaysExact {
   }
 };
 
-// For padding XNNPACK reads the nearest pixel of x. That pixel is in the window if nothing is dilated.
+// For padding XNNPACK reads the nearest pixel of x. That pixel is in the window if the window is not dilated.
 template <class T>
 struct MaxPool : AlwaysExact {
   static bool accepts(const Words& words, const Operands& operands) {
@@ -280,7 +280,7 @@ struct MaxPool : AlwaysExact {
   }
 };
 
-// ---- Operators of one element, and of two ----
+// ---- Functions of one element, and of two elements ----
 
 template <xnn_status (*kCreate)(float, float, xnn_operator_t*),
           xnn_status (*kPlace)(xnn_operator_t, size_t, const float*, float*), bool kClamps>

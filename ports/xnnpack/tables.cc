@@ -23,7 +23,7 @@ struct Prepared {
   void* workspace = nullptr;    // newer versions of the library need it
   size_t workspace_bytes = 0;
 };
-constexpr size_t kHead = 64;  // bytes of Prepared
+constexpr size_t kHead = 64;  // bytes reserved for Prepared
 static_assert(sizeof(Prepared) <= kHead);
 
 template <class Form>
@@ -49,8 +49,8 @@ using HeapBlock = std::unique_ptr<void, Free>;
 
 constexpr int kMostOperands = 5;
 
-// Operands whose constants are zeros, or halves if they scale codes. Other pointers are not null, but nobody reads
-// through them.
+// Operands whose data are zeros, to make an operator before the real data are known. Scales of codes are halves. No
+// data pointer is null.
 class BlankOperands {
  public:
   explicit BlankOperands(const Operands& operands) : operands_{tensors_, operands.count, operands.rows} {
@@ -76,7 +76,7 @@ class BlankOperands {
   HeapBlock zeros_, scales_;
 };
 
-// Returns the bytes of an operator's blocks, which it finds by making the operator once; 0 if XNNPACK refuses to.
+// Returns the bytes of an operator's blocks, by making it in memory that is large enough; 0 if that fails.
 template <class Form>
 size_t arena_bytes(const Words& words, const Operands& operands) {
   const BlankOperands blank(operands);
@@ -98,8 +98,8 @@ size_t prepared_bytes_of(const Words& words, const Operands& operands) {
   return kHead + Arena::kAlignment + arena_bytes<Form>(words, operands);
 }
 
-// Returns kMemorySize if the operator took more than it did when it was measured. Returns kPortFailed if XNNPACK
-// refuses an operator that it should take, or if there was no memory to measure it in.
+// Makes the operator, or leaves the step to the reference if the results might differ. Returns kMemorySize if the
+// operator needs more than was measured, kPortFailed if XNNPACK refuses it or it could not be measured.
 template <class Form>
 Code prepare_of(const Args& args) {
   auto* const prepared = new (args.call.prepared) Prepared;
@@ -140,7 +140,7 @@ bool accepts_of(const Words& words, const Operands& operands) {
 template <class Form>
 constexpr Preparation kPreparationOf = {&prepared_bytes_of<Form>, &prepare_of<Form>, &release};
 
-// Returns `reference` with XNNPACK's operator in place of its kernel.
+// Returns the reference's entry of `Method`, with XNNPACK's operator in place of its kernel.
 template <class Form, class O, auto Method>
 constexpr KernelEntry entry_of(Op op, Rounding rounding, uint8_t in_place) {
   KernelEntry made = entry<O, Method>(op, rounding, in_place);

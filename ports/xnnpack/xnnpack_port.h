@@ -1,7 +1,7 @@
-// XNNPACK: operators of Google's library as kernels, for systems with a heap. A port that can be used beside x86's.
+// XNNPACK: operators of Google's library as kernels, for systems with a heap. This port can be used beside x86's.
 //
 //   const Port* const ports[] = {xnnpack::port()};   // null where XNNPACK cannot be used
-//   Places places(ports);                            // engine/run/places.h; the reference kernels stay behind
+//   Places places(ports);                            // engine/run/places.h; its bind takes the reference kernels
 //
 // XNNPACK takes dense, conv2d and depthwise_conv2d in float32, and in int8 with Rounding::kFloatEven (one scale, or
 // one per channel), if weights, bias and scale are constants. It takes average_pool, add, sub, mul, clamp, sigmoid
@@ -9,9 +9,9 @@
 // residuals stay with the reference kernels; a network that is converted with --no-fuse has none.
 //
 // Memory. XNNPACK copies weights into an order of its own. It also needs an operator of about 2 KB and, for most
-// windows, 8 bytes per tap and output pixel. All these bytes are the caller's, in the block kPrepared. measure finds
-// their number: it makes the operator of every step once with weights of zeros, in memory from malloc that it gives
-// back. bind does this three times more and then makes the real operator. Running a program allocates nothing.
+// windows, 8 bytes per position of the window and output pixel. All these bytes are the caller's, in the block
+// kPrepared. measure finds their number: it makes the operator of every step with weights of zeros, in memory from
+// malloc that it gives back. bind does so too, and makes the real operators. Running a program allocates nothing.
 //
 // A process has one allocator for XNNPACK, which the first call of xnn_initialize sets. If another library made that
 // call, port() is null. If this port made it, other code in the process cannot create operators: allocations outside
@@ -33,13 +33,13 @@
 
 namespace nacre::xnnpack {
 
-const Port* port();  // the first call initializes XNNPACK
+const Port* port();  // null if XNNPACK cannot be used; the first call initializes it
 std::span<const reference::NamedEntry> list();
 
-// Counts the allocations that XNNPACK asked for while no step of this port was prepared; they were refused.
+// Returns how often XNNPACK asked for memory while this port measured or prepared no step; it was refused.
 uint64_t refused_allocations();
 
-// Counts the steps so far that were left to the reference kernel because of their scales.
+// Returns the number of steps, of all binds so far, that were left to the reference kernel because of their scales.
 uint64_t steps_left_to_reference();
 
 }  // namespace nacre::xnnpack

@@ -12,7 +12,8 @@ from ._error import Error
 
 class Calls:
     """with self._calls: ...   Other threads wait. Raises nacre.Error if waiting would never end: in a call inside
-    another call of the same thread, and in a process that os.fork made while its threads were at work.
+    another call of the same thread, and in a process that os.fork made while another thread was in a call, or if
+    several threads share the object's work.
 
     what: the object whose calls these are, for the error's text. threads: the number that share its work.
     """
@@ -35,7 +36,7 @@ class Calls:
             )
         try:
             self._lock.acquire()
-        except BaseException:  # KeyboardInterrupt, behind what it interrupts
+        except BaseException:  # such as KeyboardInterrupt, which may come just after the lock was acquired
             if self._lock._is_owned():  # type: ignore[attr-defined]
                 self._lock.release()
             raise

@@ -24,7 +24,7 @@ progress: Progress | None = None
 
 @functools.cache
 def table() -> dict[str, dict[str, Any]]:
-    """Returns the options of every command, by the command's name, as the command line has them."""
+    """Returns every command but completions and man, by name, each with its options as the command line has them."""
     return {command["name"]: command for command in json.loads(_native.commands())}
 
 
@@ -167,7 +167,7 @@ def _unknown(command: str, keyword: str, without: Sequence[str]) -> str:
 
 
 class _NotebookBar:
-    """Shows a line below the cell while a call takes more than half a second."""
+    """Shows a line below the cell once a call has taken more than half a second."""
 
     def __init__(self) -> None:
         self._shown: Any = None

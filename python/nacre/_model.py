@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Network = str | os.PathLike[str] | bytes | bytearray | memoryview | Any
 
-_OF_TEXT = ("dump", "stop_after", "explain")  # of nacre.graph
+_OF_TEXT = ("dump", "stop_after", "explain")  # options that nacre.graph alone takes
 
 
 @dataclass(frozen=True)

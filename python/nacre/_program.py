@@ -19,7 +19,7 @@ class Program:
     model: a Model. target: which of its programs for inference; "" is the one for this machine. program: instead of
     target, the index in model.programs. kernels: auto, the fastest here; reference, the same numbers on every machine;
     or a tier such as avx2. threads: the number that share large steps. quantize_inputs: calls take float32 if an input
-    holds int8 or int16 codes, or a smaller float type. dequantize_outputs: calls give codes of outputs as float32.
+    holds int8 or int16 codes, or another float type. dequantize_outputs: calls give codes of outputs as float32.
     Both as `nacre run`.
 
     One run at a time: calls of several threads wait for each other. Python's lock is free while a run computes. A process
@@ -109,7 +109,7 @@ class Program:
         return array
 
     def run(self, rows: int = 0) -> None:
-        """Runs once on the inputs' memory. `rows`: runs only the first rows of the compiled batch."""
+        """Runs once on the inputs' memory. `rows`: runs only the first rows of the compiled batch; 0: all."""
         rows = _checked.whole("rows", rows, 0, self.info.batch)
         with self._calls:
             self._native.run(rows)

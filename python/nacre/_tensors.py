@@ -108,7 +108,8 @@ def view(array: Array, info: TensorInfo) -> Array:
 
 def fitted(value: object, info: TensorInfo, *, lossless_cast: bool = False, quantize: bool = False) -> Array:
     """Returns `value` as an array of the tensor's type. A list becomes one. An array of another type is refused,
-    except: `lossless_cast` casts integers if none changes, and `quantize` turns float32 into codes or rounds it.
+    with three exceptions. A tensor of a small float type (bfloat16, float8) takes its bits as unsigned integers of the
+    same size. `lossless_cast` casts integers if none changes. `quantize` turns float32 into codes or rounds it.
 
     Raises TypeError, and nacre.Error for a number that has no code.
     """

@@ -99,8 +99,8 @@ class Trainer:
             self._accumulate(self._arrays(x, y))
 
     def commit(self, lr: float) -> StepReport:
-        """Makes one step with the accumulated gradients. If the verdict refuses it, no error is raised; report.applied
-        is False.
+        """Makes one step with the accumulated gradients. If one of them is not finite, no error is raised;
+        report.applied is False.
 
         Raises nacre.Error if nothing was accumulated, or if lr is negative or not finite: then nothing happened.
         """
@@ -224,8 +224,9 @@ class Trainer:
 
     def load(self, directory: str | os.PathLike[str], *, any_training: bool = False) -> dict[str, Any]:
         """Loads the newest checkpoint there, also one of `nacre tune`. Returns {"taken": tensors that have its values,
-        "kept": others, "file": its slot, "where": "epoch 3" of nacre tune, else "", "warnings": sentences}. If a slot
-        is not whole, a warning says so, and the other slot, which may be older, is loaded.
+        "kept": others, "file": its slot, "where": "epoch 3" of nacre tune, else "", "same_model": whether it was saved
+        with this very model file, "warnings": sentences}. If a slot is not whole, a warning says so, and the other
+        slot, which may be older, is loaded.
 
         any_training: also loads another training's checkpoint, as far as name, type and size match. Raises nacre.Error
         if there is none, or if it is another training's: then nothing changes.

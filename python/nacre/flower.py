@@ -36,7 +36,8 @@ from ._trainer import Trainer
 
 _LOG = logging.getLogger("flwr")
 
-# Flower sums weights as floats. With larger weights the sum would be infinite, and the average 0.
+# Flower sums weights as floats, which count exactly up to here. Far larger weights would make the sum infinite, and the
+# average 0.
 _MOST_SAMPLES = 2**53
 
 Device = Callable[[Context], tuple[Trainer, Any, Any]]
@@ -44,7 +45,8 @@ Evaluate = Callable[[Trainer, Any, Any], Mapping[str, float]]
 
 
 def _sent(update: Mapping[str, Array]) -> ArrayRecord:
-    """Returns 16-bit floats as float32, because Flower sends NumPy arrays, and NumPy has no bfloat16."""
+    """Returns the update as Flower sends it. 16-bit numbers become float32, because Flower sends NumPy arrays, and
+    NumPy has no bfloat16."""
     return ArrayRecord(
         {
             name: FlowerArray(np.ascontiguousarray(array if array.dtype.itemsize != 2 else array.astype(np.float32)))
@@ -58,7 +60,7 @@ def _received(record: ArrayRecord) -> dict[str, Array]:
     for name, array in record.items():
         try:
             made[name] = array.numpy()
-        except Exception:  # of whatever bytes came
+        except Exception:  # any kind, because the bytes come from outside
             raise updates.refused(f"{name}: its bytes in the update are no array") from None
     return made
 
@@ -214,8 +216,9 @@ class Refusal:
 
 
 class Checked(Strategy):  # type: ignore[misc, unused-ignore]
-    """A Flower strategy that sees only valid replies. Names, shapes, types and values must be as the trainer's. Metrics
-    must be finite, with the names and lengths that most replies have.
+    """A Flower strategy that sees only valid replies, and replies that report an error. Names and shapes must be the
+    trainer's, and values real, finite and in the range of the trainer's type. Metrics must be finite, with the names
+    and lengths that most replies have.
 
     strategy: FedAvg or any other. trainer: one of the model that the devices have. most_samples: the largest weight
     that an update may claim; a larger claim is refused. Refused replies are in `refused`, and in Flower's log as a

@@ -19,12 +19,12 @@ class DeployedSize(keras.callbacks.Callback):  # type: ignore[misc, unused-ignor
     """Converts the network after every epoch as it would be deployed, and adds to Keras's logs:
 
         deployed_bytes       bytes of the model file
-        deployed_ram_bytes   bytes of RAM that a run takes on `machine`
-        deployed_accuracy    accuracy on x and y, if they are given
+        deployed_ram_bytes   bytes of RAM that a run takes on `machine`: the largest of the model's programs
+        deployed_accuracy    value of `metric` on x and y, if they are given
 
     x, y: samples and labels. machine: one that `nacre size` knows. metric: as for Model.evaluate. Other options are
-    those of nacre.convert: policy="int8/static_from_float32", calibrate=x. `model` is the last model that was made. If
-    an epoch's network is refused, `error` says why, and nothing is added to the logs.
+    those of nacre.convert: policy="int8/static_from_float32", calibrate=x. `deployed` is the last model that was made.
+    If an epoch's network is refused, `error` says why, and nothing is added to the logs.
     """
 
     def __init__(

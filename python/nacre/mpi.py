@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 try:
     from mpi4py import MPI
-except ImportError as error:  # also where it is there, and no library of MPI is
+except ImportError as error:  # raised also if mpi4py is installed, but no library of MPI
     needs = "nacre.mpi needs mpi4py (pip install mpi4py) and a library of MPI such as Open MPI's"
     raise ImportError(f"{needs}: {error}") from error
 
@@ -58,7 +58,8 @@ class Ranks:
     """The ranks of a communicator that train one model together.
 
     Every method is collective: all ranks call it, in the same order, with the same numbers. A refusal on one rank is
-    raised on all, before anything is exchanged: on that rank unchanged, on the others as a nacre.Error that names it.
+    raised on all, before they exchange anything more: on that rank unchanged, on the others as a nacre.Error that names
+    it.
 
     trainer: each rank's own, with the same model, kernels and state. communicator: one of mpi4py; None means all
     processes that mpirun started. It is copied, so the caller's own messages do not mix with these. Raises

@@ -14,7 +14,8 @@ def names() -> list[str]:
 
 
 def forms() -> list[dict[str, Any]]:
-    """Returns every form of a name with its meaning and an example: {"system", "form", "meaning", "example"}."""
+    """Returns every form of a name with its meaning and an example: {"system", "form", "meaning", "example"}, and
+    "record", the example's fields, if it is a policy."""
     return list(_forms()["forms"])
 
 

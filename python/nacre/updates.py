@@ -1,8 +1,8 @@
 """Updates of federated training: checks the trained parameters, by name, and converts them to the bytes that devices
 exchange.
 
-    update = nacre.updates.train_round(trainer, None, x, y, lr=0.01)      # the first round: from the model's own values
-    data = nacre.updates.to_bytes(update, samples=len(x))                 # what tools/samples/installed/federate.c writes
+    made = nacre.updates.train_round(trainer, None, x, y, lr=0.01)      # the first round: from the model's own values
+    data = nacre.updates.to_bytes(made.update, samples=made.samples)    # as tools/samples/installed/federate.c writes
     update, samples = nacre.updates.from_bytes(data)
 
 docs/many_machines.md has the format. nacre.flower sends the same parameters through Flower.
@@ -138,7 +138,8 @@ def to_bytes(update: Mapping[str, Array], samples: int) -> bytes:
     """Returns the bytes of an update, as devices read and write them. 16-bit floats are sent as float32, which is
     exact.
 
-    Raises nacre.Error if a parameter has no name, a name over 255 bytes, or a type that is not sent.
+    Raises nacre.Error if a parameter has no name, a name over 255 bytes, over 8 dimensions, or a type that is not sent,
+    and if `samples` is no whole number from 0 to 2^32 - 1.
     """
     if not isinstance(samples, (int, np.integer)) or not 0 <= samples < 2**32:
         raise refused(f"samples: the update has {samples!r}, which is no number of samples from 0 to 4294967295")

@@ -1,4 +1,4 @@
-// The parts of the extension module nacre._native, each adding its functions and classes.
+// Declares the functions that make the extension module nacre._native: each adds functions and classes to it.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -63,7 +63,7 @@ class PythonCaller : public tools::Caller {
     return raised_.has_value();
   }
 
-  // Raises the exception that interrupted the command again.
+  // Raises again the exception that interrupted the command, if there is one.
   void raise() {
     if (raised_) throw *raised_;
   }

@@ -34,7 +34,7 @@ const char* name_of_exit(tools::ExitCode code) {
   return size_t(code) < std::size(kNames) ? kNames[size_t(code)] : "failed";
 }
 
-// Raises nacre.Error with its arguments.
+// Sets Python's current exception: nacre.Error, made of the error and of the engine's status (null: none).
 void raise(const tools::Error& error, const Status* status) {
   nb::object code = nb::none(), table = nb::none(), index = nb::none();
   std::string_view name = name_of_exit(error.code);

@@ -16,7 +16,7 @@ namespace nacre::python {
 using Array = nanobind::ndarray<nanobind::numpy>;
 
 // Returns an array over these bytes, which `owner` keeps alive, in the record's shape. If DLPack lacks the type or
-// NumPy cannot hold it, the array has uint16 or uint8 codes. Elements of less than a byte become a row of bytes.
+// NumPy cannot hold it, the array has its bits as uint16 or uint8. Elements of less than a byte become a row of bytes.
 Array array_over(std::span<const std::byte> bytes, const TensorRecord& record, nanobind::handle owner);
 
 // Views the memory of `array` as unsigned integers, for types that DLPack has and NumPy lacks, such as bfloat16.

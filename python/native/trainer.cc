@@ -33,7 +33,7 @@ struct TrainerHandle {
   tools::Objective objective;
   std::string kernel_set;  // name of the set of kernels
   LoadedTrainer owner;
-  std::vector<SumRun> runs;     // runs of the step block
+  std::vector<SumRun> runs;     // stretches of the step block whose numbers join in one way
   std::vector<std::byte> keep;  // memory for accumulate_apart
 
   Trainer& trainer() { return owner.trainer(); }

@@ -72,7 +72,7 @@ TEST(calibrate, of_a_batch_gives_the_ranges_of_single_samples) {
   }
 }
 
-// Quantizers on activations round nothing in calibration, so values are the reals of the codes.
+// In calibration, weights in codes are decoded, and the quantizers of activations round nothing.
 TEST(calibrate, decodes_a_quantized_source) {
   std::string text = kNet;
   text.replace(text.find("region=weights data=float32 {2, 0, 0, 2}"), 40,

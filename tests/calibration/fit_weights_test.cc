@@ -121,7 +121,7 @@ TEST(fit_weights, gptq_lies_between_the_best_codes_of_all_and_the_nearest) {
     optimal += fit.error <= best * (1 + 1e-12);
     optimal_nearest += fit.nearest_error <= best * (1 + 1e-12);
   }
-  // GPTQ is greedy, so it is not the best of all. It could round each term by itself, so it is better than that.
+  // GPTQ is greedy, so it is not the best of all. Rounding each term by itself gives larger errors.
   EXPECT_LT(best_sum, gptq_sum);
   EXPECT_LT(gptq_sum, nearest_sum);
   EXPECT_GT(optimal, optimal_nearest);

@@ -1,5 +1,5 @@
-// GPTQ and AWQ against Keras's own, by the table of tests/peers/keras_fits.py, which says what of Keras each layer is
-// the result of.
+// Compares GPTQ and AWQ with Keras's own, by the table of tests/peers/keras_fits.py, which says what part of Keras gave
+// the codes of each layer.
 //
 // Keras computes in float32, we in float64, so a code may differ where a weight lies near the middle of two codes. It
 // is then the first of its output to differ: what GPTQ makes of the following weights depends on it. How near is
@@ -143,7 +143,7 @@ void compare_outputs(const KerasFit& keras, const NaiveCodes& ours, KerasCount& 
     for (int g = 0; g < groups; ++g) {
       const auto at = size_t(k * groups + g);
       EXPECT_EQ(ours.zero[at], keras.zero[at]);
-      // Keras leaves out the 1e-7 that is added to the range. Ranges belong to at least one weight of a half.
+      // Keras leaves out the 1e-7 that is added to the range: at most 2e-7 of a range of 1/2 or more.
       EXPECT_NEAR(ours.scale[at], keras.scale[at], keras.scale[at] * (off + 2e-7)) << keras.by;
     }
   }

@@ -75,8 +75,8 @@ TEST(quantize_static, dense_weights_have_one_scale_where_asked_for) {
   EXPECT_EQ(value(graph, "b").quantizer->scale.size(), 1u);
 }
 
-// |b| = 3 in units of s_x s_w = (2 / 255) (5e-7 / 127) would be 9.7e10. The scale is widened so that it is half of
-// int32.
+// |b| = 3 in units of s_x s_w = (2 / 255) (5e-7 / 127) would be 9.7e10. The scale s_w is widened so far that the bias
+// code is half of int32.
 TEST(quantize_static, a_bias_beyond_int32_widens_its_channel) {
   std::string text = kDense;
   text.replace(text.find("{1.1, -2, 0.5, 0.25, 0.01, 0.03, -0.04, 0}"), 42, "{1, -2, 0.5, 0.25, 0, 0, 0, 1e-20}");

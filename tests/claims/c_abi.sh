@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Claim c_abi: the installed files are enough. Programs of C11, C17 and C++20 compile with gcc and clang, without
-# warnings, against the installed headers alone, by pkg-config and by CMake. They give the tool's results. The C API
-# says about five networks what their TFLite files say. Each header of C++ compiles by itself, also in a project with
-# headers of its own in engine/ and ports/. The earlier names of headers still work. (tests/run shows that a program
-# of the last released header runs with this library, and what NULL does.)
+# Claim c_abi: the installed files are enough. Programs of C11, C17, C++20 and C++23 compile with gcc and clang, without
+# warnings, against the installed headers alone, by pkg-config; some also by CMake. They give the tool's results. The C
+# API says about five networks what their TFLite files say. The headers of C++ compile in one file, in both orders, and
+# those of include/nacre also beside another project's engine/ and ports/. The earlier names of headers still work.
+# (tests/run shows that a program of the last released header runs with this library, and what NULL does.)
 #
 # Needs a build with all its targets (NACRE_BUILD, else build/test), cmake, pkg-config, and NACRE_SHARED for the networks.
 set -euo pipefail

@@ -202,7 +202,7 @@ bool sweep(const Reference& of, const std::vector<const Reference*>& others, siz
       for (const auto& [name, foreign] : other->after.back())
         if (!replaced("as " + name + " of " + other->name, foreign, Loss::kIsOlder)) return false;
   }
-  // Damages several slots at once: they are emptied, or are of another training or another folder.
+  // Damages each set of slots: they are emptied, removed, or replaced by slots of the other folder.
   for (int mask = 1; mask < 16; ++mask)
     for (const char* how : {"emptied", "removed", "swapped"}) {
       Folder changed = whole;

@@ -1,5 +1,5 @@
-// The C++ claims of the project are one program: claims NAME [ARGUMENT...]. Each claim is defined in the file of its
-// name:
+// Most C++ claims of the project are one program: claim_tests NAME [ARGUMENT...]. Each claim is defined in the file of
+// its name:
 //
 //   NACRE_CLAIM(op_table) {
 //     ...  // count and arguments as of main(), from the name on; prints "CLAIM op_table ..."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Claim: nvcc compiles every entry of the reference, and the kernels around products, for the device (sm_90; with
-# --long for every target). No kernel is silently empty. The kernels that matter spill no registers. driver.h and
+# --long for every target). No kernel is silently empty. The kernels listed below spill no registers. driver.h and
 # cublaslt.h agree with <cuda.h> and <cublasLt.h>. The program of bench/cuda.sh links. A program with the port starts
 # on a machine without CUDA and says so in one sentence.
 #

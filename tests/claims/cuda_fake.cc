@@ -9,8 +9,8 @@
 //             records
 //   step      the same with Trainer::step: gradients, update and derive are one graph, one launch and one wait
 //   products  all of this again with products by cuBLASLt, which a simulated one makes in the order of the reference
-//   faults    in a step of training every call of the driver fails once: the step gives one status, the state does not
-//             change, and the next step is the host's
+//   faults    in a step of training, calls of five functions of the driver fail, one at a time: the step gives one
+//             status, the state does not change unless `derive` failed, and the next step is the host's
 //
 //   cuda_fake [cases per entry] [seed]
 #include <algorithm>
@@ -41,7 +41,7 @@ const void* const kModules[] = {FakeDriver::module()};
 
 // ---- Networks ----
 
-// Puts every step of each program at place 1.
+// Puts every step of each program at place 1, which is the device.
 Buffer on_device(const Buffer& file) {
   Buffer placed = file;
   Model model;
@@ -151,7 +151,7 @@ struct Copied {
   }
 };
 
-// Makes every call of a step fail once.
+// Makes calls of a step fail, one at a time: of each function calls 0 to 4, 8, 16 and 32, as far as a step has them.
 void break_steps(CudaTally& tally, const std::string& name, TrainingSteps& t, OnDevice& gpu) {
   const Bytes before = t.state();
   for (const char* symbol :

@@ -89,7 +89,7 @@ GoalRow row_of(const SpeedGoal& goal, const CudaTimings& timings, const std::str
   return row;
 }
 
-// Returns the row of the models of one kind that take the most, or one row for all.
+// Returns one row for all models of one kind: the most launches, waits and allocations that any of them took.
 GoalRow host_row(const CudaTimings& timings, bool training) {
   GoalRow row = {.id = "G13",
                  .measure = training ? "host work of a training step" : "host work of a run",

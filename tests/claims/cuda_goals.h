@@ -1,5 +1,5 @@
-// The goals of speed on a GPU, G1 to G15 (facts/gpu.md section 4). Each has what was measured, or why nothing could
-// be measured.
+// The goals of the CUDA port, G1 to G15: speed, work of the host, and numbers. Each has what was measured, or why
+// nothing could be measured.
 #pragma once
 
 #include <string>

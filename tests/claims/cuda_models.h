@@ -56,7 +56,7 @@ struct Block {
 
 bool read_model(const char* path, Block* block);
 
-// Fills an input with numbers from a seed: reals between -1 and 1, labels 0 to 2.
+// Fills an input with numbers from a seed: float32 between -1 and 1, integers of 4 bytes from 0 to 2, others any bits.
 void fill_input(std::span<std::byte> input, ElementType type, uint32_t seed);
 
 // A program or a trainer with memory of its own, bound to the host or to places.

@@ -14,7 +14,7 @@ namespace {
 
 bool is_real(ElementType type) { return type >= ElementType::kFloat32 && type <= ElementType::kFloat64; }
 
-// Returns whether no other claim makes cases of the op.
+// Returns whether integer_step() makes the op's cases: an op of training on integer codes.
 bool is_of_integers(Op op) {
   return (op >= Op::kConv2dInt8GradientW && op <= Op::kAddErrors) || op == Op::kRoundCodes ||
          op == Op::kInt8CrossEntropy || op == Op::kDenseInt8GradientW || op == Op::kDenseInt8GradientX ||
@@ -27,7 +27,7 @@ bool made_here(Op op) {
          op == Op::kCountStep || op == Op::kUpdateRange || is_of_integers(op);
 }
 
-// Makes a step of 3 x 3 taps over 5 x 6 pixels, padded by 1 in front: 5 x 6 outputs if the stride is 1.
+// Makes a step of 3 x 3 taps with stride 1 over 5 x 6 pixels, padded by 1 on each side: 5 x 6 outputs.
 Step integer_conv_step(const KernelEntry& entry, Random& random) {
   const bool depthwise = entry.op == Op::kDepthwiseConv2dInt8GradientW || entry.op == Op::kDepthwiseConv2dInt8GradientX;
   const bool of_x = entry.op == Op::kConv2dInt8GradientX || entry.op == Op::kDepthwiseConv2dInt8GradientX;

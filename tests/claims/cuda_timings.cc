@@ -17,7 +17,7 @@ constexpr float kRate = 0.01f;
 
 int64_t allocator_calls_so_far() {
 #ifdef NACRE_SIMULATED_DEVICE
-  return -1;  // calls of the simulated device do not count
+  return -1;  // not counted: the simulated device allocates in this process
 #else
   return int64_t(allocator_calls());
 #endif
@@ -184,7 +184,7 @@ bool CudaTimings::add_kernel(const std::string& name, const char* entry, const s
   const auto is = [&](const reference::NamedEntry& e) { return std::strcmp(e.name, entry) == 0; };
   const auto at = std::ranges::find_if(named, is);
   if (at == named.end()) return fail(std::string(entry) + " is no kernel");
-  size_t bytes = work.scratch + (size_t{1} << 16);  // and the parts of sums
+  size_t bytes = work.scratch + (size_t{1} << 16);  // 64 KiB for partial sums
   for (const Array& operand : operands) bytes += (operand.bytes.size() + 512) / 256 * 256;
   const std::span<std::byte> memory = device_.allocate(bytes);
   if (memory.empty()) return fail(name);
@@ -198,7 +198,7 @@ bool CudaTimings::add_kernel(const std::string& name, const char* entry, const s
   return true;
 }
 
-// Adds the goals' kernels, which read and write each element once.
+// Adds the single kernels of the goals. Their `bytes` count each element that they read or write once.
 bool CudaTimings::add_kernels() {
   constexpr ElementType kF32 = ElementType::kFloat32, kBf16 = ElementType::kBfloat16, kU32 = ElementType::kUint32;
   const int n = small_ ? 1 << 10 : 1 << 24, rows = small_ ? 8 : 1 << 14, width = n / rows;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint32_t kSteps = 200;
 
-// Returns the last place of the type in which a model multiplies.
+// Returns the unit in the last place of the coarsest of float32, float16 and bfloat16 that a tensor of the model has.
 float unit_of(const Model& model) {
   float unit = 0x1p-23f;
   for (const TensorRecord& tensor : model.tensors()) {

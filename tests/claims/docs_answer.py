@@ -10,7 +10,7 @@ import sys
 
 from docs_chromium import Search, opened
 
-FIRST, LEAST = 3, 110  # pages of the list that count; questions of any file that find theirs
+FIRST, LEAST = 3, 110  # the first 3 pages of the list count; at least 110 questions must find their page
 
 
 def page_of(path: str) -> str:

@@ -1,7 +1,7 @@
 """Checks the files of the documentation's site: docs_site.py SITE. Prints what is wrong, a line each, and ends with
 1; else prints one line of counts.
 
-  links       every link, picture, script and style leads to a file of the site, and to an anchor that is there; none is asked of another host
+  links       links within the site lead to files and anchors that are there; no picture, script, style is on another host
   Markdown    every page has the headings, list items, rows of tables and blocks of code that another reader of its source (mistune) finds
   headers     every line of the public headers stands on their pages
   names       each name of nacre.__all__, and each public method and property of its classes, has its docstring on the page of the package

@@ -5,8 +5,8 @@
 //              on the port, and two different poisons in bytes that were not copied. Outputs are compared, and in
 //              training report and state after every step
 //   isolated   the port's memory is protected while the host runs, and its kernels refuse memory outside of it
-//   faults     every call of a run that may fail (begin, copy in, step, copy out, finish) fails once, and memory is one
-//              byte short: each gives one status, the state does not change, and the next run is undisturbed
+//   faults     calls of a run (begin, copy in, step, copy out, finish) fail one at a time, and memory is a byte short:
+//              each gives one status, the state does not change unless `derive` failed, and the next run is right
 #include "tests/fake/fake_port.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Buffer with_places(const Buffer& file, uint32_t first) {
   return placed;
 }
 
-// Makes the n-th call fail, for every n that a run has, up to a limit. `run` returns what happened.
+// Makes the n-th call of each kind fail, for n from 0 to 12, then 24, 48 and so on, until a run has no n-th call.
 template <class Run>
 void inject(Tally& tally, const std::string& name, FakePort& port, const Run& run) {
   for (const Fault fault : kFaults)

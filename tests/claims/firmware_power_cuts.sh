@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Claim firmware_power_cuts: a Cortex-M4F image that trains, and writes a checkpoint to its flash after every step,
 # survives power cuts. It is cut off at 100 places, drawn at random from the programs and erases of the next two
-# checkpoints; the one at that place is half done. Then it starts again with that flash. Each time it goes on from the
-# last whole checkpoint, or the one after it, never from an older one. If it reaches the end, its state equals that of
+# checkpoints; the call at that place is half done. Then it starts again with that flash. Each time it goes on from the
+# checkpoint of its last start, or one of the next two, never from an older one. If it reaches the end, its state equals that of
 # an uncut run to the byte, and it begins anew.
 #
 # Needs build/test (tools/test.sh) or NACRE_TOOL, and the firmware packages.

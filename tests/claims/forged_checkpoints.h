@@ -14,8 +14,8 @@ struct Bench {
   // digits.onnx, two training models, an inference model, 48 rows
   std::string network, model, other, plain, data, labels;
   double most_seconds = 1;  // seconds of the processor, for an answer
-  uint64_t most_bytes = 0;  // of memory: 64 MiB more than the largest good run
-  int every = 1;            // a sanitized build tries one of so many similar cases
+  uint64_t most_bytes = 0;  // of memory: 64 MiB (sanitized: 512) more than good runs of eval and convert take
+  int every = 1;            // sanitized builds and tests/any_speed.sh try one of so many similar cases
 
   Bench();
   std::string path(const std::string& name) const { return folder / name; }

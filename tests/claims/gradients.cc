@@ -109,7 +109,7 @@ void try_mutations(const OpRule& rule, const OpRow& row, size_t index, const std
 }
 
 void try_op(const OpRule& rule, int cases, uint64_t seed, Report& report) {
-  if (std::ranges::all_of(rule.gradients, [](const Gradient& row) { return row.of.empty(); })) return;  // of nothing
+  if (std::ranges::all_of(rule.gradients, [](const Gradient& row) { return row.of.empty(); })) return;  // no input
   const OpRow* row = find_gradient_row(rule.op);
   if (row == nullptr) return report.fail(std::string(rule.name) + ": no row in cases_gradients.cc");
   ++report.ops;

@@ -2,7 +2,7 @@
 // by name.
 //
 // The list of options is CLI11's own list for every command, so it has every new option. Every option that takes a
-// value gets the path of every file that the command reads, whether or not it is declared an output; afterwards no
+// value, but an input, gets the path of every file that the command reads, also if it declares no output; afterwards no
 // file may have changed. A declared output also gets that path through "..", a link and a hard link, and must be
 // refused; with another path the output must be made. Every option that is declared to act only on some condition is
 // given when the condition does not hold. conditions.txt lists the conditions, so that none is lost with its

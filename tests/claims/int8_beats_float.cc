@@ -1,5 +1,5 @@
 // Claim int8_beats_float: on each of MLPerf Tiny's five networks int8/static is faster than float32. float8 takes at
-// most 1.5 times as long as bfloat16. Both use the fastest kernels of this machine on one thread.
+// most 1.5 times as long as bfloat16. All use the fastest kernels of this machine on one thread.
 //
 //   int8_beats_float [strict]                                         timed_rounds.h
 //

@@ -1,5 +1,5 @@
-// The signals of forged_checkpoints. SIGTERM comes at counted system calls, not at times, from the first to the last
-// call of every command. It also comes in the middle of a training step that takes seconds.
+// The signals of claim forged_checkpoints. SIGTERM comes at counted system calls, not at times, in the second half of
+// every command's calls. It also comes in the middle of a training step that takes seconds.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>

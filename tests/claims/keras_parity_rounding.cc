@@ -1,5 +1,5 @@
-// Compares three kinds of Dense with Keras on JAX and on torch, as the converter makes them and the engine runs them:
-// policies whose every operation rounds, both rules of int4 groups, and int8 from float64.
+// Compares Dense with Keras on JAX and on torch, as the converter makes it and the engine runs it, under policies whose
+// every operation rounds, float8 from 16 bits, both rules of int4 groups, and int8 from float64.
 #include <algorithm>
 #include <bit>
 #include <cmath>

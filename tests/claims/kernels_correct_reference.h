@@ -1,5 +1,5 @@
-// Results that kernels_correct expects from kernels of training, for which the oracle has no formulas. They are the
-// float64 kernel's results for the same op and numbers, within a bound on the error of float32. Kernels that promise
+// Results that kernels_correct expects from kernels of training. They are those of OpRow::bounds (op_rows.h), else the
+// float64 kernel's for the same op and numbers, within a bound on the error of float32. Kernels that promise
 // the same operations in the same order must equal the reference kernel of the same types to the bit. Other tests
 // show that the float64 kernels are right: gradients against differences, optimizers against their formulas.
 #pragma once

@@ -17,7 +17,7 @@ uint64_t allocator_calls();
 // Runs `act`, armed, in a child process. Returns whether it ends in the trap.
 bool traps(void (*act)());
 
-// Returns whether malloc, operator new and calloc trap, and nothing else does.
+// Returns whether malloc, operator new and calloc trap, and a function that allocates nothing does not.
 bool allocator_works();
 
 }  // namespace nacre::test

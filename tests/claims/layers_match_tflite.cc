@@ -1,4 +1,4 @@
-// Claim: every tensor of the MLPerf Tiny networks equals TensorFlow Lite Micro's.
+// Claim: every tensor of the MLPerf Tiny networks matches TensorFlow Lite Micro's: codes to the bit, floats closely.
 //
 //   golden/tflite_layers   8 networks x 2 seeds, every operator's output: 276 tensors
 //   golden/tflite          10 networks x 2 seeds, the outputs: 20

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Claim no_spills: in the loops of the fast products' tiles no vector register is stored to the stack or loaded from
-# it. g++ compiled them for this build; clang-19 compiles them if it is installed. Spills cost more than any other
+# it. The build's compiler made the objects; clang-19, if installed, makes two more. Spills cost more than any other
 # mistake: the same tile takes 2.7 times as long.
 #
 #   tests/claims/no_spills.sh        with NACRE_BUILD, a build of an x86 machine

@@ -45,9 +45,9 @@ struct Report {
   }
 };
 
-// Returns the form of an entry. All operands are of one float type (but the parameters of norms may be in the
-// accumulator's type, and the ids of embedding are integers), or all are int8 (but multipliers and biases are int32),
-// or they are another mixture.
+// Returns the form of an entry. All operands are of one float type (but parameters of norms, ids of embedding and the
+// like may have another type), or all are int8 (but multipliers and biases are int32), or they are another mixture.
+// quantize to int8 and dequantize from it count as int8.
 Form form_of(const KernelEntry& entry) {
   const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
   if (x != y)

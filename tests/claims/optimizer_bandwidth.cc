@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kParameters = 8 << 20, kObserved = 16 << 10;
 
-// Returns the entry of the fastest set that runs here and has it, else the reference's.
+// Returns the kernel of the best x86 set that runs here or, if that set lacks it, the reference's.
 const KernelEntry& entry_named(const std::string& name, std::string& set) {
   for (const bool fast : {true, false})
     for (const auto& list : {x86::list(x86::best()), reference::training_list()})
@@ -40,7 +40,7 @@ const KernelEntry& entry_named(const std::string& name, std::string& set) {
   throw std::runtime_error("no kernel " + name);
 }
 
-// A step with memory of its own. Its numbers are between -1 and 1 and none is too small.
+// A step with memory of its own.
 class OneStep {
  public:
   OneStep(const std::string& name, std::vector<uint32_t> words, std::vector<Array> arrays)

@@ -161,7 +161,7 @@ void check_derived(Tally& tally, const std::string& name, const tools::LoadedMod
   }
 }
 
-// Counts the packed tensors that both programs read.
+// Counts the packed tensors that both `infer` and `gradients` read.
 uint64_t shared_by_both(const Model& model) {
   uint64_t readers[2] = {}, shared = 0;
   for (uint32_t id = 0; id < model.tensors().size(); ++id) {

@@ -13,7 +13,7 @@
 
 namespace nacre::test {
 
-// Every form of policy under which a layer can run.
+// Forms of policy, under each of which the claims compile networks.
 inline constexpr const char* kPolicies[] = {
     "float32",
     "float64",
@@ -57,8 +57,8 @@ struct PolicyNetwork {
   std::vector<std::vector<uint8_t>> inputs;  // for each sample, the bytes of all inputs, float32
 };
 
-// Load the digits sample with 32 of its images, and IC and KWS of the shared data. IC and KWS get uniform inputs from
-// a seed, over the range of the int8 files' inputs. They return nothing if the shared data are missing.
+// load_digits() loads the digits sample with 32 of its images. load_shared() loads a network of the shared data with
+// `count` inputs from a seed, uniform in [low, high). It returns nothing if the file is missing.
 std::optional<PolicyNetwork> load_digits();
 std::optional<PolicyNetwork> load_shared(const std::string& name, const std::string& file, float low, float high,
                                          size_t count = 3);

@@ -108,8 +108,8 @@ struct Said {
 Said refusal_of(const Wish& wish, const tools::Graph& network = perceptron(1));
 void refuses(Checks& checks, const Wish& wish, const std::string& label, const std::string& reason);
 
-// Trains the perceptron under these policies. Its loss scale is the one that --loss-scale and --loss-scale-rule name,
-// or that the policies name.
+// Trains a network under these policies. Its loss scale is the one that --loss-scale and --loss-scale-rule name, or
+// that the policies name.
 class Training {
  public:
   using Arguments = tools::TrainingArguments;

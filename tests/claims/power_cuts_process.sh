@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Claim, second half of power_cuts: a training is killed with SIGKILL at 20 places, drawn at random from all its
-# writes, syncs, cuts to length and renames. Each time the same command starts it again. In the end it has written the
+# Claim, second half of power_cuts: a training is killed with SIGKILL 20 times, each time at a random one of its next
+# calls that change a file (tests/power_cut.c). Each time the same command starts it again. In the end it has written the
 # bytes of an undisturbed training. A training that ends before its 20 kills begins anew after its files are compared.
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "some thirty trainings: too long in a sanitized build"; exit 77; }

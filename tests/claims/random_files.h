@@ -1,4 +1,4 @@
-// Random networks as files, on and beyond every border of what a model can hold. Scales and weights may be denormal,
+// Random networks as files, on and beyond the borders of what a model can hold. Scales and weights may be denormal,
 // huge, zero, infinite or NaN. Names may be empty, long, duplicate or no text. Sizes and counts may be endless.
 #pragma once
 
@@ -17,7 +17,7 @@ struct RandomFile {
   int64_t classes = 0;          // classes of its output; 0: it cannot be trained
 };
 
-RandomFile random_float_onnx(tools::SplitMix64& random);      // layers of every kind, extreme weights
+RandomFile random_float_onnx(tools::SplitMix64& random);      // layers of many kinds, extreme weights
 RandomFile random_quantized_onnx(tools::SplitMix64& random);  // QDQ, extreme scales per tensor and per axis
 // Has int8 and hybrid layers, extreme scales, and biases with any quantization.
 RandomFile random_tflite(tools::SplitMix64& random);

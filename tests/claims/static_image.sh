@@ -5,8 +5,8 @@
 #   each network   outputs of 5 random inputs equal the PC's to the bit; RAM besides the arena at most 64 bytes, stack at
 #                  most 700; KWS: text and rodata, start-up, tables and self-test among them, at most 6,000 bytes
 #                  without weights at -Os
-#   flash          `nacre size` says it before anything is compiled: what an image has more, start-up and self-test, is the same
-#                  for all networks, but for 64 bytes
+#   flash          `nacre size` tells it before anything is compiled, without start-up and self-test. The bytes that an image has
+#                  beyond that differ by at most 64 between the networks
 #   constants      one changed in the source: it does not compile; a bit flipped in the image: the self-test fails
 #   nothing else   no symbol of the verifier, the binder, a shape rule or a FlatBuffer is in the image
 #
@@ -121,7 +121,7 @@ flipped() {
 }
 unnoticed=
 export NACRE_QEMU_SECONDS=20
-for byte in 12 20 28; do flipped 'kCalls$' "$byte"; done  # the first call's places of three operands
+for byte in 12 20 28; do flipped 'kCalls$' "$byte"; done  # in the first call: where its three operands lie
 for byte in 3 20; do flipped 'kSteps$' "$byte"; done
 for byte in 0 100; do flipped 'model_weights$' "$byte"; done
 for byte in $(seq 0 4 $(($(symbol_bytes 'kOp0$') - 4))); do flipped 'kOp0$' "$byte"; done

@@ -3,15 +3,15 @@
 # does.
 #
 #   targets.sh           KWS and two policies of the digits sample on two targets: one Arm, one RISC-V; and of clang on one
-#   NACRE_LONG=1         the five int8 networks of MLPerf Tiny and every policy on all targets, and each port's own test; KWS and
+#   NACRE_LONG=1         the five int8 networks of MLPerf Tiny and 13 policies on all targets, and each port's own test; KWS and
 #                        the two policies at -O2 and of clang on all of them; what it printed: results/targets_long.txt
 #   NACRE_TARGETS="m4 m4-clang m4-O2"      these: targets, and what differs from g++ at -Os
 #
 #   KWS            once more converted for the target, by the kernels of ports/cortex_m: instructions beside the reference's
 #   each network   outputs of TensorFlow Lite Micro's inputs equal TensorFlow Lite Micro's to the bit (shared/golden/tflite), and
 #                  those of two random inputs the PC's
-#   flash          nacre size says it of g++ at -Os before anything is compiled: what an image has more, start-up and self-test, is the same
-#                  for all models of a target, but for 320 bytes: memory functions, and on M0+ a division that print_unsigned has too
+#   flash          nacre size tells it for g++ at -Os before anything is compiled. The bytes that an image has beyond that differ by at most
+#                  320 between a target's models: memory functions, and on M0+ a division that print_unsigned has too
 #   digits         under each policy the outputs of three inputs are the PC's: int8/static to the bit, others within 1e-5 of the
 #                  largest: libms differ in exp's last bit
 #

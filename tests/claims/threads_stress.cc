@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
     pools += 2;
     const int count = next(seed) % 8 == 0 ? 0 : 150;  // 0: destroyed at once
     good = good && run_steps(*pool.workers(), count, next(seed)) && run_steps(*other.workers(), count, next(seed));
-    bool also = true;  // whether two callers share a pool, and one has another
+    bool also = true;  // the result of the second caller, who shares `pool` with the first
     std::thread second([&] { also = run_steps(*pool.workers(), count, 11); });
     good = run_steps(*pool.workers(), count, 12) && run_steps(*other.workers(), count, 13) && good;
     second.join();

@@ -8,7 +8,7 @@
 //   threads    three threads at a time bind and run
 //   foreign    if another library has given XNNPACK its allocator, there is no port
 //
-// XNNPACK asked for memory only while steps were prepared.
+// XNNPACK allocates only while steps are prepared, before the allocator is armed.
 #include "ports/xnnpack/xnnpack_port.h"
 
 #include <sys/wait.h>

@@ -173,7 +173,7 @@ TEST(convert, the_model_tells_every_option_of_its_rewrite) {
             "--rewrite mixed_float16 --lists tf2 --preserve fc --inferlist-remove Add --denylist-add Add");
 }
 
-// The input's new record comes after those of the values that take over its bytes.
+// With --io-types policy the input gets another record, after those of the values that reuse its bytes.
 TEST(convert, models_whose_borders_have_the_policy_s_types_can_be_read) {
   const TemporaryDirectory directory;
   for (const std::string policy : {"bfloat16", "float16", "mixed_float16"})

@@ -1,5 +1,5 @@
-// Tests nacre convert --place and --tune: the file's places, the kernels that run for them, and refusals. XNNPACK may
-// be built in or not.
+// Tests nacre convert --place and --tune: the device or library (place) that the file names for each step, the kernels
+// that run there, and refusals. XNNPACK may be built in or not.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Runs nacre convert on networks to train: tests the types of their inputs and outputs, and constants that do not
-// train.
+// Runs nacre convert on networks to train: tests an optimizer's field, the types of inputs and outputs, constants that
+// do not train, and comparisons.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -159,7 +159,7 @@ TEST(convert, says_what_is_not_trained) {
   EXPECT_EQ(Json::parse(digits.out)["not_trained"], Json::array()) << digits.err;
 }
 
-// Builds x [N, 3, 2] -> scores between rows plus a causal mask -> softmax -> y, and a dense layer.
+// Builds x [N, 3, 2] -> scores between rows plus a causal mask -> softmax -> mixed rows -> a dense layer -> y.
 std::vector<uint8_t> masked_network(float hidden) {
   OnnxBuilder b;
   b.input("x", {0, 3, 2}, {"N", "", ""});
@@ -189,7 +189,7 @@ TEST(convert, a_mask_that_is_added_is_no_parameter) {
   }
 }
 
-// y = h [h > 0], h = w x. The comparison has no gradient; h gets its gradient through the product.
+// y = h [h > 0], h = x w. The comparison has no gradient; h gets its gradient through the product.
 TEST(convert, a_comparison_ends_the_gradient) {
   const TemporaryDirectory directory;
   const std::string network = directory / "gate.onnx", model = directory / "m.nacre";

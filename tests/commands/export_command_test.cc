@@ -1,4 +1,4 @@
-// Runs nacre export --onnx: the network's file with the learned numbers computes the same as the tuned network.
+// Runs nacre export --onnx and --keras: the network's file gets the learned numbers, and computes what was tuned.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -36,7 +36,7 @@ class gpu_profile : public testing::Test {
     EXPECT_EQ(driver_.broken(), 0u);
   }
 
-  // Every step has a time by the GPU's clock, and the graph takes the sum of all.
+  // Expects a time by the GPU's clock for every step, and the sum of these times for the graph.
   static void expect_times(const Json& profile, const LoadedModel& model) {
     const ProgramReport report(model, 0);
     ASSERT_EQ(profile["steps"].size(), report.steps().size());

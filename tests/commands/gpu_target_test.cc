@@ -1,4 +1,4 @@
-// Tests models for a GPU: every step is at its place. Without a GPU the tool refuses in one sentence, and runs the
+// Tests models for a GPU: every step is placed on the GPU. Without a GPU the tool refuses in one sentence, and runs the
 // same file on the host on request.
 #include <gtest/gtest.h>
 

@@ -142,7 +142,7 @@ TEST(inspect_network, options_of_the_other_kind_of_file_are_refused) {
 
 // ---- Rewrites that can be left out
 
-// Makes a network y = conv(x) / 3 + 1, followed by a gelu by erf.
+// Makes a network z = relu((conv(x) + 0.3) / 3), followed by a gelu of z that is written with erf.
 std::string network_with_rewrites(const TemporaryDirectory& folder) {
   OnnxBuilder b;
   b.input("x", {1, 2, 2, 2});

@@ -102,8 +102,8 @@ TEST_F(own_words, hold_no_control_codes) {
   EXPECT_NE(run.err.find("\\x1B[31mno\\x07 such\\x7F file"), std::string::npos) << run.err;
 }
 
-// A path is shown in a sentence, whatever it holds: in the place, in the fact, in the remedy, and in messages about
-// options.
+// A path is shown in one line of a sentence, whatever it holds: as the subject of a refusal, in its fact or advice, and
+// in messages about options.
 TEST_F(own_words, show_a_new_line_in_a_name_as_one) {
   const std::string network = project_path("tools/samples/digits.onnx");
   write_text("a\nb", "no network");

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nacre::tools::Json;
 
-// Holds the digits network, converted once, and the int8 keyword network if the shared data is there.
+// Holds the digits network in batches of 1 and 4, and the int8 keyword network if the shared data is there.
 class run_command : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -328,7 +328,7 @@ TEST_F(run_command, tensors_of_small_types_are_numbers_that_numpy_reads) {
   }
 }
 
-// A cast at the input rounds as the file's numbers would be rounded without the cast.
+// With --io-types policy the tool rounds the file's numbers as the model's own cast does with --io-types source.
 TEST_F(run_command, a_model_whose_borders_are_16_bits_takes_rounded_floats) {
   const std::string digits = project_path("tools/samples/digits.onnx");
   write_npy(directory_ / "x.npy", reals({1, 1, 8, 8}, 1.1f));

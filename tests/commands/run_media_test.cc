@@ -1,4 +1,4 @@
-// nacre run on pictures and sounds, and the classes with the highest scores.
+// Tests nacre run on pictures and sounds, and the classes with the highest scores.
 #include <gtest/gtest.h>
 #include <png.h>
 #include <sndfile.h>

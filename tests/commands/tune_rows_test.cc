@@ -44,7 +44,7 @@ class tune_rows : public testing::Test {
     save_array(folder_ / "turned_y.npy", {kTimes, kRows}, turned_y);
   }
 
-  // Adds y = from w + b, with x [.., 3] and w [3, 2], as the value `to`.
+  // Adds `to` = `from` w + b, for `from` [.., 3] and w [3, 2].
   static void head(OnnxBuilder& b, const std::string& from, const std::string& to) {
     b.floats("w", {kWide, kKinds}, {0.5f, -0.25f, 0.125f, 0.75f, -0.5f, 0.25f});
     b.floats("b", {kKinds}, {0.125f, -0.125f});

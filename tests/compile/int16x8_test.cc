@@ -71,7 +71,7 @@ constexpr float kXScale = 0.0009765f, kWScale = 0.0123f, kYScale = 0.0019f;
 
 enum class BiasType { kNone, kInt32, kInt64 };
 
-// x [2, 4], w [2, 4], y [2, 2].
+// Builds y [2, 2] = x [2, 4] times the transpose of w [2, 4], plus a bias of this type.
 std::vector<uint8_t> dense_file(BiasType type) {
   TfliteBuilder b;
   const int x = activation16(b, "x", {2, 4}, kXScale), y = activation16(b, "y", {2, 2}, kYScale),

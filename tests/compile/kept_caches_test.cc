@@ -74,7 +74,7 @@ class DecoderFile {
     b_.floats(name, dims, w);
   }
 
-  // Adds positions [1, L]. A cache of fixed rows also gets the number of its rows afterwards.
+  // Adds positions [1, length]. A cache of fixed rows also gets the number of its rows afterwards.
   void positions() {
     std::vector<int64_t> steps;
     for (int64_t i = 0; i < form_.length; ++i) steps.push_back(i);

@@ -188,7 +188,7 @@ struct Loaded {
   std::vector<float> numbers;
 };
 
-// Reads weights and biases of the nodes that have both, in the order of the file.
+// Reads weights and biases of the conv2d and dense nodes, in the order of the file.
 std::vector<Loaded> resnet_parameters(const std::filesystem::path& models) {
   static constexpr const char* kNames[] = {"conv0.w", "conv0.b", "conv1.w", "conv1.b", "conv2.w", "conv2.b", "conv3.w",
                                            "conv3.b", "conv4.w", "conv4.b", "conv5.w", "conv5.b", "conv6.w", "conv6.b",

@@ -36,7 +36,7 @@ PeerNetwork peer_network(const std::string& name, const std::filesystem::path& m
 
 PeerBatch peer_batch(const PeerNetwork& network, int step);
 
-// Returns the indices in parameter i, which has so many elements, whose gradients the table holds.
+// Returns the indices of those of the `elements` numbers of parameter i whose gradients the table holds.
 std::vector<size_t> peer_places(const PeerNetwork& network, size_t i, size_t elements);
 
 }  // namespace nacre::test

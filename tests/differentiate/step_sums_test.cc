@@ -56,7 +56,7 @@ TrainingModel trained_in(const std::string& policy) {
   return compile_training(with_a_dropout(test::convolutional(kRows)), options, compiling);
 }
 
-// Draws images from two seeds, so that a step's micro-batches differ.
+// Draws images from `seed` and scales them by a factor that depends on it, so that a step's micro-batches differ.
 Data images(uint64_t seed, int width) {
   Data data = batch(seed, width);
   for (float& x : data.x) x *= 1 + 0.125f * float(seed % 5);

@@ -134,8 +134,8 @@ TEST(trained_codes, one_step_is_the_scaled_rule_in_float64) {
   }
 }
 
-// Shows why the gradient is scaled. Without the factor a master would move by step^2 times as much, as if the rate
-// were at most the square of the largest step. At the rate that learns, no code would move in 120 steps.
+// Shows why the gradient is scaled. Without the factor a master would move by step^2 times as much, at most the square
+// of the largest step. At the rate that learns, no code would move in 120 steps.
 TEST(trained_codes, without_the_factor_no_code_would_move) {
   const Graph graph = perceptron(kRows);
   CodeTrainer scaled(compile_training(graph, codes(), in_int8())), chain(compile_training(graph, codes(), in_int8()));

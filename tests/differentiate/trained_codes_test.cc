@@ -122,7 +122,7 @@ TEST(trained_codes, into_the_network_s_own_graph) {
   }
 }
 
-// Trains files that other tools quantized on random bytes. The first sample is repeated, so its loss falls.
+// Trains, on random bytes, files that other tools quantized. The first sample is repeated, so its loss falls.
 TEST(trained_codes, of_networks_from_files) {
   const std::string models = tools::shared_path("models/mlperf_tiny/");
   int networks = 0;

@@ -1,9 +1,9 @@
-"""Files of the makers in Nacre: converted, run, and beside what onnxruntime makes of them.
+"""Converts files that tests/exports/make_*.py made, runs them, and compares the outputs with onnxruntime's.
 
     compare.py NACRE FOLDER [PATTERN] [--write TABLE] [--claim NAME]
 
 Right is an output within 1e-4 of the largest value, in half precision 1e-2: 2^-10 each time that something is rounded.
-Integers are equal. A file with open axes is converted with --shape: of each input, in every other file of each symbol.
+Integers are equal. A file with open axes is converted with --shape for each input; every other one, for each symbol.
 """
 import argparse
 import fnmatch

@@ -1,4 +1,4 @@
-"""TensorFlow Lite files of the makers in Nacre: converted, run, and beside what LiteRT gives.
+"""Converts TensorFlow Lite files that tests/exports/make_*.py made, runs them, and compares the outputs with LiteRT's.
 
     compare_tflite.py NACRE FOLDER [PATTERN] [--write TABLE]
 
@@ -6,8 +6,8 @@ Right are real numbers within 1e-4 of the largest value, with int8 weights under
 5e-2: there each layer finds its codes anew, and a last bit of difference may become a whole code. One that is further
 apart is right where LiteRT's own result moves further when its inputs move by 1e-6, which is what two orders of float32
 sums are apart (the float files of the same networks). Codes of int8 and
-int16 are equal; of a file that also computes in float32 codes of int8 may differ by one, where that is said. Both are converted with --rounding litert. Equal means to LiteRT's reference kernels or to its own: of
-the former SUM of int8 is wrong.
+int16 are equal to those of LiteRT's reference kernels or of its own (the former's SUM of int8 is wrong). If a file
+also computes in float32, its int8 codes may differ by one. Files of codes are converted with --rounding litert.
 """
 import argparse
 import collections
@@ -77,9 +77,9 @@ def compared(nacre, path, form):
         ours = Converted(nacre, path, *options).run(arrays)
     except Refused as refused:
         return False, False, str(refused).replace(f"{path.parent}/", "").removeprefix("nacre: ")
-    for prefix in ("out.", "or."):  # of the reference kernels SUM of int8 is wrong
+    for prefix in ("out.", "or."):  # reference kernels, whose SUM of int8 is wrong; LiteRT's own
         theirs = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        if not theirs:  # there is no reference kernel of an operator
+        if not theirs:  # the reference kernels lack an operator of this file
             continue
         right, text, apart = judged(ours, theirs, form, bool(arrays["has_reals"]))
         if right:

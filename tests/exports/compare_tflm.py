@@ -76,7 +76,7 @@ def of_litert(path, given):
 
 
 def in_a_process(work, *operands):
-    """Returns None if LiteRT refuses the file or ends its process."""
+    """Returns work(*operands), run in a process of its own; None if LiteRT refuses the file or ends the process."""
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
         try:
             return pool.submit(work, *operands).result()
@@ -134,7 +134,7 @@ def words(nacre, folder):
 def stream(nacre, folder):
     """(whether both as one model score a track as they do apart, what to say)"""
     front_end, network = folder / "audio_preprocessor_int8.tflite", folder / "micro_speech_quantized.tflite"
-    track = [np.zeros(160 + 1234, np.int16)]  # the first frame begins with what no run gave
+    track = [np.zeros(160 + 1234, np.int16)]  # a stream's first frame begins with samples that no run gave
     for name in ("yes", "noise", "no", "silence"):
         with wave.open(str(folder / f"{name}_1000ms.wav")) as file:
             track.append(np.frombuffer(file.readframes(file.getnframes()), "<i2"))

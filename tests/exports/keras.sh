@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Files of Keras, beside what Keras does with them.
+# Compares what nacre does with files of Keras with what Keras does with them.
 #
 #   tests/exports/keras.sh BUILD FOLDER [PATTERN]     a build with tests; where a Python environment goes
 #   tests/exports/keras.sh --write BUILD FOLDER       and writes tests/exports/keras.txt anew
 #   tests/exports/keras.sh --help
 #
-# Every layer of keras.layers under every policy (keras_layers.py; PATTERN: only cases whose name it fits), files
-# of MLPerf Tiny that round to the weights of their int8 twins, and trainings that Keras began and nacre tune goes on
-# with and gives back (tests/peers/keras_training.py). NACRE_SHARED names the folder with models/mlperf_tiny.
+# Tries the layers of keras.layers, but those that keras_cases.py skips, under each policy (keras_layers.py; PATTERN:
+# only cases whose name it fits). Without PATTERN it also tries files of MLPerf Tiny, and trainings that Keras began and
+# nacre tune continues (tests/peers/keras_training.py). NACRE_SHARED names the folder with models/mlperf_tiny.
 # NACRE_KERAS_PYTHON is a Python that has tests/peers/keras_requirements.txt; without it one is made in FOLDER/venv.
 # Closes with
 #

@@ -1,4 +1,4 @@
-"""Small models with every kind of layer in keras.layers: {name: Case}. SKIPPED gives the reasons for the others."""
+"""Makes small models of the layers in keras.layers: {name: Case}. SKIPPED says which have none, and why."""
 import dataclasses
 from collections.abc import Callable
 
@@ -14,8 +14,8 @@ IMAGE, SEQUENCE, FLAT, VOLUME, FILM = (9, 8, 6), (7, 6), (12,), (6, 5, 7, 4), (4
 class Case:
     kinds: tuple[str, ...]
     build: Callable[[], keras.Model]
-    roundings: int = 8  # between two types, one behind the other, of which the tolerance is made
-    at_least: float = 0  # of the tolerance, where the case has a policy of its own
+    roundings: int = 8  # how many roundings follow one another; the tolerance of 16-bit policies grows with it
+    at_least: float = 0  # the least tolerance, for a case that has a policy of its own
     not_quantized: str = ""  # why Keras does not compute it with codes
 
 

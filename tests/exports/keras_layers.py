@@ -1,4 +1,4 @@
-"""Real layers of Keras, saved under each policy, converted, run, and beside what Keras predicts.
+"""Saves layers of Keras under each policy, converts and runs the files, and compares with what Keras predicts.
 
     keras_layers.py NACRE [--only PATTERN] [--policies PATTERN] [--forms keras,h5,weights] [--write TABLE]
 
@@ -43,7 +43,7 @@ QUANTIZED = {
                         lambda n: 1e-3),
     "int4/4": (lambda: Int4QuantizationConfig(block_size=4), lambda n: 1e-5),
     "float8": (lambda: Float8QuantizationConfig(), lambda n: 2.0**-4)}
-READ_BACK = ("int8, rows real", "int4, rows int8")  # of attention the file does not say it, and Keras reads it not
+READ_BACK = ("int8, rows real", "int4, rows int8")  # attention's file lacks this, so Keras reads it back first
 COLUMNS = {".weights": "w.h5", "mixed_bfloat16": "bf16", "mixed_float16": "f16", "int8, rows real": "int8/w",
            "int4, rows int8": "int4x8"}
 
@@ -67,7 +67,7 @@ def randomize(model, rng):
         name, shape = v.path.split("/")[-1], v.shape
         if not str(v.dtype).startswith("float") or "seed" in v.path or name in ("mean", "variance"):
             continue
-        if name in ("real_kernel", "imag_kernel"):  # of STFTSpectrogram: no random numbers
+        if name in ("real_kernel", "imag_kernel"):  # STFTSpectrogram's kernels are no random numbers
             continue
         if name == "moving_variance":
             v.assign(rng.uniform(0.5, 2, shape))
@@ -152,7 +152,7 @@ def difference(nacre, file, inputs, expected, folder):
 
 
 class Table:
-    """Rows of cases: the largest difference under each policy, or "-" if it changes no layer or Keras lacks it."""
+    """Holds a row per case; by policy: the difference, WRONG, refused, or "-" (Keras lacks it, or no layer changes)."""
 
     def __init__(self, says_each):
         self.says_each = says_each
@@ -204,7 +204,7 @@ def shown(nacre, name, case, policy, forms, table):
         inputs = inputs_of(model, rng)
         given = inputs if len(inputs) > 1 else inputs[0]
         expected = model.predict(given, verbose=0)
-    except Exception as problem:  # what Keras itself does not do
+    except Exception as problem:  # Keras itself cannot do this
         return not_in_keras(policy, problem)
     tolerance = max((BUILT[policy] if policy in BUILT else QUANTIZED[policy][1])(case.roundings), case.at_least)
     with tempfile.TemporaryDirectory() as place:
@@ -237,7 +237,7 @@ def missing_kinds():
 
 
 def main():
-    absl.logging.set_verbosity("error")  # .h5 is legacy, it says of each
+    absl.logging.set_verbosity("error")  # else Keras warns at each .h5 file that the format is old
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nacre", type=pathlib.Path)
     parser.add_argument("--only", default="*", help="cases whose name it fits")

@@ -104,7 +104,7 @@ class Form:
         numbers = np.random.default_rng(seed)
         settings.unroll = self.form in ("int8", "int16x8")
         model = unsettle(self.network.build(), numbers)
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # it tells what it writes in between
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # the converter prints
             warnings.simplefilter("ignore")
             path.write_bytes(self.converted(model, numbers))
         np.savez(path.with_suffix(".npz"), **answers(path, self.network.ids, numbers))
@@ -130,7 +130,7 @@ def given_out(path, given):
     for prefix, kernels in (("out.", OpResolverType.BUILTIN_REF), ("or.", OWN_KERNELS)):
         try:
             lite, runner = interpreter(path, kernels)
-        except ValueError:  # there is no reference kernel of an operator
+        except ValueError:  # the reference kernels lack an operator of this file
             continue
         made |= {prefix + name: y for name, y in runner(**given).items()}
     real = any(d["dtype"] == np.float32 and d["shape"].size for d in lite.get_tensor_details())
@@ -175,7 +175,7 @@ def make(networks, description):
                 continue
             begun = time.monotonic()
             why = in_a_process(lambda: each.write(arguments.folder))
-            if why:  # what TensorFlow cannot do is no file
+            if why:  # TensorFlow cannot make this file
                 (arguments.folder / (each.name() + ".tflite")).unlink(missing_ok=True)
                 with failed.open("a") as lines:
                     lines.write(f"{each.name()}: {why}\n")

@@ -29,7 +29,7 @@ SWIN = dict(image_size=64, patch_size=4, embed_dim=16, depths=[1, 1, 1, 1], num_
 
 
 class Named(nn.Module):
-    """A network of transformers by the names of its operands, and the results that `chosen` names."""
+    """Calls a network of transformers by the names of its inputs, and returns the results that `chosen` names."""
 
     def __init__(self, network, names, chosen, fixed):
         super().__init__()
@@ -41,7 +41,7 @@ class Named(nn.Module):
 
 
 def family(name, model, sizes, names, inputs, chosen=0, fixed=None, attention="eager", opset=14, **options):
-    """model: its class; sizes: of its configuration, the class of which transformers knows, or that itself."""
+    """Returns a Network. model: its class's name; sizes: its configuration's arguments, or a function that makes it."""
 
     def build():
         kind = getattr(transformers, model)

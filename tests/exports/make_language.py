@@ -11,7 +11,7 @@ ATTENTION = {"attn_implementation": "eager"}
 
 
 class Given(nn.Module):
-    """A network of transformers by the names of its operands, and of its results one."""
+    """Calls a network of transformers by the names of its inputs, and returns one of its results."""
 
     def __init__(self, network, result, *names):
         super().__init__()

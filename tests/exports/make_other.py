@@ -165,7 +165,7 @@ class DenseGcn(nn.Module):
 
 
 class EdgeGcn(nn.Module):
-    """The sum of what stands at the start of the edges at their end: scatter_add. Edges are stored, or given."""
+    """Adds each edge's start row of x to its end row, with scatter_add. Edges are stored, or an input."""
 
     def __init__(self, edges=None):
         super().__init__()

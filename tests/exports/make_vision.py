@@ -11,7 +11,7 @@ BATCH = {"x": {0: "batch"}}
 
 
 def narrow(classifier):
-    """Its hidden linear layers with 32 features."""
+    """Replaces the classifier's linear layers: the last one gives 10 features, the others 32."""
     linear = [i for i, layer in enumerate(classifier) if isinstance(layer, nn.Linear)]
     width = classifier[linear[0]].in_features
     for i in linear:

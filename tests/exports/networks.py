@@ -26,7 +26,7 @@ import onnx
 import onnxruntime
 import torch
 
-torch.manual_seed(1)  # of the inputs
+torch.manual_seed(1)  # for the inputs
 OLDEST, NEWEST = 13, 20  # opsets of the exporter that traces
 
 
@@ -128,14 +128,14 @@ def answers(path, given, by_torch):
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         made = dict(zip((y.name for y in graph.output), session.run(None, given)))
-    except Exception as error:  # of many classes
+    except Exception as error:  # onnxruntime raises errors of many classes
         print(f"  onnxruntime does not run {path.name}: {str(error)[:200]}", file=sys.stderr)
         made = by_torch
     return {"in." + name: x for name, x in given.items()} | {"out." + name: y for name, y in made.items()}
 
 
 def plain(error):
-    """Its words, without colours and lines."""
+    """Returns the error's words without terminal colours and line breaks."""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split())
 
 
@@ -156,7 +156,7 @@ def make(networks, description):
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
-    torch.backends.mha.set_fastpath_enabled(False)  # one operator for a whole layer, which no exporter knows
+    torch.backends.mha.set_fastpath_enabled(False)  # else a layer is one operator that no exporter knows
     failed = arguments.folder / "not_exported.txt"
     for each in exporters(networks):
         if not fnmatch.fnmatch(each.name(), arguments.pattern):
@@ -164,7 +164,7 @@ def make(networks, description):
         begun = time.monotonic()
         try:
             each.write(arguments.folder)
-        except Exception as error:  # what an exporter cannot do is no file
+        except Exception as error:  # the exporter cannot make this file
             (arguments.folder / (each.name() + ".onnx")).unlink(missing_ok=True)
             with failed.open("a") as lines:
                 lines.write(f"{each.name()}: {type(error).__name__}: {plain(error)[:300]}\n")

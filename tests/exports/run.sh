@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Files as people export them from PyTorch, converted, run and compared with onnxruntime.
+# Exports networks from PyTorch as people do, converts and runs the files, and compares with onnxruntime.
 #
 #   tests/exports/run.sh NACRE FOLDER [PATTERN]     the program of a build; where the files go (about 1.5 GB)
-#   tests/exports/run.sh --write NACRE FOLDER       all of them, and writes tests/exports/*.txt anew
+#   tests/exports/run.sh --write NACRE FOLDER       also writes exports, families and sentence_encoder.txt here anew
 #   tests/exports/run.sh --help
 #
 # PATTERN: only files whose name it fits, as 'unet*' or '*.dynamo.half'. Files that are there are not made again.

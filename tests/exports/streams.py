@@ -5,7 +5,7 @@ other, beside who keeps the state outside.
 
 silero   two words, each 50 chunks of sound and a stream of its own, within 1e-4 of onnxruntime, whose caller feeds the
          state back
-dtln     6 frames, to LiteRT's codes (tests/peers/streams_litert.json) with --rounding litert
+dtln     6 frames, equal to LiteRT's codes (tests/peers/streams_litert.json) with --rounding litert
 tokens   two sentences of 72 tokens, each token a run, by the networks and caches of stream_caches.py: within 1e-4 of
          torch, and of Nacre, for a whole sentence at once, and of onnxruntime with the cache outside; in int8 a cosine
          above 0.99. A fixed cache that is full refuses another token.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Networks whose state stays in the engine from run to run, beside onnxruntime, LiteRT's codes, and torch for a whole
-# sequence at once.
+# Runs networks whose state stays in the engine from run to run, and compares with onnxruntime, with LiteRT's codes, and
+# with torch for a whole sequence at once.
 #
 #   tests/exports/streams.sh BUILD FOLDER             a build; where exports go (10 MB)
 #   tests/exports/streams.sh --write BUILD FOLDER     and writes tests/exports/streams.txt anew

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Keras networks as TensorFlow's converter writes them in five forms, converted, run and compared with LiteRT.
+# Writes Keras networks in up to five forms with TensorFlow's converter, converts and runs them, compares with LiteRT.
 #
 #   tests/exports/tflite.sh NACRE FOLDER [PATTERN]     the program of a build; where the files go (about 2 GB)
 #   tests/exports/tflite.sh --write NACRE FOLDER       all of them, and writes tests/exports/tflite_exports.txt anew

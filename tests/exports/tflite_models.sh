@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# TensorFlow Lite files that others made, and those of Keras applications and recurrences: converted, run and compared.
+# Converts, runs and compares TensorFlow Lite files that others made, and those of Keras applications and recurrences.
 #
 #   tests/exports/tflite_models.sh [--write] NACRE CLAIMS FOLDER
 #   tests/exports/tflite_models.sh --help
 #
-# NACRE, CLAIMS: programs of a build (tools/nacre, tests/claim_tests). FOLDER: where tests/exports/tflite.sh puts its files.
+# NACRE, CLAIMS: programs of a build (tools/nacre, tests/claim_tests). FOLDER: where tests/exports/tflite.sh writes.
 # NACRE_EXPORTS_PYTHON is a Python that has tests/exports/tflite_requirements.txt and
 # tests/peers/random_tflite_requirements.txt; NACRE_SHARED the shared data [beside the project]. Runs
 #

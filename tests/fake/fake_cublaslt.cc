@@ -137,7 +137,7 @@ void multiply(const void* image) {
 constexpr cuda::SimulatedKernel kMultiply = {&multiply, sizeof(ProductImage)};
 constexpr LoadedFunction kMultiplyFunction = {&kMultiply, false};
 
-// Returns whether the matrices fit one product and the library accepts them.
+// Returns kLtSuccess if the matrices fit one product that the library accepts, else the library's status.
 LtStatus judge(const ProductFields& product, const MatrixFields& a, const MatrixFields& b, const MatrixFields& d) {
   const bool ta = product.transposed[0] != 0, tb = product.transposed[1] != 0;
   const uint64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns, n = tb ? b.rows : b.columns;

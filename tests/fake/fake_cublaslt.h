@@ -4,12 +4,12 @@
 //     the port sets wrongly gives other numbers.
 //   - A product sums its terms one after another, in the type that the library sums in, and rounds once: the bytes of
 //     the reference, whose order this is.
-//   - It refuses what the library refuses (facts of CUDA 13): float8 that is not contiguous along k or not in whole
-//     16 bytes, int8 that is not in words, addresses that are not at multiples of 16.
+//   - It refuses, among others, what CUDA 13's library refuses: float8 not contiguous along k or not in whole 16 bytes,
+//     int8 not in multiples of 4, addresses and batch strides not at multiples of 16.
 //   - A product is put into the stream, or into the graph that is captured, as a kernel of one thread.
 //   - Every function counts its calls, and fails on demand.
 //
-// One at a time, while there is a FakeDriver.
+// There may be one at a time, while there is a FakeDriver.
 #pragma once
 
 #include <cstdint>

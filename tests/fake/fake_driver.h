@@ -1,18 +1,18 @@
 // A CUDA driver for tests, without a GPU: the port (ports/cuda) calls it as it calls NVIDIA's.
 //
-//   - Its device's memory is of its own, protected but while a kernel or a copy runs: what the host reads or writes
-//     there ends the process. It is poisoned when it is given.
-//   - A stream puts off what it is asked until it is synchronized; what is copied to the device is taken at once, as a
-//     driver takes it from memory that is not pinned.
-//   - A graph keeps copies of its kernels' parameters. While one is captured, copies are of
-//     memory of the host that it gave, read and written when the graph runs.
-//   - Its clock goes on by 1 us with each kernel and each copy, and by 1 ns with each thread that a kernel was launched
-//     with and each byte that is copied. Events tell it, once the stream is synchronized behind them.
+//   - The device has memory of its own, which is protected except while a kernel or a copy runs: a read or write by
+//     the host ends the process. The first 4 MiB of an allocation are poisoned.
+//   - A stream does its work when it is synchronized. Bytes to be copied to the device are taken at once, as a driver
+//     takes them from memory that is not pinned.
+//   - A graph keeps copies of its kernels' parameters. While one is captured, copies are only from and to pinned
+//     memory of the host, which is read and written when the graph runs.
+//   - Its clock advances by 1 us with each kernel and each copy, and by 1 ns with each thread of a launch and each byte
+//     that is copied. Events tell the time once the stream is synchronized behind them.
 //   - A kernel is the reference's, compiled for threads (ops/independent.h): some threads, one after another, in an
 //     order that changes from launch to launch.
 //   - Every function counts its calls, and fails on demand.
 //
-// One at a time: the functions of a driver know no object.
+// There may be one at a time, because a driver's functions know no object.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,11 @@
-// A port for tests: the kernels of the host over memory of its own, which nobody else may touch.
+// A port (the driver of a device) for tests: the host's kernels over memory of its own, which nobody else may touch.
 //
 //   - Its memory is protected but while one of its kernels or functions runs: what the host reads or writes there ends
 //     the process.
-//   - At each begin all of it is poisoned but what was copied or filled there before any segment (weights, tails): a
-//     kernel that reads what was not copied gives other results under another poison.
-//   - It counts what is asked of it and refuses operands outside its memory, copies that are none, and brackets that
-//     do not close.
+//   - At each begin all of it is poisoned except what was copied or filled there before any segment (weights, tails):
+//     a kernel that reads what was not copied gives other results under another poison.
+//   - It counts calls and refuses operands outside its memory, copies that are not between the host and its memory,
+//     and begin and finish that do not alternate.
 //   - The n-th call of one kind fails on demand.
 #pragma once
 
@@ -43,7 +43,7 @@ class FakePort {
   FakePort& operator=(const FakePort&) = delete;
 
   const Port& port() const { return port_; }
-  // Replaces the memory by a new block of exactly so many bytes.
+  // Replaces the memory by another block of exactly `bytes` bytes.
   std::span<std::byte> allocate(size_t bytes);
   // The n-th call of this kind, counted from 0, fails; all others succeed.
   void fail(Fault fault, uint64_t nth);

@@ -58,7 +58,7 @@ constexpr uint32_t kTurns[] = {0,
                                0xFFFFFFFE,
                                0xFFFFFFFF};
 
-constexpr size_t kLeast = sizeof(FileHeader) + 8;  // of what can be changed with knowledge
+constexpr size_t kLeast = sizeof(FileHeader) + 8;  // smaller files get libFuzzer's own mutations alone
 
 class Mutator {
  public:

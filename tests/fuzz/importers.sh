@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Claim fuzz_importers: the fuzzer of each importer, one after the other; executions, edges covered and findings.
+# Claim fuzz_importers: runs the fuzzers of the importers onnx, tflite and keras; counts executions, edges and findings.
 #
-#   tests/fuzz/importers.sh BUILD [SECONDS]     of each (300); a build as tests/fuzz/run.sh takes it
+#   tests/fuzz/importers.sh BUILD [SECONDS]     seconds for each (300); a build as tests/fuzz/run.sh takes it
 #
-# Seeds are the kept corpora and, of the folder NACRE_SHARED or ../shared, the models of ONNX's own tests, with weights to pull at.
+# Seeds are the kept corpora and, for onnx, the models of ONNX's own tests in the folder NACRE_SHARED or ../shared.
 # results/fuzz_importers.txt holds what it printed.
 set -uo pipefail
 cd "$(dirname "$0")/../.."

@@ -88,7 +88,7 @@ def outside(location):
 
 
 def calling(depth):
-    """Functions that call each other twice."""
+    """Returns a model with functions f0, f1, ..: each calls the next one twice, the last one Relu."""
     proto = with_domain(model([node("f0", ["x"], domain="own")], IMAGE, None, [], 17), "own")
     for i in range(depth):
         inner = dict(op_type=f"f{i + 1}", domain="own") if i + 1 < depth else dict(op_type="Relu")

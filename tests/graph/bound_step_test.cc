@@ -8,7 +8,7 @@
 namespace nacre::tools {
 namespace {
 
-// An op that adds words[0], which prepare() stores, to y by way of the scratch. It writes words[1] bytes of scratch.
+// An op whose y is words[0], which prepare() stored. Its run writes words[1] bytes of scratch.
 constexpr size_t kScratchBytes = 32;
 size_t scratch_bytes(const Words&, const Operands&) { return kScratchBytes; }
 size_t prepared_bytes(const Words& words, const Operands&) { return sizeof words[0]; }

@@ -37,7 +37,7 @@ std::vector<uint8_t> bytes_of(const std::vector<T>& items) {
   return bytes;
 }
 
-// Returns one array per input: uniform in [-1, 1) for floats, all codes for integers.
+// Returns one array per input: uniform in [-1, 1) for float32, random bytes for other types.
 inline std::vector<std::vector<uint8_t>> random_inputs(const Graph& graph, std::mt19937& rng) {
   std::vector<std::vector<uint8_t>> inputs;
   for (const Binding& b : graph.inputs) {

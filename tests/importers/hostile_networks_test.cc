@@ -17,7 +17,7 @@ namespace {
 
 class hostile_networks : public testing::Test {
  protected:
-  static constexpr double kMostSeconds = 20;  // for a sanitized, unoptimized build; others take a tenth
+  static constexpr double kMostSeconds = 20;  // allows for a sanitized, unoptimized build
   static constexpr double kMostMegabytes = 1024;
 
   struct Used {

@@ -1,5 +1,5 @@
-// Tests Keras files whose calls and configurations mean something else than they seem to. Also bounds the time and
-// the memory that a file can ask for.
+// Tests Keras files whose calls, arguments and settings are easily misread: operands among the arguments, masks, names
+// of layers. Also bounds the time and memory that a file can ask for.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ std::string argument_of(const std::string& layer, int node) {
          std::to_string(node) + ", 0]}}";
 }
 
-// ---- Calls and configurations that mean something else than they seem to
+// ---- Calls and configurations that are easily misread
 
 // Returns the configuration of a network with the input x [batch, 2] and these layers. Each is {class, configuration,
 // arguments}; the last is named y, the others l0, l1, ...
@@ -61,7 +61,7 @@ TEST(import_keras, arrays_in_the_arguments_are_operands) {
       std::string::npos);
 }
 
-// The importer looks at the layers that read an unknown layer's output, because their shapes say what it is.
+// After an unknown layer, the importer also checks the layers that read its output. One refusal lists both problems.
 TEST(import_keras, what_stands_behind_a_refusal_is_looked_at) {
   const auto refused = [](const std::string& config) {
     return refused_with([&] { import_keras_hdf5(legacy_keras(config, {}), "m.h5"); }, kUnsupported);
@@ -214,7 +214,7 @@ TEST(import_keras, texts_without_characters_take_memory_too) {
       std::string::npos);
 }
 
-// With stdin, stdout and stderr closed, the pipe to libhdf5's process gets one of their descriptors.
+// With stdin, stdout and stderr closed, the pipe to the process that runs libhdf5 gets one of their descriptors.
 TEST(import_keras, files_are_read_where_nothing_is_open) {
   const std::vector<uint8_t> file = legacy_keras(calls({{"ReLU", "", argument_of("x", 0)}}), {});
   const pid_t process = fork();

@@ -67,7 +67,7 @@ std::string with_base(const std::string& model, const std::string& dense, const 
 
 constexpr char kFrozen[] = R"(, "trainable": false)", kTrains[] = R"(, "trainable": true)";
 
-// A variable is frozen if its own layer says so, as in Keras 3.
+// A layer's own flag overrides that of a nested model around it. A frozen outermost model freezes all of its layers.
 TEST(keras_frozen, a_layers_own_flag_decides) {
   const Strings dense = {"base/a/bias", "base/a/kernel"},
                 norm = {"base/n/beta", "base/n/gamma", "base/n/moving_mean", "base/n/moving_variance"};
@@ -83,7 +83,7 @@ TEST(keras_frozen, a_layers_own_flag_decides) {
   EXPECT_EQ(frozen(with_base("", kTrains, kTrains, R"("trainable": false, )")).size(), 8u) << "the model as a whole";
 }
 
-// In Keras 2 a layer is frozen if a wrapper or model around it is.
+// In Keras 2 a layer is frozen if a wrapper or model around it is frozen, whatever its own flag says.
 TEST(keras_frozen, a_model_of_keras_2_freezes_all_in_it) {
   const std::string config = R"({"class_name": "Sequential", "config": {"name": "m", "layers": [
     {"class_name": "InputLayer", "config": {"batch_input_shape": [null, 4, 2], "name": "x"}},

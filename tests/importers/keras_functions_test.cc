@@ -1,4 +1,4 @@
-// Tests functions of keras.ops in Keras files against the numpy functions with the same names.
+// Tests functions of keras.ops in Keras files: their results for small arrays, settings, gradients, names of outputs.
 #include <gtest/gtest.h>
 
 #include "tests/importers/keras_graphs.h"

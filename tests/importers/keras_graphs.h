@@ -1,4 +1,4 @@
-// Helpers of the Keras importer's tests: they look up the values and nodes of a graph.
+// Helpers of the Keras importer's tests: one imports an .h5 file with variables of the layer "d", another runs a graph.
 #pragma once
 
 #include <gtest/gtest.h>

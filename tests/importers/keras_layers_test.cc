@@ -1,4 +1,4 @@
-// Compares the outputs of imported Keras layers with the layers' formulas, which are written here as loops.
+// Compares the outputs of imported Keras layers with the layers' formulas: loops, or numbers worked out by hand.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ TEST(keras_layers, a_masked_step_leaves_the_state_as_it_was) {
   EXPECT_EQ(sums(R"("go_backwards": true, "return_sequences": true)"), (Floats{2, 2, 3}));
 }
 
-// Moves the last axis of x [n, 2, 1, 3, 1, 2, 1, 2] to the front.
+// Moves the last axis of x [n, 2, 1, 3, 1, 2, 1, 2] to directly behind the batch axis n.
 TEST(keras_layers, tensors_have_up_to_8_axes) {
   const std::string turned = layer("Permute", R"("name": "p", "dims": [7, 1, 2, 3, 4, 5, 6])");
   const Floats x = counting(24), y = outputs_of(file_graph(model_of("2, 1, 3, 1, 2, 1, 2", turned), {}), x);
@@ -78,7 +78,7 @@ struct Cuboid {
   }
 };
 
-// Computes Conv3D's sum y_o = sum of x_i w by loops: with two groups, a dilation and a stride.
+// Compares a Conv3D that has two groups, a dilation and a stride with loops over its kernel.
 TEST(keras_layers, a_convolution_of_volumes_is_its_sum) {
   const Cuboid in = {4, 3, 5, 4}, out = {1, 1, 4, 2};
   const Floats x = counting(4 * 3 * 5 * 4), w = counting(2 * 3 * 2 * 2 * 2, -1, 0.125f);
@@ -102,7 +102,7 @@ TEST(keras_layers, a_convolution_of_volumes_is_its_sum) {
               expected);
 }
 
-// Adds each element of x, times the kernel, to the outputs that it reaches.
+// Each element of x, times the kernel, is added to the outputs that the kernel reaches from there.
 TEST(keras_layers, a_transposed_convolution_of_volumes_gives_out_what_it_reads) {
   const Cuboid in = {2, 2, 3, 2}, out = {5, 3, 5, 1};
   const Floats x = counting(2 * 2 * 3 * 2), w = counting(3 * 2 * 3 * 1 * 2, -1, 0.25f);
@@ -231,7 +231,7 @@ float two_codes(int low, int high) { return float(int8_t((low & 15) | high << 4)
 const std::vector<KerasVariable> kInt4Codes = {
     {"d/kernel", {2, 1}, {two_codes(-8, 3), two_codes(5, -1)}, KerasVariable::kInt8}, {"d/kernel_scale", {2}, {2, 4}}};
 
-// In an archive, variables are found by their number. The codes follow the kernel at once if there is no bias.
+// In an archive, variables are found by their number. Without a bias, the scales directly follow the kernel's codes.
 TEST(keras_layers, codes_of_four_bits_need_no_bias) {
   const std::string config =
       model_of("2", layer("Dense", R"("name": "d", "units": 2, "use_bias": false, )" + coded_as("int4/-1")));

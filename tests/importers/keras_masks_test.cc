@@ -1,4 +1,4 @@
-// Tests which layers of a Keras file read the mask that a tensor carries, and which drop the mask, as in Keras 3.15.
+// Tests which layers of a Keras file read a tensor's mask, and which drop the mask, as in Keras 2 and 3.15.
 #include <gtest/gtest.h>
 
 #include "tests/importers/keras_graphs.h"
@@ -96,8 +96,8 @@ Variables projections(const std::string& group, float out = 1) {
           {"layers/" + group + "/output_dense/vars/0", {1, 1, 1}, {out}}};
 }
 
-// Keras ignores a given query_mask and uses the mask that the query carries, if any. Grouped-query attention reads
-// the given one.
+// Keras ignores a query_mask argument and uses the mask that the query carries, if any. Grouped-query attention does
+// read that argument.
 TEST(keras_masks, heads_do_not_read_a_query_mask_that_is_given) {
   const CalledLayer less = {"Rescaling", "o", R"(, "scale": 1, "offset": -1)", tensor_of("x")},
                     numbers = {"Reshape", "r", R"(, "target_shape": [3])", tensor_of("o")};
@@ -117,7 +117,7 @@ TEST(keras_masks, heads_do_not_read_a_query_mask_that_is_given) {
   EXPECT_NEAR(masked[0], 1, 1e-6) << "a query that sees nothing has the mean";
 }
 
-// In the order in which Keras runs the calls, attention deletes the masks of its query and of its values in place.
+// Keras runs the calls one after another, and attention deletes the masks of its query and of its values in place.
 TEST(keras_masks, heads_take_the_masks_of_what_they_read) {
   Variables variables = projections("multi_head_attention");
   for (const KerasVariable& v : projections("multi_head_attention_1")) variables.push_back(v);
@@ -134,7 +134,7 @@ TEST(keras_masks, heads_take_the_masks_of_what_they_read) {
   EXPECT_NE(twice("k", R"(, "dtype": "mixed_float16")"), twice("x", R"(, "dtype": "mixed_float16")"))
       << "an operand that is cast keeps its mask";
 
-  // If two outputs have one depth, Keras runs the last layer first, in whichever order the file lists the outputs.
+  // If two outputs have one depth, Keras runs the call of the last output first, however the file orders the layers.
   const CalledLayer d = heads("d", "x", "k"), e = heads("e", "x", "k");
   for (const std::vector<CalledLayer>& layers :
        {std::vector<CalledLayer>{kMasking, d, e}, std::vector<CalledLayer>{kMasking, e, d}})
@@ -171,7 +171,7 @@ std::string layer_in(const CalledLayer& l) {
          "}}]}";
 }
 
-// The expected numbers come from Keras.
+// The numbers with several decimals come from Keras.
 TEST(keras_masks, a_nested_model_takes_and_gives_masks_as_it_runs) {
   const CalledLayer sum = {"Add", "s", "", "[" + tensor_of("i") + ", " + tensor_of("h") + "]"},
                     block = {"Functional", "b", model_of(layer_in(heads("h", "i", "i")) + layer_in(sum), "s"),
@@ -209,8 +209,8 @@ TEST(keras_masks, masks_that_a_call_gives_count) {
                                  projections("multi_head_attention"));
   EXPECT_NEAR(seen[1], 1.5f, 1e-6) << "of the value, which is the key";
 
-  // The recurrence h' = x + h starts from the last step of x. Its output is 0 before the first step that the mask
-  // keeps.
+  // The recurrence h' = x + h starts from the sum of all steps of x. Its output is 0 before the first step that the
+  // mask keeps.
   const std::string linear = R"(, "units": 1, "activation": "linear", "use_bias": false)";
   Variables variables;
   for (const char* cell : {"simple_rnn", "simple_rnn_1"})
@@ -259,7 +259,7 @@ TEST(keras_masks, an_output_of_a_nested_model_may_be_read_too) {
 }
 
 // Merges operands made of x = [1, 0, 2]: n = [-2, -3, -1] with its second step masked, o = [0, -1, 1] without a mask,
-// p = [., 4, 6] with its first step masked. Returns the merge y or, if `mean`, its mean over the steps.
+// p = [5, 4, 6] with its first step masked. Returns the merge y or, if `mean`, its mean over the steps.
 Floats merged(const std::string& class_name, const std::vector<std::string>& operands, bool mean) {
   std::string list;
   for (const std::string& each : operands) list += (list.empty() ? "" : ", ") + tensor_of(each);

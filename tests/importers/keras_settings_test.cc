@@ -99,7 +99,7 @@ TEST(keras_settings, penalties_are_of_each_variable) {
   EXPECT_EQ(decays(l2, {.train = true}), (std::map<std::string, float>{{"d/kernel", 0.5f}}));
   EXPECT_TRUE(decays(l2, {.train = true, .ignored = {"L2"}}).empty());
   EXPECT_EQ(decays(class_with("L1L2", R"("l1": 0.0, "l2": 0.25)"), {.train = true}).at("d/kernel"), 0.5f);
-  const std::string frozen = l2 + R"(, "trainable": false)";  // has no gradient that a penalty could be part of
+  const std::string frozen = l2 + R"(, "trainable": false)";  // a frozen kernel has no gradient for a penalty
   EXPECT_TRUE(decays(frozen, {.train = true}).empty());
   EXPECT_TRUE(decays(frozen, {.train = true, .ignored = {"L2"}}).empty());
   EXPECT_EQ(decays(frozen, {.train = true, .unfreeze = {"d"}}).at("d/kernel"), 0.5f);
@@ -153,7 +153,7 @@ TEST(keras_settings, a_softmax_over_another_axis_gives_no_classes_on_the_last) {
   EXPECT_NE(said.find("its output p [1, 1, 2] has the classes on axis 1, and the cross-entropy is over the last axis"),
             said.npos)
       << said;
-  EXPECT_TRUE(loss("true", "1").refused.empty());  // is taken for logits, as Keras does
+  EXPECT_TRUE(loss("true", "1").refused.empty());  // Keras too takes it for logits
 }
 
 TEST(keras_settings, optimizers_are_said_or_refused_with_all_of_their_settings) {

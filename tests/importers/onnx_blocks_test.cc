@@ -19,7 +19,7 @@ Graph compiled_blocks(const OnnxBuilder& b) {
   return graph;
 }
 
-// Code and zero point of element (n, k) of w [3, 40]. The blocks have 16 columns; the last one has only 8.
+// Return code, zero point and scale of element (n, k) of w, whose blocks are 16 columns of one row (the last: 8 of 40).
 int block_code(int n, int k) { return (5 * n + 7 * k) % 16; }
 int block_zero(int n, int k) { return 3 + (n + k / 16) % 9; }
 float block_scale(int n, int k) { return 0.25f * float(1 + n + k / 16); }

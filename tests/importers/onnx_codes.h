@@ -1,4 +1,4 @@
-// Builders of ONNX graphs on codes. Their quantizers' scales and zero points are constants of the graph.
+// Builders of ONNX graphs on codes (quantized integers). The quantizers' scales and zero points are stored constants.
 #pragma once
 
 #include <string>

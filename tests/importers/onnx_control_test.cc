@@ -1,4 +1,4 @@
-// Tests the order of nodes, graphs inside nodes, and sizes that the user gives to open axes.
+// Tests the order of nodes, graphs inside nodes, sizes that the user gives to open axes, and sequences of tensors.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"
@@ -30,7 +30,7 @@ using Singles = std::vector<float>;
   return nodes[nodes.size() - 1];
 }
 
-// Computes 2 x + 1 for x [2], with the nodes listed from the last to the first.
+// Computes relu(2 x + 1) for x [2], with the nodes listed from the last to the first.
 TEST(onnx_control, nodes_out_of_order_are_sorted) {
   OnnxBuilder b;
   b.input("x", {2});
@@ -64,8 +64,8 @@ TEST(onnx_control, a_cycle_is_refused) {
   EXPECT_EQ(refusal(b), "a_node (Add): depends on its own output: the nodes form a cycle\n    export it again");
 }
 
-// y = relu of: 3 x if the shape of x has `rank` axes, else of an unsupported operator. The branches read names of the
-// graph around them.
+// Builds y = relu(z). z is 3 x if x has `rank` axes, else the output of an unsupported operator. Both branches read
+// values of the graph around them.
 OnnxBuilder branching(int64_t rank) {
   OnnxBuilder b;
   b.input("x", {2});
@@ -103,7 +103,7 @@ TEST(onnx_control, an_if_on_what_is_computed_at_run_time_is_refused) {
   EXPECT_NE(refusal(b).find("z_node (If): its condition: computed at run time (x)"), std::string::npos);
 }
 
-// Builds a loop: v = 2 v + i, `turns` times; s stacks all v.
+// Builds a loop that computes v = 2 v + i, `turns` times, for i = 0, 1, ..; the output stacks all v.
 OnnxBuilder looping(int64_t turns) {
   OnnxBuilder b;
   b.input("x", {2});
@@ -278,7 +278,7 @@ TEST(onnx_control, sizes_that_do_not_fit_are_refused) {
 
 // ---- Sequences
 
-// A loop reads three rows of x one by one and leaves out the second.
+// A loop makes a sequence of the three rows of x; then the second row is erased.
 TEST(onnx_control, sequences_of_known_length_are_their_parts) {
   OnnxBuilder b;
   b.input("x", {3, 2});

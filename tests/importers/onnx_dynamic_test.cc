@@ -1,7 +1,7 @@
-// import_onnx on layers that are quantized at run time, as onnxruntime's quantize_dynamic writes them.
+// Tests import_onnx on layers that are quantized at run time, as onnxruntime's quantize_dynamic writes them.
 //
-// The inputs of these tests have low = 0 or high = 0 and a range of 255 steps of a power of two: scale and codes of
-// DynamicQuantizeLinear are then exact, and so are the sums.
+// Most inputs have low = 0 or high = 0 and a range of 255 steps of a power of two: scale and codes of
+// DynamicQuantizeLinear are then exact, and so are the sums. Other tests draw their inputs at random.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -189,7 +189,7 @@ TEST(onnx_dynamic, the_operators_that_onnxruntime_fuses_it_to_are_the_same_layer
   EXPECT_EQ(reals(run_converted<float>(half, {255, 3})), std::vector<float>{130.5f});
 }
 
-// Two directions of width 1. W [2, 4, 1] and R [2, 4, 1] are (codes [2, 1, 4] - 2) / 8.
+// Builds an LSTM of two directions and width 1. W and R, both [2, 4, 1], are (codes [2, 1, 4] - 2) / 8.
 OnnxBuilder lstm_of(bool codes, bool scale_of_each) {
   OnnxBuilder b;
   use_microsoft_domain(b);
@@ -233,7 +233,7 @@ TEST(onnx_dynamic, every_flipped_byte_gives_a_graph_or_an_error) {
 // ---- The arithmetic of NUMERICS.md eq. 13o, computed here in uint8 and with libm
 
 struct Expected {
-  std::vector<int> codes;  // lower by 128
+  std::vector<int> codes;  // uint8 codes minus 128
   float scale;
   int zero;
 };

@@ -1,4 +1,4 @@
-// The importer computes operators on constants and on fixed shapes, in the file's types.
+// Tests that the importer computes operators on constants and on fixed shapes, in the file's types.
 // tests/peers/folded_networks.py compares random graphs of them with onnxruntime.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tests import_onnx on operators that become others: names, graphs in attributes, and bad input.
+// Tests import_onnx on operators that it writes as other operators: names, graphs in attributes, and bad input.
 // tests/peers/operators.py compares their numbers with onnxruntime's, and tests/onnx/ with ONNX's own.
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ TEST(onnx_formulas, equations_that_do_not_fit_are_bad_input) {
   }
 }
 
-// In graphs in attributes, 16-bit numbers become float32, as in the file's own graph.
+// Imports a graph in an attribute (score_mod) that has a float16 constant, in a file of float16 numbers.
 TEST(onnx_formulas, graphs_have_numbers_of_the_types_of_their_file) {
   OnnxBuilder b(24);
   ::onnx::OperatorSetIdProto& import = *b.model().add_opset_import();

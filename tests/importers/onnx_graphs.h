@@ -1,4 +1,4 @@
-// Helpers of the ONNX importer's tests: they import, convert and run a network, and look up its values and nodes.
+// Helpers of the ONNX importer's tests: they import, convert and run a network, and look up values and nodes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ inline std::vector<float> computed(const OnnxBuilder& builder, const std::vector
   return reals(run.values[size_t(graph.outputs[0].value)]);
 }
 
-// Returns the graph that nacre convert makes. Every value has the type that it is stored in.
+// Imports the file and runs simplify, apply_policy and fuse. Every value then has the type that it is stored in.
 inline Graph converted(const OnnxBuilder& builder) {
   Graph graph = imported(builder);
   simplify(graph);
@@ -78,7 +78,7 @@ inline void use_microsoft_domain(OnnxBuilder& b) {
   import.set_version(1);
 }
 
-// Returns the sentence with which the importer refuses the file.
+// Returns the sentence with which the importer refuses the file, or "" if it imports the file.
 inline std::string refusal(const OnnxBuilder& builder) {
   try {
     imported(builder);

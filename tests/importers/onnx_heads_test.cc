@@ -24,7 +24,7 @@ Rows drawn_rows(size_t count, uint32_t seed) {
   return x;
 }
 
-// Returns y [L, N D] for q [L, N D] and for k and v [S, G D].
+// Returns y [L, N D] for q [L, N D], k and v [S, G D]: L queries, S keys, N query heads, G key heads, D features.
 Rows attended(const Heads& n, const Rows& q, const Rows& k, const Rows& v, const Bias& bias) {
   const size_t wide = n.queries * n.features, narrow = n.groups * n.features, keys = k.size() / narrow;
   Rows y(q.size());
@@ -45,7 +45,7 @@ Rows attended(const Heads& n, const Rows& q, const Rows& k, const Rows& v, const
   return y;
 }
 
-// Transposes [S, G D] to [G, S, D].
+// Transposes [S, G D] to [G, S, D]: S rows, G heads (`groups`) and D features per head.
 Rows by_head(const Rows& x, size_t groups, size_t features) {
   const size_t keys = x.size() / (groups * features);
   Rows y;
@@ -110,7 +110,7 @@ TEST(onnx_heads, biases_and_masks_of_several_heads) {
 
 TEST(onnx_heads, queries_keys_and_values_in_one) {
   constexpr Heads kSizes = {2, 2, 2};
-  const Rows x = drawn_rows(3 * 2 * 3 * 2, 1);  // [L, N, 3, D]
+  const Rows x = drawn_rows(3 * 2 * 3 * 2, 1);  // [L, N, 3, D]: 3 rows, 2 heads, query, key and value, 2 features
   Rows parts[3];
   for (size_t at = 0; at < x.size(); ++at) parts[at / 2 % 3].push_back(x[at]);
   OnnxBuilder b = microsoft();

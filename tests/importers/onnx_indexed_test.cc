@@ -1,5 +1,5 @@
-// Tests Gather and scatters whose indices are computed at run time, and arithmetic on indices, against numbers by
-// hand.
+// Tests operators whose indices, lengths, weights, grids or shapes are computed at run time, and arithmetic on indices.
+// Expected numbers are worked out by hand, or come from the same operator with stored operands.
 #include <gtest/gtest.h>
 
 #include <limits>

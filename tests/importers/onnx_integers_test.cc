@@ -1,4 +1,4 @@
-// Tests import_onnx on integer arithmetic at run time, to the bit, and on codes whose scale is computed.
+// Tests integer arithmetic at run time, pooling positions, n-grams, and codes whose scale is computed.
 #include <gtest/gtest.h>
 
 #include <limits>

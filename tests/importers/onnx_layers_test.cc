@@ -91,7 +91,7 @@ struct Cell {
     return next;
   }
 
-  // Swaps the first two axes of [a, b, c].
+  // Swaps the first two axes of v [a, b, c].
   static Reals swapped(const Reals& v, int a, int b, int c) {
     Reals result(v.size());
     for (int i = 0; i < a; ++i)
@@ -140,8 +140,8 @@ struct Cell {
       const Value& got = output(ran, i);
       const std::vector<float> numbers = reals(got);
       ASSERT_EQ(numbers.size(), expected[i]->size());
-      // With layout 1, y [time, directions, batch, h] becomes [batch, time, directions, h]: two swaps of neighbouring
-      // axes.
+      // With layout 1, y [time, directions, batch, h] becomes [batch, time, directions, h]: one swap of the batch axis
+      // with the axes of time and directions, taken as one.
       Reals want = *expected[i];
       if (layout) want = i == 0 ? swapped(want, time * directions, batch, h) : swapped(want, directions, batch, h);
       // Bounds the error of float32: sums of in + h + 2 terms of at most 1, slopes of at most 1, over `time` steps.

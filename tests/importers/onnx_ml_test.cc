@@ -121,7 +121,7 @@ TEST(onnx_ml, support_vectors_vote) {
   EXPECT_EQ(integers(run_converted<float>(b, {1, -1, -0.1f})), (std::vector<int64_t>{3, 9, 5}));
 }
 
-// A polynomial kernel of degree 5 gives one score, sum_v c_v (x v / 2 + 1)^5. A degree of 2.5 is not an integer.
+// A polynomial kernel of degree 5 gives rho + the sum over v of c_v (x v / 2 + 1)^5. Degree 2.5 is no integer.
 TEST(onnx_ml, a_polynomial_of_a_whole_degree_is_products) {
   for (const float degree : {5.0f, 2.5f}) {
     OnnxBuilder b = learned({3, 1});
@@ -146,7 +146,7 @@ TEST(onnx_ml, a_polynomial_of_a_whole_degree_is_products) {
   }
 }
 
-// libsvm's multiclass_probability, in float64.
+// Returns the class probabilities that libsvm's multiclass_probability computes, in float64.
 std::vector<double> pair_probabilities(std::vector<std::vector<double>> r) {
   const size_t k = r.size();
   std::vector<std::vector<double>> q(k, std::vector<double>(k, 0));

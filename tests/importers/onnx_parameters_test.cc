@@ -69,7 +69,7 @@ TEST(onnx_parameters, a_transpose_of_a_transpose_is_what_it_was) {
   EXPECT_EQ(constants(graph), 1);
 }
 
-// y = tanh(x w^T) w
+// Builds y = (x w^T) w.
 OnnxBuilder autoencoder() {
   OnnxBuilder b;
   b.input("x", {1, 3});
@@ -182,7 +182,7 @@ TEST(onnx_parameters, forms_that_no_step_makes_of_each_other_are_refused) {
   gates.output("y");
   expect_refused(gates, "r is read by another layer too");
 
-  OnnxBuilder joined;  // the same of what is cut and joined
+  OnnxBuilder joined;  // a recurrence whose matrix is cut from r and joined again
   joined.input("x", {2, 1, 2});
   joined.counted("w", {1, 8, 2});
   joined.counted("r", {8, 2});
@@ -258,7 +258,7 @@ TEST(onnx_parameters, a_divisor_that_another_step_reads_is_one_parameter) {
   EXPECT_EQ(ops(imported(b)), (std::vector<Op>{Op::kMul, Op::kMul, Op::kAdd})) << "as it is run";
 }
 
-// Repeats a class token c for each row of the batch, transposes it, and concatenates it with x [batch, 2, 3].
+// Repeats a class token c for each row of the batch, transposes it, and concatenates it with x [2, batch, 3].
 TEST(onnx_parameters, what_a_batch_repeats_is_one_parameter_at_each_size_of_the_batch) {
   for (const char* op : {"Expand", "Tile"})
     for (const int64_t batch : {1, 4}) {
@@ -341,8 +341,8 @@ TEST(onnx_parameters, what_the_file_does_not_tell_is_said) {
   }
 }
 
-// A product gathers many rows in no order, and a Gemm reads a computed matrix, w w. Training must give the numbers of
-// inference.
+// One product reads 60 gathered rows of w, and a Gemm reads a computed matrix, w w. The graph to train must give the
+// numbers of inference.
 TEST(onnx_parameters, computed_matrices_have_the_numbers_of_inference) {
   OnnxBuilder b;
   b.input("x", {1, 60});

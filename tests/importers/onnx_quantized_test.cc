@@ -1,7 +1,7 @@
 // Tests import_onnx on quantized files built in memory: QDQ, codes at inputs and outputs, blocks, float8 and 16-bit
-// weights. Expected numbers are computed by hand from the reals that the codes stand for, and are exact in every
-// rounding. onnx_qlinear_test.cc tests operators on codes, onnx_dynamic_test.cc layers that are quantized at run
-// time. tests/peers/onnxruntime_parity.py compares with onnxruntime.
+// weights. Expected numbers are computed by hand from the reals that the codes stand for. onnx_qlinear_test.cc tests
+// operators on codes, onnx_dynamic_test.cc layers that are quantized at run time. tests/peers/onnxruntime_parity.py
+// compares with onnxruntime.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_codes.h"
@@ -157,7 +157,7 @@ TEST(onnx_quantized, what_is_also_read_unrounded_keeps_its_reals) {
 
 // ---- Codes at inputs and outputs
 
-// x codes -> DQ -> MatMul by {2, 3} -> Q -> y codes
+// Builds x codes -> DQ -> MatMul by the codes {2, 3}, which mean {1, 1.5} -> Q -> y codes.
 OnnxBuilder codes_in_and_out(int type, int zero) {
   OnnxBuilder b;
   b.input("x", {1, 2}, {}, type);

@@ -1,5 +1,5 @@
-// Tests import_onnx on files that are valid protobuf but ask for what they do not hold: constants without elements,
-// omitted operands, and memory for shapes that are only declared.
+// Tests import_onnx on valid protobuf files with absent elements or operands, huge declared shapes, attributes out of
+// range, infinities, scales per input channel, and unusual types and opsets.
 #include <gtest/gtest.h>
 
 #include <cmath>

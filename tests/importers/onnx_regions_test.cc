@@ -25,13 +25,13 @@ class Draws {
   std::mt19937 random_;
 };
 
-// One channel of an image, [height, width].
+// One channel of an image: x [height, width].
 struct Image {
   const float* x;
   int height, width;
 
   double pixel(int i, int j) const { return i < 0 || j < 0 || i >= height || j >= width ? 0 : x[i * width + j]; }
-  // Returns the weights of the four pixels around the coordinates (p, q).
+  // Returns the four pixels around the coordinates (p, q), each times its bilinear weight.
   std::vector<double> parts(double p, double q) const {
     const int i = int(std::floor(p)), j = int(std::floor(q));
     const double u = p - i, v = q - j;
@@ -51,7 +51,7 @@ struct Roi {
   bool half, most;
 };
 
-// RoiAlign as in onnxruntime's roialign.cc.
+// Computes RoiAlign as onnxruntime's roialign.cc does.
 std::vector<double> roi_align(const Roi& a, const std::vector<float>& x, const std::vector<float>& rois,
                               const std::vector<int64_t>& images) {
   std::vector<double> y;

@@ -31,7 +31,7 @@ Line counted(size_t count) {
 TEST(onnx_resize, every_convention_reads_the_line_where_the_standard_says) {
   const struct {
     const char *mode, *coordinates;
-    Line y;  // of x = {1, 2} at 4
+    Line y;  // for x = {1, 2}, resized to 4 numbers
   } cases[] = {{"linear", "half_pixel", {1, 1.25f, 1.75f, 2}},
                {"linear", "pytorch_half_pixel", {1, 1.25f, 1.75f, 2}},
                {"linear", "half_pixel_symmetric", {1, 1.25f, 1.75f, 2}},
@@ -81,7 +81,7 @@ TEST(onnx_resize, images_stay_channels_last_and_take_one_step) {
   const Graph graph = imported(b);
   const std::vector<Op> made = ops(graph);
   EXPECT_EQ(std::count(made.begin(), made.end(), Op::kResize), 1);
-  EXPECT_EQ(std::count(made.begin(), made.end(), Op::kTranspose), 0);  // of one channel a reshape
+  EXPECT_EQ(std::count(made.begin(), made.end(), Op::kTranspose), 0);  // with one channel, a reshape does its work
   EXPECT_EQ(output(graph).dims, (Dims{2, 1, 4, 4}));
 }
 
@@ -170,7 +170,7 @@ TEST(onnx_resize, what_makes_no_sense_is_refused_in_a_sentence) {
 
 // ---- ConvTranspose
 
-// The standard's ConvTranspose: y_o = sum of x_i w_m over all i and m with i s + m d - before = o.
+// Computes the standard's ConvTranspose: y_o = sum of x_i w_m for all i, m with i stride + m dilation - before = o.
 Line scattered(const Line& x, const Line& w, int stride, int dilation, int before, int out) {
   Line y(size_t(out), 0);
   for (int i = 0; i < int(x.size()); ++i)

@@ -28,7 +28,7 @@ void clear_metadata(Message& message) {
   else message.mutable_unknown_fields()->Clear();
 }
 
-// A file of PyTorch's exporter. `signature` has one line per constant.
+// A file of PyTorch's exporter. `signature` lists its parameters, buffers and so on, one per line.
 class TorchFile : public OnnxBuilder {
  public:
   explicit TorchFile(const std::string& signature) {

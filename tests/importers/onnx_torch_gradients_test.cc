@@ -111,7 +111,7 @@ TEST(onnx_torch_gradients, a_row_of_zeros_of_a_file_without_calls_is_said) {
   EXPECT_EQ(said({.train = true, .settled = true}), 0);
 }
 
-// Builds y = detach(what) + x.
+// Builds y = x w + detach(`what`). An `optimized` file has no Identity for detach().
 TorchFile detached(const std::string& what, bool optimized) {
   TorchFile b("p_w: PARAMETER target='w'\nb_c: BUFFER target='c' persistent=True\n");
   b.counted("w", {3, 3});

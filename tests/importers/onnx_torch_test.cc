@@ -25,7 +25,7 @@ std::vector<float> outputs_of(const Graph& graph, const std::vector<float>& x) {
 
 constexpr const char* kDense = "p_w: PARAMETER target='w'\np_b: PARAMETER target='b'\n";
 
-// Computes relu(x w^T + b) + 1, divides it twice by one literal, and subtracts a buffer.
+// Computes (x w^T + b) + 1, divides it twice by one literal, and subtracts a buffer.
 TorchFile literals() {
   TorchFile b(std::string("\n# inputs\n") + kDense +
               "b_mean: BUFFER target='mean' persistent=True\nx: USER_INPUT\n\n# outputs\ny: USER_OUTPUT\n");
@@ -184,7 +184,7 @@ TEST(onnx_torch, folded_moves_of_one_parameter_train_as_it) {
   EXPECT_EQ(trained_names(product_of_folded("val_8", "['val_3', 'w', 'x']", "%x, %p_w")), "val_8 9");
 }
 
-// The last name of the chain alone would mean a moved parameter. Another name shows that the constant was computed.
+// A list of w alone would mean a moved parameter. Another name in the list shows that the constant was computed.
 TEST(onnx_torch, folded_functions_of_a_parameter_are_refused) {
   const TorchFile files[] = {
       product_of_folded("t", "['m', 'mul', 'w']", "%x, %t"), product_of_folded("t", "['add', 'w']", "%x, %t"),

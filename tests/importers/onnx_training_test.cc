@@ -1,5 +1,5 @@
-// Tests import_onnx on the optimizers of ai.onnx.preview.training. Each tensor gets one step, in the order of the
-// operator's lists. Files with other operands are refused. tests/onnx/ checks the numbers.
+// Tests import_onnx on the optimizers of ai.onnx.preview.training (one step per tensor, refused operands), on
+// BatchNormalization in training mode and on exported dropout. tests/onnx/ checks the optimizers' numbers.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"
@@ -98,8 +98,8 @@ OnnxBuilder batch_norm_in_training() {
   return b;
 }
 
-// For training, BatchNormalization becomes one step. Training updates its statistics, and inference uses them. If the
-// graph reads the statistics, the operator is expanded to steps that compute them.
+// Imported for training, BatchNormalization in training mode becomes one step. For inference, or if the graph reads the
+// updated statistics, it is expanded to several steps.
 TEST(onnx_batch_norm, of_training_mode_is_one_step_to_train) {
   OnnxBuilder b = batch_norm_in_training();
   EXPECT_EQ(ops(imported(b, {.train = true})), std::vector<Op>{Op::kBatchNorm});
@@ -108,7 +108,7 @@ TEST(onnx_batch_norm, of_training_mode_is_one_step_to_train) {
   EXPECT_GT(imported(b, {.train = true}).nodes.size(), 1u);
 }
 
-// torch's newer exporter writes Dropout2d as x mask / keep. The mask says which random numbers are below `keep`.
+// torch's newer exporter writes Dropout2d as x times a mask, which says which random numbers are below `keep`.
 OnnxBuilder drawn(bool compared) {
   OnnxBuilder b;
   b.input("x", {1, 2});

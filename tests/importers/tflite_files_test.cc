@@ -359,7 +359,7 @@ TEST(import_tflite_files, bytes_need_no_alignment) {
 }
 
 TEST(import_tflite_files, one_buffer_serves_many_tensors) {
-  // 1,000 constants have the same 4 kB as their data: shared, not copied.
+  // 1,000 layers read the same 4 kB of weights, which the graph holds once.
   TfliteBuilder b;
   const int w = b.floats("w", {32, 32}, std::vector<float>(1024, 1));
   int x = b.activation("x", {1, 32});

@@ -82,7 +82,7 @@ TEST(import_tflite_functions, a_division_has_an_activation_and_a_stored_divisor_
 TEST(import_tflite_functions, comparisons_give_bools_and_select_takes_them) {
   const struct {
     BuiltinOperator code;
-    std::vector<float> y;  // for {1, 2, 3} and {2}: the element where the relation holds, else b
+    std::vector<float> y;  // for {1, 2, 3} and {2}: the element where the relation holds, else 2
   } cases[] = {{BuiltinOperator::EQUAL, {2, 2, 2}},   {BuiltinOperator::NOT_EQUAL, {1, 2, 3}},
                {BuiltinOperator::LESS, {1, 2, 2}},    {BuiltinOperator::LESS_EQUAL, {1, 2, 2}},
                {BuiltinOperator::GREATER, {2, 2, 3}}, {BuiltinOperator::GREATER_EQUAL, {2, 2, 3}}};

@@ -1,5 +1,5 @@
-// Tests import_tflite on GATHER and EMBEDDING_LOOKUP of stored tables, BATCH_MATMUL, GELU, PRELU, MAXIMUM, MINIMUM
-// and REDUCE_MAX. Also runs layers without bias in the engine.
+// Tests import_tflite on GATHER and EMBEDDING_LOOKUP of stored tables, BATCH_MATMUL, GELU, PRELU, MAXIMUM, MINIMUM and
+// REDUCE_MAX, and on declared output types. Also runs layers without bias in the engine.
 #include <gtest/gtest.h>
 
 #include <cmath>

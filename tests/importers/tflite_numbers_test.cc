@@ -1,5 +1,5 @@
-// Tests operators on reals and integers that become several steps: imports and runs them, and compares with LiteRT on
-// the same inputs (tests/peers/litert_numbers.json). Reals are within 1e-5 of the largest, integers are equal.
+// Runs imported operators on reals and integers that become several steps, and compares most of them with the numbers
+// of LiteRT in tests/peers/litert_numbers.json. Reals are within 1e-5 of the largest; integers are equal.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -53,7 +53,7 @@ TEST(litert_numbers, are_those_of_litert) {
   }
 }
 
-// The k = 3 largest values of x [2, 5] and their positions. If values are equal, the first comes first.
+// Finds the 3 largest values of x [2, 5] and their positions. If values are equal, the first comes first.
 TEST(litert_numbers, the_largest_and_their_places) {
   TfliteBuilder b;
   const int x = b.activation("x", {2, 5}), k = b.int32s("k", {}, {3}), y = b.activation("y", {2, 3}),

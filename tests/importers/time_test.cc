@@ -75,8 +75,8 @@ double seconds(const std::vector<uint8_t>& file) {
 
 // If time is linear, 16 times as many nodes take 16 times as long; if it is quadratic, 256 times. The limit is the
 // geometric mean, 64. Processor time depends little on the machine's load. The small file is timed three times and
-// the best counts. The large file is timed again if it is over the limit, up to five times: other processes' use of
-// the caches passes, a square does not.
+// the best counts. If the large file is over the limit, it is timed again, up to five times in all: slowness by other
+// processes' use of the caches passes, quadratic time does not.
 TEST(import_time, grows_with_the_nodes_and_not_with_their_square) {
   const int less = nacre::test::generated(1000), more = 16 * less;
   for (const auto& shape : kShapes) {

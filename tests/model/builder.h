@@ -78,7 +78,7 @@ struct Draft {
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<GoldenDraft> golden;
 
-  // Called by pack() to change the segment records and the header before it computes the CRCs.
+  // pack() calls these to change the segment records, CRCs included, and the header, before the header's CRC is made.
   std::function<void(std::vector<SegmentRecord>&)> edit_segments;
   std::function<void(FileHeader&)> edit_header;
   size_t trailing_bytes = 0;  // after the last segment
@@ -150,7 +150,7 @@ uint32_t Draft::weights(std::vector<int32_t> dims, const std::vector<T>& values,
 
 Buffer pack(const Draft& draft);
 
-// Corrects the CRC and, if the file has a header, the total length after a change of the bytes.
+// Corrects length and CRC after a change of the bytes. A file that is shorter than its header is left as it is.
 void repair(std::span<std::byte> file);
 FileHeader& header_of(std::span<std::byte> file);
 

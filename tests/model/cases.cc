@@ -21,7 +21,7 @@ std::vector<T> values(size_t count, int seed, float scale = 1) {
 }
 std::vector<float> reals(size_t count, int seed) { return values<float>(count, seed, 0.02f); }
 
-// Returns pairs {multiplier, shift} of about 2^-shift, one row per channel.
+// Returns pairs {multiplier, shift} that mean about 2^-(shift + 1), one row per channel.
 std::vector<int32_t> pairs(int channels, int shift) {
   std::vector<int32_t> v;
   for (int k = 0; k < channels; ++k) v.insert(v.end(), {(1 << 30) + k * 1000003, -shift});

@@ -66,7 +66,7 @@ struct Learner {
     d.step(Op::kBiasGradient, {}, {dlogits, update(db)}, {});
   }
 
-  // Adds the verdict, as step `at` of the program, and all steps that it guards.
+  // Adds the verdict, as step `at` of the program, all steps that it guards, and the update of the loss scale.
   void commit(uint32_t at, uint32_t rate, uint64_t offset) {
     const uint32_t apply = arena(kU32, {1}, at, at + 4, offset, kOutput);
     const uint32_t amax = arena(kU32, {1}, at, at + 4, offset + 16, kOutput);

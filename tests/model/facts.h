@@ -37,7 +37,7 @@ struct Fact {
   Refusal expected;
 };
 
-// Builds one row. The call that names the mutation fills in the Fact.
+// Collects the rows. draft() adds a mutation of the draft, file() one of the packed bytes.
 class Facts {
  public:
   using OnDraft = std::function<void(Draft&)>;

@@ -141,7 +141,7 @@ void the_groups(Facts& f) {
 
 void the_dynamic_scales(Facts& f) {
   Rows codes(f, dynamic_int8, 0), dense(f, dynamic_int8, 1), conv(f, dynamic_int8, 5);
-  const uint32_t six_scales = 2;  // scales of the dense step's outputs
+  const uint32_t six_scales = 2;  // tensor id of the scales of the dense step's outputs
   codes.word(33, "Keras' scales beyond the rank", 0, 3, Code::kAttributeAxis);
   codes.word(32, "one scale where two were declared", 0, 0, Code::kShapeOutput);
   codes.add(16, "a scale of another type than its input", Code::kNoKernel, [](Draft& d) {
@@ -169,7 +169,7 @@ void the_dynamic_scales(Facts& f) {
 }
 
 void the_float8(Facts& f) {
-  const uint32_t two = 1, three = 1;  // scales of the two models
+  const uint32_t two = 1, three = 1;  // tensor ids of scales in the two models
   Rows quantize(f, float8_static, 0), conv(f, float8_static, 1), depthwise(f, float8_static, 2);
   Rows channels(f, float8_static, 4), back(f, float8_static, 5);
   quantize.word(18, "form 2 of quantize", 1, 2, Code::kAttribute);

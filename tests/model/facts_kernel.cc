@@ -19,7 +19,7 @@ class Rows {
  public:
   Rows(Facts& facts, Draft (*base)()) : f_(facts), base_(base) {}
 
-  // Sets one attribute word of a step to `value`.
+  // Sets the model's attribute word `at` to `value`: measure must refuse `step`.
   void words(int number, const char* text, size_t at, uint32_t value, Code code, uint32_t step) {
     f_.draft(number, text, base_, [=](Draft& d) { d.words[at] = value; }, {code, Table::kStep, step, Stage::kMeasure});
   }

@@ -79,7 +79,7 @@ void the_programs(Facts& f) {
           {Code::kGolden, Table::kGolden, 0});
 }
 
-// Builds w = relu(a) as the first step and y = relu(x) as the second. No step reads w, the first record; its lifetime
+// Builds w = relu6(a) as the first step and y = relu6(x) as the second. No step reads w, the first record; its lifetime
 // is over when x is read.
 constexpr uint32_t kFirstInput = 1, kLateInput = 2;
 Draft late_input() {

@@ -27,7 +27,7 @@ class golden : public testing::Test {
   const TemporaryDirectory directory_;
 };
 
-// golden/tflite (its README.md) has the same rule, so one stream makes both sets of inputs.
+// The shared data of golden/tflite draw their inputs by the same rule (README.md there), so both must be equal.
 TEST_F(golden, seeded_inputs_are_those_of_the_shared_golden_data) {
   if (!std::filesystem::exists(shared_path("golden/tflite"))) GTEST_SKIP() << "no shared data";
   for (const char* name : {"kws_ref_model", "ad01_fp32"}) {

@@ -148,7 +148,7 @@ TEST(model, reads_attached_weights_instead_of_the_file) {
   EXPECT_EQ(model.attach(1, apart.bytes()).code, Code::kIndex);
 }
 
-// Sets zero points to the ends of every integer type, and one beyond.
+// Tries zero points from -33,000 to 33,000 and, for int32, its ends.
 TEST(quantizer, zero_points_are_codes) {
   const struct {
     ElementType type;

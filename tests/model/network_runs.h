@@ -40,7 +40,7 @@ struct InferenceRun {
     return program.bind(model, 0, kernels, blocks->memory);
   }
 
-  // Writes the seed's inputs, runs, and appends the outputs.
+  // Writes the seed's inputs, runs, and replaces `outputs` by the program's outputs.
   Status run(uint32_t seed, Bytes* outputs) {
     for (uint32_t i = 0; i < program.input_count(); ++i)
       fill_numbers(program.input(i), model.tensors()[program.view().inputs[i]].element, seed);

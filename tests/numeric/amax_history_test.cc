@@ -106,7 +106,7 @@ TEST(amax_history, margin_leaves_room_of_powers_of_two) {
   }
 }
 
-// NaN and infinity never change the scale. It stays until they have left the window, and every such step is counted.
+// Unfused, NaN and infinity never change the scale until they have left the window; every such step is counted.
 TEST(amax_history, not_finite_freezes_the_scale_and_is_counted) {
   for (const UpdateOrder order : {UpdateOrder::kTransformerEngine, UpdateOrder::kKeras})
     for (const float poison : {kInf, kNan}) {

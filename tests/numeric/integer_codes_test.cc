@@ -103,7 +103,7 @@ TEST(affine, saturates_and_rounds_half_away_from_zero) {
     }
 }
 
-// Compares multiply_wide with exact 128-bit arithmetic. Under UBSan it also shows that every pair is defined.
+// Compares multiply_wide with exact 128-bit arithmetic. Under UBSan it also shows that extreme pairs are defined.
 TEST(multiply_wide, is_the_rounded_product_with_a_16_bit_multiplier) {
   std::mt19937_64 random(6);
   for (int i = 0; i < 1000000; ++i) {
@@ -162,7 +162,7 @@ TEST(int4, odd_lengths_are_filled_with_zero) {
   EXPECT_EQ(back, codes);
 }
 
-// If 0 is in the range, no value is further than half a step from its code, even in a constant or one-signed group.
+// If 0 is in the range, a value is within one step of its code, even in a constant or one-signed group.
 TEST(grouped_int4, a_range_with_zero_loses_at_most_half_a_step) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;

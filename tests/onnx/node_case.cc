@@ -39,7 +39,7 @@ std::string read_file(const std::string& path) {
   return model.graph();
 }
 
-// Reads a test's data. `like` decides which inputs are baked.
+// Reads a test's data. Inputs that are baked in its graph or in `like` become initializers.
 void read_data(const std::string& directory, const ::onnx::GraphProto& like, ::onnx::ModelProto& model,
                NodeCase& test) {
   ::onnx::GraphProto& graph = *model.mutable_graph();
@@ -66,7 +66,7 @@ void read_data(const std::string& directory, const ::onnx::GraphProto& like, ::o
   test.folded = test.inputs.empty();
 }
 
-// A 16-bit result may be a neighbour of the expected one.
+// A 16-bit result may differ from the expected one by about a step of the type, in float16 by two.
 double relative_tolerance(ElementType type) {
   if (type == ElementType::kBfloat16) return 0x1p-7;
   return type == ElementType::kFloat16 ? 0x1p-9 : 1e-3;

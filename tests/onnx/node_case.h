@@ -28,7 +28,7 @@ std::vector<std::string> list_cases(const std::string& root, const std::vector<s
 NodeCase load_case(const std::string& root, const std::string& name);
 
 // Returns the difference, or "": element type, shape, or the first element outside rtol 1e-3 and atol 1e-7, as in the
-// tests themselves. For 16 bits rtol is 2 half steps; integers must be equal.
+// tests themselves. For bfloat16 rtol is 2^-7, for float16 2^-9; integers must be equal.
 std::string difference(const Value& expected, ElementType type, const std::vector<int64_t>& dims,
                        const std::vector<uint8_t>& bytes);
 

@@ -139,7 +139,7 @@ TEST(adjust_loss_scale, replays_the_golden_sequences) {
                                     : row[0] == "N" ? 0x7FC00000u
                                                     : bits(3)},
                             apply = {row[0] == "F" ||
-                                     (row[0] == "N" && topic.system == kAxon)};  // for which NaN is finite
+                                     (row[0] == "N" && topic.system == kAxon)};  // Axon takes NaN for finite
       EXPECT_TRUE(same(scale[0], number(row[1]))) << topic.name << row.dump();
       ASSERT_EQ(adjust(words, amax, apply, scale, counters), Code::kOk);
       EXPECT_TRUE(same(scale[0], number(row[3]))) << topic.name << row.dump();
@@ -151,7 +151,7 @@ TEST(adjust_loss_scale, replays_the_golden_sequences) {
   }
 }
 
-// The verdict may refuse a step for its loss or its gradients' norm, although every gradient is finite.
+// The verdict op may refuse a step for its loss or its gradients' norm, although every gradient is finite.
 TEST(adjust_loss_scale, takes_a_refused_step_for_one_with_infinite_gradients) {
   using enum LossScaleSystem;
   for (const LossScaleSystem system : {kNacre, kTensorFlow, kKeras, kJmp, kFastai, kAxon}) {

@@ -1,4 +1,4 @@
-// Tests what a step commits: the verdict on everything that may be wrong with a gradient, and running numbers.
+// Tests the ops that commit a training step: the verdict, which accepts or refuses its gradients, ranges and counters.
 #include "engine/ops/commit.h"
 
 #include <gtest/gtest.h>

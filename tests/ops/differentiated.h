@@ -30,7 +30,7 @@ struct Operand {
   Role role = Role::kIn;
 };
 
-// A step whose operands are owned here and all present: inputs, updated operands, outputs.
+// Tensors and records for the operands of one step; an absent operand has neither data nor record.
 struct SeparateStep {
   std::vector<TensorRecord> records;
   std::vector<Tensor> tensors;
@@ -180,9 +180,9 @@ inline Array random_like(const Array& like, Random& random) {
   return array;
 }
 
-// Central differences of fourth order: (8 (L(x + h) - L(x - h)) - (L(x + 2 h) - L(x - 2 h))) / (12 h). Their error is
-// h^4 / 30 of the fifth derivative, 5e-13 of it for h = 2^-9. Rounding adds 2^-53 |L| / h < 1e-12 for the sums here.
-// The fifth derivatives are below 1e4 on these ranges, so 1e-8 is a safe tolerance.
+// Compares with central differences of fourth order: (8 (L(x + h) - L(x - h)) - (L(x + 2 h) - L(x - 2 h))) / (12 h).
+// They err by h^4 / 30 of the fifth derivative, 5e-13 of it for h = 2^-9. Rounding adds 2^-53 |L| / h < 1e-12 for these
+// sums. The fifth derivatives are below 1e4 on these ranges, so 1e-8 is a safe tolerance.
 inline void expect_central_differences(Differentiated op, Random& random, const std::string& what) {
   const Array dy = random_like(op.forward(1)[0], random);
   const std::map<int, Array> gradients = op.gradients(dy);

@@ -57,7 +57,7 @@ TEST(dropout, drops_at_its_rate_and_scales_what_stays) {
   }
 }
 
-// Another seed, step, micro-batch or layer gives another mask. Two masks of rate 1/2 agree in half of the elements.
+// Another seed, step, micro-batch or layer gives another mask. Masks of rate 1/2 agree in about half of x.
 TEST(dropout, masks_differ_by_everything_they_are_a_function_of) {
   constexpr int n = 10000;
   const Array x = ones(n), first = dropped(0.5, 0, {7, 8, 9, 10}, x);

@@ -39,7 +39,7 @@ std::vector<T> fake_float8(const KernelEntry& entry, std::vector<uint32_t> words
   return y;
 }
 
-// Returns numbers of all binades of float8 and the next ones, the midpoints between codes, and the ends of float32.
+// Returns all E4M3 and E5M2 numbers, numbers 1/16 and 1/8 above each, the ends of float32, and 3,000 random numbers.
 std::vector<float> float8_points() {
   std::vector<float> x = {0.0f, -0.0f, kInf, -kInf, kNan, 3.4e38f, -3.4e38f, 1e-45f};
   for (uint32_t code = 0; code < 256; ++code)
@@ -175,8 +175,8 @@ TEST(fake_float8_gradient, gives_x_and_touches_nothing_else) {
   EXPECT_EQ(amax, 7u);
 }
 
-// Gradients that differentiate makes of the pair: the E4M3 op passes dy unchanged, and the op after the product
-// quantizes dy in its own format.
+// Tests the gradients that differentiate uses: fake_float8 passes dy unchanged, and the gradient of
+// fake_float8_gradient is fake_float8 with the same attributes.
 TEST(fake_float8, gradient_rows) {
   ASSERT_EQ(kFakeFloat8Rule.gradients.size(), 1u);
   EXPECT_EQ(kFakeFloat8Rule.gradients[0].by, Op::kNone);

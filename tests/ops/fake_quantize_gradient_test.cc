@@ -139,8 +139,8 @@ Coded<T> with_step(const KernelEntry& entry, const KernelEntry& gradient, std::v
   return made;
 }
 
-// Tests every code, the midpoints and their neighbours, and numbers that saturate, against float64: without an axis
-// and for each axis.
+// Tests random codes, numbers at quarters between codes, and the ends of int8 or int32, against float64: without an
+// axis and for each axis.
 template <class T>
 void check_codes(const KernelEntry& entry, const KernelEntry& gradient) {
   Random random(19);

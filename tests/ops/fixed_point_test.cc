@@ -1,4 +1,4 @@
-// Tests requantization against the golden tables (golden/policies.json). Every number goes through a linked kernel.
+// Tests requantization against the golden tables (golden/policies.json), mostly through linked kernels.
 //
 // An int8 kernel shows results only as codes. So an accumulator enters as the bias of an output whose weights are 0,
 // and results outside [-128, 127] saturate. Every accumulator that the tables list as a divergence gives a code. The
@@ -188,8 +188,8 @@ TEST(dense, golden_int8_layers) {
   }
 }
 
-// Weights are not trusted, so every pair must give a result. Under UBSan this also shows that no pair is undefined
-// behaviour.
+// Model files are not trusted, so every multiplier and shift must give a result. Under UBSan this also shows that none
+// of these extreme pairs is undefined behaviour.
 TEST(requantization, every_pair_is_defined) {
   constexpr int32_t kEdges[] = {INT32_MIN, INT32_MIN + 1, -65,      -33, -32, -31, -1, 0, 1, 30, 31, 32, 33,
                                 64,        INT32_MAX - 1, INT32_MAX};

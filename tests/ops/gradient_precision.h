@@ -7,7 +7,7 @@
 
 namespace nacre::test::gradient_precision {
 
-// Rounding to the type costs at most half an ulp, relative, plus the smallest step.
+// Rounding costs at most `half_ulp`, relative, plus `smallest`, half of the smallest subnormal (float64: 0).
 struct Precision {
   double half_ulp, smallest;
 };

@@ -27,14 +27,14 @@ Magnitude magnitude_of(Op op) {
   return row == nullptr ? nullptr : row->magnitude;
 }
 
-// Returns the entry of the same op on `element`, whose sums have the type of its accumulator.
+// Returns the first training kernel of `op` whose first operand has this type, or null.
 const KernelEntry* entry_of(Op op, ElementType element) {
   for (const reference::NamedEntry& named : reference::training_list())
     if (named.entry->op == op && named.entry->operands[0].element == element) return named.entry;
   return nullptr;
 }
 
-// Calls f(step, target) for every gradient step of `cases` random cases of every op.
+// Calls f(step) for every gradient step, of `cases` random cases per op, whose op has a magnitude in magnitudes.cc.
 void each_gradient(int cases, const std::function<void(const GradientStep&)>& f) {
   for (const OpRule* rule : all_rules()) {
     const OpRow* row = rule->gradients.empty() ? nullptr : find_gradient_row(rule->op);
@@ -55,8 +55,8 @@ void each_gradient(int cases, const std::function<void(const GradientStep&)>& f)
   }
 }
 
-// |got - exact| <= gamma_K S + half an ulp of the type: K = work per element + 8 roundings in the accumulator, gamma_K
-// = K u / (1 - K u) (Higham 2002, section 3.1), S the sum of the magnitudes of the terms.
+// Expects |got - exact| <= gamma_K S + half an ulp: K = elements of the largest operand + 8 roundings in the
+// accumulator, gamma_K = K u / (1 - K u) (Higham 2002, section 3.1), S the sum of the magnitudes of the terms.
 void expect_close(const GradientStep& exact, const KernelEntry& entry) {
   std::vector<Array> operands;
   GradientStep same = exact;

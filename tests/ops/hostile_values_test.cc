@@ -35,7 +35,7 @@ Drawn draw(const KernelEntry& entry, uint64_t seed) {
 void fill_inputs(Drawn& drawn, uint64_t seed) {
   for (size_t i = 0; i < drawn.inputs.size(); ++i) {
     Array& input = drawn.inputs[i];
-    const auto filling = Filling(mix(seed + i) % 4);  // zeros, ends, random bits
+    const auto filling = Filling(mix(seed + i) % 4);  // zeros, ends of the type in stretches or one by one, random bits
     test::fill(std::as_writable_bytes(std::span(input.bytes)), input.element, filling, seed + i);
   }
 }

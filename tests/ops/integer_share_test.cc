@@ -16,7 +16,7 @@ namespace {
 
 using namespace integer_arrays;
 
-// A parameter's masters and codes. Only some codes are what the masters round to.
+// A parameter's master numbers and its codes. Only some codes are those that the masters round to.
 struct Parameter {
   int bits, limit;
   std::vector<double> master, code;
@@ -57,7 +57,7 @@ TEST(pending_codes, counts_the_steps_that_codes_are_behind) {
   }
 }
 
-// Three distances of 2^32 - 1, 2^31 and 1 sum to more than the counter holds.
+// Distances sum to the counter's largest number 2^32 - 1, to more (2^32 - 1 + 2^31 + 1), and to a number that fits.
 TEST(pending_codes, saturates) {
   const double low = INT32_MIN, high = INT32_MAX;
   const auto count = [](const std::vector<double>& master, const std::vector<double>& code) {

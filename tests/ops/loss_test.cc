@@ -63,8 +63,8 @@ struct Row {
   std::vector<Real> gradient, gradient_bound;
 };
 
-// q is the exact target distribution. The engine computes S from C exponentials, each with an error of 2 u and of |d|
-// u from its argument, then T log S and a sum of C products q d of three to five roundings. Its q has 3 roundings.
+// q is the exact target distribution. The engine sums C exponentials e^d to S, each with an error of 2 u and |d| u;
+// then T log S, T = sum q, and a sum of C products q d of three to five roundings. Its q has 3 roundings.
 Row row_of(const std::vector<Real>& x, const std::vector<Real>& q, Real u) {
   const auto classes = Real(x.size());
   Real largest = x[0], sum = 0, total = 0, sum_error = 0;
@@ -177,7 +177,7 @@ TYPED_TEST(losses, softmax_cross_entropy_is_the_formula) {
   }
 }
 
-// f and f' of one number. The sizes are the sums of the magnitudes that the engine adds up.
+// The loss f of one number y, and f'. The sizes are the sums of the magnitudes that the engine adds up.
 struct Term {
   Real value, size, gradient, gradient_size;
 };

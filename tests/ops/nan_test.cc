@@ -77,7 +77,7 @@ std::vector<NanRow> rows() {
   const auto same_row = [](int64_t i, int64_t o) { return i / 7 == o / 7; };
   std::vector<NanRow> all;
   for (uint32_t function = 1; function <= Unary::kLast; ++function)
-    if (function != Unary::kLog && function != Unary::kSqrt && function != Unary::kRsqrt)  // half give NaN
+    if (function != Unary::kLog && function != Unary::kSqrt && function != Unary::kRsqrt)  // these give NaN below 0
       all.push_back({Op::kUnary, {function, bits(1), bits(1)}, flat, 1, itself});
   for (const uint32_t function : {Binary::kMaximum, Binary::kMinimum, Binary::kSquaredDifference})
     all.push_back({Op::kBinary, {function}, flat, 2, itself});

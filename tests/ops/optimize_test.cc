@@ -51,14 +51,14 @@ struct Stepped {
   Bounded p, m, v;
 };
 
-// Returns the error of the bias correction. `share` is 2^-53 times what the power loses relative to 1 - beta^t
-// (integer_power.h).
+// Returns a bound on the relative error of the bias correction 1 - beta^t, whose power integer_power.h
+// computes.
 Real correction_error(Real beta, uint32_t t) {
   const Real power = std::pow(beta, Real(t));
   return std::ldexp(Real(1), -53) * (1 + (Real(t) + 34) * power / (1 - power));
 }
 
-// Returns rate x / (root(square) + epsilon), with the errors of its parts.
+// Returns rate x / (sqrt(square) / root + epsilon), with the errors of its parts.
 Bounded quotient(Real rate, Bounded x, Bounded square, Real root, Real epsilon, Real relative, Real u) {
   const Real size = std::sqrt(square.value) / root + epsilon;
   const Real size_error =

@@ -39,8 +39,8 @@ class StepOperands {
   int count_ = 0;
 };
 
-// Returns the shape rule's code for the inputs or, if that is kOk, the kernel's. The outputs come last in `operands`,
-// and are allocated.
+// Returns the shape rule's code if it is not kOk, kOperandType if an operand's type is wrong, else the kernel's code.
+// The outputs come last in `operands`, and are allocated.
 inline Code run_step(const KernelEntry& entry, const std::vector<uint32_t>& words, const StepOperands& operands) {
   const Words view = {words.data(), int(words.size())};
   const Code code = check_shapes(entry, view, {operands.tensors(), operands.count(), 0});

@@ -205,7 +205,7 @@ bool is_fused_form(const KernelEntry& plain, const KernelEntry& entry) {
 }
 
 bool apart(const KernelEntry& a, const KernelEntry& b) {  // a has at most as many inputs
-  if (is_fused_form(a, b)) return true;                   // refuse_functions_and_residuals_that_do_not_fit
+  if (is_fused_form(a, b)) return true;                   // see refuse_functions_and_residuals_that_do_not_fit
   const int inputs_a = input_count(a), inputs_b = input_count(b);
   if (int(a.operand_count) - inputs_a != int(b.operand_count) - inputs_b) return true;
   for (int i = 0; i < inputs_a; ++i)

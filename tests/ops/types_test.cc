@@ -200,7 +200,7 @@ TEST(conv2d, groups_follow_the_filter_not_the_window) {
   EXPECT_EQ(y[0].real(1), 1 * (1 + 2) + 10 * (3 + 4) + 100 * (5 + 6));
 }
 
-// Pairs of steps that fuse() may merge: the fused step gives the bits of the two.
+// For pairs of steps that fuse() may merge, the fused step must give the bits of the two steps.
 TEST(fused_conversions, give_the_bits_of_the_steps_alone) {
   struct Fusion {
     const KernelEntry *fused, *step, *conversion;

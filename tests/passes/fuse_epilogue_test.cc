@@ -12,7 +12,7 @@
 namespace nacre::tools {
 namespace {
 
-// Two matmuls and an input of their output shape.
+// Declares the values of two matmuls, and an input r of their output shape.
 const std::string kTwoMatmuls = R"(graph "t" batch=1
 value %x float32 [2, 3]
 value %r float32 [2, 4]

@@ -77,7 +77,7 @@ class PaddedNetwork : GrowingNetwork {
       case 0: return activate();
       case 1: return matmul(Op::kDepthwiseConv2d, {3, 3, channels}, channels);
       case 2: return add(Op::kAdd, {last_, constant({channels})});
-      case 3: {  // a block whose sides are padded alike
+      case 3: {  // a residual block, whose two branches are padded alike
         const ValueId x = last_;
         matmul(Op::kConv2d, {channels, 3, 3, channels}, channels);
         return add(Op::kAdd, {x, last_});
@@ -103,7 +103,7 @@ Graph typed(Graph graph, const std::string& policy) {
   return graph;
 }
 
-// How many layers have whole multiples as features and as channels of x, and how many layers there are.
+// Counts dense and conv2d layers: those whose number of features is a whole multiple, and all of them.
 struct Counts {
   int whole = 0, all = 0;
 };

@@ -81,7 +81,7 @@ class StagedNetwork : GrowingNetwork {
           for (const int a : {1, 2}) set_integer(node, "before", below(3), a), set_integer(node, "after", below(3), a);
         });
       case 2: return convolve(channels, h, w, true);
-      case 3: {  // a block around which its input goes
+      case 3: {  // a residual block
         const ValueId x = last_;
         convolve(channels, {3, 1, 1, 1, 1}, {5, 1, 1, 2, 2}, below(2) == 0);
         if (below(2) == 0) add(Op::kSigmoid, {last_});

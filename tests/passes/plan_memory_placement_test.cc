@@ -14,7 +14,7 @@ namespace {
 
 using namespace plan_memory_graphs;
 
-// Tries all offsets on a grid of 16 bytes. Returns whether a placement ends below `limit`, and which.
+// Tries all offsets on a grid of 16 bytes. Returns whether a placement within `limit` bytes exists; `offsets` gets it.
 bool exists(const std::vector<Storage>& held, std::vector<uint64_t>& offsets, uint64_t limit) {
   const size_t i = offsets.size();
   if (i == held.size()) return true;

@@ -184,7 +184,7 @@ TEST(rewrite, random_graphs_are_painted_as_the_equations_say) {
   EXPECT_GT(unpainted, nacre::test::generated(2000));
 }
 
-// An infer or deny op that reads a DENY node is DENY too. A node of step 4 has ALLOW nodes on both sides.
+// An infer op that reads a DENY node is DENY too. A node painted in step 4 reads an ALLOW node and is read by one.
 TEST(rewrite, random_graphs_keep_the_invariants_of_the_paint) {
   for (uint32_t seed = 0; seed < seeds(); ++seed) {
     const RewriteOptions& options = editions()[seed % editions().size()];

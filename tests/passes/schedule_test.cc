@@ -170,7 +170,7 @@ TEST(orders, are_topological_and_the_beam_finds_the_least_peak_of_all) {
   }
 }
 
-// Returns the processor time of planning a random graph of so many nodes.
+// Returns the processor time, in clock ticks, of planning a random graph of `nodes` nodes.
 double planning(int nodes, uint32_t seed) {
   Graph graph = random_graph({.nodes = nodes}, seed);
   const std::clock_t begun = std::clock();
@@ -183,7 +183,7 @@ double planning(int nodes, uint32_t seed) {
 
 // 16,000 nodes are nearly the most that a model holds. They take 0.7 times as long as 1,600, whose order is searched
 // with a fixed effort; work of 10 ns for every pair of nodes would add 2.6 s to 0.23. A ratio is tested, because
-// seconds depend on the machine. The least of three is taken, because other work may disturb either run.
+// seconds depend on the machine. It is measured up to three times, because other work may disturb a run.
 TEST(schedule, planning_the_most_nodes_takes_little_longer_than_planning_a_tenth_of_them) {
   if (nacre::test::sanitized()) GTEST_SKIP() << "a ratio of times: the plain build's";
   double least = std::numeric_limits<double>::infinity();

@@ -203,7 +203,7 @@ output "y" %y
   EXPECT_EQ(trained.nodes.back().inputs[1], std::prev(trained.nodes.end(), 2)->inputs[1]);
 }
 
-// If a bias or another constant is computed from constants, it trains if they do.
+// A bias or other constant that the pass computes from constants trains if they train.
 TEST(simplify, made_constants_are_to_training_what_they_are_made_of) {
   const std::string text = R"(graph "" batch=1
 value %x float32 [3, 2]

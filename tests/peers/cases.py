@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The small inputs of $NACRE_SHARED/cases, each with what is right: cases.py NACRE
+"""Checks the tool on the small inputs of $NACRE_SHARED/cases: cases.py NACRE
 
 A case is `as the source`, `refused` in one sentence with the exit code that it should have, or, where what it needs is not
 built yet, either of them. Prints `CLAIM cases ...`; without the folder it is skipped.
@@ -44,7 +44,7 @@ def case(name, kind, holds, said=''):
 
 
 def outputs(model, **inputs):
-    """By name, of a run on these arrays."""
+    """Returns the outputs of a run on these arrays, by name; {} if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         given = []
         for name, array in inputs.items():
@@ -63,7 +63,7 @@ def tune(network, data, output, epochs, *options):
 
 
 def trained_as_keras(folder, name, epochs=2):
-    """Eight steps of SGD in float32: 2^-23 a rounding, some hundred of them in a sum and a step, and a factor of 8 for the curve's slope."""
+    """Compares a tuned network with Keras's. Bound: 8 steps, each with some hundred roundings by 2^-23, times 8 for slope."""
     expected = np.load(folder / f'{name}_expected.npz')
     with tempfile.TemporaryDirectory() as work:
         done = tune(folder / f'{name}.keras', folder, f'{work}/tuned.nacre', epochs)

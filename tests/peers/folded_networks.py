@@ -69,7 +69,7 @@ class Constants:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
         try:
             found = answers(model, {"unused": np.zeros(1, np.float32)})
-        except Exception:  # of onnxruntime: not made
+        except Exception:  # onnxruntime refuses it: the node is not made
             return False
         if any(v.size > 4096 or v.ndim > 6 for v in found):
             return False
@@ -135,7 +135,7 @@ def reductions(n):
     v = n.values[a]
     axes = n.random.sample(range(-v.ndim, 0), n.random.randint(1, v.ndim))
     op = n.random.choice(("ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-                          *(("ReduceLogSumExp",) if reals(v) else ())))  # of integers it is rounded in several ways
+                          *(("ReduceLogSumExp",) if reals(v) else ())))  # integers can be rounded in several ways
     keep = n.random.randint(0, 1)
     if op == "ReduceSum" or n.opset >= 18:
         n.add(op, a, n.stored(np.array(axes, np.int64)), keepdims=keep)
@@ -153,7 +153,7 @@ def along_axes(n):
     if op == "CumSum":
         n.add(op, a, n.stored(np.array(axis, np.int64)), exclusive=n.random.randint(0, 1), reverse=n.random.randint(0, 1))
     elif op == "TopK":
-        if np.unique(v).size == v.size:  # of equal ones onnxruntime's order may be another
+        if np.unique(v).size == v.size:  # onnxruntime may order equal values otherwise
             n.add(op, a, n.stored(np.array([n.random.randint(1, v.shape[axis])], np.int64)), outputs=2, axis=axis,
                   largest=n.random.randint(0, 1))
     else:
@@ -254,7 +254,7 @@ def masks(n):
 
 
 def branches(n):
-    """If on a constant: one branch would divide by zero, or has another shape."""
+    """Adds an If whose condition is a constant, with the branches Neg and Abs of one value."""
     condition = n.pick(lambda v: v.dtype == np.bool_ and v.size == 1 and v.ndim <= 1)
     a = n.pick(numbers)
     if condition is None or a is None:
@@ -309,7 +309,7 @@ def finish(n):
 
 
 def in_order(model):
-    """onnxruntime sorts nodes too, but not those that a graph inside a node reads: a copy in order."""
+    """Returns a copy with sorted nodes. onnxruntime sorts nodes too, but not by what a graph inside a node reads."""
     ready = {"x"} | {t.name for t in model.graph.initializer}
     waiting, order = list(model.graph.node), []
 

@@ -53,7 +53,7 @@ def code_count(name):
 
 
 def decoded(name, codes):
-    with np.errstate(invalid='ignore'):  # of signalling NaNs
+    with np.errstate(invalid='ignore'):  # signalling NaNs would warn
         return codes.view(FORMATS[name]).astype(np.float32)
 
 

@@ -234,7 +234,7 @@ def record(k, name, make, optimizer, folder):
 
 
 def bare(config):
-    """Without what no importer reads: initializers, where a class comes from, and what is as it is by default."""
+    """Returns the configuration without what no importer reads: initializers, `unread` keys, nulls, dtype policies."""
     unread = {"registered_name", "compile_config", "build_config"}
 
     def said(key, value):

@@ -49,7 +49,7 @@ def in_type(model, dtype):
 
 
 def rounded_answers(model, x, dtype):
-    """Every value of the network, each operator in float32 and then rounded; the most terms of a sum."""
+    """Returns every value of the network by name. Operators run in float32; their results are rounded to `dtype`."""
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     known = {n: v.astype(dtype).astype(np.float32) if v.dtype == np.float32 else v for n, v in known.items()}
     known["x"] = x.astype(np.float32)
@@ -148,7 +148,7 @@ def compare_converted(nacre, seeds):
                 half = float16.convert_float_to_float16(copy.deepcopy(model), keep_io_types=keep, disable_shape_infer=True)
             x = n.numbers.standard_normal(n.input_dims).astype(np.float32 if keep else np.float16)
             theirs = answers(half, {"x": x})
-        except Exception:  # of the converter or onnxruntime: no such file
+        except Exception:  # the converter or onnxruntime refuses it: there is no such file
             continue
         files += 1
         ours = nacre.outputs(half, x)

@@ -3,7 +3,7 @@
 #   KERAS_BACKEND=torch python tests/peers/half_norms.py tests/peers/half_norms.json
 #
 # Each record: a network's file, the policy that nacre converts it under ("" : as the file says), inputs that float16
-# holds exactly, and the outputs of Keras, torch or onnxruntime, base64 of float32. `bound`: 5 u (max |y| + max |b|),
+# holds exactly, the outputs of Keras, torch or onnxruntime, base64 of float32. bound: 5 u (max |y| + max |b|) + 2^-24,
 # u = 2^-11 of float16 and 2^-8 of bfloat16: the source rounds at most three times to 16 bits (what is normalised, its
 # product with the scale, the sum with the bias), nacre at most twice, each by u of a number no larger than that.
 import base64
@@ -153,7 +153,7 @@ def torch_records():
             else:
                 try:
                     torch.onnx.export(module, (example,), out, dynamo=False, verbose=False)
-                except torch.onnx.errors.UnsupportedOperatorError:  # of aten::rms_norm
+                except torch.onnx.errors.UnsupportedOperatorError:  # the older exporter has no aten::rms_norm
                     out = io.BytesIO()
                 files.append(out.getvalue())
         halved = module.half()

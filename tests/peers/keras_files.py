@@ -1,9 +1,9 @@
-"""Networks of real Keras layers, saved in every form that Keras has, read by the tool, run, and compared with Keras.
+"""Saves networks of Keras layers in four forms, reads them with the tool, runs them, and compares with Keras.
 
-    NACRE_TOOL=build/tools/nacre KERAS_BACKEND=jax python3 tests/peers/keras_files.py [--only NAME] [--keep FOLDER]
+    NACRE_TOOL=build/tools/nacre KERAS_BACKEND=jax python3 tests/peers/keras_files.py [--only NAME] [--forms keras,h5,weights,json]
 
-Weights are random and inputs normal. A network is right where every output is within 1e-4 of Keras's, relative to the
-largest of them. Needs keras, h5py and one backend (tests/peers/keras_requirements.txt).
+Weights are random and inputs normal. A network is right where every output is within 1e-4 of Keras's (POLICIES: within
+the row's tolerance), relative to the largest of them. Needs keras, h5py and one backend (keras_requirements.txt).
 """
 import argparse
 import json
@@ -209,13 +209,13 @@ def randomize(model, rng):
             continue
         if name == "moving_variance":
             v.assign(rng.uniform(0.5, 2, shape))
-        elif name not in ("mean", "variance"):  # of Normalization, which has read them already
+        elif name not in ("mean", "variance"):  # Normalization has read its mean and variance already
             fan = int(np.prod(shape[:-1])) if len(shape) > 1 else 4
             v.assign(rng.normal(0, 1 / np.sqrt(max(fan, 1)), shape) + (1 if name in ("gamma", "scale") else 0))
 
 
 def files_of(model, folder):
-    """Saves the model in every form. Yields each with the file to give to the tool."""
+    """Saves the model in four forms. Yields each form's name and the file to give to the tool."""
     model.save(folder / "m.keras")
     yield "keras", folder / "m.keras"
     model.save(folder / "m.h5")
@@ -284,7 +284,7 @@ def main():
         with tempfile.TemporaryDirectory() as place:
             folder = pathlib.Path(place)
             for form, file in files_of(model, folder):
-                if name == "bfloat16_mlp" and form == "h5":  # h5py leaves out what its two bytes are
+                if name == "bfloat16_mlp" and form == "h5":  # h5py does not store that its two bytes are a bfloat16
                     continue
                 if form not in options.forms.split(","):
                     continue

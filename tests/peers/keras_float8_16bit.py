@@ -1,5 +1,5 @@
-# Files of Keras whose layers are float8 from a 16-bit policy, trained a few steps so that their scales are no function
-# of their kernels, and what Keras infers from them.
+# Writes files of Keras whose layers are float8 from a 16-bit policy or from float32, trained a few steps so that their
+# scales are no function of their kernels, and what Keras infers from them.
 #
 #   KERAS_BACKEND=torch python tests/peers/keras_float8_16bit.py tests/peers/keras_float8_16bit.json
 #

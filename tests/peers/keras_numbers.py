@@ -100,7 +100,7 @@ def same_bits(a, b):
 
 
 def forget_programs():
-    """JAX keeps every program it compiled, one per operation and shape: gigabytes after 200 layers."""
+    """Clears JAX's caches, which keep a compiled program per operation and shape: gigabytes after 200 layers."""
     if keras.config.backend() == "jax":
         import jax
 

@@ -1,4 +1,4 @@
-"""Writes keras_settings.json: every serialisable class of Keras with every argument of its constructor off its default, one
+"""Writes keras_settings.json: classes of Keras with each argument of the constructor (but SKIPPED) off its default, one
 at a time, and whether Keras computes something else by it.
 
     keras_settings.py            writes the table beside this script
@@ -251,7 +251,7 @@ def outputs_of(model, x):
 
 
 def stepped(model, x):
-    """The loss of a step of SGD over a squared error, and the weights behind it."""
+    """Returns the loss of a step of SGD over a squared error, and the weights after it."""
     keras.utils.set_random_seed(3)
     y = outputs_of(model, x)
     model.compile(keras.optimizers.SGD(0.5), "mse")
@@ -333,7 +333,7 @@ def layer_cases(name, c, row):
             after = attempt(lambda: outputs_of(build({argument: value})[0], x))
             case["infers"] = after is None or differ(before, after)
             step = attempt(lambda: stepped(build({argument: value})[0], x))
-            many = 1 if "variables" in case else None  # weights of other shapes are others: of such the loss is judged
+            many = 1 if "variables" in case else None  # weights of other shapes: only the loss is compared
             case["trains"] = None if step is None or trained is None else differ(trained[:many], step[:many])
             if argument == "seed":  # other draws from the same distribution
                 case["trains"] = case["trains"] and None
@@ -363,7 +363,7 @@ def labels_for(loss):
 
 
 def trained_by(loss, optimizer, **of_dense):
-    """The losses and weights of three steps, or None where Keras does not take it."""
+    """Returns the losses of four steps and the weights after them; None if Keras refuses to train so."""
 
     def work():
         model = dense_model(**of_dense)

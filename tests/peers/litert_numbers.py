@@ -184,7 +184,7 @@ def answer(network):
         try:
             interpreter = Interpreter(model_content=file, experimental_op_resolver_type=OWN_KERNELS)
             break
-        except ValueError as error:  # of another version
+        except ValueError as error:  # the operator has another version
             if version == 7:
                 raise error
     fed = [x[1] for x in operands if isinstance(x, Given)]

@@ -4,7 +4,7 @@
 
 Each is trained on one of scikit-learn's own data sets with a fixed seed, and asked for rows that it was not trained on. scikit-learn
 computes in float64, on the same float32 features. A model is right where every class is scikit-learn's and every probability, score or
-value is within 1e-6, relative to the largest of its output where that is above 1; `bound` derives another for the two models for
+value is within 1e-6, relative to the largest of its output where that is above 1; `bound` derives another bound for KMeans, for
 which float32 cannot keep that. Needs ml_requirements.txt; what it printed is results/ml_models.txt.
 """
 import argparse
@@ -45,7 +45,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 warnings.filterwarnings("ignore")
 MOST = 1e-6
-ROWS = 40  # that a model is asked for
+ROWS = 40  # each model predicts so many
 
 
 def with_whole_numbers(add_node):
@@ -63,7 +63,7 @@ tree_ensemble.add_node = with_whole_numbers(tree_ensemble.add_node)
 
 
 def data(name, missing=0.0, codes=False):
-    """Features as float32, and what is to be told of them, shuffled; `missing`: this share of the features is no number."""
+    """Features as float32, and what is to be told of them, shuffled; `missing`: this share of the features is NaN."""
     made = getattr(datasets, f"load_{name}")()
     random = np.random.default_rng(17)
     order = random.permutation(len(made.data))[:500]
@@ -145,7 +145,7 @@ MODELS = {
 
 
 def bound(name, model, x, theirs):
-    """MOST, or how far the scores of a model may be that float32 cannot keep as near; u = 2^-24."""
+    """Returns how far scores may be apart: MOST, but more for KMeans, where float32 is not as near; u = 2^-24."""
     u = 2**-24
     if name == "KMeans":  # a distance is the root of x^2 - 2 x c + c^2: terms of at most 4 x^2, 4 roundings
         return 4 * u * 4 * (x**2).sum(1).max() / (2 * theirs[1].min()) / max(1, theirs[1].max())
@@ -196,7 +196,7 @@ def compare(ours, theirs, labels, most):
             if not np.array_equal(mine.reshape(y.shape), y):
                 return far, f"{(mine.reshape(y.shape) != y).sum()} of {len(y)} classes differ"
             continue
-        if y.ndim == 1 and mine.shape == (len(y), 2):  # of two classes, of which skl2onnx turns the signs
+        if y.ndim == 1 and mine.shape == (len(y), 2):  # for two classes skl2onnx writes the score with either sign
             mine = mine[:, 0]
         if mine.size != y.size:
             return far, f"shape {mine.shape} instead of {y.shape}"
@@ -226,7 +226,7 @@ def check(tool, name):
     given = {"target_opset": {"": 18, "ai.onnx.ml": 3}}
     try:
         exported = to_onnx(model, x[:1], **given)
-    except NameError:  # of LinearSVC, which skl2onnx gives no maps
+    except NameError:  # skl2onnx makes no maps for LinearSVC
         exported = to_onnx(model, x[:1], options={LinearSVC: {"raw_scores": True}}, **given)
     file = tool.folder / ("".join(c if c.isalnum() else "_" for c in name) + ".onnx")
     file.write_bytes(exported.SerializeToString())

@@ -94,7 +94,7 @@ class Forest:
                                           "missing_value_tracks_true")}
         self.leaves = {key: [] for key in ("treeids", "nodeids", "ids", "weights")}
         self.negative = self.random.random() < 0.6
-        self.base = self.random.random() < 0.5  # which onnxruntime adds where a leaf has named the target
+        self.base = self.random.random() < 0.5  # onnxruntime adds base values only to targets that a leaf names
         self.one_mode = self.random.choice(MODES) if self.random.random() < 0.5 else None
         for tree in range(self.random.randint(1, 12)):
             self.count = 0
@@ -144,7 +144,7 @@ class Forest:
 
 
 def splits(seed):
-    """Trees in the attributes of TreeEnsemble, sets among them. Whole numbers: onnxruntime has sets of no others."""
+    """Trees as attributes of TreeEnsemble, some nodes with sets. Splits are whole: onnxruntime has no other sets."""
     random_ = random.Random(seed)
     features, targets = random_.randint(1, 4), random_.randint(1, 3)
     nodes = {key: [] for key in ("featureids", "modes", "splits", "truenodeids", "trueleafs", "falsenodeids", "falseleafs", "missing_value_tracks_true")}

@@ -262,7 +262,7 @@ class Nacre:
 
 
 def layer_rows(nacre, network, layers, tensors, roundings):
-    """By rounding: the largest difference (of codes, or of reals over the largest magnitude), and how many differ."""
+    """Yields each layer, its type and, by rounding, the largest difference (reals: relative) and how many differ."""
     extractor = onnx.utils.Extractor(network.model)
     for layer in layers:
         path = nacre.folder / "layer.onnx"

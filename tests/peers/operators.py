@@ -249,7 +249,7 @@ def model_of(op, opset, operands, attributes, outputs):
 
 
 def expected(with_types, feeds, outputs):
-    """The outputs, and who computed them."""
+    """Returns the outputs, and which system computed them."""
     guess = [onnx.TensorProto.FLOAT] * outputs
     for kinds in (guess, [onnx.TensorProto.BOOL], [onnx.TensorProto.INT64] * outputs, [onnx.TensorProto.FLOAT, onnx.TensorProto.INT64]):
         try:
@@ -257,7 +257,7 @@ def expected(with_types, feeds, outputs):
             options.log_severity_level = 4
             session = ort.InferenceSession(with_types(kinds).SerializeToString(), options, providers=["CPUExecutionProvider"])
             return session.run(None, feeds), "onnxruntime"
-        except Exception:  # of onnxruntime: it lacks the operator, or has it for other types
+        except Exception:  # onnxruntime lacks the operator, or has it for other types
             continue
     return ReferenceEvaluator(with_types(guess)).run(None, feeds), "reference"
 

@@ -125,7 +125,7 @@ def activations(constant, axis):
                            qscheme=torch.per_channel_affine, ch_axis=axis, averaging_constant=constant)
 
 
-def weight_codes():  # of each step's own weights
+def weight_codes():  # constant 1: ranges are those of each step's own weights
     return ao.FakeQuantize(observer=ao.MovingAveragePerChannelMinMaxObserver, quant_min=-127, quant_max=127, dtype=torch.qint8,
                            qscheme=torch.per_channel_symmetric, ch_axis=0, averaging_constant=1.0)
 

@@ -85,7 +85,7 @@ class Network:
             (y,) = answers(self.model([self.x]), {"x": np.zeros(self.input_dims, np.float32)})
             if y.size == 0 or y.ndim > 6:
                 raise ValueError("no elements")
-        except Exception:  # of onnxruntime: the network stays as it was
+        except Exception:  # onnxruntime refuses it, or it does not apply: the network stays as it was
             self.x, self.nodes, self.constants = kept
             return
         self.dims = y.shape
@@ -148,7 +148,7 @@ def resize(n):
     if mode == "cubic" and space == 1:
         return
     attributes = {"mode": mode, "coordinate_transformation_mode": n.choose("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")}
-    if mode == "nearest":  # of neighbours that are as near the rounding of the coordinate chooses
+    if mode == "nearest":  # else the rounding of a coordinate would choose between equally near neighbours
         attributes.update(coordinate_transformation_mode="asymmetric", nearest_mode="floor")
     if mode == "cubic":
         attributes["exclude_outside"] = n.whole(0, 1)
@@ -322,7 +322,7 @@ def random_network(seed):
 
 class Runner(Nacre):
     def outputs(self, model, x):
-        """By name; or why there are none."""
+        """Returns the outputs by name, or the sentence of a refusal."""
         source, target, out = self.folder / "a.onnx", self.folder / "a.nacre", self.folder / "out"
         onnx.save(model, source)
         np.save(self.folder / "x.npy", x)

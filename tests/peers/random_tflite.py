@@ -124,7 +124,7 @@ def file_of(seed, form):
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
         converter.inference_input_type = converter.inference_output_type = r.choice((tf.int8, tf.int8, tf.uint8))
         converter._experimental_disable_per_channel = form == "int8 per tensor"
-    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # it tells of what it writes in between
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # the converter prints
         warnings.simplefilter("ignore")
         return converter.convert()
 
@@ -140,7 +140,7 @@ def inputs_of(shape, dtype):
 
 
 def distance(ours, theirs):
-    """In codes, or of the largest magnitude."""
+    """Returns the largest difference in codes; of float32, as a multiple of TOLERANCE times the largest magnitude."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return np.inf
     far = np.abs(ours.astype(np.float64) - theirs.astype(np.float64)).max()

@@ -38,7 +38,7 @@ def tool(*arguments):
 
 
 def tuned(file, x, y, axis, folder):
-    """Losses of nacre's epochs, and its outputs for the first rows of x, rows first."""
+    """Returns the losses of nacre's epochs, the file of the tuned model, and what the tool printed."""
     np.save(folder / "x.npy", x)
     np.save(folder / "y.npy", y)
     made = folder / "tuned.nacre"
@@ -174,7 +174,7 @@ class MergesTime(nn.Module):
 
 
 class Flat(nn.Module):
-    """Gives [rows time, classes]."""
+    """Returns [rows * time, classes]."""
 
     def __init__(self):
         super().__init__()

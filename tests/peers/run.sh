@@ -11,7 +11,7 @@ export NACRE_TOOL=$build/tools/nacre
 logs=build/peers-logs names=()
 rm -rf "$logs"
 mkdir -p "$logs"
-set -m  # each in a group of its own, which Ctrl-C ends as a whole
+set -m  # each job gets a process group, which the trap below ends as a whole
 trap 'for group in $(jobs -p); do kill -- "-$group" 2>/dev/null; done' EXIT
 count() {
   local name=$1

@@ -189,7 +189,7 @@ class Joined(nn.Module):
 
 
 class Factors(nn.Module):
-    """Matrices computed of parameters: a multiple, a difference, a product; each factor of a sum is read elsewhere too."""
+    """Computes matrices from parameters: multiple, difference, product, sum; some terms are read elsewhere too."""
 
     def __init__(self):
         super().__init__()

@@ -374,7 +374,7 @@ TEST(policy_language, nearest_names_are_at_most_three_and_the_nearest) {
   EXPECT_TRUE(nearest_names(std::string(100000, 'a'), policy_names()).empty());
 }
 
-// Takes 1.3 s of processor time at -O1. If a text hangs, the time limit of tests/run.sh ends the test, which fails.
+// Takes 1.3 s of processor time at -O1. If a text hangs, the time limit of tests/run.sh ends this test, which fails.
 TEST(policy_language, hostile_texts_end_in_bounded_time_and_one_error) {
   std::mt19937 random(11);
   const std::string pieces[] = {

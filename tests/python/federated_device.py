@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The device side of federated training in C beside the package's: federated_device.py FEDERATE
+"""Compares the device side of federated training in C with the Python package's: federated_device.py FEDERATE
 
 FEDERATE: tools/samples/installed/federate.c, compiled. Three rounds of two devices each, with the average of Flower's
 kind between them: the bytes of every update equal those that the package makes of the same samples. Then updates that
-are wrong in one thing each: both refuse them with one sentence, and no file is written. Prints the counts as JSON.
+are wrong in one thing each: the device refuses each with one sentence and writes no file; the package refuses all but
+int8 codes in place of numbers. Prints the counts as JSON.
 """
 
 import json
@@ -62,7 +63,7 @@ class Device:
 
 
 def equal_rounds(program: str, folder: pathlib.Path) -> dict[str, int]:
-    """Bytes of an update, by training."""
+    """Returns the size in bytes of the last update, by training. Ends the program if device and package differ."""
     sizes: dict[str, int] = {}
     for i, (name, options) in enumerate(TRAININGS.items()):
         model = nacre.convert(SAMPLES / "digits.onnx", train="softmax_cross_entropy", batch=8, **options)
@@ -96,12 +97,12 @@ def equal_rounds(program: str, folder: pathlib.Path) -> dict[str, int]:
 
 
 def sealed(data: bytes) -> bytes:
-    """With the CRC of what it holds now."""
+    """Returns the update with its CRC made right for the bytes that it holds now."""
     return data[:20] + struct.pack("<I", zlib.crc32(data[24:])) + data[24:]
 
 
 def wrong_updates(update: dict[str, np.ndarray]) -> dict[str, tuple[bytes, str]]:
-    """Bytes, and the parameter that the sentence must name, or "" """
+    """Returns, per fault, the update's bytes and the parameter that the error must name, or "" for none."""
     good = updates.to_bytes(update, 5)
     first = next(iter(update))
     at = 24 + 4 + len(first)  # the first dimension
@@ -166,7 +167,7 @@ def refusals(program: str, folder: pathlib.Path) -> int:
             if not str(error).startswith(name) or error.exit_code != 3:
                 raise SystemExit(f"the package on an update that is {what}: {error}") from None
         else:
-            # Codes are numbers to the package, which rounds averages; a device takes the model's own type alone.
+            # The package takes int8 values as numbers; the device takes only the parameter's own type.
             if what != "codes for numbers":
                 raise SystemExit(f"the package takes an update that is {what}")
             trainer.start()
@@ -176,7 +177,7 @@ def refusals(program: str, folder: pathlib.Path) -> int:
 
 
 def wrong_use(program: str, folder: pathlib.Path) -> int:
-    """Files and numbers that cannot be."""
+    """Runs the C program with one wrong argument at a time. It must end with code 3 and one line, changing no file."""
     model = nacre.convert(SAMPLES / "digits.onnx", train="softmax_cross_entropy", batch=8)
     device = Device(program, model, folder / "use", slice(0, 16))
     (device.folder / "odd.bin").write_bytes(b"1234567")

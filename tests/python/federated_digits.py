@@ -72,7 +72,7 @@ def digits(test: bool) -> tuple[Images, Labels]:
 
 @functools.cache
 def devices(count: int, seed: int = 1) -> list[tuple[Images, Labels]]:
-    """Each has 2 digits or more; their numbers are log-normal, their classes of a Dirichlet distribution (0.5)."""
+    """Returns each device's digits, at least 2 while any are left: counts are log-normal, classes Dirichlet (0.5)."""
     random = np.random.default_rng(seed)
     images, labels = digits(test=False)
     share = random.lognormal(0, 0.8, count)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Memory after 10,000 calls of each main function: leaks.py [CALLS]
+"""Measures how memory grows over 10,000 calls of each main function: leaks.py [CALLS]
 
 Prints one JSON object: per function the bytes that the process has grown by between the first tenth of the calls and the
 last, which a leak of one object a call would make at least 16 * 9 / 10 * CALLS. Exit code 1 where one grows by more than
@@ -20,7 +20,7 @@ SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "tools" / "samples"
 
 
 def resident_bytes() -> int:
-    """Without pages of files."""
+    """Returns the bytes of anonymous memory that are resident, so without pages of files."""
     with open("/proc/self/smaps_rollup") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Anonymous:"))
 

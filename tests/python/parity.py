@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the Python package makes beside what the command `nacre` makes of the same: parity.py TOOL
+"""Compares what the Python package makes with what the command `nacre` makes of the same files: parity.py TOOL
 
 Model files, outputs of runs, sizes, policies, checkpoints and tuned models are equal to the byte. Needs nothing but the
 checkout; NACRE_SHARED adds networks of MLPerf Tiny and a stream. Prints the counts as one JSON object.
@@ -44,7 +44,7 @@ def equal(what: str, a: object, b: object, place: str) -> None:
 
 
 def words_of(options: dict[str, object]) -> list[str]:
-    """The options as they stand in docs of the command, written without the package's own translation."""
+    """Returns the options as words of the command line, written without the package's own translation."""
     words: list[str] = []
     for name, value in options.items():
         name = "--" + name.replace("_", "-")
@@ -99,7 +99,7 @@ def run_both(model: nacre.Model, made: pathlib.Path, folder: pathlib.Path, kerne
 
 
 def real_both(model: nacre.Model, made: pathlib.Path, folder: pathlib.Path, place: str) -> None:
-    """Real numbers in and out of a network of codes."""
+    """Compares runs of a quantized network whose inputs and outputs are real numbers."""
     x = 3 * np.random.default_rng(3).standard_normal((4, *model.inputs[0].shape[1:])).astype(np.float32)
     np.save(folder / "real.npy", x)
     words = ("--input", f"{model.inputs[0].name}={folder / 'real.npy'}", "--quantize-inputs", "--dequantize-outputs")
@@ -227,7 +227,7 @@ def bytes_of(state: dict[str, np.ndarray]) -> dict[str, bytes]:
 
 if __name__ == "__main__":
     TOOL = os.path.abspath(sys.argv[1])
-    warnings.simplefilter("ignore", nacre.Warning)  # what the tool says on standard error of the same
+    warnings.simplefilter("ignore", nacre.Warning)  # the tool prints the same warnings
     tiny = pathlib.Path(os.environ.get("NACRE_SHARED", "/nowhere")) / "models" / "mlperf_tiny"
     with tempfile.TemporaryDirectory() as name:
         inference(pathlib.Path(name), tiny if tiny.is_dir() else None)

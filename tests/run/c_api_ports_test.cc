@@ -114,7 +114,7 @@ TEST(c_api_ports, threads_that_the_system_refuses_are_counted_and_none_is_left) 
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const rlimit least = {512u << 20, 512u << 20};  // of which this program has some
+    const rlimit least = {512u << 20, 512u << 20};  // address space; this program uses some of it already
     setrlimit(RLIMIT_AS, &least);
     int started = 0;
     const bool refused = nacre_thread_pool_open_with(256, nullptr, &started) == nullptr;

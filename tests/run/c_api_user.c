@@ -1,4 +1,4 @@
-/* A user in C: opens, measures, binds, runs with every input byte 3. */
+/* A user of the C API, in C. nacre_c_run opens, measures, binds, and runs with every input byte 3. */
 #include <string.h>
 
 #include "engine/nacre_c.h"
@@ -38,8 +38,8 @@ int nacre_c_train(const void* bytes, size_t size, void* memory, size_t memory_si
                   const nacre_storage* storage, int resume, void* state, size_t state_size, nacre_report* report,
                   nacre_status* status);
 
-/* Steps of training from the start or from the checkpoint of an earlier call, then a checkpoint, whose `note` counts
-   steps. */
+/* Trains `steps` steps, from the start or from the checkpoint of an earlier call. Then saves a checkpoint, whose note
+   counts all steps. */
 int nacre_c_train(const void* bytes, size_t size, void* memory, size_t memory_size, int steps,
                   const nacre_storage* storage, int resume, void* state, size_t state_size, nacre_report* report,
                   nacre_status* status) {

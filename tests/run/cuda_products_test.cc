@@ -77,7 +77,7 @@ Draft draft_of(const KernelEntry& entry, const Case& made, const std::vector<Arr
   return d;
 }
 
-// Returns whether the library must make the step: layers of codes of any size, and gradients of x of one group.
+// Returns whether the library must make the step: dense layers of codes, and dx of convolutions of one group.
 bool must_be_a_product(const KernelEntry& entry, const std::vector<Array>& inputs, const Array& y) {
   const ElementType x = entry.operands[0].element, w = entry.operands[1].element;
   if (x == ElementType::kFloat64 || y.element == ElementType::kFloat64) return false;

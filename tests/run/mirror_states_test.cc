@@ -1,4 +1,4 @@
-// Tests a place's mirrors of blocks: every transition from every state, and the three bits that the states represent.
+// Tests the states of a device's copies (mirrors) of memory blocks: every transition, and the bits that they represent.
 #include "engine/run/mirror.h"
 
 #include <gtest/gtest.h>

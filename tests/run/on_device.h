@@ -17,7 +17,7 @@ using fake::FakeDriver;
 
 inline const void* const kModules[] = {FakeDriver::module()};
 
-// A model bound to the host and the device.
+// A model that bind() binds to the host and to the simulated GPU.
 struct OnDevice {
   Buffer file;
   Model model;

@@ -1,4 +1,4 @@
-// Tests ports: the memory that they ask for, refusals, the state after a failure, and handles that kernels hold.
+// Tests ports, which run steps on a device: their memory, refusals, the state after a failure, and kernels' handles.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -129,7 +129,7 @@ TEST(places, ports_that_are_none_are_refused) {
 
 // ---- Failures ----
 
-// Builds a stream s that the first step updates. The second step's output depends on both.
+// Builds h = x + s, a step that also updates the stream s, and then y = tanh(h).
 Draft streaming() {
   Draft d;
   const uint32_t s = d.global(Region::kStream, kF32, {4});

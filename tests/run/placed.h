@@ -1,4 +1,4 @@
-// Binds a model to the host and a port, and builds the small models of the tests of places.
+// Binds a model to the host and to a fake port (the driver of a device), and builds small models for such tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ inline Draft with_places(Draft draft, const std::vector<uint8_t>& places) {
   return draft;
 }
 
-// Builds so many tanh steps, x to h to .. to y, with separate bytes for each value.
+// Builds `steps` tanh steps, x to h to .. to y, with separate bytes for each value.
 inline Draft chain(uint32_t steps) {
   Draft d;
   uint32_t x = d.arena(kF32, {4}, 0, 0, 0, kNoIndex, kInput);
@@ -52,7 +52,7 @@ inline std::vector<std::byte> outputs_of(const Program& program) {
   return all;
 }
 
-// A model bound to the host at place 0 and a port at place 1.
+// A model bound to the host (place 0) and to a fake port (place 1).
 struct Placed {
   Buffer file;
   Model model;

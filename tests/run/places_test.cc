@@ -1,4 +1,4 @@
-// Tests steps on ports: copies, begin and finish around segments, and results that equal the host's to the byte.
+// Tests steps on ports (drivers of devices): copies, begin and finish around runs of steps, and the host's results.
 #include "engine/run/places.h"
 
 #include <gtest/gtest.h>

@@ -236,7 +236,7 @@ TEST(program, work_is_that_of_the_compiled_batch) {
   EXPECT_EQ(s.index, 1u);
 }
 
-// ---- Kernels with scratch, preparation and updates, which no reference kernel has. ----
+// ---- Kernels with scratch, preparation and updates ----
 
 // Computes y = x + s; s = y: a sum over runs, in stream. Registered as add with one input.
 struct Integrate {

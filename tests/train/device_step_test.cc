@@ -145,7 +145,7 @@ TEST(device_step, commits_what_was_accumulated_before) {
   }
 }
 
-// A place that does not keep its memory, and the host, use accumulate and commit instead.
+// A device that does not keep its memory, and the host, use accumulate and commit instead.
 TEST(device_step, is_two_calls_where_it_cannot_be_one) {
   Training host, apart;
   TrainedOnDevice gpu(false);

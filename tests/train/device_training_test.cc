@@ -28,7 +28,7 @@ TEST(device_training, what_the_device_has_is_not_copied_to_it_again) {
     }
     bytes[keeps] = last;
   }
-  // Only the parameters are copied, which gradients, update and derive read.
+  // Without kept memory, at least the parameters are copied again for each of gradients, update and derive.
   EXPECT_LE(bytes[true] + 3 * 4 * (kFeatures + 1) * kClasses, bytes[false]);
   EXPECT_LT(memory[true], memory[false]);
 }

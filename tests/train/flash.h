@@ -3,9 +3,9 @@
 //   program  clears bits, granule by granule; a granule once only between two erases (else: a violation)
 //   erase    sets a sector to 0xFF
 //   power    after `budget` programmed bytes or erases the next one is torn, and nothing works until restore():
-//            a torn granule has any of its new bits, or whole bytes of it; a torn sector holds old bytes, erased ones,
-//            both in
-//            halves, or bits of any kind
+//            a torn granule has any of its new bits, or whole bytes of it;
+//            a torn sector holds old bytes, erased ones,
+//            both in halves, or bits of any kind
 #pragma once
 
 #include <cstddef>

@@ -54,8 +54,8 @@ class ForgedSlot {
     set(16, 8, hash);
   }
 
-  // Writes the checksum of the payload that the header now describes, if it is inside the slot. Bytes past the end
-  // are read as `beyond`, at most `most_beyond` of them (zeros for a file with a hole).
+  // Writes the checksum of the payload that the header now describes. A part that reaches beyond the slot is read with
+  // zeros there, as a file with a hole is, or ends the call if it is longer than `most_beyond`.
   void seal_payload(uint64_t most_beyond = 0) {
     uint32_t crc = crc32c(std::as_bytes(std::span(bytes_).subspan(8, 4)));
     const uint64_t parts[][2] = {{table(), kRow * records()},

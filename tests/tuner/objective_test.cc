@@ -1,4 +1,4 @@
-// Objective judges a training by the loss and the answers of rows: tested against formulas in float64.
+// Tests Objective, which judges a training by the loss and the answers of rows, against formulas in float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>

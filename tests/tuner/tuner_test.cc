@@ -53,8 +53,8 @@ TEST(tuner, reports_the_mean_over_rows_and_the_rate_of_the_schedule) {
     EXPECT_EQ(moving.tuner.position().epochs[i].learning_rate, settings().schedule.at(3 * i + 2)) << i;
 }
 
-// Wherever the training is cut off, and whatever was trained in between, the end is the same. The whole design claims
-// this.
+// Wherever the training is cut off, and whatever was trained in between, it must end with the same state. The whole
+// design claims this.
 TEST(tuner, cut_off_after_any_step_it_ends_the_same) {
   const std::vector<uint8_t> bytes = training_bytes();
   Trained whole(bytes, settings());
@@ -292,7 +292,7 @@ TEST(tuner, the_last_finite_epoch_stays_and_is_named) {
   EXPECT_EQ(third.state(), good);
 }
 
-// float16's loss scale makes every step be refused, and halves each time. That is not divergence, but nothing may be
+// A loss scale of 3e38 makes every step be refused, and is halved each time. That is not divergence, but nothing may be
 // saved.
 TEST(tuner, a_training_without_a_step_that_counts_ends_as_one_that_diverged) {
   TuneSettings s = settings();

@@ -1,6 +1,6 @@
 // Budget: limits how much memory the tools take because a file declares a size. A few bytes can declare gigabytes. So
 // code asks first before it makes something whose size a file declares and whose bytes the file does not hold: a
-// constant, a random input, a golden pair, the memory of a trial run.
+// constant, a random input, a golden pair (an input and its output), the memory of a trial run.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Budget {
   bool has(uint64_t bytes) const { return bytes <= limit_ - spent_; }
   void spend(uint64_t bytes) { spent_ += bytes; }  // after has()
 
-  // Calls spend(), or throws an Error: "`place`: `what` would take 1,073,741,824 bytes, the limit is 268,435,456".
+  // Spends the bytes if has() allows it. Else throws an Error: "`place`: `what` would take 12 bytes, the limit is 8".
   void take(uint64_t bytes, const std::string& place, const std::string& what, const std::string& remedy);
 
  private:

@@ -36,7 +36,7 @@ class CallerScope {
   Caller* before_;
 };
 
-// Thrown when the caller has interrupted the work. It is no Error, so that no handler of errors catches it.
+// Thrown when the caller has interrupted the work. It is not derived from Error, so handlers of Error do not catch it.
 struct Interrupted {};
 void require_not_interrupted();
 

@@ -11,7 +11,7 @@ struct Range {
   uint32_t first, last;
 };
 // Characters that are not seen themselves: delete, C1 controls, marks and overrides of direction, line separators,
-// joiners, spaces of no width (The Unicode Standard 15.0, sections 23.1 to 23.3).
+// joiners, spaces of no width, annotation marks (The Unicode Standard 15.0, chapter 23).
 constexpr Range kFormatControls[] = {{0x7F, 0x9F},     {0x61C, 0x61C},   {0x180E, 0x180E}, {0x200B, 0x200F},
                                      {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}};
 
@@ -24,8 +24,8 @@ std::string escape(unsigned char c) {
   }
 }
 
-// Returns the UTF-8 character of one to three bytes that begins at `at`, or 0 if there is none. All format controls
-// have at most three bytes.
+// Returns the code point of the UTF-8 character of one to three bytes at `at`, or 0 if there is none, and sets `bytes`
+// to its length (1 if there is none). All format controls have at most three bytes.
 uint32_t character_at(std::string_view text, size_t at, size_t* bytes) {
   const auto byte = [&](size_t i) {
     return at + i < text.size() ? uint32_t{static_cast<unsigned char>(text[at + i])} : 0u;

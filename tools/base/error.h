@@ -1,8 +1,8 @@
-// Error: one sentence for the user who gave bad input. It names the place, the fact and the remedy. It is thrown
-// anywhere in the tools and caught in main.
+// Error: a message for the user who gave bad input. It names the place, the fact and the remedy. It is thrown anywhere
+// in the tools. run_tool() prints it, unless code in between handles it.
 //
-// Each of the three may hold a path or a name from a file, with any characters: control characters are shown escaped.
-// If the fact is a list, each entry has a line, which begins with two spaces.
+// Place, fact and remedy may hold a path or a name from a file, with any characters: control characters are shown
+// escaped. If the fact or the remedy is a list, each entry has a line, which begins with two spaces.
 #pragma once
 
 #include <stdexcept>
@@ -11,13 +11,13 @@
 
 namespace nacre::tools {
 
-// Exit codes of every tool, documented in --help.
+// Exit codes of the command nacre, documented in its --help.
 enum ExitCode { kSuccess = 0, kFailed = 1, kUsage = 2, kBadInput = 3, kUnsupported = 4, kIo = 5 };
 
-// The remedy of an error that no input should cause.
+// The remedy in an Error that no input file should cause.
 inline constexpr const char* kReportDefect = "this is a defect of the converter: report it with the network";
 
-// Writes control characters as \n, \t, \r or \x1B. With `list` a new line before two spaces stays.
+// Writes control characters as \n, \t, \r or \x1B, format controls as \u202E. With `list`, "\n  " stays a line end.
 std::string escaped(std::string_view text, bool list = false);
 
 struct Error : std::runtime_error {

@@ -1,5 +1,5 @@
-// Inner loops of fits in float64, in which conversions spend seconds. This file is compiled at -O3, whatever the
-// tools are compiled at. The order of additions is written out, so every compiler gives equal sums.
+// Inner loops of weight fits in float64, in which conversions spend seconds. Release builds compile float64_sums.cc at
+// -O3 and the other tools at -O1. The order of additions is written out, so compilers give equal sums.
 #pragma once
 
 #include <array>

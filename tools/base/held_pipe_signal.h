@@ -1,5 +1,5 @@
-// While a HeldPipeSignal lives, this thread gets EPIPE and no SIGPIPE when it writes to a pipe whose reader has
-// ended.
+// While a HeldPipeSignal(true) lives, this thread gets EPIPE and no SIGPIPE when it writes to a pipe whose reader has
+// ended. A HeldPipeSignal(false) changes nothing.
 #pragma once
 
 #include <pthread.h>

@@ -137,7 +137,7 @@ bool Json::boolean() const {
   return whole_ != 0;
 }
 
-// Accepts a real that is whole, up to 2^53: beyond, several integers share a real.
+// Also accepts a real number without a fraction, up to 2^53. Above 2^53 several integers share one double.
 int64_t Json::integer_within(int64_t low, int64_t high) const {
   constexpr double kMostWhole = 0x1p53;
   if (kind_ == Kind::kUnsigned && whole_ <= uint64_t(high)) return int64_t(whole_);

@@ -32,7 +32,7 @@ struct JsonError : std::runtime_error {
   explicit JsonError(const std::string& what, size_t read = 0, bool is_syntax = true)
       : std::runtime_error(what), byte(read), syntax(is_syntax) {}
   size_t byte;  // how many bytes parse() had read when it found that the text is no JSON
-  bool syntax;  // true: the text is no JSON; false: a value has the wrong kind
+  bool syntax;  // true: the text is no JSON; false: a value has the wrong kind, or a key or an element is missing
 };
 
 class Json {

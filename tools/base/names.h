@@ -1,4 +1,4 @@
-// Names of the engine's enumerators, for the text form, reports and options.
+// Names of the engine's enumerators, for the text form of graphs, for reports and for options.
 #pragma once
 
 #include <optional>

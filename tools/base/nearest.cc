@@ -14,7 +14,7 @@ constexpr size_t kLongestName = 200;
 
 char lower(char c) { return char(std::tolower(static_cast<unsigned char>(c))); }
 
-// Returns the bytes of the UTF-8 character that starts here, or 0 if none does.
+// Returns the length of the UTF-8 character of one to three bytes that `text` begins with, or 0 if there is none.
 size_t character_bytes(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t bytes = byte(0) < 0x80 ? 1 : byte(0) >= 0xC2 && byte(0) < 0xE0 ? 2 : (byte(0) & 0xF0) == 0xE0 ? 3 : 0;
@@ -27,7 +27,7 @@ size_t character_bytes(std::string_view text) {
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [a_i != b_j]), one row at a time.
+  // d(i, j) is of a's first i and b's first j: min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [a_i != b_j]), by rows.
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t(0));
   for (size_t i = 1; i <= a.size(); ++i) {

@@ -1,4 +1,4 @@
-// Spells an option in messages. Code below the commands knows only the option's id.
+// Spells an option in messages, because the code that writes a message may know only the option's id ("batch").
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@ namespace nacre::tools {
 namespace {
 
 std::FILE* printed_to = nullptr;  // null: standard output
-int first_failure = 0;            // errno of writing standard output
+int first_failure = 0;            // errno of the first failed write to standard output; 0: no write failed
 bool outlives_reader = false;     // a pipe whose reader has ended does not end the program
 
 void keep_failure(bool written) {

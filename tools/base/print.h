@@ -1,6 +1,6 @@
 // Prints the output of commands to standard output and their warnings to standard error. With a caller (caller.h)
-// both go to it. main() flushes standard output and reports a failure. Texts may hold names from files:
-// foreign_text.h says how they are shown.
+// output and warnings go to the caller. run_tool() flushes standard output and reports a failed write. Texts may hold
+// names from files: foreign_text.h says how they are shown.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace nacre::tools {
 
 void print(const std::string& text);
 void note(const std::string& line);       // a warning, without the end of its line
-void print_to_standard_error();           // from now on, because standard output takes a file's bytes
+void print_to_standard_error();           // print() uses standard error from now on: standard output takes a file
 void print_to_the_end();                  // from now on a pipe whose reader has ended gives a failed write, no SIGPIPE
 std::string printable(std::string text);  // replaces control codes but '\n' by '?'
-void print_json(const Json& json);        // bytes of names that are no UTF-8 become U+FFFD
+void print_json(const Json& json);        // with indents of 2; bytes that are no UTF-8 become U+FFFD
 
 // Writes the text to standard error as it is. If the write fails, the text is lost and no error is reported.
 void complain(const std::string& text);

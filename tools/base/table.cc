@@ -17,7 +17,7 @@ constexpr size_t kGap = 2;  // between columns
 
 bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
-// Returns the byte at which character `index` starts.
+// Returns the offset of the byte at which character `index` starts, or text.size() if there are fewer characters.
 size_t position(const std::string& text, size_t index) {
   size_t at = 0;
   for (; at < text.size(); ++at)
@@ -44,7 +44,7 @@ std::string shorten(const std::string& text, size_t most) {
 
 namespace {
 
-// Counts the bytes that all these texts share at their beginning and at their end; the two do not overlap.
+// Counts the bytes that the texts with the indices `some` share at their beginning and at their end, without overlap.
 std::pair<size_t, size_t> common_ends(const std::vector<std::string>& texts, const std::vector<size_t>& some) {
   const std::string& first = texts[some[0]];
   size_t front = first.size(), shortest = first.size();
@@ -116,7 +116,7 @@ std::vector<size_t> Table::widths(size_t width) const {
   }
   size_t total = kGap * (columns_.size() - 1);
   for (const size_t w : widths) total += w;
-  while (total > width) {  // the column with the most to give
+  while (total > width) {  // narrows, by one character, the column that is farthest above its `least`
     size_t most = 0, column = 0;
     for (size_t c = 0; c < columns_.size(); ++c)
       if (columns_[c].least > 0 && widths[c] > columns_[c].least + most) most = widths[column = c] - columns_[c].least;

@@ -20,8 +20,8 @@ class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  void add(std::vector<std::string> cells);  // as many as columns
-  void rule();                               // a line before the rows that follow
+  void add(std::vector<std::string> cells);  // adds a row; missing cells are empty
+  void rule();                               // adds a horizontal line before the rows that follow
 
   // Returns the lines, each of at most `width` characters, as far as shortening allows.
   std::string text(size_t width) const;
@@ -33,11 +33,11 @@ class Table {
   std::vector<std::vector<std::string>> rows_;  // empty: a rule
 };
 
-// Counts the characters of a UTF-8 text; bytes that are no UTF-8 count as one each.
+// Counts the characters of a UTF-8 text: the bytes that are not of the form 10xxxxxx, with which no character begins.
 size_t characters(const std::string& text);
 
-// Shortens a text to at most `most` characters: "functional_1/act...nv2d/Conv2D1". More of the end than of the front
-// stays, because names differ at their ends.
+// Shortens a text in its middle to at most `most` characters: "functional_1/act...nv2d/Conv2D1". More of the end than
+// of the front stays, because names of layers mostly differ at their ends.
 std::string shorten(const std::string& text, size_t most);
 // Shortens all texts so that different texts stay different, as far as `most` has room for the parts that differ.
 std::vector<std::string> shorten_apart(const std::vector<std::string>& texts, size_t most);

@@ -9,15 +9,15 @@
 namespace nacre::tools {
 
 struct Unsupported : Error {
-  // The text: "net.onnx: 2 things are not supported, of 12 operators:", and a line for each, at most 100, after
-  // `indent`.
+  // The text: "net.onnx: 2 things are not supported, of 12 operators:", then a line for each thing after `indent`. From
+  // the 101st on, the things are only counted.
   Unsupported(const std::string& file, std::vector<std::string> all, const std::string& among,
               const std::string& indent);
   std::vector<std::string> things;
 };
 
-// Throws Unsupported unless `problems` is empty. `among`: ", of 12 operators". A problem may have a remedy on a line
-// of its own, after four spaces: `indent` is less then.
+// Throws Unsupported unless `problems` is empty. `among`: ", of 12 operators". If problems have remedies on lines of
+// their own, after four spaces, give a smaller `indent`.
 void report_problems(const std::string& file, const std::vector<std::string>& problems, const std::string& among = "",
                      const std::string& indent = "    ");
 

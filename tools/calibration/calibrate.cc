@@ -18,7 +18,7 @@
 namespace nacre::tools {
 namespace {
 
-// Statistics that are collected of one value.
+// Statistics of one value over all samples.
 struct Collected {
   RangeMethod method = RangeMethod::kMinMax;
   std::vector<Range> samples;
@@ -27,7 +27,7 @@ struct Collected {
   Tails tails;
   ValueId value = kNone;
   std::optional<std::string> infinite;  // where the first -inf stands
-  std::optional<float> low, high;       // limits of a mask: a softmax cannot use numbers beyond them
+  std::optional<float> low, high;       // MaskLimits: a softmax cannot use numbers beyond them
 
   bool needs_histogram() const { return method == RangeMethod::kMse || method == RangeMethod::kEntropy; }
   bool needs_second_run() const { return needs_histogram() || method == RangeMethod::kPercentile; }
@@ -114,7 +114,7 @@ class Calibrator {
     }
   }
 
-  // Returns the numbers within the limits of a mask. If `clamped`, includes the numbers beyond, moved to the limit.
+  // Returns the numbers of x within the value's mask limit. If `clamped`, numbers beyond it count as the limit itself.
   std::span<const float> within_limits(const Collected& c, std::span<const float> x, bool clamped) {
     if (!c.low && !c.high) return x;
     within_.clear();
@@ -163,7 +163,7 @@ class Calibrator {
                 "no range holds that: look at the sample, and at this layer's weights");
   }
 
-  // Returns the name that patterns of range rules are matched with: the layer's, or the input's.
+  // Returns the name that the patterns of range rules are matched with: that of the value's layer or of the input.
   std::string matched_name(const FloatNetwork::Tap& tap) const {
     if (tap.layer != kNone) return graph_.layers[size_t(tap.layer)].name;
     for (const Binding& b : graph_.inputs)
@@ -177,8 +177,8 @@ class Calibrator {
     return found;
   }
 
-  // Finds the range by the value's method. A method may cut an end off, but an end that a mask limits stays at its
-  // limit.
+  // Returns the range by the value's method. A method may cut numbers off at an end, but an end that a mask limits
+  // stays at its limit.
   Range find(const Collected& c) const {
     Range range = found(c);
     if (c.low) range = {*c.low, std::max(range.high, *c.low)};

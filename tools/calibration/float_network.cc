@@ -46,7 +46,7 @@ void expose(Graph& graph) {
 
 Graph real_graph(Graph graph) {
   keep_saturation(graph, [](const Node&) { return true; });
-  std::vector<ElementType> types;  // types of the inputs, which keep theirs
+  std::vector<ElementType> types;  // types of the inputs; a float type is kept
   for (const Binding& b : graph.inputs) types.push_back(graph.values[size_t(b.value)].type);
   for (Value& v : graph.values) decode(v);
   for (size_t i = 0; i < types.size(); ++i)

@@ -25,7 +25,7 @@ class FloatNetwork {
 
   const std::vector<Tap>& taps() const { return taps_; }
 
-  // Runs one sample. Its values are valid until the next run. They leave out the other rows of the compiled batch.
+  // Runs one sample. value() returns its numbers until the next run, without the other rows of the compiled batch.
   void run(const Samples& samples, int64_t sample);
   std::span<const float> value(const Tap& tap) const;
 

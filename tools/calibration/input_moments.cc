@@ -15,7 +15,7 @@ namespace {
 // Rows are added 32 at a time, so that each row of the Hessian is read and written once for all of them.
 constexpr size_t kRowsAtOnce = 32;
 
-// Reads row `row` of one image: the terms (i, j, c) in order, for the channels of `group`.
+// Reads row `row` of one image: its terms, by kernel row i, kernel column j and channel c, for the channels of `group`.
 void read_row(const RowShape& s, const float* image, int64_t row, int64_t group, double* terms) {
   const int64_t per_group = s.channels / s.groups, h = row / s.out_w, w = row % s.out_w;
   for (int64_t i = 0; i < s.kernel_h; ++i)
@@ -27,7 +27,7 @@ void read_row(const RowShape& s, const float* image, int64_t row, int64_t group,
     }
 }
 
-// Adds products: sum_ab += sum_rows x_a x_b for b <= a.
+// Adds the products of the terms x of all rows: sum_ab += sum_rows x_a x_b for b <= a.
 void add_products(const std::vector<double>& rows, size_t terms, std::vector<double>& sum) {
   for (size_t a = 0; a < terms; ++a)
     for (size_t row = 0; row < rows.size(); row += terms) {

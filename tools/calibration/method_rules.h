@@ -15,11 +15,11 @@ namespace nacre::tools {
 
 class MethodRules {
  public:
-  // Throws Error if a pattern is not valid RE2, or matches no layer and no input of the graph.
+  // Throws Error if a pattern that is no exact name is not valid RE2, or matches no layer and no input of the graph.
   MethodRules(const Graph& graph, const CalibrationOptions& options);
   ~MethodRules();
 
-  // Returns the method for a layer or an input of the network of this name.
+  // Returns the method for the layer or input of this name. Throws if two patterns with different methods match it.
   RangeMethod method(const std::string& name) const;
 
  private:

@@ -42,7 +42,7 @@ class StaticPass {
     remove_dead_values(graph_, {});
   }
 
-  // Returns the values that run() would give a quantizer. Changes the graph as run() does.
+  // Returns the values that run() would give a quantizer. Adds border copies to the graph, but no quantizer.
   StaticValues values() {
     StaticValues result;
     if (!plan_.any()) return result;
@@ -75,8 +75,8 @@ class StaticPass {
       for (const ValueId y : node.outputs) add(y, &node);
       observed.resize(result.groups.size(), SIZE_MAX);
       of_concat.resize(result.groups.size(), false);
-      // A concat's output has the range of its group; the last concat counts. A group without a concat has one value
-      // that no move made.
+      // A concat's output has the range of its group; the last concat counts. In a group without a concat the first
+      // value that no move made counts.
       const auto consider = [&](ValueId id, bool concat) {
         if (!seen.contains(id)) return;
         const auto group = size_t(result.values[seen.at(id)].group);
@@ -149,7 +149,7 @@ class StaticPass {
     return twin;
   }
 
-  // Returns a copy x -> y. It belongs to the int8 layer that writes `id`, else to the first one that reads it.
+  // Returns a copy node x -> y. Its layer is the int8 layer that writes `id`, else the first one that reads `id`.
   Node border(ValueId id, ValueId x, ValueId y) {
     Node node;
     node.op = Op::kCopy;
@@ -206,8 +206,8 @@ class StaticPass {
     return std::isfinite(number) && (code < -128.5 || code > 127.5);
   }
 
-  // Joins a concat and its inputs. Inputs with given codes that are not all the same keep them, and apply_policy
-  // requantizes them into the output's codes.
+  // Joins a concat and its inputs. If not all inputs have the same fixed quantizer, those that have one keep it, and
+  // apply_policy requantizes them into the output's codes.
   void join_concat(StaticGroups& groups, const Node& node) {
     const ValueId y = node.outputs[0];
     const ValueId first = node.inputs[0];
@@ -219,8 +219,8 @@ class StaticPass {
       if (takes_codes(x) && (alike || !groups.fixed(x))) joined_[size_t(y)] = groups.merge(x, y) || joined_[size_t(y)];
   }
 
-  // Adds to each group the range of every value that no move made. Outputs of pads and concats count too, because pads
-  // and constants add numbers.
+  // Adds to each group without a fixed quantizer the range of every value that no move made. Outputs of pads and
+  // concats count too, because pads and constants add numbers.
   void include_ranges(StaticGroups& groups) {
     if (calibration_ == nullptr) return;
     const auto include = [&](ValueId id) {
@@ -274,7 +274,7 @@ class StaticPass {
   const StaticPlan plan_;  // made from the graph without border copies
   static constexpr ValueId kTwinWanted = -2;
 
-  std::vector<bool> coded_;                 // per node of the graph with its border copies
+  std::vector<bool> coded_;                 // per node of the graph with its border copies: true if it becomes int8
   std::map<ValueId, std::string> origins_;  // name that a twin's range was recorded under, by the twin
   std::vector<bool> joined_;                // true if a move writes the value and shares its input's quantizer
 };

@@ -17,7 +17,7 @@ inline constexpr int kPerTensor = -1;
 Quantizer quantizer_of_range(Range range);
 
 // Returns the quantizer of weights with codes in [-127, 127], zero 0 and scale_k = symmetric_scale(max |w_k|), k along
-// `axis`.
+// `axis`. For kPerTensor it has one scale.
 Quantizer symmetric_quantizer(std::span<const float> w, const std::vector<int64_t>& dims, int axis);
 
 // Returns round(w / scale), half away from zero, saturated to [-127, 127].

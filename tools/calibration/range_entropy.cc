@@ -32,7 +32,7 @@ std::vector<double> halved(const std::vector<double>& counts) {
   return pairs;
 }
 
-// Returns KL(P || Q): P is the first `kept` bins, Q is P's counts at a resolution of kLevels levels.
+// Returns the divergence KL(P || Q) that entropy_range defines, for the first `kept` bins. `total` sums all counts.
 double divergence(const std::vector<double>& counts, size_t kept, double total) {
   double inside = 0, result = 0;
   for (size_t i = 0; i < kept; ++i) inside += counts[i];

@@ -9,9 +9,9 @@
 namespace nacre::tools {
 namespace {
 
-constexpr int kSteps = 128;  // candidates for each end
+constexpr int kSteps = 128;  // each end has the candidates 0/128 to 128/128 of the observed end
 
-// The bins that hold values, in order. sum0, sum1, sum2 are the sums of n, n c, n c^2 over all bins before each.
+// The bins that hold values, in order. sum0, sum1, sum2 sum n, n c, n c^2 over the bins before (c center, n count).
 struct FilledBins {
   std::vector<double> center, count, sum0, sum1, sum2;
 
@@ -38,7 +38,7 @@ struct FilledBins {
   }
 };
 
-// Returns the error of quantizing the bins with `range`. Stops at the first sum above `enough` and returns that.
+// Returns the squared error of quantizing the bins with `range`, or a part of it once that exceeds `enough`.
 double error_of(const FilledBins& bins, Range range, double enough) {
   const Quantizer quantizer = quantizer_of_range(range);
   const double scale = quantizer.scale[0], inverse = 1 / scale, zero = double(quantizer.zero[0]);
@@ -65,9 +65,9 @@ double error_of(const FilledBins& bins, Range range, double enough) {
 //   (low, high) = argmin_{a, b in 0..128} sum_i n_i (c_i - real(code(c_i)))^2,   low = a min(0, min x) / 128,
 //                                                                               high = b max(0, max x) / 128
 //
-// over bins of n_i values at c_i. All pairs are tried, as TensorFlow's HISTOGRAM_MSE_BRUTEFORCE does
-// (mlir/quantization/tensorflow/calibrator/calibration_algorithm.py). If errors are equal, the wider range wins. Bins
-// that saturate are summed at once, and a pair is left once its error is too large. Neither changes the result.
+// over bins of n_i values at c_i. All pairs with low < high are tried, as TensorFlow's HISTOGRAM_MSE_BRUTEFORCE does
+// (mlir/quantization/tensorflow/calibrator/calibration_algorithm.py). If errors are equal, the pair with the larger a,
+// then b, wins. Bins that saturate are summed at once, and a pair is given up once its error is too large.
 Range mse_range(const Histogram& histogram) {
   const Range whole = histogram.range();
   const FilledBins bins(histogram);

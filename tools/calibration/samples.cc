@@ -34,7 +34,7 @@ std::string input_text(const Graph& graph, size_t input) {
                      dims_text(sample_dims(graph, v)));
 }
 
-// Decodes codes of the source's quantizer into reals.
+// Decodes an array of codes of the source's quantizer into float32 numbers.
 NpyArray decoded(NpyArray array, const Quantizer& quantizer) {
   const size_t size = element_bits(array.type) / 8;
   array.data = in_parts(array.data, size, [&](std::span<const uint8_t> part, size_t) {
@@ -101,7 +101,7 @@ std::string element_text(const NpyArray& array, size_t i) {
   return fmt::format("element {} of sample {}", i % size, i / size + 1);
 }
 
-// Throws if a number lies more than one step beyond the codes: the network never saw such a number.
+// Throws if a number lies more than one scale beyond the ends of the input's codes: the network never saw such one.
 void check_quantizer(const Graph& graph, size_t input, const NpyArray& array, std::span<const float> x, size_t first) {
   const Value& v = value_of(graph, input);
   if (!v.quantizer || v.quantizer->scale.size() != 1) return;
@@ -117,7 +117,7 @@ void check_quantizer(const Graph& graph, size_t input, const NpyArray& array, st
                   "scale the samples as the network's own data were");
 }
 
-// Returns true if the numbers differ among themselves, or are not float32. Throws if one is not finite or has no code.
+// Returns true if the numbers differ among themselves, or are not float32. Throws if one is not finite or beyond codes.
 bool check_numbers(const Graph& graph, size_t input, const NpyArray& array) {
   if (array.type != ElementType::kFloat32) return true;
   bool differ = false;

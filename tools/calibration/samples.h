@@ -5,11 +5,11 @@
 //   a folder of .npy        NAME.npy per input, NAME as a file name; if a network of one input has no such file, the
 //                           folder may hold any number of files of samples, which are read in the order of their names
 //
-// An array is one sample, or samples stacked on axis 0. It holds the numbers that the network takes: float32 reals. If
-// the source file quantized the input, it holds reals or codes. No type is cast unless options.cast is set, and a cast
-// may change no number. Throws an Error with the reason for other names, types and shapes, for numbers that are not
-// finite, and for numbers that the source's quantizer cannot hold. If ranges are needed, numbers that are all equal are
-// refused too.
+// An array is one sample, or samples stacked on axis 0. It has the input's type. If the source file quantized the input
+// with one scale, it holds float32 numbers or codes. No type is cast unless options.cast is set, and a cast may change
+// no number. Throws an Error with the reason for other names, types and shapes, and for float32 numbers that are not
+// finite or that the source's quantizer cannot hold. Unless options.may_be_equal is set, float32 numbers that are all
+// equal are refused too.
 #pragma once
 
 #include <string>
@@ -27,8 +27,8 @@ inline std::string samples_not_read() {
 }
 
 struct SampleOptions {
-  bool cast = false;          // cast numbers to the input's type if none changes, as `nacre run --cast-inputs`
-  bool may_be_equal = false;  // accept samples whose numbers are all equal: float8 makes no range of them
+  bool cast = false;          // cast numbers to the input's type; throws if one would change
+  bool may_be_equal = false;  // accept samples whose numbers are all equal, if no range is made of them
 };
 
 struct Samples {
@@ -41,7 +41,7 @@ Samples read_samples(const Graph& graph, const std::string& path, const SampleOp
 // Makes samples from arrays in the order of graph.inputs. Errors name an array by its `place`.
 Samples make_samples(const Graph& graph, std::vector<NpyArray> arrays, const SampleOptions& options = {});
 
-// Returns the dims of one sample of an input: without axis 0 if that axis counts rows.
+// Returns the dims of one sample of an input: without axis 0 if the input is batched, or if axis 0 and the batch are 1.
 std::vector<int64_t> sample_dims(const Graph& graph, const Value& input);
 
 }  // namespace nacre::tools

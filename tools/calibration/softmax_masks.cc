@@ -10,7 +10,7 @@ namespace nacre::tools {
 namespace {
 
 constexpr int kMostSteps = 24;  // most nodes on the way back from a softmax to its masks
-// A number at or below this is a mask: BERT's is -1e4. A mask that is subtracted is at or above its opposite.
+// A number at or below this is a mask: BERT's is -1e4. A mask that is subtracted is at or above +1000.
 constexpr float kMaskNumber = -1000;
 constexpr float kMaskGap = 20;  // a constant so far below what a softmax can use is a mask: Swin's is -100
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -42,7 +42,7 @@ float largest(const Value& constant) {
   return x.empty() ? 0 : *std::ranges::max_element(x);
 }
 
-// Returns the positive number that a node multiplies by, 0 if it does not.
+// Returns the positive constant that a node multiplies its first input by (1 / c if it divides by c), 0 for others.
 float factor_of(const Graph& graph, const Node& node) {
   const bool divides = is(node, Binary::kDiv);
   if (node.op != Op::kMul && !divides) return 0;
@@ -94,7 +94,7 @@ void SoftmaxMasks::explore(ValueId id, int left) {
 }
 
 // Returns whether the value is a mask by the way it is computed: a constant that no score reaches, a product with one,
-// a choice of such constants, or a move of them.
+// a sum or choice of one with other constants or masks, or a move of one.
 bool SoftmaxMasks::makes_mask(ValueId id, Mask mask, int left) const {
   const Value& value = graph_.values[size_t(id)];
   if (value.type != ElementType::kFloat32 || left == 0) return false;
@@ -177,7 +177,7 @@ Range SoftmaxMasks::finite(const Walk& walk, ValueId id) const {
   return {found->second.low, found->second.high};
 }
 
-// Returns whether `id` holds a mask. A softmax cannot use its numbers below `low`.
+// Returns whether `id`, whose numbers below `low` a softmax cannot use, holds a mask. If so, keeps that limit.
 bool SoftmaxMasks::masked(Walk& walk, ValueId id, Use use, float low, int left) const {
   const Value& value = graph_.values[size_t(id)];
   if (value.constant()) {
@@ -222,7 +222,7 @@ bool SoftmaxMasks::masked(Walk& walk, ValueId id, Use use, float low, int left) 
   return true;
 }
 
-// Returns whether the subtrahend `id` holds a mask. A softmax cannot use its numbers above `high`.
+// Returns whether the subtrahend `id`, whose numbers above `high` a softmax cannot use, holds a mask. Keeps that limit.
 bool SoftmaxMasks::masked_above(Walk& walk, ValueId id, Use use, float high) const {
   const Value& value = graph_.values[size_t(id)];
   const Range range = finite(walk, id);

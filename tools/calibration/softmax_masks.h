@@ -1,5 +1,5 @@
 // SoftmaxMasks finds the masks of a softmax. A mask is added to the scores, or chosen in place of a score: -inf, -1e9,
-// the lowest float. It only says that a score counts for nothing, so the ranges of codes leave masks out. Let r be the
+// the lowest float. A masked score counts for nothing, so the ranges of codes leave masks out. Let r be the
 // largest score of a row, n the number of scores in a row, and beta the softmax's factor. All scores of a row below
 //
 //   B = min over rows of r - ln(512 n) / beta
@@ -44,12 +44,12 @@ class SoftmaxMasks {
   // real.
   bool only_masks(ValueId id) const;
 
-  // Returns whether the value is scores that a mask was added to or chosen in. Only the graph decides this, no data.
+  // Returns whether the value is scores that a mask was added to or chosen in. The graph decides this, not samples.
   bool holds_mask(ValueId id) const;
 
   // Takes the rows of one sample of a softmax's input. Does nothing if `id` is not such an input.
   void add_rows(ValueId id, std::span<const float> x);
-  // Sets the lowest number of a softmax's input that needs a code, known from training. Replaces add_rows().
+  // Sets the lowest number of a softmax's input that needs a code, known from training. limits() uses it, not the rows.
   void set_lowest(ValueId id, float low) { lowest_[id] = low; }
   bool is_scores(ValueId id) const { return softmax_of_.contains(id); }
 

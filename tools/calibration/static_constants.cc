@@ -39,8 +39,8 @@ std::vector<float> finite_reals(const Graph& graph, const Node& node, size_t slo
   return x;
 }
 
-// Gives `node` a constant of codes. If another node reads the reals, or they are an output, the constant is a new
-// value.
+// Gives operand `slot` of `node` the codes. If another node reads the float constant, or it is an output, the codes are
+// another value.
 template <class T>
 void store(Graph& graph, Node& node, size_t slot, const std::vector<T>& codes, const Quantizer& quantizer,
            ElementType type) {
@@ -95,7 +95,7 @@ int channel_axis(const Node& node, bool dense_per_channel) {
 }  // namespace
 
 void code_matmul(Graph& graph, Node& node, bool dense_per_channel) {
-  if (is_coded(value_of(graph, node, kW))) return;  // apply_policy codes the bias
+  if (is_coded(value_of(graph, node, kW))) return;  // apply_policy makes the codes of the bias
   const float x_scale = value_of(graph, node, kX).quantizer->scale[0];
   const std::vector<float> w = finite_reals(graph, node, kW);
   const std::vector<float> bias = has(node, kBias) ? finite_reals(graph, node, kBias) : std::vector<float>();

@@ -9,7 +9,7 @@
 
 namespace nacre::tools {
 
-// Gives a dense or conv, whose input already has its quantizer, codes for its weights and bias. Coded weights stay.
+// Gives a dense or convolution node, whose input has its quantizer, codes for weights and bias. Coded weights stay.
 void code_matmul(Graph& graph, Node& node, bool dense_per_channel);
 
 // Gives any other op codes for its constant operands. Operands of a concat take the quantizer of its output. If `masks`

@@ -20,10 +20,10 @@ class StaticGroups {
   void fix(ValueId id, const Quantizer& quantizer) { fixed_[size_t(root(id))] = quantizer; }
   const std::optional<Quantizer>& fixed(ValueId id) { return fixed_[size_t(root(id))]; }
 
-  // Merges two groups. Returns false and changes nothing if both have quantizers that differ.
+  // Merges the groups of x and y. Returns false and changes nothing if both have fixed quantizers that differ.
   bool merge(ValueId x, ValueId y);
 
-  // Widens the group's range to hold `range`: the codes of one input of a concat must cover the other inputs too.
+  // Widens the range of the value's group to hold `range`, because the shared codes must cover all its values.
   void include(ValueId id, Range range);
   const std::optional<Range>& range(ValueId id) { return range_[size_t(root(id))]; }
 

@@ -62,8 +62,8 @@ StaticPlan::StaticPlan(Graph& graph)
     if (coded_[i] && melts(graph.nodes[i])) bare_[size_t(graph.nodes[i].inputs[0])] = true;
 }
 
-// Returns whether the node's policy asks for int8/static. A conversion of the source has quantizers of its own and is
-// left alone. So is a copy from or to a quantized value.
+// Returns whether the node's policy asks for int8/static. A quantize, dequantize or requantize node of the source is
+// left alone. So is a copy from or to a value that has a quantizer.
 bool StaticPlan::wanted(const Node& node) const {
   if (node.layer == kNone || converts(node)) return false;
   const Layer& layer = graph_.layers[size_t(node.layer)];
@@ -72,7 +72,7 @@ bool StaticPlan::wanted(const Node& node) const {
   return node.op != Op::kCopy || (!quantized(node.inputs[0]) && !quantized(node.outputs[0]));
 }
 
-// Returns whether a node without a layer moves codes and reads only codes. It then joins the int8 nodes.
+// Returns whether a node without a layer has the codes of its input and reads only int8 nodes. It is then int8 too.
 bool StaticPlan::follows_codes(const Node& node) const {
   if (node.layer != kNone || facts_of(node.op).calibrated != StaticForm::kSame) return false;
   return std::ranges::all_of(node.inputs, [&](ValueId id) {

@@ -1,4 +1,4 @@
-// Statistics that calibration keeps of one tensor's values. Their memory does not grow with the data, except for Tails.
+// Statistics that calibration keeps of one tensor's values. Memory does not grow with the data, except for Tails.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ class Histogram {
   std::vector<uint64_t> counts_;
 };
 
-// Keeps the `cut` smallest and the `cut` largest of many values, and the next value of each side: 16 (cut + 1) bytes.
+// Keeps the cut + 1 smallest and the cut + 1 largest of many values, in up to 16 (cut + 1) bytes of numbers.
 class Tails {
  public:
   Tails() = default;

@@ -1,4 +1,4 @@
-// Declares the commands of the command line, and what the files that define them share.
+// Declares the functions that add commands to the command line, and the helpers that the files defining them share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -43,7 +43,7 @@ void add_report(CLI::App& app);
 void add_completions(CLI::App& app);
 void add_man(CLI::App& app);
 
-// Refuses every other word, in this tool's wording.
+// Returns a validator that accepts only these words. Its refusal lists them.
 inline CLI::Validator one_of(const std::vector<std::string>& words) {
   return CLI::Validator(
       [words](std::string& word) {
@@ -89,8 +89,8 @@ inline void add_model(Command& command, std::string& model) {
   command.reads(command.add_option("MODEL", model, "model file, made by nacre convert")->required()->type_name(""));
 }
 
-// Accepts decimal digits only, from `low` to `high`. CLI11's own conversion reads -1 as 2^64 - 1, 010 as 8, and a
-// number too large for the type as the type's largest.
+// Returns a validator that accepts decimal digits only, from `low` to `high`. CLI11's own conversion to uint64_t reads
+// -1 as 2^64 - 1, 010 as 8, and a number too large for the type as the type's largest.
 inline CLI::Validator whole_number(uint64_t low, uint64_t high) {
   const auto judge = [low, high](std::string& text) {
     uint64_t value = 0;
@@ -104,7 +104,7 @@ inline CLI::Validator whole_number(uint64_t low, uint64_t high) {
   return CLI::Validator(judge, "");
 }
 
-// Adds an option whose value is a count. All such options are added with it.
+// Adds an option whose value is a whole number from `low` to `high`.
 inline CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, uint64_t low, uint64_t high,
                                const std::string& help) {
   return command.add_option(name, value, help)->transform(whole_number(low, high))->type_name("N");

@@ -1,5 +1,5 @@
 // Command: one command of the command line. Besides what CLI11 knows about an option, it holds which files the option
-// names and when the option acts. It judges both before the command works:
+// names and when the option acts. It checks files and conditions before the command works:
 //
 //   Command& c = add_command(app, "inspect", "what is in a model file");
 //   c.reads(c.add_option("MODEL", o->model, "..."));
@@ -7,7 +7,7 @@
 //   c.only_with({"--target"}, {"--svg"}, {"chooses what is drawn, and nothing is", "add --svg FILE"});
 //   c.runs([o] { inspect(*o); });
 //
-// No output may be an input or another output (command_files.h). An option that could not act is refused by its name.
+// No output may be an input or another output (command_files.h). An option that could not act is refused with an Error.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,7 +20,7 @@
 
 namespace nacre::tools {
 
-// Refuses "" for an option in which "" would mean none: an empty variable of a shell is probably a mistake.
+// Returns a validator that refuses "". For many options "" would mean "none", but an empty shell variable is a mistake.
 CLI::Validator not_empty();
 
 // Returns the files that the value of an option names.
@@ -39,7 +39,7 @@ class Command : public CLI::App {
     const CLI::Option* option;
     FilesOfValue files;
   };
-  // The option acts only if one of `with` is given, none of `without`, and `when` is true.
+  // The option acts only if one of `with` is given, none of `without`, and `when` is true. Empty ones demand nothing.
   struct Condition {
     const CLI::Option* option;
     std::vector<const CLI::Option*> with, without;
@@ -60,7 +60,7 @@ class Command : public CLI::App {
   void not_with(const Names& options, const Names& without, const Idle& idle);
   void only_when(const Names& options, const std::function<bool()>& when, const Idle& idle);
 
-  void runs(const std::function<void()>& work);  // after every option was judged
+  void runs(const std::function<void()>& work);  // sets the work, which begins once every option was checked
 
   const CommandFiles& files() const { return files_; }  // valid while the command runs
   const std::vector<NamedFiles>& inputs() const { return inputs_; }

@@ -97,7 +97,7 @@ std::string bash(const CLI::App& app) {
 
 // ---- zsh ----
 
-// Escapes a text for zsh's _arguments: [ ] : \ stand for themselves after a backslash.
+// Escapes a text for zsh's _arguments and _describe: puts a backslash before each of the characters [ ] : \.
 std::string zsh_text(std::string_view text) {
   std::string made;
   for (const char c : text) made += std::string_view("[]:\\").find(c) == std::string_view::npos ? "" : "\\", made += c;

@@ -11,7 +11,7 @@
 namespace nacre::tools {
 namespace {
 
-// Adds the options of the converter's passes. An option of a pass does nothing if --stop-after names an earlier one.
+// Adds a condition to each option that acts in one pass: it is refused if --stop-after names an earlier pass.
 template <class Arguments>
 void add_passes(Command& c, const OptionTable<Arguments>& table, const ConvertOptions& o) {
   for (const OptionRow<Arguments>& row : table) {
@@ -67,7 +67,7 @@ void add_convert(CLI::App& app) {
   c.not_with(
       {"--policy"}, {"--rewrite"},
       {"cannot go with --rewrite, which gives every layer its policy", "take --set PATTERN=POLICY for some layers"});
-  // Stands after the conditions of the options themselves, so that their refusals come first.
+  // This condition stands after the conditions of the option tables, so that refusals by those come first.
   c.not_with(
       {"--stop-after"}, {"--output", "--emit-policy", "--dump", "--json"},
       {"prints the graph after a pass and writes nothing", "leave out what is to be written or printed after it"});

@@ -35,7 +35,7 @@ void add_judged_target(Command& c, std::string& target) {
       ->type_name("TARGET");
 }
 
-// Returns no file for "-", which is standard output.
+// Returns the file that the option's value names; no file for "-", which means standard output.
 std::vector<std::string> file_or_output(const std::string& value) {
   return value == "-" ? std::vector<std::string>() : std::vector<std::string>{value};
 }

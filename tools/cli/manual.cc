@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// Escapes the text of a page: backslashes, and a dot or quote at the beginning of a line. Hyphens stay as typed.
+// Escapes a text for roff: backslashes, hyphens, and a dot or a single quote at the beginning of a line.
 std::string roff(std::string_view text) {
   std::string made;
   bool begins = true;

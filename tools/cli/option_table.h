@@ -9,7 +9,7 @@
 
 namespace nacre::tools {
 
-// Registers one option with its type, its words, and the values that it may have.
+// Registers one option. The kind of `field` decides its type and the values that it accepts.
 CLI::Option* add_field(Command& c, const std::string& name, const OptionField& field, const std::string& help,
                        char delimiter);
 
@@ -29,7 +29,7 @@ void add_options(Command& c, const OptionTable<Arguments>& table, Arguments& arg
   }
 }
 
-// Registers the rows' conditions. Call it after all options are registered, because conditions name other options.
+// Registers the conditions in `acts` of the rows. Call it after all options are registered: conditions name options.
 template <class Arguments>
 void add_conditions(Command& c, const OptionTable<Arguments>& table, const Arguments& arguments) {
   for (const OptionRow<Arguments>& row : table)

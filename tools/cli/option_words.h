@@ -1,4 +1,4 @@
-// Reads what kind of value a CLI11 option takes from its type name: "auto|reference", "FILE", "NAME=FILE".
+// Tells what kind of value a CLI11 option takes, by its type name: "auto|reference", "FILE", "NAME=FILE".
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 
 namespace nacre::tools {
 
-// Returns the words that the value may be, or nothing if the value is not one of a few words.
+// Returns the words of a type name such as "auto|reference"; none if the type name is no such list.
 inline std::vector<std::string> words_of_value(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   std::vector<std::string> words;

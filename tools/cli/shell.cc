@@ -1,4 +1,4 @@
-// The commands completions and man, which are about the command line itself.
+// Adds the commands `completions` and `man`, which are about the command line itself.
 #include <memory>
 
 #include "tools/base/print.h"

@@ -1,4 +1,4 @@
-// The command `nacre`. It reads options into structs and calls tools/commands. It prints an Error as one sentence.
+// Runs the command `nacre`: reads options into structs, calls tools/commands, and prints an Error as a message.
 #include "tools/cli/tool.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ constexpr const char* kExitCodes =
     "A standard stream that is closed counts as the null device.\n"
     "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.";
 
-// Makes the error for a word that is neither a command nor an option, with the nearest one that is.
+// Returns the message for a word that is neither a command nor an option. It suggests the nearest commands or options.
 std::string words_of_extra(const CLI::App& app, const std::string& extra) {
   std::vector<std::string> names;
   const std::vector<CLI::App*> used = app.get_subcommands();
@@ -48,8 +48,8 @@ std::string words_of_extra(const CLI::App& app, const std::string& extra) {
   return extra + ": " + what + (near.empty() ? "" : "; did you mean " + near + "?");
 }
 
-// Words an error of CLI11 anew. CLI11's text begins with the option ("--batch: ...") or ends with it (": --batch =
-// x").
+// Returns CLI11's error in this tool's words. CLI11's text has the option before the first ": " ("--batch: ...") or
+// after it (": --batch = x").
 std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
   const std::string said = error.what();
   const size_t colon = said.find(": ");
@@ -68,7 +68,7 @@ std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
   }
 }
 
-// Prints wrong usage as one sentence, with the command's own help as the remedy.
+// Prints a message about wrong usage, with the command's own --help as the remedy. Returns the exit code.
 int refuse_usage(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> used = app.get_subcommands();
   const std::string command = used.empty() ? "nacre" : "nacre " + used.front()->get_name();
@@ -94,7 +94,7 @@ Json option_json(const Command& command, const CLI::Option& option) {
           {"writes", names_files(command.outputs(), &option)}};
 }
 
-// Flushes printed text that may still be in a buffer. A full disk is noticed here.
+// Flushes printed text that may still be in a buffer. Reports a failed write. Returns the exit code.
 int flush_output() {
   const int error = flush_printed();
   if (error == 0) return kSuccess;
@@ -112,7 +112,7 @@ void require_values(std::span<const std::string> words) {
                   "give one behind =, or drop the option");
 }
 
-// Reports that memory ran out in a place where no command asked first.
+// Reports that memory ran out where no code had checked the size before. Returns the exit code.
 int refuse_memory() {
   rlimit limit = {};
   const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;

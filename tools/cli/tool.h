@@ -1,4 +1,4 @@
-// Runs the whole command line, for main() and for programs that have the tools in their process.
+// Runs the command line for main(), and single commands for programs that have the tools in their process.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ int run_tool(int argc, char** argv);
 // Interrupted if the caller interrupts it.
 void run_command(std::vector<std::string> words);
 
-// Returns every command: {"name", "help", "arguments": [..], "options": [..]}. An option is {"name": "batch",
-// "value": "N", "help", "reads": true if its value is a file to read, "writes"}; "value" is "" for a flag. An
-// argument has the same keys, its name without dashes, and "many" if there may be several.
+// Returns all commands but completions and man: {"name", "help", "arguments": [..], "options": [..]}. Arguments and
+// options are {"name": "batch" (no dashes), "value": "N" ("" for a flag), "help", "group", "many": true if there may be
+// several values, "reads": true if the value names a file to read, "writes": true if it names a file to write}.
 Json command_table();
 
 }  // namespace nacre::tools

@@ -121,7 +121,7 @@ void add_tune(CLI::App& app) {
       {"--policy"}, {"--rewrite"},
       {"cannot go with --rewrite, which gives every layer its policy", "take --set PATTERN=POLICY for some layers"});
   Command::Names of_network = names_of(training_options());
-  std::erase(of_network, "--seed");  // it also seeds the order of rows
+  std::erase(of_network, "--seed");  // stays allowed for a model, because it also seeds the order of rows
   of_network.insert(of_network.end(), kPoliciesOfNetwork.begin(), kPoliciesOfNetwork.end());
   const Command::Names of_rewrite = names_of(rewrite_of_network());
   of_network.insert(of_network.end(), of_rewrite.begin(), of_rewrite.end());

@@ -1,4 +1,4 @@
-// The options of samples and of the ranges that are measured on them.
+// Defines the options about calibration samples and about the ranges that are measured on them.
 #include "tools/commands/convert/options.h"
 
 namespace nacre::tools {

@@ -1,4 +1,4 @@
-// nacre check: checks everything about a model file that needs no other data.
+// nacre check: checks a model file without other data: its structure, weights, programs and golden pairs.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Interrupt: while it lives, SIGINT, SIGTERM and SIGHUP are only recorded. The work under way ends and its result is
-// kept, within a second of processor time. The end of that second, or a second signal, ends the process at once: then
-// the checkpoint saved last remains.
+// kept, within a second of processor time. The end of that second, or a second signal other than SIGHUP, ends the
+// process at once: then the checkpoint saved last remains.
 #pragma once
 
 #include <signal.h>
@@ -26,7 +26,7 @@ class Interrupt {
     action.sa_handler = receive;
     for (size_t i = 0; i < std::size(kSignals); ++i) {
       sigaction(kSignals[i], nullptr, &before_[i]);
-      // nohup and disown ignore SIGHUP: the process outlives its terminal
+      // nohup starts a process that ignores SIGHUP, so that it outlives its terminal
       const bool outlives = i == kHangUp && before_[i].sa_handler == SIG_IGN;
       if (!outlives) sigaction(kSignals[i], &action, nullptr);
     }

@@ -12,7 +12,7 @@
 namespace nacre::tools {
 namespace {
 
-// Returns "int8 x, int8 as panels of 16, int32?, int32 -> int8".
+// Returns "int8, int8 panels16, int32? -> int8". "?": optional, "...": any number, "&": read and written.
 std::string operands_text(const KernelEntry& entry) {
   std::string in, out;
   for (int i = 0; i < entry.operand_count; ++i) {

@@ -1,6 +1,6 @@
 // Options of a command as data: name, help text, destination of the value, and conditions under which the option acts.
-// All code that registers, refuses or prints options reads these tables (tools/cli/option_table.h, text_of below). So
-// each option is defined in one place.
+// The code that registers, refuses or prints such options reads these tables (tools/cli/option_table.h, text_of below),
+// so each row is the only definition of its option. Other options are registered in tools/cli directly.
 //
 //   std::vector<OptionRow<RunArguments>> rows = {
 //       {.name = "--repeat", .value = "N", .help = "run every sample N times [1]",
@@ -62,18 +62,18 @@ inline Choice choice(std::string& value, const std::vector<std::string>& words) 
   return choice(value, same);
 }
 
-// Some of several words.
+// A list of values, each of which is one of `words`.
 struct Choices {
   std::vector<std::string>* list;
   std::vector<std::string> words;
 };
 
-// Destination of an option's value. A list takes one value each time that the option is given.
+// Destination of an option's value. A list takes a value each time that the option is given, or several by a delimiter.
 using OptionField =
     std::variant<Flag, Whole, Choice, Choices, std::string*, std::vector<std::string>*, float*, double*>;
 
-// The option acts only if one of `with` is given, none of `without`, and `when` is true; else it is refused with
-// `fact` and `remedy`.
+// The option acts only if one of `with` is given, none of `without`, and `when` is true (empty ones demand nothing).
+// Else it is refused with `fact` and `remedy`.
 template <class Arguments>
 struct ActsWhen {
   std::vector<std::string> with, without;
@@ -82,7 +82,7 @@ struct ActsWhen {
 };
 
 enum class OptionText : uint8_t {
-  kValue,    // as it was given
+  kValue,    // the value itself
   kHash,     // the SHA-256 of the file's bytes
   kFile,     // only that a file was given
   kLeftOut,  // left out, because it does not change the result
@@ -120,7 +120,7 @@ std::vector<std::string> names_of(const OptionTable<Arguments>& table) {
 // Returns "sha256:..." of a file's bytes.
 std::string hash_text(const std::string& path);
 
-// Returns every option that differs from its default, as a user would type it, for a model's metadata. The text
+// Returns the options that differ from their defaults, each as its OptionText says, for a model's metadata. The text
 // begins with a blank, unless it is empty.
 template <class Arguments>
 std::string text_of(const OptionTable<Arguments>& table, Arguments given) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kPort = "xnnpack=";
 
-// Reads decimal digits from the front of `text` and removes them.
+// Reads decimal digits from the front of `text` and removes them. Returns false if there are none.
 bool take_number(std::string_view& text, size_t* number) {
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
   if (error != std::errc()) return false;

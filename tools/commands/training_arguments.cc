@@ -52,7 +52,7 @@ float number(const std::string& option, const std::string& text, float low, floa
   return value;
 }
 
-// A text "name,key=value,key=value".
+// The parts of a text "name,key=value,key=value".
 struct Named {
   std::string name;
   std::map<std::string, std::string> fields;
@@ -72,7 +72,7 @@ Named split(const std::string& option, const std::string& text) {
   return named;
 }
 
-// A field and its permitted range. The steps that read the field have the same range (engine/ops/optimize.h, loss.h).
+// A field of an option and the range in which its value must lie.
 struct Field {
   float* value;
   float low = 0, high = 1;
@@ -153,7 +153,7 @@ OptimizerOptions parse_optimizer(const TrainingArguments& a) {
   return o;
 }
 
-// Returns the value of --loss-scale that means the same as the policies.
+// Returns the value of --loss-scale that means the same as the loss scale of the policies.
 std::string loss_scale_text(const PolicyLossScale& policies) {
   if (!policies.said) return policies.float16 ? "dynamic" : "none";
   if (policies.kind == LossScale::kFixed) return fmt::format("fixed={}", policies.value);
@@ -213,7 +213,7 @@ LossScaler parse_loss_scale(const TrainingArguments& a, const PolicyLossScale& p
 }
 
 // Refuses a decay too near 1 for a second moment in bfloat16, which could not become smaller: NUMERICS.md eq. 42.
-// Half a unit in its last place is at most 2^-8 of it.
+// Half a unit in the last place of a bfloat16 number is at most 2^-8 of the number.
 void require_decay(const OptimizerOptions& o) {
   const bool adam = o.kind == Optimizer::kAdam || o.kind == Optimizer::kAdamW;
   const float decay = adam ? o.beta2 : o.kind == Optimizer::kRmsprop ? o.alpha : 0;
@@ -224,7 +224,7 @@ void require_decay(const OptimizerOptions& o) {
                 adam ? "give --optimizer adam,beta2=0.99" : "give --optimizer rmsprop,alpha=0.99");
 }
 
-// Refuses options that would change nothing, since they are a user's mistake.
+// Refuses options that contradict each other or would change nothing, since they are a user's mistake.
 void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) {
   if (a.lora_rank > 0 && a.biases_only)
     throw Error(kUsage, "--train-biases", "cannot go with --lora: adapters are trained, and no bias",
@@ -238,7 +238,7 @@ void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) 
                 "give it: --optimizer adamw,weight_decay=0.01");
 }
 
-// Refuses options of a running mean for ranges that are trained or fixed.
+// Refuses options about running means of ranges if ranges are trained or fixed, and ranges that are both.
 void refuse_fixed_ranges(const TrainingArguments& a) {
   const bool momentum = a.range_momentum != TrainingArguments().range_momentum, fixed = a.codes || a.learned_ranges;
   const std::tuple<const char*, bool, bool> pairs[] = {{"--learned-ranges", a.learned_ranges, a.codes},
@@ -286,7 +286,7 @@ TrainedChannels parse_channels(const std::string& text) {
   return channels;
 }
 
-// Reads "dynamic=0.25"; returns 0 for "". The share is a double, because with a float ceil(0.1f 10) would be 2.
+// Reads "dynamic=0.25"; returns 0 for "". The share is a double, because for the float 0.1f ceil(10.0 * 0.1f) is 2.
 double parse_share(const std::string& text) {
   if (text.empty()) return 0;
   const std::string_view word = "dynamic=", digits = std::string_view(text).substr(std::min(word.size(), text.size()));

@@ -1,4 +1,4 @@
-// The options of a training run as text, for every command that has them.
+// Holds the options of a training run as the command line gives them, and parses them.
 #pragma once
 
 #include <limits>
@@ -13,7 +13,7 @@ namespace nacre::tools {
 constexpr float kNoClip = std::numeric_limits<float>::infinity();
 
 struct TrainingArguments {
-  // --train or --loss: a name of losses(), with ",label_smoothing=0.1", ",ignore_index=-1", ",delta=1"
+  // --train or --loss: one of loss_names(); fields such as ",label_smoothing=0.1", ",ignore_index=-1", ",reduction=sum"
   std::string loss;
   std::string loss_option = "--loss";  // the option's name in refusals; "--train" in nacre convert
   std::string optimizer = "momentum";  // "adam", or "adam,beta1=0.9,epsilon=1e-7"
@@ -31,10 +31,10 @@ struct TrainingArguments {
   std::vector<std::string> no_decay;   // --no-decay, each a pattern
   float clip_norm = kNoClip, clip_value = kNoClip;
   std::string moments = "float32";  // or bfloat16
-  // none, fixed, fixed=S, dynamic, dynamic=S; with ",period=N" and those of factor, min and max that the rule has.
-  // auto: the loss scale of the policies, else dynamic if a layer computes in float16
+  // none, fixed, fixed=S, dynamic, dynamic=S. dynamic also takes ",period=N" and those of the fields factor, min and
+  // max that the rule has. auto: the loss scale of the policies, else dynamic if a layer computes in float16
   std::string loss_scale = "auto";
-  std::string loss_scale_rule = "nacre";  // tf, keras, jmp, fastai, axon
+  std::string loss_scale_rule = "nacre";  // or tf, keras, jmp, fastai, axon
   float batch_norm_momentum = 0.99f;
   bool unbiased_variance = false;
   uint64_t seed = 1;
@@ -45,14 +45,14 @@ struct TrainingArguments {
   std::string arena_limit;      // bytes, with K, M
 };
 
-// Reads the options. `policies`: the loss scale of the layers' policies. Throws an Error that names the option, its
-// possible values, and the given value.
+// Reads the options. `policies`: the loss scale of the layers' policies. Throws an Error that names the option and says
+// what is wrong with its value.
 TrainingOptions parse_training(const TrainingArguments& arguments, const PolicyLossScale& policies);
 
 // Returns a sentence if --loss-scale replaces the loss scale of the policies; else "".
 std::string loss_scale_note(const TrainingArguments& arguments, const PolicyLossScale& policies);
 
-// Returns every option that differs from its default, as a user would type it, for a model's metadata.
+// Returns "--train LOSS" and the options that differ from their defaults, as a user would type them, for metadata.
 std::string training_text(const TrainingArguments& arguments);
 
 std::vector<std::string> loss_names();

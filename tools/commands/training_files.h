@@ -1,4 +1,4 @@
-// Writes the page of curves and the log of a training anew after every epoch.
+// Writes the page of curves (--html) and the table of epochs (--csv) of a training anew after every epoch.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class TrainingFiles {
                 const TuneSettings& settings, uint32_t steps);
 
   void add(const std::string& sentence) { page_.summary.push_back(sentence); }
-  // Writes the finished epochs. Returns a warning for each file that fails. `last`: the training is over.
+  // Writes the finished epochs. Returns a warning for each file the first time that it fails. `last`: no epoch follows.
   std::vector<std::string> write(const std::vector<EpochRecord>& epochs, bool last);
   bool written(const std::string& path) const { return beside_.written(path); }
   void require_written(const std::string& what_is) const { beside_.require_written(what_is); }

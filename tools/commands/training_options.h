@@ -6,7 +6,7 @@
 
 namespace nacre::tools {
 
-// Returns all of them except the loss, which the commands name differently.
+// Returns the table of these options without the loss, for which the two commands have different names.
 const OptionTable<TrainingArguments>& training_options();
 
 }  // namespace nacre::tools

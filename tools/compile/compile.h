@@ -15,11 +15,11 @@
 
 namespace nacre::tools {
 
-// Writes the log of the passes to standard error. By default it writes the outcome of the user's rules, and how
-// training reads a file that can be read in two ways. With `all` it writes every line.
+// Writes the passes' log to standard error: only the lines that begin with "policy" or "training", or with `all` every
+// line.
 void print_log(std::span<const std::string> log, bool all);
-// Returns the log as JSON: {"pass": "simplify", "change": "folded bn1 (batch_norm) into conv1 (conv2d)"}, each line
-// once.
+// Returns the log as a JSON array of objects such as {"pass": "simplify", "change": "folded bn1 into conv1"}. Equal
+// lines become one.
 Json log_json(const std::vector<std::string>& log);
 
 // Loads the network as a simplified graph with real-valued ops, which calibration measures and policies apply to.
@@ -30,17 +30,17 @@ Graph load_network(const std::string& path, const ImportOptions& importing = {},
 Graph load_network(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& importing,
                    const SimplifyOptions& simplifying, const std::function<void(Graph&)>& rewrite = {});
 
-// Returns whether `is` holds for the policy of any layer for which a policy was asked. `resolved` must be behind
-// resolve_policies.
+// Returns whether `is` holds for the policy of any layer for which a policy was asked. resolve_policies must have run
+// on `resolved`.
 bool any_policy(const Graph& resolved, const std::function<bool(const Policy&)>& is);
 
 struct Compiled {
   Graph graph;                 // after the last pass, with its log and its fallbacks
-  std::vector<uint8_t> bytes;  // a model of one program, `infer`, with no metadata except the passes'
+  std::vector<uint8_t> bytes;  // a model of one program, `infer`, with the graph's metadata
 };
 // Compiles a simplified graph, whose policies may be resolved already.
 Compiled compile(Graph simplified, const CompileOptions& options);
-// Compile in two steps, for callers that add the stages' results to the graph's metadata.
+// These are the two halves of compile(). Between them a caller can add results of the stages to the graph's metadata.
 Graph compile_graph(Graph simplified, const CompileOptions& options);
 std::vector<uint8_t> write_compiled(const Graph& graph, const Target& target);
 

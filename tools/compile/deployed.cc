@@ -28,8 +28,8 @@
 namespace nacre::tools {
 namespace {
 
-// Makes int8 codes for the weights and the bias of a layer if the source has such codes and no policy was asked for
-// the layer.
+// Makes int8 codes for the weights of a layer if the source has such codes and the weights became float32. If the
+// layer's input has codes with one scale, the bias gets codes too.
 void code_weights(Graph& graph, const Value& before, Node& node) {
   Value& w = graph.values[size_t(node.inputs[kW])];
   if (!before.constant() || !before.quantizer || before.stored != ElementType::kInt8 ||
@@ -43,7 +43,7 @@ void code_weights(Graph& graph, const Value& before, Node& node) {
   }
   const std::optional<Quantizer>& x = graph.values[size_t(node.inputs[kX])].quantizer;
   if (x && x->scale.size() == 1) return code_matmul(graph, node, per_channel);
-  const std::vector<float> numbers = reals(w);  // x is real: only the weights are codes
+  const std::vector<float> numbers = reals(w);  // x has no codes of one scale, so only the weights get codes
   const Quantizer quantizer = symmetric_quantizer(numbers, w.dims, per_channel ? before.quantizer->axis : kPerTensor);
   const std::vector<int8_t> codes = symmetric_codes(numbers, w.dims, quantizer);
   const auto* first = reinterpret_cast<const uint8_t*>(codes.data());
@@ -73,7 +73,7 @@ void require_finite(const Graph& trained, const Graph& source) {
   }
 }
 
-// Returns whether the network has a constant to which a state tensor belongs. Its name is the tensor's name, or a part
+// Returns whether the network has a value to which a state tensor belongs. Its name is the tensor's name, or the part
 // of it before a "/", as in "conv1.w/lora_a" or "conv1.w/channels[0:8]".
 bool has_place(const std::set<std::string>& names, const std::string& tensor) {
   for (size_t end = tensor.find('/'); end != std::string::npos; end = tensor.find('/', end + 1))
@@ -81,8 +81,8 @@ bool has_place(const std::set<std::string>& names, const std::string& tensor) {
   return names.contains(tensor);
 }
 
-// Throws unless the network has a place for every trained tensor. With only some of them it would be a network that
-// nobody trained.
+// Throws unless the network has a value for every trained tensor (has_place). With only some of the tensors it would be
+// a network that nobody trained.
 void require_place_for_all(const Graph& network, const LoadedModel& training) {
   std::set<std::string> names;
   for (const Value& v : network.values) names.insert(v.name);
@@ -92,7 +92,7 @@ void require_place_for_all(const Graph& network, const LoadedModel& training) {
                   "name the network that the model was made of");
 }
 
-// Adds ranges measured on samples. Ranges that training found stay, because training saw more samples.
+// Adds ranges and moments measured on samples. Ranges that training found stay, because training saw more samples.
 void add_ranges(const Graph& graph, const RangeSamples& samples, Calibration& found) {
   if (!any_policy(graph, reads_samples)) return note(samples_not_read());
   SampleOptions sampling = samples.options;
@@ -119,7 +119,7 @@ void take_learned(Graph& graph, const LoadedModel& training, std::span<const std
 
 namespace {
 
-// Gives a dropout's input the range that training found for its output: inference leaves the dropout out.
+// Gives a dropout's input the range that training found for its output, because inference has no dropout.
 void pass_through_dropout(const Graph& graph, Calibration& found) {
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     if (node->op != Op::kDropout) continue;
@@ -140,7 +140,7 @@ void pass_through_dropout(const Graph& graph, Calibration& found) {
           option("calibrate", "FILE"));
 }
 
-// Gives [-1, 1] to ranges of zero width, which no training has widened yet.
+// Gives [-1, 1] to ranges of zero width without amaxes, which training has not widened yet.
 void stand_in(Calibration& found) {
   for (auto& [name, values] : found.ranges)
     if (values.amaxes.empty() && !(values.range.low < values.range.high)) values.range = {-1, 1};

@@ -1,6 +1,6 @@
 // Deploys a network after training: the source file's network gets the trained parameters and goes through all passes
 // of the converter. Batch norms are folded, adapters are merged, and policies are applied as in nacre convert. Ranges
-// and amax histories that training found replace calibration. `nacre tune` and `nacre export --network` call this.
+// and amax histories that training found serve as calibration. `nacre tune` and `nacre export --network` call this.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace nacre::tools {
 
-// Samples on which ranges are measured that training did not find.
+// Samples on which the converter measures the ranges that training did not find.
 struct RangeSamples {
   std::string data;  // as samples.h reads it; "" if there are no samples
   SampleOptions options;
@@ -34,19 +34,19 @@ struct DeployOptions {
 
 struct Deployed {
   std::vector<uint8_t> bytes;
-  int parameters = 0, adapters = 0;    // constants with trained numbers; layers into which an adapter was merged
+  int parameters = 0, adapters = 0;    // constants with trained numbers; weights into which an adapter was merged
   std::vector<std::string> fallbacks;  // steps that run in another type than their policy says
 };
 
 // Deploys a trained network. `simplified` comes from load_network() with batch norms not folded, as compile_training
-// got it, for any batch. `state` is the trained state of `training`. Layers without a policy whose weights are int8
-// codes in the source get new codes. The codes are per output channel if the source's are: scale_k = max |w_k| / 127,
-// code = round(w / scale_k). Ranges of activations stay the source's. Dropout is left out. Throws if `simplified` has
-// no place for a trained tensor, or if a number is not finite.
+// got it; its batch may differ. `state` is the trained state of `training`. If the weights of a layer without a policy
+// are int8 codes in the source, they get other codes, with one scale per output channel k if the source has that:
+// scale_k = max |w_k| / 127, code = round(w / scale_k). Activations of such a layer keep the source's ranges. Dropout
+// is left out. Throws if `simplified` lacks a trained tensor, or if a number is not finite.
 Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training,
                 std::span<const std::byte> state, const RangeSamples& samples = {});
 
-// Does the first half of deploy(): sets the constants of `graph` to the learned numbers and merges adapters into them.
+// Sets the constants of `graph` to the learned numbers, merges adapters into them, and counts both in `counts`.
 void take_learned(Graph& graph, const LoadedModel& training, std::span<const std::byte> state, Deployed& counts);
 
 // Returns a text such as "4 constants trained, 2 adapters merged".
@@ -61,8 +61,8 @@ class Deployment {
 
   Deployed deploy(const LoadedModel& training, std::span<const std::byte> state) const;
 
-  // Deploys before the first training step, with [-1, 1] for each range that only training finds. Throws the errors
-  // about network, policies and options that deploy() would throw after the last step.
+  // Deploys before the first training step, with [-1, 1] for each range that is still empty. So errors about the
+  // network, policies and options, which deploy() would throw after the last step, are thrown before training.
   Deployed deploy_untrained(const LoadedModel& training, std::span<const std::byte> state) const;
 
  private:

@@ -1,9 +1,9 @@
 // Makes an inference model that has what training learned.
 //
-//   inference_graph   makes it from a training model alone. It is the program `infer`, in which state and derived
-//                     tensors are constants. Computes to the bit what Trainer::infer() does.
-//   with_parameters   puts the numbers into the network's own graph, from which any policy can be compiled anew:
-//                     batch norms folded, int8, ...
+//   inference_graph   makes it from a training model alone: the program `infer`, in which state and derived tensors
+//                     become constants. The model gives the same bits as Trainer::infer().
+//   with_parameters   puts the learned numbers into the graph of the network's file. A caller can then fold batch
+//                     norms and compile it under any policy.
 #pragma once
 
 #include <span>
@@ -14,13 +14,13 @@
 
 namespace nacre::tools {
 
-// Returns a graph as after the last pass, ready for write_model. `infer` must be bound. Its state and derived tensors
-// must hold their final numbers.
+// Returns a graph that write_model can write without further passes. `infer` must be bound. Its state and derived
+// tensors must hold their final numbers.
 Graph inference_graph(const LoadedModel& model, const Program& infer);
 
-// Sets the constants of `simplified` (load_network, as given to compile_training) that have the name of a state tensor
-// of `model` to the numbers of `state`. A constant with a master gets its codes. Returns how many constants it set.
-// Throws if a shape differs.
+// Sets the constants of `simplified` that have the name of a state tensor of `model` to the numbers of `state`. A
+// constant trained in codes gets the codes of its master copy; one trained by channels gets these channels. Returns how
+// many constants it set. Throws if a shape differs. `simplified` is a graph as given to compile_training.
 int with_parameters(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state);
 
 }  // namespace nacre::tools

@@ -8,7 +8,7 @@
 namespace nacre::tools {
 namespace {
 
-// Imports the front end under the policies of its own file. The network's input may have the resulting types.
+// Runs the stages from import to apply_policy on the front end's file, without any policy of the user.
 Graph typed_front_end(const CompileOptions& options) {
   Graph graph;
   Job job = {.network = options.front_end.network, .compiling = {.rounding = options.rounding}};

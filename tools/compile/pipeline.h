@@ -1,5 +1,5 @@
-// run_stages() leads from a network's file to a graph that can be written. Only trainings (compile_training) and
-// calibration (float_network.h) take the simplified graph and make their own from it.
+// run_stages() leads from a network's file to a graph that can be written. Training (compile_training) and calibration
+// (float_network.h) run passes of their own on the simplified graph.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace nacre::tools {
 struct CompileOptions {
   PolicyRequest policies = {};
   const Calibration* calibration = nullptr;  // of the simplified graph; null if there is none
-  // The remedy that an error names if a training lacks a range. "" stands for the remedy of nacre convert.
+  // The remedy that the error names if int8 training lacks a range. "" stands for the default of StaticOptions.
   std::string range_remedy = {};
   Rounding rounding = Rounding::kDouble;
   IoTypes io_types = IoTypes::kSource;
@@ -41,7 +41,7 @@ struct Job {
   std::vector<std::string> states = {};                // for keep_states
   std::function<void(Graph&)> rewrite = {};            // may be null
   SimplifyOptions simplifying = {};
-  std::function<const Calibration*(const Graph&)> measure = {};  // what the policies read; may be null
+  std::function<const Calibration*(const Graph&)> measure = {};  // returns the calibration; may be null
   CompileOptions compiling = {};
 };
 

@@ -33,7 +33,7 @@ namespace {
 
 constexpr const char *kNotTrained = "not_trained", *kFrozenMetadata = "frozen";
 
-// Types the steps by the layers' policies. Quantizers that the policies ask for are nodes already.
+// Gives the steps the types of the layers' policies and fuses them. Quantizers of the policies are nodes already.
 void apply_types(Graph& graph, const CompileOptions& options) {
   const std::vector<Layer> layers = graph.layers;
   for (Layer& layer : graph.layers) layer.policy.quantization = Quantization::kNone;
@@ -45,8 +45,8 @@ void apply_types(Graph& graph, const CompileOptions& options) {
     if (layers[i].asked) graph.layers[i].policy = layers[i].policy;
 }
 
-// Makes the constants of `graph` trainable. `graph` is resolved and will be differentiated. `infer` becomes the
-// inference network.
+// Makes the constants that `training` selects into parameters, and adds adapters and quantizers. `graph` becomes the
+// network to differentiate, `infer` the inference network. Policies must be resolved.
 void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& training,
                           const CompileOptions& compiling) {
   TrainedParameters train = training.train;
@@ -82,7 +82,7 @@ Graph int8_network(Graph& graph, const TrainedParameters& train, const CompileOp
   return infer;
 }
 
-// Compiles `infer` as the deployed network. From then on its codes count as codes of the source.
+// Makes `infer` the int8 network as it is deployed, and its codes trainable. `graph` then treats them as source codes.
 void make_codes_trainable(Graph& graph, Graph& infer, const TrainingOptions& training,
                           const CompileOptions& compiling) {
   infer = int8_network(graph, training.train, compiling);
@@ -99,9 +99,9 @@ uint64_t arena_bytes(const Graph& graph) {
   return bytes;
 }
 
-// Plans the memory of a scheduled program within `limit` bytes of arena. rematerialize() bounds the bytes that live at
-// one time; the arena is larger if its blocks leave gaps. The next trial then lowers the bound by the excess. The last
-// trial has the bound 0, for the fewest bytes. `graph` becomes the smallest plan found.
+// Plans the memory of a scheduled program, if possible within `limit` bytes of arena. rematerialize() bounds the bytes
+// that live at one time; the arena is larger if its blocks leave gaps. The next trial then lowers the bound by the
+// excess. The last trial has the bound 0, for the fewest bytes. `graph` becomes the smallest plan found.
 Rematerialized plan_within(Graph& graph, uint64_t limit, const Target& target) {
   constexpr int kTrials = 4;
   Rematerialized done;
@@ -228,7 +228,7 @@ TrainingPrograms integer_programs(Graph simplified, const std::vector<int>& full
   return made;
 }
 
-// Returns `asked`, with the steps that the source already made added to the count after which ranges freeze.
+// Returns `asked`. If ranges freeze after a number of steps, adds to it the steps that the source's training made.
 TrainingOptions counted_from(const Graph& graph, const TrainingOptions& asked) {
   TrainingOptions options = asked;
   uint32_t& steps = options.quantizers.freeze_steps;

@@ -1,4 +1,4 @@
-// Compiles a network to a training model: the programs infer, gradients, update and derive, which share one state.
+// Compiles a network to a training model of up to four programs (infer, gradients, update, derive) that share state.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace nacre::tools {
 // The programs of a training model for one target.
 struct TrainingPrograms {
   Target target;
-  Graph infer, gradients, update, derive;  // after the last pass; if derive has no nodes, the model has none
-  Rematerialized rematerialized;           // of gradients
+  Graph infer, gradients, update, derive;  // after the last pass; the model lacks those without nodes
+  Rematerialized rematerialized;           // of gradients, or of update under TrainingOptions::immediate
 };
 
 struct TrainingModel : TrainingPrograms {  // the programs for compiling.target
@@ -41,11 +41,11 @@ TrainingModel compile_training_graphs(Graph simplified, const TrainingOptions& t
                                       std::span<const Target> others = {});
 void write_training(TrainingModel& made, const WriteOptions& writing = {});
 
-// Refuses a model that needs more than training.arena_limit, if a limit is given. compile_training makes the smallest
-// model that it finds.
+// Throws Error if a program needs more arena than training.arena_limit, unless that is 0. compile_training does not
+// check the limit.
 void require_arena_limit(const TrainingModel& made, const TrainingOptions& training);
 
-// Refuses options about batch norms if no batch norm trains.
+// Refuses options about running statistics if no batch norm changes its own, because there is none or all are frozen.
 void require_batch_norm(const TrainingModel& made, const TrainingOptions& training);
 
 // Returns the constants that a training model does not train, from its metadata.

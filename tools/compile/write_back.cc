@@ -17,20 +17,20 @@ namespace {
 constexpr uint64_t kNowhere = UINT64_MAX;
 constexpr const char* kSameNetwork = "export the network with plain weights, and train that";
 
-// Returns the largest R for which the type represents each of 1 .. R exactly.
+// Returns a number R such that the type represents each of 1 .. R exactly.
 uint64_t largest_digit(ElementType type) {
   return type == ElementType::kBfloat16 ? 1 << 8 : type == ElementType::kFloat16 ? 1 << 11 : 1 << 24;
 }
 
-// Finds where the file stores the numbers of the graph's constants. Importers transpose, cut and join numbers as they
-// read. So the file is read again with its numbers replaced by digits of their own places. The places of all tensors
-// that take part are p = 0 .. n - 1. With R of largest_digit, p = sum_k d_k R^k, 0 <= d_k < R:
+// Finds where the file stores the numbers of the graph's constants. The numbers of all tensors that take part are
+// counted p = 0 .. n - 1; p is the place of a number. Importers transpose, cut and join numbers as they read. So the
+// file is read again (a probe) with each number replaced by a digit of its place, p = sum_k d_k R^k, 0 <= d_k < R:
 //
-//   probe k   1 + d_k(p) in place p          mirrored probe   R - d_0(p) in place p
+//   probe k   the number at p is 1 + d_k(p)      mirrored probe   the number at p is R - d_0(p)
 //
-// A number that is equal in probe 0 and in the mirrored probe is not the file's, nor is one whose sum over both is not
-// R + 1. A product or a sum of the file's numbers is found out when its value is compared with the number in its
-// place.
+// R comes from largest_digit. If a number's values in probe 0 and in the mirrored probe do not add up to R + 1, it is
+// not one of the file's. Each number that is found is then compared with the file's number at its place, so that a
+// product or a sum of the file's numbers is found out.
 class Places {
  public:
   Places(const std::vector<uint8_t>& file, const Graph& graph, const ImportOptions& importing)
@@ -40,7 +40,7 @@ class Places {
   uint64_t first(size_t tensor) const { return first_[tensor]; }  // place of the tensor's first number, or kNowhere
   uint64_t count() const { return count_; }
 
-  // Returns the places of these constants, by constant and element. `takes` selects the tensors that take part.
+  // Returns the places of these constants' numbers, by constant and element; kNowhere for a number that is not found.
   std::vector<std::vector<uint64_t>> find(const std::vector<ValueId>& constants,
                                           const std::function<bool(const StoredNumbers&)>& takes) {
     number(takes);
@@ -146,8 +146,8 @@ bool all_there(const std::vector<std::vector<uint64_t>>& places) {
 }
 
 // Returns the places of the constants' numbers. The ONNX importer recognizes patterns by small constants, and reads
-// shapes from constants of real numbers. So for ONNX, first only tensors take part that name a learned constant. If
-// that does not find all places, all tensors of more than one number take part too.
+// shapes from constants of real numbers. So for ONNX, first only tensors take part whose name is that of a learned
+// constant, or its part before a '/'. If that does not find all places, all tensors of several numbers take part too.
 std::vector<std::vector<uint64_t>> places_of(Places& places, const Graph& graph, const std::vector<ValueId>& constants,
                                              bool onnx) {
   std::set<std::string> names;
@@ -230,8 +230,8 @@ std::vector<ValueId> learned_constants(const Graph& before, const Graph& learned
   return ids;
 }
 
-// Throws if a constant changed that was not learned. A file may store one number both for a parameter and for such a
-// constant.
+// Throws if a constant changed that was not learned. This happens if a file stores one number both for a parameter and
+// for another constant.
 void require_others_unchanged(const Graph& before, const Graph& now, const std::vector<ValueId>& learned) {
   for (size_t id = 0; id < before.values.size(); ++id) {
     const Value& v = before.values[id];

@@ -1,6 +1,6 @@
-// Writes learned numbers back into the file that the network came from, for users who continue with the network
-// elsewhere. The numbers keep their places and the file's types, and every other byte stays. External data of an ONNX
-// file moves into the file.
+// Writes learned numbers back into a copy of the file that the network came from, for users who continue elsewhere. The
+// numbers keep their places and the file's types. Other bytes stay, except an archive's checksums. External data of an
+// ONNX file moves into the file.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct WrittenBack {
   size_t tensors = 0, numbers = 0;  // learned tensors and numbers in the file
 };
 
-// Writes the trained `state` of `training` into the file. Throws if the file does not store a learned constant as
-// plain numbers of its own (codes, a product, in pieces or beside the file). Throws too if it stores one number twice
-// that was learned apart.
+// Returns the bytes of the file with the trained `state` of `training` in it. Throws if the file does not store a
+// learned constant as plain numbers of its own, but as codes or as a product. Throws too if it stores one number for
+// several layers that learned different numbers.
 WrittenBack write_back(const WriteBackOptions& options, const LoadedModel& training, std::span<const std::byte> state);
 
 }  // namespace nacre::tools

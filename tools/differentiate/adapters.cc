@@ -141,8 +141,8 @@ class AddAdapters {
   bool clamped_ = false;
 };
 
-// Returns the float32 numbers of a tensor of this region. A state tensor must be named `name`, another must have
-// `name` in its name. nullopt if there is none.
+// Returns the numbers of a tensor of this region as float32. A state tensor must be named `name`; a tensor of another
+// region must have `name` in its name. nullopt if there is no such tensor.
 std::optional<std::vector<float>> numbers_of(const LoadedModel& model, std::span<const std::byte> state, Region region,
                                              const std::string& name) {
   for (uint32_t id = 0; id < model.model().tensors().size(); ++id) {
@@ -159,7 +159,7 @@ std::optional<std::vector<float>> numbers_of(const LoadedModel& model, std::span
   return std::nullopt;
 }
 
-// Returns the constant that transposes and reshapes make of a stored constant.
+// Returns value `id` as a constant. Transposes and reshapes make it of a constant of the graph.
 Value constant_form(Graph graph, ValueId id) {
   Value& root = graph.values[size_t(stored_values(graph)[size_t(id)])];
   set_reals(root, reals(root));

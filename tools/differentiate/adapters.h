@@ -4,10 +4,10 @@
 //                                                 conv2d:  A [rank, h, w, in] with the layer's window,  B [out, 1, 1,
 //                                                 rank]
 //
-//   A uniform in +-1 / sqrt(terms of its sums), from the seed; B zero: at first nothing changes
+//   A starts uniform in +-1 / sqrt(terms of a sum), drawn from the seed; B starts at 0, so y is layer(x) at first
 //
-// The frozen layer keeps its policy. A and B have the policy's types without its quantization. They are added before a
-// clamp of the layer, so that they can be merged:  W += (alpha / rank) B A.
+// The frozen layer keeps its policy. A and B have the policy's types without its quantization. Their result is added
+// before a clamp of the layer, so that training can be merged into the layer's weights:  W += (alpha / rank) B A.
 #pragma once
 
 #include <span>
@@ -22,9 +22,9 @@ inline constexpr const char *kAdapterLayer = "/lora", *kAdapterA = "/lora_a", *k
                             *kAdapterFactor = "/factor",
                             *kFrozen = "/frozen";  // suffix of a frozen layer's own output
 
-// Adds adapters to the dense and ungrouped conv2d layers that `train` names. Returns the parameters to train: only the
-// adapters. Throws if there is no such layer. `graph` is simplified, has its policies resolved, and has its parameters
-// still as constants.
+// Adds adapters to the dense and ungrouped conv2d layers that `train` names and the source does not freeze. Returns the
+// parameters to train: only the adapters. Throws if there is no such layer. `graph` is simplified and has its policies
+// resolved; its parameters are still constants.
 TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, const TrainedParameters& train,
                                uint64_t seed);
 

@@ -22,8 +22,8 @@ class Derive {
   }
 
  private:
-  // Returns whether a node can move to `derive`. Its inputs must be persistent or constant, at least one persistent,
-  // and none updated. It must have no guard and one output, which is not the graph's.
+  // Returns whether a node can move to `derive`. Its inputs must be constants, state or derived values, not all of them
+  // constants, and none updated. It must not be a concat, have no guard, and one output, which is not the graph's.
   static bool is_derived(const Graph& graph, const Node& node) {
     const OpRule& rule = rule_of(graph, node);
     bool persistent = false;

@@ -7,9 +7,9 @@
 
 namespace nacre::tools {
 
-// Moves such nodes (casts of parameters, their quantized and packed copies) out of `programs` to the end of `derived`.
-// Their outputs are in the region `derived`, and all programs that read them share them. The graphs must be behind
-// apply_policy and fuse.
+// Moves nodes that read only state and constants (casts of parameters, their quantized and packed copies) out of
+// `programs` to the end of `derived`. Their outputs are in the region `derived`, and the programs share them.
+// apply_policy must have run on the programs.
 void derive(std::span<Graph* const> programs, Graph* derived);
 
 }  // namespace nacre::tools

@@ -63,7 +63,7 @@ class Differentiator {
     return graph().add(std::move(v));
   }
 
-  // Puts all gradients in one block, so that one step reads them all. Each starts at a multiple of 16 bytes.
+  // Makes the loss scale and, unless updates are immediate, the sums of gradients: aligned parts of one value.
   void make_sums() {
     const auto size = int64_t(element_bits(result_.sums) / 8);
     int64_t bytes = 0;
@@ -149,7 +149,7 @@ class Differentiator {
     return graph().add(std::move(v));
   }
 
-  // Records a part of the gradient of `id`. A parameter's part is added to its sum at once.
+  // Records a part of the gradient of `id`. If `id` is a parameter with a sum, the part is added to the sum at once.
   void contribute(ValueId id, ValueId part) {
     if (trains(id)) reached_[value(id).name] = true;
     const auto sum = sums_.find(id);
@@ -175,8 +175,8 @@ class Differentiator {
       if (wanted[row]) write_row(node, op, op.gradients[row], made);
   }
 
-  // Throws if an output has a gradient that no row reads, because it would be lost silently. Example: an LSTM's cells,
-  // if the network reads the last cells.
+  // Throws if an output after the first has a gradient that no row of the op's gradient table reads, because it would
+  // be lost silently. Example: an LSTM's cells, if the network reads the last cells.
   void require_read_gradients(const Node& node) {
     const OpRule& op = rule(node);
     for (size_t i = 1; i < node.outputs.size(); ++i) {
@@ -212,8 +212,8 @@ class Differentiator {
     return wanted;
   }
 
-  // Returns whether this row suits x. An input may have two rows: one adds to a sum, the other makes a value. A
-  // parameter takes the first, any other input the second.
+  // Returns whether this row of the gradient table suits x. An input may have two rows: one adds to a sum, the other
+  // makes a value. A parameter with a sum takes the row that adds, any other input the other row.
   bool fits(const OpRule& op, const Gradient& row, ValueId x) const {
     const bool both = std::ranges::any_of(op.gradients, [&](const Gradient& other) {
       return other.adds != row.adds && std::ranges::equal(other.of, row.of);
@@ -253,7 +253,7 @@ class Differentiator {
     std::vector<std::pair<ValueId, ValueId>> parts;
     for (const size_t i : of) {
       const ValueId x = i < node.inputs.size() ? node.inputs[i] : kNone;
-      if (x == kNone) continue;  // an output for an absent input is absent: such rows come last in `of`
+      if (x == kNone) continue;  // an absent input gets no output; such inputs come last in `of`
       const ValueId part = gradient_value(x);
       step.outputs.push_back(part);
       made[i] = part;
@@ -264,7 +264,7 @@ class Differentiator {
       if (needs(x)) contribute(x, part);
   }
 
-  // Writes a row that adds. It adds to the sum of a parameter. For a value computed from parameters it adds to zeros.
+  // Writes a row that adds: to the sum of x if x is a parameter with a sum, else to zeros.
   void write_sum(Node step, ValueId x) {
     const auto sum = sums_.find(x);
     if (sum != sums_.end()) {
@@ -285,7 +285,7 @@ class Differentiator {
     contribute(x, part);
   }
 
-  // ---- Updates at once: a parameter whose readers are all differentiated is updated, under a verdict of its own ----
+  // ---- Immediate updates: a verdict step and the optimizer follow once a parameter's readers are differentiated ----
 
   void count_readers() {
     for (size_t i = 0; i < forward_count_; ++i)
@@ -309,8 +309,8 @@ class Differentiator {
     }
   }
 
-  // Replaces the program's outputs by those of an update. Steps that only the network's own outputs needed are
-  // removed.
+  // Removes the program's outputs, and the steps that only these outputs needed.
+  // Steps that update a value stay.
   void drop_outputs() {
     graph().outputs.clear();
     std::vector<bool> used(graph().values.size(), false);
@@ -330,7 +330,7 @@ class Differentiator {
     }
   }
 
-  // The program's own verdict is on the loss alone. The guards say which parameters took part.
+  // Ends an immediate update. The last verdict step checks the loss alone, because each parameter had its own verdict.
   void finish_update() {
     drop_outputs();
     const UpdateSteps::Verdict verdict = updates().verdict(updates().shared(kLossName));
@@ -342,7 +342,7 @@ class Differentiator {
   std::vector<uint32_t> words_of(const Node& node, const Gradient& row, int input) {
     if (row.words == nullptr) return node.words;
     const NodeOperands operands(graph(), node, rule(node));
-    std::vector<uint32_t> words(4 * kMaxRank);  // the most words that a gradient needs: slice_gradient's
+    std::vector<uint32_t> words(4 * kMaxRank);  // room for the op with the most words, slice_gradient
     const Operands all = {operands.tensors.data(), int(operands.tensors.size()), 0};
     words.resize(size_t(row.words({node.words.data(), int(node.words.size())}, all, input, words.data())));
     return words;

@@ -1,10 +1,10 @@
-// differentiate: turns the forward graph into the program `gradients`: forward, loss, backward, sums in the step
-// block.
+// differentiate() turns the forward graph into the program `gradients`: forward pass, loss, backward pass. Sums of
+// gradients are in the region `step`.
 //
 // The gradient tables of the ops (OpRule::gradients) drive the pass. It walks the nodes in reverse and emits the step
 // that the table names for every input that depends on a trained parameter. Gradients of a value that several nodes
-// read are added. Gradients that no parameter needs are not computed. So training only the last two layers adds no
-// backward step before them.
+// read are added. Gradients that no parameter needs are not computed. For example, training only the last two layers
+// adds no backward step before them.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@
 
 namespace nacre::tools {
 
-// A sum of the step block, which the update program commits.
+// The sum of one parameter's gradients, which the update program reads.
 struct GradientOf {
   std::string parameter, gradient;  // names of the state value and of the step value
   std::vector<std::string> layers;  // the layers that read the parameter
-  bool decays = true;               // weights decay; biases and parameters of norms only if all decay
+  bool decays = true;               // whether weight decay applies; false for biases and parameters of norms
 };
 
 struct StatisticsOf {  // one batch norm: its running mean and variance, and the sums for them
@@ -34,9 +34,9 @@ struct Differentiated {
   std::vector<StatisticsOf> statistics;
 };
 
-// Further nodes that a step commits, over `values` (state and step values). Ids in `nodes` are indices of `values`.
-// The nodes run under the guard, after the running statistics. A value that `gradients` has under the same name is
-// that value.
+// Further nodes of an update, which read and write `values` (state and step values). Ids in `nodes` are indices of
+// `values`. The nodes run after the running statistics, under the same guard. A value of the name of one in `gradients`
+// is that one.
 struct Commit {
   std::vector<Value> values;
   std::vector<Node> nodes;
@@ -48,9 +48,9 @@ inline constexpr const char *kGradientsName = "gradients", *kLossName = "loss_su
                             *kMicroBatchName = "micro_batch", *kSeedName = "seed";
 
 // Differentiates a graph that is simplified and real-valued, with policies resolved and parameters in state
-// (make_parameters). The loss reads the first output. If a softmax or sigmoid makes it and the loss contains that
-// function, the loss reads its operand. `commit` is for --update immediate, in which this program commits its own
-// gradients.
+// (make_parameters). The loss reads the output that options.loss names, or the first. If a softmax or sigmoid makes it
+// and the loss contains that function, the loss reads the function's operand. `commit` is for --update immediate, under
+// which this program updates the parameters itself.
 Differentiated differentiate(const Graph& graph, const TrainingOptions& options, const Commit& commit = {});
 
 }  // namespace nacre::tools

@@ -5,7 +5,7 @@
 namespace nacre::tools {
 
 void leave_bias_gradients_unrounded(Graph& gradients) {
-  std::map<ValueId, ValueId> before;  // by dy in float8: dy
+  std::map<ValueId, ValueId> before;  // by a value rounded to float8: the value before rounding
   for (Node& node : gradients.nodes) {
     if (node.op == Op::kFakeFloat8) before[node.outputs[0]] = node.inputs[0];
     if (node.op != Op::kBiasGradient) continue;

@@ -46,14 +46,14 @@ class MultiplyCodes {
     return get_integer(quantizers_.at(source), "format") == int(FakeFloat8::kE5M2);
   }
 
-  // Returns the quantizer of the step's float8 output, or of the value that the step casts.
+  // Returns the output of the fake_float8 step that made the step's output, maybe through casts. kNone if none did.
   ValueId quantizer_behind(const Node& node) const {
     if (node.op == Op::kFakeFloat8 && quantizers_.contains(node.outputs[0])) return node.outputs[0];
     if (node.op != Op::kCast || !is_real(value(node.outputs[0]).type)) return kNone;
     const auto found = sources_.find(node.inputs[0]);
     return found == sources_.end() ? kNone : found->second;
   }
-  // Returns the source of the codes of `id`. kNone if it has no codes of this kind.
+  // Returns what quantizer_behind found for `id`, if its format is E5M2 for `gradient`, else E4M3. Otherwise kNone.
   ValueId source(ValueId id, bool gradient) const {
     const auto found = sources_.find(id);
     return found == sources_.end() || is_gradient(found->second) != gradient ? kNone : found->second;
@@ -125,7 +125,7 @@ class MultiplyCodes {
     return transposed_[source] = id;
   }
 
-  // Moves a transpose right behind the step that makes the codes. A device writes both at once
+  // Moves each transpose right behind the step that makes its codes. Then a device can write both at once
   // (ports/cuda/turned_codes.h).
   void turn_early() {
     const auto maker_of = [&](ValueId id) {
@@ -150,7 +150,7 @@ class MultiplyCodes {
     return steps_[scale] = id;
   }
 
-  // Removes float8 values that nothing reads, and the copies behind the layers, which only differentiating needed.
+  // Removes float8 values that nothing reads, and fake_float8_gradient steps, which only differentiate() needed.
   void leave_out_unread() {
     std::map<ValueId, ValueId> copies;
     const auto is_output = [&](ValueId id) {

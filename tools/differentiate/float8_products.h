@@ -10,9 +10,9 @@
 // conv2d_float8_gradient_w(e, q, t_dy, t_x, dw).
 //
 // t is the factor that turns a code into its value. It is f if quantizing divides by f, else 1 / f, which `derive`
-// then computes. Some products stay as they are: those with scales per row (float8/current), with rounding after every
-// operation (NUMERICS.md section 14), or in float64. So do layers whose activation was fused into the product, and
-// depthwise convolutions, which are no matrix products. NUMERICS.md section 9 says how the numbers differ.
+// then computes. Some products are not rewritten, among them: those with scales per row (float8/current), with rounding
+// after every operation (NUMERICS.md section 14), or in float64; layers whose activation was fused into the product;
+// depthwise convolutions. NUMERICS.md section 9 says how the numbers differ.
 #pragma once
 
 #include <string_view>

@@ -45,7 +45,7 @@ std::string classes_last(size_t rank) {
   return text + ", 1]";
 }
 
-// Returns whether the flags of the tensors, as LoadedModel's readers take them, say which axis has the rows.
+// Returns whether the tensors' flags, as readers of the model take them, say where the rows of inputs and labels are.
 bool flags_tell(const Graph& graph, ValueId y, Loss loss) {
   const auto tells = [&](const Value& v, size_t rank) {
     return rank > 0 && (v.batched || (graph.batch == 1 && v.dims[0] == 1));

@@ -16,15 +16,15 @@ inline constexpr const char* kLossOutputKey =
 // names.
 ValueId loss_output(const Graph& graph, const std::string& name);
 
-// Returns the node that computes the value. null for inputs and constants.
+// Returns the node that computes the value. Null if no node does.
 const Node* writer_of(const Graph& graph, ValueId id);
 
 // Returns the names as in "scores, box".
 std::string output_names(const Graph& graph);
 
-// Throws if a cross-entropy over classes would sum over another axis than the classes'. This happens behind a
-// transpose that moves the features of the last layer, or a softmax, to axis 1. Keras counts classes along the last
-// axis.
+// Throws if the loss is a cross-entropy over classes, which takes the last axis, but the classes of `y` lie on axis 1.
+// A softmax over axis 1, or a transpose that moves the last layer's features there, shows that. A file with training
+// settings is not checked.
 void require_classes_last(const Graph& graph, ValueId y, Loss loss);
 
 // Adds the metadata "rows" (tools/graph/row_places.h) and kLossOutputKey, for facts about rows that a training model's

@@ -46,8 +46,8 @@ bool is_looked_through(const Graph& graph, const Node& node, Op op) {
          get_real(node, "beta") == 1;
 }
 
-// Outputs are float32, as in the source. If y is computed in float64, the caller gets a copy of y, and the loss reads
-// y itself.
+// Makes the network's output y a copy of y. Outputs are float32, as in the source, while the loss reads y itself in
+// float64.
 void give_a_copy(Graph& graph, ValueId y) {
   const bool given = std::ranges::any_of(graph.outputs, [&](const Binding& output) { return output.value == y; });
   if (!given) return;

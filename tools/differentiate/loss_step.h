@@ -6,17 +6,17 @@
 
 namespace nacre::tools {
 
-// Adds an input `labels` (or `targets`) and the loss step on the first output. Returns the step's index. Sums have
-// type `sums`. A softmax before a softmax cross-entropy, or a sigmoid before a sigmoid one, is skipped, because these
-// losses take logits.
+// Adds an input `labels` (or `targets`) and the loss step on loss_output(). Returns the step's index. The sum of losses
+// has type `sums`. A softmax before a cross-entropy over classes, or a sigmoid before a sigmoid cross-entropy, is
+// skipped, because these losses take logits.
 size_t add_loss(Graph& graph, const LossOptions& options, ElementType sums);
 
-// Returns of how many losses the loss step takes the mean in each sample. For errors it is the product of the axes
-// between the first and the last. For cross-entropies over classes it is 1, because their losses are summed.
+// Returns of how many losses the loss step takes the mean in each sample. For errors and sigmoid cross-entropy it is
+// the product of the axes between the first and the last, for cross-entropies over classes 1.
 float losses_of_sample(const Graph& graph);
 
-// Returns the layer of steps that belong to no layer of the source and compute in the type of the sums. add_loss makes
-// it.
+// Returns the layer that add_loss makes, or kNone. Steps of training that belong to no layer of the source have it, and
+// compute in the type of the sums.
 int loss_layer(const Graph& graph);
 
 const char* name_of(Loss loss);      // "softmax_cross_entropy"

@@ -22,7 +22,7 @@ std::vector<std::string> untrained_constants(const Graph& graph, const TrainedPa
   const auto layer_name = [&](const Node& node) {
     return node.layer == kNone ? std::string() : graph.layers[size_t(node.layer)].name;
   };
-  std::set<ValueId> seen;  // parameters among them: shared with such an operand they are trained, or frozen as asked
+  std::set<ValueId> seen;  // constants that are parameters of some node, or that are listed already
   std::vector<int> trained;
   const std::vector<bool> reaches = reaching(graph, options);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -40,7 +40,7 @@ std::vector<std::string> untrained_constants(const Graph& graph, const TrainedPa
     const Node& node = graph.nodes[i];
     behind = behind || std::ranges::find(trained.end() - ptrdiff_t(last), trained.end(), node.layer) != trained.end();
     const bool passes = node.op == Op::kTranspose || node.op == Op::kReshape ||
-                        (node.op == Op::kBatchNorm && reaches[i]);  // forms, statistics
+                        (node.op == Op::kBatchNorm && reaches[i]);  // forms of a constant; statistics
     if (!behind || passes || !matches_any(layer_name(node), options.layers)) continue;
     for (const ValueId input : node.inputs) {
       const ValueId id = input == kNone ? kNone : stored[size_t(input)];

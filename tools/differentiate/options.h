@@ -27,7 +27,7 @@ struct LossOptions {
   bool ignores = false;       // sparse labels equal to ignore_index do not count
   int32_t ignore_index = -1;
   float delta = 1;          // for huber
-  bool sums = false;        // a sum over all that a step counts, in place of the mean
+  bool sums = false;        // if true, the loss of a step is the sum over its samples, not the mean
   std::string output = {};  // the name of the output that the loss reads; "" for the first
 };
 
@@ -48,8 +48,8 @@ struct OptimizerOptions {
   ElementType moments = ElementType::kFloat32;  // or kBfloat16
 };
 
-// Output channels to train in the layers that a pattern matches. The others stay. They are the leading `share`, or
-// first .. end - 1 if `share` is 0.
+// Output channels to train in the layers that a pattern matches: the leading `share` of them, or first .. end - 1 if
+// `share` is 0. The other channels stay.
 struct TrainedChannels {
   std::string pattern;
   double share = 0;
@@ -93,7 +93,7 @@ struct TrainingOptions {
   bool unbiased_variance = false;     // for the running variance: true as in torch, false as in Keras
   uint64_t seed = 1;                  // for dropout and for initial values
   bool immediate = false;             // each parameter is updated as soon as its gradient is known
-  // Bytes. Above this limit the backward pass computes activations anew. 0 if there is no limit.
+  // Bytes. To stay within this limit, the backward pass computes activations again. 0 if there is no limit.
   uint64_t arena_limit = 0;
   QuantizerTraining quantizers;
   AdapterOptions adapters;

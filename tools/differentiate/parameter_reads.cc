@@ -17,7 +17,7 @@ bool takes_parameter(const OpRule& rule, size_t slot, const Value& v) {
 }
 
 // Returns whether an added constant is a mask, which shuts positions out of a softmax: each number is 0 or at most
-// -10,000. No parameter is like that, because a layer's sums would lose their last digits.
+// -10,000, and not all are 0. A parameter is hardly like that, because a layer's sums would lose their last digits.
 bool is_mask(const Node& node, const Value& v) {
   if (node.op != Op::kAdd || v.variable || !v.constant() || !is_float_type(v.stored)) return false;
   const std::vector<float> numbers = reals(v);

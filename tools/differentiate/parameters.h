@@ -11,17 +11,17 @@
 
 namespace nacre::tools {
 
-// Moves the parameters that `options` names into state, in the order of `graph`'s nodes. Codes of a quantized file
-// become real numbers. Throws if there is none to train, if a pattern matches no layer with parameters, or if a layer
-// that trains shares a parameter with one that does not.
+// Moves the parameters that `options` names into the region state. Codes of a quantized file become real numbers.
+// Throws if there is none to train, if a pattern matches no layer with parameters, or if a layer that trains shares a
+// parameter with one that does not.
 void make_parameters(Graph& graph, const TrainedParameters& options);
 
 // Returns the layers that `options` names and that have a node which `takes` accepts, in the order of the nodes.
-// Throws if a pattern matches none. `what` says in the error what such nodes have: "parameters".
+// Throws if a pattern matches none, or options.last_layers is too large. `what` is what the error says nodes lack.
 std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options,
                                  const std::function<bool(const Node&)>& takes, const char* what);
 
-// Throws if an option is not a valid pattern.
+// Throws if one of options.layers is not a valid pattern.
 void require_patterns(const TrainedParameters& options);
 
 // Returns, per value, the stored value of which it is a form. That is the constant or state value itself, or the one
@@ -31,11 +31,11 @@ std::vector<ValueId> stored_values(const Graph& graph);
 // Returns the numbers as elements of a float type, each rounded to the nearest.
 std::vector<uint8_t> stored_as(ElementType type, const std::vector<float>& numbers);
 
-// Evaluates forms of constants that are not trained, which become constants themselves. Runs after make_parameters.
+// Evaluates steps that read only constants without quantizers. Their outputs become constants, unless they are outputs.
 void store_frozen_forms(Graph& graph);
 
-// Gives each norm its own statistics if a file stores equal ones once (ones as scale and variance). Statistics are
-// never parameters, and two norms share none. A norm that is applied twice shares all four operands and stays one.
+// Copies the statistics of a batch norm if the file stores them once for other readers too (ones for scale and
+// variance). Then no other step reads them. A norm that is applied twice shares all four operands and stays one.
 void separate_statistics(Graph& graph);
 
 // These throw for networks that cannot be trained under their policies. refuse_quantized_forms: a layer that trains
@@ -46,13 +46,13 @@ void refuse_quantized_forms(const Graph& graph);
 void refuse_shared_codes(const Graph& graph, const TrainedParameters& options);
 void refuse_fits(const Graph& graph);
 
-// Returns, per node, whether the trained output depends on it.
+// Returns, per node, whether the output options.output depends on it. True for all nodes if that is "".
 std::vector<bool> reaching(const Graph& graph, const TrainedParameters& options);
 
-// Lists the constants that no training changes because no step reads them as a parameter: factors, slopes,
-// subtrahends. Only real constants of more than one number, and variables, are listed. Fixed or frozen constants, and
-// constants of layers that `options` freezes, are not. An entry reads "gamma (mul)". Entries follow the order of the
-// nodes. Call it before make_parameters.
+// Lists the constants that training does not change because no step reads them as a parameter: factors, slopes,
+// subtrahends. Only real constants of several numbers, variables, and those that keep their steps are listed. Fixed or
+// frozen constants, and constants of layers that `options` freezes, are not. An entry reads "gamma (mul)". Entries
+// follow the nodes. Empty if only biases train. Call it before make_parameters.
 std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options);
 // Returns "not trained: gamma (mul), slope (prelu)" with at most four names. "" if there is none.
 std::string not_trained_text(const std::vector<std::string>& constants);

@@ -1,4 +1,4 @@
-// Functions that training_quantizers.cc and trained_ranges.cc share, and that are private to them.
+// Functions that plan_quantizers.cc, training_quantizers.cc and trained_ranges.cc share.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace nacre::tools {
 
-// Returns the policy that the node's layer is asked for. null if there is none.
+// Returns the policy that the user asked for the node's layer. Null if there is none.
 inline const Policy* policy_of(const Graph& graph, const Node& node) {
   if (node.layer == kNone || !graph.layers[size_t(node.layer)].asked) return nullptr;
   return &graph.layers[size_t(node.layer)].policy;
@@ -21,7 +21,7 @@ inline std::string range_name(const std::string& value) { return value + "/range
 inline std::string scale_name(const std::string& value) { return value + "/float8_scale"; }
 inline std::string history_name(const std::string& value) { return value + "/amax_history"; }
 
-// Returns the numbers that the source's training left for this state value. null if there are none of this size.
+// Returns the float8 state that the source's file holds under this name. Null if it has none of this size.
 inline const std::vector<float>* of_source(const Graph& graph, const std::string& name, int64_t elements) {
   if (graph.training == nullptr) return nullptr;
   const auto found = graph.training->float8.find(name);

@@ -1,12 +1,12 @@
-// Choosing the values to repeat is a covering problem: every step s whose live bytes exceed the limit needs values
-// with a gap between two uses that spans s. It is solved greedily. The next gap is the one whose repetition takes the
-// most from
+// Choosing the values to repeat is a covering problem: every step s whose live bytes live_s exceed the limit needs
+// values with a gap between two uses that spans s. It is solved greedily. The next gap is the one whose repetition
+// takes the most from
 //
 //   excess = sum over steps s of max(0, live_s - limit)
 //
-// per unit of work (multiply-accumulates and bytes written). There are two ways to close a gap. The writer's inputs
-// are kept until then. Or inputs that are gone by then are computed again too, and so are their inputs, down to values
-// that still live.
+// per unit of work (multiply-accumulates and bytes written). There are two ways to close a gap. Either the inputs of
+// the step that writes the value are kept until then, or inputs that are gone by then are computed again too, and so
+// are their inputs, down to values that still live.
 #include "tools/differentiate/rematerialize.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ uint64_t work_of(const Graph& graph, const Node& node, KernelSets kernels) {
                      {operands.tensors.data(), int(operands.tensors.size()), 0});
 }
 
-// The steps of a program, and the pieces of the arena that they use.
+// The steps of a program, and the pieces of the arena (one per storage of a value) that they use.
 struct Tape {
   struct Piece {
     uint64_t bytes;  // aligned
@@ -129,7 +129,7 @@ class TapeMaker {
   Tape tape_;
 };
 
-// Lives of pieces, and the bytes that live at every step. They are counted as by join(first_choice) of the planner.
+// Lives of pieces, and the bytes that live at every step. An input that gives way to the step's output does not count.
 struct Lives {
   std::vector<int> first, last;  // per piece
   std::vector<int64_t> live;     // per step
@@ -268,7 +268,7 @@ std::vector<Gap> gaps(const Tape& tape, const Lives& lives, uint64_t limit) {
       const int before = std::exchange(previous[size_t(p)], s);
       const Tape::Piece& piece = tape.pieces[size_t(p)];
       if (before < 0 || s == before + 1 || !piece.repeatable) continue;
-      // An output may take over the bytes of a piece at the step of its last use, so that step counts too.
+      // An output may take over the bytes of a piece that ends at step `before`, so that step counts too.
       double most = 0;
       for (int t = before; t < s; ++t)
         most += double(std::clamp<int64_t>(lives.live[size_t(t)] - int64_t(limit), 0, int64_t(piece.bytes)));
@@ -280,7 +280,7 @@ std::vector<Gap> gaps(const Tape& tape, const Lives& lives, uint64_t limit) {
   return found;
 }
 
-// Repeats values until nothing exceeds the limit, or nothing lowers the excess.
+// Repeats values until nothing exceeds the limit, nothing lowers the excess, or the steps are four times as many.
 Attempt lower(Tape tape, uint64_t limit) {
   const size_t most = 4 * tape.steps.size();
   for (;;) {
@@ -339,7 +339,7 @@ Rematerialized rematerialize(Graph& graph, uint64_t limit, KernelSets kernels) {
   make_views(graph);
   const Tape before = TapeMaker(graph, kernels).run();
   Attempt best = lower(before, limit);
-  // If the limit is out of reach, finds the lowest limit that is not, by bisection between it and the peak.
+  // If the limit is out of reach, looks for a low limit that is not, by bisection between it and the peak.
   uint64_t low = limit, high = best.peak > limit ? Lives(before).peak() : limit;
   for (int trial = 0; trial < kTrials && best.peak > limit && high > low + 1; ++trial) {
     const uint64_t middle = low + (high - low) / 2;

@@ -9,18 +9,18 @@
 namespace nacre::tools {
 
 struct Rematerialized {
-  int steps = 0;             // steps that run a second or third time
+  int steps = 0;             // number of repeated steps
   uint64_t work = 0;         // multiply-accumulates of these steps
   uint64_t work_before = 0;  // multiply-accumulates of one run without these steps
   uint64_t bound = 0;        // bytes that live at one time afterwards
   bool reached = false;      // bound <= limit
 };
 
-// Repeats steps of a training program (scheduled, views made) until the bytes that live at one time are at most
+// Makes views, and repeats steps of a scheduled training program until the bytes that live at one time are at most
 // `limit`. If that cannot be reached, it keeps the fewest bytes that it finds. A repeated step reads the same operands
-// and computes the same numbers. Steps that update a value, and steps that read a value updated since, are not
-// repeated. All other steps keep their order, so every result is equal to the bit. `kernels` are the target's; they
-// give a step's costs.
+// and computes the same numbers. Steps with a guard, steps that update a value, and steps that read a value updated
+// since are not repeated. The other steps keep their order, so every result is equal to the bit. `kernels` are the
+// target's; they give a step's costs.
 Rematerialized rematerialize(Graph& graph, uint64_t limit, KernelSets kernels = reference_sets());
 
 }  // namespace nacre::tools

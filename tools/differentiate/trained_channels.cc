@@ -189,7 +189,7 @@ class SplitChannels {
   const std::vector<Node>* all_ = nullptr;
 };
 
-// ---- Back into one ----
+// ---- Joins the parts of a split layer into one layer ----
 
 class MergeChannels {
  public:
@@ -267,7 +267,7 @@ class MergeChannels {
     Value v = value(parts[0]->inputs[slot]);
     v.dims[0] = rows;
     std::vector<uint8_t> bytes;
-    std::string made;  // the longest name, because constants are cast without another name
+    std::string made;  // the longest suffix of the parts' names, because a cast of a constant may add none
     for (const Node* part : parts) {
       const Value& rows_of = value(part->inputs[slot]);
       bytes.insert(bytes.end(), rows_of.data->begin(), rows_of.data->end());
@@ -295,7 +295,7 @@ void merge_channels(Graph& graph) {
   const auto stays = [&](const Binding& b) {
     return graph.values[size_t(b.value)].last_step + 1 >= graph.nodes.size();
   };
-  const bool keep_inputs = std::ranges::all_of(graph.inputs, stays);  // as it was planned
+  const bool keep_inputs = std::ranges::all_of(graph.inputs, stays);  // whether the old plan kept the inputs
   if (graph.banks.size() != 1 || !MergeChannels(graph).run()) return;
   remove_dead_values(graph, {});
   fuse(graph);

@@ -24,14 +24,14 @@ namespace nacre::tools {
 // lacks the channels, or its policy quantizes it.
 void split_channels(Graph& graph, const TrainedParameters& train);
 
-bool is_frozen_part(const std::string& layer);  // a part of a split layer
+bool is_frozen_part(const std::string& layer);  // whether it names a frozen part of a split layer
 
 // Makes a split layer whose parts are constants one layer again. `graph` is as inference_graph gives it. It is planned
 // anew, and inputs that were kept stay kept. Layers stay split if their parts differ in type. They also stay split in
 // several banks, because a model does not hold the banks' limits.
 void merge_channels(Graph& graph);
 
-// Sets the rows of `simplified`'s constants that `state` has in parts. Returns how many constants it set.
+// Copies trained channels from `state` into the constants of `simplified`. Returns how many state tensors it copied.
 int with_channels(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state);
 
 }  // namespace nacre::tools

@@ -147,8 +147,8 @@ class TrainCodes {
     return made;
   }
 
-  // Replaces infer's constant by the output of two steps on the master: quantize for int8, rounding and a cast for
-  // int32.
+  // Replaces infer's constant by the output of steps on the master: quantize for int8 codes, rounding and then a cast
+  // for int32 codes.
   void derive_codes(const Value& master, ValueId codes, bool bias) {
     const ValueId x = infer_.add(master), one = infer_.constant(master.name + "/one", {1}, std::vector<float>{1});
     if (bias) {
@@ -187,7 +187,7 @@ class TrainCodes {
     return (node.op == Op::kSoftmax || node.op == Op::kSigmoid) && !inner_.contains(node.outputs[0]);
   }
 
-  // Adds the node. If its outputs depend on a master, steps behind it round them to their codes.
+  // Adds the node. If its outputs depend on a master, steps round them to codes, except behind only_moves and ends_in.
   void push(Node node) {
     if (!depends(node)) return graph_.nodes.push_back(std::move(node));
     std::vector<Node> behind;
@@ -301,7 +301,7 @@ int with_codes(Graph& simplified, const LoadedModel& model, std::span<const std:
       v.data = bytes_of(codes);
     } else {
       std::vector<uint8_t> narrow;
-      const int lowest = r->element == ElementType::kInt32 ? -127 : -128;  // like round_codes
+      const int lowest = r->element == ElementType::kInt32 ? -127 : -128;  // as round_codes saturates int32 masters
       for (const int32_t code : codes)
         narrow.push_back(uint8_t(uint8_t(std::max(lowest, int(clamp_to_int8(code)))) ^ (uint8 ? 0x80 : 0)));
       v.data = bytes_of(narrow);

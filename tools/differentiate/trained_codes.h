@@ -3,9 +3,9 @@
 // change, so an export has the steps, the bytes and the arena of the network that was deployed.
 //
 //   state       a master per weight and bias, float32 in units of the code, at first the codes themselves
-//   gradients   everything that depends on a trained code, as real numbers. fake_quantize has the layer's step on
-//               masters, whose gradient it divides by the step, and the tensor's fixed range on activations. int8
-//               steps before these stay.
+//   gradients   everything that depends on a trained code, as real numbers. fake_quantize rounds masters to the layer's
+//               quantization step (it divides their gradient by it), and activations over their fixed range. Nodes
+//               before these stay in int8.
 //   infer       the deployed program itself. `derive` makes its codes from the masters: rounded, saturated
 #pragma once
 

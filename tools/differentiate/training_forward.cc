@@ -144,8 +144,8 @@ class ForwardPass {
     return step;
   }
 
-  // Feeds a dropout with {seed low, seed high, step, micro-batch}. All dropouts share these, and their layers' numbers
-  // distinguish them.
+  // Feeds a dropout with {seed low, seed high, step, micro-batch}. All dropouts share these. The attribute `layer`,
+  // which counts dropouts, distinguishes them.
   void feed_dropout(std::vector<Node>& nodes, Node& node) {
     if (random_ == kNone) {
       const ValueId seed = add_value(kSeedName, ElementType::kUint32, {2}, Region::kState);

@@ -125,8 +125,8 @@ class AddQuantizers {
     const StaticValue* v = static_of(y);
     if (v == nullptr || v->moved || !v->by_codes) return;
     const bool is_output = std::ranges::any_of(graph_.outputs, [&](const Binding& b) { return b.value == y; });
-    // A fixed quantizer: of a softmax, sigmoid or tanh, or of the source. A cross-entropy reads the input of its
-    // softmax or sigmoid, so the output is not rounded.
+    // An output with a fixed quantizer (of a softmax, sigmoid or tanh, or of the source) is not rounded, because a
+    // cross-entropy reads the input of its softmax or sigmoid.
     if (is_output && plan_.values.groups[size_t(v->group)].fixed) return;
     round_activation(node, y, *v);
   }
@@ -143,9 +143,9 @@ class AddQuantizers {
     return rounded_[whole] = y;
   }
 
-  // Returns the range by which x is rounded: its own ends, so nothing is cut. One value of a group makes the running
-  // range, which is deployed. Other values are rounded by that range, widened to their ends, and no update reads their
-  // sums.
+  // Returns the range by which x is rounded: its own ends, so nothing is cut until ranges freeze. One value of a group
+  // makes the running range, which is deployed. Other values are rounded by that range, widened to their ends, and no
+  // update reads their sums.
   ValueId observe(const Node& near, ValueId x, const StaticValue& v, ValueId range) {
     const std::string name = v.observed ? plan_.ranges[size_t(v.group)] : range_name(v.name);
     const bool freezes = options_.freeze_steps > 0;

@@ -7,7 +7,7 @@
 //   int8/weights, int4, int8   fake_quantize on the weights, by the rule of each; int8 also on the rows of x
 //   float8         fake_float8 on x and w (E4M3), fake_float8_gradient behind y (E5M2). Each has a scale, an amax
 //                  history and counters in state, and the step's amax in the step block. update_scales commits them
-//   float8/current like float8, but with scales from the current values
+//   float8/current like float8, but with scales from the current values, and without state
 //
 // The program `infer` gets the same rounding without observers, so it computes the network that is trained. Bias codes
 // (int32) are not simulated: their steps are scale_x scale_w, far below those of y.

@@ -67,7 +67,7 @@ float penalty_on(const std::string& parameter, const SourceTraining& saved) {
   return found == saved.decays.end() ? 0 : found->second;
 }
 
-// Keras adds a penalty to the loss. So it enters the gradient before clipping and before the moments.
+// Throws if gradients are clipped or the optimizer is adamw. A penalty must enter the gradient before these act.
 void check_penalties(const std::string& source, const OptimizerOptions& o) {
   const bool clips = o.clip_norm > 0 || o.clip_value > 0, apart = o.kind == Optimizer::kAdamW;
   if (!clips && !apart) return;
@@ -199,7 +199,7 @@ void UpdateSteps::optimize(const GradientOf& g, ValueId gradient, const Verdict&
   Node& node = guarded(row.op, g.parameter + "/" + find_rule(row.op)->name, std::move(inputs), verdict);
   node.layer = layer_of_sums();
   const auto is_named = [&](const std::string& layer) { return !o.no_decay.empty() && matches_any(layer, o.no_decay); };
-  const bool decays =  // one decaying layer among those that share it is enough
+  const bool decays =  // no, if one of the layers that share the parameter is named in no_decay
       (g.decays || o.decay_all != 0) && std::ranges::none_of(g.layers, is_named);
   const float penalty = saved_ == nullptr ? 0 : penalty_on(g.parameter, *saved_);
   const std::pair<const char*, float> attributes[] = {{"momentum", o.momentum},

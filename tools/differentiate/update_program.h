@@ -1,6 +1,6 @@
-// The program `update` decides whether a step counts, and commits it. Its steps are, in order: verdict, optimizers,
-// running statistics, other passes' steps (scales, ranges), step count. The verdict guards all of these. The loss
-// scale comes last, unguarded.
+// The program `update` decides whether a training step counts, and updates the state. Its steps are, in order: verdict,
+// optimizers, running statistics, quantizers' steps (scales, ranges), step count. The verdict guards these steps. The
+// loss scale comes last, unguarded.
 #pragma once
 
 #include <map>
@@ -27,8 +27,8 @@ class UpdateSteps {
   // Values are copied by name from the graph `shared` if `graph` lacks them. `shared` may be `graph` itself.
   UpdateSteps(Graph& graph, const Graph& shared, const TrainingOptions& options, ElementType sums);
 
-  // Judges `gradients`: a sum of the step block, or one gradient. The first verdict's outputs are named apply, amax
-  // and report.
+  // Adds the step that judges `gradients` (the sums of all gradients, one gradient, or the loss). Its outputs are named
+  // apply, amax and report, each followed by `suffix`.
   Verdict verdict(ValueId gradients, const std::string& suffix = "");
   void optimize(const GradientOf& of, ValueId gradient, const Verdict& verdict);
   void statistics(const StatisticsOf& of, const Verdict& verdict);

@@ -26,7 +26,7 @@ std::vector<std::string> input_names_of(const Graph& graph) {
   return names;
 }
 
-// Returns how many samples the arrays hold; 1 if an array is itself a sample.
+// Returns how many samples each of the arrays holds at least; 1 if an array is itself a sample.
 int64_t samples_in(const Graph& graph, const NpzArrays& data) {
   std::vector<std::string> ignored;
   const std::vector<NpyArray> arrays = arrays_for(input_names_of(graph), data, ignored);
@@ -63,7 +63,7 @@ NpzArrays rows_of(const NpzArrays& data, std::span<const int64_t> rows, int64_t 
   return selected;
 }
 
-// Returns true also for a copy of the file.
+// Returns whether both names lead to one file, or to files with equal bytes.
 bool same_content(const std::string& a, const std::string& b) {
   std::error_code error;
   if (std::filesystem::equivalent(a, b, error)) return true;
@@ -80,7 +80,7 @@ bool same_content(const std::string& a, const std::string& b) {
   return true;
 }
 
-// Shapes labels to one row per sample. Each of `count` samples gets as many, whatever the labels' shape is.
+// Shapes labels to one row per sample. Each of the `count` samples gets equally many labels, whatever their shape was.
 NpyArray by_sample(const NpyArray& labels, int64_t count) {
   if (!labels.dims.empty() && labels.dims[0] == count) return labels;
   if (labels.elements() % count != 0)

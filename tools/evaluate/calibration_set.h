@@ -14,8 +14,8 @@ namespace nacre::tools {
 class CalibrationSet {
  public:
   // `file`: as for nacre convert --calibrate. If it is "", up to 200 samples of `from.data` are drawn with seed 1
-  // from those that --indices does not name. If --indices names all or is not given, a fifth of `set` is drawn and
-  // removed from `set`. Throws Error if no sample can be removed.
+  // from those that --indices does not name. If --indices names all or is not given, a fifth of `set`, at most 200
+  // samples, is drawn and removed from `set`. Throws Error if `set` then holds fewer than two samples.
   CalibrationSet(const Graph& graph, const std::string& file, const SetOptions& from, LabelledSet& set);
 
   Samples samples(const Graph& graph, const SampleOptions& options) const;

@@ -42,7 +42,7 @@ bool same_dims(const TensorRecord& a, const TensorRecord& b) {
   return a.rank == b.rank && std::equal(a.dims, a.dims + a.rank, b.dims);
 }
 
-struct Values {  // of a tensor, after a run
+struct Values {  // the elements of a tensor after a run
   std::vector<double> reals;
   uint64_t saturated;
 };
@@ -59,7 +59,7 @@ class Runner {
   uint64_t runs() const { return inputs_.runs; }
   uint64_t samples() const { return inputs_.rows(); }
 
-  // Returns the values by tensor. Outputs of the program are always included.
+  // Returns the values by tensor: those of `wanted`, and those of the program's outputs.
   std::map<uint32_t, Values> run(uint64_t run, const Wanted& wanted) {
     const Program& program = bound_.program();
     for (uint32_t i = 0; i < program.input_count(); ++i) {
@@ -105,7 +105,7 @@ class Runner {
   uint32_t rows_ = 0;
 };
 
-// Returns the scales of codes given for the reference's input. A program with float inputs decodes them by these.
+// Returns the scales of an input of the reference that takes codes. For a float input of B they decode the same data.
 std::optional<Scales> codes_of(const ProgramReport& a, uint32_t input) {
   return is_code_of_reals(a.tensor(input).element) ? a.loaded().scales(input) : std::nullopt;
 }

@@ -13,9 +13,9 @@ namespace nacre::tools {
 
 struct ComparedTensor {
   uint32_t a, b;          // tensor ids
-  uint32_t step, step_b;  // that complete it, in A and in B
+  uint32_t step, step_b;  // the steps of A and of B that complete the tensor
   ErrorMeasure error;
-  uint64_t saturated = 0;  // elements of B at the ends of their type: report/decode.h
+  uint64_t saturated = 0;  // elements of B at the ends of their type: evaluate/decode.h
 
   double saturated_share() const { return error.elements() == 0 ? 0 : double(saturated) / double(error.elements()); }
 };
@@ -23,8 +23,8 @@ struct ComparedTensor {
 struct ComparedOutput {
   uint32_t a, b;  // indices of the programs' outputs
   ErrorMeasure error;
-  uint64_t saturated = 0;            // as above
-  uint64_t rows = 0, same_best = 0;  // rows along the last axis, and rows with the largest element at the same place
+  uint64_t saturated = 0;            // as in ComparedTensor
+  uint64_t rows = 0, same_best = 0;  // rows along the last axis, and rows whose largest element has the same index
 };
 
 struct Comparison {

@@ -14,7 +14,7 @@
 namespace nacre::tools {
 namespace {
 
-// Calls f(T()) with a type that holds one element of `type` and converts to double. Callers unpack int4 first.
+// Calls f(T()) with a type that holds one element of `type` and converts to double. Callers unpack 4-bit types first.
 template <class F>
 auto with_element(ElementType type, F f) {
   switch (type) {
@@ -39,7 +39,7 @@ auto with_element(ElementType type, F f) {
   }
 }
 
-// Unpacks two elements a byte; the element of the lower index lies in the low bits.
+// Unpacks int4 or uint4, two elements in a byte; the element of the lower index lies in the low bits.
 std::vector<uint8_t> unpacked(const StoredElements& elements) {
   size_t count = 1;
   for (const int64_t d : elements.dims) count *= size_t(d);
@@ -83,7 +83,7 @@ void for_each(const StoredElements& e, F f) {
   });
 }
 
-// Returns the lowest and the highest code of the type.
+// Returns the lowest and the highest code of int4, uint4, int8, uint8 or int16.
 std::pair<int, int> ends_of(ElementType type) {
   if (type == ElementType::kInt4) return {-8, 7};
   if (type == ElementType::kUint4) return {0, 15};
@@ -109,7 +109,7 @@ bool is_reciprocal(const ReportStep& step) {
   return false;
 }
 
-// Returns the operand that holds the scale of the step's result, or kNoIndex.
+// Returns the tensor that holds the scale of the step's result (see meaning_of), or kNoIndex.
 uint32_t scale_operand(const ReportStep& step) {
   uint32_t last = kNoIndex;
   for (const ReportOperand& operand : step.operands) {

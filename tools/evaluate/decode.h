@@ -23,15 +23,15 @@ std::vector<double> decode(const StoredElements& elements);
 
 // Counts the elements at an end of their type, where larger numbers would be clamped too:
 //
-//   integers with scales   the lowest and the highest code, unless it is the zero point: a relu's zeros are exact
+//   4- to 16-bit integers with scales   the lowest and the highest code, unless it is the zero point, which is exact
 //   float8, float16, bfloat16, float32, float64   the largest magnitude or infinity
 //
 // Returns 0 for other integers.
 uint64_t saturated(const StoredElements& elements);
 
-// Returns the scales of a tensor's codes, from its quantizer. For float8 without one, returns the scale with which
-// its step makes the codes: operand `scale` of quantize, or the last input of a matmul that quantizes
-// (ops/epilogue.h).
+// Returns the scales of a tensor's codes, from its quantizer; none for float32. For float8 without a quantizer, returns
+// the constant scale with which its step makes the codes: operand `scale` of quantize, or the last input of a matmul
+// that quantizes (ops/epilogue.h); none if that is no constant.
 std::optional<Scales> meaning_of(const ProgramReport& report, uint32_t tensor);
 
 }  // namespace nacre::tools

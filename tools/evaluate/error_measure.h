@@ -1,6 +1,6 @@
 // ErrorMeasure: how far values are from reference values, over any number of samples.
 //
-//   SQNR      10 log10(sum a^2 / sum (a - b)^2) dB: signal a, noise a - b. Infinite if nothing differs.
+//   SQNR      10 log10(sum a^2 / sum (a - b)^2) dB: reference a, value b. Infinite if nothing differs.
 //   largest   max |a - b|,   relative   max |a - b| / max |a|
 //   cosine    sum a b / sqrt(sum a^2 sum b^2);  1 if both are all zeros, 0 if one is
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace nacre::tools {
 
-inline constexpr double kInfinity = std::numeric_limits<double>::infinity();  // the error of values that are not finite
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();  // relative() if values are not finite
 
 class ErrorMeasure {
  public:
-  // `a` is the reference; both have as many elements. Pairs with a value that is not finite are counted and left out
-  // of the sums, unless both are the same infinity or both NaN.
+  // `a` is the reference; both have equally many elements. Pairs with a value that is not finite stay out of the sums;
+  // not_finite() counts them, unless both values are the same infinity or both are NaN.
   void add(std::span<const float> a, std::span<const float> b);
   void add(std::span<const double> a, std::span<const double> b);
 

@@ -26,7 +26,7 @@ constexpr uint64_t kLeastRuns = 11;  // for a median
 // microseconds; if the first pass is shorter, its cold caches matter, and its times are dropped
 constexpr double kLeastTimed = 50e3;
 
-// Returns the position of the output to judge.
+// Returns the index in `names` of the output to judge.
 size_t find_output(const LoadedModel& model, const std::vector<std::string>& names, const std::string& wanted) {
   const auto found = std::ranges::find(names, wanted);
   if (wanted.empty() && names.size() == 1) return 0;
@@ -105,7 +105,7 @@ class SetRunner {
   size_t output_;
 };
 
-// Returns the first input as the real numbers that were given, for reconstruction errors.
+// Returns the data of the first input as real numbers, for reconstruction errors. `codes` decode data that are codes.
 std::vector<double> real_inputs(const NpyArray& array, std::optional<Scales> codes) {
   return decode({.type = array.type,
                  .dims = array.dims,
@@ -120,7 +120,7 @@ std::optional<Scales> input_codes(const LoadedModel& model, const std::string& t
   return model.scales(view.inputs[0]);
 }
 
-// Returns as many numbers as a run of `rows` samples gives, so that checks can refuse before the run.
+// Returns zeros, as many as the output has for `rows` samples, so that labels_for() can refuse before the run.
 ScoredSamples outputs_to_come(const LoadedModel& model, const ProgramView& view, size_t output, uint64_t rows) {
   const TensorRecord& r = model.model().tensors()[view.outputs[output]];
   size_t width = 1;

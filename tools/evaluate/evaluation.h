@@ -34,7 +34,7 @@ struct Outcome {
 };
 
 struct RunChoice {
-  std::string target = {}, output = {};  // "": the host's program, and its only output
+  std::string target = {}, output = {};  // "": the program that fits this machine, and its only output
   Running running = {};                  // the kernels of `nacre run` by default
   bool cast = false;
   bool progress = true;              // shows progress on a terminal
@@ -42,8 +42,8 @@ struct RunChoice {
   bool (*stopped)() = nullptr;       // asked after every run; if true, Interrupted is thrown
 };
 
-// Runs every sample once for its outputs. If that is soon done, runs some samples again for the time, as `nacre
-// bench` does: at least 11 runs, and until 50 ms are over, so that the median is meaningful.
+// Runs every sample once for its outputs. Runs samples again, from the first on, until at least 11 runs and 50 ms are
+// timed, so that the median is meaningful. If the first pass took less than 50 ms, its times are dropped.
 Outcome run_set(const LoadedModel& model, const LabelledSet& set, const RunChoice& choice,
                 std::vector<std::string>& notes);
 
@@ -54,7 +54,7 @@ struct Judgement {  // of one model
   std::string model;
   Score score;
   double drop = 0;    // against the first model; NaN if one of the scores is
-  double damage = 0;  // of the outputs, against the first model's
+  double damage = 0;  // output_damage (metrics.h) against the first model
   uint64_t file_bytes = 0, weight_bytes = 0, arena_bytes = 0;
   double median_us = 0;
   RanBy by = {};  // kernels and threads that gave outputs and time
@@ -67,11 +67,11 @@ struct Evaluation {
   uint64_t samples = 0;
 };
 
-// The others are measured against the first model.
+// Scores the models on the set. The fields `drop` and `damage` of each are against the first model.
 Evaluation evaluate_models(const std::vector<const LoadedModel*>& models, const LabelledSet& set,
                            const RunChoice& choice);
 
-// Returns "98.67 %", "0.9231" or "0.00123".
+// Returns "98.67 %" for a metric that counts, else "0.9231" if higher is better, else "0.00123"; or "not finite".
 std::string value_text(const Metric& metric, double value);
 
 }  // namespace nacre::tools

@@ -29,7 +29,7 @@ const KernelText* find_text(std::string_view name) {
   return found != std::end(kKernels) && found->name == name ? found : nullptr;
 }
 
-// Sums the code that a linker keeps of kernels for the target of a column. Each part counts once.
+// Sums the code that a linker keeps of the added kernels, for the target of a column. Counts shared parts once.
 class LinkedText {
  public:
   explicit LinkedText(size_t column) : column_(column) {}

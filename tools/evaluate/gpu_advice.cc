@@ -38,7 +38,7 @@ class Adviser {
   }
 
  private:
-  // Advises another type if that is worthwhile. Returns whether it did.
+  // Advises 16 bits for a type without Tensor Cores; for float32 only if it gains enough. Returns whether it did.
   bool leave_type(ElementType type) {
     const bool gains = layer_.form && layer_.policy_us >= kWorthwhile * layer_.half_us;
     if (type == ElementType::kFloat32 && !gains) return false;
@@ -89,10 +89,10 @@ class Adviser {
     else if (estimate_.trains) pad(p.m, "row", to_multiple);
   }
 
-  // The requirement on a count of rows, features or terms: a multiple.
+  // A multiple that a count of rows, features or terms should be.
   struct Count {
     int64_t multiple;
-    bool power_of_two;  // required below 256
+    bool power_of_two;  // a count below 256 should be a power of two: padded_features()
     ElementType type;
   };
   void pad(int64_t& count, const char* noun, const Count& wanted, const std::string& or_else = "") {

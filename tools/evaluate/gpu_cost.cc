@@ -59,7 +59,7 @@ std::optional<Product> product_of(const Model& model, const StepRecord& step) {
   return Product{.m = m, .n = features, .k = k, .count = rows / m};
 }
 
-// Returns whether the step makes a gradient. With codes, the gradient of x is a dense step on the gradients' codes
+// A dense step whose first operand is float8_e5m2 makes the gradient of x from codes of the gradient of y
 // (engine/ops/dense.h).
 bool is_product_gradient(const Model& model, const StepRecord& step) {
   constexpr Op kGradients[] = {Op::kDenseGradientX,         Op::kDenseGradientW,        Op::kDenseFloat8GradientW,

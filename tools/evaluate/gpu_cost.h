@@ -22,7 +22,7 @@ struct Product {
 
 // Returns the product of a dense, conv2d or batched_matmul step, or nothing for any other step.
 std::optional<Product> product_of(const Model& model, const StepRecord& step);
-// Returns whether the step makes a gradient: one more product of as many operations.
+// Returns whether the step makes a gradient of such a product. That is a product of as many operations.
 bool is_product_gradient(const Model& model, const StepRecord& step);
 
 // The types of a product whose time is estimated.
@@ -40,8 +40,8 @@ bool has_tensor_cores(const GpuArchitecture& gpu, ElementType type);
 // Returns the 16-bit type to compare with: bfloat16 if the GPU's Tensor Cores take it, else float16.
 ElementType half_type(const GpuArchitecture& gpu);
 
-// Returns the microseconds of `passes` products: 1 infers; 2 or 3 train, with the gradients of w and x.
-//
+// Returns the microseconds of `passes` products: 1 infers; 2 or 3 train, with the gradients of w and x. R: operations,
+// B: bytes per second that the GPU reaches; kernel: kKernelUs. With `count` products all work and bytes are as many.
 //   float32, 16 bits   passes (max(2 m n k / R, bytes / B) + kernel)
 //   int8               + the kernel that makes codes from the int32 sums; dynamic: + the one that quantizes x
 //   float8, 1 pass     + the kernel that quantizes x: 3 m k bytes

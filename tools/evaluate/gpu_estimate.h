@@ -15,8 +15,8 @@ struct GpuLayer {
   uint32_t step = 0;  // in the program
   Op op = Op::kNone;
   Policy policy = {};
-  Product product = {}, padded = {};  // padded: to counts that Tensor Cores take whole
-  int passes = 1;
+  Product product = {}, padded = {};                 // padded: its counts are multiples of what Tensor Cores take
+  int passes = 1;                                    // the product itself, and those of its gradients
   std::optional<ProductForm> form = {};              // of the layer's policy
   double policy_us = 0, half_us = 0, float8_us = 0;  // 0: no form; for float8 no Tensor Cores
   std::vector<std::string> advice = {};              // sentences
@@ -30,7 +30,7 @@ struct GpuEstimate {
   uint32_t batch = 1;
   std::vector<GpuLayer> layers;  // dense layers, convolutions, products of attention
   uint32_t other_steps = 0;
-  double other_us = 0;   // of the other steps, which include those that make a layer's operands
+  double other_us = 0;   // of the other steps, without those that convert or pack a product's operands
   double copies_us = 0;  // of copying inputs and outputs, and of launching the graph
   double operations = 0;
   double gpu_us = 0, host_us = 0;  // for a run, or for a training step

@@ -39,9 +39,9 @@ inline constexpr GpuShares kReached = {50.0 / 67, 780.0 / 990, 1400.0 / 1979, 3.
 inline constexpr double kKernelUs = 1.65, kGraphUs = 4, kCopyUs = 7.5, kFloat8TrainingUs = 6;
 inline constexpr double kCopyBytes = 37.5e9;  // bytes per second
 
-// Operations per second of one core of a PC. README's table of float32 networks gives 28 G for a batch of 1 that
-// reads its weights once (AD) and 84 G for convolutions (IC), on one thread of a Zen 3. A GPU answers no network
-// sooner than a core computes a million operations.
+// Operations per second of one core of a PC. The float32 table for a Zen 3 in docs/pc.md gives, on one thread at batch
+// 1, 28 G for a network that reads its weights once (AD) and 84 G for convolutions (IC). A launch, two copies and a
+// kernel on a GPU take longer than a million operations on this core.
 inline constexpr double kHostOperations = 50e9;
 static_assert(kGraphUs + 2 * kCopyUs + kKernelUs > 1e6 / kHostOperations * 1e6);
 

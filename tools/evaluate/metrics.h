@@ -44,7 +44,7 @@ struct Labels {
 };
 
 struct Score {
-  double value = 0;  // NaN if all outputs are not finite
+  double value = 0;  // for auc, mse and mae NaN if any output is not finite
   uint64_t right = 0, total = 0;
   uint64_t not_finite = 0;  // samples with outputs that are not finite: wrong for counting metrics
 };
@@ -55,7 +55,7 @@ Score score(const Metric& metric, const ScoredSamples& samples, const Labels& la
 // For counting metrics: how often samples of each class were assigned to each class, by the largest output (a single
 // output by y > 1/2). Samples with outputs that are not finite are in no cell.
 struct Confusion {
-  size_t classes = 0;            // 0: the metric does not count
+  size_t classes = 0;            // 0: the metric does not count, or there are more than 2,048 classes
   std::vector<uint64_t> counts;  // [label, assigned class], classes x classes
 
   uint64_t at(size_t label, size_t taken_for) const { return counts[label * classes + taken_for]; }
@@ -76,8 +76,8 @@ double drop(const Metric& metric, double reference, double value);
 double auc(std::span<const double> scores, std::span<const int64_t> labels);
 
 // Returns the scores that auc ranks. A single output per sample is the score; of two outputs the second is. If there
-// are as many outputs as inputs, the score is the mean squared reconstruction error, as in MLPerf Tiny's anomaly
-// detection. Throws Error for other widths.
+// are more, and as many as inputs, the score is the mean squared reconstruction error, as in MLPerf Tiny's anomaly
+// detection. Throws Error for other numbers of outputs.
 std::vector<double> anomaly_scores(const ScoredSamples& samples);
 
 // Returns the position of `label` in the outputs sorted from the largest, from 0.
@@ -85,8 +85,8 @@ size_t position_of(std::span<const double> outputs, size_t label);
 
 // Returns how far outputs are from reference outputs, to choose between models with equal scores:
 //
-//   KL(a || b) = sum_i a_i log(a_i / b_i)   if every row of `a` and `b` is a distribution, b_i at least 2^-40; the mean
-//                                           over samples
+//   KL(a || b) = sum_i a_i log(a_i / b_i)   if every row of `a` is a distribution; a b_i below 2^-40 counts as 2^-40;
+//                                           the mean over samples
 //   sum_i (a_i - b_i)^2 / sum_i a_i^2       else, both sums over all samples
 //
 // Returns infinity if b is not finite.

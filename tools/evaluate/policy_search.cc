@@ -11,7 +11,7 @@
 namespace nacre::tools {
 namespace {
 
-using Cost = double Trial::*;  // the member that a path saves
+using Cost = double Trial::*;  // bytes or microseconds, which a path saves
 
 struct Change {  // changes one layer to another policy
   size_t layer;
@@ -73,8 +73,8 @@ class Searcher {
   std::map<PolicyChoice, std::optional<Trial>> known_;
 };
 
-// Tries each policy for all layers before the next one, so that a budget that ends here leaves complete columns. A
-// third of the budget is kept for maps.
+// Tries each policy in all layers, one layer at a time, before the next policy. So if the budget ends, at most one
+// policy was tried in only some layers. A third of the budget is kept for maps.
 void Searcher::measure_alone() {
   result_.alone.assign(problem_.layers, std::vector<std::optional<Trial>>(problem_.policies));
   const int most = std::max(1, problem_.budget - problem_.budget / 3);
@@ -173,8 +173,8 @@ std::optional<PolicyChoice> Searcher::best_choice() const {
   return best == nullptr ? std::nullopt : std::optional(*best);
 }
 
-// Starts from the best map. Tries changes of one layer that should save bytes, least damage first, and takes the
-// first that does.
+// Starts from the best map. Tries changes of one layer that should save bytes, least damage first, takes the first
+// that does within the limits, and begins again from there.
 void Searcher::descend() {
   for (std::optional<PolicyChoice> at = best_choice(); at && left();) {
     std::vector<Change> changes;

@@ -1,5 +1,5 @@
-// Searches which policy each layer should have: the smallest map that meets limits, found with a bounded number of
-// measurements.
+// Searches which policy each layer should have: a map (a policy for each layer) that is as small as possible within
+// limits, with a bounded number of measurements.
 //
 // 1. Sensitivity: one layer at a time under each candidate: bytes and microseconds saved, drop of the metric, damage of
 //    the outputs. Effects are assumed to add:  drop(map) = sum_l drop(l, map_l), and so on.
@@ -70,7 +70,7 @@ SearchResult search_policies(const SearchProblem& problem, const Measure& measur
 // Returns the sum of the effects of single layers, or nothing if a layer was not measured alone.
 std::optional<Trial> predict(const SearchResult& result, const PolicyChoice& choice);
 
-// Returns the rows that no other row beats in bytes, drop and damage together.
+// Returns the rows that no other row beats in bytes, drop and damage together, without those whose drop is NaN.
 std::vector<size_t> pareto_front(const std::vector<SearchRow>& rows);
 
 }  // namespace nacre::tools

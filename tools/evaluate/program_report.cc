@@ -76,7 +76,7 @@ std::string clamp_text(const Attributes& attributes) {
   return fmt::format("clamp {} to {}", value_text(low), value_text(high));
 }
 
-// Adds stride, dilation and padding if they have an effect.
+// Adds stride, dilation, padding and groups if they have an effect.
 void add_window(const Attributes& a, std::vector<std::string>* parts) {
   const auto pair = [&](const char* what, int h, int w) {
     if (h > 1 || w > 1) parts->push_back(fmt::format("{} {}x{}", what, h, w));
@@ -89,7 +89,7 @@ void add_window(const Attributes& a, std::vector<std::string>* parts) {
   if (a.integer("groups") > 1) parts->push_back(fmt::format("groups {}", a.integer("groups")));
 }
 
-// Returns whether summary() words this attribute in its own way, or with another attribute.
+// Returns whether summary() does not list this attribute by name: it has other words for it, or leaves it out.
 bool has_own_words(std::string_view name) {
   constexpr std::string_view kNames[] = {"clamp", "low",        "high",       "groups", "kernel_h", "kernel_w",
                                          "rank",  "left_shift", "multiplier", "shift",  "diff_min"};

@@ -1,5 +1,5 @@
 // ProgramReport: one program as reports show it: its layers, their steps, attributes and operands by name, and the
-// cost of each. The text table, the JSON and the picture of `nacre inspect` are three views of it.
+// cost of each. The text, the JSON, the picture and the page of `nacre inspect` show it.
 //
 // No kernel is needed: kernels are only named if they exist. Any model that this library can open can be reported,
 // even with unknown ops.
@@ -43,7 +43,7 @@ struct ReportStep {
   std::vector<ReportOperand> operands;
   std::vector<ReportAttribute> attributes;  // in word order; empty if the op is unknown
   uint64_t multiply_accumulates = 0;
-  uint64_t weight_bytes = 0;      // of constants that no earlier step reads
+  uint64_t weight_bytes = 0;      // of tensors outside the arena that no earlier step uses
   uint64_t activation_bytes = 0;  // of tensors that it writes
 
   uint32_t output() const;  // the first tensor it writes, or kNoIndex
@@ -77,7 +77,7 @@ class ProgramReport {
   // Returns "int8" if all types are equal, else "float32 x int8 -> float32": activations, weights of a matmul,
   // result.
   std::string types_text(const ReportStep& step) const;
-  // Returns window, stride, clamp, axes in a few words: the attributes that differ from the usual.
+  // Returns window, stride, clamp, axes and other attributes in a few words, without those that are 0.
   std::string summary(const ReportStep& step) const;
 
   // An edge from a writer to a reader. For each tensor that a step or the caller reads, there is one per writer of

@@ -63,7 +63,7 @@ NpyArray select_rows(const NpyArray& array, std::span<const int64_t> rows, const
 }
 
 void require_integers(const NpyArray& array) {
-  if (is_other_float(array.type) || array.type == ElementType::kFloat32) return;  // whole numbers are accepted
+  if (is_other_float(array.type) || array.type == ElementType::kFloat32) return;  // may hold whole numbers
   switch (array.type) {
     case ElementType::kInt8:
     case ElementType::kUint8:
@@ -78,7 +78,7 @@ void require_integers(const NpyArray& array) {
   }
 }
 
-// Throws unless each float is a whole number: nothing is rounded.
+// Throws unless each float is a whole number of at most 2^53: nothing is rounded.
 void require_whole(const NpyArray& array) {
   if (!is_other_float(array.type) && array.type != ElementType::kFloat32) return;
   const NpyArray reals = with(array, ElementType::kFloat64, cast(array, ElementType::kFloat64));

@@ -24,19 +24,19 @@ NpzArrays read_arrays(const std::string& path);
 std::vector<NpyArray> arrays_for(const std::vector<std::string>& inputs, const NpzArrays& data,
                                  std::vector<std::string>& notes);
 
-// Returns the rows of axis 0 in the order of `rows`. Throws Error if a row does not exist.
+// Returns the rows of axis 0 that `rows` names, in that order. Throws Error if a row does not exist.
 NpyArray select_rows(const NpyArray& array, std::span<const int64_t> rows, const std::string& place);
 
-// Reads a list of row numbers: a .npy of integers with one axis, at most as many as there are rows.
+// Reads row numbers from a .npy with one axis: integers, at most `rows`, or a bool for each row: true for those meant.
 std::vector<int64_t> read_rows(const std::string& path, int64_t rows = INT64_MAX);
 
-// Both throw Error for an array that has no integers; floats must be whole numbers.
+// Both throw Error for a type other than integers and floats. integers_of() also throws for a float that is not whole.
 void require_integers(const NpyArray& header);
 std::vector<int64_t> integers_of(const NpyArray& array);
 
 struct InputFit {
   bool cast = false;                 // converts number for number; refuses a number that would change
-  std::optional<Scales> codes = {};  // scales of int8 data, for inputs that are float32
+  std::optional<Scales> codes = {};  // scales of int8 or int16 data, for an input that takes no codes
 };
 
 // Converts `array` to the type of an input of `model`. `tensor` is the input's id.

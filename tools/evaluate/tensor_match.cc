@@ -14,7 +14,7 @@ namespace {
 
 struct Made {
   uint32_t tensor;
-  int step;  // completes it
+  int step;  // the step that completes the tensor
 };
 
 // Returns the tensors that steps make, in the order in which they are complete.
@@ -35,7 +35,7 @@ std::vector<Made> made_tensors(const ProgramReport& report) {
   return made;
 }
 
-// Returns "" if names were stripped. LoadedModel then makes a name from the id.
+// Returns the tensor's source_name(), or "" if names were stripped: LoadedModel then makes a name from the id.
 std::string own_name(const ProgramReport& report, uint32_t tensor) {
   const std::string name = report.loaded().tensor_name(tensor);
   return name == fmt::format("tensor{}", tensor) ? "" : source_name(name);
@@ -56,7 +56,7 @@ bool is_dynamic_code(const ProgramReport& report, const Made& made) {
 
 uint32_t layer_of(const ProgramReport& report, const Made& made) { return report.steps()[size_t(made.step)].layer; }
 
-// Picks among all tensors with one source name the one that counts, in the order in which they are complete.
+// Picks of the tensors with one source name the last that the first one's layer makes. Keeps their order.
 std::vector<Made> counting(const ProgramReport& report, const std::vector<Made>& made) {
   std::map<std::string, std::pair<uint32_t, size_t>> groups;  // by source name: layer of the first, index of the last
   std::set<std::string> inputs;

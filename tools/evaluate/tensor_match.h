@@ -37,7 +37,7 @@ TensorMatch match_tensors(const ProgramReport& a, const ProgramReport& b);
 // Returns the name of the network's value that a tensor holds: "x" for "x", "x/bfloat16", "x/codes/real".
 std::string source_name(std::string_view tensor_name);
 
-// Returns whether both have the same elements in the same order. Axes of 1 are ignored.
+// Returns whether both have equal shapes. Axes of size 1 are ignored.
 bool same_shape(const TensorRecord& a, const TensorRecord& b);
 
 }  // namespace nacre::tools

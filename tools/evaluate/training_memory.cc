@@ -10,13 +10,13 @@ namespace {
 
 bool is_optimizer(Op op) { return op >= Op::kSgd && op <= Op::kAdagrad; }
 
-// Adds the bytes of the moments that an optimizer's step updates, and of the gradients that the verdict judges. Finds
-// them by the steps, because names may be stripped.
+// Sets the bytes of the moments that optimizers' steps update, and of the gradients that a verdict step checks for
+// infinity and NaN. Finds these tensors by the steps that use them, because names may be stripped.
 void add_optimizer(const Model& model, TrainingMemory* m) {
   std::set<uint32_t> moments;
   uint32_t update = 0, program = 0;
   const bool sums = model.find(Entry::kUpdate, nullptr, &update).ok() &&
-                    // Else each gradient is consumed where it is made.
+                    // A model without such programs consumes each gradient where it is made.
                     model.find_beside(update, Entry::kGradients, &program).ok();
   for (const StepRecord& step : model.steps()) {
     const uint32_t* operands = model.operands(step);

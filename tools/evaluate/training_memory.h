@@ -10,7 +10,7 @@ struct TrainingMemory {
   uint64_t weights = 0;     // constants in the file: frozen parameters, and initial values of trained ones
   uint64_t parameters = 0;  // trained, in state; for int8/full with --train-share the codes too
   uint64_t moments = 0;     // of the optimizer, in state
-  uint64_t statistics = 0;  // the rest of state: running statistics, scales, histories, counters
+  uint64_t statistics = 0;  // the rest of state: running statistics, scales, histories, counters, gaps
   uint64_t gradients = 0;   // in the step block
   uint64_t sums = 0;        // the rest of the step block: loss, counts, statistics, amaxes
   uint64_t derived = 0;     // casts of parameters

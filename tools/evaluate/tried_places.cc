@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kLeastRounds = 11, kMostRounds = 1001;
-constexpr std::chrono::seconds kEnough{2};  // for the rounds beyond the least
+constexpr std::chrono::seconds kEnough{2};  // after it no round is begun beyond kLeastRounds
 constexpr double kLeastUs = 1e-3;           // in place of 0, if the clock did not advance
 constexpr uint64_t kSeed = 1;               // seed of the inputs
 
@@ -39,7 +39,7 @@ Quartiles ratios(const std::vector<double>& of, const std::vector<double>& to) {
   return quartiles(std::move(all));
 }
 
-// A program on some ports, and its times.
+// A program bound to kernels of the given ports (sets of kernels), and the times of its runs.
 class TimedProgram {
  public:
   TimedProgram(std::span<const uint8_t> bytes, const std::string& name, Ports ports,
@@ -83,8 +83,8 @@ class TimedProgram {
   std::vector<std::vector<double>> steps_;
 };
 
-// Runs both programs in turns, each first in every second round. Drops the warm-up rounds. Returns the number of
-// rounds.
+// Runs both programs in turns, each first in every second round. Drops the times of the warm-up rounds. Returns the
+// number of the other rounds.
 uint64_t rounds(TimedProgram& a, TimedProgram& b, void (TimedProgram::*run)(), const std::string& what) {
   constexpr uint64_t kWarmUp = 3;
   Progress progress(what, kMostRounds);
@@ -105,7 +105,7 @@ uint64_t rounds(TimedProgram& a, TimedProgram& b, void (TimedProgram::*run)(), c
 TriedPlaces try_places(const std::function<std::vector<uint8_t>(std::span<const uint8_t> places)>& write, size_t steps,
                        uint32_t threads, const std::string& name) {
   const Ports ports = {port_named("auto"), port_named("xnnpack")};
-  // one pool for both programs: its threads spin for a while
+  // one pool for both programs, because the threads of a pool spin for a while after its work
   const std::shared_ptr<const ThreadPool> pool = make_threads(threads);
   const std::vector<uint8_t> none(steps, 0), all(steps, kXnnpackPlace);
   TimedProgram own(write(none), name, ports, pool);

@@ -1,12 +1,12 @@
 // Measures which steps of a program XNNPACK runs faster than our own kernels on this machine.
 //
 // Two bound programs run their steps one after the other, on the same inputs, in turns: a round is one run of each. One
-// program has all steps on our fastest tier, the other has every step that XNNPACK takes on XNNPACK. A step moves to
+// program has all steps on our fastest kernels, the other has every step that XNNPACK takes on XNNPACK. A step moves to
 // XNNPACK if the upper quartile of the rounds' ratios, XNNPACK's time to ours, is below 1. The time of a step includes
 // reading the clock, in both programs.
 //
-// Only whole runs show the cost of crossing from one port to the other. So the program with its steps moved then runs
-// in turns with the program without. If the upper quartile of these ratios is not below 1, no step moves.
+// Only whole runs show the cost of going from one library's kernels to the other's. So a program with the moved steps
+// then runs in turns with the program without. If the upper quartile of these ratios is not below 1, no step moves.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ bool starts_with(std::span<const uint8_t> bytes, std::initializer_list<uint8_t> 
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
-// Returns false for zero bytes and for control characters other than blanks and line ends, which text does not have.
+// Returns whether the first 4,096 bytes hold no control characters but tabs, line ends and form feeds.
 bool is_text(std::span<const uint8_t> bytes) {
   return std::ranges::all_of(bytes.first(std::min(bytes.size(), size_t{4096})),
                              [](uint8_t b) { return b >= 0x20 || (b >= '\t' && b <= '\r'); });

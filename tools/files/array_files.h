@@ -2,10 +2,10 @@
 //
 //   .npy, .npz     tools/files/npy.h
 //   IDX            MNIST's format (http://yann.lecun.com/exdb/mnist, "the IDX file format"): one array
-//   CSV            one array [lines, columns] of float64; a first line that is not all numbers is the columns' names
+//   CSV            one array [lines, columns] of float64; a first line without a number holds the columns' names
 //   any of these   compressed with gzip
 //
-// A malformed file gives one Error with the place; for CSV the place has the line and column. Numbers are never cast.
+// A malformed file gives one Error with the file's name; for CSV also with the line. Types of .npy and IDX stay.
 #pragma once
 
 #include <cstdint>

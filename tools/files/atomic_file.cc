@@ -35,7 +35,7 @@ struct Slot {
 Slot slots[kSlots];
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// Leaves a signal alone that already has a handler. SIGXFSZ is ignored: write() then fails with EFBIG.
+// Leaves a signal alone that is already handled or ignored. SIGXFSZ is ignored: write() then fails with EFBIG.
 bool install_handlers() {
   struct sigaction action = {}, before = {};
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) {
@@ -69,7 +69,7 @@ std::string resolved(const std::string& path) {
   return target.string();
 }
 
-// Opens a pipe once another process reads it. Waits 2 seconds for a reader that is about to begin.
+// Opens a named pipe once another process reads it. Waits up to 2 seconds for a reader that is about to begin.
 int open_pipe(const std::string& path, bool blocks) {
   constexpr int kTries = 100;
   constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 20'000'000};

@@ -46,9 +46,9 @@ class AtomicFile {
   std::vector<uint8_t> collected_;  // these bytes to standard output
 };
 
-// From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE remove the temporary files before they end the process. The first
-// AtomicFile calls it too. It does nothing if there is a caller (base/caller.h), which handles signals itself. A
-// command that installs handlers for a while calls it before.
+// From now on those of SIGINT, SIGTERM, SIGHUP and SIGPIPE that are not handled or ignored yet remove the temporary
+// files before they end the process. AtomicFile's constructor calls it too. It does nothing if there is a caller
+// (base/caller.h), which handles signals itself. A command that installs its own handlers calls it before.
 void remove_temporaries_on_signals();
 
 // Removes temporary files and ends the process by this signal, as if nobody handled it. Signal handlers may call it.
@@ -57,7 +57,7 @@ void end_by_signal(int signal);
 // Returns the remedy for a write that failed with this errno.
 std::string remedy_of_write(int error);
 
-// Throws if the directory of `path` does not exist, before work whose result could not be written.
+// Throws Error if the directory of `path` does not exist. Commands call it before long work whose result goes there.
 void require_directory_of(const std::string& path);
 
 void write_file_whole(const std::string& path, std::span<const uint8_t> bytes);

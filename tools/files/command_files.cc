@@ -71,8 +71,8 @@ void CommandFiles::add_input(const std::string& option, const std::string& path)
   for (const std::string& file : npy_files(path)) inputs_.push_back(file_of(option, file));
 }
 
-// Refuses an input on which standard output is open, for reading and writing or at its end: printed text would
-// overwrite it.
+// Refuses an input file to which standard output is redirected (for example by >> or <>), because printed text would
+// change it.
 void CommandFiles::require_no_standard_output(const File& input) {
   struct stat printed = {};
   if (fstat(STDOUT_FILENO, &printed) != 0 || !S_ISREG(printed.st_mode) || printed.st_dev != input.device ||

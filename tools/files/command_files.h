@@ -1,12 +1,12 @@
 // CommandFiles: the files that one command reads and writes. No output may be an input, and none is written twice.
-// Two paths are one file if device and inode are equal, so links and other spellings are recognized. If nothing is
-// there yet, the places that the paths lead to are compared. Devices and pipes are never overwritten. "-" is standard
+// Two paths are one file if device and inode are equal, so links and other spellings are recognized. If no file exists
+// yet, the resolved paths are compared. A device or pipe may be named several times. "-" is standard
 // input for one option that reads, and standard output for one option that writes. The command's own text then goes
 // to standard error.
 //
 //   CommandFiles files;
 //   files.add_input("MODEL", "m.nacre");
-//   files.add_output("--svg", "m.svg");  // throws Error(kUsage) if it is one of the others
+//   files.add_output("--svg", "m.svg");  // throws Error(kUsage) if it is an input or another output
 #pragma once
 
 #include <sys/types.h>
@@ -23,13 +23,13 @@ class CommandFiles {
   void add_input(const std::string& option, const std::string& path);
   // Adds a path that the command writes, also a folder into which it writes files. Call it after the inputs.
   void add_output(const std::string& option, const std::string& path);
-  // Checks a file in such a folder, once its name is known.
+  // Throws Error if `path`, a file in such a folder, is an input.
   void require_no_input(const std::string& option, const std::string& path) const;
 
  private:
   struct File {
     std::string option;
-    bool there;  // true: known by device and inode; false: by place
+    bool there;  // true: known by device and inode; false: by `place`, the resolved path
     dev_t device;
     ino_t inode;
     std::string place;

@@ -1,4 +1,4 @@
-// Converts arrays to other types, if the user asked for it. A number that would change is refused, with its index.
+// Converts arrays to other types: quantizes, dequantizes, rounds, or casts. Casts refuse a number that would change.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,11 @@ ElementBytes rounded(const NpyArray& float32, ElementType to);
 ElementBytes dequantized(const NpyArray& codes, float scale, int32_t zero);
 ElementBytes cast(const NpyArray& array, ElementType to);
 
-// Returns the index of the first element that is NaN or infinite, if any. Integers have none.
+// Returns the index of the first element of a 16-, 32- or 64-bit float type that is NaN or infinite, if there is one.
 std::optional<size_t> first_not_finite(std::span<const uint8_t> data, ElementType type);
 
-// Returns the type in which a .npy holds elements of `type`. For bfloat16 and float8, which numpy has no name for, it
-// is float32, which holds all their numbers.
+// Returns the type in which a .npy holds elements of `type`: float32 for bfloat16, float8_e4m3 and float8_e5m2, which
+// numpy has no names for. float32 holds all their numbers.
 ElementType numpy_type(ElementType type);
 NpyArray in_numpy_type(NpyArray array);
 

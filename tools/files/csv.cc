@@ -1,4 +1,4 @@
-// Reads CSV as array_files.h describes. In "..." of RFC 4180 separators and line ends are text, and "" is a quote.
+// Reads CSV as array_files.h describes. In double quotes (RFC 4180) separators and line ends are text, "" is a quote.
 #include <fmt/format.h>
 
 #include <algorithm>

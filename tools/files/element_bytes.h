@@ -1,7 +1,7 @@
 // ElementBytes: the bytes of an array's elements. Up to kMostHeldBytes are held in memory. More go to a temporary
 // file without a name, in the directory that TMPDIR names, or in /var/tmp. The file is mapped, so it reads like
-// memory. Pages that were read are released, so a process's memory does not grow with its data. The file is removed
-// with the last copy.
+// memory. Functions that go through the elements call passed(), which releases pages of the file, so a process's memory
+// does not grow with its data. The file is removed with the last copy.
 //
 // Copies share their bytes until one of them is changed. Throws Error(kIo) if the directory has no space.
 #pragma once

@@ -37,7 +37,7 @@ class FileStorage {
     const CheckpointFiles::Problem& problem = files_.problem();
     return problem.place.empty() ? "" : problem.place + ": " + problem.fact;
   }
-  std::string remedy() const;  // for the last failure; names the limit that was hit
+  std::string remedy() const;  // for the last failure
 
  private:
   std::unique_ptr<NewDirectories> made_directories_;

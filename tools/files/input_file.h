@@ -1,12 +1,12 @@
-// InputFile: a file that a user named, opened for reading. Commands open every file that they read through it.
+// InputFile: a file that a user named, opened for reading.
 //
 // "-" is standard input. It is read whole when it is first asked for, and kept.
 //
 // Any other path must be a regular file. A folder, pipe, socket or device is refused by name, without waiting for it.
 // Memory is allocated for bytes that are read, never for a size that a file claims.
 //
-// While a CommandInputs lives, opening a path again gives the file that it gave first, whatever has replaced it
-// since. A file whose content changed meanwhile is refused.
+// While a CommandInputs lives, opening a path again gives the file that it gave first, whatever has replaced it since
+// (for the first kHeldFiles large files). A file that changed while it was read is refused.
 #pragma once
 
 #include <sys/types.h>

@@ -13,8 +13,8 @@ namespace nacre::tools {
 bool is_picture(const std::string& path);  // by its extension: .png, .jpg, .jpeg
 bool is_sound(const std::string& path);    // .wav, .flac, .ogg
 
-// Returns uint8 [height, width, channels], with `channels` 1 (grey) or 3 (red, green, blue). Refuses more than 2^28
-// numbers. Throws Error.
+// Returns uint8 [height, width, channels], with `channels` 1 (grey) or 3 (red, green, blue). Throws Error for another
+// format than PNG and JPEG, for more than 256 MiB of file or 2^28 numbers, and for a damaged file.
 NpyArray read_picture(const std::string& path, int channels);
 
 struct Sound {

@@ -4,7 +4,7 @@
 // gives one Error, because files come from outside. Nothing is ever cast.
 //
 // The header of an array is read first. An NpyCheck then says whether the array is the wanted one, before its
-// elements are read. No more elements are read than the header declares, and none if the file is shorter than that.
+// elements are read. A .npy file whose size contradicts its header is refused before its elements are read.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ struct FreeSource {
 };
 using Source = std::unique_ptr<zip_source_t, FreeSource>;
 
-// Words the reason for which libzip refused an archive, by its code.
+// Returns in words the reason for which libzip refused an archive.
 std::string words_of(zip_error_t* error) {
   switch (zip_error_code_zip(error)) {
     case ZIP_ER_NOZIP: return "it is no zip archive";
@@ -196,7 +196,7 @@ struct ZipInput {
 }  // namespace
 
 NpzArrays read_npz(const std::string& path, const NpyCheck& check) {
-  const InputFile file(path);  // refuses anything but a file
+  const InputFile file(path);  // refuses a folder, pipe, socket or device
   uint8_t head[2] = {};
   if (file.read(0, head) == 0) throw Error(kBadInput, path, "an empty file");
   if (head[0] != 'P' || head[1] != 'K')

@@ -184,7 +184,7 @@ void OutputFiles::stage() {
     if (fs::is_directory(directory_ + "/" + file, error))
       throw Error(kIo, directory_ + "/" + file, "is a directory", "remove it, or name another output directory");
     write_file(staged() + "/" + file, directory_ + "/" + file, bytes);
-    // the waiting signal ends the process once it is let in
+    // the waiting signal ends the process when write_together() no longer holds signals
     if (signal_waits()) throw Error(kFailed, directory_, "was not written: a signal came");
   }
 }

@@ -2,8 +2,8 @@
 //
 //   OutputFiles files("out");  files.add("y.npy", bytes);  files.stage();  files.commit();
 //
-// stage() writes all files into a temporary directory; commit() only renames. The directory and its parents are made
-// then. If one of them fails, or a signal comes between them (write_together), nothing is left behind.
+// stage() writes all files into a temporary directory. commit() makes the directory and its parents and renames the
+// files. If stage() fails or a signal comes (write_together), nothing is left. Files renamed before a failure stay.
 #pragma once
 
 #include <signal.h>
@@ -72,9 +72,9 @@ class OutputFiles {
   std::vector<std::pair<std::string, std::vector<uint8_t>>> files_;
 };
 
-// Writes all of several directories, or none: stages all, then commits all, while signals wait. A signal that waits
-// is noticed before the next file, and nothing is left. Refuses beforehand a file that two of them write, or that
-// another one needs as a directory.
+// Writes the files of several OutputFiles: stages all, then commits all, while signals wait. If a signal waits while
+// files are staged, stops, and nothing is left. Refuses beforehand a file that two of them write, or that another one
+// needs as a directory.
 void write_together(std::span<OutputFiles* const> all);
 
 }  // namespace nacre::tools

@@ -2,9 +2,9 @@
 // work goes on:
 //
 //   SideFiles beside;
-//   if (const Error* error = beside.write("--csv", path, text)) note(error->what());   // the first time that it fails
-//   ...                                                                               // the work goes on
-//   beside.require_written();                                                         // at the end: throws that Error
+//   if (const Error* error = beside.write(path, text)) note(error->what());  // the first time that it fails
+//   ...                                                                      // the work goes on
+//   beside.require_written("m.nacre is written");                            // at the end: throws that Error
 #pragma once
 
 #include <map>

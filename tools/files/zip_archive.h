@@ -14,15 +14,15 @@ namespace nacre::tools {
 
 class ZipArchive {
  public:
-  // `bytes` must stay unchanged. Throws Error(kBadInput) if they are no archive, a damaged one, or one in which a
-  // member's name leads out of it. `remedy` stands in every refusal.
+  // `bytes` must stay unchanged. Throws Error(kBadInput) with `remedy` if they are no archive, a damaged one, or one in
+  // which a member's name leads out of it, and Error(kUnsupported) for more than 65,536 members.
   ZipArchive(std::span<const uint8_t> bytes, const std::string& place, const std::string& remedy);
   ~ZipArchive();
   ZipArchive(const ZipArchive&) = delete;
   ZipArchive& operator=(const ZipArchive&) = delete;
 
-  // Returns a member of at most `most` bytes, and checks its checksum. Returns empty if there is no member of this
-  // name.
+  // Returns the bytes of a member. Returns none if there is no member of this name. Throws Error if it has more than
+  // `most` bytes, another checksum, or a compression other than deflate.
   std::vector<uint8_t> member(const std::string& name, uint64_t most) const;
 
  private:

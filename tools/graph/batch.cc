@@ -41,7 +41,7 @@ bool concatenates_rows(const Graph& graph, const Node& node) {
                      [&](ValueId x) { return is_batched(graph, x) || graph.batch == 1; });
 }
 
-// Returns whether the rows are matrices on axis 0, or are the rows of a left operand of rank 2.
+// Returns whether the batch is an axis of matrices (axis 0 of rank > 2), or the rows of a left matrix.
 bool multiplies_batch(const Graph& graph, const Node& node) {
   const size_t rank_a = value(graph, node.inputs[0]).dims.size(), rank_b = value(graph, node.inputs[1]).dims.size();
   const size_t rank = std::max(rank_a, rank_b);
@@ -50,7 +50,7 @@ bool multiplies_batch(const Graph& graph, const Node& node) {
   return rows || (rank > 2 && fits_rows(graph, node.inputs[0], rank) && fits_rows(graph, node.inputs[1], rank));
 }
 
-// Returns whether exactly these operands are batched: x, and those that outlive a run (Region::kStream).
+// Returns whether x and each operand that outlives a run (Region::kStream) are batched, and the others are not.
 bool streams_by_row(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const bool rows = i == 0 || (node.inputs[i] != kNone && value(graph, node.inputs[i]).region == Region::kStream);

@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kGuardBytes = 64;
 constexpr auto kGuard = std::byte{0xA5};
 
-// Returns memory of the `bytes` that a kernel asked for, and guard bytes behind them. Kernels may not rely on its
-// content.
+// Returns memory of the `bytes` that a kernel asked for, and guard bytes behind them. Its content is arbitrary for the
+// kernel.
 std::vector<std::byte> guarded(size_t bytes) { return std::vector<std::byte>(bytes + kGuardBytes, kGuard); }
 
 bool intact(const std::vector<std::byte>& memory) {

@@ -1,6 +1,6 @@
 // BoundStep is one step, bound as Program::bind binds the steps of a model (engine/run/bound_step.h). It owns the
-// memory of the call, of the kernel's prepared data, and of its scratch. Constant folding, tests and benchmarks use
-// it.
+// memory of the call, of the kernel's prepared data, and of its scratch. evaluate(), tests and benchmarks use BoundStep
+// to run one kernel.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class BoundStep {
   size_t scratch_bytes_;  // for one worker
   StepRecord step_ = {};
   std::vector<std::max_align_t> block_;        // the call, then its operands
-  std::vector<std::byte> scratch_, prepared_;  // each followed by guard bytes
+  std::vector<std::byte> scratch_, prepared_;  // each ends with guard bytes, which show writes past the end
   Operands operands_;                          // the operands in block_
 };
 

@@ -1,4 +1,4 @@
-// check() verifies the invariants of graph.h. It runs after every pass, so an error names the pass that made it.
+// check() verifies invariants of graph.h. The converter calls it after each stage, so a broken graph is found at once.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -74,7 +74,7 @@ class Checker {
     if (v.trainable && v.region != Region::kState) fail(place, "is trainable but not in state");
   }
 
-  // Values that nothing uses may be empty, because importers keep them until simplify.
+  // Values that nothing uses may have an axis of 0 elements, because importers keep such values until simplify.
   static void dims(const Value& v, const std::string& place, bool used) {
     if (v.dims.size() > size_t(kMaxRank)) fail(place, "has more than 8 axes");
     int64_t elements = 1;

@@ -14,8 +14,8 @@
 namespace nacre::tools {
 namespace {
 
-// Puts the node's input ids into the slots of `entry`. Adds absent optional inputs at the end, or cuts them. Returns
-// false if the counts differ.
+// Puts the node's input ids into the slots of `entry`. Adds kNone at the end, or cuts it, until the counts of inputs
+// are equal. Returns false if they or the counts of outputs differ nevertheless.
 bool fit_inputs(const KernelEntry& entry, const Node& node, std::vector<ValueId>& inputs) {
   const size_t slots = size_t(first_output(entry, int(entry.operand_count)));
   if (entry.operand_count - slots != node.outputs.size()) return false;
@@ -27,8 +27,8 @@ bool fit_inputs(const KernelEntry& entry, const Node& node, std::vector<ValueId>
   return true;
 }
 
-// Returns whether pack_weights can copy the value into another layout: a constant, a parameter, or a value derived
-// from parameters.
+// Returns whether pack_weights can copy the value into another layout: a constant stored in its own type, a state
+// tensor, or a value derived from parameters.
 bool is_copied(const Value& v) {
   return v.constant() ? v.stored == v.type : v.region == Region::kState || v.region == Region::kDerived;
 }
@@ -54,7 +54,7 @@ struct FittedNode {
   }
 };
 
-// Returns the bytes of a constant in its type. Codes of a quantizer become reals.
+// Returns the bytes of a constant in its type. Codes of a quantizer become float32.
 std::vector<uint8_t> bytes_of(const Value& value) {
   if (!value.constant()) throw Error(kFailed, value.name, "is not a constant");
   if (value.stored == value.type) return *value.data;
@@ -93,9 +93,9 @@ const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets 
 
 namespace {
 
-// The kernel that bind takes for a node: its entry, the index of its set, and the node's inputs in the entry's slots.
+// The kernel that Program::bind takes for a node, the index of its set, and the node's inputs in the kernel's slots.
 struct Taken {
-  const KernelEntry* entry = nullptr;  // null: no kernel takes the node
+  const KernelEntry* entry = nullptr;  // null if no kernel takes the node
   size_t set = 0;
   std::vector<ValueId> inputs;
 };

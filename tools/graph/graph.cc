@@ -90,8 +90,8 @@ size_t checked_elements(const Value& value) {
 
 float load_real(const Value& value, size_t i);
 
-// Decodes element i: real = scale * (code - zero). The product is in float64, as in TFLite, and rounded once. A float8
-// code stands for its own number.
+// Decodes element i: real = scale * (code - zero), computed in float64 and rounded once to float32. The code of a
+// float8 element is its number. `inner` is the product of the dims behind the quantizer's axis.
 float decode(const Value& value, size_t i, size_t inner) {
   const Quantizer& q = *value.quantizer;
   const size_t channel = q.scale.size() > 1 ? i / inner % q.scale.size() : 0;
@@ -210,7 +210,7 @@ void set_reals(Value& constant, std::span<const float> numbers) {
   constant.data = std::make_shared<const std::vector<uint8_t>>(bytes, bytes + numbers.size_bytes());
   constant.stored = constant.type = ElementType::kFloat32;
   constant.quantizer.reset();
-  constant.amaxes.clear();  // they belong to the numbers before
+  constant.amaxes.clear();  // the maxima of the previous numbers
 }
 
 }  // namespace nacre::tools

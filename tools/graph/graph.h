@@ -1,12 +1,12 @@
 // Graph is the converter's intermediate representation: one program as a list of nodes over values.
 //
-// Before apply_policy every op is real-valued. Values have type float32, or an integer type that is data, such as
+// Before apply_policy ops compute with reals. Values have type float32, or an integer type that is data, such as
 // indices. A value of a quantized source file carries a Quantizer and, if constant, its original codes. After
 // apply_policy every value has the type in which it is stored, and every conversion is a node. Passes are functions on
-// a Graph. check(graph) holds after each pass.
+// a Graph. check(graph) runs after each stage of the converter.
 //
-// Layout is NHWC for every op that depends on it (convolutions, pools, batch_norm: channels last). Importers of NCHW
-// files put such an op between two transpose nodes. simplify removes the transposes that cancel.
+// Convolutions, pools, resize and batch_norm take channels last (NHWC). Importers of NCHW files put such an op between
+// two transpose nodes. simplify removes the transposes that cancel.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,14 @@ struct Quantizer {
   int axis = 0;
 };
 
-// Kinds of values in the state block, in their order in the block.
+// Kinds of state tensors. The writer sorts the state of a model by this order.
 enum class Kept : uint8_t { kParameter, kStatistic, kOptimizer, kNumerics, kCounter };
 template <>
 std::span<const char* const> names<Kept>();
 
-// The codes that the source stores for a constant, under its layer's original policy. While the layer keeps that
-// policy, the file's codes are stored unchanged. Quantizing the numbers again would give the same codes, apart from
-// rounding.
+// Codes that the source's file stores for a constant. If the layer's policy has their quantization and block, and no
+// pass has replaced the constant's data, apply_policy stores these codes. Otherwise it quantizes the constant's
+// numbers.
 struct SourceCodes {
   Quantization quantization = Quantization::kNone;
   int64_t block = 0;                // terms that share a scale; 0 if all terms of a channel do
@@ -58,32 +58,32 @@ struct Value {
   std::vector<int64_t> dims;
   bool batched = false;                // axis 0 is the batch
   std::optional<Quantizer> quantizer;  // decodes the codes
-  // Constants hold little-endian elements of type `stored`, in order. `stored` differs from `type` only before
-  // apply_policy, for codes of a quantizer. The bytes are shared, because passes copy graphs.
+  // Constants hold little-endian elements of type `stored`, in the order of `layout`. `stored` differs from `type` only
+  // for codes of a quantizer. The bytes are shared, because passes copy graphs.
   std::shared_ptr<const std::vector<uint8_t>> data;
   Layout layout = Layout::kRowMajor;  // of weights that pack_weights packed for a kernel: engine/base/layout.h
   ElementType stored = ElementType::kNone;
   std::shared_ptr<const SourceCodes> source_codes = nullptr;  // not written to text
   bool keeps_steps = false;  // for constants to be trained: steps that compute from them are not folded
-  // For constants that no training changes: numbers of the file's arithmetic, not parameters.
+  // For constants that training does not change: numbers of the file's arithmetic, not parameters.
   bool fixed = false;
   bool frozen = false;    // for variables of a layer that the source does not train, statistics too
   bool variable = false;  // for constants that the source calls variables: parameters in whichever step reads them
   // For constants: the narrower type in which the source's file stores them, unless a policy chose it. Not written to
   // text.
   ElementType source_type = ElementType::kNone;
-  // max |x| per calibration sample, oldest first. It fills a float8 history. For weights it is the maximum from which
-  // the source made their scale.
+  // max |x| per calibration sample, oldest first. They fill the history of a float8 scale. For weights: the one maximum
+  // from which the source made their scale.
   std::vector<float> amaxes = {};
 
-  // Values in the regions state, stream, derived and step: equal names in graphs of one model mean one tensor. Nodes
-  // may update it (OpRule::inputs, '&'). `initial` holds the first value of a state tensor, as elements of `type`. If
+  // In the regions state, stream, derived and step, values of one name in several graphs of a model are one tensor.
+  // Nodes may update it (OpRule::inputs, '&'). `initial` holds the first elements of a state tensor, of type `type`. If
   // it is null, the tensor starts as zeros.
   std::shared_ptr<const std::vector<uint8_t>> initial = nullptr;
   Kept kept = Kept::kParameter;  // for state
   bool trainable = false;        // for state: training computes its gradient
 
-  // Set by plan_memory, except for values that persist.
+  // make_views sets alias_of. plan_memory sets the bank, offset and steps of values in the arena.
   Region region = Region::kArena;
   uint8_t bank = 0;
   uint64_t offset = 0;  // for an alias, from the start of its target
@@ -100,9 +100,9 @@ struct Value {
   }
 };
 
-// Moments of a matmul's inputs over calibration samples, from which weights are fitted. One output sums over one row.
-// For dense, a row is a row of x. For a convolution it is a window in the order of the weights' terms, with 0 outside
-// of x.
+// Moments of a matmul's inputs over calibration samples, from which weights are fitted. One output is the product of
+// one row of inputs x with weights. For dense, it is a row of the input. For a convolution it is a window, in the order
+// of the weights' terms, with 0 outside of the input.
 struct InputMoments {
   int64_t rows = 0, terms = 0;               // n and m in the formula of the Hessian
   std::vector<std::vector<double>> hessian;  // per group of input channels: H = 2/n sum_rows x x^T, [m, m]
@@ -114,12 +114,12 @@ struct Node {
   Rounding rounding = Rounding::kNone;
   std::string name;             // the name of the source's operator
   int layer = kNone;            // index into Graph::layers
-  std::vector<uint32_t> words;  // as the engine reads them: the op's Attribute table
+  std::vector<uint32_t> words;  // attributes as the engine reads them, in the order of the op's Attribute table
   std::vector<ValueId> inputs;  // kNone for an absent optional operand
   std::vector<ValueId> outputs;
   // One uint32 value. If it is 0, the node has no effect.
   ValueId guard = kNone;
-  // Set if the layer's policy fits weights. Not written to text.
+  // Set if the layer's policy fits weights and calibration ran. Not written to text.
   std::shared_ptr<const InputMoments> moments = nullptr;
   // For a matmul of a float8 layer: the maximum from which the source made its input's scale. Not written to text.
   float x_amax = 0;
@@ -127,14 +127,14 @@ struct Node {
   bool wide = false;
 };
 
-// A layer of the source file. Policies, reports and errors name layers. Steps keep their layer through every pass.
+// A layer of the source file. Policies, reports and errors name layers. Node::layer says to which one a step belongs.
 struct Layer {
   std::string name;       // unique
   std::string source_op;  // "CONV_2D", "Conv", "Dense"
   Policy policy;
   bool asked = false;             // the user asked for the policy; if not, the layer runs as in its source
   bool names_loss_scale = false;  // the policy names the loss scale of its training, even if it is "none"
-  // The source's own setting of the layer's number types, in Keras's JSON. resolve_policies reads it.
+  // The source's own policy of the layer, as JSON, in the form of Keras's `dtype`. resolve_policies reads it.
   std::string source_policy = "";
 };
 
@@ -155,10 +155,10 @@ struct SourceTraining;  // source_training.h
 // Costs of computing the first layers patch by patch.
 struct PatchReport {
   std::string layer;          // the last layer that is cut into patches
-  int rows = 0, columns = 0;  // of the grid; 0 if computing layer by layer takes fewer bytes
+  int rows = 0, columns = 0;  // of the grid; 0 if no grid takes fewer bytes than computing layer by layer
   int layers = 0;             // number of layers that are cut
   uint64_t arena_before = 0;  // bytes, without patches
-  uint64_t layer_bound = 0;   // most bytes that one step reads and writes without patches
+  uint64_t layer_bound = 0;   // most arena bytes that one step reads and writes without patches
   int64_t extra_macs = 0;     // multiply-accumulates in addition to `macs`
   uint64_t macs = 0;          // multiply-accumulates without patches
 };
@@ -170,7 +170,7 @@ struct Graph {
   std::vector<Layer> layers;
   std::vector<Binding> inputs, outputs;
   int batch = 1;          // the largest batch, for which the graph is compiled
-  bool resolved = false;  // resolve_policies has run: layers have the policies asked for; not written to text
+  bool resolved = false;  // whether resolve_policies has set the layers' policies; not written to text
   // Rounding of reals to codes as in the source. ONNX rounds half to even.
   Rounding quantize_rounding = Rounding::kHalfAway;
   std::vector<std::pair<std::string, std::string>> metadata;  // sorted by key
@@ -195,38 +195,38 @@ struct Graph {
   NameIndex value_names_, layer_names_;
 };
 
-// These read and set attributes by name, coded as the op's table says. An unknown name is a programming error.
+// These read and set attributes by name, coded as the op's table says. They throw Error if the name is unknown.
 int get_integer(const Node& node, const char* name, int index = 0);
 float get_real(const Node& node, const char* name, int index = 0);
 void set_integer(Node& node, const char* name, int value, int index = 0);
 void set_real(Node& node, const char* name, float value, int index = 0);
 
-// Makes a step of the layer of `near`. With Node() as `near` it has no layer.
+// Makes a step with the layer and `wide` of `near`. With Node() as `near` it has no layer.
 Node make_step(Op op, const Node& near, const std::string& name, std::vector<ValueId> inputs,
                std::vector<ValueId> outputs);
 
 bool is_matmul(Op op);                 // dense and the convolutions, whose weights a policy quantizes
 size_t channel_axis(Op op);            // the axis of output channels in a matmul's weights
-bool is_float_type(ElementType type);  // a type in which steps compute
+bool is_float_type(ElementType type);  // whether it is float16, bfloat16, float32 or float64
 
-// Return constant data as vectors. `value` must be constant and stored in that type. reals() also decodes codes, and
-// casts integers and 16-bit floats.
+// Return constant data as vectors. `value` must be a row-major constant. reals() decodes codes, and casts all other
+// numbers to float32. integers() throws Error for floats.
 std::vector<float> reals(const Value& value);
 std::vector<int64_t> integers(const Value& value);
 // Makes the constant hold these float32 numbers, without a quantizer.
 void set_reals(Value& constant, std::span<const float> numbers);
 
-// text.cc: dump() writes a graph as text that people read and tests write. parse(dump(g)) == g, constants included. Up
-// to 64 elements stand in full. Larger constants stand as hex of their bytes if `full`, else as a hash, which parse
+// text.cc: dump() writes a graph as text that people read and tests write. parse() reads it. Constants of up to 64
+// elements are written whole. Larger ones are written as hex of their bytes if `full`, else as a hash, which parse()
 // refuses.
 std::string dump(const Graph& graph, bool full = false);
 Graph parse(const std::string& text);
 
-// check.cc: throws an Error that names the node or value if an invariant of this file does not hold.
+// check.cc: throws an Error that names the layer, node or value for which an invariant of this file does not hold.
 void check(const Graph& graph);
 
 // infer.cc: runs the ops' shape rules and sets the dims of the outputs. `nodes` must be in order. Throws an Error that
-// names the node.
+// names the node or the value.
 void infer_shapes(Graph& graph);
 void infer_shapes(Graph& graph, const Node& node);
 

@@ -10,8 +10,8 @@ namespace {
 
 bool optional(const char* slot) { return std::string_view(slot).ends_with('?'); }
 
-// Makes the record of a value. If it is read, its dims must be within the engine's limits. Dims that are yet to be
-// inferred may be anything.
+// Makes the record of a value. With `read`, throws if its dims exceed the engine's limits. Without, such a value gets
+// rank 0, because its dims may not be inferred yet.
 TensorRecord record_of(const Graph& graph, const Value& value, bool read) {
   TensorRecord record{};
   record.element = value.type;

@@ -1,5 +1,5 @@
-// NameIndex finds in constant time whether a record of a list has a name, while the list grows at its end. After
-// another change (records erased or moved) it notices the difference and indexes the list anew. Copies start empty.
+// NameIndex finds in constant time whether a record of a list has a name, while the list grows at its end. It indexes
+// the list anew if the list is shorter than before, or a record it finds has another name. Copies start empty.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ class NameIndex {
     return places_.contains(name);
   }
 
-  // Returns the first of `name`, name_2, name_3, ... that no record has.
+  // Returns `name` if no record has it. Else returns one of name_2, name_3, ... that no record has.
   template <class Record>
   std::string unique(const std::vector<Record>& records, const std::string& name) {
     if (!has(records, name)) return name;

@@ -22,8 +22,8 @@ constexpr const char* kCompareNames[] = {"", "Equal", "NotEqual", "Less", "LessE
 static_assert(std::size(kUnaryNames) == Unary::kLast + 1 && std::size(kBinaryNames) == Binary::kLast + 1 &&
               std::size(kReduceNames) == Reduce::kLast + 1 && std::size(kCompareNames) == Compare::kLast + 1);
 
-// The file's operator can say more than its op, and TensorFlow then has a name for it. PRelu, HardSigmoid, and Gemm
-// with a computed C become several nodes; each is looked up. Global average pools are means, as in Keras.
+// TensorFlow names of nodes whose source operator (first name of a pair) has a name of its own in TensorFlow. An
+// operator that the importer makes of several nodes gets the name of each node's op.
 constexpr TensorflowName kMaxPoolSources[] = {{"GlobalMaxPool", "Max"}, {"ReduceMax", "Max"}, {"REDUCE_MAX", "Max"}};
 constexpr TensorflowName kResizeSources[] = {{"RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor"}};
 constexpr TensorflowName kAddSources[] = {{"Sum", "AddN"}};
@@ -36,7 +36,7 @@ constexpr TensorflowName kSliceSources[] = {{"Split", "Split"},   {"SPLIT", "Spl
                                             {"UNPACK", "Unpack"}, {"Gather", "GatherV2"}, {"SLICE", "Slice"}};
 constexpr TensorflowName kCopySources[] = {{"QUANTIZE", "QuantizeV2"}, {"DEQUANTIZE", "Dequantize"}};
 
-// These functions make rows that many ops share.
+// Each of the functions below makes the facts of several ops that are alike.
 constexpr OpFacts matmul(Op op, Rows rows, Pixels pixels, const char* tensorflow) {
   return {.op = op,
           .rows = rows,
@@ -79,7 +79,7 @@ constexpr OpFacts pool(Op op, const char* tensorflow) {
           .passes_error = true,
           .tensorflow = tensorflow};
 }
-// For an op that only training has, or about which the table says nothing else.
+// Makes facts with only these fields. The others have their defaults.
 constexpr OpFacts plain(Op op, Rows rows = kSamples, const char* tensorflow = nullptr) {
   return {.op = op, .rows = rows, .tensorflow = tensorflow};
 }
@@ -96,8 +96,8 @@ constexpr OpFacts preparing(OpFacts facts) {
   return facts;
 }
 
-// The facts that TensorFlow Lite states (restrict_same_input_output_scale, restrict_scale) come from its
-// operator_property.cc (lite/tools/optimize). They are in `calibrated`.
+// `calibrated` follows TensorFlow Lite's operator_property.cc (lite/tools/optimize) where that states a fact:
+// restrict_same_input_output_scale is kSame, restrict_scale is kFixed.
 constexpr OpFacts kFacts[] = {
     matmul(Op::kDense, kFeatures, Pixels::kOther, "MatMul"),
     matmul(Op::kConv2d, kSamples, Pixels::kConvolution, "Conv2D"),
@@ -255,7 +255,7 @@ constexpr OpFacts kFacts[] = {
     plain(Op::kNonMaxSuppression, kMixed, "NonMaxSuppressionV5"),
 };
 
-// Row of kFacts plus 1, by the op's number. 0 if the op has no row.
+// Index into kFacts plus 1, by the op's number. 0 if the op has no entry in kFacts.
 constexpr auto kPlaces = [] {
   std::array<uint8_t, size_t(Op::kSumTo)> places = {};
   for (size_t i = 0; i < std::size(kFacts); ++i) places[size_t(kFacts[i].op)] = uint8_t(i + 1);

@@ -1,5 +1,5 @@
-// Facts of ops for the tools, one row per op. The mathematics of an op (attributes, shapes, gradients) is in its own
-// file of engine/ops. Passes read any other fact here, so a new op needs only its row.
+// Facts of ops that several tools read, one row per op of inference. The mathematics of an op (attributes, shapes,
+// gradients) is in its own file of engine/ops.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace nacre::tools {
 
-// Which operands may have the rows of a batch, and where the result y has them. "x alone" means only operand 0.
+// Which operands may have the rows of a batch, and on which axis. y is the result. "x alone" means only operand 0.
 enum class Rows : uint8_t {
   kSamples,     // x alone, on axis 0; y has one result per row (convolutions, pools)
   kElements,    // x alone; y has each element at the same index
@@ -31,10 +31,10 @@ enum class Rows : uint8_t {
   kPermuted,    // x alone; y has the axes in another order
   kPadded,      // x alone, on an axis that is not padded
   kSliced,      // x alone, on an axis that stays whole
-  kMixed,       // none: the op mixes the rows
+  kMixed,       // no operand: the op mixes the rows
 };
 
-// Operands that share the axes of y. Transposing all of them transposes y.
+// Which operands have the axes of the result y: none, the first, the first two, or all. Transposing them transposes y.
 enum class Axes : uint8_t { kOwn, kOfFirst, kOfTwo, kOfAll };
 
 // How a pixel of y [n, h, w, c] depends on pixels of x, for tools/passes/patches/steps.cc.
@@ -49,16 +49,16 @@ enum class Pixels : uint8_t {
   kPadded,       // on a pixel further up and left
 };
 
-// Whether y is 0 for x = 0, for tools/passes/pad_features.cc.
+// Whether the result y is 0 where the operand x is 0, for tools/passes/pad_features.cc.
 enum class Zeros : uint8_t {
-  kLost,
-  kKept,
+  kLost,       // no, or not known
+  kKept,       // yes
   kClamped,    // if the clamp's bounds include 0
   kPooled,     // for a pool, if the clamp's bounds include 0
   kTogether,   // if a and b are both 0 and the clamp's bounds include 0
   kFlattened,  // if the last axis stays the last
   kRanged,     // if the axis of the scales is x's
-  kDecoded,    // for codes of which 0 decodes to 0
+  kDecoded,    // for codes of type float8 E4M3
   kReduced,    // if the last axis is not reduced
 };
 
@@ -91,25 +91,25 @@ struct OpFacts {
   Zeros zeros = Zeros::kLost;
   StaticForm calibrated = StaticForm::kReal;
   IntegerOutput forms = IntegerOutput::kMissing;
-  bool any_sign = false;           // y has negative and positive numbers, unless its clamp takes them away
+  bool any_sign = false;           // y can have negative and positive numbers, apart from its clamp
   bool keeps_axes = false;         // each axis of y is the same axis of x, so classes keep their axis
   bool passes_error = false;       // in int8/full training, the error of y passes on to the operands
-  bool prepares_operands = false;  // makes the operands of a product from its layer's inputs
-  // TensorFlow's name for the op. null if there is none, if it depends on the attribute `function`, or on more.
+  bool prepares_operands = false;  // converts or packs operands of a product; gpu_estimate.cc does not count it
+  // TensorFlow's name for the op. Null if there is none, or if it depends on the node's attributes.
   const char* tensorflow = nullptr;
-  std::span<const char* const> tensorflow_functions = {};  // by `function`; entry 0 is empty
+  std::span<const char* const> tensorflow_functions = {};  // names by the attribute `function`; entry 0 is ""
   std::span<const TensorflowName> tensorflow_sources = {};
   int broadcast = 2;  // for Rows::kBroadcast: number of first operands that broadcast against each other
 };
 
-// Returns the row of an op of inference. All other ops share an empty row.
+// Returns the facts of an op of inference. For any other op returns the defaults of OpFacts.
 const OpFacts& facts_of(Op op);
 
 // Returns whether the op has an attribute named "clamp".
 bool has_clamp(Op op);
 
 // Returns why the op's integer arithmetic does not take the node's attributes and shapes, as the end of a sentence.
-// Returns "" if it does. `calibrated` and `forms` say whether the op has integer arithmetic.
+// Returns "" if it takes them. Whether the op has integer arithmetic is in OpFacts::calibrated and OpFacts::forms.
 std::string integer_refusal(const Graph& graph, const Node& node);
 inline constexpr const char* kNoIntegerForm = "it has no integer form";
 

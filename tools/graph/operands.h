@@ -1,5 +1,5 @@
-// A node as the engine sees it: records of its operands, its words, and the slots of its rule. Shape inference, checks
-// and evaluation in the tools use it.
+// The operands of a node as the engine sees them, in the slots of its op's rule, and the kernel that the engine would
+// take for the node. Shape inference, check() and evaluate() use them.
 #pragma once
 
 #include <span>
@@ -15,12 +15,12 @@ namespace nacre::tools {
 inline constexpr int64_t kDimLimit = int64_t{1} << 28;
 inline constexpr int64_t kElementLimit = (int64_t{1} << 31) - 1;
 
-// Records and tensors (data null) of a node. Every input slot of the rule comes in order, absent ones with a null
-// record, then the outputs. It cannot be copied, because tensors point at records.
+// Tensors of a node, with null data: one per input slot in order, then one per output. An absent input is a tensor
+// without a record. NodeOperands cannot be copied, because its tensors point at its records.
 struct NodeOperands {
   NodeOperands(const Graph& graph, const Node& node, const OpRule& rule);
-  NodeOperands(const Graph& graph, const Node& node);  // the node's own slots
-  // Accepts values whose shapes are outside the limits. Such values get no axes.
+  NodeOperands(const Graph& graph, const Node& node);  // takes node.inputs as the slots
+  // Accepts values whose shapes are outside the limits. The record of such a value gets rank 0.
   NodeOperands(const Graph& graph, const std::vector<ValueId>& in, const std::vector<ValueId>& out);
   NodeOperands(const NodeOperands&) = delete;
   NodeOperands& operator=(const NodeOperands&) = delete;
@@ -45,24 +45,24 @@ void check_operand_counts(const Graph& graph, const Node& node, const OpRule& ru
 // Returns the shapes of the outputs by the op's rule.
 std::vector<std::vector<int64_t>> output_shapes(const Graph& graph, const Node& node);
 
-// Kernel sets in the order in which bind tries them.
+// Kernel sets in the order in which Program::bind tries them.
 using KernelSets = std::span<const KernelSet* const>;
 KernelSets reference_sets();  // for inference and training; evaluate() runs them
 
-// Returns the node's first kernel in these sets, by op, rounding, element types, and its rule on words and inputs. If
-// no rule accepts these, returns the first by types. null if there is none.
+// Returns the first kernel in these sets that fits the node's op, rounding and element types, and whose shape rule
+// accepts the words and inputs. If no rule accepts them, returns the first that fits by types. Null if there is none.
 const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets kernels = reference_sets());
 
-// Returns the node's inputs in the slots of the kernel that bind would take. kNone stands for each absent optional
-// operand. If no kernel takes the node, returns the inputs unchanged.
+// Returns the node's inputs in the slots of the kernel that bind would take, if nothing is packed. kNone stands for
+// each absent optional operand. If no kernel takes the node, returns the inputs unchanged.
 std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node, KernelSets kernels = reference_sets());
 
 // Returns the index of the set whose kernel bind would take for the node, provided that constants and parameters may
 // be packed for it. Returns kernels.size() if no kernel takes it.
 size_t set_for(const Graph& graph, const Node& node, KernelSets kernels);
 
-// Returns the layouts in which the kernel that bind would take reads the node's inputs. Constants and parameters may
-// be packed for it. Empty if no kernel takes the node.
+// Returns the layouts in which the kernel that bind would take reads the node's inputs, one per input. Constants and
+// parameters may be packed for it. Empty if no kernel takes the node.
 std::vector<Layout> layouts_for(const Graph& graph, const Node& node, KernelSets kernels);
 
 // Returns whether a node of this rule takes any number of inputs like the first.

@@ -16,7 +16,7 @@ int64_t product(const Sizes& dims, size_t first, size_t end) {
   return std::accumulate(dims.begin() + ptrdiff_t(first), dims.begin() + ptrdiff_t(end), int64_t{1}, std::multiplies());
 }
 
-// Follower follows the rows through the nodes, in order.
+// Follower follows the rows of the batch through the nodes, in order. A value is `placed` if it has the rows.
 class Follower {
  public:
   Follower(const Graph& graph, int64_t count) : graph_(graph), count_(count), outer_(graph.values.size()) {}
@@ -51,7 +51,7 @@ class Follower {
     return false;
   }
 
-  // Records that y has the rows in this axis. Fails if the axis has another size.
+  // Records that y has the rows in this axis. Returns false if the axis does not exist or has another size.
   bool give(ValueId y, const RowAxis& at) {
     const bool fits = size_t(at.axis) < dims(y).size() && dims(y)[size_t(at.axis)] == at.before * count_ * at.after;
     if (!fits) return fail("changes the size of the batch");
@@ -90,7 +90,7 @@ class Follower {
     return whole || fail("changes the size of the batch");
   }
 
-  // Follows an op over the last axis. The rows must lie in the axes before it.
+  // Follows the rows through an op that works along the last axis. They must lie in the axes before it.
   bool on_rows(const Node& node, ValueId y) {
     const ValueId x = node.inputs[0];
     if (dims(x).empty() || inner(x) % dims(x).back() != 0) return fail("takes the batch as features");
@@ -135,7 +135,7 @@ class Follower {
     return true;
   }
 
-  // Handles convolutions, pools, and other ops that compute each sample of axis 0 alone.
+  // Follows the rows through ops that compute each sample of axis 0 alone. Refuses ops that mix rows or keep a state.
   bool samples(const Node& node, Rows rows, const RowAxis& at) {
     std::string why;
     if (at.axis != 0) return fail("works along the batch: it takes samples on its first axis");
@@ -172,7 +172,7 @@ class Follower {
     return give(y, *all);
   }
 
-  // For a [.., m, k] times b [.., k, n], the rows may lie in the leading axes, in m or in n.
+  // Follows the rows through a [.., m, k] times b [.., k, n]. They may lie in the leading axes, in m or in n.
   bool multiply(const Node& node, ValueId y) {
     const size_t rank = dims(y).size();
     std::optional<RowAxis> all;
@@ -213,7 +213,7 @@ class Follower {
   std::string why_;
 };
 
-// Returns the input's axis of rows. -1 if the importer does not say.
+// Returns the input's axis of rows from the metadata that the importer wrote. -1 if it wrote none.
 int told_axis(const Graph& graph, const Binding& input) {
   const std::string key = rows_metadata(input.name);
   for (const auto& [name, value] : graph.metadata)

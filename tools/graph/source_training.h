@@ -8,8 +8,8 @@
 
 namespace nacre::tools {
 
-// A setting of the file's loss or optimizer that Nacre does not implement. A command that takes the loss, the
-// optimizer or its rate from the file refuses the setting.
+// A setting of the file's training that Nacre does not implement. `of` says to what it belongs: the loss, the optimizer
+// or its rate. A command that takes that from the file refuses with `fact`.
 struct RefusedSetting {
   enum class Of : uint8_t { kLoss, kOptimizer, kRate };
   Of of;

@@ -1,4 +1,4 @@
-// The text form, one line a record. parse() is in text_parse.cc; both follow this grammar.
+// The text form of a graph has one record per line, as in these examples. parse() is in text_parse.cc.
 //
 //   graph "speech.onnx" batch=1 liveness_bound=0
 //   bank "sram" limit=65536 used=0
@@ -15,9 +15,9 @@
 //   log "folded ..."
 //   fallback "fc1 (dense): wants ..."
 //
-// Attributes stand by their op's names, decoded (stride_h=2 is stored as 1); those whose words are 0 are omitted.
-// Bounds (Coding::kBound) are real where the first output is a float, else codes. Names that are not plain words are
-// quoted: %"a b". NaNs stand as 0x and their bits. '#' starts a comment.
+// Attributes have the names of the op's table and are decoded (stride_h=2 is stored as 1). An attribute whose words are
+// all 0 is omitted. Bounds (Coding::kBound) are real if the first output is a float, else codes. Names that are not
+// plain words are quoted: %"a b". A NaN is written as 0x and its bits. '#' starts a comment.
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -125,7 +125,7 @@ std::string elements_text(const std::vector<uint8_t>& bytes) {
   else return list(items, "{}");
 }
 
-// Returns elements as numbers. Returns "" if the type has no plain form or the bytes are not whole elements.
+// Returns elements as decimal numbers. Returns "" for types written as hex, or if the bytes are not whole elements.
 std::string numbers_text(ElementType type, const std::vector<uint8_t>& bytes) {
   const uint32_t bits = element_bits(type);
   if (bits < 8 || bytes.size() % (bits / 8) != 0) return "";
@@ -203,7 +203,7 @@ std::string word_text(uint32_t word, Coding coding, bool float_step) {
   return number(int32_t(coding == Coding::kLessOne ? word + 1 : word));
 }
 
-// Writes a node's attributes. One of several words prints at least as many words as the first output has axes.
+// Returns a node's attributes as text. An attribute of several words shows at least one word per axis of the output.
 std::string attributes_text(const Graph& graph, const Node& node, const OpRule& rule) {
   const ValueId y = node.outputs.empty() ? kNone : node.outputs[0];
   const Value* output = y >= 0 && size_t(y) < graph.values.size() ? &graph.values[size_t(y)] : nullptr;
@@ -226,7 +226,7 @@ std::string attributes_text(const Graph& graph, const Node& node, const OpRule& 
   return out;
 }
 
-// Returns the words that the op's table does not name, or all words if the op has no rule.
+// Returns the text of the words that the op's table does not name, or of all words if the op has no rule.
 std::string raw_words(const Node& node, const OpRule* rule) {
   size_t known = 0;
   if (rule != nullptr)

@@ -14,7 +14,7 @@
 
 namespace nacre::tools {
 
-// Reads one line as tokens: words, "strings", and single punctuation characters.
+// Reads one line as tokens: words, "strings", and single punctuation characters. '#' starts a comment.
 class Line {
  public:
   Line(std::string_view text, int number) : rest_(text), number_(number) { skip(); }

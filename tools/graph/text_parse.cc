@@ -1,5 +1,5 @@
-// parse() reads the text form that text.cc describes. People write such text, so every mistake is an Error with its
-// line number.
+// parse() reads the text form that text.cc describes. People write such text, so an error of syntax, or a name that is
+// not defined, throws an Error with its line number.
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -90,7 +90,7 @@ class Parser {
     graph_.metadata.emplace_back(std::move(key), line.string());
   }
 
-  // Reads `key=` and its value until the line ends.
+  // Reads pairs of `key=` and a value until the line ends. `field(key)` reads the value.
   template <class F>
   static void fields(Line& line, F field) {
     while (!line.end()) {

@@ -27,9 +27,9 @@ bool has(std::span<const uint8_t> bytes, size_t at, std::string_view magic) {
   return bytes.size() >= at + magic.size() && std::memcmp(bytes.data() + at, magic.data(), magic.size()) == 0;
 }
 
-// Returns whether the bytes are an ONNX ModelProto. Protocol buffers have no magic number. A ModelProto is a run of
-// fields that ends with the file, and one of them is its graph (field 7, length-delimited). Its other fields have
-// numbers up to 25.
+// Returns whether the bytes look like an ONNX ModelProto. Protocol buffers have no magic number. A ModelProto is a
+// run of fields that ends with the file, and one of them is its graph (field 7, length-delimited). The function
+// accepts field numbers up to 64.
 bool is_onnx(std::span<const uint8_t> bytes) {
   bool graph = false;
   for (size_t at = 0; at < bytes.size();) {
@@ -50,8 +50,8 @@ bool is_onnx(std::span<const uint8_t> bytes) {
   return graph;
 }
 
-// Returns whether the bytes are a ModelProto that was cut off. It begins with its ir_version (field 1, a small
-// number), and one of its fields is longer than the file.
+// Returns whether the bytes look like a ModelProto that was cut off. They begin with its ir_version (field 1, a small
+// number), and a later field runs past the end of the bytes.
 bool is_cut_onnx(std::span<const uint8_t> bytes) {
   size_t at = 0;
   uint64_t tag = 0, value = 0;
@@ -67,8 +67,8 @@ bool is_cut_onnx(std::span<const uint8_t> bytes) {
   return false;
 }
 
-// Returns whether the bytes begin a JSON object. Its first key may stand on another line. No ModelProto begins with
-// {, because 0x7B is none of its tags.
+// Returns whether the bytes begin a JSON object with a key. Blanks and line ends may stand before the brace and before
+// the key. No ModelProto begins with {, because 0x7B is none of its tags.
 bool begins_object(std::span<const uint8_t> bytes) {
   size_t at = 0;
   const auto blanks = [&] {
@@ -80,8 +80,8 @@ bool begins_object(std::span<const uint8_t> bytes) {
   return at < bytes.size() && bytes[at] == '"';
 }
 
-// Returns whether a network's file may begin with this head. For ONNX only the tag of the first field is checked,
-// because the next field may lie beyond the head.
+// Returns whether the head may begin a file of a known format (Format), model files and Git LFS pointers included.
+// For ONNX the tag of the first field suffices, because the next field may lie beyond the head.
 bool begins_network(std::span<const uint8_t> head) {
   if (sniff(head) != Format::kUnknown) return true;
   size_t at = 0;
@@ -143,8 +143,8 @@ std::string one_line(const std::string& name) {
   return text;
 }
 
-// Replaces control codes in all names. A file's names may hold any bytes. In a model the name that people read must
-// be the name that options, patterns and other models of the network find.
+// Replaces control codes in the names of values, layers, nodes, inputs and outputs. A file's names may hold any bytes.
+// The name that people read in a model must be the one that options, patterns and other models find.
 void make_names_printable(Graph& graph) {
   for (size_t id = 0; id < graph.values.size(); ++id) {
     const std::string found = graph.values[id].name, wanted = one_line(found);

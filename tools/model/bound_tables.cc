@@ -1,4 +1,4 @@
-// Binds static tables to the addresses of this machine, as the compiler does for another.
+// Binds static tables to addresses of this machine, as compiler and linker do on a microcontroller's.
 #include <algorithm>
 
 #include "engine/run/bound_step.h"

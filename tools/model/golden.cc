@@ -23,7 +23,7 @@ void append(std::vector<uint8_t>& bytes, T value) {
   std::memcpy(bytes.data() + at, &value, sizeof value);
 }
 
-// Appends the number that z draws. `entries`: entries of the smallest table that the element is an index of, or 0.
+// Appends the number that the random bits z give. `entries`: size of the smallest table that it is an index of, or 0.
 void append_element(std::vector<uint8_t>& bytes, ElementType type, uint64_t z, uint64_t entries) {
   const double real = double(z >> 40) / 0x1p24 * 2 - 1;
   const auto top = [&](int bits) { return entries == 0 ? z >> (64 - bits) : (z >> (64 - bits)) % entries; };

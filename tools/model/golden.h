@@ -13,16 +13,16 @@ namespace nacre::tools {
 // Returns the bytes of all inputs of a program, drawn from splitmix64 (Steele, Lea and Flood 2014,
 // doi:10.1145/2714064.2660195, figure 16) with state = seed, one value z per element in memory order:
 //
-//   float32, float64   (z >> 40) / 2^24 * 2 - 1, in [-1, 1)
-//   8 and 16 bits      the top bits, unchanged;   bool  the top bit
-//   32 and 64 bits     z >> 57, in [0, 128)
+//   float              (z >> 40) / 2^24 * 2 - 1, in [-1, 1); float16 and bfloat16 round it
+//   int8, uint8, int16 the top bits, unchanged;   bool  the top bit
+//   32 and 64 bits     z >> 57, in [0, 128), for integers
 //
 // Integers that reach a table as indices, directly or through moves, are taken modulo the table's entries: every
 // index is valid. Throws if the inputs exceed a Budget of the file.
 std::vector<uint8_t> seeded_inputs(const LoadedModel& model, uint32_t program, uint64_t seed);
 
-// Returns `count` pairs, for seeds 1, 2, ..., run by the reference kernels. The tolerance is 0 if every output is of
-// an integer type, else kFloatTolerance.
+// Returns `count` pairs, for seeds 1, 2, ..., run by the kernels of the program's target, else by the reference's. The
+// tolerance is kFloatTolerance if an output is float32 or float64, else 0.
 std::vector<GoldenPair> make_golden(const LoadedModel& model, uint32_t program, uint32_t count);
 
 // Tolerance, as a share of an output's largest magnitude. Two float32 dot products of n terms in different orders
@@ -30,8 +30,8 @@ std::vector<GoldenPair> make_golden(const LoadedModel& model, uint32_t program, 
 inline constexpr float kFloatTolerance = 1e-5f;
 
 struct Difference {
-  uint64_t bytes = 0;  // bytes of integer outputs that differ
-  double largest = 0;  // max |a - b| / max |a|, over float outputs
+  uint64_t bytes = 0;  // bytes that differ in outputs other than float32 and float64
+  double largest = 0;  // the largest of max |a - b| / max |a| of the float32 and float64 outputs
   bool within(float tolerance) const { return bytes == 0 && largest <= double(tolerance); }
 };
 

@@ -18,7 +18,7 @@ struct Nccl;
 
 namespace nacre::tools {
 
-// The place of all steps of such a program.
+// The place (StepRecord::place, engine/run/places.h) of all steps of a program for a GPU.
 inline constexpr uint8_t kGpuPlace = 1;
 bool is_gpu_target(std::string_view target);
 
@@ -29,15 +29,15 @@ const std::string* newest_gpu_target(std::span<const std::string> targets, int a
 
 bool gpu_is_here();
 int gpu_architecture();  // the architecture of the GPU that is here, or 0
-// Returns whether this word of --kernels runs programs for a GPU there: "auto", or "tf32", with which float32 is
-// multiplied as TF32. With other words they run on the host.
+// Returns whether with this word of --kernels a program for a GPU runs there: with "auto", or with "tf32", which
+// multiplies float32 as TF32. With other words such a program runs on the host.
 inline constexpr const char* kTf32 = "tf32";
 bool chooses_gpu(std::string_view choice);
-// Throws the port's sentence if there is no GPU. Throws if the GPU is older than the target.
+// Returns the CUDA port. Throws Error if there is no GPU, or if the GPU's architecture is older than the target's.
 const Port* gpu_port(const std::string& target, const std::string& choice = "auto");
 cuda::Device& gpu_device();
-// Chooses a GPU of this machine by its number, modulo how many there are. Call it before a GPU is asked for. So every
-// process on a machine has a GPU of its own if there are enough.
+// Chooses a GPU of this machine by its number, modulo how many there are. Call it before a GPU is asked for. If each
+// process on a machine takes another number, each has its own GPU as long as there are enough.
 void choose_gpu(uint32_t number);
 bool gpu_is_own();  // whether the chosen number is below the number of GPUs
 // Returns the library by which GPUs exchange sums: the one given to use_nccl, or NCCL of this machine. Null if there

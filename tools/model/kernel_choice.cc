@@ -39,7 +39,7 @@ const VectorTier* tier_of_target(std::string_view target) {
     if (target == tier.port->name) return &tier;
   return nullptr;
 }
-// Returns the fastest tier that runs here, or null.
+// Returns the fastest tier that runs here and that "auto" may take, or null.
 const VectorTier* best_tier() {
   const VectorTier* best = nullptr;
   for (const VectorTier& tier : tiers())

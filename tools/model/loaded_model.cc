@@ -101,7 +101,7 @@ std::vector<std::string> texts(const flatbuffers::Vector<flatbuffers::Offset<fla
 
 uint64_t memory_of_machine() { return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE)); }
 
-// Returns the kernel sets of the reference; if the program is compiled for a tier, the tier's set comes first.
+// Returns the kernel sets of the reference; before them that of the program's tier (kernel_choice.h), if it has one.
 std::vector<const KernelSet*> kernel_sets(const LoadedModel& model, uint32_t program) {
   return kernels_of_target(model.program_names(program).target);
 }
@@ -331,7 +331,7 @@ std::shared_ptr<const ThreadPool> make_threads(uint32_t count) try {
               "ask for fewer, or raise the limit of processes or of memory (ulimit -u, ulimit -v)");
 }
 
-// Binds the kernels of the program's tier first: the weights of such a program are packed for them alone.
+// If no port is given, takes the kernels of the program's target, for which its weights may be packed.
 BoundProgram::BoundProgram(const LoadedModel& model, uint32_t index, Ports ports,
                            std::shared_ptr<const ThreadPool> threads)
     : model_(model), threads_(std::move(threads)), ports_(std::move(ports)), places_(ports_) {

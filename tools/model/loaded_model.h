@@ -54,7 +54,7 @@ void resize_for(AlignedBytes& memory, uint64_t bytes, const std::string& place, 
 
 struct ProgramNames {
   std::string target;
-  std::vector<std::string> banks, inputs, outputs, input_layouts, output_layouts;  // one each
+  std::vector<std::string> banks, inputs, outputs, input_layouts, output_layouts;  // one text per bank, input, output
   uint64_t liveness_bound = 0;
 };
 
@@ -79,7 +79,7 @@ struct GoldenView {  // a stored pair of inputs and outputs
 class LoadedModel {
  public:
   explicit LoadedModel(const std::string& path);
-  // Copies bytes that are in memory already; `remedy` stands in every refusal.
+  // Copies bytes that are in memory already. `remedy` stands in refusals, except those that a network's data can cause.
   LoadedModel(std::span<const uint8_t> bytes, const std::string& name, const std::string& remedy);
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -110,14 +110,14 @@ class LoadedModel {
   void read_rest(const InputFile& file);
   void open();
 
-  std::string path_, remedy_;  // remedy_ "": each code has its own
+  std::string path_, remedy_;  // remedy_: what errors advise; "": advice by the refusal's code
   AlignedBytes file_;
   Model model_;
 };
 
-// Returns the ports, by place, that a choice of kernels (kernel_choice.h) stands for. "auto" gives the fastest tier,
-// and XNNPACK if it is there and a step names its place. A program for a GPU gets the GPU, if the choice allows it.
-// Any other choice runs all steps.
+// Returns the ports (sets of kernels; the index is a step's place) of a choice of kernels (kernel_choice.h). "auto"
+// gives the fastest tier, and XNNPACK if it is built in, runs here and a step names its place. A program for a GPU gets
+// the GPU, if the choice allows it. Any other choice gives one port, which all steps ask.
 using Ports = std::vector<const Port*>;
 Ports ports_for(const LoadedModel& model, uint32_t program, const std::string& choice);
 bool names_place(const Model& model, const ProgramView& view, uint8_t place);
@@ -126,8 +126,8 @@ inline constexpr uint32_t kMostThreads = 256;                    // the most tha
 std::shared_ptr<const ThreadPool> make_threads(uint32_t count);  // null for one thread
 
 // A program with memory of its own. The model must outlive it. Kernels of `port` or `ports` come before the
-// reference's (kernel_choice.h); null: the reference's alone. If `threads` is above 1, kernels share their work among
-// that many threads.
+// reference's; null: the kernels of the program's target, if that is a tier (kernel_choice.h), else the reference's
+// alone. If `threads` is above 1, kernels share their work among that many threads.
 class BoundProgram {
  public:
   BoundProgram(const LoadedModel& model, uint32_t index, const Port* port = nullptr, uint32_t threads = 1)
@@ -157,7 +157,7 @@ class BoundProgram {
   Program program_;
 };
 
-// Returns the sizes of a program on another machine. Throws if the engine's measure refuses the program.
+// Returns the sizes of a program's memory blocks on `machine`. Throws if the engine's measure refuses the program.
 Sizes measure(const LoadedModel& model, uint32_t program, const Machine& machine = {});
 
 // Returns a block's name: "arena bank 1 (sram)".

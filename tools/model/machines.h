@@ -1,6 +1,6 @@
-// The targets that the tools know: machines, and the sizes of the engine's objects there. A model for "x86/avx2",
-// "arm/neon" and so on is compiled with the kernels of that tier (ports/vector/tiers.h). A model for "cuda/sm90" runs
-// all steps on the GPU (gpu.h); its host is a PC.
+// Lists the targets that the tools know, with the sizes of the engine's objects there. A model for "x86/avx2",
+// "arm/neon" and so on is compiled with the kernels for that instruction set (ports/vector/tiers.h). A model for
+// "cuda/sm90" runs on the GPU (gpu.h); its host is a PC.
 #pragma once
 
 #include <cstdint>

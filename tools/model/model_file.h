@@ -1,4 +1,4 @@
-// The complete tables of a model file, and the bytes that they become. Private to tools/model/writer.cc.
+// Turns the complete tables of a model file into its bytes. Only tools/model/writer.cc uses it.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Limits of a model file, as the verifier counts them. A network beyond a limit is refused by place, fact and remedy
-// as soon as that is known. Names are known after the import. Steps and operands are counted before the passes that
-// take time in steps squared. Tensors are known when they are counted.
+// Checks a network against the limits of a model file, as the engine's verifier counts them. Each function throws Error
+// for a network beyond its limit. Callers check early: names after the import, steps and operands before passes whose
+// time grows with the square of the steps.
 #pragma once
 
 #include "tools/graph/graph.h"
@@ -11,7 +11,7 @@ void require_bindings(const Graph& graph, size_t inputs, size_t outputs);  // ea
 void require_names(const Graph& graph);  // each input, output, layer, operator and value: at most 4,096 bytes
 // for a value that is made when the file is written
 void require_value_name(const Graph& graph, const std::string& name);
-// Takes a simplified network. Later passes fuse operators into steps, but never four into one.
+// Refuses a simplified network with more than four times the steps of a model: later passes do not fuse so many.
 void require_operators(const Graph& graph);
 void require_steps(const Graph& graph);                    // 16,384, each of at most 24 operands; 65,536 layers
 void require_tensors(const Graph& graph, size_t tensors);  // 16,384, constants and scales among them

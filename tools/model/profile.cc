@@ -53,7 +53,7 @@ std::vector<double> timed_on_gpu(const BoundProgram& bound, uint32_t first, uint
   return times;
 }
 
-// Times one run step by step. Consecutive steps of the GPU run in one segment, so that they wait only for launches.
+// Times one run step by step. Consecutive steps of the GPU run in one call, so that they wait only for launches.
 void time_steps(const BoundProgram& bound, const std::vector<bool>& on_gpu, StepTimes& times) {
   const auto steps = uint32_t(on_gpu.size());
   for (uint32_t step = 0, end = 0; step < steps; step = end) {

@@ -26,9 +26,9 @@ struct Profile {
   uint64_t runs = 0;    // runs that were timed, after as many untimed ones
 };
 
-// Runs the program `runs` times as a whole, and as often step by step. The times of single steps include reading the
-// clock. If steps run on the GPU, runs the program as often again by its clock. Then measures the roof of each step.
-// Calls write_inputs() before each run.
+// Runs the program `runs` times to warm up, as often as a whole, and as often step by step. The times of single steps
+// include reading the clock. If steps run on the GPU, runs the program as often again by its clock. Then finds the
+// least possible time (roof.h) of each step of the host. Calls write_inputs() before each run.
 Profile profile(const BoundProgram& bound, uint64_t runs, const std::function<void()>& write_inputs);
 
 }  // namespace nacre::tools

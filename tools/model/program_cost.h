@@ -17,7 +17,7 @@ struct BankUse {
 
 struct Statistics {
   uint32_t layers = 0, steps = 0, tensors = 0, batch = 1;
-  uint64_t multiply_accumulates = 0;  // of a run of the compiled batch, matmul-like steps only
+  uint64_t multiply_accumulates = 0;  // of a run of the compiled batch, in products, convolutions and recurrent steps
   uint64_t weight_bytes = 0;          // of all segments: what flash holds besides the program
   uint64_t file_bytes = 0;
   uint64_t arena_bytes = 0;     // sum over banks
@@ -25,9 +25,9 @@ struct Statistics {
   std::vector<BankUse> banks;
 };
 
-// Returns the multiply-accumulates of a matmul-like step, 0 for any other. Every element of a dense or convolution
-// step's y sums (elements of w / channels of y) products:
-//   w [out, ...] or, depthwise, [kernel_h, kernel_w, out];   y [..., out]
+// Returns the multiply-accumulates of a step whose rule is Numerics::kMatmul, 0 for any other. Every element of a dense
+// or convolution step's y sums (elements of w / channels of y) products:
+//   w [out, ...] or, depthwise, [kernel_h, kernel_w, out];   y [..., out];   out: the channels of y
 uint64_t multiply_accumulates(const Model& model, const StepRecord& step);
 
 // The work of a step, from which its roof is computed (tools/model/roof.h). `compute` is the type of its first

@@ -1,4 +1,4 @@
-// Lists the kernel entries whose op can be made ready (engine/kernels/ready.h), of the reference and of Cortex-M.
+// Lists the kernel entries of the reference and of Cortex-M, with their kernels for ready ops (engine/kernels/ready.h).
 #pragma once
 
 #include <array>

@@ -135,7 +135,7 @@ Arithmetic measured(x86::Tier) { return {}; }
 
 #endif
 
-// Reads `bytes` from the start of a block in the widest loads, a multiple of kTurn.
+// read_block() reads the first `bytes` of a block, a multiple of kTurn, at most kMostBytes, in the widest loads.
 constexpr size_t kTurn = 1024, kMostBytes = size_t{256} << 20;
 
 #if defined(__x86_64__)
@@ -173,7 +173,7 @@ void read_block(const char* from, size_t bytes) {
 
 #endif
 
-// Memory whose start is aligned to a cache line.
+// Memory whose data() begins at a cache line, and whose bytes have all been written.
 struct TouchedMemory {
   explicit TouchedMemory(size_t bytes) : memory(bytes + 64, 1) {}
   char* data() { return memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64; }
@@ -197,7 +197,7 @@ double measured_copy(size_t bytes) {
          });
 }
 
-// Rounds the size, so that all sizes within a sixth share one measurement: a block of 70 KB is half in L1.
+// Rounds the size, so that sizes within 16 % share one measurement. Coarser steps would miss what partly fits a cache.
 size_t rounded(size_t bytes) {
   double size = 4 * kTurn;
   while (size * 1.08 < double(bytes)) size *= 1.16;

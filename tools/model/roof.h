@@ -1,7 +1,7 @@
 // Measures the roof that kernels are compared with: the most that one core of this machine does. Each roof is
 // measured in this process when it is first asked for.
 //
-//   arithmetic   12 independent sums in registers without memory access, by the instructions that a tier has
+//   arithmetic   12 independent sums in registers (AMX: 4 tiles), by the instructions of a tier (ports/vector/tiers.h)
 //   bandwidth    a loop that only loads, in vectors, as many bytes as the kernel touches, again and again: from L1, L2,
 //                L3 or memory
 //
@@ -22,7 +22,7 @@ struct Arithmetic {
   double float32 = 0, bfloat16 = 0, int8 = 0;
 };
 const Arithmetic& arithmetic(x86::Tier tier);
-bool has_bfloat16();  // whether vdpbf16ps is there; if not, or if it is slower, bfloat16 has float32's roof
+bool has_bfloat16();  // whether vdpbf16ps is there; if not, or if slower, bfloat16 has float32's roof (except AMX)
 
 double read_bandwidth(size_t bytes);  // bytes per second
 double copy_bandwidth(size_t bytes);  // of memcpy: bytes read plus bytes written

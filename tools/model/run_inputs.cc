@@ -25,7 +25,7 @@
 namespace nacre::tools {
 namespace {
 
-// One input of the program and the file that was given for it.
+// One input of the program: its tensor, its name, and how many rows a run takes.
 struct Target {
   const LoadedModel& model;
   uint32_t id;
@@ -195,7 +195,7 @@ Samples read_picture_samples(const Target& target, const std::string& file, bool
   return samples;
 }
 
-// Takes 16-bit samples as they are, or scales them to numbers within [-1, 1).
+// Gives the 16-bit samples as they are to an int16 input; else as numbers in [-1, 1), normalised if the model says how.
 Samples read_sound_samples(const Target& target, const std::string& file) {
   const Sound sound = read_sound(file);
   const int64_t wanted = elements_of(target.record());

@@ -1,5 +1,5 @@
-// Reads the inputs of `nacre run` as bytes for the program's inputs. A file of another type or shape is refused. Each
-// conversion must be asked for (InputOptions).
+// Turns files or arrays into bytes for a program's inputs. An array of another type or shape is refused, unless its
+// conversion is asked for (InputOptions). Pictures and sounds are converted as the model's metadata say.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 namespace nacre::tools {
 
 struct InputOptions {
-  std::vector<std::string> files;  // NAME=FILE.npy, NAME=FILE.bin; NAME= may be left out if there is one
-                                   // input; or FILE.npz with arrays by the inputs' names
-  bool quantize = false;           // float32 becomes codes, by the input's scale
+  std::vector<std::string> files;  // NAME=FILE, .npy, .bin, a picture or a sound; one input needs no NAME=;
+                                   // or FILE.npz with arrays by the inputs' names
+  bool quantize = false;           // float32 becomes codes, by the input's scale, or another float type, rounded
   bool cast = false;               // converts number for number; refuses a number that would change
   bool resize = false;             // resizes pictures to the input's height and width (files/resize_picture.h)
   std::optional<uint64_t> seed;    // seed for inputs without a file

@@ -1,7 +1,7 @@
-// Running: how a command runs a program on this machine: with which kernels, on packed weights, on how many threads.
-// Python and every command that runs a model for its results or times call bind_to_run, so all show the results of
-// `nacre run`. Calibration, golden pairs and files use the reference kernels, so that their bytes are equal on every
-// machine.
+// Running: how a command runs a program on this machine: with which kernels, and on how many threads. Python's Program
+// and the commands run, bench, compare, eval, search and report call bind_to_run, so all show the results of `nacre
+// run`. Calibration and golden pairs do not: they use the kernels of the program's target or the reference's, not the
+// fastest of this machine.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Build files that `nacre firmware` writes beside its sources: they make a static program part of a user's project.
+// Makes the build files that `nacre firmware` writes beside its sources, for a project that takes in a static program.
 //
 //   CMakeLists.txt   add_subdirectory(DIR) gives the library NAME; find_package(nacre) comes before it
 //   NAME.mk          include DIR/NAME.mk gives $(NAME_objects); NACRE is the folder where nacre was installed

@@ -30,7 +30,7 @@ std::string input_or_output(const StaticSource& s, const StaticTables::Port& por
   return name + ": " + text;
 }
 
-// Lines that name inputs, or outputs: "input 0 pixels: float32, 1x64, 256 bytes".
+// Returns comment lines that describe inputs, or outputs: "//   input 0 pixels: float32 [1, 64], 256 bytes".
 std::string ports_of(const StaticSource& s, const char* what, const std::vector<StaticTables::Port>& ports,
                      const std::vector<std::string>& names) {
   std::string text;
@@ -39,7 +39,7 @@ std::string ports_of(const StaticSource& s, const char* what, const std::vector<
   return text;
 }
 
-// Lines that name the inputs of a micro-batch.
+// Returns comment lines that describe the inputs of a micro-batch.
 std::string training_inputs(const StaticSource& s) {
   const auto found = s.tables.programs.find(Entry::kGradients);
   const bool immediate = found == s.tables.programs.end();
@@ -49,8 +49,8 @@ std::string training_inputs(const StaticSource& s) {
   return ports_of(s, "of a micro-batch, input", ports, s.model.program_names(feeding.index).inputs);
 }
 
-// Macros for code that fills inputs or reads outputs: KWS_INPUT_0_TYPE, _ELEMENTS, and for codes with one scale
-// _SCALE and _ZERO.
+// Returns macros for code that fills inputs or reads outputs: KWS_INPUT_0_TYPE, _ELEMENTS, and for codes with one
+// scale _SCALE and _ZERO.
 std::string numbers_of(const StaticSource& s, const char* what, const std::vector<StaticTables::Port>& ports) {
   std::string name = s.name, text;
   for (char& c : name) c = char(std::toupper(static_cast<unsigned char>(c)));
@@ -120,8 +120,8 @@ std::string weights(const StaticSource& s) {
   return text + bytes_text(bytes) + "};\n";
 }
 
-// Returns the comparison of outputs: float32 within the difference of two libms; integers and other floats to the
-// bit.
+// Returns the name of the comparison of outputs: close_floats, which allows the difference of two libms, if all outputs
+// are float32; else same_bytes.
 const char* comparison(const StaticSource& s) {
   const bool floats = std::ranges::all_of(s.tables.infer().outputs, [&](const StaticTables::Port& port) {
     return s.model.model().tensors()[port.tensor].element == ElementType::kFloat32;

@@ -4,10 +4,10 @@
 //   NAME.cc           the tables, the arena and all other RAM of the program
 //   NAME_weights.cc   weights, one aligned array
 //   NAME_test.cc      golden pairs, and the self-test that runs them
-//   NAME_main.c       a C program that does nothing else, for a board with a standard output
-//
-// They include only the engine's headers and link only its library. Macros name the sections that a linker script may
-// place apart: NACRE_WEIGHTS_SECTION, NACRE_GOLDEN_SECTION, and NACRE_BANK_<I>_SECTION for bank I of the arena.
+//   NAME_main.c       a C program that only runs the self-test, for a board with a standard output
+//   CMakeLists.txt, NAME.mk, meson.build   build files (static_builds.h)
+// The sources include only installed headers of this library. Macros name the sections that a linker script may place
+// apart: NACRE_WEIGHTS_SECTION, NACRE_GOLDEN_SECTION, and NACRE_BANK_<I>_SECTION for bank I of the arena.
 #pragma once
 
 #include <string>

@@ -35,7 +35,7 @@ struct HostBinding {
   }
 };
 
-// Places the weights that the program reads, each at a multiple of 16. Weights that overlap in the file overlap here.
+// Places the weights that the programs read, aligned to 16 as in the file. Weights that overlap there overlap here.
 class PlacedWeights {
  public:
   void add(const std::byte* data, uint64_t bytes) {
@@ -255,7 +255,7 @@ class Maker {
     return index_of(tables_.steps, static_step(uint16_t(r.op), uint8_t(r.rounding), r.operand_count, first,
                                                uint8_t(count), r.guard != kNoIndex));
   }
-  // Returns the step as run() reads it when its op is ready: the count of operands and the guard, no words.
+  // Returns the index of the step as run() reads it when its op is ready: its count of operands and guard, no words.
   uint32_t bare_step(const StepRecord& r) {
     return index_of(tables_.steps, static_step(0, 0, r.operand_count, 0, 0, r.guard != kNoIndex));
   }

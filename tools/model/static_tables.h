@@ -51,7 +51,7 @@ struct StaticTables {
     Kernel run;
     uint32_t step;
     uint32_t op;                    // kNoIndex: the kernel reads words and records at every run
-    std::vector<Operand> operands;  // and the guard, if any
+    std::vector<Operand> operands;  // then the guard, if any: a tensor; if it is 0, the step has no effect
   };
   // An op made from words and operands' records by Conv2d::from(..). The target's compiler makes it again.
   struct ReadyOp {
@@ -104,8 +104,8 @@ struct StaticTables {
   uint64_t ram_bytes() const;
 };
 
-// Makes the tables of a program that infers. Throws for a program with state, derived weights or prepared kernels,
-// for which there are no tables.
+// Makes the tables of a program that infers. Throws Error for a program with state, derived weights or weights that
+// bind prepares, for which there are no tables.
 StaticTables static_tables(const LoadedModel& model, uint32_t program, const TargetMachine& machine);
 
 // Makes the tables of all programs that train, and of the one that infers over their state. They are for `target` if
@@ -134,7 +134,7 @@ class BoundTables {
   std::span<std::byte> at(const StaticPlace& place, uint64_t bytes);
 
   StaticTables& tables_;
-  std::vector<AlignedBytes> blocks_;  // for `weights` the tables' own
+  std::vector<AlignedBytes> blocks_;  // memory of each block; empty for the weights, which the tables hold
   AlignedBytes scratch_;
   std::vector<std::vector<uint64_t>> ops_;
   std::vector<std::span<std::byte>> spans_;

@@ -137,7 +137,7 @@ std::string unchanged(const StaticTables& t, const std::vector<uint32_t>& words)
                      crc);
 }
 
-// Writes the includes of kernels that are not the reference's. They declare the kernels and their ops.
+// Returns the include that declares the kernels and ops of Cortex-M, or "" if no program uses them.
 std::string port_includes(const StaticTables& t) {
   for (const auto& [entry, program] : t.programs)
     for (const StaticTables::BoundStep& call : program.calls)

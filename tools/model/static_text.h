@@ -1,5 +1,5 @@
-// Writes pieces of a static program's C++: lists and the first line of a file. Private to static_source.cc and
-// static_tables_source.cc.
+// Writes pieces of a static program's C++: lists and the first line of a file. Only static_source.cc and
+// static_tables_source.cc include it.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ std::string lines(const Items& items, const std::string& indent, const F& text_o
   return text + line + "\n";
 }
 
-// Returns the hash of the model file that was checked. self_test prints it.
+// Returns the hash of the model file from which the tables were made, in hexadecimal. The self-test prints it.
 inline std::string hash_text(const StaticTables& tables) {
   std::string text;
   for (const uint8_t byte : tables.hash) text += fmt::format("{:02x}", byte);

@@ -10,8 +10,8 @@
 namespace nacre::tools {
 namespace {
 
-// Picks an entry as Places::pick does. If the step names XNNPACK's place, `xnnpack` (null: none) is asked first. Then
-// come the tier's set and the reference's. With a tier, the reference may take packed weights too; else only XNNPACK.
+// Picks a kernel entry as Places::pick does. If the step names XNNPACK's place, `xnnpack` (null: none) is asked first,
+// then the set of the tier (kernel_choice.h) if `sets` begins with one, then the reference's sets.
 const KernelEntry* entry_for(const Model& model, uint32_t index, std::span<const KernelSet* const> sets,
                              const KernelSet* xnnpack) {
   LoadedStep step(model, index);

@@ -1,4 +1,4 @@
-// Writes every tensor of one run, each when it is complete, to <step>_<name>.npy, and index.json beside them.
+// Collects every arena tensor of one run, each when it is complete, as <step>_<name>.npy, and index.json beside them.
 #pragma once
 
 #include <vector>

@@ -14,7 +14,7 @@ namespace nacre::tools {
 namespace {
 
 // Collects the contents of the file before they are laid out. Ids are final as soon as they are given: weights first,
-// then the arena records of each program.
+// then what persists between runs, then the arena tensors of each program.
 class Writer {
  public:
   explicit Writer(const WriteOptions& options) : options_(options) {}
@@ -275,7 +275,7 @@ class Writer {
     tables_.steps.push_back(step);
   }
 
-  // Stores the attributes of a step and returns their first word. Equal runs are stored once.
+  // Stores the attribute words of a step and returns the index of the first. Equal lists of words are stored once.
   uint32_t add_words(const std::vector<uint32_t>& words) {
     const auto [found, is_new] = runs_.emplace(words, uint32_t(tables_.words.size()));
     if (is_new) tables_.words.insert(tables_.words.end(), words.begin(), words.end());

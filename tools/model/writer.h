@@ -24,7 +24,7 @@ struct ProgramSource {
 
 struct GoldenPair {
   uint32_t program = 0;
-  std::vector<uint8_t> inputs, outputs;  // of all bindings, in order
+  std::vector<uint8_t> inputs, outputs;  // bytes of all inputs, and of all outputs, in order
   float tolerance = 0;                   // relative to the outputs' largest magnitude; 0: equal to the byte
 };
 
@@ -33,7 +33,7 @@ struct WriteOptions {
   std::vector<GoldenPair> golden;
 };
 
-// Constants of equal type, shape and bytes are stored once, for all programs.
+// Returns the file's bytes. Constants of equal type, layout, shape and bytes are stored once, for all programs.
 std::vector<uint8_t> write_model(std::span<const ProgramSource> programs, const WriteOptions& options = {});
 
 // Returns the SHA-256 in lower-case hexadecimal.

@@ -29,7 +29,7 @@ struct FrontEndRequest {
 
 inline constexpr uint32_t kMostHops = 15;  // concat takes 16 operands: the older features and these
 
-// Joins two graphs that are behind apply_policy. The front end must give the codes, or reals, that the network reads.
+// Joins two graphs after apply_policy. The front end must give the codes, or reals, that the network reads.
 void join_front_end(Graph& network, const Graph& front_end, const FrontEndRequest& request);
 
 }  // namespace nacre::tools

@@ -68,7 +68,7 @@ bool passes_all(const Clamp& clamp, ElementType type) {
   return std::bit_cast<float>(clamp.low) == -kInfinity && std::bit_cast<float>(clamp.high) == kInfinity;
 }
 
-// Returns the clamp that computes second(first(v)). Bounds of an absent clamp are the ends of the type.
+// Returns the clamp that computes second(first(v)). If one of them is absent, it is the other.
 Clamp composed(Clamp first, const Clamp& second, ElementType type) {
   if (first.kind == Clamp::kNone) return second;
   if (second.kind == Clamp::kNone) return first;
@@ -196,7 +196,7 @@ class Fuser {
     const Value &from = graph_.values[size_t(x)], &to = graph_.values[size_t(step.outputs[0])];
     const int writer = writer_[size_t(x)];
     if (writer < 0 || reads_[size_t(x)] != 1 || from.type != to.type || from.quantizer || to.quantizer) return nullptr;
-    if (from.alias_of != kNone || to.alias_of != kNone) return nullptr;  // parts of other values
+    if (from.alias_of != kNone || to.alias_of != kNone) return nullptr;  // x or the output is a part of another value
     Node& source = graph_.nodes[size_t(writer)];
     const bool open = is_matmul(source.op) && clamp_of(source).kind == Clamp::kNone && source.guard == step.guard &&
                       type(source.inputs[kX]) == from.type;
@@ -255,8 +255,8 @@ class Fuser {
     return true;
   }
 
-  // Removes a clamp that does nothing: its readers read its input instead. An output of the graph keeps its own value,
-  // and so do codes of another quantizer.
+  // Removes a clamp that does nothing: its readers read its input instead. The clamp stays if it writes an output of
+  // the graph, or if its input or output will be stored as codes.
   void bypass(Node& clamp, size_t index) {
     const ValueId x = clamp.inputs[0], y = clamp.outputs[0];
     if (type(x) != type(y) || is_rounded(x) || is_rounded(y)) return;

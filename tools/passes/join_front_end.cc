@@ -150,7 +150,7 @@ class StreamBuilder {
     last_.push_back(make_step(Op::kStore, Node(), name + "/store", {x, s}, {y}));
   }
 
-  // Returns t.
+  // Returns t = concat(s, x), and stores the last samples of t in s.
   ValueId with_older(ValueId x) {
     if (length_ == hop_) return x;
     std::vector<int64_t> dims = value(x).dims;
@@ -161,8 +161,8 @@ class StreamBuilder {
     return t;
   }
 
-  // Returns f_i. Each frame reads the front end's state as the frame before left it. Only the last frame's state is
-  // stored.
+  // Returns the features f_i of frame i. Each frame reads the front end's state as the frame before left it. Only the
+  // last frame's state is stored.
   ValueId frame(ValueId samples, int64_t i) {
     std::vector<ValueId> ids = before_;
     ids[size_t(front_.inputs[0].value)] = slice(samples, i * hop_, length_, "frame");
@@ -192,7 +192,7 @@ class StreamBuilder {
     return y;
   }
 
-  // Returns r'.
+  // Returns r', the features that the network reads, and stores it in r.
   ValueId ring(std::vector<ValueId> features) {
     if (rows_ == hops_) return concat(std::move(features), "features/all");
     const ValueId r = state("features/older", value(features[0]).type, {rows_ * width_});

@@ -160,7 +160,7 @@ class States {
     else mask(pair, in, n);
   }
 
-  // Converts numbers of `type` to the type that the network reads.
+  // Adds the step that computes the input `in` as `type`, and a cast if the network reads another type.
   void give(Op op, const std::vector<ValueId>& operands, ElementType type, ValueId in, int function = 0) {
     const ValueId y = value(in).type == type ? in : made(value(in).name + "/counted", type, value(in).dims);
     Node& node = step(op, operands, y);

@@ -4,10 +4,10 @@
 //   conv2d   x [n, h, w, in]   w [out, kh, kw, in]   y [n, h, w, out]
 //
 // `out` becomes a multiple of 8 for 16-bit numbers, of 16 for int8 and float8 codes. w and the bias are padded with
-// zeros, scales per channel with their last scale. The padding of y is 0. With int8 it may be any code, because
-// nothing reads it. A step after y that keeps 0 as 0 carries the padding on, and the next layer pads w with zeros for
-// it. A slice removes the padding at the end of the network, and before a step that mixes channels (softmax, norms,
-// concat) or maps 0 to another number (sigmoid, a clamp above 0).
+// zeros, scales per channel with their last scale. The padding of y is 0. With int8 it may be any code, because the
+// next layer multiplies it by 0. A step after y that keeps 0 as 0 carries the padding on, and the next layer pads w
+// with zeros for it. A slice removes the padding at the end of the network, and before other steps: those that mix
+// channels (softmax, norms, concat) or map 0 to another number (sigmoid, a clamp above 0).
 //
 // If kernels sum in order and all numbers are finite, the results equal those without padding, to the byte. A sum
 // begins with +0 and is never -0 by rounding to nearest, so adding +0 or -0 changes nothing. Kernels that sum in lanes
@@ -28,7 +28,7 @@
 namespace nacre::tools {
 namespace {
 
-// A value whose last axis is `count` times [channels, .. padded). Zeros follow the channels of each.
+// A value whose last axis has `count` groups of `padded` elements: `channels` numbers of the network, then zeros.
 struct Padding {
   int64_t count, channels, padded;
   friend bool operator==(const Padding&, const Padding&) = default;
@@ -74,8 +74,8 @@ class PadFeatures {
     const Value& v = value(id);
     return v.constant() && v.stored == v.type && v.layout == Layout::kRowMajor && element_bits(v.type) % 8 == 0;
   }
-  // Returns whether padding stays 0 through the node's clamp. Bounds of reals must keep 0. Padded int8 codes are never
-  // read.
+  // Returns whether padding may pass the node's clamp. Bounds of reals must keep 0. int8 codes of padding may become
+  // any code. Clamps that are functions are refused.
   bool keeps_zero(const Node& node, int clamp, ElementType y) const {
     const auto word = [&](int i) { return size_t(i) < node.words.size() ? node.words[size_t(i)] : 0; };
     if (word(clamp) == Clamp::kNone || y == ElementType::kInt8) return word(clamp) <= Clamp::kBounds;

@@ -1,5 +1,5 @@
-// Declares the passes of the converter, in the order of `nacre convert`. check() holds for each pass's graph before
-// and after it.
+// Declares passes of the converter, roughly in the order of `nacre convert` (tools/compile/stage.h has the order). A
+// pass takes and leaves a graph for which check() holds.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct SimplifyOptions {
 };
 inline constexpr SimplifyOptions kSimplifyToTrain = {.fold_batch_norm = false, .keep_shared = true};
 
-// Folds constants, removes dead nodes, and folds batch norms into the preceding conv or dense. Removes transposes that
-// cancel or move nothing, merges reshapes of reshapes, and makes one gelu of the steps that compute it by erf. Never
-// changes a quantized layer's codes.
+// Folds constants, removes dead nodes, and folds batch norms and sums per channel into the preceding conv or dense.
+// Removes transposes that cancel or move nothing, merges reshapes of reshapes, and makes one gelu of the steps that
+// compute it by erf. Codes of a quantized layer keep their values.
 void simplify(Graph& graph, const SimplifyOptions& options = {});
 
 // Makes the model keep states. Each of `pairs` is IN=OUT, an input and an output of the graph, which the graph then no
@@ -80,7 +80,7 @@ void cut_patches(Graph& graph, const PatchRequest& request, const Target& target
 // same.
 void use_convolutions(Graph& graph, const Target& target);
 
-// Orders the nodes: tries several orders and keeps the one that plan_memory places in the fewest bytes.
+// Orders the nodes: makes views, tries several orders, and keeps the one whose values take the fewest bytes.
 void schedule(Graph& graph, const Target& target);
 
 // Packs weights in the layouts that the target's kernels read. Constants are packed at once. Parameters get `pack`

@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kMap = "DTypePolicyMap";
 
-// Returns true for policies of tf.keras. TensorFlow ignores the loss scale of a Policy that it reads, but not a
-// PolicyV1's.
+// Returns whether the class is one of tf.keras's two policies, whose configurations may name a loss scale. It is read
+// for both, although TensorFlow ignores that of a Policy.
 bool of_tensorflow(const std::string& class_name) { return class_name == "Policy" || class_name == "PolicyV1"; }
 
 const char* kind(const Json& json) {
@@ -64,7 +64,7 @@ Object open_object(const Json& json, const Place& place) {
   return {name.get<std::string>(), std::move(config), inside};
 }
 
-// Returns the name under `key`, or the global policy if it is null or absent.
+// Returns the name under `key`, or `global`, the name of the global policy, if the key is null or absent.
 std::string name_or_global(const Json& config, const std::string& key, const std::string& global, const Place& place) {
   if (!config.contains(key) || config[key].is_null()) return global;
   if (!config[key].is_string()) wrong_type(config[key], "a string or null", place.of(key), "NameNotString");
@@ -124,7 +124,7 @@ KerasPolicy read_entry(const Json& json, const Place& place, const std::string& 
 
 KerasObject read_map(const Object& object, const std::string& global);
 
-// Gives `map` the default of its default, which is a map itself. Recurses at most as deep as the file nests.
+// Gives `map` the default policy of `given`, a map that is the default of `map`. Recurses once for each nested map.
 void take_default(const Json& given, const Place& place, const std::string& global, KerasObject& map) {
   KerasObject inner = read_map(open_object(given, place), global);
   map.policy = inner.policy;

@@ -45,7 +45,7 @@ Read read_integer(std::string_view text, int* value) {
   const bool negative = !text.empty() && text.front() == '-';
   if (!text.empty() && (negative || text.front() == '+')) text.remove_prefix(1);
   int64_t sum = 0;
-  bool digit = false, fits = true;  // digit: the character before is one
+  bool digit = false, fits = true;  // digit: whether the character before is a digit
   for (const char c : text) {
     if (c == '_' && digit) {
       digit = false;
@@ -69,7 +69,7 @@ Types types_of(const std::string& name, const Place& place) {
   place.refuse("CannotConvert", fmt::format("cannot convert {} to a policy", in_quotes(name)), nearest_policies(name));
 }
 
-// Holds the text "int4/x" of a mode and its place, for refusals.
+// Holds the text of a mode, such as "int4/128", and the place where it was written, for errors.
 struct Mode {
   const std::string& text;
   const Place& place;
@@ -108,7 +108,7 @@ KerasPolicy int4_block(const std::string& mode, const Place& place) {
   return policy;
 }
 
-// Makes the policy of "gptq/W/G" or "awq/4/G".
+// Makes the policy of "gptq/W/G" or "awq/4/G": W bits a weight, G weights a group. `word` is "gptq" or "awq".
 KerasPolicy grouped(const std::string& word, const std::string& mode, const Place& place) {
   const bool gptq = word == "gptq";
   const std::string expected =
@@ -121,7 +121,7 @@ KerasPolicy grouped(const std::string& word, const std::string& mode, const Plac
     m.refuse("BadModeFormat", fmt::format("is not {}/BITS/GROUP", word), expected);
   KerasPolicy policy;
   policy.class_name = gptq ? "GPTQDTypePolicy" : "AWQDTypePolicy";
-  int too_large = 0;  // count of numbers that are too large: Keras reads both integers before it checks either
+  int too_large = 0;  // unused value: Keras reads both integers, bits and group, before it checks either
   if (read_integer(parts[2], &too_large) == Read::kNoInteger)
     m.refuse("BitsOrGroupNotInt", fmt::format("group {} is no integer", in_quotes(parts[2])), expected);
   policy.weight_bits = m.integer(parts[1], "BitsOrGroupNotInt", "BadWeightBits", "bits", expected);

@@ -3,14 +3,14 @@
 //   policy    := plain | mixed | quantized
 //   plain     := dtype                                     compute = variable = that type
 //   mixed     := "mixed_float16" | "mixed_bfloat16"        compute = float16 | bfloat16, variable = float32
-//   quantized := mode "_from_" (plain | mixed)             both of the source
+//   quantized := mode "_from_" (plain | mixed)             compute and variable are those of the source
 //   mode      := "int8" | "float8" | "ternary" | "int4" | "int4/" B | "gptq/" W "/" G | "awq/4/" G
 //   B, G      := -1 | positive integer | (B only) "None", read as -1        W := 2 | 3 | 4 | 8
 //   dtype     := float16 float32 float64 bfloat16 uint8..64 int8..64 bool string float8_e4m3fn float8_e5m2
 //                complex64 complex128 | "int", which is int32
 //
 // Integers are those that Python's int() reads: with spaces around, a sign, and '_' between digits. There are two
-// departures: digits are ASCII, and no integer exceeds 2^31 - 1. This file parses Keras's grammar alone;
+// departures: digits are ASCII, and no integer's magnitude exceeds 2^31 - 1. This file parses Keras's grammar alone;
 // policy_language.h adds Nacre's.
 #pragma once
 
@@ -44,12 +44,12 @@ inline constexpr int64_t kKerasAmaxHistoryLength = 1024;
 // label:
 //
 //   CannotConvert    no such plain policy or source           NotAPair         not exactly one "_from_"
-//   InvalidMode      no such mode                             BadModeFormat    wrong number of parts between '/'
-//   BlockSizeNotInt  BitsOrGroupNotInt                        BadBlockSize  BadWeightBits  BadGroupSize  out of range
+//   InvalidMode      no such mode                             BadModeFormat    wrong parts between '/'
+//   BlockSizeNotInt, BitsOrGroupNotInt: a part is no integer  BadBlockSize, BadWeightBits, BadGroupSize: out of range
 //   Int8WithFloat16  int8 from a policy that computes in float16
 KerasPolicy parse_keras_policy(const std::string& name, const Place& place = {});
 
-// Returns keras.DTypePolicy(name). This constructor takes the name of any type, "int8" too, but no quantized policy.
+// Returns keras.DTypePolicy(name). It takes a mixed policy or any type's name, "int8" too, but no quantized policy.
 KerasPolicy construct_keras_policy(const std::string& name, const Place& place = {});
 
 // Makes the policy of a quantized class that is called with (mode, source). Checks no more than Keras does:
@@ -57,7 +57,7 @@ KerasPolicy construct_keras_policy(const std::string& name, const Place& place =
 KerasPolicy construct_keras_quantized(const std::string& class_name, const std::string& mode, const std::string& source,
                                       const Place& place = {});
 
-std::span<const std::string> keras_modes();           // the modes, in Keras's order
+std::span<const std::string> keras_modes();           // the modes of quantization: "int8", "float8", ..
 std::span<const std::string> keras_policy_classes();  // the classes of quantized policies
 
 }  // namespace nacre::tools

@@ -96,7 +96,7 @@ bool has_node(const Graph& graph, int layer, Op op) {
   return std::ranges::any_of(graph.nodes, [&](const Node& n) { return n.layer == layer && n.op == op; });
 }
 
-// Returns the row for what a layer computes. An ONNX Conv is a depthwise convolution if its node is one.
+// Returns the row of kNames that has the layer's source operator, or null. A Conv with a depthwise node has its row.
 const Names* row_of(const Graph& graph, int layer) {
   const std::string source = plain(graph.layers[size_t(layer)].source_op);
   if (source == "conv" && has_node(graph, layer, Op::kDepthwiseConv2d)) return find_row("depthwiseconv2d");
@@ -113,7 +113,7 @@ std::vector<std::string> known_names(const Graph& graph) {
   return names;
 }
 
-// Returns the operators of the network, each once.
+// Returns the source operators of the network's layers, each once.
 std::vector<std::string> source_ops(const Graph& graph) {
   std::vector<std::string> ops;
   for (const Layer& layer : graph.layers)

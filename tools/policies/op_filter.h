@@ -1,6 +1,6 @@
 // OpFilter says which layers a policy applies to, by what they compute: --only OPS and --except OPS, like only: and
-// except: of Axon's apply_policy. An op is named as here ("dense"), as in the source ("Gemm", "FULLY_CONNECTED"), or as
-// in Keras and Axon ("Dense"). Case and '_' do not matter.
+// except: of Axon's apply_policy. An op has its name in engine/ops ("dense"), the source's ("Gemm", "FULLY_CONNECTED"),
+// or that of Keras and Axon ("Dense"). Case and '_' do not matter.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace nacre::tools {
 
 class OpFilter {
  public:
-  // At most one of both may be given, and the filter keeps a reference to it. Without any, every layer is taken.
+  // A filter of two empty lists takes all layers. If `only` has names, `except` is ignored. Keeps a reference to one.
   OpFilter(const std::vector<std::string>& only, const std::vector<std::string>& except);
 
   bool takes(const Graph& graph, int layer) const;
@@ -23,12 +23,12 @@ class OpFilter {
   bool only_;
 };
 
-// Returns whether `name` names what the layer computes. It may be the source's operator, a name of the same op in the
-// table of op_filter.cc, or the op's name here. The latter may cover several operators ("clamp": Relu, Relu6, Clip).
+// Returns whether `name` names what the layer computes: the source's operator, a name in the same row of the table of
+// op_filter.cc, or the op's name in engine/ops. That may cover several operators ("clamp": Relu, Relu6, Clip).
 bool layer_is(const Graph& graph, int layer, const std::string& name);
 
 // Throws PolicyError "UnknownOp" with the nearest names if no op has this name. Throws "NoSuchLayer" with the nearest
-// and with all ops of the network if no layer has this op.
+// names and up to 20 ops of the network if no layer has this op.
 void check_op_name(const Graph& graph, const std::string& name, const Place& place);
 
 }  // namespace nacre::tools

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kRemedy = "patterns are RE2's: https://github.com/google/re2/wiki/Syntax";
 
-// Names of constructs that RE2 does not have. The first entry that the pattern has at RE2's position counts.
+// Names of constructs that RE2 does not have. The first row that the pattern has where RE2 reports its error counts.
 struct Construct {
   const char* start;
   const char* name;
@@ -34,7 +34,7 @@ constexpr Construct kConstructs[] = {
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns the name of the construct at `where`, the text that RE2 reports, which may be only its beginning.
+// Returns the name of the construct that begins with `where`, the text that RE2 reports; else `where` in quotes.
 std::string construct_at(const std::string& text, const std::string& where) {
   for (size_t at = text.find(where); at != std::string::npos; at = text.find(where, at + 1))
     for (const Construct& c : kConstructs)
@@ -90,7 +90,7 @@ const char* differs_from_python(std::string_view text) {
   return nullptr;
 }
 
-// Python's \w is str.isalnum() or '_', \d is str.isdecimal(), \s is str.isspace().
+// Unicode sets for Python's \w (str.isalnum() or '_'), \d (str.isdecimal()) and \s (str.isspace()).
 constexpr const char
     *kWord = R"(\p{L}\p{N}_)",
     *kDigit = R"(\p{Nd})",
@@ -98,11 +98,11 @@ constexpr const char
 
 struct Translated {
   std::string text;
-  bool differs = false;            // the text has a construct that RE2 restricts to ASCII
-  const char* has_none = nullptr;  // the construct that cannot be written with Unicode's sets
+  bool differs = false;            // the pattern has a construct that RE2 restricts to ASCII
+  const char* has_none = nullptr;  // a construct that Unicode's sets cannot express; null if there is none
 };
 
-// Rewrites the pattern so that RE2 matches any name in Python's sense.
+// Writes \w, \d and \s of the pattern as Unicode sets, as Python reads them, and finds what cannot be written so.
 Translated with_unicode_sets(std::string_view text) {
   Translated made;
   bool in_set = false;

@@ -1,6 +1,6 @@
-// Errors of the policy language, for the person who wrote a wrong policy. An error has the place, the fact, the remedy,
-// and a label for the kind of fact. Tests and other programs compare the label, which does not change as the sentence
-// may.
+// Errors of the policy language, for the person who wrote a wrong policy. An error has the place where the policy was
+// written, the fact, the remedy, and a label for the kind of fact. Tests and other programs compare the label, because
+// the sentences may change.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct PolicyError : Error {
 // The place where a policy was written: "--set 'dense.*=int8'", "F.json: $.layers.fc1". Errors begin with the place.
 struct Place {
   std::string text = "policy";
-  ExitCode code = kUsage;  // kBadInput if the place is in a file
+  ExitCode code = kUsage;  // kBadInput if the place is in a file, kUnsupported if a valid policy cannot be made
 
   [[noreturn]] void refuse(const std::string& label, const std::string& fact, const std::string& remedy = "") const {
     throw PolicyError(label, code, text, fact, remedy);
@@ -30,7 +30,7 @@ struct Place {
   Place of(size_t index) const;            // "$.only" -> "$.only[0]"
 };
 
-// Throws UnknownField if the object has a key that is not in `allowed`.
+// Throws PolicyError "UnknownField" if the object has a key that is not in `allowed`.
 void check_keys(const Json& object, const std::vector<std::string>& allowed, const Place& place);
 
 }  // namespace nacre::tools

@@ -66,8 +66,8 @@ bool set_loss_scale(Policy& p, const Json& value) {
   return true;
 }
 
-// Returns the word for two bytes of the record: how int8/static rounds a requantization, or, for other layers, whether
-// each operation of a layer rounds.
+// Returns one word for two fields of the record: how int8/static and int8/full round a requantization, or, if that
+// field is 0, whether a layer rounds after each of its operations or after the last.
 Json get_rounding(const Policy& p) {
   return p.rounding == 0 ? Json(name_of(p.operation_rounding)) : Json(name_of(Rounding(p.rounding)));
 }
@@ -81,7 +81,7 @@ bool set_rounding(Policy& p, const Json& value) {
   return true;
 }
 
-// Returns the form in which weights of this quantization are stored. int8 codes that a file brings may also have steps.
+// Returns the form of the weights' scales, step or reciprocal, by quantization. int8 codes of a file may have either.
 ScaleForm scale_form_of(const Policy& p) {
   const bool channels = p.quantization == Quantization::kInt4Weights && p.block == 0;
   const bool nearest = p.weight_fit == WeightFit::kNearest;
@@ -93,7 +93,7 @@ std::string mode_of(const Policy& p) {
   return p.block > 0 ? fmt::format("{} in blocks", name_of(p.quantization)) : name_of(p.quantization);
 }
 
-// Sets the quantization, which with the block decides the form of the scales, unless scale_form is given after it.
+// Sets the quantization, and the form of the scales that it implies. A scale_form that follows may change that again.
 bool set_quantization(Policy& p, const Json& value) {
   if (!set_name(value, &p.quantization)) return false;
   p.scale_form = scale_form_of(p);
@@ -105,8 +105,8 @@ bool set_block(Policy& p, const Json& value) {
   return true;
 }
 
-// Sets the fit. A fit needs bits and groups with steps, so it resets scale_form and, if unset, the bits. Fields that
-// follow may change them again.
+// Sets how weights are fitted to their codes. Another fit than before resets scale_form. `nearest` sets weight_bits to
+// 0, and another fit sets unset bits to 8 (int8/weights) or 4. Fields that follow may change them again.
 bool set_weight_fit(Policy& p, const Json& value) {
   const WeightFit before = p.weight_fit;
   if (!set_name(value, &p.weight_fit)) return false;
@@ -170,7 +170,7 @@ std::string nearest_fields(const std::string& key) {
   return near.empty() ? "fields are " + listed(keys, keys.size()) : "did you mean " + near + "?";
 }
 
-// Checks the fields of a fit of weights.
+// Throws unless weight_fit, weight_bits, activation_order, scale_form and the quantization fit together.
 void check_fit(const Policy& p, const Place& place) {
   const bool int4 = p.quantization == Quantization::kInt4Weights, int8 = p.quantization == Quantization::kInt8Weights;
   const auto refuse = [&](const std::string& what, const std::string& remedy) {

@@ -27,11 +27,11 @@ void set_policy_field(Policy& policy, const std::string& key, const Json& value,
 // Sets a field by the suffix "margin=1". A value that is a number is set as one; any other is a word.
 void set_policy_field(Policy& policy, const std::string& assignment, const Place& place);
 
-// Throws unless the fields fit together. For example, block needs int4, and amax_history_length needs float8.
+// Throws unless the fields fit together. For example, margin and amax_history_length need float8 with a history.
 void check_policy(const Policy& policy, const Place& place);
 
-bool equal(const Policy& a, const Policy& b);  // true if every field is equal
-bool floating(ElementType type);               // true for the types that layers compute in
+bool equal(const Policy& a, const Policy& b);  // true if every field of policy_fields() is equal
+bool floating(ElementType type);               // true for float32, float16, bfloat16 and float64
 bool fit_bits(int bits);                       // true if codes of fitted weights may have this many bits: 2, 3, 4 or 8
 bool narrow(ElementType type);                 // true for a 16-bit type
 

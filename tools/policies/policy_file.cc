@@ -42,7 +42,7 @@ class Guard {
   std::vector<std::unordered_set<std::string>> keys_;  // keys of each open object
 };
 
-// Returns text that names the byte that JSON cannot have, and its position. It is the last of the `read` bytes.
+// Returns text that names the byte that JSON cannot have there, the last of the first `read` bytes, and its position.
 std::string place_in(const std::string& text, size_t read) {
   const size_t at = std::min(read == 0 ? 0 : read - 1, text.size());
   if (at == text.size()) return "it ends too early";

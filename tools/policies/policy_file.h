@@ -1,5 +1,5 @@
 // Reads a policy file's JSON without trusting it. Accepts at most 16 MiB, 32 levels, 10,000 keys per object and 400,000
-// values. Refuses a key that occurs twice (most readers silently take the last). Takes bounded time for any bytes.
+// keys, values and ends of values. Refuses a key that an object has twice. Takes bounded time for any bytes.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ uint16_t history_length(const std::string& text, const Place& place) {
   return uint16_t(length);
 }
 
-// Parses a name of the extended grammar. Returns nullopt for other names, to which Keras's rules apply.
+// Parses a name of Nacre's extensions. Returns nullopt for other names, which are jmp's or Keras's.
 std::optional<Policy> parse_extension(const std::string& name, const Place& place) {
   const size_t from = name.find("_from_");
   const std::string mode = name.substr(0, from);
@@ -43,7 +43,7 @@ std::optional<Policy> parse_extension(const std::string& name, const Place& plac
   const bool int8 = mode == "int8/static" || mode == "int8/weights" || mode == "int8/full";
   const bool float8 = mode.starts_with("float8/");
   if (from == std::string::npos || (!int8 && !float8)) return std::nullopt;
-  // A source of two parts, "int8_from_float32", is no plain or mixed policy: the constructor refuses it.
+  // A source that is quantized itself, "int8_from_float32", is no plain or mixed policy, so it is refused here.
   const KerasPolicy source = construct_keras_policy(name.substr(from + 6), place);
   Policy policy = policy_of(source, place);
   policy.loss_scale = LossScale::kNone;
@@ -157,8 +157,8 @@ Policy by_axon(const ThreeTypes& types) {
   return record_of(types.params.value_or(kDefault), types.compute.value_or(kDefault), types.output.value_or(kDefault));
 }
 
-// Parses "jmp(SPEC)" and "axon(SPEC)". SPEC alone is read like jmp, with a warning if Axon reads it otherwise. Returns
-// nullopt for other names.
+// Parses "jmp(SPEC)" and "axon(SPEC)". SPEC alone is read like jmp, with a warning if Axon reads it otherwise, or like
+// Axon if it has types in Elixir's form. Returns nullopt for other names.
 std::optional<Policy> parse_three_types(const std::string& name, const Place& place,
                                         std::vector<std::string>& warnings) {
   for (const char* system : {"jmp", "axon"}) {
@@ -209,7 +209,7 @@ ElementType compute_type(const std::string& type, const KerasPolicy& keras, cons
                             "take int4_from_" + keras.source + " or gptq/2/32_from_" + keras.source + " instead");
 }
 
-// Sets the fields of GPTQDTypePolicy or AWQDTypePolicy. A group of -1 is a whole channel.
+// Sets the record's fields for a GPTQDTypePolicy or AWQDTypePolicy. A group of -1 is a whole channel.
 void set_fit(const KerasPolicy& keras, Policy& policy, const Place& place) {
   // QuantizedDTypePolicy takes "gptq" too, without bits and group, but no layer of Keras's runs under it.
   if (!fit_bits(keras.weight_bits))

@@ -1,4 +1,4 @@
-// Parses a policy written in any of the languages that people know, and makes the engine's record of it:
+// Parses a policy in the language of Keras, jmp, Axon or Nacre, and makes the engine's record of it:
 //
 //   policy := name (";" FIELD "=" VALUE)*
 //   name   := what Keras takes (keras_policy.h)
@@ -7,7 +7,7 @@
 //           | jmp: "jmp(params=T,compute=T,output=T)" | half | full | f16 | bf16 | f32 | f64
 //           | Axon: "axon(params=T,compute=T,output=T)"       what is not given is float32; T also {:f, 16} and :f16,
 //                                                          "=" also ": ", spaces are skipped
-//           | "params=T,compute=T,output=T"                   as jmp; warns where Axon reads something else
+//           | "params=T,compute=T,output=T"                   as Axon if T is {:f, 16} or :f16; else as jmp; may warn
 //           | "source"                                    the layer stays as the network's file has it
 //
 // S is a plain or mixed policy, H the length of the amax history.
@@ -25,21 +25,21 @@ namespace nacre::tools {
 struct ParsedPolicy {
   Policy policy;
   bool source = false;                // the text is "source", so there is no record
-  bool names_loss_scale = false;      // true if the text names a loss scale, even none; else the record has a default
+  bool names_loss_scale = false;      // true if the text names a loss scale, even none, or the record has one
   std::string loss_scale_numbers;     // TfLossScale::numbers
   std::string text;                   // as written
   std::vector<std::string> warnings;  // lines for the log
 };
 
 // Parses a policy. Throws PolicyError with Keras's labels, or BadHistoryLength, UnknownKey, UnknownType, NotKeyValue
-// (jmp), UnknownField, BadField, Contradiction. NotConvertible is for a policy that Keras takes but no layer here can
-// run.
+// (jmp), UnknownField, BadField, Contradiction. NotConvertible is for a known policy that cannot be made here, such as
+// Keras's ternary or int16x8.
 ParsedPolicy parse_policy(const std::string& text, const Place& place = {});
 
 // Joins the policies of a list that was cut at all commas: "axon(params=f32" and "output=f16)" become one policy again.
 std::vector<std::string> whole_policies(const std::vector<std::string>& cut);
 
-// Returns the record of a policy that Keras took. The error NotConvertible names a policy to take instead.
+// Returns the record of a policy of Keras's. The error NotConvertible names a policy to take instead.
 Policy policy_of(const KerasPolicy& keras, const Place& place = {});
 
 // Returns a warning, like TensorFlow's, if the policy has a loss scale but computes nothing in float16.

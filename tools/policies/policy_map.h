@@ -1,7 +1,7 @@
 // Rules by the name of a layer, looked up in the manner of Keras's DTypePolicyMap:
 //
 //   1  a key equal to the name                       is taken, even if it is also a pattern
-//   2  keys that match the whole name as patterns    one key is taken; several are an error that names them all
+//   2  keys that match the whole name as patterns    one key is taken; several are an error that names them
 //   3  no such key                                   find() returns nullopt, and the default applies
 #pragma once
 
@@ -23,8 +23,8 @@ class PolicyMap {
   // Inserts a key and returns its index, 0, 1, ... Throws PolicyError: DuplicateKey, BadPattern, TooManyRules.
   size_t insert(const std::string& key, const Place& place);
 
-  // Returns the index of the key for a name. Throws PolicyError "MultipleMatches" naming the layer and all keys that
-  // match.
+  // Returns the index of the key for a name. Throws PolicyError "MultipleMatches" naming the layer and up to five of
+  // the keys that match.
   std::optional<size_t> find(const std::string& name) const;
 
   // Returns every key that equals or matches the name, in order of insertion.

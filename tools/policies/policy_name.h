@@ -8,7 +8,7 @@
 namespace nacre::tools {
 
 // Returns a policy's name as people write it (policies/policy_text.h): "mixed_float16", "int8/static_from_float32". A
-// layer that runs as a quantized file says has types that no policy has. Its name is "int8/static" or "int8 (dynamic)".
+// layer that runs as a quantized file says may have no such name. It is called "int8/static" or "int16x8", for example.
 std::string policy_name(const Policy& policy);
 
 }  // namespace nacre::tools

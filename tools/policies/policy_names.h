@@ -7,8 +7,8 @@
 
 namespace nacre::tools {
 
-// Returns every plain or mixed policy alone, then every mode from each of them that it goes with. Blocks and history
-// lengths have usual values.
+// Returns four plain and two mixed policies, then every mode from each of them that it goes with, then short words like
+// "half". Blocks and history lengths have usual values.
 const std::vector<std::string>& policy_names();
 
 // Returns the remedy for an unknown name: "did you mean a, b or c?", or examples if no name is near.
@@ -18,7 +18,7 @@ struct PolicyForm {
   const char* system;   // the system whose language this is
   const char* form;     // its grammar; words in capitals stand for a value
   const char* meaning;  // one sentence
-  const char* example;  // a policy that parses; "" if the form alone is not a policy
+  const char* example;  // a policy that parses; "" if no policy of this form can be made
 };
 std::span<const PolicyForm> policy_forms();
 

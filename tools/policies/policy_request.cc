@@ -100,8 +100,8 @@ void add_rule(PolicyRequest& request, const std::string& pattern, const ParsedPo
                            .names_loss_scale = parsed.names_loss_scale});
 }
 
-// Returns the position of the '=' between pattern and policy. The '=' of a look-around, (?= or (?<=, belongs to the
-// pattern, and RE2 refuses it by name.
+// Returns the position of the '=' between pattern and policy: the first one, except that the '=' of a look-around, (?=
+// or (?<=, belongs to the pattern. RE2 then refuses the look-around.
 size_t find_equals(const std::string& text) {
   const auto looks = [&](size_t at) {
     const std::string before = text.substr(0, at);
@@ -167,7 +167,7 @@ void read_keras_object(const Json& json, const Place& place, const std::string& 
   }
 }
 
-// Finds duplicate keys and patterns that RE2 cannot take before the network is read.
+// Throws on duplicate keys and on patterns that RE2 cannot take, before the network is read.
 void check_rules(const PolicyRequest& request) {
   PolicyMap of_file, of_command;
   for (const PolicyRule& rule : request.rules)

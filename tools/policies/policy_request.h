@@ -25,10 +25,10 @@ namespace nacre::tools {
 struct PolicyRule {
   std::string pattern;
   Policy policy;
-  std::string text, origin;       // as written; "--set 'dense.*=int8_from_float32'", "F.json: $.layers['dense.*']"
+  std::string text, origin;       // the policy as written; its place: "--set 'dense.*=int8'", "F.json: $.layers.fc1"
   bool source = false;            // the layer stays as the network's file has it
   bool in_file = false;           // the rule is from the policy file, so rules of the command line override it
-  bool names_loss_scale = false;  // ParsedPolicy
+  bool names_loss_scale = false;  // ParsedPolicy::names_loss_scale
   bool of_keras = false;          // a key of a DTypePolicyMap: if it matches no layer, the log says so
 };
 
@@ -47,7 +47,7 @@ struct PolicyRequest {
 
 struct PolicyArguments {
   std::string policy = {};             // --policy
-  std::vector<std::string> set = {};   // --set, each PATTERN=POLICY, split at the first '='
+  std::vector<std::string> set = {};   // --set, each PATTERN=POLICY
   std::string file = {};               // --policy-file
   std::vector<std::string> only = {};  // --only and --except, each a name or several with commas between
   std::vector<std::string> except = {};
@@ -59,11 +59,11 @@ PolicyRequest parse_policy_options(const PolicyArguments& arguments);
 // Adds the policies in the JSON of a policy file. `name` is the file's, `global` the name of Keras's global policy.
 void read_policy_object(const Json& json, const std::string& name, const std::string& global, PolicyRequest& request);
 
-// Sets `policy` and `asked` of every layer that a rule or the base policy applies to. Throws if a rule matches no layer
-// of the source, if two rules match one layer, or if no layer has an op of --only or --except. Two cases only go to
-// graph.log: a key of a DTypePolicyMap that matches no layer, which Keras ignores too, and a rule that matches only
-// layers that other passes folded. The base policy does not apply to a layer that a graph rewrite gave a policy
-// (asked); rules do. A second call on the same graph does nothing.
+// Sets `policy` and `asked` of layers, from their Keras file, the base policy and the rules, in this order. Throws if a
+// rule matches no layer, if two patterns of one source match one layer, or if no layer has an op of --only or --except.
+// Two cases only go to graph.log: a key of a DTypePolicyMap that matches no layer, which Keras ignores too, and a rule
+// that matches only layers that other passes folded. The base policy does not apply to a layer that a graph rewrite
+// gave a policy (asked); rules do. A second call on the same graph does nothing.
 void resolve_policies(Graph& graph, const PolicyRequest& request);
 
 // Refuses a graph rewrite beside a base policy, because the rewrite gives every layer a policy and the base would apply
@@ -74,7 +74,7 @@ void check_against_rewrite(const PolicyRequest& request, const std::string& rewr
 void check_loss_scale_numbers(const PolicyRequest& request);
 
 // Returns the policy file that --emit-policy writes, after resolve_policies and before later passes. It holds the
-// default, and for every layer, by its exact name, all fields or "source". If --policy-file reads it for the same
+// default, and for every layer, by its exact name, its fields or "source". If --policy-file reads it for the same
 // network, the records are the same.
 Json policy_json(const Graph& resolved, const PolicyRequest& request = {});
 

@@ -17,12 +17,12 @@ bool mixed(const Policy& p) {
 
 std::string source_name(const Policy& p) { return (mixed(p) ? "mixed_" : "") + std::string(name_of(p.compute)); }
 
-// Returns whether Keras's name fits. Keras's float8 from a 16-bit source rounds after each operation, Nacre's float8/H
-// after the last one.
+// Returns whether Keras's name "float8" fits. Keras's float8 from a 16-bit source rounds after each operation, Nacre's
+// float8/H after the last one.
 bool named_by_keras(const Policy& p) { return !narrow(p.compute) || p.operation_rounding == OperationRounding::kEach; }
 
-// Returns "gptq/4/128". If no name has these bits and quantization, returns a near one whose fields are written after
-// it.
+// Returns a name like "gptq/4/128". If none has these bits and quantization, returns a near one; policy_text writes the
+// fields that differ after it.
 std::string fit_name(const Policy& p) {
   const bool gptq = p.weight_fit == WeightFit::kGptq;
   const int standard = gptq && p.quantization == Quantization::kInt8Weights ? 8 : 4;
@@ -43,7 +43,7 @@ std::string mode_name(const Policy& p) {
   }
 }
 
-// Returns the shortest text that reads back as the same float32.
+// Returns a value's text: for a real number the shortest text that reads back as the same float32.
 std::string value_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   const bool fits =
@@ -57,7 +57,7 @@ std::string three_types(const Policy& p) {
 
 std::string name_without_fields(const Policy& p) {
   if (p.quantization != Quantization::kNone) {
-    // int8 from float16 has no name, because Keras refuses it.
+    // int8 from a policy that computes in float16 has no name, because Keras refuses it.
     const bool refused = p.quantization == Quantization::kInt8Dynamic && p.compute == ElementType::kFloat16;
     return mode_name(p) + "_from_" + (refused ? "float32" : source_name(p));
   }

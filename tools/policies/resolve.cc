@@ -14,14 +14,14 @@
 namespace nacre::tools {
 namespace {
 
-// Most work of resolving: instructions of the patterns' automata times characters of the layers' names. Each takes some
-// nanoseconds.
+// Most work of matching the rules of one source: instructions of the patterns' automata times characters of the layers'
+// names.
 constexpr int64_t kMostWork = 1'000'000'000;
 
 // The rules of one source: the policy file, or the command line.
 struct RuleSet {
   PolicyMap map;
-  std::vector<const PolicyRule*> rules;  // index is that of the map
+  std::vector<const PolicyRule*> rules;  // by the index of its key in `map`
 };
 
 RuleSet rule_set(const PolicyRequest& request, bool in_file) {
@@ -65,8 +65,8 @@ void report_unmatched(Graph& graph, const PolicyRule& rule, const std::vector<st
   graph.log.push_back(fmt::format("policy rule {}: {}; {}", rule.origin, fact, remedy));
 }
 
-// Throws if a rule matches no layer; a key of Keras's map may match none. A rule that matches only folded layers has no
-// effect. The log tells of both cases.
+// Throws if a rule matches no layer, except that a key of Keras's map may match none. A rule that matches only layers
+// that passes folded has no effect. The log tells of a key without a layer and of a rule without effect.
 void report_hits(Graph& graph, const RuleSet& set, const std::vector<std::string>& names) {
   const std::vector<bool> folded = folded_layers(graph);
   std::vector<std::vector<size_t>> hits(set.rules.size());
@@ -149,8 +149,8 @@ void apply_base(Graph& graph, const PolicyRequest& request) {
   }
 }
 
-// Returns a record as JSON. A loss scale that nobody named is left out, since naming `none` would ask for something
-// else.
+// Returns a record as JSON. Leaves out the loss scale of a float16 record that names none, because a file that says
+// "none" would ask for a training without a loss scale.
 Json record_json(const Policy& policy, bool names_loss_scale) {
   Json record = {{"policy", policy_text(policy)}};
   for (const PolicyField& field : policy_fields())

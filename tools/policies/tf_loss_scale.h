@@ -15,9 +15,9 @@
 namespace nacre::tools {
 
 struct TfLossScale {
-  Json field;  // the value of a policy's field loss_scale: "none", "auto", "dynamic" or a number
+  Json field;  // the value of a policy's field loss_scale: "none", "auto", "dynamic" or a number; other texts as given
   std::string
-      numbers;  // a dynamic scale's own, as an option has them: "=64,period=2,factor=4"; "" for TensorFlow's defaults
+      numbers;  // a dynamic scale's numbers, as --loss-scale takes them: "=64,period=2,factor=4"; "" for TensorFlow's
 };
 
 // Reads a loss scale. Throws PolicyError: WrongType, UnknownClass, UnknownField, MissingField, BadField.

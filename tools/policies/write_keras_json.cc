@@ -24,7 +24,7 @@ std::string write_remedy() {
 
 std::string field_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-// Returns "mixed_bfloat16", for example; nullopt if the types are not those of a policy of Keras's.
+// Returns the name of Keras's policy with these types, such as "mixed_bfloat16"; nullopt if Keras has none.
 std::optional<std::string> keras_source(const Policy& p) {
   if (p.output != p.compute || !floating(p.compute) || !floating(p.variable)) return std::nullopt;
   if (p.variable == p.compute) return name_of(p.compute);
@@ -55,7 +55,7 @@ std::optional<KerasPolicy> nearest_of_keras(const Policy& p, const std::string& 
   }
 }
 
-// Returns the policy of Keras's that means this record. Throws if a field differs.
+// Returns the policy of Keras's that means this record. Throws if another field than those two below differs.
 KerasPolicy in_words_of_keras(const Policy& p, bool names_loss_scale, const Place& place) {
   const std::string text = in_quotes(policy_text(p));
   const std::optional<std::string> source = keras_source(p);
@@ -71,7 +71,7 @@ KerasPolicy in_words_of_keras(const Policy& p, bool names_loss_scale, const Plac
                  fmt::format("{} is no policy of Keras's, which has no quantization {}", text, name_of(p.quantization)),
                  write_remedy());
   Policy read = policy_of(*keras, place);
-  // Keras's own layers do these two without a word in their policy.
+  // A Keras policy has no word for rounding=each and group_range=keras: Keras's own layers do so in any case.
   if (p.operation_rounding == OperationRounding::kEach) read.operation_rounding = OperationRounding::kEach;
   if (p.group_range == GroupRange::kKeras) read.group_range = GroupRange::kKeras;
   for (const PolicyField& field : policy_fields())
@@ -87,7 +87,7 @@ KerasPolicy in_words_of_keras(const Policy& p, bool names_loss_scale, const Plac
   return *keras;
 }
 
-// Returns whether all real values of the layer are float32. A layer without a policy then runs as one with float32.
+// Returns whether all floating-point values of the layer are float32 and not quantized, as under the policy float32.
 bool runs_in_float32(const Graph& graph, size_t layer) {
   const auto plain = [&](ValueId id) {
     if (id == kNone) return true;
@@ -134,7 +134,7 @@ Json keras_object(const char* module, const std::string& class_name, Json config
 
 Json keras_json(const KerasPolicy& policy) {
   if (policy.mode.empty()) return keras_object("keras", policy.class_name, Json::object({{"name", policy.name}}));
-  const std::string mode = policy.name.substr(0, policy.name.size() - policy.source.size() - 6);  // "_from_"
+  const std::string mode = policy.name.substr(0, policy.name.size() - policy.source.size() - 6);  // 6: size of "_from_"
   Json config = Json::object({{"mode", mode}, {"source_name", policy.source}});
   if (policy.class_name == "QuantizedFloat8DTypePolicy") config["amax_history_length"] = policy.amax_history_length;
   return keras_object("keras.dtype_policies", policy.class_name, std::move(config));

@@ -31,7 +31,7 @@ uint64_t samples_of(const Confusion& c, size_t label) {
   return sum;
 }
 
-// Returns the shade for a share of the class's samples: at least 1, 5, 15 and 30 percent.
+// Returns the CSS class of the shade for a share of the class's samples: below 5 percent, from 5, from 15, from 30.
 std::string shade(uint64_t count, uint64_t samples) {
   const double share = double(count) / double(std::max<uint64_t>(samples, 1));
   const int level = share >= 0.3 ? 4 : share >= 0.15 ? 3 : share >= 0.05 ? 2 : 1;

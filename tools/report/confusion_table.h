@@ -1,4 +1,4 @@
-// Writes the confusions of a classifier as a matrix, and the pairs of classes that it confuses most.
+// Writes the confusions of a classifier as a matrix, or with many classes as a list of the most frequent pairs.
 #pragma once
 
 #include <string>

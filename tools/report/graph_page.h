@@ -19,7 +19,7 @@ struct GraphPageOptions {
   std::string kernels;  // the target whose kernels are named, "": the host's
 };
 
-// Makes the page of a model. Equal models give equal pages.
+// Makes the page of a model. Equal models and options give equal pages.
 std::string graph_page(const LoadedModel& model, const GraphPageOptions& options);
 
 }  // namespace nacre::tools

@@ -1,6 +1,6 @@
-// Html: builds an HTML page element by element: one file without external parts, every text escaped. It is light or
-// dark like the reader's system. Its one script (page.js) adds sorting, tabs and zoom; the page is complete without
-// it. The page's content security policy forbids other scripts, other styles and fetching.
+// Html: builds an HTML page element by element: one file without external parts, with texts escaped (but not raw() and
+// pictures). It is light or dark like the reader's system. Its script (page.js) adds sorting, tabs, zoom and search;
+// the page is complete without it. Its content security policy forbids other scripts, other styles and fetching.
 #pragma once
 
 #include <initializer_list>
@@ -37,7 +37,7 @@ class Html {
   void paragraph(std::string_view text, std::string_view css_class = "");
   void list(const std::vector<std::string>& items);
   void named_list(const std::vector<std::pair<std::string, std::string>>& items);  // the names in bold
-  // name and value, large, side by side
+  // Adds pairs of name and value as cards side by side.
   void facts(const std::vector<std::pair<std::string, std::string>>& facts);
   void definitions(const std::vector<std::pair<std::string, std::string>>& terms);
   // Adds a table, which scrolls if it is wider than the page. The first cell of a row names the row.

@@ -19,8 +19,8 @@ struct ReportedModel {
   std::string name = "";                      // "": the name of its file
 };
 
-struct ReportedSet {  // if labels were given
-  const Evaluation* evaluation = nullptr;
+struct ReportedSet {
+  const Evaluation* evaluation = nullptr;  // null: no labels were given
   Metric metric;
   std::string metric_name;
   std::string calibrated = "";  // source of the ranges; "": none was measured here

@@ -54,7 +54,7 @@ std::vector<std::string> kept_weights(const LoadedModel& model, uint32_t program
 }
 
 std::vector<std::string> widened_weights(const Graph& compiled) {
-  // by layer; for 16-bit floats all layers together
+  // by the types in the file and in the model, and by layer; for floats all layers together
   std::map<std::tuple<ElementType, ElementType, int>, Widened> found;
   std::set<ValueId> seen;
   for (const Node& node : compiled.nodes)

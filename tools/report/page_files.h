@@ -1,4 +1,4 @@
-// The style sheet and the script of every page, page.css and page.js, as text.
+// Returns the style sheet and the script of every HTML page, page.css and page.js, as text.
 #pragma once
 
 namespace nacre::tools {

@@ -1,4 +1,4 @@
-// Writes a model's report as JSON: everything that the file holds about its programs, with full names.
+// Makes a model's report as JSON: its programs, layers, steps, operands and tensors, with full names.
 #pragma once
 
 #include "tools/base/print.h"

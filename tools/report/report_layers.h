@@ -12,10 +12,10 @@ namespace nacre::tools {
 // Returns "equal", "not finite" or "29.1 dB".
 std::string decibel_text(const ErrorMeasure& error);
 
-// Returns the layer whose result a compared tensor is, or else the tensor's name.
+// Returns the name of the layer whose step makes a compared tensor, or the tensor's name if the step is of no layer.
 std::string compared_name(const ProgramReport& program, const ComparedTensor& tensor);
 
-// Returns the tensors that differ, as indices into Comparison::tensors, the one with the most noise first.
+// Returns the tensors that differ, as indices into Comparison::tensors, the lowest SQNR first.
 std::vector<size_t> worst_first(const Comparison& comparison);
 
 // Returns the SQNR of a full bar: the least of 40, 60, 80, ... dB that is no less than any finite SQNR, at most 160.

@@ -93,7 +93,7 @@ std::string memory_text(const Statistics& s) {
   return text + "\n";
 }
 
-// Returns "kernels avx2; * 3 of 12 steps run on reference kernels: softmax, 2 x sum".
+// Returns "kernels avx2; 3 of 12 steps run on reference kernels: softmax, 2 x sum".
 std::string kernels_text(const ProgramReport& report) {
   const std::map<std::string, uint32_t> left = report.reference_ops();
   uint32_t sum = 0;

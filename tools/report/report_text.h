@@ -8,10 +8,10 @@
 
 namespace nacre::tools {
 
-// Returns one line per layer, inputs and outputs, and memory, in lines of at most `width` characters.
+// Returns a table with a line per layer, at most `width` characters wide if possible, then inputs, outputs and memory.
 std::string report_text(const ProgramReport& report, size_t width);
 
-// Returns one line per step.
+// Returns a table with a line per step, at most `width` characters wide if possible.
 std::string steps_text(const ProgramReport& report, size_t width);
 
 }  // namespace nacre::tools

@@ -21,7 +21,7 @@ struct SearchWords {  // names for the indices in the result
 // marked.
 std::string search_text(const SearchResult& result, const SearchWords& words);
 
-// Returns the costs of each policy for each layer alone: drop of the metric, and bytes saved.
+// Returns a table of each policy in each layer alone: drop of the metric, and bytes added to the file (below 0: saved).
 std::string sensitivity_text(const SearchResult& result, const SearchWords& words);
 
 Json search_json(const SearchResult& result, const SearchWords& words);

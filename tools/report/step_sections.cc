@@ -29,7 +29,7 @@ std::string attribute_text(const ReportAttribute& attribute) {
   return attribute.values.size() > kMost ? text + fmt::format(" and {} more", attribute.values.size() - kMost) : text;
 }
 
-// Returns "arena bytes 0 to 4,096, steps 0 to 1".
+// Returns "arena 0 to 4,096, steps 0 to 1", or for a tensor outside the arena its region.
 std::string place_text(const ProgramReport& report, uint32_t tensor) {
   const TensorRecord& r = report.tensor(tensor);
   if (r.region != Region::kArena) return name_of(r.region);

@@ -1,4 +1,4 @@
-// Writes the steps of a program into a page: a table of all steps, and a section for each, to which the graph links.
+// Writes the first steps of a program into a page: a table, and a section for each step, to which the graph links.
 #pragma once
 
 #include <map>

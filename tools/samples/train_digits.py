@@ -32,12 +32,12 @@ from sklearn.datasets import load_digits
 
 kHere = Path(__file__).resolve().parent
 kSeed = 20
-kTestShare = 0.25  # of each class
+kTestShare = 0.25  # share of each class that is tested
 kEpochs = 120
 kBatch = 64
 kPeakRate = 4e-3
 kWeightDecay = 1e-4
-kEpsilon = 1e-5  # of the batch normalizations
+kEpsilon = 1e-5  # epsilon of the batch normalizations
 kMomentum = 0.9  # ONNX's sense: running = kMomentum * running + (1 - kMomentum) * batch
 kPixelScale = 1 / 16  # exact in float32
 

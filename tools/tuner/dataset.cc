@@ -21,7 +21,7 @@
 namespace nacre::tools {
 namespace {
 
-// Returns false also for a file that was removed since the command began.
+// Returns whether the file can be opened; true also for a removed file that the command holds (CommandInputs).
 bool can_be_read(const std::string& path) {
   try {
     const InputFile file(path);
@@ -31,7 +31,7 @@ bool can_be_read(const std::string& path) {
   }
 }
 
-// Names of label arrays to look for if no name was given, after the name of the input itself.
+// Names of label arrays to look for if no name was given, after the name of the training program's label input.
 constexpr const char* kLabelNames[] = {"labels", "label", "y", "targets", "target", "classes", "class"};
 
 struct Sources {
@@ -229,7 +229,7 @@ void put_rows_first(const SampleSpec& spec, NpyArray& array, std::vector<std::st
   const auto told = [&](const std::string& how) {
     notes.push_back(fmt::format("{}, {}: {}", array.place, dims_text(array.dims), how));
   };
-  // The array is [rows, 1, ...] for a network of one row: whole tensors are stacked.
+  // For a network of one row, the array may stack whole tensors: [rows, dims of the tensor].
   if (spec.count == 1 && given == rank + 1 &&
       std::equal(spec.whole.begin(), spec.whole.end(), array.dims.begin() + 1)) {
     array.dims.resize(1);

@@ -7,7 +7,7 @@
 // array in the network's layout, [time, rows, width], is accepted too, and a note says so. The type must be the
 // input's, except:
 //
-//   float32 and decimal numbers   are rounded to the input's float type, or quantized by the scale of an int8 input
+//   float32 and decimal numbers   are rounded to the input's float type, or quantized by an int8 or int16 input's scale
 //   cast                          converts number for number, if no number changes
 //   scale                         x = scale * number, from any type: 0.00392156862745098 or "1/255" for bytes of images
 //
@@ -32,7 +32,7 @@ struct SampleSpec {  // what an input of a program takes
   std::string name;
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> dims;          // of one row
-  std::optional<Scales> scales = {};  // for an int8 input
+  std::optional<Scales> scales = {};  // for an input of codes, such as int8
   // For a network of a fixed batch: the dims of its tensor, and where its rows lie in the tensor
   // (tools/graph/row_places.h). Empty: the rows lie one after another, along axis 0.
   std::vector<int64_t> whole = {};
@@ -80,7 +80,7 @@ inline void put_row(std::span<std::byte> tensor, std::span<const uint8_t> row, i
     std::memcpy(tensor.data() + (o * count + n) * part, row.data() + o * part, part);
 }
 
-// Returns the first rows of a Dataset's array as inputs of a network of these dims, [samples, dims...].
+// Returns the rows of a Dataset's array, as far as they fill whole inputs of these dims, as [samples, dims...].
 NpyArray as_samples(const SampleSpec& spec, const NpyArray& rows, const std::vector<int64_t>& dims);
 
 Dataset read_dataset(const std::vector<SampleSpec>& inputs, const LabelSpec& labels, const DataOptions& options,

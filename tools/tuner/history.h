@@ -38,8 +38,8 @@ struct EarlyStop {
 
 double watched_loss(const EpochRecord& epoch);
 
-// Returns the index of the epoch with the lowest watched loss, the first of equal ones; nothing if all losses are
-// NaN.
+// Returns the index of the epoch with the lowest watched loss, the first of equal ones; nothing if no watched loss is
+// finite.
 std::optional<size_t> best_epoch(const std::vector<EpochRecord>& epochs);
 
 // Returns whether there are several epochs and each has a higher watched loss than the epoch before.

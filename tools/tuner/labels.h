@@ -1,4 +1,4 @@
-// Converts labels for dataset.h, and checks single numbers.
+// Converts samples and labels to the types that a program takes, for dataset.h, and checks that numbers are finite.
 #pragma once
 
 #include <optional>

@@ -129,7 +129,7 @@ void Objective::find_loss() {
     throw Error(kUnsupported, model_.path(), "its training program has no loss that this tool knows");
 }
 
-// Reads the rows and the loss's output from the metadata. Without rows there, find_rows uses the tensors' flags.
+// Reads the rows and the loss's output from the metadata. If it has no rows there, spec_of() uses the tensors' flags.
 void Objective::find_rows() {
   for (const auto& [key, value] : model_.metadata()) {
     if (key == kLossOutputKey) output_ = value;

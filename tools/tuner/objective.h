@@ -19,7 +19,7 @@ namespace nacre::tools {
 // Sums over samples. The sums over parts of a set add up to those of the set.
 struct Judged {
   double loss = 0, samples = 0;     // sum of losses and its divisor, as the loss step counts them
-  uint64_t right = 0, answers = 0;  // answers: predictions that can be right or wrong; 0 if the loss has no classes
+  uint64_t right = 0, answers = 0;  // answers: predictions that can be right or wrong, of a cross-entropy; else 0
   uint64_t not_finite = 0;          // outputs that are NaN or +infinity; a mask may give -infinity
 
   void add(const Judged& other);
@@ -46,7 +46,7 @@ class Objective {
     uint32_t index = 0;  // among the program's outputs
     int64_t outer = 1;   // tools/graph/row_places.h
   };
-  // The output that the loss judges: of inference; and of training, if it can be read (not with --update immediate).
+  // The output that the loss judges: in the program that infers; in that which trains, unless with --update immediate.
   const Output& inferred() const { return inferred_; }
   const std::optional<Output>& trained() const { return trained_; }
 

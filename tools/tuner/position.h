@@ -41,7 +41,7 @@ struct NotedPosition {
 // Reads a note. Returns nothing if nacre tune did not write it.
 std::optional<NotedPosition> noted_position(std::span<const std::byte> note);
 
-// Throws if a run with other options wrote the note, and names the first option that differs.
+// Reads a note. Throws Error if nacre tune did not write it, or with other options: it names the first that differs.
 NotedPosition position_of(std::span<const std::byte> note, const std::string& options, const std::string& place);
 
 // Returns whether a training at `later` has passed `earlier` or is there: its epochs begin with the same epochs.

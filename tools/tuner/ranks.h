@@ -1,14 +1,14 @@
-// Ranks: the processes of a training that mpirun started (nacre tune --mpi). It tells each process which
-// micro-batches of a step it has, and exchanges sums and failures. If the build has no MPI, start() throws and
-// nothing else is called.
+// Ranks: the processes of a training that mpirun started (nacre tune --mpi). It tells each process its number and how
+// many there are, and exchanges sums, counts and failures. If the build has no MPI, start() throws and nothing else is
+// called.
 //
 //   const std::unique_ptr<Ranks> ranks = Ranks::start();
 //   ranks->require_same("kernels avx2\n");
 //   ..
 //   ranks->leave();        // the last call of every rank
 //
-// All calls are collective: every rank makes the same calls in the same order. A rank that fails calls fail() in
-// place of its next call. The calls of the other ranks then throw Told.
+// Functions that exchange something are collective: every rank makes the same calls in the same order. A rank that
+// fails calls fail() in place of its next call. The calls of the other ranks then throw Told.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace nacre::tools {
 // Returns how many processes mpirun says that it started for this program, or 0 if mpirun did not start it.
 uint32_t started_processes();
 
-// Another rank failed, or all did, and every rank knows: nothing is left to report to them.
+// The error that is thrown if another rank failed, or all did, and every rank knows it: no rank has to be told.
 struct Told : Error {
   using Error::Error;
 };
@@ -83,7 +83,7 @@ class Ranks {
 
   struct Parts;
   std::unique_ptr<Parts> parts_;
-  std::FILE* loud_ = nullptr;  // standard error, for ranks whose own is closed
+  std::FILE* loud_ = nullptr;  // a copy of standard error, on ranks other than 0; null on rank 0
 };
 
 }  // namespace nacre::tools

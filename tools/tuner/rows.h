@@ -23,7 +23,7 @@ struct Split {
 bool draws_rows(const std::string& validate);
 
 // `validate` is "" for no validation; a fraction in (0, 1), for which the seed draws the nearest number of rows, at
-// least one and not all; or a .npy with the rows' numbers.
+// least one and not all; or a .npy with the rows' numbers, or with a bool for each row.
 Split split_rows(int64_t rows, const std::string& validate, uint64_t seed);
 
 }  // namespace nacre::tools

@@ -14,7 +14,7 @@ namespace nacre::tools {
 
 struct BestCheckpoint {
   SavedCheckpoint saved;
-  bool newest = false, older = false;      // which one of best/; neither: it is not recorded there
+  bool newest = false, older = false;      // it is the newest, or the older one, in best/ with a note of that epoch
   bool ahead = false;                      // its epoch comes after the training's checkpoint
   std::vector<std::string> warnings = {};  // sentences
 };

@@ -18,19 +18,19 @@ struct LoadedState {
   Checkpoint::Report report;
   std::string file;                   // path of the slot
   std::string where;                  // "epoch 3", "epoch 4 up to step 2"; "" if nacre tune did not save it
-  std::vector<std::string> warnings;  // sentences about a damaged slot
+  std::vector<std::string> warnings;  // sentences, such as about a damaged slot
 
   std::string where_text() const { return where.empty() ? "" : ", " + where; }
   Json json() const;  // {"file", "save", "where"}
 };
 
 struct LoadOptions {
-  bool any_training = false;  // takes tensors of equal name, type and size, even of a network that nobody trained
-  bool best = false;          // loads the best epoch of the training in the directory, else its newest checkpoint
+  bool any_training = false;  // takes tensors of equal name, type and size from another training's checkpoint too
+  bool best = false;          // true: loads the best epoch of the directory's training; false: its newest checkpoint
 };
 
-// Loads the checkpoint, and derives again the tensors that depend on it. Throws if there is none, or if it is of
-// another training.
+// Loads the checkpoint, and derives again the tensors that depend on it. Throws Error if there is none, or if it is of
+// another training and `any_training` is false.
 LoadedState load_state(LoadedTrainer& trainer, const std::string& directory, const LoadOptions& options = {});
 
 }  // namespace nacre::tools

@@ -1,8 +1,8 @@
 // Tuner: a training over a data set, in epochs of steps of micro-batches, with validation and checkpoints. Trainer
 // does the steps. A device's own training loop is the same without files.
 //
-// The result of a run is a function of the model, the data and TuneSettings: a run that was cut off anywhere and
-// resumed from its checkpoint ends with the same bytes.
+// The result of a run is a function of the model, the data, the kernels and TuneSettings: a run that was cut off
+// anywhere and resumed from its checkpoint by the same kernels ends with the same bytes.
 #pragma once
 
 #include <algorithm>
@@ -32,17 +32,17 @@ struct TuneSettings {
   bool shuffle = true;
   uint64_t seed = 1;
   EarlyStop early_stop = {};
-  bool keep_best = false;         // keeps the epoch with the lowest watched loss, else the last
+  bool keep_best = false;         // true: keeps the epoch with the lowest watched loss; false: the last epoch
   uint32_t most_refused = 10;     // refused steps in a row after which the training has diverged
   std::string checkpoint = {};    // directory; "": no checkpoints
-  uint32_t checkpoint_steps = 0;  // also saves after this many steps; 0: at ends of epochs and every minute
+  uint32_t checkpoint_steps = 0;  // saves at ends of epochs, and after so many steps in between; 0: after each minute
   std::string options = {};       // for position.h: what decides the result
   std::string to_model = {};      // the command that makes a model from the checkpoint; "": messages name none
   std::string compress = {};      // coding of the sums that ranks exchange (ranks.h)
 };
 
-// A Trainer with memory of its own. The model must outlive it. `ports`, by place: their kernels come before the
-// reference's. `target` chooses the programs, as in find_program (tools/model/loaded_model.h).
+// A Trainer with memory of its own. The model must outlive it. The kernels of `ports` (loaded_model.h; index: a step's
+// place) come before the reference's. `target` chooses the programs, as in LoadedModel::find_program.
 class LoadedTrainer {
  public:
   explicit LoadedTrainer(const LoadedModel& model, Ports ports = {nullptr}, uint32_t threads = 1,
@@ -90,11 +90,11 @@ class Tuner {
     uint32_t steps;  // steps of an epoch
     uint64_t rows;   // rows that this process trained on
   };
-  struct Watch {                                     // both may be empty
+  struct Watch {                                     // functions that run() calls; each may be empty
     std::function<void(const Progress&)> step = {};  // after every step
     // called after every epoch once it is saved; false ends the training
     std::function<bool(const TunePosition&)> epoch = {};
-    // Asked after every micro-batch, in training and validation.
+    // Asked after every micro-batch (with ranks: after every step), and after every run of the validation.
     std::function<bool()> interrupted = [] { return false; };
   };
 
@@ -109,7 +109,7 @@ class Tuner {
   const std::vector<std::string>& warnings() const { return warnings_; }
   // Returns whether begin() found a directory in which a training had begun and saved nothing.
   bool begun_before() const { return begun_before_; }
-  // Returns whether the directory of checkpoints, if there is one, still exists under its name.
+  // Returns whether this process saves to a directory of checkpoints that still exists under its name.
   bool checkpoint_there() const;
   // Loads parameters from another training's checkpoints, if name, type and size are equal.
   Checkpoint::Report start_from(const std::string& directory);
@@ -128,7 +128,7 @@ class Tuner {
   const TunePosition& position() const { return position_; }
   uint32_t steps_per_epoch() const { return steps_per_epoch_; }
   bool finished() const { return position_.epoch >= settings_.epochs || settings_.early_stop.stops(position_.epochs); }
-  // Returns the rows at the end of every epoch's order that no step takes: a batch norm in training may need whole
+  // Returns how many rows at the end of every epoch's order no step takes. A batch norm in training may need whole
   // batches.
   uint64_t left_out() const { return left_out_; }
   using Stop = std::function<bool()>;
@@ -142,7 +142,7 @@ class Tuner {
   void load_best(const NotedPosition& at);
   void save_best(FileStorage& files, const std::string& directory) const;
   void require_no_best_alone();
-  // Both return false if they stopped before the end; nothing of the step or epoch counts then.
+  // Both return false if `stop` ended them early. Then nothing of that step counts, or the epoch is not over.
   bool train_step(const std::vector<int64_t>& order, const Stop& stop);
   bool end_epoch(const Stop& stop);
   // Run the micro-batches of a step, one after another or shared among the ranks. Return the rows taken, or nothing
@@ -151,12 +151,12 @@ class Tuner {
   std::optional<size_t> take_with_ranks(std::span<const int64_t> rows);
   void check_ranks() const;
   std::span<std::byte> sums() const;                // of the step; throws if the GPU does not give them
-  bool micro_batch(std::span<const int64_t> rows);  // false: the model needs whole batches
+  bool micro_batch(std::span<const int64_t> rows);  // false: takes nothing, as the model needs whole batches
   void save();
   void save_if_finite();
   void keep();
   void exchange_kept();
-  // Return "" if the learned state, and the model's outputs for the last batch of rows, are finite; else the reason.
+  // Return "" if the learned state (not_finite: and the outputs for the last step's rows) is finite; else the reason.
   std::string not_finite_state();
   std::string not_finite();
   std::string divergence(const EpochRecord& epoch);  // "", or why the epoch shows that the training diverged

@@ -128,7 +128,7 @@ bool Tuner::begin(bool restart) {
   return true;
 }
 
-// Makes the newest checkpoint in best/ the best epoch of the training at `at`.
+// Loads the best epoch of the training at `at`, and makes it the newest checkpoint in best/ if it is not.
 void Tuner::load_best(const NotedPosition& at) {
   const std::string directory = settings_.checkpoint + "/best";
   const SavedSlots best(*best_files_, directory, model(), owner_.state()),

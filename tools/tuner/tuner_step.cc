@@ -75,7 +75,7 @@ std::optional<size_t> Tuner::take_with_ranks(std::span<const int64_t> rows) {
   Judged all = before;
   size_t taken = 0;
   uint32_t merged = 0;
-  if (!settings_.compress.empty())  // of a GPU the state comes home for it
+  if (!settings_.compress.empty())  // on a GPU, owner_.state() copies the state to the host for this
     ranks_->begin_step(loss_scale(model(), owner_.state()));
   for (size_t first = 0; first < micro_batches; first += ranks_->count()) {
     const size_t mine = first + ranks_->rank();
@@ -141,7 +141,7 @@ bool Tuner::micro_batch(std::span<const int64_t> rows) {
   return true;
 }
 
-// Checks before the first step that there are sums to share.
+// Checks before the first step that ranks can share a step: there are sums, and a micro-batch for each rank.
 void Tuner::check_ranks() const {
   const size_t batch = std::min<size_t>(settings_.batch, split_.train.size());
   const uint32_t micro_batches = uint32_t((batch + objective_.batch() - 1) / objective_.batch());

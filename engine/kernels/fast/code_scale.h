@@ -1,11 +1,11 @@
-// Does multiply() of numeric/fixed_point.h over vectors, by `double` or `single`, and a faster computation of the
-// same codes.
+// Computes multiply() of numeric/fixed_point.h over vectors, with the roundings kDouble and kSingle (PairScale), and
+// the same codes faster (CodeRuns).
 //
-// A code is round(v) + zero, where v is a sum of products with {multiplier, shift} pairs, each rounded. v~ is this
-// sum in float32; it differs from v by less than a margin. If v~ is further than the margin from every half,
-// round(v~) = round(v). A vector that has a lane closer to a half takes the exact way. So does every vector if the
-// margin leaves no code certain (CodeBounds::limit is below 0). With evenly spread codes, one vector in hundreds
-// takes the exact way.
+// A code is round(v) + zero. Here v is the exact value, made of products with {multiplier, shift} pairs. v~ is v in
+// float32; it differs from v by less than a margin. If no number halfway between two integers is within the margin of
+// v~, round(v~) = round(v). A vector with a lane closer to such a half is computed exactly. So is every vector if the
+// margin leaves no code certain (CodeBounds::limit is below 0). With evenly spread codes this is one vector in
+// hundreds.
 #pragma once
 
 #include <cstdint>
@@ -34,16 +34,16 @@ struct PairScale {
   }
 };
 
-// Returns a {multiplier, shift} pair as a number. If the product with a signed integer of up to `bits` bits would
-// wrap, returns 0 and sets `exact`.
+// Returns a {multiplier, shift} pair as a number. If the multiplier is negative or the shift is not in [-31, 30 -
+// bits], so that products with integers of `bits` bits might wrap, returns 0 and sets `exact`.
 inline float real_scale(const int32_t* pair, int bits, bool& exact) {
   if (pair[0] >= 0 && pair[1] >= -31 && pair[1] <= 30 - bits) return float(pair[0]) * power_of_two(pair[1] - 31);
   exact = true;
   return 0;
 }
 
-// Returns how far the product is moved away from zero so that one rounding gives the result of `double`. With a shift
-// s below 0, `double` rounds twice: to multiples of 2^s, then halves away from zero. The move is 2^(s - 1).
+// Returns how far a product is moved away from zero so that one rounding gives the result of kDouble. With a shift s
+// below 0, kDouble rounds twice: to multiples of 2^s, then halves away from zero. The move is 2^(s - 1), else 0.
 inline float moved_by(Rounding rounding, const int32_t* pair) {
   return rounding == Rounding::kDouble && pair[1] < 0 ? power_of_two(pair[1] - 1) : 0;
 }
@@ -57,13 +57,13 @@ struct MovedAway {
   }
 };
 
-// The zero point and the bounds that make a code of v~, and the distance within which the code is certain.
+// The zero point and the bounds that make a code of v~, and the distance from an integer within which it is certain.
 struct CodeBounds {
   int32_t zero, low, high;
   float limit;  // largest certain |v~ - round(v~)|; if below 0, no code is certain
 
-  // `largest` bounds |v~| and its parts. `error` is the error of v without that of float32. In float32 the scale, its
-  // parts and five operations round by up to 2^-24 each.
+  // `largest` bounds |v~| and its parts. `error` bounds the difference of v~ from v without the rounding of float32,
+  // which takes at most 2^-20 of `largest`: the scale, its parts and five operations round by up to 2^-24 each.
   CodeBounds with_limit(float error, float largest, bool exact) const {
     CodeBounds bounds = *this;
     bounds.limit = exact || !(largest < 0x1p20f) ? -1.0f : 0.5f - (error + largest * 0x1p-20f);
@@ -93,8 +93,8 @@ struct CodeRuns {
     each_run(walk, kAlong, this, args, kOfCode);
   }
 
-  // Runs along a pair; a step of 0 repeats one code. Takes four vectors at a time, and the fast way if every lane is
-  // certain.
+  // Computes y along a run of both operands; kA or kB is 0 if the operand repeats one code. Takes four vectors at a
+  // time. They are computed exactly if a lane is not certain.
   template <int kA, int kB>
   static void along(const void* context, const RunAt& at) {
     const CodeRuns& self = *static_cast<const CodeRuns*>(context);
@@ -107,7 +107,7 @@ struct CodeRuns {
     const I zero = V::set(wrapping_sub(bounds.zero, std::bit_cast<int32_t>(magic))), low = V::set(bounds.low),
             high = V::set(bounds.high);
     const I first = V::set(int32_t{*a}), second = V::set(int32_t{*b});
-    const bool clamps = !std::is_same_v<Y, int8_t> || bounds.low > -128 || bounds.high < 127;  // else: store
+    const bool clamps = !std::is_same_v<Y, int8_t> || bounds.low > -128 || bounds.high < 127;  // else V::store
 
     const auto block = [&](int i, auto vectors, auto n) {
       constexpr int kVectors = decltype(vectors)::value;

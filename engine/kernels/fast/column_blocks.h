@@ -1,4 +1,4 @@
-// Loops over the columns of a matrix, some vectors of them at a time.
+// Loops over the columns of a matrix, four vectors at a time, then one.
 //
 //   each_column_block<V>(columns, [&](int first, auto block) {
 //     block.each([&](int v) { block.store(y + first, v, block.load(x + first, v)); });
@@ -9,7 +9,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// kVectors vectors of columns. `count` is the number of columns of a single vector that is not whole.
+// A block of kVectors vectors of columns. If the vector is not whole, `count` is its number of columns.
 template <class V, int kCount, bool kWhole>
 struct ColumnBlock {
   static constexpr int kVectors = kCount;

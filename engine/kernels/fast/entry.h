@@ -1,5 +1,5 @@
-// Makes entries of fast kernels. A form is a struct with from(words, operands) and run(operands.., args). It may have
-// scratch_bytes, accepts, and constant, table_bytes, fill (matmul/forms.h).
+// Makes entries of fast kernels. A form is a struct with from(words, operands) and run(operands.., args or nothing). It
+// may have scratch_bytes, accepts, and, to make a table at bind, constant, table_bytes and fill (matmul/forms.h).
 #pragma once
 
 #include "engine/kernels/adapter.h"

@@ -1,4 +1,4 @@
-// saturated() of the float8 formats (numeric/small_float.h) over vectors V, to the bit.
+// Computes saturated() of the float8 formats (numeric/small_float.h) over vectors V, with the same bits.
 #pragma once
 
 #include <cstring>
@@ -7,9 +7,9 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Returns |v| as a code. Let e be the exponent of v, or that of the least normal number, and m the bits of the
-// mantissa. Then |v| + 2^(e + 23 - m) is rounded half to even to units of 2^(e - m), and its last bits count these
-// units. Each exponent adds 2^m codes.
+// Returns v as a code. Let e be the exponent of v, at least that of the least normal number, and m the bits of the
+// code's mantissa. Then |v| + 2^(e + 23 - m) is rounded half to even to units of 2^(e - m), and its last bits count
+// these units. Each exponent adds 2^m codes.
 template <class V, class Q>
 [[gnu::always_inline]] inline typename V::I saturated_codes(typename V::F v) {
   using F = typename V::F;

@@ -1,4 +1,4 @@
-// Computes the epilogue of fused_epilogue.h over vectors V, y = T(f(T(s + b) + r)), for a row of sums.
+// Computes the epilogue of fused_epilogue.h over vectors V, y = T(f(T(T(s + b) + r))), for a row of sums s.
 #pragma once
 
 #include "engine/kernels/fast/real_maps.h"
@@ -7,7 +7,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Returns the function that a clamp names; null if the clamp has bounds instead.
+// Returns the function that a clamp names; null if the clamp has bounds or nothing.
 template <class V>
 RealMap::Function* function_of(const Clamp& clamp) {
   using R = RealFunctions<V>;
@@ -34,7 +34,7 @@ struct FusedSums {
   FusedSums(const Clamp& c, Optional<const T> b, Optional<const T> r)
       : clamp(c), bias(b), residual(r), function(function_of<V>(c)) {}
 
-  // Takes n channels from k on. The elements of y and of the residual begin at i.
+  // Finishes the sums of n channels from k on. Their elements of y and of the residual begin at i.
   [[gnu::noinline]] void operator()(const float* sums, int n, int k, int i, T* y) const {
     constexpr int kPiece = 64;
     alignas(64) float piece[kPiece];
@@ -57,8 +57,8 @@ struct FusedSums {
     }
   }
 
-  // Takes a tile whose sums include the bias: rows of n sums, `step` apart, and `row` apart in y. The function is
-  // applied to the whole tile at once. Its results then do not wait for each other, as those of a few vectors would.
+  // Finishes a tile whose sums include the bias: rows of n sums, `step` apart, and `row` apart in y. The function is
+  // applied to the whole tile at once: computing few vectors at a time, each operation would wait for the one before.
   static constexpr int kMostRows = 16, kMostColumns = 64;
   [[gnu::noinline]] void tile(const float* sums, ptrdiff_t step, int rows, int n, int i, int row, T* y) const {
     if (function == nullptr) {

@@ -1,6 +1,6 @@
-// Describes the kernels of a family: the types of their forms and the contents of their entries. The tables of a port
+// Lists the kernels of a family: the types of their forms and the contents of their entries. The tables of a port
 // (ports/vector/tables.h), in plain C++, and the files of an instruction set (ports/vector/family.cc) read the same
-// list. Both name a kernel by its place in the list.
+// list. Both name a kernel by its index in the list. An example:
 //
 //   template <class Tier>
 //   constexpr auto lines() {
@@ -8,14 +8,14 @@
 //            line<FastLookup>("LookupI8", Op::kLookup, Lookup::shapes, 1);
 //   }
 //
-// The name of an entry is k and the letters of its line. Each line also has the shape rule, in_place (bit i: y may be
-// written over input i) and the rounding. A form is a struct; the parameters of its run() are the operands (entry.h).
-// Tier is an instruction set. It, or its vector type, defines
+// The name of an entry is k, the name in its line and, from floats() and codes(), the types. A line also has the shape
+// rule, in_place (bit i: y may be written over input i) and the rounding. A form is a struct; the parameters of its
+// run() are the operands (entry.h). Tier is a struct (ports/x86/tables.cc, ...) or a vector type. It defines
 //
 //   kLanes                    numbers in a vector
 //   kDotOffset, kFoursOffset  numbers that the dot products add to codes
-//   kPairs                    columns that products of pairs of codes take at a time
-//   kRealGroup                bfloat16 numbers that are multiplied together
+//   kPairs                    columns that products of pairs of codes take at a time; 0 if there are no such products
+//   kRealGroup                bfloat16 numbers that are multiplied together: 1 or 2
 #pragma once
 
 #include <utility>
@@ -58,7 +58,7 @@ constexpr Lines<A..., B...> operator+(const Lines<A...>& a, const Lines<B...>& b
   return both;
 }
 
-// FormOf gives the form of line kIndex.
+// FormOf<kIndex, L>::Type is the form of line kIndex of the list L.
 template <int kIndex, class L>
 struct FormOf;
 template <int kIndex, class First, class... Rest>
@@ -99,9 +99,9 @@ constexpr auto codes(const char* name, Op op, ShapeRule shapes, int in_place = 0
 
 namespace nacre {
 
-// Runs line kIndex of a family's list, compiled for a tier. Tier and Family are names, the same in all files. The
-// forms themselves are types in the namespace that a file is compiled in. ports/vector/family.cc defines this
-// function.
+// Runs the kernel of line kIndex of a family's list, compiled for a tier. Tier and Family are types that only name
+// them, the same in all files. (Forms are other types in each file, in the namespace NACRE_ISA.)
+// ports/vector/family.cc defines this function.
 template <class Tier, class Family, int kIndex>
 Code run_line(const Args& args);
 

@@ -1,5 +1,5 @@
-// Loops over rows of numbers, vector by vector. The last, partial vector is loaded and stored in part. Each vector is
-// loaded before it is stored, so y may be x.
+// Loops over rows of numbers, vector by vector. The last vector may be partial; it is loaded and stored in part. In
+// to_floats and from_floats each vector is loaded before it is stored.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ template <class V, class T>
   V::store(p, v, n);
 }
 
-// Loads codes: int8_t, uint8_t (as int8_t with the top bit inverted) and int32_t.
+// Loads codes of int8_t, uint8_t or int32_t as int32_t.
 template <class V, class Q>
 [[gnu::always_inline]] inline typename V::I load_codes(const Q* p, auto n) {
   if constexpr (std::is_same_v<Q, uint8_t>) {
@@ -83,7 +83,7 @@ inline void from_floats(T* to, const float* from, int count) {
   each_vector<V>(count, [&](int i, auto n) { store<V>(to + i, load<V>(from + i, n), n); });
 }
 
-// Steps of a fold. They are not lambdas, so that they are always inlined.
+// Operations for fold(). They are structs and not lambdas, so that they are always inlined.
 template <class V>
 struct Plus {
   [[gnu::always_inline]] typename V::F operator()(typename V::F acc, typename V::F v) const { return V::add(acc, v); }
@@ -113,7 +113,7 @@ struct SmallerOrNan {
   }
 };
 
-// Folds all numbers: acc = step(acc, f(x_i)), each lane over its share. Lanes that a partial vector lacks count as
+// Folds all numbers: acc = step(acc, f(x_i)), each lane over its share. Missing lanes of a partial vector count as
 // `start`. An addition takes three or four cycles, so there are four accumulators, which `step` joins at the end.
 template <class V, class T, class Step, class F>
 [[gnu::always_inline]] inline typename V::F fold(const T* x, int count, typename V::F start, const Step& step,

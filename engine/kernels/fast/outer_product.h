@@ -5,9 +5,9 @@
 // A tile of c stays in the registers over all r. Columns of b that many tiles read are copied to scratch without
 // gaps. Rows of b may lie a power of two apart, and a cache keeps few such rows.
 //
-// If terms are few, reading and writing c takes the time. The tiles of c then follow each other in a row: the
-// processor fetches c ahead, and b, which is small, is read once for each row of tiles. Otherwise the tiles follow
-// each other in a column. The copied columns of b stay in the nearest cache for the whole column, and each tile
+// If terms are few and c is large, reading and writing c takes the time. The tiles of c then follow each other in a
+// row: the processor fetches c ahead, and b, which is small, is read once for each row of tiles. Otherwise the tiles
+// follow each other in a column. The columns of b stay in the nearest cache for the whole column, and each tile
 // prefetches the c of the next one. Either way a sum has the same terms in the same order.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace nacre::inline NACRE_ISA {
 template <class V>
 struct OuterProduct {
   static constexpr int kMaxRows = V::kRealRows;
-  // A column of fewer tiles than this reads b where it lies. A column narrower than its vectors always copies b.
+  // A column of fewer tiles than this reads b where it lies. A column narrower than whole vectors always copies b.
   static constexpr int kLeastTiles = 3;
   // c is passed over row by row if b has few terms and c is larger than a core's own cache.
   static constexpr int kFewTerms = 16, kLargeC = 64 << 10;

@@ -1,6 +1,6 @@
-// Shares a kernel's work among the workers, in units. Their number and results depend on the shapes alone, so any
-// number of workers gives the same bytes. Worker w of n does the units w, w + n, ... If the number of units is known,
-// it does the w-th of n runs of them instead. It then mostly reads numbers that it wrote in the step before, from its
+// Shares a kernel's work among the workers, in units. The number and the results of the units do not depend on the
+// workers, so any number of workers gives the same bytes. Worker w of n does the units w, w + n, ..., or, if Part::all
+// is set, the w-th of n runs of units. With runs it mostly reads numbers that it wrote in the step before, from its
 // cache.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace nacre::inline NACRE_ISA {
 
 struct Part {
   int index = 0, count = 1;
-  int unit = 0;  // the next one
+  int unit = 0;  // the next unit
   int all = 0;   // number of units, of which each part takes a run; 0: the parts take units in turns
 
   // Goes past the next `units`. Returns whether one of them is this part's.
@@ -26,7 +26,7 @@ struct Part {
   int end(int part) const { return int(int64_t{all} * (part + 1) / count); }
 };
 
-// Calls f(part, scratch of its worker) on every worker, or on this thread alone.
+// Calls f(part, scratch of its worker) on every worker, or on this thread alone if `work` is small.
 template <class F>
 void in_parts(const Args& args, uint64_t work, const F& f) {
   const Workers* const workers = args.workers;

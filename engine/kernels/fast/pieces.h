@@ -1,4 +1,4 @@
-// Helpers of every kernel form: pieces of scratch, tables, and bounds of a clamp.
+// Helpers of kernel forms: pieces of scratch, tables, and bounds of a clamp.
 #pragma once
 
 #include <bit>
@@ -22,7 +22,7 @@ struct Pieces {
   }
 };
 
-// Returns the table that bind made, or makes it now.
+// Returns the table that bind made. If the table is not constant, makes it now in scratch.
 template <class Form>
 std::byte* table_of(const Form& form, const Args& args, Pieces& scratch) {
   if (Form::constant(args.operands())) return static_cast<std::byte*>(args.call.prepared);
@@ -31,7 +31,7 @@ std::byte* table_of(const Form& form, const Args& args, Pieces& scratch) {
   return table;
 }
 
-// Return the bounds of a clamp, infinities if there is none.
+// Return the bounds of a clamp, or infinities if its kind is kNone.
 inline float low_of(const Clamp& clamp) {
   return clamp.kind == Clamp::kNone ? -std::numeric_limits<float>::infinity() : std::bit_cast<float>(clamp.low);
 }

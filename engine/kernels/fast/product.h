@@ -3,8 +3,8 @@
 //   s_rk = start_k + sum_i x_ri w_ki       w in panels of kLanes rows
 //
 // A block's rows are cut into tiles of nearly equal height. For each group of columns all tiles run, so that these
-// weights stay in the cache. Tiles know nothing of epilogues. Real ones clamp and store float32; those of codes leave
-// their sums in a buffer of a tile's size for the caller's `finish`.
+// weights stay in the cache. RealProduct clamps and stores float32. DotProduct, for codes and pairs of bfloat16, gives
+// the sums of each tile to the caller's `finish`.
 #pragma once
 
 #include <utility>
@@ -37,7 +37,7 @@ struct RealProduct {
   const float* start;  // [out rounded up to whole panels]
   float low, high;
   ptrdiff_t step = V::kLanes;  // elements from one term of w to the next; in a matrix in rows that is a row
-  float* decoded = nullptr;    // room for two panels of w as float32, which pays for many rows; or null
+  float* decoded = nullptr;    // room to decode two panels of w to float32, which pays for many rows; or null
   int all_rows = 1;            // rows of the whole product, not of x alone; they decide how a row is summed
 
   // Writes y, whose rows are `y_step` apart.

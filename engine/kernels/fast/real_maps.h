@@ -1,4 +1,4 @@
-// Computes y_i = f(x_i) of real numbers. Each function is compiled once, for float32. Rows of 16-bit numbers become
+// Computes y_i = f(x_i) of real numbers. Each function f is compiled once, for float32. Rows of 16-bit numbers become
 // float32 piece by piece and are rounded once, after the function.
 #pragma once
 
@@ -30,7 +30,7 @@ struct RealFunctions {
   }
   static F silu(F v, F, F) { return V::div(v, V::add(one(), Math::exp(minus(v)))); }
 
-  // Returns v Phi(v), Phi(v) = erfc(-v / sqrt(2)) / 2. For v < 0 this is e^(-v^2 / 2) erfc_scaled(|v| / sqrt(2)) / 2.
+  // Returns v Phi(v). Phi(v) = erfc(-v / sqrt(2)) / 2; for v < 0 it is e^(-v^2 / 2) erfc_scaled(|v| / sqrt(2)) / 2.
   static F gelu(F v, F, F) {
     const F power = Math::exp(V::mul(V::mul(v, v), V::set(-0.5f)));
     const F tail = V::mul(Math::erfc_scaled(V::mul(V::abs(v), V::set(float(RealFunction::kSqrtHalf)))),

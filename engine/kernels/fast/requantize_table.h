@@ -1,5 +1,5 @@
-// The table that the epilogue of an int8 product reads for each output channel k. Its rows are whole panels, so a
-// kernel loads vectors without a check where the channels end.
+// The table that the epilogue of an int8 product reads for each output channel k. Its rows are padded to whole
+// vectors, so a kernel loads vectors without a check where the channels end. The rows of each rounding are:
 //
 //   start_k  b_k - (offset + x_zero) sum_i w_ki      the sum begins here and runs over (x_ri + offset) w_ki
 //   double   multiplier, left, right                 multiply<kDouble> of numeric/fixed_point.h: shift left, or right
@@ -7,7 +7,7 @@
 //   float    scale; a scale that is not finite is stored as the finite one that gives the same codes: 0 for NaN, else
 //            largest float
 //
-// left_0 is kQuick if QuickCodes below serves every channel. QuickCodes does not read `left`.
+// The first number of `left` is kQuick if QuickCodes below serves every channel. QuickCodes does not read `left`.
 //
 // Bind makes the table once if weights, bias and scale are constants; else each run makes it.
 #pragma once
@@ -34,8 +34,8 @@ struct RequantizeTable {
 
   bool quick() const { return kRounding == Rounding::kDouble && row(2)[0] == kQuick; }
 
-  // Fills the table. channel_at(i) returns the channel of place i of a row, or -1. weight_sum(k) returns sum_i w_ki.
-  // A sum has `products` terms.
+  // Fills the table. channel_at(i) returns the channel of column i, or -1 if there is none. weight_sum(k) returns
+  // sum_i w_ki. A sum has `products` terms.
   template <class ChannelAt, class WeightSum>
   [[gnu::cold]] void fill(const ChannelAt& channel_at, int32_t offset, Optional<const int32_t> b, const Stored* scale,
                           bool per_channel, int products, int y_zero, const WeightSum& weight_sum) const {
@@ -92,7 +92,7 @@ struct ChannelCodes {
         b(V::load_integers(table.row(RequantizeTable<kRounding>::kRows - 2) + k)),
         c(V::load_integers(table.row(RequantizeTable<kRounding>::kRows - 1) + k)), zero(V::set(y_zero)) {}
 
-  // Bounds v to 2^30, which is beyond all codes.
+  // Bounds v to [-2^30, 2^30], which is beyond all codes.
   static typename V::F bounded(typename V::F v) { return V::max(V::set(-0x1p30f), V::min(V::set(0x1p30f), v)); }
 
   I operator()(I sum) const {
@@ -110,7 +110,7 @@ struct ChannelCodes {
 
 // Computes the codes of kDouble with half the instructions. Every channel must have a shift to the right, n in [1,
 // kMostShift], and every sum must be below 2^30. Rounding u / 2^n half away from zero is (u + 2^(n-1) - (u < 0 ? 1 :
-// 0)) >> n. There u has the sign of the sum, or is 0 or rounds to 0. So zero 2^n can be added before the shift.
+// 0)) >> n. Here u, the doubled high product, has the sign of the sum or rounds to 0. So y_zero 2^n is added first.
 template <class V>
 struct QuickCodes {
   using I = typename V::I;
@@ -149,8 +149,8 @@ struct Requantizer {
   Requantizer(const RequantizeTable<kRounding>& rows, const Epilogue& epilogue, int8_t* to, ptrdiff_t row)
       : table(rows), zero(epilogue.y_zero), range(epilogue.clamp), y(to), step(row), quick(rows.quick()) {}
 
-  // Takes sums [rows][vectors kLanes], whose rows are `sum_step` apart: of rows from `first` on and of channels from
-  // `channel` to `end`.
+  // Writes the codes of sums [rows][vectors kLanes], whose rows are `sum_step` apart, to rows of y from `first` on and
+  // channels from `channel` to `end`.
   void operator()(const int32_t* sums, int sum_step, int rows, int vectors, int first, int channel, int end) const {
     for (int v = 0; v < vectors; ++v, channel += V::kLanes, sums += V::kLanes) {
       const int n = V::most(end - channel);

@@ -21,7 +21,7 @@ enum class RowSource : uint8_t { kInPlace, kBands, kBandWindows, kWindows };
 // tile more than the copy. (Runs of 9 float32 numbers are faster in place.)
 inline constexpr int kShortRun = 16;
 
-// The sizes of a product, of any op.
+// The sizes of the matrix product that dense or conv2d is.
 struct ProductSizes {
   int rows, length, out;  // y_rk: r < rows, k < out, of one group; a sum has `length` terms
   int groups;
@@ -49,7 +49,7 @@ inline bool in_bands(const ProductSizes& s) {
   return s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
 }
 
-// Turns a map of one column into a map of one row, because only pixels of one row are taken together.
+// Turns images of one column into images of one row, because only pixels of one row are taken together.
 inline Dense along_rows(const Dense& op) { return op; }
 template <class Conv>
 Conv along_rows(Conv op) {

@@ -1,4 +1,4 @@
-// Walks over a broadcast pair in runs. Along a run each operand moves by one, or stays.
+// Walks over two operands of a broadcast in runs. Along a run each operand moves by one element, or stays.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct RunFunctions {
 [[gnu::noinline]] inline void each_run(const Walk<2>& walk, const RunFunctions& functions, const void* context,
                                        const Args& args, uint64_t each) {
   RunAt run = {0, 0, 0, 1};
-  int axis = walk.rank - 1, step_a = 1, step_b = 1;  // each 0 or 1; one of them is 1
+  int axis = walk.rank - 1, step_a = 1, step_b = 1;  // each 0 or 1, not both 0
   for (; axis >= 0; --axis) {
     if (walk.size[axis] == 1) continue;
     const int a = walk.stride[0][axis], b = walk.stride[1][axis];

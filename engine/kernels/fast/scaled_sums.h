@@ -1,5 +1,5 @@
-// Epilogues that scale the sums of real products, over vectors V: y = clamp(s f + b) for a row of sums. The factor f
-// is 1, c_k t, or 1 / c_k by a division. If every operation rounds to T, they compute T(T(T(s) c_k) + b_k).
+// Epilogues that scale the sums s of real products, over vectors V: y = clamp(s f + b) for a row of sums. The factor f
+// is 1, c_k t, or 1 / (c_k t) by a division. If scales are not float32 (S), every operation rounds to S.
 #pragma once
 
 #include "engine/kernels/fast/float8_codes.h"
@@ -60,7 +60,7 @@ struct Float8Sums {
       : per_channel(epilogue.per_channel), scale(c), bias(b), low(low_of(epilogue.clamp)),
         high(high_of(epilogue.clamp)), step(y_scale) {}
 
-  // Takes consecutive rows of n sums, for channels from k on. Rows of y are y_step apart; t(r) is the scale of row r.
+  // Finishes rows of n sums for channels from k on. Rows of y are y_step apart; t(r) is the scale of x for row r.
   template <class T>
   [[gnu::always_inline]] void operator()(const float* sums, int rows, int n, int k, const T& t, Float8E4M3* y,
                                          ptrdiff_t y_step) const {

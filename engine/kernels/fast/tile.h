@@ -2,8 +2,8 @@
 //
 //   sum_rc = start_c + sum_i x_ri w_ci        w in panels of kLanes rows (base/layout.h), each a row of vectors over i
 //
-// Rows of x are `rows` apart and need not be contiguous. A row is `runs` pieces of `length` numbers, and each piece
-// begins `run` after the one before, so the window of a convolution is read in place. All strides are in elements.
+// Rows of x (TileRows) are `rows` apart. A row is `runs` pieces of `length` numbers, and each piece begins `run` after
+// the one before, so the window of a convolution is read in place. All strides are in elements.
 //
 // finish(r, v, sum) takes the sums of row r and vector v.
 #pragma once
@@ -22,8 +22,8 @@ struct TileRows {
   ptrdiff_t run;
 };
 
-// Pointers to the rows of x. A multiple of `step` needs a register each. So rows past kNear have a second pointer,
-// and the compiler must not see that it is such a multiple.
+// Pointers to the rows of x. Each multiple of `step` needs a register. So tiles of more than kMost rows have a second
+// pointer, for rows from kNear on, and the compiler must not see that it is such a multiple.
 template <class X, int kRows>
 struct RowPointers {
   static constexpr int kMost = 12, kNear = 8;
@@ -93,9 +93,9 @@ template <class V, int kRows, int kVectors, bool kTransposed = false, class W, c
     for (int v = 0; v < kVectors; ++v) finish(r, v, sum[r][v]);
 }
 
-// ---- Products of numbers that stand in groups. One instruction multiplies a group of a row with those of kLanes
-// columns. D says the types and kGroup. x and w are read a group at a time, or two (kTwice) if the loop itself costs
-// too much.
+// ---- Products of numbers that stand in groups. V::dot multiplies a group of a row with those of kLanes columns. D is
+// CodeDots or PairDots. x and w are read a group at a time, or two groups (kTwice) if the loop itself costs too much.
+// kGroup is the length of a group.
 
 // Codes as V reads them, four at a time, with sums in int32.
 template <class V>
@@ -129,7 +129,7 @@ struct PairDots {
   [[gnu::always_inline]] static typename V::F total(Sums sums) { return sums; }
 };
 
-// Computes a tile of groups. w is [panel][groups][kLanes][kGroup]; runs are whole groups.
+// Computes a tile of sums over groups. w is [panel][groups][kLanes][kGroup]; the pieces of a row are whole groups.
 template <class V, class D, int kRows, int kVectors, class Finish>
 [[gnu::always_inline]] inline void dot_tile(const typename D::X* x, const TileRows& shape, const typename D::W* w,
                                             ptrdiff_t panel, const typename D::Sum* start, const Finish& finish) {
@@ -171,7 +171,7 @@ template <class V, class D, int kRows, int kVectors, class Finish>
     for (int v = 0; v < kVectors; ++v) finish(r, v, D::total(sum[r][v]));
 }
 
-// Computes one row of few sums. Terms go to kParts sums in turn, so that no instruction waits for the one before.
+// Computes sums of one row. Terms go to kParts sums in turn, so that no instruction waits for the one before.
 template <class V, int kParts, int kVectors, class W, class Finish>
 [[gnu::always_inline]] inline void real_row(const float* x, int length, TileColumns<W> w, const float* start,
                                             const Finish& finish) {
@@ -208,7 +208,7 @@ template <class V, int kParts, int kVectors, class W, class Finish>
 //
 //   s_c = 2^8 (2^-8 start_c + sum_even i x_i (2^-8 w_ic)) + 2^8 sum_odd i x_i (2^-8 w_ic)
 //
-// Returns false if there is a NaN; then nothing was done.
+// Returns false if a weight is NaN; then it has not called `finish`.
 template <class V, int kVectors, class Finish>
 [[gnu::always_inline]] inline bool half_row(const float* x, int length, TileColumns<Float8E4M3> w, const float* start,
                                             const Finish& finish) {

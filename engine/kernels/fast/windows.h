@@ -13,7 +13,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The kind of numbers that stand in scratch for rows of X.
+// The size of the numbers of rows of type X in scratch, and how many of them are multiplied together.
 template <class X>
 inline constexpr Numbers kNumbersOf = std::is_same_v<X, float>      ? kFloats
                                       : std::is_same_v<X, Bfloat16> ? kPairs
@@ -81,7 +81,7 @@ inline int block_starts(const Conv2d& op, const ProductSizes& s) {
 // there are fewer possible blocks than workers.
 struct Share {
   Part part;
-  int out, chunk;   // all columns, and those of a unit
+  int out, chunk;   // all columns, and those of a unit of work
   int block_rows;   // most rows of a block
   int workers = 1;  // among which the rows are cut
   int first = 0;    // first unit of the current block
@@ -120,7 +120,7 @@ struct Share {
 
 inline int blocks_of(int rows, int most) { return most > 0 ? (rows + most - 1) / most : 0; }
 
-// Calls f(rows, shape, count, first row, group, first column, columns) for the units of a share.
+// Calls f(rows, shape, count, first row, group 0) for the blocks of rows in a share.
 template <class V, class X, class T, class F>
 void each_dense_block(const T* x, int rows, int length, int step, Pieces& scratch, Share& share, const F& f) {
   const int block_rows = share.block_rows;
@@ -160,7 +160,7 @@ inline X* copy_runs(X* to, const X* from, int count, int length, ptrdiff_t step)
   return to;
 }
 
-// Returns whether no window reaches beyond x.
+// Returns whether no window reaches beyond x along this axis.
 inline bool inside(const WindowAxis& axis) {
   return axis.before == 0 && (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation < axis.in;
 }

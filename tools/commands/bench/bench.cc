@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-struct Times {  // of single runs, sorted, microseconds
+struct Times {  // times of single runs in microseconds; all functions but mean() and deviation() need them sorted
   std::vector<double> us;
 
   // Returns the smallest time that p of 100 runs do not exceed.
@@ -42,16 +42,16 @@ struct Times {  // of single runs, sorted, microseconds
   }
 };
 
-// How often something is run: at least `runs` times and `ms` long. Unless the user asked for more, kMostSeconds
-// limits it.
+// How often the program is run: at least `runs` times, and for at least `ms` milliseconds. Unless the user asked for
+// more, kMostSeconds limits it.
 struct Repeats {
   uint64_t runs, ms;
-  bool asked;  // the user gave the numbers: no limit ends the runs
+  bool asked;  // the user gave the numbers: kMostSeconds does not end the runs
 };
 
 constexpr uint64_t kRuns = 50, kRunsMs = 1000, kWarmUps = 1, kWarmUpMs = 200, kProfiled = 20;
 constexpr double kMostSeconds = 4;        // limit for all runs together, unless the user asked for more
-constexpr size_t kMostTimes = 2'000'000;  // times that are kept: 16 MB, sorted in a fraction of a second
+constexpr size_t kMostTimes = 2'000'000;  // `ms` alone asks for no more runs than this: their times take 16 MB
 
 class Bench {
  public:
@@ -63,7 +63,7 @@ class Bench {
   void run() {
     first_us_ = one_run();
     const bool warms = options_.warmup_runs || options_.warmup_ms;
-    // A long first run has warmed up everything.
+    // After a long first run there is no warm-up, unless the user asked for one.
     if (warms || first_us_ < kMostSeconds / 8 * 1e6)
       warm_up_ =
           repeat({options_.warmup_runs.value_or(kWarmUps), options_.warmup_ms.value_or(kWarmUpMs), warms}).us.size();
@@ -96,7 +96,7 @@ class Bench {
     return us;
   }
 
-  // Times at least one run. If the last run's time shows that the next would end after kMostSeconds, it is not begun.
+  // Runs and times as `repeats` says. Unless `asked`, a run that would probably end after kMostSeconds is not begun.
   Times repeat(const Repeats& repeats) {
     Times times;
     const Clock::time_point start = Clock::now();
@@ -111,7 +111,7 @@ class Bench {
     return times;
   }
 
-  // Returns how often to profile. Each run is done three times: to warm up, as a whole, by steps.
+  // Returns how many runs to profile. profile() does each three times: to warm up, as a whole, by steps (on GPUs 4).
   uint64_t profiled_runs() const {
     if (options_.runs) return std::max(kProfiled, *options_.runs);
     const double within = kMostSeconds / 2 * 1e6 / 3 / times_.median();

@@ -46,12 +46,12 @@ std::string layer_of(const ProgramReport& report, const ReportStep& step) {
 
 double rate(const ReportStep& step, double us) { return us > 0 ? double(step.multiply_accumulates) / us / 1000 : 0; }
 
-// Returns "" if the roof is not known.
+// Returns the least possible time as a percentage of the measured time, "" if the least time is not known.
 std::string of_roof(double least_us, double us) {
   return least_us > 0 && us > 0 ? fmt::format("{:.0f} %", 100 * least_us / us) : "";
 }
 
-// Notes below the tables that explain the times.
+// Returns the notes below the tables that explain the times.
 std::string notes(const Profile& profile) {
   std::string text = fmt::format("\nwhole run: median {:.2f} us of {} after {} to warm up; the first took {:.2f} us\n",
                                  profile.us, counted(profile.runs, "run"), profile.runs, profile.first_us);

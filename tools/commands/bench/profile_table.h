@@ -1,4 +1,4 @@
-// Prints times per step and per op, as tables and as JSON.
+// Makes the tables and the JSON of a profile: the times per step and per op.
 #pragma once
 
 #include <string>

@@ -103,7 +103,7 @@ void print_outputs(const Models& models, const Comparison& comparison) {
   print(table.text(terminal_width()));
 }
 
-// Prints one line per step that makes such tensors.
+// Prints one line per step that makes tensors without a partner in the other model.
 void print_unmatched(const Models& models, const Comparison& comparison) {
   if (comparison.unmatched.empty()) return;
   print("\nmade by one of the two only:\n");
@@ -143,7 +143,7 @@ void print_text(const Models& models, const Comparison& comparison) {
   print_unmatched(models, comparison);
 }
 
-// JSON has no infinity: it becomes null, and `equal` or `not_finite` explain it.
+// Returns null for infinity and NaN, which JSON does not have. The keys `equal` and `not_finite` explain it.
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 void add_error(Json& json, const ErrorMeasure& e, uint64_t saturated) {

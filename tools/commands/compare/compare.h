@@ -12,7 +12,7 @@ struct CompareOptions {
   std::string data;             // .npz with an array per input of A, or .npy for the only one
   std::string csv;              // file to write; "-": standard output; "": none
   std::string target;           // the target of the programs, if there are several
-  std::string sort = "damage";  // worst first; or "execution", or "error": largest relative error first
+  std::string sort = "damage";  // lowest SQNR first; or "execution"; or "error": largest relative error first
   Running running;
   bool cast_inputs = false;  // convert numbers to the input's type, if no number changes
   bool json = false;

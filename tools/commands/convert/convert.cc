@@ -43,8 +43,8 @@ namespace {
 struct Work {
   const ConvertOptions& options;
   Calibration calibration;
-  std::optional<Graph> calibrated;  // the network that the samples `few` run through, for ranges
-  Samples few = {};                 // some of the samples
+  std::optional<Graph> calibrated;  // the network that was calibrated, for judge_codes(); none if no range was needed
+  Samples few = {};                 // the samples of `calibrated`
   std::vector<DamagedLayer> damaged = {};
   std::vector<RewriteDecision> decisions;
   Json explained;            // what --explain prints: a text, or with --json an object
@@ -69,7 +69,7 @@ void rewrite(Work& work, Graph& graph) {
   else work.explained = explain_text(graph, rewrite.options, work.decisions, terminal_width());
 }
 
-// Checks before samples are read that a layer needs them, else notes it. Returns false if no layer reads samples.
+// Returns whether a layer reads samples; if none does, notes it. Throws for range options if no layer reads ranges.
 bool has_readers(const Work& work, const Graph& graph) {
   const CalibrationArguments& arguments = work.options.calibration;
   if (any_policy(graph, reads_ranges)) return true;
@@ -137,7 +137,7 @@ Job job_of(Work& work) {
   return job;
 }
 
-// Prints all targets if there are several; the rest of a summary covers only the first.
+// Prints the file names, and all targets if there are several. The rest of a summary covers only the first target.
 void print_head(const ConvertOptions& options) {
   print(fmt::format("{} -> {}\n", escaped(options.network), escaped(options.model)));
   if (options.targets.size() > 1) print(fmt::format("  targets  {}\n", fmt::join(options.targets, ", ")));
@@ -257,7 +257,7 @@ void judge_codes(Work& work, const LoadedModel& model) {
     note(fmt::format("policy: and {} more, which nacre compare lists", counted(work.damaged.size() - kMost, "layer")));
 }
 
-// Returns the place of each step. With --tune measures them and keeps the results.
+// Returns the place of each step (what runs it: place_option.h), or none by default. With --tune measures them.
 std::vector<uint8_t> choose_places(Work& work, const Graph& graph) {
   const ConvertOptions& options = work.options;
   if (!options.tune && options.place.empty()) return {};  // the target's default
@@ -320,7 +320,7 @@ void compile_others(Work& work, const Job& first, const Graph& graph) {
   }
 }
 
-// Writes a training model made from the graph after calibrate.
+// Makes a training model from the graph after the stage calibrate, and writes it if -o names a file.
 void write_training(const ConvertOptions& options, const CompileOptions& compiling, Graph& graph) {
   add_metadata(graph, options);
   const PolicyLossScale policies =

@@ -76,10 +76,10 @@ PolicyOutput policy_output(const std::string& value);
 
 void convert(const ConvertOptions& options);
 
-// Returns the options that change the bytes of the model, as a user would type them.
+// Returns the options that change the bytes of the model, as on a command line, but with hashes for files.
 std::string options_text(const ConvertOptions& options);
 
-// Adds the origin of the model to its metadata. It has no path and no time, so that equal inputs give equal bytes.
+// Adds the model's origin, labels and normalization to its metadata: no path and no time, so bytes are reproducible.
 void add_metadata(Graph& graph, const ConvertOptions& options);
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// Writes metadata about how a model file was made, and reads the values of two options.
+// Adds metadata about how a model file was made, and defines the values of --emit-policy and --keep.
 #include <fmt/format.h>
 
 #include <algorithm>

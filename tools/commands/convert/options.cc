@@ -30,7 +30,7 @@ ActsWhen<A> infers_only() {
   return {.without = {"--train"}, .fact = "is about a model that only infers", .remedy = "leave it out, or --train"};
 }
 
-// The option needs a program for the host: weights of a program for a tier are packed for its kernels alone.
+// The option needs "host" as the only target: a program for one instruction set packs weights for its kernels alone.
 ActsWhen<C> for_host() {
   return {.when = [](const C& o) { return o.targets == C().targets; },
           .fact = "is of a program for whatever machine runs it",

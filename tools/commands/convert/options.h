@@ -1,4 +1,4 @@
-// The options of nacre convert, by subject. tune and export also have --policy and its related options.
+// Declares the tables of nacre convert's options, by subject. Other commands, such as tune, take some of their rows.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ const OptionTable<RewriteArguments>& rewrite_options();
 const OptionTable<CalibrationArguments>& calibration_options();
 const OptionTable<ConvertOptions>& front_end_options();
 
-// Copies the named rows of the table, in the order of `names`.
+// Copies the named rows of the table, in the order of `names`. The table must have all of them.
 template <class Arguments>
 OptionTable<Arguments> rows_of(const OptionTable<Arguments>& table, const std::vector<std::string>& names) {
   OptionTable<Arguments> rows;

@@ -13,7 +13,7 @@
 namespace nacre::tools {
 namespace {
 
-// Returns true also for a drop that is NaN.
+// Returns whether the drop is above the limit; true also for a drop that is NaN.
 bool exceeds(const Judgement& judgement, double max_drop) { return !(judgement.drop <= max_drop); }
 
 void check_options(const EvalOptions& options) {
@@ -22,7 +22,7 @@ void check_options(const EvalOptions& options) {
   if (options.models.empty()) throw Error(kUsage, "eval", "no model is named", "name one or several model files");
 }
 
-// Throws for the model with the largest drop above the limit.
+// Throws Error if a drop exceeds the limit, about the model with the largest drop.
 void require_drops(const EvalOptions& options, const Evaluation& evaluation, const Metric& metric) {
   if (!options.max_drop) return;
   const Judgement* worst = nullptr;

@@ -25,7 +25,7 @@ void require_format(const ExportOptions& o) {
   if (o.onnx && format != Format::kOnnx) throw Error(kUsage, "--onnx", o.network + " is no ONNX file", "name it");
 }
 
-// Imports the network as nacre tune and nacre convert --train do, except for the rows of a run.
+// Returns options that import the network for training. A file that is written back keeps the rows of its runs.
 ImportOptions importing_of(const ExportOptions& o) {
   return {.batch = o.keras || o.onnx ? 0 : o.batch,
           .shapes = o.shapes,

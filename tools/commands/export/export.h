@@ -11,8 +11,8 @@ namespace nacre::tools {
 struct ExportOptions {
   std::string model, checkpoint, output;
   bool best = false;          // for nacre tune's checkpoints: take the best epoch
-  bool any_training = false;  // take a checkpoint of another training too, if name, type and size match
-  // the file that the training model was made from; it is compiled anew with the learned values
+  bool any_training = false;  // take the tensors of another training's checkpoint whose name, type and size match
+  // file that the training model was made from, to be compiled anew or written back with the learned values; "": none
   std::string network;
   bool keras = false, onnx = false;  // write the network's own file with the learned values, no model
   PolicyArguments policies;          // of `network`

@@ -17,7 +17,7 @@
 namespace nacre::tools {
 namespace {
 
-// Refuses a name that is no C identifier: files' and symbols' names begin with it.
+// Refuses a name that is no C identifier of at most 60 characters: the names of files and symbols begin with it.
 void require_identifier(const std::string& name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const bool good = !name.empty() && name.size() <= 60 && letter(name[0]) &&
@@ -25,8 +25,8 @@ void require_identifier(const std::string& name) {
   if (!good) throw Error(kUsage, "--name " + name, "is no identifier of C", "take letters, digits and _, at most 60");
 }
 
-// Returns the program for the target if the file has one, else the one for the host: the reference kernels run it
-// everywhere.
+// Returns the inference program for the target if the file has one, else the one for the host, which the reference
+// kernels can run on any machine.
 uint32_t program_for(const LoadedModel& model, const std::string& target) {
   for (uint32_t i = 0; i < model.model().program_count(); ++i)
     if (model.model().program(i).entry == Entry::kInfer && model.program_names(i).target == target) return i;

@@ -1,5 +1,5 @@
-// nacre firmware: writes a model as a static program in C++. Its kernels are bound already, so an image links them
-// and nothing else of the engine. With --train, it writes the programs of a model that trains too.
+// nacre firmware: writes a model as a static program in C++. Its kernels are bound already, so of the engine an image
+// links only those kernels and what calls them. With --train, it also writes the programs that train the model.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ void print_model(const LoadedModel& model) {
     if (!value.empty()) print(fmt::format("meta    {}: {}\n", key, value));
 }
 
-// Returns the program for the target. A target that only names kernels, or a GPU to estimate for, chooses none.
+// Returns the program for `target`. If there is none, returns the default for a set of kernels or a GPU; else throws.
 uint32_t drawn_program(const LoadedModel& model, const std::string& target) {
   uint32_t index = 0;
   const bool chooses = !names_kernels(target) && find_gpu_architecture(target) == nullptr;
@@ -52,7 +52,7 @@ std::string kernel_target(const LoadedModel& model, const std::string& target) {
   return "reference";
 }
 
-// Writes both files or neither.
+// Writes the files of --svg and --html, all that are asked for or none.
 void write_pictures(const InspectOptions& options, const LoadedModel& model, const std::string& kernels) {
   const std::string name = std::filesystem::path(options.model).filename().string();
   std::string svg, html;

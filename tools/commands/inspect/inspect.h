@@ -1,4 +1,4 @@
-// nacre inspect: shows what is in a model file as a table, as JSON, as a picture. network.h is for networks' files.
+// nacre inspect: shows what is in a model file, as text, JSON, picture or page. network.h is for networks' files.
 #pragma once
 
 #include <string>

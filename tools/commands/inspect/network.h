@@ -6,7 +6,7 @@
 
 namespace nacre::tools {
 
-// Prints what was found, then throws Error: code 2 if something is not supported, 3 if the file is broken.
+// Prints what was found, then throws Error with code 2 if something is not supported. For a broken file throws at once.
 void inspect_network(const InspectOptions& options);
 
 }  // namespace nacre::tools

@@ -18,7 +18,7 @@ namespace nacre::tools {
 namespace {
 
 struct NamedEntry {
-  std::string space;  // "reference": of namespace nacre
+  std::string space;  // namespace inside nacre: "reference" or "cortex_m"
   const char* name;
   const KernelEntry* entry;
 };
@@ -44,8 +44,8 @@ bool is_for_cortex_m(const LoadedModel& model) {
   return false;
 }
 
-// Returns a minimal list: entries are left out from the last on, unless the model cannot run without them. If two
-// entries take one step, the first stays, which is the one that bind takes.
+// Returns a minimal list: removes each entry without which the model still runs, from the last entry to the first. If
+// two entries can run one step, the first of them stays, which is the one that bind takes.
 std::vector<NamedEntry> needed_entries(const LoadedModel& model) {
   for (uint32_t i = 0; i < model.model().program_count(); ++i) measure(model, i);  // throws if a kernel is missing
   std::vector<NamedEntry> kept;

@@ -35,7 +35,7 @@ CalibrationSet set_apart(const Graph& graph, const PolicyRequest& request, const
   return CalibrationSet(graph, wanted.calibrate, from, set ? *set : none);
 }
 
-// Calibrates once for all policies: reads every statistic that one of them needs.
+// Calibrates `graph`, whose policies are resolved, on the samples set apart: measures all that its layers need.
 Calibration calibrate_for(const Graph& graph, const NetworkUnderPolicies& wanted, const CalibrationSet& apart) {
   CalibrationOptions options;
   options.fitted = fitted_by(graph);

@@ -24,9 +24,9 @@ struct ModelsUnderPolicies {
   std::string calibrated;  // source of the ranges; "": no policy reads samples
 };
 
-// Makes one model per policy, as nacre convert --policy does, with equal bytes if the policy reads no samples. Other
-// policies read samples of `calibrate` or of `set`. Samples of `set` are left out when it judges, and metadata do not
-// name them. Throws Error if there are none.
+// Makes one model per policy, as nacre convert --policy does, with equal bytes if the policy reads no samples. A policy
+// that reads samples gets those of `calibrate`, else some of the data of `set`, which are then removed from `set`
+// (calibration_set.h). Throws Error if a policy reads samples and there is neither. Metadata do not name the samples.
 ModelsUnderPolicies compile_under(const NetworkUnderPolicies& wanted, const SetOptions& from,
                                   std::optional<LabelledSet>& set);
 

@@ -92,7 +92,7 @@ Timed time(const ProgramReport& program, const Running& running) {
 
 void report(const ReportOptions& options) {
   check_options(options);
-  if (of_network(options)) port_for(options.running.kernels, "host");  // before networks are compiled
+  if (of_network(options)) port_for(options.running.kernels, "host");  // throws before any network is compiled
   require_directory_of(options.html);
   std::optional<LabelledSet> set;
   if (!options.set.data.empty()) set = read_set(options.set);

@@ -15,7 +15,7 @@ struct ReportOptions {
                                        "int4/32_from_float32"};
   std::vector<std::string> shapes;   // for axes that a network leaves open
   std::vector<std::string> ignored;  // settings of its file to ignore
-  SetOptions set;                    // no data: nothing is run; no labels: errors only
+  SetOptions set;                    // no data: no comparison and no score; no labels: a comparison, but no score
   std::string calibrate;             // samples for ranges; "": taken from the set (calibration_set.h)
   std::string output;                // the output to judge; "": the only one
   std::string target;

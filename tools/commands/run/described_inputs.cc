@@ -31,7 +31,7 @@ std::string lines_of_labels(const std::string& path) {
   return text;
 }
 
-// Returns "127.5:127.5:127.5" as "127.5,127.5,127.5". Throws unless numbers are finite and divisors not 0.
+// Returns "127.5:127.5:127.5" as "127.5,127.5,127.5". Throws unless numbers are finite and, if `divides`, not 0.
 std::string listed_numbers(const std::string& option, const std::string& text, bool divides) {
   std::string made;
   for (size_t at = 0; at <= text.size();) {

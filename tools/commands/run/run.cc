@@ -25,7 +25,7 @@
 namespace nacre::tools {
 namespace {
 
-// One output over all samples.
+// One output of the model, for all samples.
 struct Output {
   std::string name;
   ElementType type;
@@ -39,7 +39,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kLeastProfiled = 20;  // enough runs for a meaningful median
 
-struct RunTimes {  // of single runs, microseconds
+struct RunTimes {  // statistics of the times of single runs, in microseconds
   double median_us, p99_us;
 };
 
@@ -74,7 +74,7 @@ void write_inputs(const Program& program, const RunInputs& inputs, uint64_t run)
   }
 }
 
-// Begins a stream with the first sample.
+// Begins a stream (what the model keeps from run to run is zero again) and writes the inputs of the first run.
 void begin(const BoundProgram& bound, const RunInputs& inputs) {
   bound.loaded().require(bound.program().start());
   write_inputs(bound.program(), inputs, 0);
@@ -89,8 +89,8 @@ void keep_outputs(const Program& program, const ProgramView& view, uint32_t rows
   }
 }
 
-// Runs all samples one after the other, `repeat` times. Returns how long each run took. A stream begins with the
-// first run and again after each `of_stream` runs.
+// Runs all samples one after the other, `repeat` times, and keeps the outputs of the first time. Returns how many
+// microseconds each run took. A stream begins with the first run and again after each `of_stream` runs.
 std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, const RunOptions& options,
                             std::vector<Output>& outputs) {
   const Program& program = bound.program();
@@ -100,7 +100,7 @@ std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, 
     const uint64_t run = i % inputs.runs;
     const uint32_t rows = run + 1 == inputs.runs ? inputs.last_rows : 0;
     if (run == 0 || (options.of_stream != 0 && run % options.of_stream == 0)) bound.loaded().require(program.start());
-    write_inputs(program, inputs, run);  // an input's memory is reused in the run
+    write_inputs(program, inputs, run);  // again for each run, because a run may reuse an input's memory
     const Clock::time_point start = Clock::now();
     const Status status = rows == 0 ? program.run() : program.run_rows(rows);
     times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
@@ -111,7 +111,7 @@ std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, 
   return times;
 }
 
-// Returns whether a program is for this machine: its times here say nothing about another machine.
+// Returns whether the program's target is this machine or a GPU. Otherwise times measured here would mean nothing.
 bool is_for_host(const LoadedModel& model, uint32_t program) {
   const std::string target = model.program_names(program).target;
   return target == "host" || is_gpu_target(target) || (port_for_target(target) != nullptr && !is_emulated(target));
@@ -141,7 +141,7 @@ void dequantize(std::vector<Output>& outputs) {
   }
 }
 
-// Returns element i as a number, for reports. A float32 has as many digits as distinguish it from its neighbours.
+// Returns element i for reports, a float with the digits that distinguish it; null if not finite or of another type.
 Json number_at(const Output& output, size_t i) {
   const auto at = [&]<class T>(T value) -> Json {
     std::memcpy(&value, output.data.data() + i * sizeof value, sizeof value);
@@ -251,7 +251,7 @@ void require_codes(const RunOptions& options, const std::vector<Output>& outputs
     throw Error(kUsage, "--dequantize-outputs", "no output of the model is int8 or int16 codes", "leave it out");
 }
 
-// Warns if weights are damaged. The run goes on, though its results mean nothing.
+// Warns if weights are damaged or not finite. The run goes on all the same.
 void warn_of_weights(const LoadedModel& model) {
   if (const Status status = model.model().check_weights(); !status.ok())
     note(fmt::format("warning: {}: {}: {}; nacre check says more", model.path(), model.place(status),
@@ -288,7 +288,7 @@ void run(const RunOptions& options, const CommandFiles& given) {
     throw Error(kUsage, "--all-tensors",
                 fmt::format("keeps the tensors of one run, but {} samples are given", inputs.rows()),
                 "give one sample");
-  // before the work, because they refuse a path that cannot be a directory
+  // constructed before the runs, because the constructor refuses a path that cannot be a directory
   std::optional<OutputFiles> tensor_files, output_files;
   if (!options.all_tensors.empty()) tensor_files.emplace(options.all_tensors);
   if (!options.output.empty()) output_files.emplace(options.output);

@@ -19,15 +19,15 @@ struct RunOptions {
   std::string all_tensors;  // a directory; "": none
   std::string target;       // target of the program, as in LoadedModel::find_program
   Running running;
-  bool profile = false;         // times steps, over `repeat` runs of the first sample
+  bool profile = false;         // times steps, over `repeat` runs (at least 20) of the first sample
   uint32_t repeat = 1;          // runs of each sample, each timed
   uint64_t of_stream = 0;       // runs of one stream before the next begins; 0: all
-  std::optional<uint64_t> top;  // top_scores.h
+  std::optional<uint64_t> top;  // how many highest scores of a sample to print: `most` in top_scores.h
   bool dequantize_outputs = false;
   bool json = false;
 };
 
-// `given`: files that no output may overwrite.
+// `given`: the files that the options name. No output file may overwrite an input among them.
 void run(const RunOptions& options, const CommandFiles& given);
 
 }  // namespace nacre::tools

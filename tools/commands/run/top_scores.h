@@ -28,8 +28,8 @@ struct NamedOutput {
 };
 
 // Reads the scores of the output that has as many numbers per sample as the model names classes; without class names,
-// of the only output. `most`: how many scores per sample; if not given, 5 if classes are named, else none. Throws
-// Error if `most` is given and there are no scores.
+// of the only output. `most`: how many scores per sample; if not given, 5 if classes are named, else none. If no output
+// fits, returns nothing, or throws Error if `most` is given.
 std::optional<TopScores> top_scores(const LoadedModel& model, const std::vector<NamedOutput>& outputs, uint64_t samples,
                                     std::optional<uint64_t> most);
 

@@ -78,7 +78,7 @@ class SearchBench {
     return {{"default", options_.policies[0]}, {"layers", layers}};
   }
 
-  // Returns nothing if a layer cannot have its policy, or no kernel runs it. Each reason is noted once.
+  // Returns nothing, and notes why, if the network does not compile or run so, or a signal came. First call: throws.
   std::optional<Trial> measure(const PolicyChoice& choice) {
     const bool first = reference_.samples == 0;
     try {
@@ -123,7 +123,7 @@ class SearchBench {
   }
 
   CompileOptions compile_options() const {
-    CompileOptions options;  // the file is the one of nacre convert --policy-file
+    CompileOptions options;  // defaults, as in nacre convert --policy-file
     options.target.kernels = kernels_of_target(options.target.name);
     if (calibrated_) options.calibration = &calibration_;
     return options;
@@ -212,7 +212,7 @@ void print_text(const SearchOptions& options, const SearchBench& bench, const Se
 
 void search(const SearchOptions& options) {
   check_options(options);
-  port_for(options.running.kernels, "host");  // before networks are compiled
+  port_for(options.running.kernels, "host");  // throws before any network is compiled
   SearchBench bench(options, load_network(options.network, {.shapes = options.shapes, .ignored = options.ignored}),
                     read_set(options.set));
   const SearchProblem problem = {.layers = bench.layer_names().size(),
@@ -236,7 +236,7 @@ void search(const SearchOptions& options) {
                              .metric = bench.set().metric,
                              .metric_name = options.set.metric,
                              .samples = bench.samples()};
-  SideFiles beside;  // if its file cannot be written, the result is still shown
+  SideFiles beside;  // writes the map; if that fails, the result is still shown
   const bool writes = result.best && !options.map.empty();
   const bool written =
       writes && beside.write(options.map, bench.map_json(result.rows[*result.best].choice).dump(2) + "\n") == nullptr;

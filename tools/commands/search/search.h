@@ -14,7 +14,7 @@ struct SearchOptions {
   std::string network;
   std::vector<std::string> shapes;   // for axes that it leaves open
   std::vector<std::string> ignored;  // settings of its file to ignore
-  SetOptions set;                    // data to measure on; its labels decide
+  SetOptions set;                    // samples to run and the labels that score them
   std::string calibrate;             // samples for ranges; "": taken from the set (calibration_set.h)
   std::string output;                // the output to judge; "": the only one
   std::vector<std::string> policies = {"float32", "bfloat16", "int8_from_float32", "int8/weights_from_float32",

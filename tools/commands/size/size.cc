@@ -22,7 +22,7 @@ struct MeasuredProgram {
   ProgramNames names;
   ProgramView view;
   Sizes sizes;
-  uint64_t total;  // blocks as bind needs them, each at a multiple of 16, and the two objects
+  uint64_t total;  // bytes of the memory blocks that bind needs, and of the objects Model and Program
 };
 
 std::vector<MeasuredProgram> programs_of(const LoadedModel& model, const TargetMachine& machine) {
@@ -42,13 +42,13 @@ bool shown(const MeasuredProgram& p, uint32_t block) {
                         : block - kArena < p.view.banks.size();
 }
 
-// Returns the flash of the program that infers, as `nacre firmware` writes it; nothing if it cannot be static.
+// Returns the flash of the first program that infers, as `nacre firmware` writes it; nothing if it cannot be static.
 std::optional<StaticFlash> flash_of(const LoadedModel& model, const TargetMachine& machine) {
   for (uint32_t i = 0; i < model.model().program_count(); ++i) {
     if (model.model().program(i).entry != Entry::kInfer) continue;
     try {
       return static_flash(static_tables(model, i, machine), machine);
-    } catch (const Error&) {  // it has state, or weights that bind prepares
+    } catch (const Error&) {  // it cannot be static, for example because it has weights that bind prepares
       return {};
     }
   }

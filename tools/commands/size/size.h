@@ -1,4 +1,4 @@
-// nacre size: tells every byte that running a model takes, on this machine or another.
+// nacre size: tells how many bytes running a model takes, without the stack, on this machine or another.
 #pragma once
 
 #include <string>

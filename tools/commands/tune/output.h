@@ -1,5 +1,5 @@
-// The model that nacre tune writes. A tuned network gives the model that a user deploys. A tuned training model gives
-// the program that it infers with, because its network's file is not at hand.
+// Writes the model of nacre tune -o. If a network was tuned, that is the network compiled anew for deployment. If a
+// training model was tuned, it is the program that this model infers with, because the network's file is not at hand.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ namespace nacre::tools {
 
 class TunedOutput {
  public:
-  // All arguments must outlive it. `decisive`: TuneSettings::options, which the model holds. If an output is asked for,
-  // the constructor reads the network's file; write() does not read it again.
+  // All arguments must outlive it. `decisive`: TuneSettings::options, which becomes metadata of the model. If an output
+  // of a network is asked for, the constructor reads the network's file; write() does not read it again.
   TunedOutput(const TuneOptions& options, const Objective& objective, const Dataset& data, const Split& split,
               const std::string& decisive, LoadedTrainer& trainer);
 
@@ -26,7 +26,7 @@ class TunedOutput {
   // errors that would otherwise come after the last step.
   void require_possible() const;
 
-  // Makes the model from the trainer's state and writes it. `judged`: also measures how good the model's program is.
+  // Makes the model from the trainer's state and writes it. `judged`: scores it first, and throws for infinity or NaN.
   void write(bool judged);
 
   bool written() const { return written_.has_value(); }

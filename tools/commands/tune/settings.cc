@@ -57,7 +57,7 @@ uint32_t rows_at_once(const TuneOptions& o) {
   return o.micro_batch > 0 ? o.micro_batch : batch;
 }
 
-// Sets the batch for a network that takes exactly `whole` rows at once: a step has several such batches.
+// Sets the batch for a network that takes exactly `whole` rows at once: a step has one or several such runs.
 void fit_whole_batches(const TuneOptions& o, uint32_t whole, size_t rows, TuneSettings& s) {
   const bool asked = whole == rows_at_once(o);
   if (o.micro_batch > 0 && o.micro_batch != whole)
@@ -100,7 +100,7 @@ std::string schedule_text(const Schedule& s) {
   return text;
 }
 
-// Returns all that decides what a run computes, line by line. A checkpoint of a run with other lines is refused.
+// Returns the settings and hashes that decide what a training computes. A checkpoint with another text is refused.
 std::string decisive_text(const TuneOptions& o, const LoadedModel& model, const Dataset& data, const Split& split,
                           const TuneSettings& s) {
   std::string text = fmt::format("--batch {}\n--lr {}\n--schedule {}\n--seed {}\nshuffle {}\n", s.batch,
@@ -230,8 +230,8 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
 
 namespace {
 
-// Returns "nacre export T --checkpoint run -o net.nacre". For a network, nacre convert makes the training model
-// first.
+// Returns "nacre export T --checkpoint run -o net.nacre", or "" without a checkpoint. For a network, the text begins
+// with the nacre convert that makes the training model.
 std::string command_to_model(const TuneOptions& o) {
   if (o.checkpoint.empty()) return "";
   const std::string output = o.output.empty() ? "MODEL.nacre" : o.output;

@@ -14,7 +14,7 @@ namespace nacre::tools {
 
 inline constexpr const char* kReport = "this is a defect of the converter: report it with the network";
 
-// Fills options that the command line leaves out from the network's file: loss, optimizer, learning rate.
+// Fills options that the command line leaves out from a Keras file: loss, optimizer, rate, schedule, clipping.
 TuneOptions with_source(const TuneOptions& o);
 
 // Checks options before any work: an answer to a typing error should not take a minute. Throws Error.

@@ -51,7 +51,7 @@ class Session {
         output_(o, objective_, data_, split_, settings_.options, trainer_),
         files_(o, objective_, data_, split_, settings_, tuner_.steps_per_epoch()) {}
 
-  // Trains and writes the results. Returns false if it was interrupted and saved.
+  // Trains and writes the results. Returns false if a signal interrupted it; then it has kept what it can.
   bool run() {
     for (const std::string& line : notes_) note(line);
     if (first()) {
@@ -146,7 +146,7 @@ class Session {
     flush_printed();
   }
 
-  void tell(const std::string& line) const {  // with --json too, on standard error
+  void tell(const std::string& line) const {  // prints the line; with --json on standard error
     if (options_.json && first() && caller() == nullptr) note(line);
     say(line + "\n");
   }
@@ -171,7 +171,7 @@ class Session {
         {.step =
              [&](const Tuner::Progress& p) {
                const uint64_t done = p.position.epoch * steps + p.position.step;
-               // the caller may interrupt after the save
+               // bar.show() would throw if the caller interrupts; run() asks `interrupted` below, and saves first
                if (caller() != nullptr) return caller()->progress("tune", done, all);
                const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
                bar.show(done, fmt::format("epoch {}  loss {:.4g}{}  {:.0f} rows/s  {} left", p.position.epoch + 1,

@@ -36,7 +36,7 @@ constexpr IntegerGradients kIntegerGradients[] = {
     {Op::kConv2d, Op::kConv2dInt8GradientW, Op::kConv2dInt8GradientX},
     {Op::kDepthwiseConv2d, Op::kDepthwiseConv2dInt8GradientW, Op::kDepthwiseConv2dInt8GradientX}};
 
-struct CodedError {  // the error of one value
+struct CodedError {  // the error of one value (the gradient of the loss by it) as int8 codes
   ValueId value = kNone, range = kNone;
   double scale = kLossErrorScale;  // at exponent 0
 };
@@ -114,7 +114,7 @@ class IntegerBackward {
     return nullptr;
   }
 
-  // Returns the codes of the logits. A softmax behind them is skipped, because the loss contains one.
+  // Returns the codes of the logits. Skips copies, dequantize and one softmax behind them; the loss has a softmax.
   ValueId logits() {
     ValueId y = loss_output(graph(), options_.loss.output);
     for (const Node* last = writer_of(y); last != nullptr; last = writer_of(y)) {
@@ -232,7 +232,7 @@ class IntegerBackward {
     return *std::ranges::find(kIntegerGradients, node.op, &IntegerGradients::of);
   }
 
-  // Copies the window of a convolution or pool.
+  // Copies the strides, dilations and padding of a convolution or pool.
   static void copy_window(const Node& from, Node& to) {
     for (const char* word :
          {"stride_h", "stride_w", "dilation_h", "dilation_w", "pad_top", "pad_left", "pad_bottom", "pad_right"})
@@ -268,7 +268,7 @@ class IntegerBackward {
     graph().nodes.push_back(make_step(Op::kBiasInt8Gradient, node, node.name + "/gradient", {error.value, sum}, {}));
   }
 
-  // Sets the codes at which the step that makes `x` clamps. Reshapes between are skipped.
+  // Sets `low` and `high` to the codes at which the step that makes `x` clamps, or to -128 and 127. Skips reshapes.
   void set_bounds(Node& step, ValueId x) const {
     const Node* before = writer_of(x);
     while (before != nullptr && before->op == Op::kReshape) before = writer_of(before->inputs[0]);
@@ -280,7 +280,7 @@ class IntegerBackward {
     set_integer(step, "high", clamps ? get_integer(*before, "high") : 127);
   }
 
-  // Returns the error of a matmul's input. Scales per channel become integers f_k, as large as the int32 sums allow.
+  // Returns the error of a matmul's input. Channel scales become integers of at most 14 bits that int32 sums can take.
   CodedError through(const Node& node, const CodedError& error) {
     const std::vector<double> scales = weight_scales(node);
     const Value& w = value(node.inputs[kW]);
@@ -306,7 +306,8 @@ class IntegerBackward {
     return {.value = dx, .range = range, .scale = std::ldexp(error.scale * largest, -bits)};
   }
 
-  // Adds a step that passes the error unchanged to each input that needs one. It is 0 if that element was clamped.
+  // Passes the error to each input that needs one, through a pool or as it is. Except behind a reshape, it becomes 0
+  // where the input was clamped.
   void pass(const Node& node, const std::vector<ValueId>& inputs, const CodedError& error) {
     for (const ValueId x : inputs) {
       if (x == kNone || !needs_[size_t(x)]) continue;
@@ -338,7 +339,7 @@ class IntegerBackward {
     return dx;
   }
 
-  // Passes the error through a mean over the map, which is an average pool whose window is the whole map.
+  // Passes the error through a pool. A mean over the map is an average pool whose window is the whole map.
   CodedError through_pool(const Node& node, CodedError error) {
     const ValueId x = node.inputs[0];
     const std::vector<int64_t> dims = value(x).dims;
@@ -365,7 +366,7 @@ class IntegerBackward {
   const TrainingOptions& options_;
   IntegerTraining made_;
   std::vector<int> trained_;             // indices of layers
-  std::map<std::string, int> bits_;      // bits of a master behind its code, by the name of the codes
+  std::map<std::string, int> bits_;      // bits of a master below its code, by the name of the codes
   std::map<std::string, ValueId> sums_;  // by the name of the master
   ValueId loss_ = kNone, count_ = kNone;
   std::vector<Node> forward_;

@@ -12,7 +12,7 @@ namespace nacre::tools {
 namespace {
 
 constexpr int kWeightBits = 24;
-constexpr int kBiasRoom = 3, kBiasMost = 16;  // a bias may grow to 2^3 of its size; most bits behind its code
+constexpr int kBiasRoom = 3, kBiasMost = 16;  // a bias may grow to 2^3 times its size; most bits below its code
 
 class Masters {
  public:

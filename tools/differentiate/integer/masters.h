@@ -1,4 +1,4 @@
-// Makes the masters of parameters that train in integers: NUMERICS.md section 16.
+// Makes the masters (int32 copies in state) of parameters that train in integers: NUMERICS.md section 16.
 #pragma once
 
 #include <functional>
@@ -27,15 +27,15 @@ inline Value named_value(const std::string& name, ElementType type, std::vector<
   return v;
 }
 
-// Returns whether a node is an int8 matmul with constant weights. The graph must be behind apply_policy.
+// Returns whether a node is a matmul with int8 input, weights and output. apply_policy must have run on the graph.
 bool runs_in_int8(const Graph& graph, const Node& node);
 
 // Returns whether a step writes the codes of only some channels. The codes are then state.
 inline bool writes_shares(const TrainingOptions& options) { return options.share > 0 && options.share < 1; }
 
 // Makes masters in state for weights and biases of the nodes that `trains` accepts. Their codes become outputs of a
-// step that rounds the master, or state too. Returns the bits of a master behind its code, by the name of the codes.
-// Throws if steps share a constant.
+// step that rounds the master, or state too (writes_shares). Returns how many bits a master has below its code, by the
+// name of the codes. Throws if steps share a constant.
 std::map<std::string, int> make_masters(Graph& infer, const std::function<bool(const Node&)>& trains,
                                         const TrainingOptions& options);
 

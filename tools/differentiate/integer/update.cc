@@ -24,8 +24,8 @@ class IntegerUpdate {
                                   {gradients, shared(kLossName), shared(kCountName), rate}, {apply_, amax, report}));
     for (const IntegerParameter& p : commit.parameters) move(p, report);
     for (const PartialLayer& layer : commit.partial) write(layer);
-    // Starts with the first layer. Each range is computed from the ranges before it in the backward pass, which must
-    // still be this step's.
+    // The range that the backward pass made last comes first. A range is computed from earlier ranges of the backward
+    // pass, which must still be those of this step.
     const std::vector<ErrorRange>& ranges = commit.ranges;
     for (size_t i = ranges.size(); i-- > 0;)
       guarded(Op::kUpdateErrorRange, ranges[i].range + "/update",
@@ -104,7 +104,7 @@ class IntegerUpdate {
 
 }  // namespace
 
-// count = ceil(share channels), robust to the last bit of that product.
+// Computes count = ceil(share * channels), at least 1. The 1e-9 makes it robust to the product's rounding.
 PartialLayer partial_layer(const Graph& graph, const Node& node, const std::map<std::string, int>& bits,
                            const TrainingOptions& options) {
   const auto stored = [&](size_t slot, bool trains) -> StoredCodes {

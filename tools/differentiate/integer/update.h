@@ -21,7 +21,7 @@ struct IntegerParameter {
 // Codes in state, by the names of values.
 struct StoredCodes {
   std::string master, codes;  // "" if the layer has none
-  int bits = 0;               // bits of the master behind its code
+  int bits = 0;               // number of bits of the master below its code
 };
 
 // A layer of which each step writes the codes of only `count` channels.
@@ -32,16 +32,16 @@ struct PartialLayer {
   bool channels_last = false;
 };
 
-// Describes a matmul that trains. `bits` has the bits of each master behind its code, by the name of the codes.
+// Describes a matmul that trains. `bits` has the number of bits of each master below its code, by the codes' name.
 PartialLayer partial_layer(const Graph& graph, const Node& node, const std::map<std::string, int>& bits,
                            const TrainingOptions& options);
 
-// The range of an error that is computed from one or two other errors. "" stands for the loss's range.
+// The range of an error that is computed from one or two others. A name is "" for no error and for the loss's error.
 struct ErrorRange {
   std::string amax, range, of_error, of_other;
 };
 
-// The parts that a step commits. `ranges` has the order in which the program `gradients` computes their errors.
+// Names of what the update of a step changes. `ranges` has the order in which `gradients` computes their errors.
 struct IntegerCommit {
   std::vector<IntegerParameter> parameters;
   std::vector<PartialLayer> partial;

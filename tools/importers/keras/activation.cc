@@ -1,5 +1,5 @@
-// Converts activations: layers, and those that a configuration names (keras.activations, 3.15; hard_sigmoid of Keras
-// 2).
+// Converts activation layers, and the activations that a configuration names (keras.activations, 3.15; hard_sigmoid of
+// Keras 2).
 #include <algorithm>
 
 #include "engine/ops/binary.h"
@@ -30,37 +30,37 @@ ValueId gelu(const Call& call, ValueId x, bool tanh) {
   return call.emit(std::move(node));
 }
 
-// Returns `kept` where the comparison of x with a number holds, else 0.
+// Returns the value `kept` where the comparison of x with a number holds, else 0.
 ValueId where(const Call& call, ValueId x, uint32_t comparison, float number, ValueId kept) {
   const ValueId condition = call.compare(comparison, x, call.constant("threshold", {1}, {number}));
   return call.select(condition, kept, call.constant("zero", {1}, {0}));
 }
 
-// Keras 3: relu6(x + 3) / 6. Keras 2: min(max(0.2 x + 0.5, 0), 1).
+// Returns relu6(x + 3) / 6 for Keras 3, min(max(0.2 x + 0.5, 0), 1) for Keras 2.
 ValueId hard_sigmoid(const Call& call, ValueId x) {
   if (call.importer->keras2()) return call.clamp(call.shifted(call.scaled(x, 0.2f), 0.5f), 0, 1);
   return call.scaled(call.clamp(call.shifted(x, 3), 0, 6), 1.0f / 6);
 }
 
-// (x + sqrt(x^2 + b)) / 2, b = 4
+// Returns (x + sqrt(x^2 + 4)) / 2.
 ValueId squareplus(const Call& call, ValueId x) {
   const ValueId root = call.unary(Unary::kSqrt, call.shifted(call.unary(Unary::kSquare, x), 4));
   return call.scaled(call.emit(Op::kAdd, {x, root}), 0.5f);
 }
 
-// x moved by 0.5 towards 0; 0 if |x| is at most 0.5
+// Returns x moved by 0.5 towards 0; 0 if |x| is at most 0.5.
 ValueId soft_shrink(const Call& call, ValueId x) {
   return call.emit(
       Op::kAdd, {call.clamp(call.shifted(x, -0.5f), 0, kInfinity), call.clamp(call.shifted(x, 0.5f), -kInfinity, 0)});
 }
 
-// ((x + 1) / 2)^2 for x from -1 to 1, x above, 0 below
+// Returns ((x + 1) / 2)^2 for x from -1 to 1, x above 1, 0 below -1.
 ValueId sparse_plus(const Call& call, ValueId x) {
   const ValueId middle = call.scaled(call.unary(Unary::kSquare, call.shifted(call.clamp(x, -1, 1), 1)), 0.25f);
   return call.emit(Op::kAdd, {middle, call.clamp(call.shifted(x, -1), 0, kInfinity)});
 }
 
-// the first half of x times the sigmoid of the second half
+// Returns the first half of x along the last axis times the sigmoid of the second half.
 ValueId glu(const Call& call, ValueId x) {
   const int last = call.rank(x) - 1;
   const int64_t half = call.dims(x)[size_t(last)] / 2;
@@ -144,10 +144,10 @@ ValueId activated(const Call& call, ValueId x, const char* key) {
     if (name == row.name) return row.make(call, x);
   for (const Converter& row : activation_converters()) {
     if (config == nullptr || name != row.class_name) continue;
-    Call layer = call;  // a layer as an activation belongs to the same entry
+    Call layer = call;  // its nodes belong to the layer that has the activation
     layer.config = *config;
     layer.inputs = {x};
-    layer.weights = call.weights.part({key}, call.weights.count(), 0);  // by place: a list does not tell which they are
+    layer.weights = call.weights.part({key}, call.weights.count(), 0);  // none from a list: nothing says which they are
     if (name == "PReLU" && layer.weights.count() == 0)
       call.unsupported("its activation PReLU, which has variables: make it a layer of its own");
     row.convert(layer);
@@ -163,7 +163,7 @@ void convert_activation(Call& call) {
   call.outputs = {activated(call, x)};
 }
 
-// keras.layers.ReLU: y = min(max(x, 0), max_value); below the threshold y = negative_slope (x - threshold).
+// Converts ReLU: y = min(x, max_value) if x is above the threshold, else y = negative_slope (x - threshold).
 void convert_relu(Call& call) {
   const ValueId x = call.input();
   const float slope = call.real("negative_slope", 0), threshold = call.real("threshold", 0);
@@ -185,14 +185,14 @@ void convert_leaky_relu(Call& call) {
 
 void convert_elu(Call& call) { call.outputs = {call.unary(Unary::kElu, call.input(), call.real("alpha", 1))}; }
 
-// PReLU: y = max(x, 0) + alpha min(x, 0).
+// Converts PReLU: y = max(x, 0) + alpha min(x, 0).
 void convert_prelu(Call& call) {
   const ValueId x = call.input();
   const ValueId below = product(call, call.clamp(x, -kInfinity, 0), call.variable(0, "alpha"));
   call.outputs = {call.emit(Op::kAdd, {call.clamp(x, 0, kInfinity), below})};
 }
 
-// Converts Softmax. Masked places count as -10^9 (-3 10^4 under float16) and give 0. Several axes are joined to one.
+// Converts Softmax. Masked elements count as -10^9 (-3 10^4 under float16) and give 0. Several axes are joined to one.
 void convert_softmax(Call& call) {
   ValueId x = call.input();
   const int rank = call.rank(x);

@@ -1,5 +1,5 @@
-// Reads a .keras file, a zip archive. Nothing is unpacked to disk. Memory is bounded by the size of the file, even if
-// the archive's directory says more.
+// Reads a .keras file, a zip archive. Nothing is unpacked to disk. Memory is bounded by constants and a multiple of the
+// file's size, even if the archive's directory says more.
 #include "tools/base/budget.h"
 #include "tools/files/zip_archive.h"
 #include "tools/importers/keras/importer.h"

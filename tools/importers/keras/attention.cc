@@ -1,9 +1,9 @@
-// Converts attention. The projections are layers of their own (name/query, ..), so that policies can be given to them.
+// Converts attention. The projections of MultiHeadAttention are layers of their own (name/query), with own policies.
 //
-//   q [batch, t, d], k and v [batch, s, d]      per head  y = softmax(q k^T / sqrt(width), hidden where masked) v
+//   q [batch, t, d], k and v [batch, s, d]      per head of `width` features  y = softmax(q k^T / sqrt(width)) v
 //
-// The query has a mask [batch, t, 1], value and key a mask [batch, 1, s]. A given mask is [batch, t, s], with or
-// without an axis of heads, or constant. The heads replace a hidden score by -10^9; Attention subtracts 10^9 from it.
+// Masks hide scores: the query's is [batch, t, 1], that of value and key [batch, 1, s], a given one [batch, t, s], with
+// or without an axis of heads, or [t, s]. Layers with heads replace a hidden score by -10^9, Attention subtracts 10^9.
 // Under float16 these are -3 10^4 and 65504.
 #include <algorithm>
 #include <cmath>
@@ -20,8 +20,8 @@ ValueId matmul(const Call& call, ValueId a, ValueId b, bool transpose_b) {
   return call.emit(std::move(node));
 }
 
-// Returns a condition [t, s] that is true for keys that a query sees. `causal` hides later keys, a window keys that are
-// `window` or more away.
+// Returns a condition [t, s] that is true for keys that a query sees. `causal` hides later keys. A window above 0 hides
+// keys that are `window` or more steps away.
 ValueId places_seen(const Call& call, int64_t t, int64_t s, bool causal, int64_t window) {
   call.spend(t * s);
   std::vector<float> seen(size_t(t * s), 0);
@@ -42,7 +42,7 @@ ValueId with_axes(const Call& call, ValueId x, const std::vector<int>& at) {
 // The query, value and key of a call, in whichever way the call gives them.
 struct Operands {
   ValueId query, key, value;
-  ValueId query_mask = kNone, key_mask = kNone, value_mask = kNone;  // masks that the tensors carry, or given ones
+  ValueId query_mask = kNone, key_mask = kNone, value_mask = kNone;  // given masks, or those that the tensors carry
 };
 
 // Finds the operands by name or by position: query, value, key, in the arguments or in a list that is the first
@@ -93,8 +93,8 @@ struct Heads {
   int64_t query, key, width, value_width;
 };
 
-// Returns a sublayer. Its policy is this layer's, or an entry of this layer's map. If Keras quantized the sublayer
-// after it was made, only its variables tell, and these are decoded.
+// Returns the call of a projection. Its policy is this layer's, or an entry of this layer's map. If Keras quantized the
+// projection after it was made, only its variables tell. Quantized variables are decoded.
 Call sublayer(const Call& call, const std::string& name, size_t place) {
   const size_t each = call.flag("use_bias", true) ? 2 : 1;
   const std::string dense_name = (name == "attention_output" ? "output" : name) + "_dense";
@@ -111,7 +111,7 @@ Call sublayer(const Call& call, const std::string& name, size_t place) {
   return part;
 }
 
-// Projects x [batch, t, d] -> [batch, heads, t, width] with the sublayer's own dense.
+// Projects x [batch, t, d] -> [batch, heads, t, width] with the dense layer of the sublayer `name`.
 ValueId projected(const Call& call, const char* name, size_t place, ValueId x, int64_t heads, int64_t width) {
   const Call part = sublayer(call, name, place);
   const ValueId bias = call.flag("use_bias", true) ? part.variable(1, "bias", "flat", {heads * width}) : kNone;
@@ -121,7 +121,7 @@ ValueId projected(const Call& call, const char* name, size_t place, ValueId x, i
   return part.transpose(part.reshape(y, {dims[0], dims[1], heads, width}), {0, 2, 1, 3});
 }
 
-// Repeats each head of keys `times` times in a row: [batch, heads, ..] -> [batch, heads times, ..].
+// Repeats each head of keys or values `times` times in a row: [batch, heads, ..] -> [batch, heads times, ..].
 ValueId repeated(const Call& call, ValueId x, int64_t times) {
   const std::vector<int64_t> d = call.dims(x);
   const ValueId apart = call.repeat(call.reshape(x, {d[0], d[1], 1, d[2], d[3]}), {1, 1, times, 1, 1});
@@ -208,7 +208,7 @@ void convert_heads(Call& call, const Heads& h) {
   ValueId scores = matmul(call, call.scaled(q, 1 / std::sqrt(float(h.width))), k, true);
   for (const ValueId condition : seen) scores = call.select(condition, scores, call.number(hidden_score(call)));
   scores = call.softmax(scores, 3);
-  if (scored || call.real("dropout", 0) > 0)  // as Keras's unfused form does: 0 if a query sees nothing
+  if (scored || call.real("dropout", 0) > 0)  // as Keras without fused attention: 0 where hidden
     for (const ValueId condition : seen) scores = call.select(condition, scores, call.number(0));
   ValueId y = matmul(call, scores, v, false);
   if (gate != kNone) y = call.emit(Op::kMul, {y, gate});
@@ -243,7 +243,7 @@ void convert_group_query(Call& call) {
 
 // ---- Attention, AdditiveAttention: no projections ----
 
-// Returns the sum over the width of tanh(q + k), times a scale: [.., t, 1, d] and [.., 1, s, d] -> [.., t, s].
+// Returns sum_d scale_d tanh(inner (q_d + k_d)) for q [.., t, 1, d] and k [.., 1, s, d]: [.., t, s]. kNone counts as 1.
 ValueId additive_scores(const Call& call, const Operands& x, ValueId inner, ValueId scale) {
   const int rank = call.rank(x.query);
   ValueId sum = call.emit(Op::kAdd, {with_axes(call, x.query, {rank - 1}), with_axes(call, x.key, {rank - 2})});
@@ -288,7 +288,7 @@ void convert_attention(Call& call) {
   ValueId seen = causal ? places_seen(call, t, s, true, 0) : kNone;
   if (x.value_mask != kNone) {
     const ValueId mask = with_axes(call, x.value_mask, {1});
-    seen = seen == kNone ? mask : call.select(mask, seen, mask);  // both must see it
+    seen = seen == kNone ? mask : call.select(mask, seen, mask);  // true where both are
   }
   if (seen != kNone) scores = call.select(seen, scores, call.shifted(scores, hidden));
   scores = call.softmax(scores, rank - 1);

@@ -1,4 +1,4 @@
-// Converts one call of a layer: its configuration, its operands, and the nodes that its converter makes.
+// Implements Call: reads the configuration and the operands of one call of a layer, and makes nodes and constants.
 #include <algorithm>
 #include <cmath>
 
@@ -190,7 +190,7 @@ ValueId Call::transpose(ValueId x, const std::vector<int>& perm) const {
 }
 ValueId Call::concat(const std::vector<ValueId>& parts, int axis) const {
   if (parts.size() == 1) return parts[0];
-  if (parts.size() > kMostParts) {  // a step takes few operands, so join parts first
+  if (parts.size() > kMostParts) {  // a node takes few operands, so join parts first
     std::vector<ValueId> joined;
     for (size_t i = 0; i < parts.size(); i += kMostParts)
       joined.push_back(concat(
@@ -240,7 +240,7 @@ ValueId Call::reduce(uint32_t function, ValueId x, const std::vector<int>& axes,
   return emit(std::move(node));
 }
 
-// Multiplies x by ones, which repeats the axes of size 1 exactly.
+// Multiplies x by ones of shape `times`, which repeats axes of size 1 exactly.
 ValueId Call::repeat(ValueId x, const std::vector<int64_t>& times) const {
   int64_t elements = 1;
   for (const int64_t t : times)
@@ -277,7 +277,7 @@ ValueId Call::pad(ValueId x, const std::vector<int64_t>& before, const std::vect
 
 namespace {
 
-// Appends the numbers of nested lists of sizes `dims`, from `axis` on.
+// Appends the numbers of nested lists of sizes dims[axis], dims[axis + 1], .. to `numbers`.
 void add_numbers(const Call& call, const Json& json, const std::vector<int64_t>& dims, size_t axis,
                  std::vector<float>& numbers) {
   if (axis == dims.size() && (json.is_number() || json.is_boolean())) {
@@ -316,7 +316,7 @@ ValueId Call::constant(const std::string& label, std::vector<int64_t> of, const 
 
 namespace {
 
-// Returns d if a penalty adds d w to the gradient of variable w of this label; nullopt if none does or it is left out.
+// Returns d if training adds d w to the gradient of variable w of this label, as a penalty says; else nullopt.
 std::optional<float> decay_of(const Call& call, size_t i, const std::string& label) {
   static const std::map<std::string, std::string> kOthers = {
       {"recurrent_kernel", "recurrent"}, {"recurrent_bias", "bias"}, {"depthwise_kernel", "depthwise"}};

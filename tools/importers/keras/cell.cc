@@ -2,11 +2,11 @@
 // op.
 //
 //   LSTM       i, f, o = s(a_i), s(a_f), s(a_o)      c' = f c + i g(a_c)     h' = o g(c')       a = x W + b + h R
-//   GRU        z, r = s(a_z), s(a_r)                 h' = z h + (1 - z) n
+//   GRU        z, r = s(a_z), s(a_r)                 h' = z h + (1 - z) n    x_n = part n of x W + b
 //              reset_after   n = g(x_n + r (h R_n + b_n));   else n = g(x_n + (r h) R_n)
 //   SimpleRNN  h' = g(a)
 //
-// s is recurrent_activation, g is activation. A masked step leaves the states unchanged.
+// s is recurrent_activation, g is activation, h and c are states. A masked step leaves the states unchanged.
 #include <algorithm>
 
 #include "tools/importers/keras/importer.h"
@@ -33,7 +33,7 @@ ValueId plus(const Call& call, ValueId a, ValueId b) { return call.emit(Op::kAdd
 ValueId times(const Call& call, ValueId a, ValueId b) { return call.emit(Op::kMul, {a, b}); }
 ValueId gate(const Call& call, ValueId a) { return activated(call, a, "recurrent_activation"); }
 
-// Gives the projection x [batch, time, gates h] at one step, and parts of it.
+// Holds the projected input x [batch, time, gates width]; at() gives one step of it, part() gates of a step.
 struct Projected {
   const Call& call;
   ValueId x;
@@ -66,7 +66,7 @@ ValueId mixed(const Call& call, ValueId z, ValueId h, ValueId n) {
   return plus(call, times(call, z, h), times(call, rest, n));
 }
 
-// h' = (1 - z) g(x_n), for h = 0
+// Returns h' = (1 - z) g(x_n), the GRU's step from h = 0 if it has no bias inside the reset.
 std::vector<ValueId> gru_from_zeros(const Call& call, const Projected& in, ValueId x) {
   const ValueId rest = call.emit(Op::kSub, {call.number(1), gate(call, in.part(x, 0))});
   return {times(call, rest, activated(call, in.part(x, 2)))};
@@ -104,7 +104,7 @@ Step simple_step(const Call& call, const Projected& in) {
   };
 }
 
-// Returns the mask of a step as a condition [batch, 1, ..] of `rank` axes.
+// Returns the mask of step t as a condition [batch, 1, ..] of `rank` axes.
 ValueId mask_at(const Call& call, ValueId mask, int64_t t, int rank) {
   std::vector<int64_t> dims(size_t(rank), 1);
   dims[0] = call.dims(mask)[0];
@@ -143,7 +143,7 @@ Sequence unrolled(const Call& call, int64_t time, const Recurrence& r, const Ste
     if (r.mask != kNone) {
       const ValueId counts = mask_at(call, r.mask, t, call.rank(y));
       for (size_t i = 0; i < next.size(); ++i) next[i] = call.select(counts, next[i], states[i]);
-      const bool zeros = r.zero_masked || before == kNone;  // a masked step's output is 0, else the one before
+      const bool zeros = r.zero_masked || before == kNone;  // what a masked step gives: 0, or the output before
       if (!r.zero_masked && !r.begun) y = next[0];
       else y = call.select(counts, y, zeros ? call.number(0) : before);
       before = y;

@@ -1,14 +1,14 @@
 // Decodes quantized layers: makes the real kernel of the variables that code it.
 //
 //   int8    codes q [as the kernel], kernel_scale = 127 / max |w| per channel           w = q / scale
-//   int4    two codes a byte along the last axis, low bits first; kernel_scale, kernel_zero [groups, channels],
+//   int4    two codes q a byte, low bits first, along the last axis; kernel_scale, kernel_zero [groups, channels],
 //           g_idx [rows]: the group of a row                                            w = (q - zero) scale
 //           an embedding has scale and zero [rows, groups], g_idx [width]
 //           per channel: kernel_scale alone                                             w = q / scale
 //   float8  the kernel itself, with scales and amax histories: inference divides by the scales, and training continues
 //
 // The import keeps the layer's policy, and the codes with the kernel (SourceCodes). If the policy is kept, the codes
-// are stored unchanged.
+// are stored unchanged. A reverse matrix of ReversibleEmbedding has its int4 codes along the first axis.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr float kLargestE4M3 = 448;
 
-// Finds variable `name`, by its name in the file, or else at index `place`.
+// Finds variable `name`, by its name in the file, or, if the file has only numbers (vars/0, ..), at index `place`.
 std::optional<size_t> find(const Weights& weights, const std::string& name, size_t place) {
   for (size_t i = 0; i < weights.count(); ++i) {
     std::string path = weights.path(i);
@@ -41,7 +41,7 @@ int half_of(uint8_t byte, bool second) {
   return half >= 8 ? half - 16 : half;
 }
 
-// Unpacks codes in pairs along the last axis [rows, ceil(columns / 2)], or along the first [ceil(rows / 2), columns].
+// Unpacks codes that are stored in pairs: [rows, ceil(columns / 2)] or, along the first, [ceil(rows / 2), columns].
 std::vector<float> codes_in_pairs(const Hdf5Dataset& packed, const std::vector<int64_t>& to, bool along_first) {
   const int64_t columns = along_first ? to[1] : packed.dims.back();
   const int64_t all = std::accumulate(to.begin(), to.end(), int64_t{1}, std::multiplies<>());
@@ -91,8 +91,8 @@ std::vector<float> in_groups_of_rows(const Call& call, const std::vector<float>&
   return all;
 }
 
-// Returns the scale of each code of an EinsumDense. `scale` has one per index of the axes that y shares, in the order
-// of y.
+// Returns the scale of each code of an EinsumDense. `scale` has one per index of the kernel's axes that y has, in the
+// order of y. Returns {} if it does not fit the equation.
 std::vector<float> by_equation(const Call& call, const std::vector<float>& scale, const std::vector<int64_t>& dims) {
   const std::string text = call.text("equation", "");
   const size_t comma = text.find(','), arrow = text.find("->");
@@ -114,7 +114,7 @@ std::vector<float> by_equation(const Call& call, const std::vector<float>& scale
   return made;
 }
 
-// Returns the sizes [in, out] of a kernel that the file has packed. If the layer does not say out, the scales do.
+// Returns the sizes [rows, columns] of a kernel that the file has packed. If the layer does not say columns, scales do.
 std::vector<int64_t> kernel_dims(const Call& call, const Hdf5Dataset& stored, const Hdf5Dataset& scale) {
   if (call.class_name.ends_with("Embedding")) return {stored.dims[0], call.integer("output_dim", 1)};
   if (call.class_name == "Dense") return {stored.dims[0], call.integer("units", 1)};
@@ -133,7 +133,7 @@ int64_t block_of(const std::string& mode) {
   return block;
 }
 
-// Reads the scales and histories of input, kernel and gradient, which follow kernel and bias in this order.
+// Reads the float8 scales and amax histories of input, kernel and gradient. They follow kernel and bias in this order.
 void read_float8(Call& call) {
   const bool biased = call.find("bias_axes") != nullptr || (call.class_name == "Dense" && call.flag("use_bias", true));
   size_t place = biased ? 2 : 1;
@@ -146,7 +146,7 @@ void read_float8(Call& call) {
   call.importer->keep_float8(call, kernel_amax, std::move(state));
 }
 
-// Indices of a layer's variables.
+// Indices of a layer's variables; nullopt for one that it lacks.
 struct Found {
   std::optional<size_t> kernel, bias, scale, zero, groups;
 };
@@ -179,7 +179,7 @@ Found find_codes(const Call& call, bool biased, bool reverse) {
 
 }  // namespace
 
-// Packed codes are a matrix, but kernels of attention are not. g_idx says how many rows share a scale.
+// Packed int4 codes are a matrix, int8 kernels of attention are not. A block of int4 has the rows with g_idx 0.
 std::string stored_mode(const Weights& weights) {
   if (weights.count() == 0) return "";
   const Hdf5Dataset& kernel = weights[find(weights, "kernel", 0).value_or(0)];
@@ -194,7 +194,7 @@ std::string stored_mode(const Weights& weights) {
 
 namespace {
 
-// Decodes made.codes into made.numbers. The file has a scale per column or group; made.scale has one per code.
+// Decodes made.codes into made.numbers. The file has a scale per column, row or group; made.scale has one per code.
 void decode(const Call& call, const Found& at, bool by_row, CodedKernel& made) {
   const std::vector<float> scale = call.weights[*at.scale].reals();
   std::vector<float> w = made.codes;
@@ -217,7 +217,7 @@ void decode(const Call& call, const Found& at, bool by_row, CodedKernel& made) {
   made.numbers.bytes.assign(bytes, bytes + w.size() * sizeof(float));
 }
 
-// Unpacks int4 codes, two of a byte. Keras packs any kernel as a matrix.
+// Unpacks int4 codes, two per byte, into made.codes. Keras packs a kernel of any rank as a matrix.
 void unpack_kernel(const Call& call, const Hdf5Dataset& stored, const Found& at, bool reverse, CodedKernel& made) {
   std::vector<int64_t>& dims = made.numbers.dims;
   if (stored.dims.size() != 2) call.bad("packed codes of shape " + dims_text(stored.dims));
@@ -248,8 +248,8 @@ void decode_kernel(Call& call, const std::string& mode) {
   made->numbers.dims = stored.dims;
   made->quantization = int4 ? Quantization::kInt4Weights : Quantization::kInt8Dynamic;
   made->block = int4 && at.zero ? block_of(mode) : 0;
-  // If rows of x are not coded as the policy int8 does, only the weights stay int8. All calls of a layer have one
-  // policy, whichever call is first.
+  // If the layer does not code its input's rows as the policy int8 does, only the weights stay int8. This holds for all
+  // calls of the layer, which share one policy.
   if ((!embedding || call.class_name == "ReversibleEmbedding") && !int4 && row_codes(call) != RowCodes()) {
     call.config["dtype"] = "int8/weights_from_" + source_name(call.config);
     made->quantization = Quantization::kInt8Weights;
@@ -290,7 +290,7 @@ void attach_codes(const Call& call, ValueId weights, const CodedKernel& kernel, 
   const auto arranged = [&](const std::vector<float>& of) { return make ? make(of) : of; };
   const std::vector<float> codes = arranged(kernel.codes), scale = arranged(kernel.scale),
                            zero = kernel.zero.empty() ? std::vector<float>() : arranged(kernel.zero);
-  const bool step = kernel.quantization == Quantization::kInt8Weights;  // the policy multiplies by its scale
+  const bool step = kernel.quantization == Quantization::kInt8Weights;  // its codes are multiplied by a scale
   auto made = std::make_shared<SourceCodes>();
   made->quantization = kernel.quantization;
   made->block = kernel.block;

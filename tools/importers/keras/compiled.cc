@@ -1,9 +1,9 @@
-// Reads the settings that a model was compiled with. Each key of its loss, its optimizer and its schedule is read or
-// has no effect. Any other key is refused by name if the file's loss, optimizer or rate is used.
+// Reads the settings that a model was compiled with. A key of its loss or optimizer that is neither read nor without
+// effect is refused by name if the file's loss or optimizer is used.
 //
 //   Keras                             here
 //   SGD(momentum)                     momentum, nesterov
-//   SGD(weight_decay w)               p (1 - r w) - r g = p - r (g + w p): sgd,weight_decay=w
+//   SGD(weight_decay w)               p (1 - r w) - r g = p - r (g + w p): sgd,weight_decay=w (r rate, g gradient)
 //   Adam, AdamW(weight_decay)         adam, adamw, with epsilon where Keras adds it
 //   RMSprop, Adagrad                  rmsprop, adagrad, with epsilon in the root
 //   CosineDecay, PolynomialDecay(1)   cosine, linear;   ExponentialDecay(staircase): step    schedule.h
@@ -51,7 +51,7 @@ bool flag(const Json& json, const char* key) {
 // Returns the shortest text that gives the same float32.
 std::string text_of(double x) { return fmt::format("{}", float(x)); }
 
-// A known key of a configuration. It has no effect at null, false, 0 and `only`. Its other values are refused.
+// A known key of a configuration. If `only` is given, values other than null, false, 0 and `only` are refused.
 struct Key {
   const char* name;
   const char* only = nullptr;  // null if the key is read, or has no effect at any value
@@ -119,7 +119,7 @@ bool is_float32(const Json& dtype) {
   return dtype.is_null() || text.find("float32") != text.npos;
 }
 
-// Returns whether there is a loss for each output, by its key or its index.
+// Returns whether the JSON holds a loss for each output, by its key or its index.
 bool are_losses(const Json& json) { return json.is_array() || (json.is_object() && !json.contains("class_name")); }
 
 void Reader::loss(const Json& json) {
@@ -304,7 +304,7 @@ NamedConfig named_config(const Json& json, const std::string& what) {
   const Json *const name = find(json, "class_name"), *const config = find(json, "config");
   if (name == nullptr) return {};
   if (!name->is_string()) wrong_type(what + ".class_name", *name, "no text");
-  const std::string whole = name->text();  // a subclass is "Custom>Adam"
+  const std::string whole = name->text();  // a registered class is "Package>Adam"
   NamedConfig made = {whole.substr(whole.find('>') + 1), Json::object()};
   if (config == nullptr) return made;
   if (config->is_object()) made.config = *config;

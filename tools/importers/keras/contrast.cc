@@ -1,6 +1,6 @@
 // Converts layers that spread the contrast of images: AutoContrast, ContrastLimitedAdaptiveHistogramEqualization.
 //
-// The second one reads an image of 0 .. 255 in tiles of P pixels, and does per channel:
+// The second layer reads an image of 0 .. 255 in tiles of P pixels, and does per channel (limit is clip_limit):
 //
 //   h_k = the pixels of the tile with floor(x) = k                    histogram
 //   g_k = min(h_k, limit P / 256) + sum_j max(h_j - limit P / 256, 0) / 256
@@ -55,7 +55,7 @@ struct Tiles {
   int64_t pixels() const { return height * width; }
 };
 
-// Returns x with its mirror image below and to the right, up to whole tiles.
+// Returns x, extended by its mirror image below and to the right up to whole tiles.
 ValueId with_mirror(const Call& call, ValueId x, const Tiles& t) {
   const auto table = [](int64_t in, int64_t out) {
     std::vector<Taps> outputs;
@@ -93,7 +93,7 @@ ValueId maps_of(const Call& call, ValueId hot, const Tiles& t) {
   return call.clamp(call.binary(Binary::kDiv, above, divisor), 0, 255);
 }
 
-// Repeats the outer tiles of [batch, rows, columns, c, 256], and returns for each tile the nine around it.
+// Returns for each tile of `maps` [batch, rows, columns, c, 256] nine maps, its own and those around: [tiles, 9, 256].
 ValueId around(const Call& call, ValueId maps, const Tiles& t) {
   for (const int axis : {1, 2}) {
     const int64_t size = call.dims(maps)[size_t(axis)];
@@ -109,7 +109,7 @@ ValueId around(const Call& call, ValueId maps, const Tiles& t) {
   return call.concat(nine, 1);
 }
 
-// Returns [P, 9]: the weights of the nine tiles for each place in a tile.
+// Returns [P, 9]: the weights of the nine tiles for each pixel of a tile.
 std::vector<float> weights_of_places(const Tiles& t) {
   const auto along = [](int64_t i, int64_t size) {
     const double at = double(i) / double(size), w = at < 0.5 ? at + 0.5 : at - 0.5;

@@ -1,8 +1,8 @@
 // Converts ConvLSTM over 1, 2 or 3 axes: an LSTM whose products are convolutions (Shi et al. 2015, arXiv:1506.04214,
 // without peepholes).
 //
-//   x [batch, time, spatial.., in]   a = x * W + b + h * R   i, f, g, o = parts of a, along the channels
-//   c' = s(f) c + s(i) g(g)   h' = s(o) g(c')                s is recurrent_activation, g is activation
+//   x [batch, time, spatial.., in]   a = x * W + b + h * R   i, f, u, o = parts of a, along the channels; * convolves
+//   c' = s(f) c + s(i) g(u)   h' = s(o) g(c')                s is recurrent_activation, g is activation
 //
 // x * W is one convolution over all steps. h * R has no stride, and enough padding to keep the size.
 #include "tools/importers/keras/window.h"

@@ -1,4 +1,4 @@
-// Converts Dense, EinsumDense, Embedding and ReversibleEmbedding, which read a stored matrix.
+// Converts Dense, EinsumDense, Embedding and ReversibleEmbedding, which read a stored matrix, and Masking.
 //
 //   Keras   kernel [in, out], y = x kernel + bias        the graph   dense, w [out, in]
 #include <algorithm>
@@ -75,7 +75,7 @@ Equation parse_equation(const Call& call, const std::string& text, int rank) {
 
 bool has(const std::string& letters, char c) { return letters.find(c) != letters.npos; }
 
-// Reorders the axes of the kernel to a matrix [free, contracted].
+// Returns the kernel's numbers with its axes in `order`: first those that y has, then those summed over.
 std::vector<float> arranged(const std::vector<float>& numbers, const std::vector<int64_t>& dims,
                             const std::vector<size_t>& order) {
   std::vector<int64_t> stride(dims.size(), 1);
@@ -94,7 +94,7 @@ std::vector<float> arranged(const std::vector<float>& numbers, const std::vector
   return made;
 }
 
-// Returns a bias over some axes of y as a tensor that broadcasts.
+// Adds variable i, a bias over the axes of y (`letters`) that `axes` names, to y.
 ValueId einsum_bias(const Call& call, ValueId y, const std::string& letters, const std::string& axes, size_t i) {
   std::vector<int64_t> shape;
   for (size_t k = 0; k < letters.size(); ++k) shape.push_back(has(axes, letters[k]) ? call.dims(y)[k] : 1);
@@ -105,7 +105,7 @@ ValueId einsum_bias(const Call& call, ValueId y, const std::string& letters, con
   return call.emit(Op::kAdd, {y, call.variable(i, "bias", "broadcast", shape)});
 }
 
-// Returns the sizes of a kernel's axes: as stored, or, if the file packs it as a matrix, those of x or of the output.
+// Returns the sizes of a kernel's axes: as stored, or, if it was packed or decoded, those of x or of the output.
 std::vector<int64_t> einsum_kernel(const Call& call, const Equation& e, const std::vector<int64_t>& x) {
   const std::vector<int64_t>& stored = call.weights[0].dims;
   if (stored.size() == e.w.size() && call.weights.coded() == nullptr) return stored;
@@ -127,8 +127,8 @@ std::vector<int64_t> einsum_kernel(const Call& call, const Equation& e, const st
 
 }  // namespace
 
-// Computes y with a dense over the axes that x and the kernel share. They move to the end of x first, and y's axes into
-// their order afterwards.
+// Converts EinsumDense: a dense node sums over the axes that x and the kernel share. These move to the end of x first,
+// and y's axes into their order afterwards.
 void convert_einsum_dense(Call& call) {
   ValueId x = call.input();
   const Equation e = parse_equation(call, call.text("equation", ""), call.rank(x));
@@ -173,7 +173,7 @@ void convert_einsum_dense(Call& call) {
                                   [&](const auto& numbers) { return arranged(numbers, w_dims, order); });
   Node node = dense_step(call, x, w);
   const std::string bias_axes = call.text("bias_axes", "");
-  // If the bias covers all axes that the kernel gives, in their order, the dense adds it.
+  // If the bias covers all axes that the kernel gives, in their order and last in y, the dense node adds it.
   const bool own = !bias_axes.empty() && bias_axes == free && e.y.ends_with(free);
   if (own) {
     if (call.weights[1].elements() != out) call.bad("a bias of shape " + dims_text(call.weights[1].dims));
@@ -205,7 +205,7 @@ void convert_embedding(Call& call) {
   if (call.flag("mask_zero", false)) call.importer->masks()[call.outputs[0]] = as_condition(call, ids);
 }
 
-// Reads rows of the table. With `reverse`, multiplies by the table and gives scores.
+// Reads rows of the table. With `reverse`, multiplies by the table, or by a reverse matrix, and gives scores.
 void convert_reversible(Call& call) {
   if (!call.called_with("reverse")) return convert_embedding(call);
   const ValueId x = call.input();
@@ -227,7 +227,7 @@ void convert_reversible(Call& call) {
   call.outputs = {y};
 }
 
-// y = x if one of its features differs from the value, else 0: such steps are masked.
+// Converts Masking: y = x at steps of which a feature differs from mask_value, else 0. The other steps are masked.
 void convert_masking(Call& call) {
   const ValueId x = call.input();
   const float value = call.real("mask_value", 0);

@@ -1,7 +1,7 @@
 // Converts layers that code numbers as categories: CategoryEncoding, Discretization, IntegerLookup.
 //
 //   one_hot     y_ij = 1 where x_i = j, else 0
-//   multi_hot   y_j = max_i of these over the last axis of x       count   y_j = sum_i of these, or of weights
+//   multi_hot   y_j = max_i y_ij, last axis of x     count   y_j = sum_i y_ij or sum_i weight_i y_ij, axis 1 of x
 //   bins        the number of boundaries that are not above x
 #include <algorithm>
 
@@ -25,7 +25,7 @@ ValueId with_last(const Call& call, ValueId x) {
   return call.reshape(x, dims);
 }
 
-// Codes whole numbers x [.., n] -> [.., n, categories].
+// Codes whole numbers x [.., n] -> [.., n, categories]: 1 where the category is x, else 0.
 ValueId one_hot(const Call& call, ValueId x, int64_t categories) {
   if (categories < 1 || categories > kMostCategories) call.unsupported("so many categories");
   std::vector<float> numbers;
@@ -86,7 +86,7 @@ void convert_discretization(Call& call) {
 
 // Returns the index of a number in the vocabulary. The indices of the mask and of unknown numbers come first.
 //
-//   y = sum_j [x = v_j] (j + first) + [x is no v_j and not the mask] oov,   first = masks + num_oov_indices
+//   y = sum_j [x = v_j] (j + first) + [x is no v_j and not the mask] oov,   first = masks + 1, oov = first - 1
 void convert_integer_lookup(Call& call) {
   const int64_t unknown = call.integer("num_oov_indices", 1);
   if (unknown != 1) call.unsupported("num_oov_indices other than 1");

@@ -1,4 +1,4 @@
-// import_keras: reads a whole file. The model comes from its configuration alone, and no Python in it runs.
+// Implements import_keras_archive, _hdf5 and _json. The model comes from its configuration alone, and no Python runs.
 #include "tools/base/option_id.h"
 #include "tools/importers/keras/importer.h"
 
@@ -49,7 +49,7 @@ int Importer::layer_of(const Call& call) {
 
 namespace {
 
-// Returns a size in the shape of an input.
+// Returns a size in the shape of an input as an integer. Throws if it is none.
 int64_t size_of(const Json& size, const std::string& file, const std::string& input) {
   try {
     return size.get<int64_t>();
@@ -70,7 +70,7 @@ ElementType type_of(const std::string& dtype) {
 }  // namespace
 
 // Makes a stand-in for the output of a layer that is not supported, so that the layers after it are checked too. The
-// file gives its shape at the layer that reads it; returns kNone if the file has none.
+// file gives its shape at the layer that reads it; returns kNone if the file has none that is valid.
 ValueId Importer::stand_in(const Json& shape, const Json& dtype) {
   Value v;
   v.name = "unknown";
@@ -142,7 +142,7 @@ void Importer::find_batch(const Json& shape, const std::string& input) {
 
 namespace {
 
-// [null, null, 8] -> "1xSIZEx8"
+// Returns an input's shape as --shape takes it: [null, null, 8] -> "1xSIZEx8".
 std::string as_given(const Json& shape) {
   std::string text;
   for (const Json& size : shape) {
@@ -269,14 +269,14 @@ std::string root_text(const Hdf5File& file, const std::string& key) {
   return found == root->second.end() || found->second.size() != 1 ? "" : found->second[0];
 }
 
-// Returns the settings that the model was compiled with; an .h5 file has them in a text of its own.
+// Returns the settings that the model was compiled with; an .h5 file has them in its attribute training_config.
 Json training_of(const Json& entry, const Hdf5File& file, const std::string& name) {
   if (entry.contains("compile_config")) return entry.at("compile_config");
   const std::string text = root_text(file, "training_config");
   return text.empty() ? Json() : parse_config(text, name);
 }
 
-// Returns the groups that are not read: the optimizer's state, which is of use only to continue training.
+// Returns the groups of the file that are not read: those of the optimizer's state, unless the import is for training.
 std::vector<std::string> skipped(const ImportOptions& options) {
   return options.train ? std::vector<std::string>() : kOptimizerGroups;
 }

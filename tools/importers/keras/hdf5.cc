@@ -1,4 +1,4 @@
-// The parent's side: starts the child, reads its records, and reports how it ended.
+// The parent's side of hdf5.h: starts the child process, reads its records, and reports how it ended.
 #include "tools/importers/keras/hdf5.h"
 
 #include <fcntl.h>
@@ -41,13 +41,13 @@ void limit(int resource, rlim_t most) {
   setrlimit(resource, &both);
 }
 
-// Restricts the child: no core dump, no other file, nothing on the terminal, default signals.
+// Restricts the child: its time and memory are limited, it writes no file or core dump, and it prints nothing.
 void confine(int seconds, uint64_t memory) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGPIPE})
     std::signal(signal, SIG_DFL);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, 0);
-  const rlimit time = {kHdf5Seconds, rlim_t(seconds)};  // the child extends the limit as it reads
+  const rlimit time = {kHdf5Seconds, rlim_t(seconds)};  // the child raises the first limit as it reads
   setrlimit(RLIMIT_CPU, &time);
   if (!kSanitized) limit(RLIMIT_AS, memory);  // AddressSanitizer's own tables take terabytes of address space
   const int nowhere = open("/dev/null", O_RDWR);
@@ -140,7 +140,7 @@ class Child {
   [[noreturn]] void garbled() { throw Error(kBadInput, place_, "is damaged: libhdf5 lost its way in it", kSaveAgain); }
 
  private:
-  // Returns the bytes of an element; 0 for a type that no dataset may have.
+  // Returns the bytes of an element of this type; 0 for a type that the child does not send.
   static uint64_t size_of(ElementType type) {
     switch (type) {
       case ElementType::kInt8:

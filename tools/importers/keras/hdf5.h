@@ -2,7 +2,7 @@
 //
 // libhdf5 crashes or loops on damaged files, so it never runs in this process. A child with limits on memory and time
 // reads the bytes that this process has in memory, and sends its results through a pipe. If the child crashes or is
-// stopped, that is an Error. No other file is ever opened: external links, soft links, external storage and virtual
+// stopped, that is an Error. libhdf5 opens no other file: external links, soft links, external storage and virtual
 // datasets are refused. All filters except deflate, shuffle and fletcher32 are refused too.
 #pragma once
 
@@ -17,10 +17,10 @@
 namespace nacre::tools {
 
 struct Hdf5Dataset {
-  ElementType type = ElementType::kNone;  // float16, bfloat16, float32, float64 and integers
+  ElementType type = ElementType::kNone;  // float16, bfloat16, float32, float64, int8, uint8, int32 or int64
   std::vector<int64_t> dims;
   std::vector<uint8_t> bytes;  // little-endian, in order
-  uint64_t offset = 0;         // of these bytes in the file; 0 if it has them in pieces, compressed or reordered
+  uint64_t offset = 0;         // of these bytes in the file; 0 if the file has them in pieces, compressed or reordered
 
   int64_t elements() const;
   std::vector<float> reals() const;

@@ -1,4 +1,4 @@
-// The side of hdf5.h that calls libhdf5. No exception may leave this file, because libhdf5 is C and calls back.
+// The child's side of hdf5.h, which calls libhdf5. Errors are return values, because libhdf5 is C and calls back.
 #include "tools/importers/keras/hdf5_child.h"
 
 #include <hdf5.h>
@@ -120,7 +120,7 @@ class Sender {
     return good;
   }
 
-  // ---- Attributes that are text: of fixed or of variable length, one or a list. Others are left out. ----
+  // ---- Attributes of groups that are text, of fixed or variable length, one or a list. Others are not sent. ----
 
   bool attributes(hid_t id, const std::string& path) {
     hsize_t index = 0;
@@ -230,8 +230,8 @@ class Sender {
     return offset == HADDR_UNDEF ? 0 : uint64_t{offset};
   }
 
-  // Returns the type of a dataset; kNone if it holds no numbers and is left out. Opaque pairs of bytes are bfloat16 if
-  // Keras marks them so.
+  // Returns the type in which a dataset is sent, and sets *memory to libhdf5's type for it. kNone means that it is not
+  // sent. Opaque pairs of bytes are bfloat16 if they have an attribute dtype, as Keras writes it.
   static ElementType element_of(hid_t id, hid_t type, hid_t* memory) {
     const size_t size = H5Tget_size(type);
     const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
@@ -248,7 +248,7 @@ class Sender {
           *memory = H5Tcopy(is_signed ? H5T_STD_I8LE : H5T_STD_U8LE);
           return is_signed ? ElementType::kInt8 : ElementType::kUint8;
         }
-        *memory = H5Tcopy(size <= 4 ? H5T_STD_I32LE : H5T_STD_I64LE);  // larger numbers saturate
+        *memory = H5Tcopy(size <= 4 ? H5T_STD_I32LE : H5T_STD_I64LE);  // numbers beyond that type saturate
         return size <= 4 ? ElementType::kInt32 : ElementType::kInt64;
       case H5T_OPAQUE:
         if (size != 2 || H5Aexists(id, "dtype") <= 0) return ElementType::kNone;

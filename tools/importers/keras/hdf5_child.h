@@ -29,10 +29,10 @@ inline constexpr bool kSanitized = __has_feature(address_sanitizer);
 inline constexpr bool kSanitized = false;
 #endif
 
-// Processor time that the child may take. libhdf5 reads good files of thousands of datasets in a tenth of a second.
+// Processor time that the child may take: kHdf5Seconds, and a second more for each kHdf5BytesPerSecond bytes it reads.
 inline constexpr unsigned kHdf5Seconds = kSanitized ? 20 : 2, kHdf5BytesPerSecond = 1 << 26;
 
-// Does the child's whole work: writes to `pipe` and returns. All datasets together may have `most_bytes`.
+// Reads `bytes` and writes the records to `pipe`. All datasets together have at most `most_bytes`.
 void send_hdf5(std::span<const uint8_t> bytes, const std::vector<std::string>& skipped, uint64_t most_bytes, int pipe);
 
 }  // namespace nacre::tools

@@ -1,11 +1,11 @@
-// Converts layers that resize images, with tables for the op resize, and layers that change nothing in inference.
+// Converts layers that resize or crop images, with tables for the op resize, and layers that only augment in training.
 //
 //   coordinate of output i   (i + 1/2) in / out - 1/2       nearest: floor((i + 1/2) in / out)
 //   weight of neighbour k    f(|coordinate - k| / t), divided by their sum, for k inside the image. t = in / out with
 //                            antialias if that is above 1, else t = 1
 //   f   bilinear 1 - d for d < 1;  bicubic Keys' with a = -1/2;  lanczos n: sinc(d) sinc(d / n) for d < n
 //
-// jax.image.resize, which keras.ops.image.resize calls, computes these numbers, and so does TensorFlow's resize.
+// These are the formulas of jax.image.resize, which keras.ops.image.resize calls with JAX as its backend.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -84,7 +84,7 @@ ValueId resized(const Call& call, ValueId x, int64_t height, int64_t width, cons
 
 namespace {
 
-// Crops x around its middle to the proportion of height and width.
+// Crops x around its middle to the aspect ratio height / width.
 ValueId cropped_to(const Call& call, ValueId x, int64_t height, int64_t width) {
   const std::vector<int64_t> d = call.dims(x);
   const int64_t h = std::max<int64_t>(std::min(d[1], d[2] * height / width), 1),
@@ -92,7 +92,7 @@ ValueId cropped_to(const Call& call, ValueId x, int64_t height, int64_t width) {
   return call.slice(call.slice(x, 1, (d[1] - h) / 2, h), 2, (d[2] - w) / 2, w);
 }
 
-// Pads x with rows or columns to the proportion of height and width. Keras adds as many on both sides.
+// Pads x with rows or columns to the aspect ratio height / width. Like Keras, adds as many on both sides.
 ValueId padded_to(const Call& call, ValueId x, int64_t height, int64_t width) {
   const std::vector<int64_t> d = call.dims(x);
   const int64_t h = (std::max(d[1], d[2] * height / width) - d[1]) / 2,
@@ -109,11 +109,11 @@ void convert_resizing(Call& call) {
   if (call.flag("pad_to_aspect_ratio", false)) x = padded_to(call, x, height, width);
   const std::string method = call.text("interpolation", "bilinear");
   x = resized(call, x, height, width, method, call.flag("antialias", false));
-  if (!reals && method != "nearest") x = call.clamp(call.unary(Unary::kRound, x), 0, 255);  // uint8 images are rounded
+  if (!reals && method != "nearest") x = call.clamp(call.unary(Unary::kRound, x), 0, 255);  // integer images
   call.outputs = {x};
 }
 
-// Crops the middle of an image. A smaller image is resized.
+// Crops the middle of an image. An image that is smaller in height or width is cropped to the aspect ratio and resized.
 void convert_center_crop(Call& call) {
   const int64_t height = call.integer("height", 0), width = call.integer("width", 0);
   const ValueId x = call.input();

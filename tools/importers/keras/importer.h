@@ -8,12 +8,12 @@
 //   order.cc                numbers of the calls of a model, and the order in which Keras runs them
 //   network.cc              Functional, Sequential and nested models: which layer is called with what
 //   call.cc                 one call of a layer: its configuration, its operands, its nodes
-//   dense.cc                Dense, EinsumDense, Embedding
+//   dense.cc                Dense, EinsumDense, Embedding, ReversibleEmbedding, Masking
 //   window.cc               convolutions;  transpose.cc: transposed ones;  pool.cc: pools
 //   volume.cc               convolutions and pools over volumes;  image.cc: resizing;  contrast.cc: contrast of images
 //   activation.cc           activations, as layers and as names;  norm.cc: normalizations
-//   move.cc                 Reshape and similar layers, padding, cropping;  merge.cc: Add and similar layers
-//   recurrent.cc            LSTM, GRU, SimpleRNN, RNN, Bidirectional, TimeDistributed
+//   move.cc                 Reshape and similar layers, padding, cropping, dropout;  merge.cc: Add and similar layers
+//   recurrent.cc            LSTM, GRU, SimpleRNN, RNN, ConvLSTM, Bidirectional, TimeDistributed
 //   cell.cc                 recurrences that are written out step by step;  conv_lstm.cc: those of images
 //   mask.cc                 which steps of a sequence count;  encode.cc: categories, bins;  signal.cc: spectra
 //   functions/functions.cc  functions of keras.ops;  attention.cc: MultiHeadAttention and similar layers
@@ -51,7 +51,7 @@ struct Archive {
   std::vector<uint8_t> weights;
 };
 Archive read_archive(std::span<const uint8_t> bytes, const std::string& place);
-Json parse_config(const std::string& text, const std::string& place);  // refuses JSON that nests too deep
+Json parse_config(const std::string& text, const std::string& place);  // throws if it is no JSON or too deep
 
 // The contents of a file, for each form that Keras writes.
 struct Stored {
@@ -92,11 +92,11 @@ class Weights {
   size_t count() const { return paths_.size(); }
   const Hdf5Dataset& operator[](size_t i) const;                    // throws if it is missing
   const std::string& path(size_t i) const { return paths_.at(i); }  // unique in the file
-  // Returns a sublayer's variables: below the first of `names` in the file, or `size` of the list from `first` on.
+  // Returns a sublayer's variables: below the first of `names`; in a list by `names`, or else `size` from `first` on.
   Weights part(const std::vector<std::string>& names, size_t first, size_t size) const;
   // Returns these variables with `kernel`, made of variable `at`, as variable 0, and the bias, if any, as variable 1.
   Weights with_kernel(std::shared_ptr<const CodedKernel> kernel, size_t at, std::optional<size_t> bias) const;
-  const CodedKernel* coded() const { return kernel_.get(); }  // null if variable 0 is what the file has
+  const CodedKernel* coded() const { return kernel_.get(); }  // null if variable 0 was not decoded
   // Returns the variables of each layer of a model. `layers` holds {name, class} in order.
   std::vector<Weights> layers(const std::vector<std::pair<std::string, std::string>>& layers) const;
 
@@ -144,7 +144,7 @@ struct Call {
   ValueId raw_input(size_t i = 0) const;  // input i as it is
   int axis(int64_t axis, int rank) const;
 
-  // step() makes a node named after the layer. The other functions add nodes, and return the value they write.
+  // step() makes a node named after the layer. The others add nodes or constants, and return the value that results.
   Node step(Op op, std::vector<ValueId> operands) const;
   ValueId emit(Node node, ElementType type = ElementType::kFloat32) const;
   ValueId emit(Op op, std::vector<ValueId> operands) const { return emit(step(op, std::move(operands))); }
@@ -183,7 +183,7 @@ struct Call {
 
   [[noreturn]] void unsupported(const std::string& reason) const;
   [[noreturn]] void bad(const std::string& fact) const;
-  void refuse(const std::string& setting, const std::string& fact) const;  // not if the user ignores the setting
+  void refuse(const std::string& setting, const std::string& fact) const;  // not if the user ignores `setting`
 };
 
 using Convert = void (*)(Call& call);
@@ -211,7 +211,7 @@ bool is_function(const std::string& module);                          // true fo
 bool is_function(const std::string& class_name, const Json& config);  // for an .h5 file, which does not give the module
 const Converter* find_function(const std::string& class_name);
 
-// Applies the activation that `key` of the configuration names, a function or a layer (activation.cc).
+// Applies to x the activation, a function or a layer, that `key` of the configuration names (activation.cc).
 ValueId activated(const Call& call, ValueId x, const char* key = "activation");
 std::string activation_name(const Call& call, const char* key, const std::string& otherwise);
 
@@ -219,14 +219,14 @@ std::string activation_name(const Call& call, const char* key, const std::string
 ValueId as_condition(const Call& call, ValueId x);                      // x as bool: a number is true if it is not 0
 ValueId mask_of(const Call& call, size_t input, const char* argument);  // the given mask, or the input's; or kNone
 ValueId mask_left(const Call& call, ValueId x);          // the mask of x, unless take_masks() took it; or kNone
-ValueId either(const Call& call, ValueId a, ValueId b);  // true where a or b is
+ValueId either(const Call& call, ValueId a, ValueId b);  // true where a or b is true
 std::vector<ValueId> masks_behind(const Call& call);     // the masks of the outputs, kNone for none
 void name_masks(Call& call);                             // names the masks that are given by position
 void give_masks(const Call& call);                       // gives masks to a nested model's inputs
 void take_masks(const Call& call);                       // takes operands' masks, as MultiHeadAttention does
 float hidden_score(const Call& call);  // the number with which Keras replaces masked scores, by the layer's type
 
-// cell.cc. `steps` is the output at all steps [batch, time, h]. `states` are the final ones, the first is the output.
+// cell.cc. `steps` is the output at all steps [batch, time, h], `last` at the last. `states` are the final h, then c.
 struct Sequence {
   ValueId steps = kNone, last = kNone;
   std::vector<ValueId> states = {};
@@ -244,14 +244,14 @@ Sequence unrolled_cell(const Call& call, ValueId x, const Recurrence& r);
 using Step = std::function<std::vector<ValueId>(int64_t time, const std::vector<ValueId>& states)>;
 Sequence unrolled(const Call& call, int64_t time, const Recurrence& r, const Step& step);
 Sequence conv_lstm(const Call& call, ValueId x, const Recurrence& r);  // conv_lstm.cc
-// recurrent.cc: runs an LSTM, GRU, SimpleRNN or RNN layer, or a cell of such a name, forward in time.
+// recurrent.cc: runs an LSTM, GRU, SimpleRNN, ConvLSTM or RNN layer, or a cell of such a name, forward in time.
 Sequence recurrence(const Call& call, ValueId x, const Recurrence& r);
 
 // dense.cc: multiplies x [.., in] with variable `kernel` as a matrix [in, out], and adds a bias unless that is kNone.
 ValueId dense(const Call& call, ValueId x, size_t kernel, int64_t in, int64_t out, ValueId bias);
 void convert_einsum_dense(Call& call);
 
-// policy.cc: a layer's dtype as Keras writes it, "" if that is plain float32; its mode "int8", "int4/128", ..
+// policy.cc: a layer's dtype as JSON text, "" for float32 and integer types; its mode "int8", "int4/128", .. or "".
 std::string source_policy(const Json& config);
 std::string quantization_mode(const Json& config);
 Json quantized(const std::string& mode);       // the dtype of a layer of that mode, made from float32
@@ -265,9 +265,9 @@ struct RowCodes {
   bool operator==(const RowCodes&) const = default;
 };
 std::optional<RowCodes> row_codes(const Call& call);
-// codes.cc: returns the mode that the variables of a product show, "" if they are not quantized.
+// codes.cc: returns the mode ("int8", ..) that a projection's variables show, "" if they are not quantized.
 std::string stored_mode(const Weights& weights);
-// Decodes the variables of a quantized layer into kernel and bias.
+// Decodes the variables of an int8 or int4 layer into kernel and bias. Reads the scales of a float8 layer.
 void decode_kernel(Call& call, const std::string& mode);
 // Returns x rounded to the codes of its rows, if the layer codes rows but its policy (int4, int8/weights) does not.
 ValueId coded_rows(const Call& call, ValueId x);
@@ -302,7 +302,7 @@ class Importer {
   void keep_momentum(ValueId statistic, float momentum) { momenta_[statistic] = momentum; }
   void keep_decay(ValueId parameter, float decay) { decays_[parameter] += decay; }
 
-  // training.cc: keeps the state of float8 training, and the amax of a kernel's or an input's scale, 0 if not known.
+  // training.cc: keep_float8() keeps a layer's float8 state. The others return the amax of a scale, 0 if not known.
   void keep_float8(const Call& call, float kernel_amax, Float8State state);
   float kernel_amax(const std::string& variable) const;
   float input_amax(const Call& call) const;
@@ -317,7 +317,7 @@ class Importer {
                              const std::string& path);
   // Converts a layer, or collects its problem.
   void convert(Call& call);
-  void convert_inner(Call& call);  // a layer or model inside a wrapper, which collects its problems
+  void convert_inner(Call& call);  // converts a layer or model, and throws at a problem, which convert() collects
 
   Graph& graph() { return graph_; }
   const ImportOptions& options() const { return options_; }
@@ -373,7 +373,7 @@ class Importer {
   void list_trainable(const Json& model, const Weights& weights, bool frozen, std::vector<std::string>& all);
   void require_one_form();
   void require_patterns() const;  // checks the patterns of --unfreeze
-  void require_frozen() const;    // checks that each matches a frozen layer
+  void require_frozen() const;    // checks that each pattern matches a frozen layer
   std::map<std::string, std::vector<float>> float8_state() const;
   void judge_masks();
   void finish_training(const Json& model);
@@ -389,7 +389,7 @@ class Importer {
   std::set<ValueId> taken_, nested_;
   std::map<std::string, std::pair<int64_t, std::vector<ValueId>>> forms_;  // by path: elements, constants made
   std::set<std::string> unfrozen_;                                         // patterns that matched a frozen layer
-  bool all_frozen_ = false, model_frozen_ = false;  // the whole file is frozen; the model whose layers are read is
+  bool all_frozen_ = false, model_frozen_ = false;  // true if the file, or the model that is being read, is frozen
   std::map<std::string, float> kernel_amaxes_;      // by variable
   std::map<std::string, Float8State> float8_;       // by layer
   std::unique_ptr<SavedTraining> saved_;
@@ -410,11 +410,11 @@ class Importer {
 inline constexpr int kMostNested = 32;
 bool is_model(const std::string& class_name, const Json& config);
 void add_reads(const Json& json, std::set<Reference>& reads);  // adds the calls that an argument reads tensors of
-std::vector<Reference> references(const Json& json);           // those in input_layers and output_layers
+std::vector<Reference> references(const Json& json);           // all references in the JSON, in order
 // is_reference: a tensor of the model as Keras 2 writes it. is_operand: one as Keras 2 or 3 writes it, or an array.
 bool is_reference(const Json& json);
 bool is_operand(const Json& json);
 std::string dims_text(const std::vector<int64_t>& dims);
-std::string snake_case(const std::string& class_name);  // the name that Keras gives a group
+std::string snake_case(const std::string& class_name);  // the name of a class's group in a file
 
 }  // namespace nacre::tools::keras

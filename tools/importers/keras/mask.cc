@@ -25,9 +25,9 @@ ValueId carried(const Call& call, ValueId x) {
 
 ValueId mask_left(const Call& call, ValueId x) { return call.importer->taken().contains(x) ? kNone : carried(call, x); }
 
-// A layer with a mask argument keeps the mask that x carried when the model was built, and MultiHeadAttention cannot
-// delete that (take_masks). If the file gives null, or a nested model made x, the layer reads the mask that is left at
-// run time.
+// Returns the given mask, or that of the input x. A layer with a mask argument keeps the mask that x carried when the
+// model was built, and MultiHeadAttention cannot delete that (take_masks). If the file gives null, or a nested model
+// made x, the layer reads the mask that is left at run time.
 ValueId mask_of(const Call& call, size_t input, const char* argument) {
   if (const auto given = call.keyword.find(argument); given != call.keyword.end())
     return as_condition(call, given->second.at(0));
@@ -52,7 +52,7 @@ void add_types(const Json& json, std::vector<std::string>& types) {
   }
 }
 
-// Layers that pass on a mask. Functions of keras.ops do not.
+// Layers that pass on the mask of their first input.
 const std::set<std::string> kHandOn = {"Activation",
                                        "ELU",
                                        "LeakyReLU",
@@ -111,7 +111,7 @@ ValueId every_step(const Call& call, ValueId x) {
   return call.select(some, some, as_condition(call, call.number(1)));
 }
 
-// Returns the mask of a Concatenate. Along the steps the masks are concatenated. Along other axes they are merged.
+// Returns the mask of a Concatenate. Along the steps (axis 1) masks are concatenated, along other axes merged.
 ValueId concatenated_mask(const Call& call) {
   std::vector<ValueId> masks;
   for (const ValueId x : call.inputs) masks.push_back(mask_left(call, x));
@@ -173,7 +173,7 @@ bool hands_on(const Call& call) {
 std::vector<ValueId> masks_behind(const Call& call) {
   std::vector<ValueId> masks(call.outputs.size(), kNone);
   if (masks.empty()) return masks;
-  if (is_function(call.module)) {  // a function that returns its operand itself: a cast to the same type
+  if (is_function(call.module)) {  // of these only one that returns its operand itself passes on a mask
     static const std::set<std::string> kSame = {"Cast", "ConvertToTensor"};
     if (kSame.contains(call.class_name) && call.inputs.size() == 1 && call.outputs[0] == call.inputs[0])
       masks[0] = mask_left(call, call.inputs[0]);

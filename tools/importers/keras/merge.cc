@@ -1,4 +1,4 @@
-// Converts layers of several inputs. If ranks differ, axes of size 1 are inserted after the batch.
+// Converts layers of several inputs. If the ranks of operands of Add, Multiply, .. differ, axes of size 1 are inserted.
 #include <algorithm>
 
 #include "engine/ops/binary.h"
@@ -60,7 +60,7 @@ std::vector<Operand> operands(const Call& call) {
   return all;
 }
 
-// Combines all operands, and returns their number.
+// Combines all operands, two at a time, into the output, and returns the number of operands.
 template <class Combine>
 size_t fold(Call& call, Combine combine) {
   const std::vector<Operand> all = operands(call);
@@ -79,8 +79,8 @@ void convert_binary(Call& call) {
   fold(call, [&](ValueId a, ValueId b) { return call.binary(kFunction, a, b); });
 }
 
-// y = max(a, b), or min. If a mask hides a step of a or b, the other operand's number counts there (base_merge.py of
-// Keras 3.15):
+// Converts Maximum or Minimum. If a mask hides a step of a or b, the other operand's number counts there (base_merge.py
+// of Keras 3.15):
 //   b' = b where b counts, else a      a' = a where a counts, else b'      y = max(a', b'), likewise min
 template <Binary::Function kFunction>
 void convert_extreme(Call& call) {
@@ -96,7 +96,7 @@ void convert_extreme(Call& call) {
   call.outputs = {y.x};
 }
 
-// y = product of x_i. At a step that its mask hides, x_i is 1. At a step that all masks hide, y is 0 (multiply.py).
+// Converts Multiply: y = product of x_i. A hidden step of x_i counts as 1. If all x_i have masks and hide it, y is 0.
 void convert_product(Call& call) {
   const std::vector<Operand> all = operands(call);
   ValueId y = kNone, counts = kNone;
@@ -133,7 +133,7 @@ ValueId normalized(const Call& call, ValueId x, int axis) {
   return call.emit(Op::kMul, {x, call.clamp(call.unary(Unary::kRsqrt, sum), 0, 1e12f)});
 }
 
-// Moves axis k of x to the end, as [batch, rest, k]. `rest` gets the sizes of the rest in order.
+// Returns x as [batch, rest, k]: `axis`, of size k, last, the other axes joined. Appends the sizes of these to `rest`.
 ValueId contracted_last(const Call& call, ValueId x, int axis, std::vector<int64_t>& rest) {
   std::vector<int> perm;
   int64_t product = 1;
@@ -149,7 +149,7 @@ ValueId contracted_last(const Call& call, ValueId x, int axis, std::vector<int64
   return call.reshape(call.transpose(x, perm), {batch, product, k});
 }
 
-// y [batch, rest of a, rest of b] = sum over one axis of each
+// Converts Dot: y [batch, rest of a, rest of b] = sum of products over one axis of a and one of b.
 void convert_dot(Call& call) {
   ValueId a = call.input(0), b = call.input(1);
   const std::vector<int64_t> axes = call.integers("axes", 2, -1);

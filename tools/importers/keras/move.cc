@@ -8,7 +8,7 @@ namespace {
 
 void convert_identity(Call& call) { call.outputs = {call.raw_input()}; }
 
-// Makes a step in a graph that is to be trained, and nothing in others.
+// Makes a dropout node for a Dropout that is to be trained. Else, and for similar layers, the input is the output.
 void convert_dropout(Call& call) {
   const float rate = call.real("rate", 0);
   if (!call.importer->trains() || rate == 0) return convert_identity(call);

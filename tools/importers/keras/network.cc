@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostCalls = 20000;
 
-// Returns the batch and sizes of an input. Versions of Keras use different keys for them.
+// Returns the shape of an input, null if there is none. Versions of Keras use different keys for it.
 const Json* shape_of(const Json& entry) {
   const Json& config = entry.at("config");
   for (const char* key : {"batch_shape", "batch_input_shape"})
@@ -326,7 +326,7 @@ void Importer::convert(Call& call) {
   }
 }
 
-// Logs a layer that became several steps or none, because the graph does not show this.
+// Logs a layer that became several nodes or none, because the graph does not show this.
 void Importer::log_change(const Call& call, size_t steps) const {
   const auto is_read = [&](ValueId id) { return std::ranges::find(call.inputs, id) != call.inputs.end(); };
   if (steps > 1) call.note("is " + std::to_string(steps) + " steps");
@@ -346,7 +346,7 @@ const Converter& Importer::converter_of(const Call& call) const {
 
 namespace {
 
-// Moves the channels of x [batch, channels, ..] to the end, or back. `first` is their axis if they are first.
+// Moves the channels of x from axis `first` to the end if `to_last`, else from the end to axis `first`.
 ValueId turned(const Call& call, ValueId x, int first, bool to_last) {
   const int last = call.rank(x) - 1;
   std::vector<int> perm;
@@ -357,7 +357,7 @@ ValueId turned(const Call& call, ValueId x, int first, bool to_last) {
   return call.transpose(x, perm);
 }
 
-// Converters expect channels last. For a layer with channels first, transposes its inputs and its outputs.
+// Converts a layer. Converters expect channels last, so inputs and outputs of one with channels first are transposed.
 void convert_turned(Call& call, const Converter& converter) {
   static const std::set<std::string> kOfNoOrder = {"STFTSpectrogram", "SpatialDropout1D", "SpatialDropout2D",
                                                    "SpatialDropout3D"};

@@ -10,14 +10,14 @@
 namespace nacre::tools::keras {
 namespace {
 
-// Returns the axis of the configuration, a number or a list of one. A list of several must be the last axes.
+// Returns the axis of the configuration, a number or a list of one. Throws for a longer list.
 int single_axis(const Call& call, int rank) {
   const std::vector<int64_t> axes = call.integers("axis", 1, -1);
   return call.axis(axes[0], rank);
 }
 
-// Training takes moments over the whole batch here. Keras takes those of the steps that a mask counts, and inside
-// TimeDistributed those of each step. Keras 2 takes one batch of all steps there.
+// Refuses a batch norm that would train otherwise than in Keras. Training here takes moments over the whole batch.
+// Keras leaves masked steps out, and in TimeDistributed Keras 3 takes the moments of each step.
 void check_moments(const Call& call) {
   Importer& file = *call.importer;
   if (!file.trains() || file.options().settled || call.frozen) return;
@@ -31,7 +31,7 @@ void check_moments(const Call& call) {
                 "is to be trained");
 }
 
-// y = scale (x - mean) / sqrt(variance + epsilon) + bias, per channel: the last axis.
+// Converts BatchNormalization: y = scale (x - mean) / sqrt(variance + epsilon) + bias, per index of `axis`.
 void convert_batch_norm(Call& call) {
   check_moments(call);
   ValueId x = call.input();
@@ -58,7 +58,7 @@ void convert_batch_norm(Call& call) {
   call.outputs = {call.transpose(call.emit(std::move(node)), perm)};
 }
 
-// A transposition that moves axes [first, ..] of x to the end, in order, and one that moves them back.
+// A permutation that moves the given axes of x to the end, in order, and one that moves them back.
 struct Turned {
   std::vector<int> to, back;
 };
@@ -72,7 +72,7 @@ Turned to_end(int rank, const std::vector<int>& axes) {
   return turned;
 }
 
-// Returns the axes that "axis" of the configuration names, each once, in order.
+// Returns the axes that "axis" of the configuration names, sorted. Throws if one is named twice.
 std::vector<int> axes_of(const Call& call, int rank) {
   std::vector<int64_t> given = call.list("axis");
   if (given.empty()) given = {-1};
@@ -83,7 +83,7 @@ std::vector<int> axes_of(const Call& call, int rank) {
   return axes;
 }
 
-// Normalizes over some axes as one, which moves to the end. Scale and bias are variables of their shape.
+// Normalizes over the configuration's axes, which are moved to the end and joined. Scale and bias have their shape.
 void convert_layer_norm(Call& call) {
   const int rank = call.rank(call.input());
   const std::vector<int> axes = axes_of(call, rank);
@@ -139,7 +139,7 @@ void convert_group_norm(Call& call) {
   call.outputs = {call.transpose(y, turned.back)};
 }
 
-// y = scale x / sqrt(mean x^2 + epsilon)
+// Converts RMSNormalization: y = scale x / sqrt(mean x^2 + epsilon).
 void convert_rms_norm(Call& call) {
   const ValueId x = call.input();
   const std::vector<int> axes = axes_of(call, call.rank(x));
@@ -153,7 +153,7 @@ void convert_rms_norm(Call& call) {
       call.emit(Op::kMul, {call.emit(Op::kMul, {x, inverse}), call.variable(0, "scale", "broadcast", shape)})};
 }
 
-// y = x min(1 / sqrt(sum x^2), 10^12)
+// Converts UnitNormalization: y = x min(1 / sqrt(sum x^2), 10^12).
 void convert_unit_norm(Call& call) {
   const ValueId x = call.input();
   std::vector<int64_t> axes = call.list("axis");
@@ -164,7 +164,7 @@ void convert_unit_norm(Call& call) {
   call.outputs = {call.emit(Op::kMul, {x, call.clamp(call.unary(Unary::kRsqrt, sum), 0, 1e12f)})};
 }
 
-// Returns one number, or one per index of the last axis.
+// Returns the numbers under `key` as a constant: one, or one per index of the last axis.
 ValueId numbers_of(const Call& call, const char* key, float otherwise) {
   const Json* found = call.find(key);
   std::vector<float> numbers;
@@ -175,7 +175,7 @@ ValueId numbers_of(const Call& call, const char* key, float otherwise) {
   return call.constant(key, {int64_t(numbers.size())}, numbers);
 }
 
-// y = x scale + offset
+// Converts Rescaling: y = x scale + offset.
 void convert_rescaling(Call& call) {
   const ValueId x = call.emit(Op::kMul, {call.input(), numbers_of(call, "scale", 1)});
   call.outputs = {call.emit(Op::kAdd, {x, numbers_of(call, "offset", 0)})};
@@ -188,8 +188,8 @@ void flatten(const Json& json, std::vector<float>& numbers, int depth = 0) {
     for (const Json& element : json) flatten(element, numbers, depth + 1);
 }
 
-// y = (x - mean) / max(sqrt(variance), epsilon), or the inverse with `invert`. Mean and variance are in the
-// configuration, or from data that Keras saw.
+// Converts Normalization: y = (x - mean) / max(sqrt(variance), 10^-7), or the inverse with `invert`. Mean and variance
+// are in the configuration, or variables.
 void convert_normalization(Call& call) {
   const ValueId x = call.input();
   std::vector<float> mean, variance;
@@ -214,7 +214,7 @@ void convert_normalization(Call& call) {
   else call.outputs = {call.binary(Binary::kDiv, call.emit(Op::kSub, {x, middle}), deviation)};
 }
 
-// Converts the layer inside. Training left its kernel stored, divided by its norm.
+// Converts the layer inside. The stored kernel is already divided by its norm, by Keras's training.
 void convert_spectral_norm(Call& call) {
   const Json& entry = call.config.at("layer");
   Call inner = call;

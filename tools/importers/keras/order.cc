@@ -1,7 +1,7 @@
 // Counts the calls of a Functional model, and finds the order in which Keras runs them. Keras orders by depth: the
 // largest number of calls between a call and the outputs (keras/src/ops/function.py: map_graph, _run_through_graph;
 // 3.15). The order matters if a call changes what another one reads: MultiHeadAttention takes the masks of its
-// operands. Other models keep the order of their file.
+// operands. Models without it, and those of Keras 2, keep the order of their file.
 #include <algorithm>
 #include <map>
 

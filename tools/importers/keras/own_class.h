@@ -15,7 +15,7 @@ inline constexpr const char* kOfOwnClass =
 // lack a name, and the class may have the name of one of Keras's.
 std::string own_class(const Json& layer);
 
-// Throws an error for a model that has no list of layers. `place` is the file, `model` the model's class by its path.
+// Throws an error for a model that has no list of layers. `place` is the file, `model` the model's path and class.
 void refuse_subclassed(const Json& config, const std::string& place, const std::string& model);
 
 }  // namespace nacre::tools::keras

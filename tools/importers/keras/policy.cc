@@ -1,4 +1,4 @@
-// Reads the policy in a layer's dtype. It stays in Keras's words until policies are resolved (tools/policies).
+// Reads the policy in a layer's dtype. The policy stays in Keras's words until it is resolved (tools/policies).
 #include "tools/importers/keras/importer.h"
 
 namespace nacre::tools::keras {
@@ -12,7 +12,7 @@ const Json* config_of(const Json& json) {
   return json.is_object() && json.contains("config") && json.at("config").is_object() ? &json.at("config") : nullptr;
 }
 
-// Returns the name of a policy: the text itself, or "name" of its config, which a quantized policy does not have.
+// Returns the name of a policy: the text itself, or "name" of its config. A quantized policy's config has none.
 std::string plain_name(const Json& dtype) {
   if (dtype.is_string()) return dtype.text();
   const Json* config = config_of(dtype);
@@ -62,8 +62,8 @@ std::string compute_type(const Json& config) {
   return name.empty() ? "float32" : name;
 }
 
-// If the layer was quantized after it was made, the file gives its coding. If it was made under its policy, the file
-// does not, and the layer has its default.
+// Returns how the layer codes its input's rows. If it was quantized after it was made, the file says how. If it was
+// made under its policy, the file does not, and the policy's default holds.
 std::optional<RowCodes> row_codes(const Call& call) {
   const Json* of = call.find("quantization_config");
   const Json* config = of == nullptr ? nullptr : config_of(*of);

@@ -1,4 +1,4 @@
-// Converts pools over windows, pools to a given output size, and pools over everything.
+// Converts pools over windows of 1 or 2 axes, pools to a given output size, and global pools.
 #include <algorithm>
 
 #include "engine/ops/binary.h"
@@ -22,7 +22,7 @@ void convert_pool(Call& call) {
   call.outputs = {from_image(call, call.emit(std::move(node)), kSpatial)};
 }
 
-// Takes the mean over the steps of a sequence that its mask counts.
+// Returns the mean over the steps of x [batch, time, c] at which the mask is true.
 ValueId masked_mean(const Call& call, ValueId x, ValueId mask, bool keep) {
   const std::vector<int64_t> dims = call.dims(mask);
   const ValueId counts = call.reshape(mask, {dims[0], dims[1], 1});
@@ -65,7 +65,7 @@ ResizeTable means(const Call& call, int64_t in, int64_t out) {
   return table_of(outputs, in);
 }
 
-// Pools along one axis. The mean is a resize whose weights are those of the windows.
+// Pools along one axis by the mean: a resize node whose weights are those of the windows.
 ValueId adaptive_mean(const Call& call, ValueId x, int axis, int64_t out) {
   std::vector<int64_t> dims = call.dims(x);
   int64_t outer = 1, inner = 1;

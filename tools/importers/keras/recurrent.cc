@@ -1,11 +1,11 @@
-// Converts LSTM, GRU, SimpleRNN, RNN and layers that wrap others. The projection of the input is one dense over all
-// steps. Then comes the recurrence, as one step of the engine or written out (cell.cc).
+// Converts LSTM, GRU, SimpleRNN, RNN, ConvLSTM, Bidirectional and TimeDistributed. The projection of the input is one
+// dense node over all steps. Then comes the recurrence, as one node or written out step by step (cell.cc).
 //
 //   Keras   kernel [in, gates h], recurrent [h, gates h], bias [gates h], or [2, 3 h] in a GRU with reset_after
 //   gates   LSTM i, f, c, o; GRU z, r, h: as in the graph
 //
 // A layer with go_backwards reads time from its end, and gives the steps out in that order. A stateful layer keeps its
-// state for the next run in values of the stream region, which are zeros at first.
+// state for the next run in values of the stream region (memory that lives between runs), which are zeros at first.
 #include <algorithm>
 
 #include "tools/importers/keras/importer.h"
@@ -132,7 +132,7 @@ std::vector<Call> cells_of(const Call& call) {
 
 size_t states_of(const Call& cell) { return is_of(cell, "LSTM") ? 2 : 1; }
 
-// Checks that the initial states have a row for each sample.
+// Checks the number of the initial states, and that each is [batch, units].
 void check_states(const Call& cell, const std::vector<ValueId>& states, int64_t batch) {
   if (!states.empty() && states.size() != states_of(cell))
     cell.bad("begins with " + std::to_string(states.size()) + " states, it has " + std::to_string(states_of(cell)));
@@ -178,7 +178,7 @@ Sequence recurrence(const Call& call, ValueId x, const Recurrence& r) {
 
 namespace {
 
-// Returns the initial state, which the further tensors of a call are.
+// Returns the initial states: the argument initial_state, or the call's tensors after the first.
 std::vector<ValueId> state_of(const Call& call) {
   std::vector<ValueId> state(call.inputs.begin() + 1, call.inputs.end());
   const auto given = call.keyword.find("initial_state");
@@ -186,8 +186,8 @@ std::vector<ValueId> state_of(const Call& call) {
   return state;
 }
 
-// Returns the mask of a recurrence. Keras 3 reads the mask that x carries if the call has no initial state, Keras 2
-// always.
+// Returns the mask of a recurrence: a given one, or that which x carries. Keras 3 ignores the latter if the call has an
+// initial state.
 ValueId mask_to_run(const Call& call, const std::vector<ValueId>& initial) {
   const bool alone = initial.empty() || call.importer->keras2();
   return alone || call.keyword.contains("mask") ? mask_of(call, 0, "mask") : kNone;
@@ -297,7 +297,7 @@ class Stepped {
   int& count_;
 };
 
-// Gives the inner layer or model the mask [batch, time, steps] of its steps, as [batch time, steps].
+// Gives an inner model, or an inner layer that reads masks, the mask [batch, time, steps] as [batch time, steps].
 void give_mask_of_steps(const Call& call, Call& inner) {
   static const std::set<std::string> kRead = {
       "LSTM",           "GRU",        "SimpleRNN",  "RNN",        "Softmax",

@@ -43,7 +43,7 @@ constexpr SettingRow kRows[] = {
     {.classes = "AdaptiveAveragePooling1D AdaptiveAveragePooling2D AdaptiveAveragePooling3D AdaptiveMaxPooling1D "
                 "AdaptiveMaxPooling2D AdaptiveMaxPooling3D",
      .used = "output_size data_format"},
-    // keep_momentum() reads momentum. Keras reads the variables of renorm only in training.
+    // keep_momentum() takes momentum. Keras reads the variables of renorm only in training.
     {.classes = "BatchNormalization BatchNormalizationV1",
      .used = "axis momentum epsilon center scale",
      .training = "renorm virtual_batch_size"},
@@ -55,7 +55,7 @@ constexpr SettingRow kRows[] = {
     {.classes = "Normalization", .used = "axis invert mean variance"},
     {.classes = "SpectralNormalization", .used = "layer power_iterations"},  // refused as a whole in training
     {.classes = "Dropout", .used = "rate", .training = "noise_shape"},
-    // These are refused as a whole in training.
+    // These layers are refused as a whole in training, unless their rate or stddev is 0.
     {.classes = "SpatialDropout1D SpatialDropout2D SpatialDropout3D AlphaDropout GaussianDropout GaussianNoise",
      .used = "rate stddev noise_shape data_format"},
     {.classes = "Flatten", .used = "data_format"},
@@ -98,7 +98,7 @@ constexpr SettingRow kRows[] = {
     {.classes = "AutoContrast", .used = "value_range data_format"},
     {.classes = "ContrastLimitedAdaptiveHistogramEqualization",
      .used = "value_range clip_limit tile_grid_size data_format"},
-    // These are refused as a whole in training. In inference they change nothing, except a crop to another size.
+    // These layers are refused as a whole in training. In inference they change nothing, or are refused.
     {.classes = kAugmentations,
      .used = "addition_factor all_ops alpha bins brightness_factor chain_depth contrast_factor data_format factor "
              "fill_mode fill_value height height_factor hue_factor interpolation kernel_size mode num_chains num_ops "

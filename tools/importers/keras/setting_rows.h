@@ -30,7 +30,7 @@ inline constexpr const char* kSizes =
     "fft_length sequence_stride sequence_length num_mel_bins num_oov_indices tile_grid_size batch_shape "
     "batch_input_shape";
 
-// Keys whose values are true or false. So is `scale` of normalizations.
+// Keys whose values are true or false. `scale` of normalizations is such a key too.
 inline constexpr const char* kFlags =
     "use_bias use_gate use_scale return_sequences return_state go_backwards stateful time_major zero_output_for_mask "
     "reset_after keepdims normalize center rms_scaling mask_zero tie_weights invert";

@@ -84,7 +84,7 @@ const std::map<std::string, std::string>& only_in_training() {
   return made;
 }
 
-// Returns whether a value has sizes or positions: whole numbers, or lists of them.
+// Returns false for a flag, and for a number that is no size or position, alone or in lists.
 bool are_sizes(const Json& value, int depth = 0) {
   if (value.is_array() && depth < 3)
     return std::ranges::all_of(value.elements(), [&](const Json& each) { return are_sizes(each, depth + 1); });

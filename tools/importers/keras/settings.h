@@ -1,5 +1,5 @@
 // Says how the importer treats each key of a configuration in a Keras file. A key is used, has no effect here, counts
-// only in training, or is known at one value only. A key that no table has is refused by its name.
+// only in training, or is refused unless it is off. A key without a rule is refused by its name.
 //
 //   for (const std::string& line : refused_settings(call)) problem(line);     before the layer is converted
 #pragma once
@@ -32,7 +32,7 @@ std::vector<std::string> refused_settings(const Importer& importer, const std::s
 // read.
 std::vector<std::string> unread_settings(const Call& call);
 
-bool called_for_inference(const Call& call);  // with training=False, which has an effect in Keras 2
+bool called_for_inference(const Call& call);  // true for a call with training=False in a file of Keras 2
 
 // Returns true for null, false, 0, and an empty list or object.
 bool is_off(const Json& value);

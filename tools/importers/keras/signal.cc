@@ -1,9 +1,9 @@
 // Converts spectra of sequences: STFTSpectrogram, whose windowed sines and cosines are variables, and MelSpectrogram.
 //
-//   a = sum_n x_{t s + n} w_n cos(2 pi k n / N)   b is the same with -sin; both are one convolution of stride s
+//   a = sum_n x_{t s + n} w_n cos(2 pi k n / N)   b likewise with -sin; frame t, stride s, bin k, window w, length N
 //   magnitude sqrt(max(a^2 + b^2, 10^-7))   log: its ln   psd: a^2 + b^2, doubled except in the first and last bin
-//   mel  |X|^mag_exp times triangles at equal distances in mel = 1127 ln(1 + f / 700), then 10 log10 of it, not lower
-//        than top_db below the largest value of all
+//   mel  |X|^mag_exp times triangles at equal distances in mel = 1127 ln(1 + f / 700); with power_to_db 10 log10 of it,
+//        not lower than top_db below the largest value of all
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -76,7 +76,7 @@ double window_at(const std::string& kind, int64_t n, int64_t size) {
   return kind == "hann" ? 0.5 - 0.5 * c : 1;
 }
 
-// Returns [2 bins, 1, length, 1]: cosines, then sines, each times the window.
+// Returns [2 bins, 1, length, 1]: cosines, then negative sines, each times the window.
 std::vector<float> fourier(const Frames& f, const std::string& kind) {
   std::vector<float> kernel(size_t(2 * f.bins() * f.length), 0);
   const int64_t before = (f.length - f.window) / 2;

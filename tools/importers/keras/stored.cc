@@ -1,5 +1,5 @@
-// Finds where a Keras file stores its float datasets, which HDF5 lays out in one piece. In an archive they lie in the
-// uncompressed member model.weights.h5. Also renews that member's CRC-32.
+// Finds where a Keras file stores its float datasets; offset 0 means that one is not in one piece. In an archive they
+// lie in the uncompressed member model.weights.h5. seal_keras_archive renews that member's CRC-32.
 #include <zlib.h>
 
 #include <algorithm>

@@ -28,7 +28,7 @@ std::string shape_text(const Json& config) {
   return "[" + text + "]";
 }
 
-// Counts layers by their class, including those of models inside.
+// Counts layers by their class, including those of models inside, and lists the outer model's inputs and outputs.
 void count_layers(NetworkSummary& summary, const Json& model, int depth) {
   if (depth > kMostNested || !model.is_object()) return;
   const Json config = model.value("config", Json());

@@ -1,4 +1,4 @@
-// Lists the variables that train in Keras's order. .keras files assign the optimizer's state by that order.
+// Decides which layers are frozen, and lists the variables that train, in the order of the optimizer's state (.keras).
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ const PartsOfLayer kPartsOfLayers[] = {
      {{"query_dense"}, {"key_dense"}, {"gate_dense"}, {"value_dense"}, {"output_dense"}}},
 };
 
-// Returns the cells of a StackedRNNCells. The k-th cell of a class has a number after its name.
+// Returns the groups of the cells of a StackedRNNCells. Further cells of a class have _1, _2, .. after the name.
 std::vector<std::vector<std::string>> stacked_cells(const Json& config) {
   std::vector<std::vector<std::string>> all;
   if (!config.is_object() || !config.contains("cell") || !config.at("cell").is_object()) return all;
@@ -47,7 +47,7 @@ std::optional<bool> trainable_of(const Json& config, const std::string& file) {
                   ") is neither true nor false");
 }
 
-// Returns the configuration of the layer that made the variables: the one inside a wrapper, or that of cell i.
+// Returns the configuration of the layer that made part i of the variables: the layer in a wrapper, or cell i.
 const Json& inner_config(const Json& config, size_t i) {
   if (!config.is_object()) return config;
   for (const char* key : {i == 1 ? "backward_layer" : "layer", "layer", "cell"}) {
@@ -59,7 +59,7 @@ const Json& inner_config(const Json& config, size_t i) {
   return config;
 }
 
-size_t statistics_of(const std::string& class_name) {  // number of last variables that do not train
+size_t statistics_of(const std::string& class_name) {  // number of variables at the end that do not train
   return class_name.starts_with("BatchNormalization") ? 2 : class_name == "Normalization" ? SIZE_MAX : 0;
 }
 

@@ -1,7 +1,7 @@
 // Reads loss, optimizer and optimizer state, in the words of nacre tune.
 //
 //   Keras                                     here
-//   SGD(momentum)     u = mu u - r g          velocity = -u / r, r is the last learning rate
+//   SGD(momentum)     u = mu u - r g          velocity = -u / r; r is the learning rate, g the gradient
 //   Adam, AdamW       m, v                    first_moment, second_moment
 //   RMSprop           v                       mean_square
 //   Adagrad           s                       square_sum, at first initial_accumulator_value
@@ -61,7 +61,7 @@ void SavedTraining::note(const std::string& what) {
   notes_.push_back(std::move(line));
 }
 
-// Reads the state of a LossScaleOptimizer, and returns the group of the optimizer that steps.
+// Reads the state of a LossScaleOptimizer, if there is one. Returns the path of the state of the optimizer that steps.
 std::string SavedTraining::read_loss_scale() {
   const std::string own = "optimizer/vars/", inner = "optimizer/inner_optimizer/vars/",
                     list = "optimizer_weights/loss_scale_optimizer/";
@@ -198,8 +198,8 @@ const Node* writer_in(const Graph& graph, ValueId value) {
 
 }  // namespace
 
-// Losses of classes take logits. If a softmax over the last axis or a sigmoid makes the output, training reads its
-// input.
+// Training's cross-entropies take logits. If a softmax over the last axis or a sigmoid makes the output, training reads
+// the input of that.
 void SavedTraining::judge_output(const Graph& graph, const Binding& output) {
   const bool softmax = said_.loss.starts_with("softmax") || said_.loss.starts_with("dense");
   if (!softmax && !said_.loss.starts_with("sigmoid")) return;
@@ -256,7 +256,7 @@ float Importer::input_amax(const Call& call) const {
   return found == float8_.end() ? 0 : found->second.x.amax();
 }
 
-// Returns the state of float8 under the names that training uses, after the output of the layer's product.
+// Returns the state of float8 under the names that training uses. They begin with the output of the layer's matmul.
 std::map<std::string, std::vector<float>> Importer::float8_state() const {
   std::map<std::string, std::vector<float>> all;
   for (const Node& node : graph_.nodes) {

@@ -20,7 +20,7 @@ struct Moment {
   float begin = 0;
 };
 
-// {"class_name": .., "config": {..}}, or only a name.
+// A class that a file writes as {"class_name": .., "config": {..}}, or only as a name.
 struct NamedConfig {
   std::string name;
   Json config = Json::object();
@@ -47,7 +47,7 @@ class SavedTraining {
   // `compiled` is null if the file does not have it.
   SavedTraining(const Json& compiled, const Hdf5File& file, const ImportOptions& options);
 
-  // Returns whether finish() needs the order of the variables that train: .keras files assign the state by that order.
+  // Returns whether set_order() must name the variables that train: .keras files store the state in their order.
   bool wants_order() const { return !compiled_.moments.empty() && !placed_.empty(); }
   void set_order(const std::vector<std::string>& variables);
 
@@ -62,7 +62,7 @@ class SavedTraining {
   std::optional<size_t> find_output(const std::vector<Binding>& outputs, const std::vector<std::string>& keys);
   // Refuses an output that is not from a softmax or sigmoid although the loss expects that, and the other way round.
   void judge_output(const Graph& graph, const Binding& output);
-  // Returns all of the file's training. `moments` are those of parameters, by their names.
+  // Returns the file's settings and state, without float8. `moments` are those of parameters, by the parameters' names.
   SourceTraining finish(std::map<std::string, std::map<std::string, std::vector<float>>> moments);
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -78,7 +78,7 @@ class SavedTraining {
   Compiled compiled_;
   SourceTraining said_;
   std::map<std::string, const Hdf5Dataset*> named_;  // by the name without the optimizer's
-  std::vector<const Hdf5Dataset*> placed_;           // state in a .keras file, in order
+  std::vector<const Hdf5Dataset*> placed_;           // moments in a .keras file, in order
   std::map<std::string, size_t> order_;              // index of a variable among those that train
   std::vector<std::string> notes_;
 };

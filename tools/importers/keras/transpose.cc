@@ -2,7 +2,7 @@
 //
 //   x [n, h, w, in]   kernel of Keras [kh, kw, out, in]   y [n, h', w', out]
 //
-//   valid  h' = (h - 1) s + span + p      p is output_padding, else max(s - span, 0)
+//   valid  h' = (h - 1) s + span + p      s is the stride; p is output_padding, else max(s - span, 0)
 //   same   h' = h s; with output_padding (h - 1) s + span mod 2 + p. It is cut from the whole result at `before`.
 //
 // Over volumes [n, d, h, w, in], each of the k_d slices of the kernel makes a result from every slice of x. All are one
@@ -16,7 +16,7 @@
 namespace nacre::tools::keras {
 namespace {
 
-// Follows keras/src/backend/common/backend_utils.py for jax, which pads a convolution's input on both sides.
+// Returns one axis's sizes, by keras/src/backend/common/backend_utils.py for jax, which pads the input on both sides.
 TransposedAxis axis_of(const Call& call, int64_t in, size_t i, const WindowSizes& s) {
   TransposedAxis axis = {.in = in, .kernel = s.kernel[i], .stride = s.stride[i], .dilation = s.dilation[i]};
   if (axis.stride < 1 || axis.dilation < 1 || axis.kernel < 1 || axis.stride > kMostWindow ||
@@ -86,7 +86,7 @@ ValueId constant_bias(const Call& call, const TransposedConv& conv) {
   return call.variable(1, "bias", "transposed", {conv.phases() * conv.k}, arrange);
 }
 
-// Transposes weights [h w, k, in] -> [in, k, h, w] in steps that are not folded, so that they stay one parameter.
+// Makes a parameter [in, k, h, w] of the kernel, and nodes, which are not folded, that compute the weights from it.
 ValueId trained_weights(const Call& call, const TransposedConv& conv, const AppendStep& append) {
   if (!steps_make_weights(conv)) call.unsupported("is to be trained, with a stride and a dilation");
   const int64_t places = conv.h.kernel * conv.w.kernel;

@@ -22,7 +22,7 @@ std::vector<float> volume_weights(const std::vector<float>& numbers, const std::
   return made;
 }
 
-// Pads x along d, and returns the slices that each of the d_out output slices reads, as images.
+// Returns, from x padded along d, the slices that each of the d_out output slices reads, joined as one image each.
 ValueId gathered(const Call& call, ValueId x, const WindowSizes& s, int64_t in_of_group) {
   const std::vector<int64_t> d = call.dims(x);
   const int64_t span = (s.kernel[0] - 1) * s.dilation[0] + 1, d_out = (d[1] - span) / s.stride[0] + 1;

@@ -11,7 +11,7 @@ namespace nacre::tools::keras {
 inline constexpr int64_t kMostWindow = 1 << 14;  // largest size of a window: the engine's limit
 
 struct WindowSizes {
-  std::vector<int64_t> kernel, stride, dilation;  // per spatial axis
+  std::vector<int64_t> kernel, stride, dilation;  // one per spatial axis
   std::string padding;                            // "valid", "same" or "causal"
 };
 struct Pads {
@@ -23,10 +23,10 @@ Pads pads_of(const Call& call, int64_t in, const WindowSizes& sizes, size_t axis
 void check_window(const Call& call, const WindowSizes& sizes);
 ValueId as_image(const Call& call, ValueId x, int spatial);  // [batch, time, c] -> [batch, 1, time, c]
 ValueId from_image(const Call& call, ValueId y, int spatial);
-// Sets the window of a node over two axes. A single axis is the width.
+// Sets stride, dilation and padding of a node over two axes. A single axis is the width.
 void set_window(const Call& call, Node& node, const std::vector<int64_t>& image, const WindowSizes& sizes);
 
-// A convolution's kernel: variable `kernel` [spatial.., in / groups, out] of x [batch, spatial.., in].
+// Names a convolution's kernel, a variable [spatial.., in / groups, out], for x [batch, spatial.., in].
 struct StoredKernel {
   size_t variable = 0;
   const char* label = "kernel";

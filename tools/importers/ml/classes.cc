@@ -12,10 +12,10 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// Returns the probit, sqrt(2) erf^-1(2 y - 1), by S. Winitzki's approximation as onnxruntime computes it. With z = 2
-// y - 1:
+// Returns the probit, sqrt(2) erf^-1(z) with z = 2 y - 1, by S. Winitzki's approximation as onnxruntime computes it:
 //
-//   sign z sqrt(sqrt(v^2 - l / a) - v),   l = ln((1 - z) (1 + z)),   v = 2 / (pi a) + l / 2,   a = 0.147
+//   erf^-1(z) = sign(z) sqrt(sqrt(v^2 - l / a) - v)
+//   l = ln((1 - z) (1 + z)),   v = 2 / (pi a) + l / 2,   a = 0.147
 Term probit(Formula& f, const Term& y) {
   constexpr float kA = 0.147f, kTwoByPiA = 2 / (3.14159f * kA), kRoot = 1.41421356f;
   const Term z = f("Sub", {f("Mul", {y, f.number(2)}), f.number(1)});
@@ -27,8 +27,8 @@ Term probit(Formula& f, const Term& y) {
   return f("Mul", {root, sign});
 }
 
-// Applies softmax to the scores that are not 0. Scores of 0 keep e_k = 0:  e_k = exp(s_k - m), m the largest score;
-// y_k = e_k / sum e
+// Applies softmax to the scores s_k with |s_k| > 1e-7: y_k = e_k / sum e, e_k = exp(s_k - m), m the largest score. A
+// smaller score is not part of the sum and gets y_k = s_k exp(-m) / sum e, which is 0 for s_k = 0.
 Term softmax_zero(Formula& f, const Term& scores) {
   constexpr float kLeast = 0.0000001f;
   const Term peak = f.reduce("ReduceMax", scores, {1});
@@ -118,7 +118,7 @@ void list_names(Import& import, const Source& source, const std::vector<std::str
   const auto found = has(kKey);
   import.log().add("its classes are columns in the order of the model file's key labels");
   if (found == metadata.end()) return void(metadata.emplace_back(kKey, lines));
-  const std::string own = std::string(kKey) + "." + source.name;  // key of a second classifier
+  const std::string own = std::string(kKey) + "." + source.name;  // key of a later classifier with other names
   if (found->second != lines && has(own) == metadata.end()) metadata.emplace_back(own, lines);
 }
 

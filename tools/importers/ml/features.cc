@@ -1,7 +1,7 @@
 // Formulas for operators of ai.onnx.ml that change features and labels before and after a model.
 //
-// Numbers are computed in float32, so an integer is exact up to 2^24. No tensor holds strings. If a classifier gives
-// out classes by name, the network gives their index (classes.h).
+// The formulas compute in float32, so an integer is exact up to 2^24. No tensor holds strings. If an operator gives
+// out names, the network gives their indices (classes.h).
 #include <algorithm>
 #include <cmath>
 
@@ -39,7 +39,7 @@ void scaler(Import& import, const Source& source) {
   f.run();
 }
 
-// y = x / n, and x if n = 0:  n = max_j x_j, sum_j |x_j| or sqrt(sum_j x_j^2) of a row
+// y = x / n, or y = x if n = 0. For each row, n = max_j x_j (MAX), sum_j |x_j| (L1) or sqrt(sum_j x_j^2) (L2).
 void normalizer(Import& import, const Source& source) {
   const int rank = source.operand(0)->rank();
   if (rank < 1 || rank > 2) source.malformed("its input is no matrix");
@@ -60,7 +60,7 @@ void binarizer(Import& import, const Source& source) {
   f.run();
 }
 
-// y = the column's number if x is the value to be replaced or is NaN; else y = x
+// y = the column's number if x equals the value to be replaced, or if both are NaN; else y = x
 void imputer(Import& import, const Source& source) {
   const bool floats = source.has("imputed_value_floats");
   const std::vector<float> numbers = floats ? listed_floats(source, "imputed_value_floats")
@@ -74,7 +74,7 @@ void imputer(Import& import, const Source& source) {
   f.run();
 }
 
-// Returns [.., keys]: 1 if x equals the key, else 0. If `whole` is set, x is first cut to an integer.
+// Returns [.., keys]: 1 if x equals the key, else 0. If `whole` is set, a float32 x is first cut to an integer.
 Term hits(Formula& f, const Source& source, const std::vector<float>& keys, bool whole) {
   Term x = real_input(f, source);
   if (whole && source.operand(0)->type == ElementType::kFloat32)
@@ -84,7 +84,7 @@ Term hits(Formula& f, const Source& source, const std::vector<float>& keys, bool
 }
 
 // y = 1 at the index of x among the categories, else 0. A value that is no category gives zeros even if the file asks
-// for an error, because a network has no errors.
+// for an error, because a converted network raises no errors.
 void one_hot_encoder(Import& import, const Source& source) {
   if (source.has("cats_strings"))
     source.refuse("encodes strings, which no tensor holds", "give the network integers instead of names");
@@ -165,7 +165,7 @@ Table read_table(const Source& source) {
   else if (source.has("keys_floats")) table.keys = listed_floats(source, "keys_floats");
   else table.keys = exact_floats(source, source.integers("keys_int64s"));
   read_values(source, table);
-  constexpr size_t kMost = 4096;  // each is compared with every input
+  constexpr size_t kMost = 4096;  // most keys, because each input is compared with each key
   if (table.keys.empty() || table.keys.size() > kMost) source.refuse("has no keys, or more than 4,096");
   if (table.keys.size() != table.values.size()) source.malformed("has not as many values as keys");
   if (std::ranges::any_of(table.keys, [](float key) { return std::isnan(key); }))
@@ -190,7 +190,7 @@ void label_encoder(Import& import, const Source& source) {
 
 // ---- Columns ----
 
-// Concatenates the inputs. Each is first cut, or filled with zeros, to its number of columns.
+// Concatenates the inputs. Each input is first cut, or filled with zeros, to its number of inputdimensions.
 void feature_vectorizer(Import& import, const Source& source) {
   const Ints widths = source.integers("inputdimensions");
   if (widths.size() != source.inputs.size() || widths.empty())
@@ -211,7 +211,7 @@ void feature_vectorizer(Import& import, const Source& source) {
 }
 
 // Gathers from the last axis of input 0 the columns that input 1 lists: y [.., count]. A vector gives y [1, count].
-// If input 0 holds names, y holds their numbers, and the model lists the names.
+// If input 0 holds names, y holds the indices of names, and the model's metadata list the names.
 void array_feature_extractor(Import& import, const Source& source) {
   OperandPtr x = source.operand(0);
   const OperandPtr& columns = source.operand(1);
@@ -230,7 +230,7 @@ void array_feature_extractor(Import& import, const Source& source) {
     f.give(f.reshape(f("Gather", {from, flat}, {{"axis", int64_t{-1}}}), dims));
     return f.run();
   }
-  // The indices come at run time and the numbers are stored. They become the rows of a table of reals.
+  // The indices come at run time and input 0 is stored. Its columns become the rows of a float32 table.
   const bool whole = x->type != ElementType::kFloat32;
   if (whole) exact_floats(source, integers(*x->constant));
   const Term stored = f.reshape(whole ? f.to_real(from) : from, {rows, x->dims.back()});
@@ -240,7 +240,7 @@ void array_feature_extractor(Import& import, const Source& source) {
   f.run();
 }
 
-// Takes scores in place of a list of maps from class to score. The columns are in the order of the classes.
+// Gives the scores as one tensor in place of a list of maps from class to score. Column k is the score of class k.
 void zip_map(Import& import, const Source& source) {
   std::vector<std::string> names = listed_texts(source, "classlabels_strings");
   for (const int64_t label : source.integers("classlabels_int64s")) names.push_back(std::to_string(label));

@@ -1,5 +1,5 @@
-// Writes the operands of the step tree_ensemble (engine/ops/tree_ensemble.h). Each node follows those that lead to
-// it.
+// Writes the operands of the op tree_ensemble (engine/ops/tree_ensemble.h). Each node of a tree follows the nodes that
+// lead to it.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -18,7 +18,7 @@ constexpr int32_t kBelow = TreeEnsemble::kBelow, kEqual = TreeEnsemble::kEqual, 
 constexpr int32_t kTurns[kModes] = {
     kBelow | kEqual, kBelow, kEqual | kAbove, kAbove, kEqual, kBelow | kAbove | kNoNumber, kEqual};
 
-// Orders the splits from the leaves up, each once: the children of a split come before it. Refuses loops.
+// Orders the splits that the roots lead to, each once: the children of a split come before it. Refuses loops.
 class Order {
  public:
   Order(const Source& source, const Trees& trees) : source_(source), trees_(trees), seen_(trees.splits.size()) {
@@ -62,7 +62,7 @@ class Order {
   Ints order_;
 };
 
-// Merges the weights of a leaf to one for each target.
+// Merges the weights of a leaf, so that each target has one: their sum, minimum or maximum.
 std::vector<std::pair<int64_t, double>> merged(const Leaf& leaf, uint32_t aggregate) {
   std::map<int64_t, double> weights;
   for (const auto& [target, weight] : leaf.weights) {
@@ -74,7 +74,7 @@ std::vector<std::pair<int64_t, double>> merged(const Leaf& leaf, uint32_t aggreg
   return {weights.begin(), weights.end()};
 }
 
-// Writes the trees into the step's operands.
+// Writes the trees into the operands of tree_ensemble.
 class Writer {
  public:
   Writer(const Source& source, const Trees& trees, Forest& forest)
@@ -122,13 +122,13 @@ class Writer {
   const Source& source_;
   const Trees& trees_;
   Forest& forest_;
-  Ints entry_;  // first weight of each leaf; -1 if it is not written yet
+  Ints entry_;  // index of the first weight of each leaf; -1 if the leaf is not written yet
 };
 
 }  // namespace
 
-// Sets the turns so that every float32 turns as it would at the float64 t. If no float32 equals t, the threshold is
-// the float32 beside t, and tests for equality always fail.
+// Sets the turns (which comparisons go left) so that every float32 goes as it would at the float64 t. If no float32
+// equals t, the threshold is a float32 beside t; tests for equality then always fail, tests for inequality hold.
 void Split::set_turns(Mode mode, double t, bool missing) {
   const bool unequal = mode == kNeq, equal = mode == kEq || mode == kMember;
   turns = kTurns[mode] | (missing ? kNoNumber : 0);
@@ -136,7 +136,7 @@ void Split::set_turns(Mode mode, double t, bool missing) {
     turns = unequal ? kAll : turns & kNoNumber;
     threshold = 0;
   };
-  if (std::isnan(t)) return never_equal();  // no comparison with NaN holds
+  if (std::isnan(t)) return never_equal();  // of the comparisons with NaN only != holds
   threshold = std::fabs(t) <= double(FLT_MAX) ? float(t) : std::copysign(INFINITY, t > 0 ? 1.0f : -1.0f);
   if (double(threshold) == t) return;
   if (equal || unequal) return never_equal();

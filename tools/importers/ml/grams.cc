@@ -1,8 +1,8 @@
-// TfIdfVectorizer on integers. It counts how often each n-gram g of a pool occurs in a row of x [rows, length]. The
-// tokens of an n-gram stand at a distance of d = 1 .. max_skip_count + 1. Single tokens take d = 1 alone.
+// Imports TfIdfVectorizer on integers. It counts how often each n-gram g of a pool occurs in a row of x [rows, length].
+// The tokens g_1, g_2, .. of an n-gram stand d = 1 .. max_skip_count + 1 apart. Single tokens take d = 1 alone.
 //
 //   count_g = sum_d sum_t [x_t = g_1] [x_(t + d) = g_2] ..
-//   y[index of g] = count_g (TF), w where count_g > 0 (IDF), or w count_g (TFIDF); w, 1 if omitted, of that index
+//   y[index of g] = count_g (TF), w where count_g > 0 (IDF), or w count_g (TFIDF);  w: weight at that index, or 1
 #include <algorithm>
 
 #include "tools/importers/onnx/formula.h"
@@ -49,7 +49,7 @@ class Grams {
 
  private:
   void read() {
-    constexpr int64_t kMostSpan = 256;  // largest length and distance; all are written out
+    constexpr int64_t kMostSpan = 256;  // largest product of length and distance; the formula writes out each of them
     const OperandPtr& x = source_.operand(0);
     if (!is_whole(x->type) || x->rank() < 1 || x->rank() > 2)
       source_.refuse("counts other things than rows of int32 or int64 tokens");
@@ -82,7 +82,7 @@ class Grams {
       source_.malformed("its weights do not fit its indices");
   }
 
-  // [rows, grams] of n-grams that stand in `tokens` one after the other.
+  // Returns the counts [rows, grams] of `grams` n-grams of n tokens, which stand in `tokens` one after the other.
   Term counts_of(const Ints& tokens, int64_t n, int64_t grams) {
     const ElementType type = source_.operand(0)->type;
     const Term x = f_.reshape(f_.input(0), {rows_, length_});
@@ -114,7 +114,7 @@ class Grams {
   Ints starts_, pool_, indices_;
   std::vector<float> weights_;
   int64_t rows_ = 1, length_ = 0, shortest_ = 1, longest_ = 1, skips_ = 0, width_ = 0;
-  int64_t grams_ = 0;  // counted so far
+  int64_t grams_ = 0;  // number of n-grams of the pool read so far
 };
 
 void count_grams(Import& import, const Source& source) { Grams(import, source).run(); }

@@ -1,6 +1,6 @@
-// Linear models and support vector machines of ai.onnx.ml, written as formulas.
+// Writes linear models and support vector machines of ai.onnx.ml as formulas.
 //
-// Scores and labels are those of onnxruntime: core/providers/cpu/ml/linearclassifier.cc, svmclassifier.cc and
+// Scores and labels follow onnxruntime's core/providers/cpu/ml/linearclassifier.cc, svmclassifier.cc and
 // svmregressor.cc.
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 using Ints = Formula::Ints;
 
-// x w^T + b;  x [rows, features], w [outputs, features], b [outputs] or empty
+// Returns x w^T + b;  x [rows, features], w [outputs, features], b [outputs] or empty
 Term linear(Formula& f, const Source& source, const Term& x, int64_t features, const std::vector<float>& w,
             const std::vector<float>& b) {
   const int64_t outputs = features > 0 ? int64_t(w.size()) / features : 0;
@@ -71,7 +71,7 @@ void linear_classifier(Import& import, const Source& source) {
   f.run();
 }
 
-// Returns x^degree. A small whole degree is written as products, as libsvm does (powi).
+// Returns x^degree. A whole degree from 1 to 16 is written as products, as libsvm's powi does.
 Term power(Formula& f, Term x, float degree) {
   constexpr float kMostProducts = 16;
   if (degree != std::floor(degree) || degree < 1 || degree > kMostProducts) return f("Pow", {x, f.number(degree)});
@@ -95,9 +95,9 @@ std::vector<float> in_order(const std::vector<float>& numbers, const std::vector
   return y;
 }
 
-// Returns an order of the support vectors that takes one of each group in turn. The coefficients of a group have one
-// sign, and the terms of all groups nearly cancel. In the order of the groups the sum would first grow far beyond its
-// final value and lose digits.
+// Returns an order of the support vectors that spreads each group evenly. The coefficients of a group have one sign,
+// and the terms of all groups nearly cancel. In the order of the groups the sum would first grow far beyond its final
+// value and lose digits.
 std::vector<size_t> in_turn(const std::vector<size_t>& group, size_t groups) {
   std::vector<double> of(groups, 0), turn(group.size());
   for (const size_t g : group) of[g] += 1;
@@ -133,7 +133,7 @@ Term kernel(Formula& f, const Source& source, const OperandPtr& x, const std::st
   source.malformed("kernel_type " + type + " is none");
 }
 
-// w v;  w [outputs, vectors], v [vectors, features]
+// Returns w v;  w [outputs, vectors], v [vectors, features]
 std::vector<float> product(const std::vector<float>& w, const std::vector<float>& v, size_t features) {
   const size_t vectors = v.size() / features, outputs = w.size() / vectors;
   std::vector<float> y(outputs * features);
@@ -146,9 +146,9 @@ std::vector<float> product(const std::vector<float>& w, const std::vector<float>
   return y;
 }
 
-// w k(x) + rho;  w [outputs, vectors], rho [outputs], k(x) the kernel values of x with the support vectors v. `group`
-// holds the group of each vector; the coefficients of a group have one sign. For LINEAR, k(x) = v x. The result is
-// then (w v) x + rho, and no vector is stored.
+// Returns w k(x) + rho;  w [outputs, vectors], rho [outputs], k(x) the kernel values of x with the support vectors v.
+// `group` holds the group of each vector; the coefficients of a group have one sign. For LINEAR, k(x) = v x, so the
+// result is (w v) x + rho and no vector is stored.
 Term weighed_kernel(Import& import, Formula& f, const Source& source, const OperandPtr& x, const std::vector<float>& w,
                     const std::vector<float>& rho, const std::vector<size_t>& group, size_t groups) {
   const std::string type = source.text("kernel_type", "LINEAR");
@@ -193,7 +193,7 @@ struct Pairs {
 };
 
 // Returns the weights of the pairs' scores, [pairs, vectors]. In the row of the pair (i, j), the vectors of class i
-// have row j - 1 of the coefficients, the vectors of class j have row i, and all others have 0.
+// get numbers of row j - 1 of the coefficients, those of class j numbers of row i, and vectors of other classes 0.
 std::vector<float> pair_weights(const Source& source, const Pairs& pairs, const Ints& per_class,
                                 const std::vector<float>& coefficients) {
   int64_t vectors = 0;
@@ -219,7 +219,7 @@ std::vector<float> pair_weights(const Source& source, const Pairs& pairs, const 
 
 // Returns the votes of each class. The pair (i, j) votes for i if its score is above 0, else for j.
 //
-//   votes_c = sum_p [i_p = c] h_p + [j_p = c] (1 - h_p),   h_p = 1 if s_p > 0, else 0
+//   votes_c = sum_p [i_p = c] h_p + [j_p = c] (1 - h_p),   h_p = 1 if the score s_p of pair p is above 0, else 0
 Term vote(Formula& f, const Source& source, const Term& scores, const Pairs& pairs, int64_t count) {
   std::vector<float> w(size_t(count) * pairs.all.size(), 0), b(size_t(count), 0);
   for (size_t p = 0; p < pairs.all.size(); ++p) {
@@ -245,9 +245,9 @@ void check_classifier(const Source& source, const Classes& classes, const Ints& 
 //
 //   Q_tt = sum_j r_jt^2,   Q_tj = -r_jt r_tj
 //
-// libsvm stops as soon as |(Q p)_t - p Q p| is below 0.005 / classes for every t. The formula stops there too,
-// because a more exact p would differ from libsvm's. libsvm needs at most 4 rounds (random r and r of 1e-7 and 1 -
-// 1e-7, 2 to 16 classes).
+// libsvm stops as soon as |(Q p)_t - p Q p| is below 0.005 / classes for every t. The formula has 6 rounds and keeps
+// p from there on, because a more exact p would differ from libsvm's. A trial with random r, and r of 1e-7 and 1 -
+// 1e-7, needed at most 4 rounds (2 to 16 classes).
 class PairProbabilities {
  public:
   PairProbabilities(Formula& f, const Pairs& pairs, int64_t rows, int64_t classes)
@@ -320,7 +320,7 @@ class PairProbabilities {
 
 Term probabilities(Formula& f, const Source& source, const Term& scores, const Pairs& pairs, int64_t rows,
                    int64_t count) {
-  constexpr int64_t kMostClasses = 16;  // a round has about 15 steps for each class
+  constexpr int64_t kMostClasses = 16;  // a round adds about 20 operators for each class
   const std::vector<float> a = listed_floats(source, "prob_a"), b = listed_floats(source, "prob_b");
   if (a.size() != pairs.all.size() || b.size() != a.size())
     source.malformed("its prob_a or prob_b has not a number for each pair of classes");

@@ -1,7 +1,7 @@
-// Imports ensembles of decision trees (ai.onnx.ml): the step tree_ensemble, and formulas for the use of its scores.
+// Imports ensembles of decision trees (ai.onnx.ml) as the op tree_ensemble, with formulas for labels and scores.
 //
-// Scores and labels are those of onnxruntime, core/providers/cpu/ml/tree_ensemble_aggregator.h. A file that onnxruntime
-// and the standard's reference implementation read in different ways is refused.
+// Scores and labels follow onnxruntime's core/providers/cpu/ml/tree_ensemble_aggregator.h. The importer refuses files
+// that onnxruntime and the standard's reference implementation are known to read in different ways.
 #include <algorithm>
 
 #include "engine/ops/tree_ensemble.h"
@@ -11,7 +11,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// y_k = f_t w_tk over the trees t, [rows, targets]
+// Adds the op tree_ensemble: y_k = sum, minimum or maximum over trees t of the leaf's weight w_tk;  y [rows, targets]
 OperandPtr tree_step(Import& import, const Source& source, const OperandPtr& x, const Forest& forest) {
   Node node = import.step(Op::kTreeEnsemble);
   set_integer(node, "targets", int(forest.targets));
@@ -32,7 +32,7 @@ OperandPtr tree_step(Import& import, const Source& source, const OperandPtr& x, 
   return made_operand(import, import.append(std::move(node), source.name + "/trees"));
 }
 
-// Returns the scores: the sum over the trees or its mean, plus the base values.
+// Returns the scores: the sum, mean, minimum or maximum over the trees (`sums`), plus the base values.
 Term scores_of(Formula& f, const OperandPtr& sums, const Forest& forest) {
   Term y = f.value(sums);
   if (forest.average) y = f("Div", {y, f.number(float(forest.roots.size()))});
@@ -65,7 +65,7 @@ void tree_ensemble(Import& import, const Source& source) {
   regress(import, source, x, read_trees(import, source, x->dims[1]));
 }
 
-// Gives the label and the scores of two classes if all weights belong to one class. s is its score:
+// Gives the label and the scores of two classes if all weights have the class index 0. s is the sum of these weights:
 //
 //   LOGISTIC                      (sigmoid(-s), sigmoid(s))    the second class if s > 0
 //   NONE, no weight is negative   (1 - s, s)                   the second class if s > 1/2

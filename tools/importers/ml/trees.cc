@@ -1,4 +1,4 @@
-// Reads the decision trees of ONNX files. Both forms of their attributes become splits and leaves.
+// Reads the decision trees of ONNX files, from the attributes of TreeEnsemble or of the older tree operators.
 #include "tools/importers/ml/trees.h"
 
 #include <algorithm>
@@ -38,8 +38,8 @@ void set_aggregate(const Source& source, Forest& forest, const std::string& name
     source.malformed("aggregate_function " + name + " is none");
 }
 
-// Rounds the thresholds to float32 if the input is float64, which comes in rounded to float32. An input that equals a
-// threshold then still equals it.
+// Rounds thresholds to float32 if the file's input is float64, because the import rounds this input to float32. An
+// input that equals a threshold then still equals it.
 std::vector<double> as_the_input(const Source& source, std::vector<double> numbers) {
   if (source.operand(0)->kept == ElementType::kFloat64)
     for (double& number : numbers)
@@ -47,7 +47,7 @@ std::vector<double> as_the_input(const Source& source, std::vector<double> numbe
   return numbers;
 }
 
-// Trees whose nodes stand in one list. The pair {tree, node} names a row, and the first row of a tree is its root.
+// Reads trees whose nodes are rows of one list, named by a pair {tree, node}. The first row of a tree is its root.
 class ListedTrees {
  public:
   ListedTrees(const Source& source, std::string of, int64_t features)
@@ -121,7 +121,7 @@ class ListedTrees {
   const Ints tree_;
   std::map<std::pair<int64_t, int64_t>, size_t> rows_;
   std::set<int64_t> roots_;  // trees whose root was read
-  Ints place_;               // for each row its split, or ~i for leaf i
+  Ints place_;               // for each row the index of its split, or ~i for leaf i
   Trees trees_;
 };
 
@@ -138,8 +138,8 @@ std::vector<double> tensor_numbers(const Source& source, const char* key) {
   return numbers;
 }
 
-// Trees of the operator TreeEnsemble, with splits and leaves in lists of their own. The members of the sets stand one
-// after another in the order of the nodes, with a NaN after each set.
+// Reads the trees of the operator TreeEnsemble, whose splits and leaves stand in two lists. A node of mode MEMBER tests
+// for a set. The members of all sets stand in one list in the order of the nodes, with a NaN after each set.
 class SplitTrees {
  public:
   SplitTrees(const Source& source, int64_t features) : source_(source), features_(features) {}
@@ -175,8 +175,8 @@ class SplitTrees {
   }
 
  private:
-  // Writes split i as a chain of splits, one for each member: v = m_1? then left; else v = m_2? ..; at last right. An
-  // empty set has no member, so v always goes right.
+  // Writes split i as a chain of splits, one for each member of its set: the feature v goes left if v = m_1, else if
+  // v = m_2, ..; else right. With an empty set every v that is not NaN goes right.
   void write_set(size_t i, bool missing) {
     size_t end = member_;
     while (end < members_.size() && !std::isnan(members_[end])) ++end;
@@ -216,7 +216,7 @@ class SplitTrees {
   Trees trees_;
 };
 
-// Asks for the memory that nodes take while they are read.
+// Takes the memory that `count` nodes need while they are read from the import's budget.
 void spend_nodes(Import& import, size_t count) { import.spend(uint64_t(count) * 128); }
 
 }  // namespace

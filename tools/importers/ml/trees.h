@@ -1,4 +1,4 @@
-// The decision trees of ONNX files (ai.onnx.ml), in the form that the engine's step reads
+// Declares the decision trees of ONNX files (ai.onnx.ml), and the arrays that the engine's op tree_ensemble reads
 // (engine/ops/tree_ensemble.h). Private to tools/importers.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace nacre::tools::onnx_import {
 
-enum Mode { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember, kModes };  // the numbers of TreeEnsemble
+enum Mode { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember, kModes };  // a node's test, by its number in TreeEnsemble
 
-// A node that is no leaf. The next node is `left` if the test holds, else `right`. A number that is not negative is a
-// split; ~i is leaf i.
+// A node that is no leaf. The next node is `left` if the test holds, else `right`. In both fields a number that is not
+// negative is the index of a split; ~i is leaf i.
 struct Split {
   int32_t feature = 0, turns = 0;
   float threshold = 0;
@@ -32,7 +32,7 @@ struct Trees {
 };
 
 struct Forest {
-  // tree_ensemble's operands and attributes
+  // operands and attributes of the op tree_ensemble
   std::vector<int32_t> nodes, roots, leaves;
   std::vector<float> thresholds, weights;
   int64_t targets = 0, depth = 0;
@@ -43,8 +43,8 @@ struct Forest {
   std::string post_transform = "NONE";
 };
 
-// forest.cc: writes the step's operands for `trees`. Refuses loops, and leaves whose targets are outside of the
-// outputs.
+// forest.cc: writes the operands of tree_ensemble for `trees`. Refuses loops, leaves without weights, and leaves whose
+// targets are outside of the outputs.
 void write_arrays(const Source& source, const Trees& trees, Forest& forest);
 
 // trees.cc: reads the trees of TreeEnsembleClassifier (`of` is "class") or TreeEnsembleRegressor ("target"), with
@@ -54,8 +54,8 @@ Forest read_listed_trees(Import& import, const Source& source, const std::string
 // Reads the trees of TreeEnsemble (opset 5).
 Forest read_trees(Import& import, const Source& source, int64_t features);
 
-// Returns the numbers of attribute `key`, which is a list, or of `key`_as_tensor. Returns none if neither is there.
-//
+// Return the numbers of the list attribute `key`, or of the tensor attribute `key`_as_tensor. Return none if neither is
+// there. listed_texts reads the strings of the list `key` alone.
 std::vector<double> listed_numbers(const Source& source, const std::string& key);
 std::vector<float> listed_floats(const Source& source, const std::string& key);
 std::vector<std::string> listed_texts(const Source& source, const char* key);

@@ -1,4 +1,4 @@
-// Makes bodies: operators of a file that stand for several others.
+// Builds a Body: several operators that stand for one operator of the file.
 #include "tools/importers/onnx/import.h"
 
 #include <algorithm>

@@ -1,14 +1,14 @@
-// Constants that a file computes from other constants, in a graph that is to be trained.
+// Handles constants that a file computes from other constants, in a graph that is to be trained.
 //
-// Each is folded as soon as it is read. Folding is right if the elements are elements of initializers that nothing else
-// reads: the thirds of a joined matrix, the gates of a recurrence in another order. The folded part is then trained in
-// place of the whole. Folding is wrong if an initializer is read twice (w beside w[:2]) or if numbers are computed from
-// it (2 w):
+// Each such constant is folded as soon as it is read. Folding is right if its elements are elements of initializers
+// that nothing else reads: the thirds of a joined matrix, the gates of a recurrence in another order. The folded part
+// is then trained in place of the whole. Folding is wrong if an initializer is read twice (w beside w[:2]) or if
+// numbers are computed from it (2 w):
 //
 //   y = f(w)    dL/dw = sum over all y that are computed of w of  (df/dw)^T dL/dy
 //
-// A first import finds these initializers. The second import computes the constants that depend on them by steps,
-// through which gradients flow back. If no step can compute a constant, an initializer that is read elsewhere too is
+// A first import finds these initializers. In the second import, nodes of the graph compute the constants that depend
+// on them, and gradients flow back. If no node can compute a constant, an initializer that is read elsewhere too is
 // refused; for any other initializer the folded constant is trained.
 #include <algorithm>
 #include <iterator>
@@ -23,8 +23,8 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// Returns whether the operator only moves elements of its operands. If it runs on numbers of elements instead, its
-// output says which elements it takes.
+// Returns whether the operator only moves elements of its operands. If its operands hold the numbers (indices) of
+// their elements, the output then says which elements it takes.
 bool moves_elements(const std::string& op) {
   constexpr const char* kOps[] = {"Concat", "DequantizeLinear", "Dropout",  "Expand", "Flatten",
                                   "Gather", "Reshape",          "Slice",    "Split",  "Squeeze",
@@ -41,7 +41,7 @@ OperandPtr constant_of(const std::shared_ptr<const Value>& value) {
   return std::make_shared<Operand>(Operand{.type = value->type, .dims = value->dims, .constant = value});
 }
 
-// Returns the number of each element of the constant x, or null if its elements were computed.
+// Returns the number of each element of x: its index among the elements of all initializers. Null if arithmetic made x.
 std::shared_ptr<const Value> element_numbers(const OperandPtr& x) {
   const OperandPtr& made = x->origin ? x->origin : x;
   std::shared_ptr<const Value> places = made->places;
@@ -113,8 +113,8 @@ void Parameters::number(const std::vector<OperandPtr>& roots) {
   }
 }
 
-// Returns whether the node repeats constants for the batch, or gathers rows by such repeated positions. Steps compute
-// such a node, even if the batch is 1, so that any batch gives the same graph.
+// Returns whether the node is an Expand or Tile, or a Gather that reads a value made by one: positions repeated for the
+// batch. Nodes of the graph compute its output, even if the batch is 1, so that any batch gives the same graph.
 bool Parameters::repeats(const ::onnx::NodeProto& node) {
   const bool itself = node.op_type() == "Expand" || node.op_type() == "Tile";
   const bool reads = std::ranges::any_of(node.input(), [&](const std::string& x) { return of_batch_.contains(x); });
@@ -131,7 +131,7 @@ void Parameters::note_computed(Scope& scope, const Source& source, const Operato
   std::vector<OperandPtr> roots, numbered = source.inputs, by_steps = source.inputs;
   for (size_t i = 0; i < source.inputs.size(); ++i) {
     const OperandPtr& x = source.inputs[i];
-    if (x && !x->constant) takes_other = true;  // CastLike reads such a one's type
+    if (x && !x->constant) takes_other = true;  // CastLike reads only the type of such an operand
     if (!x || !x->constant || !(is_trainable(*x->constant) || (codes && i == 0))) continue;
     for (const OperandPtr& root : roots_of(x))
       if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
@@ -158,7 +158,7 @@ void Parameters::note_computed(Scope& scope, const Source& source, const Operato
     for (const OperandPtr& root : roots) repeated_.insert(root->name);
   std::vector<OperandPtr> places(made.size()), steps(made.size());
   if (moves_elements(source.proto.op_type())) {
-    const Budget budget = graph_.budget;  // element numbers take the memory that was granted for the elements
+    const Budget budget = graph_.budget;  // set back below: element numbers do not count against the budget
     bool known = true;
     for (size_t i = 0; i < numbered.size(); ++i) {
       OperandPtr& x = numbered[i];
@@ -179,7 +179,7 @@ void Parameters::note_computed(Scope& scope, const Source& source, const Operato
     for (OperandPtr& x : by_steps) {
       if (!x || !is_trainable(*x->constant) || !computes(roots_of(x), split_.computed)) continue;
       const ValueId plain = import_.plain(x);
-      // The operand has two uses, so that no later step is merged into the step that writes it.
+      // The operand has two uses, so that no later node is merged into the node that writes it.
       x = std::make_shared<Operand>(Operand{.name = x->name, .dims = x->dims, .plain = plain, .uses = 2});
     }
     steps = outputs_with(import_, source, importer, std::move(by_steps));
@@ -208,7 +208,7 @@ OperandPtr Parameters::computed(const OperandPtr& x, Value made) {
   return y;
 }
 
-// Notes the constants that PyTorch folded at the export, which it names onnx::..
+// Logs the constants that PyTorch computed at the export, which it names onnx::.., and the notes of torch_.
 void Parameters::note_folded(const ::onnx::GraphProto& graph) {
   int folded = 0;
   std::string first;
@@ -241,7 +241,7 @@ SplitParameters Parameters::split() const {
     if (x->places) {
       const std::vector<int64_t> places = integers(*x->places);
       for (const int64_t place : places) take(x, place);
-      if (std::find(places.begin(), places.end(), -1) != places.end())  // some numbers are no parameter's
+      if (std::find(places.begin(), places.end(), -1) != places.end())  // some elements come from no parameter
         for (const OperandPtr& root : roots_of(x)) split.computed.insert(root->name);
       continue;
     }

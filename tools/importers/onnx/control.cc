@@ -5,7 +5,7 @@
 //   Loop  for (i = 0; i < M && cond; ++i) cond, v.., s_i.. = body(i, cond, v..);   y.. = v.., [s_0, s_1, ..]
 //   Scan  for (i = 0; i < T; ++i) v.., s_i.. = body(v.., x[i]..);   y.. = v.., [s_0, s_1, ..]
 //
-// A graph inside a node sees the names around it. A loop has at most 256 turns: each adds the steps of its body.
+// A graph inside a node sees the names around it. A loop has at most 256 turns, because each turn adds nodes.
 #include <algorithm>
 #include <functional>
 #include <unordered_set>
@@ -40,7 +40,7 @@ OperandPtr scalar(ElementType type, int64_t number) {
   return constant_operand(make_constant("", type, {}, std::vector<int64_t>{number}));
 }
 
-// Gives the s_i of all turns as one tensor, stacked along `axis`.
+// Adds nodes that stack the s_i of all turns along `axis` into one tensor, `name`.
 void stack(Body& body, const std::vector<OperandPtr>& turns, int64_t axis, const std::string& name) {
   std::vector<std::string> parts;
   const std::vector<int64_t> axes = {axis};
@@ -139,8 +139,8 @@ class ControlFlow {
   }
 
  private:
-  // Returns the wanted outputs of a graph inside the node, and null for others. Skips nodes that only the others
-  // need.
+  // Imports a graph inside the node. Returns its wanted outputs, and null for unwanted ones. Skips nodes that only
+  // unwanted outputs need.
   std::vector<OperandPtr> run_graph(const ::onnx::GraphProto& graph, const std::vector<OperandPtr>& inputs,
                                     const std::function<bool(int)>& wanted) {
     if (scope_.depth >= kMaxDepth)

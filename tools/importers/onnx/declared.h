@@ -1,4 +1,4 @@
-// Values whose types and sizes an ONNX file declares. Private to tools/importers/onnx.
+// Makes values whose types and sizes an ONNX file declares. Private to tools/importers/onnx.
 //
 //   inputs.cc   inputs of the graph
 //   unknown.cc  values that stand for the outputs of refused nodes
@@ -16,7 +16,7 @@ class DeclaredValues {
   void read_inputs(Scope& scope, const ::onnx::GraphProto& graph);
   bool has_symbolic_batch() const { return symbolic_batch_; }
   bool has_batch_first() const { return !rows_elsewhere_; }
-  // Gives the outputs of a refused node their stand-ins. `known` says that an importer exists for the operator.
+  // Adds values that stand in for the outputs of a refused node. `known` says that the importer knows the operator.
   void leave_unknown(Scope& scope, const ::onnx::NodeProto& node, bool known);
 
  private:
@@ -29,11 +29,11 @@ class DeclaredValues {
   Import& import_;
   Graph& graph_;
   const ImportOptions& options_;
-  std::map<std::string, int64_t> symbols_;  // sizes of the symbolic dims that stand for the batch
+  std::map<std::string, int64_t> symbols_;  // sizes of the symbols (names of open axes) that stand for the batch
   std::vector<OpenShape> shapes_;           // shapes of the inputs, with the sizes that the user gave
-  std::unordered_map<std::string, const ::onnx::ValueInfoProto*> declared_;  // types of values between nodes
+  std::unordered_map<std::string, const ::onnx::ValueInfoProto*> declared_;  // types of inner values and outputs
   bool symbolic_batch_ = false;
-  bool rows_elsewhere_ = false;  // some input has the batch on another axis than the first
+  bool rows_elsewhere_ = false;  // the batch of some input is not its first axis
 };
 
 }  // namespace nacre::tools::onnx_import

@@ -1,6 +1,6 @@
-// Operators on constants that choose, move or make elements.
+// Computes operators on constants that choose, move or make elements. Most of them have the form
 //
-//   y[i] = x[from(i)], or a fill
+//   y[i] = x[from(i)], or a fill value
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,9 +18,9 @@ int64_t checked_index(const Evaluation& e, int64_t index, int64_t size) {
   return index < 0 ? index + size : index;
 }
 
-// ---- Gather and scatter: these functions return the places in x that the indices name.
+// ---- Gather and scatter: element_places and slice_places return the flat indices into x that `index` names.
 
-// For GatherElements and ScatterElements: index [i0, .., ia, ..] names x[i0, .., index, ..].
+// Serves GatherElements and ScatterElements: the number at [i0, .., ia, ..] names x[i0, .., number, ..].
 Dims element_places(const Evaluation& e, const Tensor& x, const Tensor& index) {
   if (!index.whole || index.rank() != x.rank()) e.source.malformed("its indices do not fit its input");
   if (x.rank() == 0) e.source.malformed("its input has no axes");
@@ -37,9 +37,9 @@ Dims element_places(const Evaluation& e, const Tensor& x, const Tensor& index) {
   return places;
 }
 
-// For GatherND and ScatterND. The last axis of `index` [batch.., rows.., depth] is an index into the axes after the
-// batch. Returns one place per element of [batch.., rows.., x.dims[batch + depth ..]], and sets `dims` to these
-// sizes.
+// Serves GatherND and ScatterND. Along its last axis `index` [batch.., rows.., depth] holds an index into the axes of x
+// after the batch. Returns one flat index per element of [batch.., rows.., x.dims[batch + depth ..]], and sets `dims`
+// to these sizes.
 Dims slice_places(const Evaluation& e, const Tensor& x, const Tensor& index, int64_t batch, Dims& dims) {
   const int64_t depth = index.rank() > 0 ? index.dims.back() : -1;
   if (!index.whole || batch < 0 || depth < 1 || batch >= index.rank() || depth > x.rank() - batch)
@@ -118,7 +118,7 @@ void scatter_nd(const Evaluation& e) {
 
 // ---- Masks and indices
 
-// y[.., i, j] = x[.., i, j] on one side of the diagonal j - i = k, else 0.
+// y[.., i, j] = x[.., i, j] on the diagonal j - i = k and on one side of it, else 0.
 void trilu(const Evaluation& e) {
   const Tensor& x = e.input(0);
   if (x.rank() < 2) e.source.malformed("its input has fewer than two axes");
@@ -209,7 +209,7 @@ void evaluate_range(const Evaluation& e) {
 
 // ---- Pad, Compress, Unique
 
-// Returns the index on an axis of `size` that the padded axis has at `i`, or -1 for the fill.
+// Returns the index in [0, size) that stands at position i of a padded axis, or -1 for the fill value.
 int64_t padded_index(const std::string& mode, int64_t i, int64_t size) {
   if (i >= 0 && i < size) return i;
   if (mode == "constant" || size == 0) return -1;
@@ -258,7 +258,7 @@ void evaluate_pad(const Evaluation& e) {
   e.give(std::move(y));
 }
 
-// The parts that an operator works on: the slices of x along an axis, or without an axis its elements.
+// The slices of x along the attribute `axis`. Without that attribute each element of x is a slice.
 struct Slices {
   explicit Slices(const Evaluation& e)
       : x(e.input(0)), own(e.source.has("axis") ? x.dims : Dims{int64_t(x.size())}),
@@ -296,8 +296,8 @@ void compress(const Evaluation& e) {
   e.give(slices.kept(e, kept));
 }
 
-// Gives each distinct slice once, in lexicographic order or in the order of the input. Further outputs: the index of
-// its first occurrence, the index among the distinct ones for each slice, and the counts.
+// Gives each distinct slice once, in lexicographic order or in the order of the input. Outputs 1 and 3 hold its first
+// index and its count. Output 2 holds for each slice of x its index among the distinct slices.
 void unique(const Evaluation& e) {
   const Slices slices(e);
   const int64_t parts = slices.part_count();
@@ -310,7 +310,7 @@ void unique(const Evaluation& e) {
       return false;
     });
   };
-  e.spend(slices.x.size() * 32);  // the comparisons' cost
+  e.spend(slices.x.size() * 32);  // bounds the time of the comparisons
   std::map<int64_t, Dims, decltype(before)> found(before);
   for (int64_t i = 0; i < slices.count(); ++i) found[i].push_back(i);
   std::vector<const Dims*> order;

@@ -1,4 +1,4 @@
-// Elementwise operators on constants, with numpy broadcast: y_i = f(a_i, b_i, ...).
+// Computes elementwise operators on constants, with numpy broadcast: y_i = f(a_i, b_i, ...).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -126,8 +126,8 @@ const Row& row_of(const Row (&table)[kSize], const Evaluation& e) {
   return *std::find_if(table, table + kSize, [&](const Row& row) { return e.source.proto.op_type() == row.op; });
 }
 
-// Returns the strides of x read as if it had `dims`. They are 0 along axes that x does not have or that have size 1
-// in x.
+// Returns strides that read x as if it were broadcast to `dims`. They are 0 along axes that x does not have or that
+// have size 1 in x.
 std::vector<int64_t> strides_in(const Tensor& x, const std::vector<int64_t>& dims) {
   std::vector<int64_t> strides(dims.size(), 0);
   const std::vector<int64_t> own = strides_of(x.dims);

@@ -1,4 +1,4 @@
-// Operators on constants that combine elements along axes.
+// Computes operators on constants that combine or sort elements along axes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -72,7 +72,7 @@ int64_t first_integer(const Reduction& row, ElementType type) {
   return row.start == -kInfinite ? limits_of(type).low : int64_t(row.start);
 }
 
-// Converts integers to reals. Square roots and logarithms of integers are computed in reals and cut to integers.
+// Converts integers to reals. Reductions with roots and logarithms compute integers as reals; give_as cuts the result.
 Tensor as_reals(const Tensor& x) {
   Tensor y = x;
   y.reals.assign(x.integers.begin(), x.integers.end());
@@ -123,7 +123,7 @@ void evaluate_reduction(const Evaluation& e) {
   give_as(e, std::move(y), e.input(0).type);
 }
 
-// ---- Along one axis of x as [outer, size, inner]
+// ---- Operators along one axis, with x read as [outer, size, inner]. A line is the elements along that axis.
 
 struct Lines {
   int axis;

@@ -130,8 +130,8 @@ void refuse_at_run_time(const Source& source) {
 }
 
 // An operator that has an importer is left to it in two cases. A parameter that is to be trained needs the importer,
-// which knows what moves its elements; a step does the rest (computed.cc). Codes with a scale keep their quantizer
-// there.
+// which records how its elements move (computed.cc). Quantized codes keep their quantizer in the importer. Operators
+// of opsets below 7 are never computed here.
 bool evaluate(Import& import, const Source& source, bool imported) {
   const Evaluator* evaluator = source.main ? find_evaluator(source.proto.op_type()) : nullptr;
   if (evaluator == nullptr || source.opset < 7) return false;

@@ -1,16 +1,16 @@
-// Computes operators at import if all their operands are constants, as ONNX defines them and in their own types.
-// Exporters make shapes, masks and indices with such operators. A table lists small functions, one per operator or
-// family:
+// Computes operators at import if all their operands are constants, as ONNX defines them.
+// Exporters make shapes, masks and indices with such operators. Three tables list small functions, each for one
+// operator or for several similar ones:
 //
-//   evaluator.cc           constants in and out, the table
-//   evaluate_pointwise.cc  arithmetic, comparisons, logic, Where, Cast
-//   evaluate_move.cc       Gather*, Scatter*, Trilu, Pad, Range, NonZero ...
+//   evaluator.cc           reads and gives constants, finds an operator in the tables
+//   evaluate_pointwise.cc  arithmetic, comparisons, logic, Where, Clip
+//   evaluate_move.cc       GatherND, Scatter*, Trilu, Pad, Range, NonZero ...
 //   evaluate_reduce.cc     Reduce*, Arg*, CumSum, TopK, MatMul
 //
 // Integers and bools are computed as int64 and wrap to their type. Reals are computed as double and rounded to their
-// type; for + - * / and sqrt this gives what the type's own arithmetic gives. A result has at most 2^31 - 1 elements.
-// All results of a file together take at most the memory that Import::spend() allows: 256 MiB plus 8 times the file,
-// at 8 bytes per element that is read or made.
+// type; a single + - * / or sqrt then gives the result of the type's own arithmetic. A result has at most 2^31 - 1
+// elements. The operands and results of a file together take at most the memory that Import::spend() allows: 256 MiB
+// plus 32 times the file, at 8 bytes per element.
 #pragma once
 
 #include <cstdint>
@@ -57,10 +57,10 @@ class Evaluation {
   Tensor make(ElementType type, std::vector<int64_t> dims) const;
   // Returns y with y_i = x_from[i], or `fill` if from[i] is -1.
   Tensor taken(const Tensor& x, std::vector<int64_t> dims, const std::vector<int64_t>& from, int64_t fill = 0) const;
-  std::vector<int64_t> places(const std::vector<int64_t>& dims) const;  // asks for memory for that many places
+  std::vector<int64_t> places(const std::vector<int64_t>& dims) const;  // an empty list with room for product(dims)
   void spend(uint64_t elements) const { import_.spend(elements * 8); }
   [[noreturn]] void refuse_types() const { source.malformed("has no meaning for operands of these types"); }
-  void give(Tensor y, int output = 0) const;  // converts the numbers to y's type
+  void give(Tensor y, int output = 0) const;  // makes y the node's output; wraps or rounds its numbers to y's type
 
   const Source& source;
 
@@ -77,12 +77,12 @@ std::span<const Evaluator> pointwise_evaluators();
 std::span<const Evaluator> move_evaluators();
 std::span<const Evaluator> reduce_evaluators();
 const Evaluator* find_evaluator(const std::string& op);
-bool is_computed_at_import(const std::string& domain, const std::string& op);  // if all operands are constants
+bool is_computed_at_import(const std::string& domain, const std::string& op);  // if its operands are constants
 [[noreturn]] void refuse_at_run_time(const Source& source);
 // Computes the node if it can, and returns whether it did. `imported` says that the operator has an importer too.
 bool evaluate(Import& import, const Source& source, bool imported);
 
-// Returns whether this file computes with constants of the type.
+// Returns whether evaluate() computes with constants of the type.
 bool is_evaluated(ElementType type);
 int64_t wrapped(ElementType type, int64_t number);  // modulo 2^bits; a bool becomes 0 or 1
 

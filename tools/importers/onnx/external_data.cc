@@ -1,4 +1,4 @@
-// Makes an ONNX file that holds the tensors which lay in other files.
+// Makes an ONNX file that holds all its tensors itself, from one whose tensors lie in other files.
 #include <climits>
 #include <filesystem>
 

@@ -1,8 +1,8 @@
-// The ONNX importer: the file, its inputs and outputs, and the walk over its nodes.
+// Imports an ONNX file: its inputs and outputs, and its nodes one by one.
 //
-// Each operator's own function handles its versions. Nodes that no output depends on are not looked at. If a node is
-// not supported, a refusal is noted and its outputs are unknown. Nodes that read unknown values are only checked for
-// a known operator.
+// Each operator's own function handles its versions. Nodes that no output depends on are not imported. If a node is
+// not supported, a refusal is noted and its outputs may be unknown (unknown.cc). For nodes that read unknown values
+// the import only checks that the operator is known.
 #include "tools/importers/onnx/file.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ constexpr int kMaxIrVersion = 14;
 constexpr int kMaxNesting = 64;    // depth of messages; a graph inside an attribute adds three
 constexpr int kMaxCallDepth = 16;  // depth of functions
 
-// The opset below 7 from which on the importer can read an operator. Operators that are not listed can be read from
-// opset 1 on.
+// The first opset whose form of an operator the importer reads. Older forms are refused. The list does not refuse any
+// opset of the other operators.
 struct FirstForm {
   const char* op;
   int opset;
@@ -196,7 +196,7 @@ void FileWalk::run_body(Scope& scope, Scope& inner, const Source& call, const ::
   }
 }
 
-// Writes an output. It needs a value of its own that a step has written, in the source's type.
+// Writes an output of the network. A copy node makes its value if that is an input, a constant or another output.
 void FileWalk::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
   OperandPtr operand = import_.find(scope, output.name());
   if (!operand) throw Error(kBadInput, "output " + output.name(), "nothing writes it");
@@ -337,8 +337,8 @@ Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const
   if (options.train) torch = onnx_import::separate_torch_constants(model, name);
   torch.wrote = by_torch;
   torch.notes.insert(torch.notes.end(), notes.begin(), notes.end());
-  // Arithmetic on all weights of a large file takes 16 bytes per element and step. Weights that are standardised at
-  // import, (w - mean w) / std w, took 12 times the file as torch.onnx writes them. No more than two steps are held.
+  // Arithmetic on all weights of a large file takes 16 bytes per element and operator. Weights that are standardised at
+  // import, (w - mean w) / std w, took 12 times the file. The limit is 256 MiB plus 32 times the file (Budget::kTimes).
   const Budget budget(bytes.size() / 2);
   onnx_import::FileWalk first(name, options, torch, {}, budget);
   Graph graph = first.run(model);

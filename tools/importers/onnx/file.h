@@ -1,7 +1,7 @@
-// The file of an ONNX network and the walk over its nodes. Private to tools/importers/onnx.
+// Reads the file of an ONNX network and imports its nodes one by one. Private to tools/importers/onnx.
 //
 //   file.cc     opsets, functions, outputs, nodes
-//   control.cc  If, Loop and Scan, known at import
+//   control.cc  If, Loop and Scan whose conditions and counts are known at import
 #pragma once
 
 #include "tools/importers/onnx/declared.h"
@@ -24,8 +24,8 @@ class FileWalk {
   void read_node(Scope& scope, const ::onnx::NodeProto& node);
   void run_body(Scope& scope, Scope& inner, const Source& call, const ::onnx::FunctionProto& function,
                 const std::vector<OperandPtr>& inputs);
-  // Counts the nodes of a function or graph that is imported once more, and refuses too many. Functions that call
-  // each other multiply fast.
+  // Counts the nodes of a function or inner graph each time it is imported, and refuses more than 262,144 in all.
+  // Functions that call each other multiply fast.
   void spend_nodes(int64_t count);
 
  private:

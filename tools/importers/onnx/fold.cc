@@ -32,7 +32,7 @@ Value shell(const Value& x, std::vector<int64_t> dims, std::vector<uint8_t> byte
   return y;
 }
 
-// y[i0, i1, ...] = x[offset + sum_k i_k strides_k]. All rearrangements in this file have this form.
+// Returns y[i0, i1, ...] = x[offset + sum_k i_k strides_k]. permuted, sliced and expanded have this form.
 Value strided(const Value& x, const std::vector<int64_t>& dims, int64_t offset, const std::vector<int64_t>& strides) {
   const size_t width = element_bytes(x);
   const auto count = size_t(checked_elements(x.name, dims));
@@ -50,10 +50,10 @@ Value strided(const Value& x, const std::vector<int64_t>& dims, int64_t offset, 
   return shell(x, dims, std::move(bytes));
 }
 
-// Returns x in a form whose elements can be moved one by one. Codes with a scale per channel are decoded.
+// Returns x with elements that can be moved one by one: decodes codes that have several scales.
 Value movable(const Value& x) { return x.quantizer && x.quantizer->scale.size() > 1 ? decoded(x) : x; }
 
-// Returns the strides of x read as if it had `dims`, broadcast. They are 0 along axes that x does not have or that
+// Returns strides that read x as if it were broadcast to `dims`. They are 0 along axes that x does not have or that
 // have size 1 in x.
 std::vector<int64_t> broadcast_strides(const Value& x, const std::vector<int64_t>& dims) {
   std::vector<int64_t> strides(dims.size(), 0);
@@ -302,7 +302,7 @@ std::optional<Value> pointwise(const std::string& op, const Value& a, const Valu
   if (integer && row->integer != nullptr)
     return broadcast_map(a, b, integers(a), integers(b), row->gives_bool ? ElementType::kBool : a.type, row->integer);
   if (row->real == nullptr || integer) return std::nullopt;
-  const bool integer_result = is_integer(a.stored) && !a.quantizer;  // Pow's exponent may have another type
+  const bool integer_result = is_integer(a.stored) && !a.quantizer;  // an integer base of Pow with a real exponent
   const ElementType type = row->gives_bool ? ElementType::kBool : integer_result ? a.type : ElementType::kFloat32;
   return broadcast_map(a, b, reals(a), reals(b), type, row->real);
 }

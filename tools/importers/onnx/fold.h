@@ -1,6 +1,6 @@
-// Arithmetic on constants at import. Exporters compute shapes and weights with it (Shape, Gather, Concat, ...).
-// Integers are computed in int64 and reals in float32, in any of the source's types. permuted() keeps quantizers.
-// Functions that only move elements keep a quantizer with one scale. All others decode the codes.
+// Rearranges and computes constants at import. Exporters compute shapes and weights with Shape, Gather, Concat, ...
+// Integers are computed in int64, reals in float32 (cast: float64). permuted() keeps any quantizer. reshaped, sliced,
+// gathered, expanded and tiled keep a quantizer with one scale. The other functions decode codes to reals.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Expands a formula into steps that replace the current node.
+// Expands a formula into nodes of the graph that replace the current node.
 #include "tools/importers/onnx/formula.h"
 
 #include <map>
@@ -120,7 +120,7 @@ std::vector<Term> Formula::graph(const ::onnx::GraphProto& graph, const std::vec
     if (outer == nullptr || !outer->known()) source_.refuse("its graph reads " + name + ", which is not known");
     return terms[name] = body_.take(outer);
   };
-  constexpr uint64_t kBytesOfNode = 4096;  // counts nodes against the memory for constants
+  constexpr uint64_t kBytesOfNode = 4096;  // each copied node takes this much of the budget for constants
   for (const ::onnx::NodeProto& given : graph.node()) {
     import_.spend(kBytesOfNode);
     ::onnx::NodeProto& node = body_.add(given);

@@ -1,4 +1,4 @@
-// Writes an operator as a formula of other operators, whose steps replace the current node.
+// Writes an operator as a formula of other operators, which replace the current ONNX node.
 //
 //   Formula f(import, source);
 //   const Term x = f.input(0);
@@ -6,7 +6,7 @@
 //   f.run();
 //
 // The operators are those of opset 20: axes, shapes and splits are operands, made by list(). A formula that includes
-// a graph of the file (graph()) is made with kOpsetOfFile. It may use only operators that are alike in all opsets.
+// a graph of the file (graph()) is made with kOpsetOfFile. It should use only operators that all opsets define alike.
 #pragma once
 
 #include <functional>
@@ -31,12 +31,12 @@ class Formula {
   static constexpr int kOpset = 20, kOpsetOfFile = 0;
   Formula(Import& import, const Source& source, int opset = kOpset);
 
-  Term input(int index);  // an operand of the node, which must have elements; empty if it is omitted
+  Term input(int index);  // an operand of the node; "" if it is omitted; refuses a constant without elements
   Term value(const OperandPtr& x) { return body_.take(x); }
   Term number(float value) { return numbers({}, {value}); }
   Term numbers(const Ints& dims, const std::vector<float>& values);
-  // Makes a constant whose size only the file declares. at(i) makes element i, in order, after the memory for all is
-  // granted.
+  // Makes a constant whose size the file decides. Calls at(i) for each element i in order, after import.spend() has
+  // granted the memory.
   Term computed(const Ints& dims, const std::function<float(int64_t)>& at);
   Term filled(const Ints& dims, float value);
   Term counted(const Ints& dims);  // 0, 1, 2, ..
@@ -48,10 +48,10 @@ class Formula {
   Term operator()(const char* op, const std::vector<Term>& inputs, const Attributes& attributes = {});
   std::vector<Term> several(const char* op, const std::vector<Term>& inputs, int outputs,
                             const Attributes& attributes = {});
-  std::vector<Term> several_like_node(const char* op, const std::vector<Term>& inputs, int outputs);  // its attributes
+  // Adds an operator that has the attributes of the source node.
+  std::vector<Term> several_like_node(const char* op, const std::vector<Term>& inputs, int outputs);
 
-  // Returns the outputs of a graph in an attribute for these inputs. The graph may read values that stand outside of
-  // it.
+  // Adds the nodes of `graph`, an attribute, and returns its outputs for `inputs`. It may read values from outside.
   std::vector<Term> graph(const ::onnx::GraphProto& graph, const std::vector<Term>& inputs);
 
   // Operators that formulas often use.

@@ -1,4 +1,4 @@
-// The operands and steps of the ONNX importer.
+// Implements class Import: operands in two layouts, nodes of the graph, outputs of the current node.
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -30,7 +30,7 @@ std::vector<int64_t> moved_dims(const std::vector<int64_t>& dims, const std::vec
   return moved;
 }
 
-// Returns the constant of x as a value of the graph.
+// Returns the constant of x as a value of the graph. Refuses a type, shape or rank that no value may have.
 Value storable(const Source& source, const Operand& x) {
   if (!at_run_time(x.type)) source.refuse(x.name + " has an element type that no value at run time has");
   if (x.constant->elements() == 0) source.refuse(x.name + " is empty: it has no elements");
@@ -40,7 +40,7 @@ Value storable(const Source& source, const Operand& x) {
   return value;
 }
 
-// Returns an operand for output v of the node. Its reals have the type of the node's other reals.
+// Returns an operand with the type and shape of v, an output of the node. `kept` is that of the node's operands.
 OperandPtr operand_like(const Source& source, const Value& v) {
   const ElementType type = is_other_real(v.type) ? ElementType::kFloat32 : v.type;
   const ElementType kept = type == ElementType::kFloat32 ? source.kept() : ElementType::kNone;
@@ -130,7 +130,7 @@ ValueId Import::plain(const OperandPtr& x) {
   if (x->dynamic)
     current_.source->refuse(x->name + " is a part of a dynamically quantized layer: it has no value of its own");
   if (x->constant) return x->plain = parameters_.parameter(x, {}, storable(*current_.source, *x));
-  if (x->quantized) {  // a step reads the codes themselves
+  if (x->quantized) {  // a node reads the codes themselves, so a quantize node makes them
     const Quantizer& q = x->quantized->quantizer;
     if (!is_code_type(q.codes)) current_.source->refuse("reads codes of 16 bits, which have no kernels, as they are");
     Node node = step(Op::kQuantize);
@@ -199,7 +199,7 @@ ValueId Import::transposed(ValueId x, const std::vector<int>& perm, const std::s
 }
 
 ValueId Import::concatenation(std::vector<ValueId> parts, int axis, const std::string& name) {
-  constexpr size_t kMostParts = 22;  // kMaxOperands less 2 for outputs and scratch
+  constexpr size_t kMostParts = 22;  // the engine's kMaxOperands (24) less 2 for output and scratch memory
   const ElementType type = value(parts[0]).type;
   while (parts.size() > 1) {
     std::vector<ValueId> joined;
@@ -254,7 +254,7 @@ void Import::give(int index, OperandPtr operand) {
   if (!current_.source->wants(index)) return;
   const std::string& name = output_name(index);
   if (operand->name.empty()) operand->name = name;
-  const bool casts = current_.source->proto.op_type().starts_with("Cast");  // a cast itself says its type
+  const bool casts = current_.source->proto.op_type().starts_with("Cast");  // a Cast sets `kept` itself
   if (!casts && operand->type == ElementType::kFloat32 && operand->kept == ElementType::kNone)
     operand->kept = current_.source->kept();
   const auto uses = current_.scope->uses.find(name);
@@ -293,7 +293,7 @@ void Import::give_constant(int index, Value value) {
   give(index, std::move(operand));
 }
 
-// Makes an operand of the constant. Reals of 16 and of 64 bits are float32 in the graph.
+// Makes an operand of the constant, which becomes float32 if it is float16, bfloat16 or float64.
 OperandPtr Import::operand_of(Value constant) const {
   const ElementType kept = is_other_real(constant.stored) && !options_.train ? constant.stored : ElementType::kNone;
   const auto exact = kept == ElementType::kFloat64 ? std::make_shared<const Value>(constant) : nullptr;
@@ -308,10 +308,10 @@ OperandPtr Import::operand_of(Value constant) const {
 
 void Import::give_stored(const ::onnx::TensorProto& tensor) {
   if (!current_.layer_op.empty())
-    return give_constant(0, read_stored(graph_, tensor));  // the made node is gone afterwards
+    return give_constant(0, read_stored(graph_, tensor));  // the node of a Body, and its tensor, live only briefly
   OperandPtr& stored = tensors_[&tensor];
   if (stored) {
-    ++stored->uses;  // as if the node read it
+    ++stored->uses;  // give() subtracts 1 for this node
     return give(0, stored);
   }
   give_constant(0, read_stored(graph_, tensor));

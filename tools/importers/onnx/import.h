@@ -1,10 +1,10 @@
-// The graph under construction, as importers of operators see it, and what they share. Private to tools/importers.
+// Declares class Import, the graph under construction, and functions that importers share. Private to tools/importers.
 //
-//   import.h               class Import: operands in two layouts, steps, outputs of the current node (import.cc)
+//   import.h               class Import: operands in two layouts, nodes of the graph, outputs (import.cc)
 //   parameters.h           class Parameters: trained constants (parameters.cc), what is computed of them (computed.cc)
-//   declared.h             class DeclaredValues: inputs (inputs.cc), stand-ins behind refused nodes (unknown.cc)
+//   declared.h             class DeclaredValues: inputs (inputs.cc), outputs of refused nodes (unknown.cc)
 //   file.h                 class FileWalk: opsets, functions, nodes, outputs (file.cc); If, Loop, Scan (control.cc)
-//   log.h                  class ImportLog: refusals, and facts that no step tells (log.cc)
+//   log.h                  class ImportLog: refusals, and facts that the graph does not show (log.cc)
 //   source.h               one node of the file: its attributes and operands, checked; scopes; bodies (body.cc)
 //   formula.cc             bodies written as formulas
 //   tensor.cc              TensorProto -> Value
@@ -13,13 +13,13 @@
 //   evaluator.h            operators on constants, computed at import
 //   order.h                nodes in order
 //   ml/trees.h             decision trees; ml/classes.h  labels and scores of classifiers
-//   ops/<subject>.cc  one function per operator; their tables: operators.h
+//   ops/<subject>.cc       functions that import operators; their tables: operators.h
 //
 // Layout. ONNX puts channels on axis 1 (NCHW), the graph on the last axis. An operand therefore has up to two values:
 // `plain` (the source's order) and `channels_last` (axis 1 moved to the end). Each is made when a step first asks for
-// it, by one transpose of the other. Ops that depend on the layout take channels_last; all others take whichever
-// value exists. A convolutional network therefore has transposes only at its inputs and outputs, and before steps
-// that flatten.
+// it, by one transpose of the other. Ops that depend on the layout take channels_last; many others take whichever
+// value exists. A convolutional network therefore usually has transposes only at its inputs and outputs, and before
+// steps that flatten.
 #pragma once
 
 #include <span>
@@ -60,13 +60,13 @@ class Import {
   ImportLog& log() { return log_; }
   Draws& draws() { return draws_; }
   FileWalk& walk() { return walk_; }
-  bool has_images() const { return images_; }  // some step works on channels_last of rank 4
+  bool has_images() const { return images_; }  // channels_last() was asked for an operand of rank 4
 
   // Returns the operand of that name in a scope or around it, or null if there is none. The first use reads an
   // initializer.
   OperandPtr find(Scope& scope, const std::string& name);
   OperandPtr find(const std::string& name) { return find(*current_.scope, name); }
-  OperandPtr operand_of(Value constant) const;  // in one of the file's types
+  OperandPtr operand_of(Value constant) const;  // the constant's type is one of the file's types
   // Imports the nodes of `body` in place of the current node. The outputs of `body` are the node's outputs.
   void expand(const Source& source, const Body& body);
 
@@ -74,7 +74,7 @@ class Import {
   ValueId plain(const OperandPtr& operand);
   ValueId channels_last(const OperandPtr& operand);
 
-  // step() makes a step of the current source node. append() adds it and returns its one output, named `name`.
+  // step() makes a node of the graph for the current source node, append() adds it and returns its one output `name`.
   Node step(Op op);
   ValueId append(Node node, const std::string& name, ElementType type = ElementType::kFloat32);
   ValueId transposed(ValueId x, const std::vector<int>& perm, const std::string& name);
@@ -84,8 +84,8 @@ class Import {
   ValueId reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name);
   ValueId reals(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
 
-  // Returns the name of output `index` of the current source node. The `give` functions say which operand that output
-  // is.
+  // Returns the name of output `index` of the current source node. The `give` functions set the operand of that
+  // output.
   const std::string& output_name(int index = 0) const { return current_.source->proto.output(index); }
   void give(int index, OperandPtr operand);
   void give_plain(int index, ValueId value);
@@ -114,9 +114,9 @@ inline void spend_elements(Import& import, const Value& constant) { import.spend
 
 bool is_input(const Graph& graph, ValueId id);
 
-// ops/random.cc: adds the steps that count runs, if something reads the count.
+// ops/random.cc: adds graph nodes that count runs, if something reads the count.
 void count_runs(Import& import);
-// Judges a network that is to be trained: it may infer with random numbers, but not with masks of dropouts.
+// Judges the random numbers of a network that is to be trained, and refuses masks of dropouts (ops/random.cc).
 void judge_draws(Import& import);
 
 inline constexpr int64_t kOpenSize = 64;  // stands for an unknown size; most windows fit into it
@@ -133,17 +133,17 @@ Quantizer as_int8(Quantizer quantizer);             // uint8 codes c with zero z
 bool same(const Quantizer& a, const Quantizer& b);  // the same reals for the same codes, or for codes 128 lower
 // Reads the scales (input 1) and zero points (input 2) of a tensor of shape `dims`.
 Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims, ElementType codes);
-// Moves quantizers of values after Relu and the like onto the values before.
+// Copies the quantizer of the output of Relu and similar nodes to their input, so that the node before has one.
 void move_quantizers_back(Graph& graph);
-// Imports on codes a node that chooses or moves elements, as it would on reals. Returns whether it did.
+// Imports a node that chooses or moves elements if it reads quantized codes. Returns whether it did.
 bool import_on_codes(Import& import, const Source& source);
 // Imports a Gather from stored codes by indices of run time. Returns true if a later node says what the codes stand
 // for.
 bool gather_codes(Import& import, const Source& source);
-// Returns the value of codes that an output of the file gives out, or kNone if no step can write them.
+// Returns the value for an output of the file that gives out codes, or kNone if no node can write these codes.
 ValueId codes_value(Import& import, const OperandPtr& codes);
 
-// ops/dynamic.cc: gives a node outside of a dynamically quantized layer the parts of that layer as values.
+// ops/dynamic.cc: replaces parts of a dynamically quantized layer by values, for a node outside of the layer.
 void read_dynamic(Import& import, Source& source);
 OperandPtr value_of_part(Import& import, const OperandPtr& part);
 // Import a Cast or Mul of parts of such a layer. Return whether the node is one.
@@ -161,8 +161,8 @@ void gather_tuples_at_run_time(Import& import, const Source& source);
 void scatter_rows_at_run_time(Import& import, const Source& source);
 void scatter_elements_at_run_time(Import& import, const Source& source);
 
-// ops/whole_numbers.cc and ops/integer.cc: import the node if it works on such integers of run time. Return whether
-// they did.
+// ops/whole_numbers.cc (int32, int64) and ops/integer.cc (narrow types): import the node if it works on integers at
+// run time. Return whether they did.
 bool import_on_whole_numbers(Import& import, const Source& source);
 bool import_on_narrow_integers(Import& import, const Source& source);
 // ops/lengths.cc: imports the node if it is an LSTM or GRU over sequences of several lengths. Returns whether it is
@@ -171,15 +171,15 @@ bool import_with_lengths(Import& import, const Source& source);
 
 // ops/block.cc: imports a DequantizeLinear with one scale per block, on constants.
 void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);
-// Keeps the codes of x as the weights of the dense layer `node`, [out, in]. x is [in, out], or [out, in] if
-// `transposed`. Its blocks become the codes of the layer, and int4 in such blocks becomes the layer's policy.
+// Keeps the 4-bit codes of x for the weights [out, in] of the dense layer `node`, if their blocks lie along `in`, the
+// graph is not trained and computes in float32. x is [in, out], or [out, in] if `transposed`. Sets the policy int4.
 void keep_blocks(Import& import, const Node& node, const Operand& x, bool transposed);
 
 // ml/classes.cc: reads stored strings, the names of classes, for the operators that take them.
 OperandPtr read_names(const ::onnx::TensorProto& tensor);
-void check_names(const Source& source);  // refuses them as inputs of other operators
+void check_names(const Source& source);  // refuses stored strings as inputs of other operators
 
-// Refuses an operand that is not float32, because arithmetic is done in no other type.
+// Refuses an operand that is not float32 or has more than 8 axes, for an operator that computes in float32 alone.
 void need_float32(const Source& source, const Operand& operand);
 
 }  // namespace nacre::tools::onnx_import

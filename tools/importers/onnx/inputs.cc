@@ -51,8 +51,8 @@ ValueId as_real(Import& import, ValueId input) {
 
 }  // namespace
 
-// Returns the sizes of an input. One axis, the batch, may be symbolic, and so may every other axis of the same
-// symbol. The file or --shape must give the size of all others.
+// Returns the sizes of an input. The file may leave open one axis, the batch, and the axes that have the batch's
+// symbol. The file or --shape must give the sizes of the other axes; else a refusal is noted.
 std::vector<int64_t> DeclaredValues::input_dims(const ::onnx::ValueInfoProto& input) {
   const std::string place = "input " + input.name();
   const OpenShape& shape = *std::ranges::find(shapes_, input.name(), &OpenShape::name);
@@ -95,7 +95,7 @@ void DeclaredValues::read_input(Scope& scope, const ::onnx::ValueInfoProto& inpu
   Value v;
   v.type = element_type(data_type);
   const bool other_real = is_other_real(v.type), uint16 = data_type == ::onnx::TensorProto::UINT16;
-  if ((!at_run_time(v.type) && !other_real) || uint16)  // uint16 is widened in constants alone
+  if ((!at_run_time(v.type) && !other_real) || uint16)  // only constants of uint16 are widened to uint32
     throw Error(kUnsupported, place, "has type " + type_name(data_type), "export the network in float32");
   if (data_type == ::onnx::TensorProto::UINT64)
     import_.log().add(place, "is read as int64: its numbers are below 2^63");

@@ -1,5 +1,5 @@
-// Logs the changes of the importer that no step shows: nodes that were computed at import, left out, put in order or
-// split into several steps. It holds the refusals too.
+// Logs the changes of the importer that the graph does not show: nodes that were computed at import, left out, put in
+// order or split into several nodes, and initializers that nothing reads. Collects the refusals too.
 #include <algorithm>
 
 #include "tools/base/unsupported.h"
@@ -18,8 +18,8 @@ void ImportLog::note(const std::string& what) {
   graph_.log.push_back("training: " + import_.current().source->place + ": " + what);
 }
 
-// Logs what became of a node, unless the importer of the node logged something. Nodes of a body that an importer made
-// are skipped, because the file does not have them.
+// Logs that a node became several nodes; or, if its importer logged nothing, that it is left out or was computed at
+// import. Skips nodes of a Body that an importer made, because the file does not have them.
 void ImportLog::add_node(Scope& scope, const Source& source, size_t steps, size_t lines) {
   if (!import_.current().layer_op.empty() || source.proto.op_type() == "Constant") return;
   const auto same = [](const OperandPtr& x, const OperandPtr& y) {
@@ -62,8 +62,8 @@ void ImportLog::add_unread(const Scope& scope) {
   for (const std::string& name : unread) add(name, "is left out: nothing reads it");
 }
 
-// Notes a refusal once, even if a loop or a call repeats it. A contradiction is thrown before the first refusal.
-// After a refusal it may be a consequence, so it is ignored.
+// Notes a refusal once, even if a loop or a call repeats it. An error of another kind is thrown again before the first
+// refusal. After a refusal it may be a consequence, so it is ignored.
 void ImportLog::note_refusal(const Error& error) {
   if (error.code != kUnsupported && refusals_.empty()) throw error;
   const bool added = error.code == kUnsupported && said_.insert(error.what()).second;

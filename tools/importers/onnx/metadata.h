@@ -11,7 +11,7 @@ namespace nacre::tools::onnx_import {
 
 inline constexpr int kNodeMetadata = 9, kGraphMetadata = 16, kValueMetadata = 4;  // field numbers
 
-// Returns the entry `key`, or "" if there is none.
+// Returns the text of the first entry with the key `key`, or "" if there is none.
 template <class Message>
 std::string metadata_of(const Message& message, int field, const char* key) {
   if constexpr (requires { message.metadata_props(); }) {

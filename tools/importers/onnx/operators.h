@@ -1,4 +1,4 @@
-// The tables of the ONNX importer: one function per operator, in ops/<subject>.cc. Private to tools/importers.
+// Declares the tables of operators, which ops/<subject>.cc and ml/<subject>.cc define. Private to tools/importers.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@ namespace nacre::tools::onnx_import {
 class Import;
 class Source;
 
-// Names of domains, and an entry of the tables: an operator and its importer. The function reads the node and calls
-// append() and give().
+// Names of domains, and an entry of the tables: an operator and the function that imports it. The function reads the
+// node, adds nodes to the graph and gives the outputs.
 inline constexpr const char *kMicrosoft = "com.microsoft", *kMl = "ai.onnx.ml", *kPreview = "ai.onnx.preview",
                             *kPreviewTraining = "ai.onnx.preview.training";
 struct OperatorImporter {

@@ -24,8 +24,8 @@ std::string place_of(const ::onnx::NodeProto& node) {
   return name + " (" + node.op_type() + ")";
 }
 
-// The edges from nodes to their readers. A node has no edge to itself, although a graph inside it may name one of its
-// outputs.
+// The edges from nodes to their readers. A node has an edge to itself only if one of its inputs is its own output. A
+// graph inside it may use the name of such an output.
 struct Edges {
   std::vector<std::vector<int>> readers;
   std::vector<int> missing;  // count of each node's reads whose writers are not in the order yet

@@ -1,4 +1,4 @@
-// Sorts the nodes of a graph or function, and finds those that are needed.
+// Sorts the nodes of a graph or function, and finds the nodes that its outputs need.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace nacre::tools::onnx_import {
 using Nodes = google::protobuf::RepeatedPtrField<::onnx::NodeProto>;
 using NodeList = std::vector<const ::onnx::NodeProto*>;
 
-// Puts every node after those whose outputs it reads, and else keeps the file's order. Throws Error{kBadInput} if
-// nodes form a cycle.
+// Puts every node after the nodes whose outputs it reads. Keeps the file's order if it is such an order already.
+// Throws Error{kBadInput} if nodes form a cycle.
 NodeList in_order(const Nodes& nodes);
 
-int64_t count_nodes(const Nodes& nodes);  // counts those of inner graphs too
+int64_t count_nodes(const Nodes& nodes);  // counts the nodes of inner graphs too
 
-// Returns, in order, the nodes that `needed` depends on. `uses` counts the readers of each name.
+// Returns, in order, the nodes that the names in `needed` depend on. Adds to `uses` the readers of each name.
 NodeList live_nodes(const NodeList& nodes, std::unordered_set<std::string> needed,
                     std::unordered_map<std::string, int>& uses);
 

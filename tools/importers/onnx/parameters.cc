@@ -1,10 +1,10 @@
-// Constants of a graph that is to be trained: decides which of them are one parameter.
+// Decides which constants of a graph that is to be trained are one parameter.
 //
-// An initializer may be read in several forms. An example is a table [entries, width] that one layer reads unchanged
-// and the output layer reads transposed. The first form that a step asks for becomes the constant. An equal form is
-// the same value. Another form is computed from the constant by transposes and reshapes, through which gradients flow
-// back. If no step can make the forms of each other (the gates of a recurrence in another order), they become
-// separate parameters, which is allowed only within one node.
+// Layers may read an initializer in several orders or shapes, its forms. An example is a table [entries, width] that
+// one layer reads unchanged and the output layer reads transposed. The first form that a node asks for becomes the
+// constant. An equal form is this value. Another form is computed from the constant by transposes and reshapes,
+// through which gradients flow back. Some forms cannot be made so (the gates of a recurrence in another order). They
+// become separate parameters, which is allowed only within one node.
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ Moves joined(Moves first, const Moves& then) {
   return first;
 }
 
-// Merges neighbouring moves of one kind, and drops moves that do nothing.
+// Merges neighbouring transposes, and neighbouring reshapes. Drops transposes and reshapes that do nothing.
 Moves normalized(std::vector<int64_t> dims, const Moves& moves) {
   Moves all;
   std::vector<std::vector<int64_t>> before;  // the dims before each move of `all`
@@ -105,8 +105,8 @@ bool Parameters::is_trainable(const Value& v) const {
   return !v.fixed && v.elements() > (one_counts ? 0 : 1) && (v.stored == ElementType::kFloat32 || v.quantizer);
 }
 
-// Returns whether the constant is a number of the file's arithmetic. PyTorch's exporter calls it no parameter, or
-// folded it, or named it itself.
+// Returns whether the constant is a number of the file's arithmetic: torch_ lists it as fixed, or it is one number in a
+// file of PyTorch whose name shows that the exporter made it.
 bool Parameters::is_literal(const std::string& name, const Value& constant) const {
   if (torch_.fixed.contains(name)) return true;
   if (!torch_.wrote || constant.elements() != 1) return false;
@@ -116,10 +116,10 @@ bool Parameters::is_literal(const std::string& name, const Value& constant) cons
          (!torch_.facts && RE2::FullMatch(name, kNamedByExporter));
 }
 
-// Returns whether each step that has a gradient of the constant trains it. This is true for slopes, and for what
-// PyTorch's newer exporter calls parameters. Files of its older exporter do not tell buffers from parameters. There,
-// constants that are subtracted or divided by are taken for means and deviations of data. Constants with two axes are
-// taken for tables, such as the cosines of rotary embeddings. The others are gains, tokens and temperatures.
+// Returns whether the current operator trains the constant. It does so for slopes of PRelu, and for parameters of
+// PyTorch's newer exporter. Files of its older exporter do not tell buffers from parameters. There, operands of Sub
+// and Div are taken for means and deviations of data. Constants with two or more axes longer than 1 are taken for
+// tables, such as the cosines of rotary embeddings. Other constants are taken for gains, tokens and temperatures.
 bool Parameters::is_variable(const Value& v) const {
   if (!train_ || !is_trainable(v)) return false;
   const std::string& op = import_.current().source->proto.op_type();
@@ -136,7 +136,7 @@ ValueId Parameters::parameter(const OperandPtr& x, const Moves& moves, Value mad
   const Source& source = *import_.current().source;
   const ::onnx::NodeProto* node = &source.proto;
   const Operand::Form* from = nullptr;
-  // whether another layer reads it, or reads an initializer that it is computed from
+  // whether another node reads the origin, or reads an initializer that the origin is computed from
   bool elsewhere = computes(origin->roots, split_.shared);
   for (const Operand::Form& form : origin->forms) {
     if (form.moves == all) {
@@ -155,7 +155,7 @@ ValueId Parameters::parameter(const OperandPtr& x, const Moves& moves, Value mad
             "training could not keep them equal",
         "give each layer weights of its own");
   if (origin->forms.empty()) read_.push_back(origin);
-  // A parameter of one number is repeated for its reader. The repetition stays a step, whose gradient is the sum.
+  // A parameter of one number is repeated for its reader. A node of the graph repeats it, so its gradient is the sum.
   const bool one = is_trainable(made) && made.elements() == 1;
   made.variable = is_variable(made);
   made.keeps_steps = made.keeps_steps || one || (origin->roots.empty() && split_.computed.contains(origin->name));
@@ -165,9 +165,9 @@ ValueId Parameters::parameter(const OperandPtr& x, const Moves& moves, Value mad
   return id;
 }
 
-// Tells the user that two layers read x, if x holds one number everywhere. Exporters store tensors of equal numbers
-// once, and an Identity or nothing stands for each tensor that was merged. In a trained network no two parameters
-// hold one number everywhere, so only such an x may be a merged tensor.
+// Tells the user that two layers read x, if all elements of x are equal. Exporters store equal tensors once, and an
+// Identity or nothing stands for each tensor that was merged. Trained parameters hardly ever hold one number
+// everywhere, so only an x of one number is suspected to be a merged tensor.
 void Parameters::note_equal(const Operand& x) {
   if (x.constant->elements() < 2 || x.constant->quantizer || noted_.contains(x.name)) return;
   const std::vector<float> numbers = reals(*x.constant);
@@ -193,7 +193,7 @@ OperandPtr Parameters::moved(const OperandPtr& x, const Move& move, Value made) 
   return y;
 }
 
-// Keeps steps on constants alone as steps. Folding would train their results in place of these constants.
+// Marks the constants of a node that reads constants alone, so that no pass folds it and trains its result instead.
 void Parameters::keep_steps_of_constants(const Node& node) {
   const auto constant_of = [&](ValueId id) {
     if (id == kNone || import_.value(id).constant()) return id;
@@ -230,8 +230,8 @@ std::string Parameters::key_of_computed(const Source& source) const {
   return trainable && source.proto.op_type() != "Identity" ? key : "";
 }
 
-// Gives the outputs of an earlier node with the same key. A recurrence that is applied twice cuts and joins its gates
-// twice, from one initializer.
+// Gives the outputs of an earlier node with this key, and returns whether there was one. For example, a recurrence that
+// is applied twice cuts and joins its gates twice, from one initializer.
 bool Parameters::reuse_computed(const std::string& key) {
   const auto found = computed_.find(key);
   if (key.empty() || found == computed_.end()) return false;
@@ -258,8 +258,8 @@ void Parameters::keep_computed(Scope& scope, const Source& source, const std::st
 OperandPtr Parameters::under_new_name(const OperandPtr& x) {
   if (!train_ || !x->constant || !is_trainable(*x->constant)) return x;
   const std::string& name = import_.output_name();
-  // The network computes a clone, so it is no parameter of its own. PyTorch starts its name with "/", or names its
-  // node. Nodes that merge equal tensors have no name, or one that starts with Identity_.
+  // A clone that the module computes is no parameter of its own. PyTorch starts the clone's name with "/", or names its
+  // node. Nodes that stand for merged equal tensors have no name, or one that starts with Identity_.
   const std::string& node = import_.current().source->proto.name();
   const bool merged = node.empty() || node.starts_with("Identity_");
   if (name.starts_with("/") || (torch_.wrote && !merged)) return x;

@@ -1,7 +1,7 @@
-// Constants of an ONNX graph that is to be trained. Private to tools/importers/onnx.
+// Handles constants of an ONNX graph that is to be trained. Private to tools/importers/onnx.
 //
 //   parameters.cc  which constants are one parameter, and which are two
-//   computed.cc    constants that are computed from others: folded, or by steps
+//   computed.cc    constants that are computed from others: folded at import, or computed by nodes of the graph
 #pragma once
 
 #include <set>
@@ -12,8 +12,8 @@
 
 namespace nacre::tools::onnx_import {
 
-// Names of trained initializers. Steps compute other constants from those in `computed`. The file reads those in
-// `shared` elsewhere too.
+// Names of trained initializers. From an initializer in `computed`, nodes of the graph compute other constants. An
+// initializer in `shared` is read elsewhere in the file too.
 struct SplitParameters {
   std::set<std::string> computed, shared;
 };
@@ -24,21 +24,21 @@ class Parameters {
 
   bool of_torch() const { return torch_.wrote; }
   bool is_trainable(const Value& v) const;
-  bool is_variable(const Value& v) const;       // the operator trains this constant if its gradient exists
-  bool is_variable(const OperandPtr& x) const;  // a constant that is such a one, or is made of one
-  bool is_shared(const OperandPtr& x) const;    // the file reads the initializers that x is made of elsewhere too
+  bool is_variable(const Value& v) const;       // the current operator trains this constant
+  bool is_variable(const OperandPtr& x) const;  // x is such a constant, or is made of one
+  bool is_shared(const OperandPtr& x) const;    // the file reads an initializer that x is made of elsewhere too
   bool is_literal(const std::string& name, const Value& constant) const;
-  // Adds `made`, the constant x after `moves`, for a step that reads it. A graph that is to be trained gets one value
-  // for all readers with the same moves. A step makes any other order or shape from that value.
+  // Adds `made`, the constant x after `moves`, for a node that reads it. A graph that is to be trained gets one value
+  // for all readers with the same moves. Transposes and reshapes make any other order or shape from that value.
   ValueId parameter(const OperandPtr& x, const Moves& moves, Value made);
   // Returns the constant x after `move`, without a name.
   OperandPtr moved(const OperandPtr& x, const Move& move, Value made) const;
-  OperandPtr under_new_name(const OperandPtr& x);  // an Identity gives it; a constant is then trained apart from x
+  OperandPtr under_new_name(const OperandPtr& x);  // output of an Identity; a constant may be trained apart from x
   void keep_steps_of_constants(const Node& node);
 
   OperandPtr computed(const OperandPtr& x, Value made);  // a constant that an importer computes of the constant x
   // Returns a key that is equal for two nodes with one operator, one set of attributes and the same constants.
-  // Returns "" for nodes that compute no trained constant.
+  // Returns "" for an Identity and for nodes that compute no trained constant.
   std::string key_of_computed(const Source& source) const;
   bool reuse_computed(const std::string& key);
   void keep_computed(Scope& scope, const Source& source, const std::string& key);
@@ -63,11 +63,11 @@ class Parameters {
   std::map<std::string, Computed> computed_;  // results of nodes on constants alone, by key_of_computed
   std::vector<OperandPtr> read_;              // constants of the graph that are to be trained
   std::set<std::string> noted_;
-  // Names of initializers that a batch repeats or whose rows it chooses, and of outputs that a batch repeats. A batch
-  // of one counts too.
+  // repeated_: names of initializers that an Expand or Tile repeats, or whose rows repeated positions choose.
+  // of_batch_: names of values that depend on an Expand or Tile.
   std::set<std::string> repeated_, of_batch_;
   std::map<ValueId, ValueId> moved_from_;  // the constant that a value was transposed or reshaped from
-  int64_t places_ = 0;                     // elements so far of initializers that constants are computed from
+  int64_t places_ = 0;                     // number of elements numbered so far (Operand::first_place)
 };
 
 }  // namespace nacre::tools::onnx_import

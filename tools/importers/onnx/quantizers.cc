@@ -1,8 +1,8 @@
-// The quantizers of the ONNX importer. They are read from Q and DQ, set on values, and moved to where an integer step
-// needs them.
+// Reads quantizers (scales and zero points) of QuantizeLinear (Q) and DequantizeLinear (DQ), and copies them to values
+// that integer kernels need.
 //
-// Codes between QuantizeLinear and DequantizeLinear are a real value with a quantizer in the graph, and apply_policy
-// makes the codes. An operator on codes becomes the same operator between DQ and Q.
+// Codes between Q and DQ are a real value with a quantizer in the graph, and apply_policy makes the codes. An operator
+// that moves codes becomes the same operator between DQ and Q.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// Reads the zero points. A float8 has none: its operand only tells the type.
+// Reads the zero points. Zero points of float8 codes must be 0, because the operand only tells the type.
 std::vector<int64_t> read_zeros(const Source& source, ElementType codes, size_t count) {
   if (!source.given(2)) return std::vector<int64_t>(count, 0);
   const Value& zero = source.constant(2, "its zero point");
@@ -72,9 +72,9 @@ Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims,
   return quantizer;
 }
 
-// Moves the quantizer of y = f(x) to x. f is monotone on each element, or moves or chooses elements, so rounding
-// before f or after it gives the same codes. Nobody else reads x. In the files Q stands after Relu, and the
-// convolution before it must become an integer one.
+// Copies the quantizer of y = f(x) to x, if only f reads x. f is monotone on each element, or moves or chooses
+// elements, so rounding before f or after it gives the same codes. Files have Q after Relu, and the convolution before
+// Relu must become an integer one.
 void move_quantizers_back(Graph& graph) {
   std::vector<int> readers(graph.values.size(), 0);
   for (const Node& node : graph.nodes)
@@ -94,7 +94,7 @@ void move_quantizers_back(Graph& graph) {
 
 namespace {
 
-// Expands the node to the same node between a DequantizeLinear and QuantizeLinears of the same scale.
+// Replaces the node by the same node on reals, after a DequantizeLinear and before QuantizeLinears of the same scale.
 void expand_on_reals(Import& import, const Source& source, const OperandPtr& scale_of, const OperandPtr& zero_of) {
   Body body(source);
   const std::string scale = body.take(scale_of), zero = body.take(zero_of);
@@ -142,7 +142,7 @@ bool import_on_codes(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const bool integers = source.proto.op_type() == "MaxPool" && is_code_type(x->type) && !x->constant && !x->quantized;
   if (!x->codes() && !integers) return false;
-  // Integers without a known scale mean themselves.
+  // Integers without a known scale are read with scale 1 and zero point 0.
   const Quantizer q = integers ? Quantizer{.codes = x->type, .scale = {1}, .zero = {0}} : x->quantized->quantizer;
   const OperandPtr scale = constant_operand(make_constant(x->name + "/scale", ElementType::kFloat32, {}, q.scale));
   expand_on_reals(import, source, scale, zero_point(x->name, q.codes, {q.zero.begin(), q.zero.end()}));

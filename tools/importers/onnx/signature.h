@@ -23,7 +23,7 @@ class Signature {
   std::string parameter_of(const std::vector<std::string>& placeholders) const;
   const std::string& target(const std::string& placeholder) const { return entries_.at(placeholder).target; }
   std::string of_target(const std::string& target) const;  // placeholder of a target; "" if no constant has that name
-  std::vector<std::string> parameters() const;             // placeholders
+  std::vector<std::string> parameters() const;             // placeholders of all parameters
 
  private:
   struct Entry {

@@ -1,5 +1,5 @@
-// Nodes of an ONNX file, the operands they read and write, and the names in their scope. Private to
-// tools/importers/onnx.
+// Declares nodes of an ONNX file, the operands that they read and write, and the names in their scope. Private to
+// tools/importers.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ using OperandPtr = std::shared_ptr<Operand>;
 struct Move {
   enum Kind : uint8_t { kTranspose, kReshape, kOther } kind;
   std::vector<int64_t> to;  // kTranspose: the permutation; kReshape: the dims
-  std::string what = {};    // kOther: name of the change, which no step can make
+  std::string what = {};    // kOther: name of the change, which no node of the graph can make
 
   static Move transpose(const std::vector<int>& perm) { return {kTranspose, {perm.begin(), perm.end()}}; }
   static Move reshape(std::vector<int64_t> dims) { return {kReshape, std::move(dims)}; }
@@ -32,9 +32,9 @@ struct Move {
 };
 using Moves = std::vector<Move>;
 
-// A tensor of the source. A new operand has exactly one of these: `constant`; or `plain` or `channels_last`; or
-// `quantized` (codes that no step has needed so far); or `dynamic` (a part that is useful only within a whole layer).
-// If it has none, an earlier refusal left it unknown.
+// A tensor of the source. A known operand has at first one of these: `constant`; `plain` or `channels_last`;
+// `quantized` (codes that no node reads so far); `dynamic` (a part of a dynamically quantized layer); `sequence`.
+// An operand without any of them is unknown because of an earlier refusal.
 struct Operand {
   std::string name = {};
   ElementType type = ElementType::kFloat32;
@@ -58,14 +58,14 @@ struct Operand {
   std::shared_ptr<const std::vector<std::string>> names = nullptr;
   int uses = 0;  // number of nodes and outputs of the source that read it
 
-  // For constants that are to be trained: the origin and the moves that made this constant from it. Each form is a
-  // value in the graph after some moves, and the node that first read it.
+  // For constants that are to be trained: the origin and the moves that made this constant from it. Each Form of an
+  // origin is a value in the graph that holds it after some moves, and the node that first read the value.
   struct Form {
     Moves moves;
     ValueId value;
     const ::onnx::NodeProto* node;
   };
-  OperandPtr origin = nullptr;  // null for an initializer, or if more than moves compute it
+  OperandPtr origin = nullptr;  // null for an initializer, or if other operators than moves compute this constant
   Moves moves = {};
   std::vector<Form> forms = {};
   // Initializers that this operand depends on, if other operators than moves compute it. `places` says where each
@@ -94,12 +94,12 @@ struct Operand {
   std::shared_ptr<const std::vector<OperandPtr>> sequence = nullptr;  // tensors of a sequence: ops/sequence.cc
 
   int rank() const { return int(dims.size()); }
-  const Value& numbers() const { return exact ? *exact : *constant; }  // a constant's, unrounded
+  const Value& numbers() const { return exact ? *exact : *constant; }  // the numbers of a constant, unrounded
   bool known() const {
     return constant || plain != kNone || channels_last != kNone || quantized || dynamic || sequence;
   }
   bool prefers_channels_last() const { return channels_last != kNone && rank() > 2; }
-  // Returns whether these are codes with one scale that no step has needed so far.
+  // Returns whether the operand holds codes with one scale that no node of the graph reads so far.
   bool codes() const { return quantized && plain == kNone && quantized->quantizer.scale.size() == 1; }
 };
 
@@ -131,11 +131,11 @@ class Source {
   float constant_real(int input, const char* what) const;  // an operand of one element
   // Returns attribute `key` of older opsets or constant input `input` of newer ones, or nullopt if neither is there.
   std::optional<std::vector<int64_t>> integers_or_input(const char* key, int input) const;
-  // Returns `axis`, which is in [-rank, rank), as an index. Refuses others.
+  // Returns `axis`, which is in [-rank, rank), as an index from 0 on. Throws for another axis.
   int axis(int64_t axis, int rank) const;
   ElementType kept() const;  // Operand::kept of the node's reals
-  // Returns whether the output has a name and is needed: it is an output of the file, or a node that an output
-  // depends on reads it.
+  // Returns whether the output has a name and is needed: it is an output of the graph around the node, or a node that
+  // such an output depends on reads it.
   bool wants(int output) const;
 
   [[noreturn]] void refuse(const std::string& reason, const std::string& remedy = "") const;
@@ -171,11 +171,11 @@ struct CurrentNode {
 
   Scope* scope = nullptr;
   const Source* source = nullptr;
-  int layer = kNone;     // the layer of its steps
-  std::string layer_op;  // operator of the node that is expanded; "" if none is
+  int layer = kNone;     // the graph's layer for the nodes that it becomes
+  std::string layer_op;  // operator of the file's node that a Body replaces; "" if none does
 };
 
-// An operator written as others, in the form of a function of a file. Node names and outputs are those of the source.
+// An operator written as several others, in the form of an ONNX function. Its nodes have the name of the source node.
 class Body {
  public:
   explicit Body(const Source& source);
@@ -187,14 +187,14 @@ class Body {
   ::onnx::NodeProto& node_like(const ::onnx::NodeProto& from, const char* op, const std::vector<std::string>& inputs,
                                const std::string& output, const std::vector<std::string>& without = {});
   std::string fresh(const std::string& wanted);  // returns `wanted`, with a suffix if the name is taken already
-  void give(const std::string& value);           // gives it as the next output
-  void give_as(const std::string& value, const std::string& wanted);  // also names it
+  void give(const std::string& value);           // makes `value` the next output
+  void give_as(const std::string& value, const std::string& wanted);  // also renames it to `wanted`
 
   const ::onnx::FunctionProto& function() const { return function_; }
   const std::vector<OperandPtr>& operands() const { return operands_; }
 
   int opset = 0;                // opset of the ONNX operators in it; 0 means the file's
-  std::string name, source_op;  // those of the layer in the file
+  std::string name, source_op;  // name and operator of the file's node
 
  private:
   ::onnx::FunctionProto function_;

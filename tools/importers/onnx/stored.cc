@@ -19,8 +19,8 @@ enum Kind : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 struct Field {
   uint32_t number, kind;
-  uint64_t value;      // if it is a varint
-  size_t begin, size;  // if it is bytes
+  uint64_t value;      // the number, if the field is a varint
+  size_t begin, size;  // the range of the field's bytes, if it is no varint
 };
 
 class Walk {
@@ -81,7 +81,7 @@ class Walk {
     });
   }
 
-  // Reads the constants of a node. A Constant has the name of its output.
+  // Reads the constants in the attributes of a node. They have the name of the node's first output.
   void node(const Field& message, int depth) {
     std::string output;
     each(message, [&](const Field& f) {
@@ -98,7 +98,7 @@ class Walk {
 
   void tensor(const Field& message, const std::string& name) {
     StoredNumbers made{.name = name, .type = ElementType::kNone, .elements = 1, .offset = 0};
-    size_t raw[2] = {}, typed[2] = {};  // begin and size of each
+    size_t raw[2] = {}, typed[2] = {};  // begin and size of raw_data, and of float_data or double_data
     each(message, [&](const Field& f) {
       if (f.number == 1) dims(f, made.elements);
       if (f.number == 2) made.type = element_type(int(f.value));

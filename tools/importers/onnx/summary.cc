@@ -1,4 +1,4 @@
-// Makes the summary of an ONNX file (shared/network_summary.h).
+// Summarizes an ONNX file (shared/network_summary.h).
 #include "tools/importers/onnx/file.h"
 #include "tools/importers/onnx/tensor.h"
 #include "tools/importers/shared/network_summary.h"

@@ -71,8 +71,8 @@ std::vector<uint8_t> gather_field(const Field& field) {
   return bytes;
 }
 
-// Returns the elements of a typed field, which hold them if there is no raw_data. Types of 16 bits and less are in
-// int32_data, one per entry in its low bits (4-bit types: two per entry). See onnx.proto, TensorProto.
+// Returns the elements of a tensor's typed field, such as float_data. A tensor without raw_data has them there. Types
+// of 16 bits and less are in int32_data, one per entry in its low bits (4-bit types: two per entry; onnx.proto).
 std::vector<uint8_t> read_field(const TensorProto& tensor, ElementType type) {
   switch (type) {
     case ElementType::kFloat32: return gather_field<float>(tensor.float_data());
@@ -111,8 +111,8 @@ ExternalRange external_range(const std::string& place, const TensorProto& tensor
   return range;
 }
 
-// Returns the folder of a hub's cache that contains a model's `directory`, or an empty path if none does.
-// huggingface_hub:
+// Returns the folder of the Hugging Face hub's cache that contains a model's `directory`, or an empty path. In this
+// cache (huggingface_hub)
 //
 //   models--NAME/snapshots/REVISION/..   links to   models--NAME/blobs/HASH
 std::filesystem::path cache_of(const std::filesystem::path& directory) {

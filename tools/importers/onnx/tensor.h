@@ -1,8 +1,8 @@
 // Converts TensorProto to Value: reads the constants of an ONNX file, whichever fields they are in.
 //
-// All data are checked. The number of elements must fit the bytes. External files must lie in the model's directory
-// (relative names only, no "..", no link that leads out). A malformed tensor throws Error{kBadInput}. A tensor of a
-// type that the tools do not support throws Error{kUnsupported}.
+// The number of elements must fit the bytes. External files must lie in the model's directory, or in the Hugging Face
+// cache around it (relative names only, no "..", no link that leads out). A malformed tensor throws Error{kBadInput}.
+// A tensor of a type that the tools do not support throws Error{kUnsupported}.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,13 @@ std::vector<uint8_t> external_data(const ::onnx::TensorProto& tensor, const std:
 // Returns whether the type is float16, bfloat16 or float64. Constants of these types become float32, which holds all
 // numbers of the first two.
 bool is_other_real(ElementType type);
-Value as_float32(Value value);                 // converts those three types; others stay
+Value as_float32(Value value);                 // converts these three types; others stay
 Value rounded(Value value, ElementType type);  // rounds float32 to float16 or bfloat16; others stay
 
 // Returns the product of dims. Throws unless each dim is >= 0 and the product is below 2^31 (the engine's limit).
 int64_t checked_elements(const std::string& place, const std::vector<int64_t>& dims);
 
-// Make constants. The numbers are converted to `type` as C does, and saturate.
+// Make constants of the type `type`. Reals are cut to integers, and numbers beyond an integer type saturate.
 Value make_constant(const std::string& name, ElementType type, std::vector<int64_t> dims,
                     const std::vector<int64_t>& integers);
 Value make_constant(const std::string& name, ElementType type, std::vector<int64_t> dims,

@@ -31,8 +31,8 @@ struct Read {
   ::onnx::NodeProto* node;
   int input;
   std::string initializer;
-  enum Kind : uint8_t { kUnknown, kLiteral, kOwn, kNamed } kind = kUnknown;  // kOwn: what its initializer is
-  std::string placeholder = "";                                              // for kNamed
+  enum Kind : uint8_t { kUnknown, kLiteral, kOwn, kNamed } kind = kUnknown;  // kOwn: the one that the initializer names
+  std::string placeholder = "";                                              // for kNamed: the constant's placeholder
 };
 
 // A call of the module, and the nodes that it became.
@@ -127,8 +127,8 @@ class Separation {
     return all;
   }
 
-  // Returns whether an initializer that no argument names may be the parameter whose numbers it holds, and not an
-  // equal literal that is stored with it. The unexplained arguments' names decide; if they do not, refuses the file.
+  // Returns whether an initializer that no argument names may be the parameter whose numbers it holds. Else it is an
+  // equal literal that the file stores with it. The names of the unexplained arguments decide, or the file is refused.
   bool may_be_own(const Call& call, const std::string& initializer) const {
     const Names roots = own(initializer);
     const Unexplained open = unexplained(call);
@@ -185,7 +185,7 @@ class Separation {
     }
   }
 
-  // Takes the constants of a call with a batch norm in its numbers. They are trained as they stand.
+  // Takes the constants of a call whose numbers include a batch norm since the export. They are trained as they stand.
   void take_fused(Call& call) {
     for (Read& read : call.reads) read.kind = own(read.initializer).empty() ? Read::kLiteral : Read::kOwn;
     made_.notes.push_back(
@@ -194,7 +194,7 @@ class Separation {
         "norm. To train both, export with optimize=False");
   }
 
-  // Returns the parameters that no call of the file has as an argument and that no constant of the file is made of.
+  // Returns the parameters that no call of the file has as an argument and that no other initializer is made of.
   Names unmentioned() const {
     Names all;
     for (const std::string& placeholder : signature_.parameters()) {
@@ -237,7 +237,7 @@ class Separation {
     return std::any_of(arguments.begin(), arguments.end(), [&](const auto& a) { return signature_.is_parameter(a); });
   }
 
-  // Adds a bias of zeros, which trains, if the exporter left it out.
+  // Adds a bias of zeros, which trains, to a call whose bias the exporter left out (RemoveOptionalBias).
   void add_zero_bias(Call& call) {
     if (call.rules.find("RemoveOptionalBias") == std::string::npos || call.nodes.size() != 1) return;
     ::onnx::NodeProto& node = *call.nodes[0];
@@ -265,7 +265,7 @@ class Separation {
     holder_[bias] = {zeros.name()};
   }
 
-  // Gives each constant of the module one initializer.
+  // Gives each constant of the module, and the literals, an initializer apart from each other.
   void separate() {
     std::map<std::string, std::vector<Read*>> readers;
     for (Call& call : calls_)
@@ -288,7 +288,7 @@ class Separation {
     return read.kind == Read::kNamed ? "of " + read.placeholder : read.kind == Read::kOwn ? "own" : "literal";
   }
 
-  // Returns the key of the reader that keeps the initializer's name: its own constant, else a literal, else the first.
+  // Returns the key of the reads that keep the initializer's name: its own constant's, else a literal's, or the first.
   std::string keeps_name(const std::string& initializer, const std::vector<Read*>& reads) const {
     for (const Read* read : reads)
       if (read->kind == Read::kOwn) return "own";
@@ -312,9 +312,9 @@ class Separation {
     return name;
   }
 
-  // Refuses a folded result of parameters, because it is no parameter. A result that is one parameter's elements in
-  // another order is allowed. Each name between the two must then be that of a move, or of a value of the file, which
-  // gives a shape. A sum with a batch norm is trained as it stands.
+  // Refuses a constant that the exporter computed from parameters, because it is no parameter. A constant that holds
+  // one parameter's elements in another order is allowed: the names that it was folded from must be moves, values of
+  // the file or constants of the module. Weights that include a batch norm are trained as they stand.
   void check_folded(const Call& call) const {
     const bool fused = call.rules.find("FuseBatchNorm") != std::string::npos;
     for (const Read& read : call.reads) {
@@ -348,7 +348,7 @@ class Separation {
     refuse("has no initializer " + initializer);
   }
 
-  // Joins the forms in which the file holds one parameter. A step computes the other forms from the first.
+  // Joins the initializers that hold one parameter. A Transpose or Reshape computes the others from the first.
   void join_forms() {
     for (auto& [placeholder, names] : holder_) {
       if (names.size() < 2 || !signature_.is_parameter(placeholder)) continue;
@@ -398,7 +398,7 @@ class Separation {
   const std::string& name_;
   const Signature signature_;
   std::unordered_map<std::string, const ::onnx::TensorProto*> initializers_;  // tensors of reals
-  std::set<std::string> whole_, inputs_;  // whole_: integers of the file, and of shapes
+  std::set<std::string> whole_, inputs_;  // names: whole_ of tensors of integers and shapes, inputs_ of graph inputs
   std::unordered_map<std::string, Names> folded_;
   std::vector<Call> calls_;
   std::unordered_map<std::string, size_t> by_text_, writer_;

@@ -1,8 +1,8 @@
-// Facts that PyTorch's exporter (torch.onnx.export with dynamo=True) states about constants of a file that is to be
-// trained.
+// Reads facts that PyTorch's exporter (torch.onnx.export with dynamo=True) states about constants of a file that is to
+// be trained.
 //
-// That exporter makes initializers of parameters, buffers and literals alike, and stores equal ones once. The file's
-// metadata tell them apart:
+// That exporter makes initializers of parameters, buffers and literals alike, and stores equal tensors once. The
+// file's metadata tell parameters from the rest:
 //
 //   graph    pkg.torch.export.ExportedProgram.graph_signature   p_fc_weight: PARAMETER target='fc.weight'
 //   node     pkg.torch.onnx.fx_node      %linear : [..](args = (%x, %p_fc_weight, %p_fc_bias), kwargs = {})
@@ -21,7 +21,7 @@ namespace nacre::tools::onnx_import {
 
 struct TorchConstants {
   std::set<std::string> fixed;     // initializers that no training changes: literals and buffers
-  std::vector<std::string> notes;  // facts that the file does not tell, for the user
+  std::vector<std::string> notes;  // notes for the user, on parameters that the file lacks or merges
   bool facts = false;              // the file has the exporter's metadata
   bool wrote = false;              // PyTorch wrote the file: its literals are Constant nodes, its parameters are not
 };

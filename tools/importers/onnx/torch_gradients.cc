@@ -80,7 +80,7 @@ class Gradients {
     return metadata_of(node, kNodeMetadata, "pkg.torch.onnx.fx_node");
   }
 
-  // Returns notes for files of the older exporter, which writes no calls. PyTorch sets a row of padding to zeros.
+  // Returns notes for a file without calls, on matrices with a row of zeros. PyTorch sets a row of padding to zeros.
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
     for (const ::onnx::NodeProto& node : graph_.node()) {
@@ -100,13 +100,13 @@ class Gradients {
                   how_to_ignore(setting));
   }
 
-  // Adds a parameter, by the name that calls use, that the initializer is or is computed from.
+  // Notes the parameter `target`, by the name that calls use, as one that `initializer` is or is computed from.
   void add_roots(const std::string& initializer, const std::string& target) {
     const std::string placeholder = signature_.of_target(target);
     if (!placeholder.empty() && signature_.is_parameter(placeholder)) roots_[initializer].push_back(placeholder);
   }
 
-  // Refuses a detached value. The exporter drops the step that detaches. The reader then reads the value before it,
+  // Refuses a detached value. The exporter drops the call of detach. The reader then reads the value before detach,
   // while its call still names the detached one.
   void refuse_detached(const ::onnx::NodeProto& node, const std::string& call) {
     static const RE2 kDetached(R"(detach(_\d+)?)");
@@ -129,7 +129,7 @@ class Gradients {
     for (const std::string& output : node.output()) made_of_.emplace(output, call);
   }
 
-  // Returns an initializer that is a matrix of reals, or nullopt.
+  // Returns the initializer `name` if it is a matrix of float32, else nullopt.
   std::optional<Value> matrix(const std::string& name) const {
     const auto found = initializers_.find(name);
     if (found == initializers_.end() || found->second->data_type() != ::onnx::TensorProto::FLOAT ||
@@ -150,8 +150,8 @@ class Gradients {
     return -1;
   }
 
-  // Returns whether the row without a gradient never changes. This holds if only lookups with this padding read the
-  // parameter.
+  // Returns whether the row without a gradient never changes. This holds if all nodes that read the parameter are
+  // lookups with this padding.
   bool keeps_row(const ::onnx::NodeProto& node, int64_t row) const {
     const auto roots = row >= 0 ? roots_.find(node.input(0)) : roots_.end();
     const std::optional<Value> w = roots != roots_.end() ? matrix(node.input(0)) : std::nullopt;

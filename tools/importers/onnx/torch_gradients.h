@@ -14,9 +14,9 @@
 
 namespace nacre::tools::onnx_import {
 
-// For a graph that is to be trained. Replaces w[ids] by where(ids == p, c, w[ids]), with c the numbers of w[p], if
-// nothing else reads w. Throws for the others, with a setting's name that ImportOptions::ignored may hold. Returns
-// notes for the user on facts that a file without calls does not state. `name` is the file's name.
+// Changes a model that is to be trained. Replaces w[ids] by where(ids == p, c, w[ids]), with c the numbers of w[p], if
+// only lookups with this p read w. Throws for the other cases unless ImportOptions::ignored holds the setting's name.
+// Returns notes for the user on a file without calls, which does not state these facts. `name` is the file's name.
 std::vector<std::string> keep_gradients(::onnx::ModelProto& model, const std::string& name,
                                         const ImportOptions& options);
 

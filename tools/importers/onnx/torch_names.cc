@@ -76,7 +76,7 @@ bool steps_may_compute(const std::string& call, const std::string& op_type) {
   if (target.find("attention") != std::string::npos) return true;
   if (named != std::string::npos && has_one_of(kFactors, call.substr(named))) return true;
   constexpr const char* kPointwise[] = {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min"};
-  constexpr const char* kReshaping[] = {"norm", "conv", "linear"};  // their steps give gains and biases axes
+  constexpr const char* kReshaping[] = {"norm", "conv", "linear"};  // here pointwise nodes read reshaped gains
   return among(kPointwise, op_type) && !has_one_of(kReshaping, target);
 }
 

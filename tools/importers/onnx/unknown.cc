@@ -1,8 +1,8 @@
-// Goes on after an operator that is not supported, so that the nodes after it are checked too. The refusal is noted.
-// Each output of the refused node becomes a value that nothing writes, with the shape that the file declares
-// (value_info). If the file declares none, the only output of an unknown operator gets the type and shape of its
-// first input, which is right for an elementwise function. Any other output stays unknown, and its readers are only
-// checked for a known operator. The graph is thrown away in the end.
+// Goes on after an operator that is not supported, so that the nodes after it are checked too. Each output of the
+// refused node becomes a value that no node writes, with the shape that the file declares (value_info). If the file
+// declares none, the only output of an unknown operator gets the type and shape of its first input. This is right for
+// an elementwise function. Any other output stays unknown, and its readers are only checked for a known operator. The
+// importer throws its refusals in the end and no graph.
 #include <algorithm>
 
 #include "tools/importers/onnx/declared.h"
@@ -23,7 +23,7 @@ OperandPtr stand_in_of(Graph& graph, const std::string& name, ElementType type, 
   x->type = other_real ? ElementType::kFloat32 : type;
   if (other_real) x->kept = type;
   x->dims = dims;
-  x->uses = 2;  // two uses: no later step is merged into a writer that does not exist
+  x->uses = 2;  // with two uses no later node is merged into the node that writes x, which does not exist
   Value v;
   v.name = name;
   v.type = x->type;
@@ -48,8 +48,8 @@ int64_t DeclaredValues::size_of(const ::onnx::TensorShapeProto::Dimension& dim) 
 }
 
 // Makes a value that stands in for the declared one. With `guess`, an unknown first size is taken to be the batch,
-// other unknown sizes 64, and unknown types float32.
-//
+// other unknown sizes 64, and unknown types float32. Without it, an unknown size or type gives an operand without a
+// value.
 OperandPtr DeclaredValues::stand_in(const ::onnx::ValueInfoProto& declared, bool guess) {
   const auto& tensor = declared.type().tensor_type();
   if (!declared.type().has_tensor_type() || !tensor.has_shape()) return std::make_shared<Operand>();

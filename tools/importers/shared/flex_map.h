@@ -14,10 +14,10 @@ namespace nacre::tools::tflite {
 
 class FlexMap {
  public:
-  // Copies the bytes, because in the file a number of 8 bytes may stand at any multiple of 4.
+  // Copies the bytes, because the file may place a number of 8 bytes at an address that is a multiple of 4 only.
   explicit FlexMap(const Operator& record) : map_(flexbuffers::Map::EmptyMap()) {
     if (const auto* bytes = record.custom_options()) bytes_.assign(bytes->begin(), bytes->end());
-    std::vector<uint8_t> seen;  // without it a vector with many references is verified once for each
+    std::vector<uint8_t> seen;  // without `seen` the verifier visits a vector once for each reference to it
     if (bytes_.size() < 3 || !flexbuffers::VerifyBuffer(bytes_.data(), bytes_.size(), &seen)) return;
     const flexbuffers::Reference root = flexbuffers::GetRoot(bytes_.data(), bytes_.size());
     if (root.IsMap()) map_ = root.AsMap();

@@ -1,12 +1,12 @@
-// Marks the nodes that compute in float32, by two rules. First, an operator of the table computes in float32 in its
-// source's kernels, so all nodes of its layer here do. Second, an exporter may have written out a normalization whose
-// module computes in float32. Such a formula divides by the root of a sum of squares:
+// Marks the nodes that compute in float32, by three rules. First, an operator of kWideOperators computes in float32 in
+// its source's kernels, so all nodes of its layer do here. Second, an exporter may have written out a normalization
+// whose module computes in float32. Such a formula divides by the root of a sum of squares:
 //
 //   s = mean or sum of x^2, (x - m)^2 or x x      r = sqrt or rsqrt or power +-1/2 of s, + epsilon, max, ..
-//   x r, x / r, and what scales r before
+//   x r, x / r, and factors that scale r before
 //
-// The second rule never applies to Keras, which writes out no formulas: a layer or function that is not in the table
-// rounds each operation.
+// The second rule does not apply to Keras files, which hold layers and functions instead of formulas. Third, for Keras
+// alone, a LayerNormalization of an input of the network computes in float32.
 #include "tools/importers/shared/float32_norms.h"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct WideOperator {
   std::string_view name;
 };
 
-// Keras 3: layers/normalization and ops/nn.py (_rms_normalization), result_type(x.dtype, "float32").
-// UnitNormalization and Normalize do not compute so. ONNX: stash_type; onnxruntime's CPU kernels.
+// The Keras operators are those of Keras 3 that compute in result_type(x.dtype, "float32"). UnitNormalization and
+// Normalize do not. The ONNX operators have a stash_type, or compute in float32 in onnxruntime's CPU kernels.
 constexpr WideOperator kWideOperators[] = {
     {SourceLanguage::kKeras, "GroupNormalization"},
     {SourceLanguage::kKeras, "RMSNormalization"},
@@ -69,8 +69,8 @@ class Norms {
     }
   }
 
-  // Keras does not cast the input of its LayerNormalization. A float32 input of the network therefore stays float32
-  // there.
+  // Marks LayerNormalizations of a network's input. Keras does not cast the input of this layer, so a float32 input of
+  // the network stays float32.
   void find_uncast_inputs() {
     for (Node& node : graph_.nodes)
       if (node.op == Op::kLayerNorm && is_input(origin(node.inputs[0]))) node.wide = true;
@@ -82,7 +82,7 @@ class Norms {
   }
 
  private:
-  static constexpr int kMostSteps = 6;  // in a chain from the sum to its root, and from the root to the scaled value
+  static constexpr int kMostSteps = 6;  // most nodes from the sum to its root, and from the root to the scaled value
 
   const Node& node(size_t i) const { return graph_.nodes[i]; }
   int64_t elements(ValueId id) const { return graph_.values[size_t(id)].elements(); }
@@ -154,7 +154,7 @@ class Norms {
     return false;
   }
 
-  // Widens the steps that made a node's operands: means, differences from means, squares of means.
+  // Marks the nodes that made a node's operands: sums, means, squares, casts and differences from means.
   void widen_operands(size_t i, int64_t most, int left) {
     for (const ValueId id : node(i).inputs) {
       const int from = id == kNone ? -1 : writer_[size_t(id)];
@@ -175,7 +175,7 @@ class Norms {
     });
   }
 
-  // Widens the steps that scale by the root, and the steps that scale the root before.
+  // Marks the pointwise nodes that read the root, directly or through marked nodes smaller than x.
   void widen_scaled(size_t i, int64_t of_x, int left) {
     if (left == 0) return;
     for (const size_t reader : readers_[size_t(node(i).outputs[0])]) {

@@ -1,5 +1,5 @@
-// Finds the nodes that compute in float32 whatever 16-bit type their layer's policy names: normalizations and other
-// operators that square. The source's own kernels do the same (NUMERICS.md section 14).
+// Finds the nodes that compute in float32 whatever 16-bit type their layer's policy names: normalizations, and some
+// reductions and poolings. The source's own kernels do the same (NUMERICS.md section 14).
 #pragma once
 
 #include "tools/graph/graph.h"

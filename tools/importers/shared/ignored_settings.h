@@ -1,5 +1,5 @@
-// Settings of a network's file that the caller allows the import to ignore. A setting that the tool does not carry
-// out is refused, and the refusal prints the setting's name: a layer's class (GaussianNoise) or CLASS.SETTING
+// Handles settings of a network's file that the caller allows the import to ignore. The import refuses a setting that
+// it does not carry out and prints the setting's name: a layer's class (GaussianNoise) or CLASS.SETTING
 // (LSTM.dropout, optimizer.amsgrad). ImportOptions::ignored holds the names that the caller chose to ignore. A class
 // alone stands for all of its settings.
 //
@@ -18,7 +18,7 @@ bool goes_on_without(const ImportOptions& options, const std::string& setting);
 // Returns "--ignore-setting LSTM.dropout goes on without it", for example.
 std::string how_to_ignore(const std::string& setting);
 
-// Refuses a name of options.ignored that names no setting of the file.
+// Refuses a name of options.ignored that is not in `met`, because it names no setting that the file's import refuses.
 void require_all_met(const ImportOptions& options, const std::set<std::string>& met, const std::string& path);
 
 }  // namespace nacre::tools

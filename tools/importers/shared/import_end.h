@@ -1,4 +1,4 @@
-// The last step of an import, which several importers share.
+// Declares the last action of an import, which several importers share.
 #pragma once
 
 #include "tools/base/unsupported.h"

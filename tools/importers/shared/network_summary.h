@@ -1,5 +1,5 @@
-// The summary of a network's file, whether or not the file can be converted: its producer, its inputs and outputs,
-// the count of each operator, and the number of parameters. The file states all of them; nothing is computed.
+// Summarizes a network's file, whether or not it can be converted: its producer, its inputs and outputs, the count of
+// each operator, and the number of stored parameters. The summary only reads and counts; it infers no shapes.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct NetworkTensor {
 struct NetworkSummary {
   std::string format;    // "ONNX", "TensorFlow Lite", "Keras"
   std::string producer;  // "pytorch 2.15.0"; "" if the file does not say
-  std::string version;   // the format's: "opset 17, com.microsoft 1"
+  std::string version;   // version of the format: "opset 17, com.microsoft 1"
   std::vector<NetworkTensor> inputs, outputs;
   std::map<std::string, uint64_t> operators;  // by name in the file; inner graphs and models count too
   uint64_t parameters = 0;                    // number of elements that the file stores
 
-  void count(uint64_t elements);  // adds to `parameters` without overflow, as a file may lie
+  void count(uint64_t elements);  // adds to `parameters`, at most 2^62 in all, because a file may state any size
 };
 
 // Summarizes the file's bytes. Throws as the importer does if the file cannot be read at all.

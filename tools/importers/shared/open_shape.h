@@ -1,5 +1,5 @@
-// Input axes that the file gives no size, and the sizes that the user gives for them. --shape NAME=1x3x224x224 gives
-// a whole input's sizes. --shape NAME=128 gives the size of every axis with that symbol.
+// Sets sizes of input axes that the file leaves open. --shape NAME=1x3x224x224 gives all sizes of the input NAME.
+// --shape NAME=128 gives the size of every open axis with the symbol NAME.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct OpenShape {
   std::optional<std::vector<Axis>> axes;  // nullopt if the file gives no shape
 };
 
-// Sets the sizes of `given` in `inputs`. Throws Error{kUsage} if a text is not NAME=SIZES, if no input has the name,
-// or if sizes contradict the file or each other.
+// Sets the sizes of `given` in `inputs`. Throws Error{kUsage} if a text is not NAME=SIZES, if no input and no symbol
+// has the name, or if sizes contradict the file or each other.
 void fix_open_axes(std::vector<OpenShape>& inputs, const std::vector<std::string>& given, const std::string& file);
 
 // Returns the inputs as text: "x [batch, 3, ?], ids [batch, seq]".

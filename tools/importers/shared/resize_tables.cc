@@ -14,8 +14,8 @@ ValueId weights_of(Graph& graph, const std::string& name, const ResizeTable& tab
 
 }  // namespace
 
-// All outputs read the same number of neighbours, `taps`, which is what the widest output needs. All lie inside the
-// axis.
+// All outputs read the same number of neighbours, `taps`, which is the number that the widest output needs. All of
+// these neighbours lie inside the axis.
 ResizeTable table_of(const std::vector<Taps>& outputs, int64_t in) {
   const auto inside = [in](int64_t at) { return std::clamp<int64_t>(at, 0, in - 1); };
   const auto by_place = [](const Tap& a, const Tap& b) { return a.at < b.at; };

@@ -1,5 +1,5 @@
-// Makes the tables of the op resize (engine/ops/resize.h). There is one per axis, made from the list of elements that
-// each output reads.
+// Makes the tables of the op resize (engine/ops/resize.h), one for rows and one for columns. The caller lists for each
+// output row or column the input elements that it reads.
 //
 //   std::vector<Taps> rows = ...;                     one list per output row: {index, weight}
 //   append(resize_step(graph, step, x, table_of(rows, in_h), table_of(columns, in_w)));
@@ -14,7 +14,7 @@
 
 namespace nacre::tools {
 
-inline constexpr int64_t kMostResized = 1 << 16;  // outputs of an axis, so that its table is small
+inline constexpr int64_t kMostResized = 1 << 16;  // largest number of outputs of an axis, which bounds its table
 
 struct Tap {
   int64_t at;  // an index outside of the axis means its first or last element

@@ -9,7 +9,7 @@
 namespace nacre::tools {
 namespace {
 
-// Calls `visit` with a number of the given type.
+// Calls `visit` with a number of the given type, or with a float for a type that is not listed.
 template <class F>
 auto with_element(ElementType type, F visit) {
   switch (type) {

@@ -6,8 +6,8 @@
 namespace nacre::tools {
 namespace {
 
-// Returns the kernel's tap that tap j of phase r stands for, or -1 if there is none. Taps are in the order of x, the
-// kernel's in that of y.
+// Returns the index of the kernel's tap that tap j of the convolution holds for phase r, or -1 if it holds zero. Taps
+// of the convolution stand in the reverse order of the kernel's.
 int64_t source_tap(const TransposedAxis& axis, int64_t r, int64_t j) {
   const int64_t back = axis.taps() - 1 - j;
   if (axis.stride == 1) return back;
@@ -55,7 +55,7 @@ ValueId transposed(ValueId x, const std::vector<int>& perm, const std::string& s
   return append(std::move(node), suffix, y);
 }
 
-// The range [begin, begin + size) of rows and of columns.
+// A part of a map: the range [begin, begin + size) of rows (index 0) and of columns (index 1).
 struct SpacePart {
   int64_t begin[2], size[2];
 };
@@ -73,8 +73,8 @@ ValueId sliced(Graph& graph, ValueId x, const SpacePart& part, const std::string
   return append(std::move(node), suffix, like);
 }
 
-// Cuts x to the part that is read, and sets the window over that part. Pads larger than the window reaches become a
-// step of their own.
+// Cuts x to the part that is read, and sets the strides, dilations and pads of `conv` for that part. Pads that are
+// larger than the window reaches become a Pad node.
 void set_window(Graph& graph, const TransposedConv& c, Node& conv, const AppendStep& append) {
   const TransposedAxis* const axes[] = {&c.h, &c.w};
   const char* const before_names[] = {"pad_top", "pad_left"};

@@ -1,4 +1,4 @@
-// Reads numbers of a protocol buffer, in base 128 with the low digits first.
+// Reads varints, the numbers of a protocol buffer in base 128 with the low digits first.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// Converts ATAN2 to steps: the angle of the point (b, a) for finite numbers. Zeros have no sign, and (0, 0) gives 0.
+// Converts ATAN2(a, b) to nodes: the angle of the point (b, a) for finite numbers. Zeros have no sign; (0, 0) gives 0.
 //
 //   t = min(|a|, |b|) / max(|a|, |b|)
 //   w = t, or, if t > tan(pi / 8), (t - 1) / (t + 1) = tan(atan t - pi / 4)
-//   r = atan w = w + w^3 (c_0 + c_1 w^2 + c_2 w^4 + c_3 w^6)        S. Moshier, Cephes, single/atanf.c, within 2e-7
+//   r = w + w^3 (c_0 + c_1 w^2 + c_2 w^4 + c_3 w^6), + pi / 4 if t > tan(pi / 8)   S. Moshier, Cephes, single/atanf.c
 //   r = pi / 2 - r if |a| > |b|, then pi - r if b < 0, then -r if a < 0
 #include "tools/importers/tflite/steps.h"
 

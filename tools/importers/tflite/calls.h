@@ -1,4 +1,4 @@
-// Calls converts graphs that operators call, and lists that loops fill, as rows of values (control.cc, rows.cc).
+// Calls converts graphs that operators call (control.cc), and keeps the lists that loops fill as rows (rows.cc).
 #pragma once
 
 #include "tools/importers/tflite/tensors.h"
@@ -13,7 +13,7 @@ struct Run {  // rows first to first + count - 1 of a value, along axis 0
   ValueId of;
   int64_t first, count;
 };
-struct Rows {  // the runs in order; no step has made a value of them yet
+struct Rows {  // rows of a tensor, run after run; no node has joined them to one value yet
   std::vector<Run> runs;
   std::vector<int64_t> dims;
 };
@@ -28,7 +28,7 @@ class Calls {
   Calls(Importer& importer, Reader& reader, Scope& scope) : importer_(importer), reader_(reader), scope_(scope) {}
 
   // control.cc
-  std::vector<Argument> arguments(const Operation& op, size_t first);  // the inputs from `first` on
+  std::vector<Argument> arguments(const Operation& op, size_t first);  // the operator's inputs from `first` on
   std::vector<Argument> call(const Operation& op, int graph, const std::vector<Argument>& arguments);
   void give(const Operation& op, const std::vector<Argument>& results);  // sets the outputs
 

@@ -1,6 +1,6 @@
-// Converts WHILE and IF, whose control flow is computed while reading. The condition of a loop must depend on stored
-// numbers and counters alone: the loop becomes its body, once per turn. A branch becomes the graph that its condition
-// takes. If the condition is known only at run time, both graphs run and a select takes one result.
+// Converts WHILE, IF and STABLEHLO_COMPOSITE. Control flow is computed while reading. The condition of a loop must
+// depend on stored numbers and counters alone: the loop becomes its body, once per turn. An IF becomes the graph that
+// its condition takes. If that is known only at run time, both graphs run and a select node takes one result.
 //
 //   WHILE  while (cond(x..)) x.. = body(x..);   y.. = x..
 //   IF     y.. = c ? then(x..) : else(x..)
@@ -18,9 +18,9 @@ namespace {
 
 constexpr int kMaxDepth = 8;                 // most levels of graphs that call graphs
 constexpr int64_t kMostOperators = 1 << 16;  // most operators of all turns together
-constexpr size_t kMostSteps = 20000;         // most steps of the program
+constexpr size_t kMostSteps = 20000;         // most nodes of the graph
 
-// Replaces the scope by another graph's, for its own lifetime.
+// Replaces the scope by another graph's, as long as this object lives.
 class OtherGraph {
  public:
   OtherGraph(Scope& scope, Scope inner) : scope_(scope), outer_(std::exchange(scope, std::move(inner))) {}
@@ -55,7 +55,7 @@ void convert_while(Importer& importer, Operation& op) {
   importer.calls().give(op, carried);
 }
 
-// y = c ? a : b for the results of both graphs, with a c that only a run knows.
+// Converts an IF whose condition c only a run knows: y = c ? a : b for the results a, b of both graphs.
 void choose(Importer& importer, Operation& op, ValueId c, const IfOptions& options) {
   const size_t steps = importer.graph().nodes.size();
   const std::vector<Argument> arguments = importer.calls().arguments(op, 1),

@@ -20,7 +20,7 @@ struct Suppression {
 };
 
 struct Selected {
-  ValueId places, kept, count;  // engine/ops/non_max_suppression.h
+  ValueId places, kept, count;  // outputs of the node, as in engine/ops/non_max_suppression.h
 };
 
 // Selects boxes [1, n, 4] by scores [1, classes, n].
@@ -78,8 +78,8 @@ void convert_non_max_suppression(Importer& importer, Operation& op) {
   if (op.outputs.size() > last) s.give(s.reshape(y.count, {}), last);
 }
 
-// TFLite_Detection_PostProcess: box_encodings [1, n, 4 or more], class_predictions [1, n, classes] or [1, n, 1 +
-// classes] with a background first, anchors [n, 4] (y, x, h, w).
+// Converts TFLite_Detection_PostProcess: box_encodings [1, n, 4 or more], class_predictions [1, n, classes], or more
+// columns with the background first, and anchors [n, 4] (y, x, h, w).
 class PostProcess {
  public:
   PostProcess(Importer& importer, Operation& op) : importer_(importer), op_(op), s_(importer, op) {
@@ -138,7 +138,7 @@ class PostProcess {
       importer_.bad(op_, "scales that are not above 0");
   }
 
-  // (y, x) = e_yx / scale * anchor_hw + anchor_yx;   half = exp(e_hw / scale) / 2 * anchor_hw;   [1, n, 4]
+  // Returns boxes (yx - half, yx + half): yx = e_yx / scale * hw + anchor_yx, half = exp(e_hw / scale) / 2 * hw
   ValueId decoded() {
     const ValueId anchors = s_.reshape(anchors_, {1, n_, 4});
     const ValueId yx = s_.slice(anchors, 2, 0, 2), hw = s_.slice(anchors, 2, 2, 2);
@@ -177,7 +177,7 @@ class PostProcess {
     const Ordered top = s_.greatest(s_.select(real, found.kept, none), ordered);
     const ValueId n = s_.one_like(found.places, n_), of = s_.binary(Binary::kFloorDiv, found.places, n);
     const ValueId within = s_(Op::kSub, {found.places, s_(Op::kMul, {of, n})});
-    const auto taken = [&](ValueId x) {  // as float32, which is exact here, since no table has int32
+    const auto taken = [&](ValueId x) {  // in float32, which is exact here, because no table of rows is int32
       return s_.rows(s_.reshape(s_.cast(x, ElementType::kFloat32), {all, 1}), top.places);
     };
     const ValueId box = s_.cast(s_.reshape(taken(within), {ordered}), ElementType::kInt32);

@@ -9,14 +9,14 @@ namespace {
 
 using PlaceInts = Steps::Ints;
 
-// Returns element i of a list, as a list of one.
+// Returns element i of a list of integers, as a list of one.
 ValueId element_of(Importer& importer, const Operation& op, Steps& s, ValueId list, size_t i) {
   if (!s.is_whole(list) || s.dims(list).size() != 1 || int64_t(i) >= s.dims(list)[0])
     importer.bad(op, "places that are no list of integers, one per axis");
   return s.slice(list, 0, int64_t(i), 1);
 }
 
-// Returns the `size` indices at, at + 1, .. of an axis.
+// Returns the `size` indices at, at + 1, .., for an `at` that only a run knows.
 ValueId run_from(Steps& s, ValueId at, int64_t size) {
   return size == 1 ? at : s(Op::kAdd, {at, s.counted(s.type(at), {size})});
 }
@@ -27,7 +27,7 @@ void update_axis(Importer& importer, Operation& op, Steps& s, ValueId start, int
   const auto bounded = [&](ValueId v, int64_t high) {
     return s.binary(Binary::kMaximum, s.binary(Binary::kMinimum, v, s.one_like(v, high)), s.one_like(v, 0));
   };
-  const ValueId first = bounded(start, all - some);  // LiteRT keeps the slice inside
+  const ValueId first = bounded(start, all - some);  // as LiteRT does, so that the update stays inside x
   const ValueId at = s(Op::kSub, {s.counted(s.type(start), {all}), first}), inside = bounded(at, some - 1);
   PlaceInts along(s.dims(x).size(), 1);
   along[size_t(axis)] = all;

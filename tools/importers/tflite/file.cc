@@ -1,4 +1,4 @@
-// Reads a file without trusting it. The FlatBuffers Verifier runs first, and every index is checked before use.
+// Reads a file without trusting it. The FlatBuffers Verifier runs first, and indices and sizes are checked before use.
 #include "tools/importers/tflite/file.h"
 
 #include <algorithm>

@@ -23,18 +23,18 @@ inline constexpr const char* kNotSupported = ", which is not supported";
 struct Operation {  // an operator of the file
   const Operator* record = nullptr;
   BuiltinOperator code = BuiltinOperator::ADD;
-  std::string code_name = {};                  // name of its layer: that of its first output
-  std::string name = {};                       // tensors; kNone if absent
-  std::vector<int> inputs = {}, outputs = {};  // set when its first node is made
-  int layer = kNone;                           // made by the first node
+  std::string code_name = {};                  // name of the operator's kind: "CONV_2D", "CUSTOM NAME"
+  std::string name = {};                       // name of its first output, and of its layer
+  std::vector<int> inputs = {}, outputs = {};  // indices of tensors; kNone if absent
+  int layer = kNone;                           // set when its first node is made
 
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i] != kNone; }
   std::string place() const { return name + " (" + code_name + ")"; }
 };
 
-struct Batch {        // facts of axis 0 of all inputs
+struct Batch {        // facts about axis 0 of all inputs
   bool open = false;  // the axis is a batch
-  bool same = true;   // its size is that in the file
+  bool same = true;   // the batch is that of the file
   int64_t of_file = 0;
 };
 
@@ -67,7 +67,7 @@ class File {
   Data data_of(uint32_t buffer, const std::string& place);
   Data unpacked(uint32_t buffer, const std::string& place, uint64_t codes);
 
-  // Throws unless dims give at least one element and fewer than 2^31.
+  // Throws unless dims give at least one element and fewer than 2^31, and none is above kMaxSize.
   void check_limits(const std::vector<int64_t>& dims, const std::string& place) const;
   [[noreturn]] void unsupported(const std::string& place, const std::string& reason) const;
   [[noreturn]] void bad(const std::string& place, const std::string& fact) const;

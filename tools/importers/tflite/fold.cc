@@ -22,7 +22,7 @@ bool is_whole(ElementType type) {
   return type == ElementType::kInt32 || type == ElementType::kInt64 || type == ElementType::kBool;
 }
 
-// Returns input i if it is stored and small.
+// Returns input i if it is a small constant of integers or bools without a quantizer.
 std::optional<Whole> stored(Importer& importer, const Operation& op, size_t i) {
   if (!op.has_input(i) || importer.calls().is_empty(op, i)) return std::nullopt;
   const Value& v = importer.value(importer.input(op, i));
@@ -199,7 +199,7 @@ bool fold_range(Importer& importer, const Operation& op) {
   return true;
 }
 
-// Makes y of `dims`, with the element of x everywhere.
+// Defines the operator's output: a constant of `dims`, with the only element of x everywhere.
 void fill(Importer& importer, const Operation& op, const FoldDims& dims, const Value& x) {
   int64_t count = 1;
   for (const int64_t d : dims) {

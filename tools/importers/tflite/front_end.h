@@ -12,7 +12,7 @@ struct Complex {
   ValueId real, imaginary;
 };
 
-// The sums of a SignalFilterBank, before their roots (signal.cc). `entries` [n, 2] is in the form that the step reads.
+// The operands of a SignalFilterBank, whose sums no node made yet (signal.cc). The op signal reads `entries` [n, 2].
 struct FilterSums {
   ValueId energies, entries;
   int64_t channels;
@@ -21,8 +21,8 @@ struct FilterSums {
 struct FrontEnd {
   bool holds(int tensor) const { return complexes.contains(tensor) || sums.contains(tensor); }
 
-  std::map<int, Complex> complexes = {};  // spectrum.cc
-  std::map<int, FilterSums> sums = {};    // sums of uint64 (signal.cc)
+  std::map<int, Complex> complexes = {};  // tensors of complex numbers (spectrum.cc)
+  std::map<int, FilterSums> sums = {};    // tensors of uint64 sums (signal.cc)
   std::set<int> signals = {};             // tensors of int16 or uint32 whose values are int32 (signal.cc)
 };
 

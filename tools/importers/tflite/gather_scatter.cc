@@ -3,9 +3,9 @@
 // MATRIX_DIAG, MATRIX_SET_DIAG.
 //
 //   take   y = table[ids]
-//   put    y_p = f over the u with target_u = p of update_u. Stored targets are put in rounds: round r takes the r-th
-//          update of every place. A place without one gets a number that f ignores. Targets known only at run time are
-//          possible for sums, by a product y = [target_u = p] update
+//   put    y_p = f (a sum, product, ..) of the update_u with target_u = p. Stored targets are put in rounds: round r
+//          takes the r-th update of each row p. A row without one gets a number that f ignores. Targets known only at
+//          run time are possible for sums, by a matrix product y = [target_u = p] update
 #include <algorithm>
 #include <limits>
 
@@ -100,7 +100,7 @@ void convert_gather(Importer& importer, Operation& op) {
   take_along(importer, op, axis, batch);
 }
 
-// The table is the second operand.
+// Converts EMBEDDING_LOOKUP, a GATHER whose operands are swapped: the table comes second.
 void convert_embedding_lookup(Importer& importer, Operation& op) {
   importer.input(op, 1);  // throws if it is missing
   std::swap(op.inputs[0], op.inputs[size_t{1}]);
@@ -166,7 +166,7 @@ void convert_reverse_sequence(Importer& importer, Operation& op) {
 
 struct Put {
   BuiltinOperator code;
-  float nothing;  // f ignores it, and it stands where nothing is put
+  float nothing;  // the number that the reduction ignores; y has it where nothing is put
 };
 constexpr Put kPuts[] = {
     {BuiltinOperator::UNSORTED_SEGMENT_PROD, 1},
@@ -180,7 +180,7 @@ ValueId combined(Steps& s, BuiltinOperator code, ValueId a, ValueId b) {
   return s(code == BuiltinOperator::UNSORTED_SEGMENT_PROD ? Op::kMul : Op::kAdd, {a, b});
 }
 
-// Puts updates [n, width] at `targets` of y [count, width]. A negative target is skipped.
+// Puts updates [n, width] at the rows `targets` of y [count, width]. A negative target is skipped.
 ValueId put_stored(Importer& importer, Operation& op, Steps& s, ValueId updates, const Ints& targets, int64_t count) {
   constexpr size_t kMostRounds = 256;
   const int64_t n = s.dims(updates)[0], width = s.dims(updates)[1];
@@ -294,7 +294,7 @@ void convert_sparse_to_dense(Importer& importer, Operation& op) {
   give_as(importer, op, s, s.reshape(s.rows(all, s.integers(ElementType::kInt32, {count}, places)), shape));
 }
 
-// Puts d on the diagonals of x, or of zeros.
+// Gives out x [.., rows, columns] with d on the main diagonal of each matrix.
 void set_diagonal(Importer& importer, Operation& op, Steps& s, ValueId d, ValueId x, const Ints& dims) {
   if (dims.size() < 2) importer.bad(op, "its input has no diagonal");
   const int64_t rows = dims[dims.size() - 2], columns = dims.back();

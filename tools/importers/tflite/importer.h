@@ -7,8 +7,8 @@
 //   calls.h        graphs that are called, by WHILE, IF, STABLEHLO_COMPOSITE (control.cc); lists of loops (rows.cc)
 //   variables.h    variables that one run leaves to the next; VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE, CALL_ONCE
 //   front_end.h    complex numbers (spectrum.cc), and those of the audio front end (signal.cc)
-//   matmul.cc      CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, pools, REDUCE_MAX
-//   pointwise.cc   arithmetic, functions, activations, PRELU, softmaxes, reductions, QUANTIZE, DEQUANTIZE, CAST
+//   matmul.cc      CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, pools, REDUCE_MAX;  angle.cc: ATAN2
+//   pointwise.cc   arithmetic, comparisons, SELECT, functions, activations, softmaxes, reductions, QUANTIZE, CAST, ..
 //   move.cc        RESHAPE and similar ones, TRANSPOSE, CONCATENATION, PACK, PAD, SHAPE
 //   resize.cc      RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 //   space.cc       DEPTH_TO_SPACE, SPACE_TO_DEPTH, SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND
@@ -17,19 +17,19 @@
 //   recurrent.cc   UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM, SVDF
 //   rnn.cc         UNIDIRECTIONAL_SEQUENCE_RNN
 //   slice.cc       SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK, REVERSE_V2
-//   repeat.cc      TILE, BROADCAST_TO, GATHER of stored indices, LOGICAL_AND, _OR, _NOT, ONE_HOT, ADD_N
+//   repeat.cc      TILE, BROADCAST_TO, GATHER of stored indices, LOGICAL_AND, _OR, _NOT, ONE_HOT, ADD_N, ..
 //   gather_scatter.cc  GATHER, GATHER_ND, SCATTER_ND, segments and similar ones, which take or put rows at indices
-//   order.cc       TOPK_V2, BUCKETIZE, and operators on integers for which the engine has no step
+//   order.cc       TOPK_V2, BUCKETIZE, RIGHT_SHIFT, and operators on integers;  whole_numbers.cc: FLOOR_MOD, CUMSUM, ..
 //   volume.cc      CONV_3D, LOCAL_RESPONSE_NORMALIZATION
-//   dynamic.cc     SLICE, STRIDED_SLICE and DYNAMIC_UPDATE_SLICE at positions known only at run time
+//   dynamic.cc     slices and DYNAMIC_UPDATE_SLICE at positions known only at run time;  detection.cc: box selection
 //   spectrum.cc    RFFT2D of one axis, and RESHAPE, REAL, IMAG, COMPLEX_ABS of its result
 //   signal.cc      TensorFlow Lite Micro's Signal operators, and operators that read their numbers
 //   fold.cc        integers, bools and filled tensors that can be computed while reading
 //   lists.cc       TensorFlow's lists: FlexTensorListReserve and similar ones
 //   metadata.cc    labels and normalization, which the file stores beside the network
 //
-// The graph is real-valued. A quantized tensor is a float32 value with a Quantizer, and constants keep their codes.
-// QUANTIZE and DEQUANTIZE, which leave real values unchanged, become copies. apply_policy makes steps of them.
+// A quantized tensor is a float32 value with a Quantizer, and constants keep their codes. QUANTIZE and DEQUANTIZE of
+// activations, which leave real values unchanged, become copies. apply_policy makes conversions of them.
 #pragma once
 
 #include <limits>
@@ -58,7 +58,7 @@ struct Scope {
   FrontEnd front_end = {};
 };
 
-// metadata.cc: returns keys and values for the model file: labels, input.NAME.mean, input.NAME.std.
+// metadata.cc: returns keys and values for the model file: labels, labels.NAME, input.NAME.mean, input.NAME.std.
 std::vector<std::pair<std::string, std::string>> read_metadata(const Model& model, std::span<const uint8_t> file,
                                                                const std::string& place, const Graph& graph);
 
@@ -79,9 +79,9 @@ class Importer {
   // These functions return operands. An input must exist: a constant, an input of the graph, or an earlier operator's
   // output.
   ValueId input(const Operation& op, size_t i);
-  ValueId real_input(const Operation& op, size_t i);              // refuses integer data
+  ValueId real_input(const Operation& op, size_t i);              // refuses all but float32
   ValueId whole_or_real_input(const Operation& op, size_t i);     // accepts float32, int32 and int64
-  std::vector<int64_t> integers(const Operation& op, size_t i);   // numbers of a constant that is a parameter
+  std::vector<int64_t> integers(const Operation& op, size_t i);   // numbers of a constant input, such as axes
   std::vector<int64_t> file_dims(const Operation& op, size_t i);  // dims of an input in the file, before --batch
   ValueId made(int tensor);                                       // the tensor's value, kNone if none; joins its rows
 
@@ -91,11 +91,11 @@ class Importer {
   void define_integers(const Operation& op, const std::vector<int64_t>& numbers, const std::vector<int64_t>& dims);
   std::string unique(const std::string& name);
 
-  // Adds the node with the operator's name and layer, and infers the shapes of its outputs.
+  // Adds the node with the operator's name and layer, or computes it now if compute_constant can.
   void emit(Operation& op, Node node);
   // Adds the node with a fused activation before its only output `y`, or output 0 of the operator if `y` is kNone.
   void emit_activated(Operation& op, Node node, Activation activation, ValueId y = kNone);
-  // Adds a step that makes y of x with other dims.
+  // Adds a node that makes y of x with other dims.
   void emit_reshape(Operation& op, ValueId x, std::vector<int64_t> dims, ValueId y);
   Policy& policy(Operation& op);
 
@@ -108,7 +108,7 @@ class Importer {
 
   // Returns an axis in [-rank, rank) as one in [0, rank).
   int axis(const Operation& op, int64_t axis, size_t rank) const;
-  int integer(const Operation& op, int64_t number, const char* what) const;  // throws if the number does not fit an int
+  int integer(const Operation& op, int64_t number, const char* what) const;  // throws if |number| > kMaxSize
 
   [[noreturn]] void unsupported(const Operation& op, const std::string& why) const { file_.unsupported(op.name, why); }
   [[noreturn]] void bad(const Operation& op, const std::string& fact) const { file_.bad(op.place(), fact); }
@@ -134,7 +134,7 @@ Converters matmul_converters(), pointwise_converters(), move_converters(), slice
     repeat_converters(), whole_converters(), control_converters(), place_converters(), order_converters(),
     volume_converters(), dynamic_converters(), angle_converters(), detection_converters();
 
-// matmul.cc: sets the window of a step over x [n, h, w, c].
+// matmul.cc: sets stride, dilation and padding of a node over x [n, h, w, c].
 struct WindowSizes {
   int64_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
 };
@@ -158,13 +158,13 @@ void split_rows(Importer& importer, Operation& op, ValueId& w, Node& node);
 void reduce_over_axes(Importer& importer, Operation& op, uint32_t function);
 
 // These functions compute an operator while reading, or return false. The first cuts and joins lists of integers. The
-// second computes integers and bools from stored ones, and filled tensors. The third keeps lists of rows in a loop's
-// body.
+// second computes integers and bools from stored ones, and filled tensors. The third only notes which rows a slice, a
+// concatenation or an update has, in a graph that is called.
 bool fold_shape_arithmetic(Importer& importer, Operation& op);
 bool fold_integers(Importer& importer, Operation& op);
 bool note_rows(Importer& importer, Operation& op);
 
-// order.cc: converts an operator on integers or bools to several steps. Returns false for other operators.
+// order.cc: converts an operator on integers or bools to several nodes. Returns false for other operators.
 bool convert_whole(Importer& importer, Operation& op);
 
 // dynamic.cc: converts a slice at a position known only at run time. Returns false if the position is stored.
@@ -186,7 +186,7 @@ bool convert_detection(Importer& importer, Operation& op);
 void emit_same_codes(Importer& importer, Operation& op, ValueId x, ValueId y);
 ValueId with_output_codes(Importer& importer, Operation& op, ValueId x);  // x, or its codes with output 0's scale
 
-// Joins parts along an axis until at most 16 are left, because a step has few operands.
+// Joins parts along an axis until at most 16 are left, because a node has few operands.
 std::vector<ValueId> in_groups(Importer& importer, Operation& op, std::vector<ValueId> parts, int axis, ValueId like);
 
 struct Cut {  // `size` indices of an axis from `begin` on, `step` apart

@@ -1,5 +1,5 @@
 // Converts TensorFlow's lists of tensors, which are custom operators. Its converter leaves them if the batch of a
-// recurrence is open (SELECT_TF_OPS). A list is rows of values (rows.cc), and items that nothing has set are zeros.
+// recurrence is open (SELECT_TF_OPS). A list is rows of values (rows.cc). A stack has zeros for items that are not set.
 //
 //   TensorListFromTensor   the items are x[0], x[1], ..         TensorListReserve   n items that are not set
 //   TensorListGetItem      item i                              TensorListSetItem   item i becomes x

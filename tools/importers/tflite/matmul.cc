@@ -16,7 +16,7 @@ enum Input { kX, kW, kBias };
 
 constexpr int64_t kMost = 1 << 14;  // the engine's limit on windows
 
-// SAME: out = ceil(in / stride), with half of the missing elements on each side and an odd one after.
+// One axis of a window. SAME: out = ceil(in / stride), with half of the missing elements before and the rest after.
 //
 //   total = max(0, (out - 1) stride + (kernel - 1) dilation + 1 - in),   before = total / 2
 struct WindowAxis {
@@ -69,7 +69,7 @@ ValueId matmul_weights(Importer& importer, const Operation& op, ValueId x, size_
 
 namespace {
 
-// Returns the bias's quantizer in a layer between codes: one code of the bias is worth s_x s_w.
+// Returns the bias's quantizer in a layer between codes: a code of the bias is worth s_x s_w, the scales of x and w.
 Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x, const Value& w, ElementType stored) {
   Quantizer q{.codes = stored, .scale = {}, .zero = {}, .axis = 0};
   if (!is_coded(w)) importer.unsupported(op, "float32 weights under quantized activations");
@@ -209,7 +209,7 @@ void convert_depthwise(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), options.activation());
 }
 
-// Converts y = x w^T + b with weights that are computed at run time, and x as rows of `in`.
+// Converts a FULLY_CONNECTED whose weights are computed at run time: y = x w^T + b for x as [rows, in].
 void convert_product(Importer& importer, Operation& op) {
   const auto& options = importer.options<FullyConnectedOptions>(op);
   const ValueId x = importer.real_input(op, kX), w = importer.real_input(op, kW), y = importer.output(op);
@@ -244,9 +244,9 @@ void convert_product(Importer& importer, Operation& op) {
   importer.emit_reshape(op, flat, restored, y);
 }
 
-// The operator reads x of any rank as rows [rows, in]. dense takes the last axis as features, so reshapes are added
-// only if the file's shapes need them. Hybrid layers quantize each row separately, but dense each index of axis 0. So
-// hybrid layers get x as [rows, in].
+// Converts FULLY_CONNECTED, which reads x of any rank as [rows, in]. dense takes the last axis as features, so reshapes
+// are added only if the file's shapes need them. Hybrid layers (float32 x, int8 weights) quantize each row, but dense
+// each index of axis 0. So hybrid layers get x as [rows, in].
 void convert_dense(Importer& importer, Operation& op) {
   const auto& options = importer.options<FullyConnectedOptions>(op);
   if (options.weights_format() != WeightsFormat::DEFAULT) importer.unsupported(op, "shuffled weights");
@@ -292,7 +292,7 @@ void convert_batch_matmul(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// Adds a step for the square, or for the root, of a root mean square.
+// Adds a node for the square, or for the root, of L2_POOL_2D's root mean square.
 ValueId root_or_square(Importer& importer, Operation& op, ValueId x, Unary::Function function) {
   const ValueId y = importer.between(x, function == Unary::kSquare ? "/squares" : "/root");
   Node node{.op = Op::kUnary, .name = "", .words = {}, .inputs = {x}, .outputs = {y}};
@@ -331,7 +331,7 @@ void convert_pool(Importer& importer, Operation& op) {
 }
 
 // Converts a maximum over neighbouring axes first .. last (Keras: GlobalMaxPooling) to a pool over all of them, because
-// a pool has an int8 form: [batch, d.., r.., e..] as [batch, d, r, e], window (1, r).
+// a pool has an int8 form: [batch, d.., r.., e..] as [batch, d, r, e], window (1, r). Other axes become a reduction.
 void convert_reduce_max(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0);
   const std::vector<int64_t> dims = importer.value(x).dims;

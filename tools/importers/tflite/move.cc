@@ -14,7 +14,7 @@ int64_t product(const std::vector<int64_t>& dims) {
   return product;
 }
 
-// Replaces the only -1 of a target by what is left of `elements`. Throws if the sizes do not fit.
+// Replaces the only -1 of a target shape by the size that gives `elements` in all. Throws if the sizes do not fit.
 void resolve(Importer& importer, const Operation& op, std::vector<int64_t>& target, int64_t elements) {
   int64_t known = 1;
   int64_t* open = nullptr;
@@ -40,8 +40,8 @@ std::vector<int64_t> reshape_target(Importer& importer, const Operation& op) {
   return {shape->begin(), shape->end()};
 }
 
-// A target in the file has the file's batch, so its axis 0 grows with the batch. A target computed from SHAPE has the
-// batch of this import.
+// Converts RESHAPE. A target shape in the file has the file's batch, so its axis 0 grows with the batch. A target that
+// an operator computes, from SHAPE, has the batch of this import.
 void convert_reshape(Importer& importer, Operation& op) {
   const ValueId x = importer.input(op, 0);
   std::vector<int64_t> target = reshape_target(importer, op);
@@ -91,8 +91,8 @@ void convert_transpose(Importer& importer, Operation& op) {
   importer.emit(op, std::move(node));
 }
 
-// Adds a concatenation. TFLite forbids an activation on codes here, and so does the engine's concat, so the activation
-// becomes a clamp after it.
+// Adds a concatenation. TFLite forbids an activation on codes here, and the engine's concat has none, so a relu becomes
+// a clamp node after it.
 void emit_concat(Importer& importer, Operation& op, std::vector<ValueId> inputs, int axis, Activation activation) {
   inputs = in_groups(importer, op, std::move(inputs), axis, importer.output(op));
   Node node{.op = Op::kConcat, .name = "", .words = {}, .inputs = std::move(inputs), .outputs = {}};
@@ -161,7 +161,7 @@ void convert_padv2(Importer& importer, Operation& op) {
   importer.emit(op, std::move(node));
 }
 
-// SYMMETRIC mirrors the elements at the ends too. Joins the reversed ends to x, one axis after the other.
+// Converts a SYMMETRIC pad, which mirrors the end elements too: joins the reversed ends to x, axis after axis.
 void emit_symmetric(Importer& importer, Operation& op, const Node& pads) {
   ValueId x = pads.inputs[0];
   for (int axis = 0; axis < int(importer.value(x).dims.size()); ++axis) {

@@ -34,8 +34,8 @@ void check_types(const Importer& importer, const Operation& op, const Node& node
   }
 }
 
-// Computes a step of constants alone (tables, masks, transposed weights) with the reference kernels. Steps whose
-// gradient may be needed stay, and so do codes, whose rounding belongs to a policy.
+// Computes a node of constants alone (tables, masks, transposed weights) with the reference kernels. Returns false for
+// a node that stays, such as one that training may need a gradient of, one with codes, or one that writes a result.
 bool compute_constant(Importer& importer, const Operation& op, Node& node) {
   constexpr int64_t kMostComputed = 1 << 22;
   Graph& graph = importer.graph();
@@ -138,7 +138,7 @@ std::vector<int64_t> Importer::integers(const Operation& op, size_t i) {
   const int id = op.inputs[i];
   if (scope_.values[size_t(id)] == kNone && !tensors().has_data(id)) {
     const std::vector<int64_t> dims = tensors().dims(id);
-    if (dims.size() == 1 && dims[0] == 0) return {};  // the empty list has no bytes, like a tensor that a step computes
+    if (dims.size() == 1 && dims[0] == 0) return {};  // the empty list has no bytes, like a tensor that a node computes
   }
   const Value& v = value(input(op, i));
   if (!v.constant()) unsupported(op, v.name + " is computed at run time; only constants are supported there");

@@ -1,5 +1,5 @@
 // Converts operators on the order of numbers: TOPK_V2 and BUCKETIZE. Also converts operators on integers for which the
-// engine has no step: SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, MEAN, ARG_MAX, ARG_MIN, NEG, ABS, SIGN, SQUARE, RELU,
+// engine has no kernel: SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, MEAN, ARG_MAX, ARG_MIN, NEG, ABS, SIGN, SQUARE, RELU,
 // ADD_N, RIGHT_SHIFT, and EQUAL and NOT_EQUAL of bools.
 #include <algorithm>
 
@@ -24,7 +24,7 @@ void convert_top_k(Importer& importer, Operation& op) {
   s.give(s.cast(y.places, type), 1);
 }
 
-// Counts the boundaries that are not above x.
+// Converts BUCKETIZE: counts the boundaries that are not above x.
 void convert_bucketize(Importer& importer, Operation& op) {
   Steps s(importer, op);
   const auto* given = importer.options<BucketizeOptions>(op).boundaries();
@@ -67,7 +67,7 @@ void reduce_whole(Importer& importer, Operation& op) {
   s.give(s.reshape(y, left));
 }
 
-// Finds the first index of the extreme, as the index of 1 among zeros.
+// Finds the first index of the largest or least integer, as the index of the first 1 where x equals it, else 0.
 void arg_of_whole(Importer& importer, Operation& op) {
   Steps s(importer, op);
   const ValueId x = importer.input(op, 0);
@@ -111,7 +111,7 @@ void compare_bools(Importer& importer, Operation& op) {
                    s.cast(a, ElementType::kFloat32), s.cast(b, ElementType::kFloat32)));
 }
 
-// a / 2^b rounded towards -infinity: the bits of a, shifted, for negative a too.
+// Converts RIGHT_SHIFT: a / 2^b rounded towards -infinity, which shifts the bits of a negative a too.
 void convert_right_shift(Importer& importer, Operation& op) {
   Steps s(importer, op);
   const ValueId a = importer.whole_or_real_input(op, 0), b = importer.whole_or_real_input(op, 1);

@@ -1,4 +1,4 @@
-// Converts arithmetic, activations, SOFTMAX, MEAN, and operators that only change how real values are coded.
+// Converts arithmetic, comparisons, SELECT, functions, activations, softmaxes, reductions, QUANTIZE, DEQUANTIZE, CAST.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -60,7 +60,7 @@ void convert_comparison(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// If the conditions of SELECT are a list and the operands have more axes, it takes rows. Codes are taken unchanged.
+// Converts SELECT. If its conditions have fewer axes than the operands, it takes rows. Codes are taken unchanged.
 void convert_select(Importer& importer, Operation& op) {
   ValueId c = importer.input(op, 0);
   ValueId a = importer.whole_or_real_input(op, 1), b = importer.whole_or_real_input(op, 2);
@@ -123,8 +123,8 @@ void convert_leaky_relu(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// y = clamp(x, 0, inf) + a clamp(x, -inf, 0), exact in float32. A single slope is leaky_relu. For codes, each part is
-// rounded as TFLite rounds it, and one of the two is 0.
+// Converts PRELU: y = clamp(x, 0, inf) + a clamp(x, -inf, 0), exact in float32. Equal stored slopes make a leaky_relu.
+// For codes, each part is rounded as TFLite rounds it, and one of the two is 0.
 void convert_prelu(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0), slope = importer.real_input(op, 1);
   if (const Value& a = importer.value(slope); a.constant()) {
@@ -148,7 +148,7 @@ void convert_prelu(Importer& importer, Operation& op) {
   emit({.op = Op::kAdd, .name = "", .words = {}, .inputs = {positive, scaled}, .outputs = {}}, y);
 }
 
-// With one stored number that changes no shape, this is a clamp.
+// Converts MAXIMUM or MINIMUM. With one stored number that changes no shape, this is a clamp.
 template <BuiltinOperator kCode>
 void convert_extremum(Importer& importer, Operation& op) {
   ValueId x = importer.whole_or_real_input(op, 0), bound = importer.whole_or_real_input(op, 1);
@@ -192,7 +192,7 @@ void convert_reduction(Importer& importer, Operation& op) {
   reduce_over_axes(importer, op, kFunction);
 }
 
-// Finds the first of equal elements. The index is int32 or int64, as the output.
+// Converts ARG_MAX or ARG_MIN: the index, int32 or int64 as the output, of the first of equal elements.
 template <bool kMinimum>
 void convert_arg_max(Importer& importer, Operation& op) {
   Node node = unary(Op::kArgMax, importer.real_input(op, 0));
@@ -217,7 +217,7 @@ void convert_copy(Importer& importer, Operation& op) {
   importer.emit_activated(op, unary(Op::kCopy, x), Activation::NONE);
 }
 
-// Decodes a constant (mostly float16 weights) to float32 numbers, once.
+// Converts DEQUANTIZE. Decodes a constant (mostly float16 weights) to float32 numbers while reading.
 void convert_dequantize(Importer& importer, Operation& op) {
   const ValueId id = importer.input(op, 0);
   if (!importer.value(id).constant()) return convert_copy(importer, op);

@@ -1,4 +1,4 @@
-// import_tflite: reads a whole file.
+// Implements import_tflite, which reads a whole file.
 #include "tools/importers/tflite/reader.h"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ void Reader::find_batch() {
   file_.batch() = {.open = is_batch, .same = !is_batch || graph_.batch == batch, .of_file = batch};
 }
 
-// Reports sizes that the file leaves open, other than the batch: no shape after them would be known.
+// Reports sizes of an input that the file leaves open, other than the batch: no shape after it would be known.
 void Reader::find_open_axes(int id) {
   const auto* open = tensors_[id].shape_signature();
   const std::vector<int64_t> dims = tensors_.dims(id);
@@ -136,7 +136,7 @@ void Reader::convert(Operation& op) {
   log_change(op, graph_.nodes.size() - steps);
 }
 
-// Logs a change that no step shows, for the main graph only and not for each turn of a loop.
+// Logs an operator that became several nodes or a constant, in the main graph only, not for each turn of a loop.
 void Reader::log_change(const Operation& op, size_t steps) {
   if (scope_.depth > 0) return;
   const auto log = [&](const std::string& what) { graph_.log.push_back("import: " + op.place() + ": " + what); };
@@ -232,7 +232,7 @@ void Reader::read_outputs() {
   if (graph_.outputs.empty()) throw Error(kBadInput, file_.name(), "has no output");
 }
 
-// Sets names from the first signature of this graph, if the file has one; "NHWC" if a spatial operator reads an input.
+// Names inputs and outputs as the first signature of this graph does, if the file has one. Marks image inputs.
 void Reader::name_bindings() {
   for (size_t i = 0; i < size_of(file_.model().signature_defs()); ++i) {
     const SignatureDef& signature = *file_.model().signature_defs()->Get(flatbuffers::uoffset_t(i));

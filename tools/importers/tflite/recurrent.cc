@@ -1,6 +1,6 @@
-// Converts UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM and SVDF: a dense layer over all steps, then the
-// loop over time, whose variables become values of the stream region. In an integer file they keep their quantizers,
-// from which apply_policy makes the integer form.
+// Converts UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM and SVDF: a dense node over all steps, then the
+// loop over time, whose variables become values of the stream region (memory that lives between runs). In an integer
+// file they keep their quantizers, from which apply_policy makes the integer form.
 //
 // Operands of an LSTM come in fours, for its input, forget, cell and output gate. This is the graph's order too.
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kGates = 4;
 
-// The first operand of each kind, for one direction.
+// The index of the first operand of each kind, for one direction.
 struct Slots {
   size_t input, recurrent, peephole, bias, projection, h, c, normalization;
 };
@@ -100,8 +100,8 @@ class Lstm {
   }
   ValueId like_output(const char* suffix) { return importer_.between(importer_.output(op_), suffix); }
 
-  // Joins the operands of the four gates along axis 0. Weights keep their codes. Codes of a bias are in units of the
-  // product's scales, whatever its own quantization is.
+  // Joins the operands of the four gates along axis 0. Weights keep their codes. A bias has codes in units of s_x s_w,
+  // the scales of x and of the input weights, whatever its own quantization is.
   ValueId joined(size_t first, size_t rank, const std::string& name) {
     Value all;
     std::vector<uint8_t> bytes;
@@ -186,7 +186,7 @@ class Lstm {
   Operation& op_;
   const LstmOptions options_;
   ValueId x_ = kNone;
-  size_t input_slot_ = 0;  // the input whose scales are those of the bias
+  size_t input_slot_ = 0;  // first operand of the weights joined last; the bias's scales are theirs
 };
 
 void convert_lstm(Importer& importer, Operation& op) {
@@ -214,7 +214,7 @@ void convert_bidirectional_lstm(Importer& importer, Operation& op) {
 
 enum SvdfInput { kSvdfX, kFeatures, kTimeWeights, kSvdfBias, kPast };
 
-// Returns the bias of SVDF. In an integer layer its unit is s_w s_s, whatever its own quantization is.
+// Returns the bias of SVDF. In an integer layer its scale is that of the state times that of the time weights.
 ValueId svdf_bias(Importer& importer, const Operation& op, ValueId s, const Value& time) {
   const ValueId id = importer.input(op, kSvdfBias);
   Value bias = importer.value(id);
@@ -239,8 +239,8 @@ ValueId time_weights(Importer& importer, const Operation& op, bool coded) {
   return importer.graph().add(std::move(w));
 }
 
-// y = activation(svdf(x features^T)). In an integer layer LiteRT leaves relu to the range of the codes, so relu is
-// refused unless the lowest code of y means 0.
+// Converts SVDF: y = activation(svdf(x features^T)). In an integer layer LiteRT leaves relu to the range of the codes,
+// so relu is refused unless the lowest code of y means 0.
 void convert_svdf(Importer& importer, Operation& op) {
   const auto& options = importer.options<SVDFOptions>(op);
   const ValueId x_id = importer.real_input(op, kSvdfX), w_id = matmul_weights(importer, op, x_id, 2),

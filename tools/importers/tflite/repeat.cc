@@ -1,4 +1,4 @@
-// Converts operators that are a few other steps: TILE, BROADCAST_TO, GATHER of stored indices, ADD_N, LOGICAL_AND,
+// Converts operators that become a few other nodes: TILE, BROADCAST_TO, GATHER of stored indices, ADD_N, LOGICAL_AND,
 // LOGICAL_OR, LOGICAL_NOT, ONE_HOT, L2_NORMALIZATION.
 #include <algorithm>
 #include <numeric>
@@ -15,9 +15,9 @@ namespace {
 using RepeatDims = std::vector<int64_t>;
 
 constexpr int64_t kMostRepeated = int64_t{1} << 31;  // a value has fewer elements
-constexpr size_t kMostPicked = 256;                  // most indices without an order, each of which is a step
+constexpr size_t kMostPicked = 256;                  // most indices at unequal distances, each of which is a slice
 
-// Adds a step. Its result is y, or a new value like `like` if y is kNone.
+// Adds a node. Its output is y, or a new value like `like` if y is kNone.
 ValueId append(Importer& importer, Operation& op, Node node, ValueId like, const char* suffix, ValueId y = kNone) {
   if (y == kNone) y = importer.between(like, suffix);
   node.outputs = {y};
@@ -82,7 +82,7 @@ void convert_add_n(Importer& importer, Operation& op) {
   if (op.inputs.size() == 1) importer.emit_reshape(op, sum, importer.value(sum).dims, importer.output(op));
 }
 
-// Returns bools as the real numbers 0 and 1.
+// Returns input i, of bools, as the float32 numbers 0 and 1.
 ValueId real_bools(Importer& importer, Operation& op, size_t i) {
   const ValueId x = importer.input(op, i);
   if (importer.value(x).type != ElementType::kBool) importer.bad(op, "an operand that has no bools");
@@ -113,7 +113,7 @@ void convert_logical_not(Importer& importer, Operation& op) {
   append(importer, op, std::move(node), x, "", importer.output(op));
 }
 
-// Returns a stored operand with the output's quantizer: its codes are the output's, whatever its own scale is.
+// Returns input i. A constant of codes gets the output's quantizer: its codes are taken unchanged.
 ValueId as_output(Importer& importer, const Operation& op, size_t i) {
   const ValueId id = importer.input(op, i);
   const std::optional<Quantizer> to = importer.value(importer.output(op)).quantizer;
@@ -124,7 +124,7 @@ ValueId as_output(Importer& importer, const Operation& op, size_t i) {
   return importer.graph().add(std::move(v));
 }
 
-// y[.., d, ..] = on where d is the index, else off. d runs along a new axis.
+// Converts ONE_HOT: y[.., d, ..] = on where d is the index, else off. d runs along a new axis.
 void convert_one_hot(Importer& importer, Operation& op) {
   const ValueId ids = importer.whole_or_real_input(op, 0), on = as_output(importer, op, 2),
                 off = as_output(importer, op, 3);
@@ -156,7 +156,7 @@ void convert_one_hot(Importer& importer, Operation& op) {
   append(importer, op, step(Op::kSelect, {on, off, hit}), on, "", importer.output(op));
 }
 
-// y = x / max(|x|, 1e-6) with |x| over the last axis, as LiteRT's kernel computes it.
+// Converts L2_NORMALIZATION: y = x / max(|x|, 1e-6) with the norm |x| over the last axis, like LiteRT's kernel.
 void convert_l2_normalization(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0);
   const int rank = int(importer.value(x).dims.size());
@@ -210,7 +210,7 @@ ValueId with_output_codes(Importer& importer, Operation& op, ValueId x) {
   return same;
 }
 
-// Indices at equal distances become one slice. Other indices become a slice each.
+// Gathers stored indices. Indices at equal distances become one slice. Other indices become a slice each.
 void gather_stored(Importer& importer, Operation& op, int axis) {
   const ValueId x = importer.input(op, 0);
   const RepeatDims ids = importer.integers(op, 1), dims = importer.value(x).dims,

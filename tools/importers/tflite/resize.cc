@@ -6,7 +6,7 @@
 //   nearest    floor(i scale); with half_pixel_centers, floor((i + 1/2) scale); with align_corners, rounded half away
 //              from zero instead
 //
-// For codes, bilinear computes all of this in integers, in units of 2^-10: scale = round(2^10 scale), at = i scale.
+// For int8 and int16 codes bilinear computes this in integers of 2^-10 each: scale = round(2^10 scale), at = i scale.
 // With half_pixel_centers it adds scale / 2 - 2^9.
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Converts UNIDIRECTIONAL_SEQUENCE_RNN step by step: a dense layer over all steps, then for each step
+// Converts UNIDIRECTIONAL_SEQUENCE_RNN step by step: a dense node gives x_t for all steps t, then for each step
 //
 //   h_t = f(x_t + R h_t-1),   h_-1 is what the run before left in the variable
 #include "tools/importers/tflite/importer.h"
@@ -6,7 +6,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-constexpr int64_t kMostRnnSteps = 1024;  // each RNN step is four steps of the program
+constexpr int64_t kMostRnnSteps = 1024;  // each step of time becomes five nodes, or six with tanh
 
 class Rnn {
  public:

@@ -2,8 +2,8 @@
 //
 //   CONCATENATION(SLICE(list, 0, i), x, SLICE(list, i + 1, n - i - 1))         or DYNAMIC_UPDATE_SLICE(list, x, i)
 //
-// Each of n turns of the loop would copy all n items, and at both ends a slice is empty. In a graph that is called,
-// such slices and concatenations along axis 0 are only recorded as rows of values. A reader joins them once.
+// Each of n turns of the loop would copy all n items, and at both ends a slice is empty. So these operators (slices and
+// concatenations only in a graph that is called) are just recorded as rows of values, which a reader joins once.
 #include <algorithm>
 
 #include "tools/importers/tflite/importer.h"
@@ -78,7 +78,7 @@ bool note_concatenation(Importer& importer, Operation& op) {
   return true;
 }
 
-// Replaces the rows of a list from i on by the rows of x. Moves i so that all fit inside, as LiteRT does.
+// Records DYNAMIC_UPDATE_SLICE: x replaces rows of the list from i on. Moves i so that all fit inside, as LiteRT does.
 bool note_update(Importer& importer, Operation& op) {
   if (op.has_input(2) && !importer.calls().is_empty(op, 2) && !importer.value(importer.input(op, 2)).constant())
     return false;
@@ -121,8 +121,8 @@ std::optional<Rows> Calls::rows_of(const Operation& op, size_t i) {
   return Rows{.runs = {{x, 0, dims[0]}}, .dims = dims};
 }
 
-// Makes output 0 these rows. Rows are joined without requantizing, so their codes must be those that the file gives the
-// list.
+// Makes output 0 these rows. Rows are joined without requantizing, so their codes must be those that the file gives
+// output 0.
 void Calls::define_rows(const Operation& op, Rows rows) {
   if (!scope_.tensors.is_list(op.outputs[0])) {
     const Value declared = scope_.tensors.value(op.outputs[0]);

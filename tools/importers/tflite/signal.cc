@@ -1,5 +1,5 @@
 // Converts the audio front end of TensorFlow Lite Micro: its custom Signal operators on integers. Numbers of int16 and
-// uint32 are values of int32 with the same bits, until a CAST. The steps are those of engine/ops/signal.h, and plain
+// uint32 are values of int32, until a CAST. The operators become nodes of the op signal (engine/ops/signal.h), or plain
 // arithmetic where that is exact. One run leaves the estimate of the noise to the next.
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 using Ints = Steps::Ints;
 
-// Makes x, of int32, output i.
+// Makes x, of int32, output i of the operator, and marks that output's tensor as one of the front end.
 void define_signal(Importer& importer, const Operation& op, size_t i, ValueId x) {
   if (i >= op.outputs.size()) importer.bad(op, "has no output " + std::to_string(i));
   if (importer.scope().is_result(op.outputs[i]))
@@ -47,7 +47,7 @@ class SignalOperator {
     op.layer = importer.graph().add_layer({op.name, op.code_name, {}});  // emit() would name the layer by an output
   }
 
-  // y = saturate(floor(x w / 2^shift))
+  // Converts SignalWindow: y = floor(x w / 2^shift), saturated to int16.
   void window() {
     const auto shift = Options(importer_, op_)("shift", 0, 30);
     const ValueId x = numbers(0);
@@ -60,7 +60,7 @@ class SignalOperator {
     give(0, s_.binary(Binary::kMaximum, y, s_.one_like(y, INT16_MIN)));
   }
 
-  // y = int16(2^bits x), computed as the high half of 2^(16 + bits) x.
+  // Converts SignalFftAutoScale: y = int16(2^bits x), computed as the high half of 2^(16 + bits) x.
   void auto_scale() {
     const ValueId x = numbers(0), bits = step(Signal::kHeadroom, {x}, {});
     if (s_.dims(x).size() != 1) importer_.unsupported(op_, "numbers of several rows");
@@ -86,7 +86,7 @@ class SignalOperator {
     give(0, step(Signal::kFft, {x, constant(turns)}, {{"size", int(size)}}));
   }
 
-  // re^2 + im^2 of every bin. The bins that are read lie between the ends that the file gives.
+  // Converts SignalEnergy: re^2 + im^2 of every bin. The options that limit the bins are not read.
   void energy() {
     const ValueId x = numbers(0);
     const Ints& dims = s_.dims(x);
@@ -101,8 +101,8 @@ class SignalOperator {
     give(0, s_(Op::kAdd, {re, squares(1)}));
   }
 
-  // Records the sums, which square_root() makes together with their roots. A number of frequency f goes into two
-  // channels: i with its weight, i + 1 with the rest. The first channel of the file gets only weights and is dropped.
+  // Records the sums, which square_root() makes together with their roots. The energy of a bin goes into two channels:
+  // i with its weight, i + 1 with the rest. The first channel of the file gets only weights and is dropped.
   void filter_bank() {
     const int64_t channels = Options(importer_, op_)("num_channels", 1, INT16_MAX);
     const ValueId x = numbers(0);

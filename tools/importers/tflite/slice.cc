@@ -1,5 +1,5 @@
 // Converts SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK and REVERSE_V2, which take runs of indices along axes. Also
-// computes the slices and packs that make a target of RESHAPE from SHAPE.
+// computes slices, packs and concatenations of stored lists of integers, such as a RESHAPE's target made from SHAPE.
 #include <algorithm>
 
 #include "tools/importers/tflite/importer.h"
@@ -7,7 +7,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-// Makes y of the cuts of x. If the file takes axis 0 whole, it stays whole with another batch.
+// Makes y of x, cut along each axis. If the file takes axis 0 whole, it stays whole with another batch.
 void emit_slice(Importer& importer, Operation& op, size_t input, std::vector<Cut> cuts, ValueId y) {
   const ValueId x = importer.input(op, input);
   const std::vector<int64_t> file = importer.file_dims(op, input);
@@ -105,7 +105,7 @@ class StridedSliceReader {
     return at;
   }
 
-  // Returns the cut of axis i. A negative begin or end counts from the axis's end, and both stop at the axis's ends.
+  // Returns the cut of entry i along an axis of size `dim`. A negative begin or end counts from the axis's end.
   Cut cut(size_t i, int64_t dim) const {
     const int64_t step = step_[i];
     constexpr int64_t kFar = int64_t{1} << 32;
@@ -205,7 +205,7 @@ void convert_reverse(Importer& importer, Operation& op) {
   emit_same_codes(importer, op, turned, y);
 }
 
-// Returns whether input i is a list of integers that is known.
+// Returns whether input i is a stored list of at most 1024 integers, or a stored integer.
 bool is_known_list(Importer& importer, const Operation& op, size_t i) {
   if (!op.has_input(i)) return false;
   const Value& v = importer.value(importer.input(op, i));

@@ -2,7 +2,7 @@
 // channels or rows of the batch, or back. Each is a reshape, a transpose and a reshape. SPACE_TO_BATCH_ND pads before,
 // and BATCH_TO_SPACE_ND crops after.
 //
-//   [n, h, w, c] as [n, h / b, b, w / b, b, c]      to [n, h / b, w / b, b, b, c], or to [b, b, n, h / b, w / b, c]
+//   [n, h, w, c] as [n, h / b, b, w / b, b, c], block b   to [n, h / b, w / b, b, b, c] or [b, b, n, h / b, w / b, c]
 #include <algorithm>
 
 #include "tools/importers/tflite/importer.h"
@@ -53,7 +53,7 @@ void convert_space_to_depth(Importer& importer, Operation& op) {
   importer.emit_reshape(op, y, {d[0], d[1] / b, d[2] / b, b * b * d[3]}, importer.output(op));
 }
 
-// x [n, space of m axes, c] with m = 1 or 2. `before` and `after` are padded or cropped at each spatial axis.
+// Operands for x [n, m spatial axes, c], m = 1 or 2. `before` and `after` are padded or cropped at each spatial axis.
 struct SpaceBlocks {
   SpaceDims dims, block, before, after;
   int64_t count = 1;  // pixels in a block

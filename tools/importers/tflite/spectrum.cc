@@ -3,7 +3,7 @@
 //
 //   re_k = sum_n x_n cos(2 pi k n / N),   im_k = -sum_n x_n sin(2 pi k n / N),   k = 0 .. N / 2
 //
-// x gets zeros at its end, or loses its end, to have N numbers.
+// x_n counts as 0 after the end of x. Elements of x from N on are cut off.
 #include <cmath>
 #include <numbers>
 

@@ -50,7 +50,7 @@ ValueId Steps::folded(ValueId x, int axis, const std::function<ValueId(ValueId, 
   return x;
 }
 
-// Finds the largest number, replaces it by the lowest float, and repeats.
+// Finds the largest number, replaces it by -infinity or the lowest integer, and repeats.
 Ordered Steps::greatest(ValueId x, int64_t count) {
   constexpr int64_t kMostOrdered = 256;
   if (count > kMostOrdered) importer_.unsupported(op_, "more than 256 elements, each of which is some steps");
@@ -166,8 +166,8 @@ ValueId Steps::one_like(ValueId x, int64_t v) {
   return is_whole(x) ? integers(type(x), Ints(dims(x).size(), 1), {v}) : number(x, float(v));
 }
 
-// Makes y the output. If the step that made y is the last, and no other step reads y, that step writes the output
-// itself.
+// Makes y the output. If the last node made y for this operator, with the output's type, that node writes the output
+// itself. Otherwise a reshape node does.
 void Steps::give(ValueId y, size_t output) {
   const ValueId out = importer_.output(op_, output);
   std::vector<Node>& nodes = importer_.graph().nodes;

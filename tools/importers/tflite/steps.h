@@ -1,5 +1,5 @@
-// Steps builds an operator from steps of other ops. s(op, inputs) adds a step and returns its result. give() makes a
-// result the operator's output. Importer::emit computes a step of constants alone at once, if it can.
+// Steps builds an operator from nodes of other ops. s(op, inputs) adds a node and returns its output. give() makes a
+// value the operator's output. Importer::emit computes a node of constants alone at once, if it can.
 //
 //   Steps s(importer, op);
 //   const ValueId x = importer.real_input(op, 0);
@@ -34,7 +34,7 @@ class Steps {
   ElementType type(ValueId x) const { return importer_.value(x).type; }
   bool is_whole(ValueId x) const { return type(x) == ElementType::kInt32 || type(x) == ElementType::kInt64; }
 
-  // Adds a step. Its output has the type and the codes of input 0, or, if `type` is given, that type and no codes.
+  // Adds a node. Its output has the type and quantizer of input 0, or, if `type` is given, that type and no quantizer.
   ValueId operator()(Op op, Ids inputs, std::vector<Word> words = {}, ElementType type = ElementType::kNone);
   ValueId unary(Unary::Function f, ValueId x) {
     return (*this)(Op::kUnary, {x}, {{"function", int(f)}}, ElementType::kFloat32);
@@ -57,17 +57,17 @@ class Steps {
   ValueId slice(ValueId x, int axis, int64_t begin, int64_t size, int64_t step = 1);
   ValueId concat(Ids parts, int axis);
   ValueId rows(ValueId table, ValueId ids);        // table[ids[i]], [rows, width]
-  ValueId take(ValueId x, ValueId ids, int axis);  // takes a list of indices
+  ValueId take(ValueId x, ValueId ids, int axis);  // x at a list of indices along an axis
 
   ValueId numbers(const Ints& dims, const std::vector<float>& numbers);
-  // Returns the `count` greatest along the last axis in descending order, with several steps for each. The first of
-  // equals wins.
+  // Returns the `count` greatest along the last axis in descending order, with several nodes for each. Among equal
+  // numbers the first comes first.
   Ordered greatest(ValueId x, int64_t count);
   ValueId number(ValueId beside, float v) { return numbers(Ints(dims(beside).size(), 1), {v}); }
   ValueId integers(ElementType type, const Ints& dims, const Ints& numbers);  // a constant of int32, int64 or bool
   ValueId filled(const Ints& dims, float v);
   ValueId counted(ElementType type, const Ints& dims);  // the numbers 0, 1, 2, ..; float32 too
-  // Returns the number v in the type of x.
+  // Returns the constant v: with the integer type of x, or float32 if x is no integer.
   ValueId one_like(ValueId x, int64_t v);
 
   // Takes memory from the budget before the importer makes so many numbers.

@@ -9,7 +9,7 @@
 namespace nacre::tools::tflite {
 namespace {
 
-// Most tensors of a graph: far above any real network (the largest of 238 has 170 operators), but read in a short time.
+// Most tensors, and most operators, of a graph: far above real networks, but read in a short time.
 constexpr size_t kMaxTensors = 20000;
 
 struct TypeRow {
@@ -17,7 +17,7 @@ struct TypeRow {
   ElementType element;
 };
 
-// The types of tensors. The graph holds float16 only as a constant, and int4 as codes in bytes.
+// The types of tensors that are read. The graph holds float16 only as a constant, and int4 as codes in bytes.
 constexpr TypeRow kTypes[] = {
     {TensorType::FLOAT32, ElementType::kFloat32}, {TensorType::FLOAT16, ElementType::kFloat16},
     {TensorType::INT8, ElementType::kInt8},       {TensorType::UINT8, ElementType::kUint8},
@@ -135,7 +135,7 @@ std::optional<Quantizer> Tensors::quantizer(int index, ElementType stored) const
   return quantizer;
 }
 
-// Returns the quantizer of a tensor that a loop over time keeps or reads beside its input.
+// Returns the quantizer of a state or of the time weights of a loop over time: int8 or int16 codes with one scale.
 Quantizer Tensors::loop_codes(const Operation& op, int index) const {
   const Tensor& t = (*this)[index];
   const QuantizationParameters* q = t.quantization();

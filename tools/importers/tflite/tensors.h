@@ -15,7 +15,7 @@ class Tensors {
   std::vector<int> operands(const flatbuffers::Vector<int32_t>* ids, const std::string& place) const;
 
   std::string name(int index) const;
-  std::vector<int64_t> dims(int index) const;  // as in the file
+  std::vector<int64_t> dims(int index) const;  // as in the file, with 1 for -1
   ElementType type(int index) const;           // as in the file
   bool is_list(int index) const { return (*this)[index].type() == TensorType::VARIANT; }
   bool has_scale(int index) const;

@@ -1,5 +1,5 @@
-// Converts TRANSPOSE_CONV: inputs output_shape [4], weights [out, h, w, in], x, bias; as a convolution
-// (shared/transposed_conv.h). For codes its sums, bias and rounding are those of LiteRT's reference kernel
+// Converts TRANSPOSE_CONV, inputs output_shape [4], weights [out, h, w, in], x, bias, and CONV_3D_TRANSPOSE to
+// convolutions (shared/transposed_conv.h). For codes its sums, bias and rounding are those of LiteRT's reference kernel
 // (reference/integer_ops/transpose_conv.h). Added taps are 0 and padded pixels are the zero point, so they add nothing.
 // An output_shape that is given at run time is not read. It must be the output's shape in the file, because memory is
 // planned for that.
@@ -79,7 +79,7 @@ void convert_transpose_conv(Importer& importer, Operation& op) {
 }
 
 // A transposed convolution over volumes. Each slice of x makes k_d products for output slices, as channels of one
-// image. y_o is the sum of the products of slice i and tap m with i s + m - p = o.
+// image. y_o is the sum of the products of slice i and tap m with i s + m - p = o (s stride, p padding along d).
 struct Volume {
   Steps::Ints x, w, y;  // [n, d, h, w, c], [k_d, k_h, k_w, k, c], [n, d, h, w, k]
 };

@@ -4,11 +4,11 @@
 //
 //   sum_i x_i s d_i,   d = w - z in [-255, 255]
 //
-// If all d fit into int8, they are the codes. Else d = a + b (+ c), each in [-127, 127], and b is 0 except in few
+// If all d are in [-127, 127], they are the codes. Else d = a + b (+ c), each in [-127, 127]; b is mostly 0 but in few
 // channels. x is repeated for b, which gives the same sums:
 //
 //   conv2d, dense      sum_i x_i a_i + sum_j x_j b_j        channels of b, first to last, follow those of a
-//   depthwise_conv2d   rows of x and of the filter twice    row 2i of the filter is a, row 2i + 1 is b
+//   depthwise_conv2d   rows of x and of the filter twice    row 2i of the filter is a, row 2i + 1 is b (or columns)
 #include <algorithm>
 
 #include "tools/importers/tflite/steps.h"
@@ -32,7 +32,7 @@ Value with_codes(const Value& like, const std::string& suffix, const std::vector
   return v;
 }
 
-// Takes from every number the part that fits into a code, and returns the codes.
+// Subtracts from every number the part that fits into [-127, 127], and returns these parts as codes.
 std::vector<int64_t> take_codes(std::vector<int64_t>& rest) {
   std::vector<int64_t> codes;
   for (int64_t& d : rest) {

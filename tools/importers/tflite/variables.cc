@@ -1,5 +1,5 @@
-// Converts VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE. A variable is a value of the stream region, which
-// one run leaves to the next. A read is a copy, so its result stays when the variable is assigned. CALL_ONCE sets the
+// Converts VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE. A variable is a value of the stream region (memory
+// that lives between runs). A read is a copy, so its result stays when the variable is assigned. CALL_ONCE sets the
 // numbers that variables start with. Only zeros are accepted, so zeroing the stream region resets it.
 #include <algorithm>
 

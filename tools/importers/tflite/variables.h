@@ -1,4 +1,4 @@
-// Variables keeps values of the stream region, which one run leaves to the next (variables.cc).
+// Variables makes values of the stream region, memory that one run leaves to the next (variables.cc).
 #pragma once
 
 #include "tools/importers/tflite/tensors.h"
@@ -15,7 +15,7 @@ class Variables {
   // Returns operand i of a loop over time, which the file keeps in a variable. `coded` gives it a quantizer.
   ValueId state(const Operation& op, size_t i, std::vector<int64_t> dims, bool coded);
   ValueId stream(const std::string& name, std::vector<int64_t> dims);  // a variable of int32
-  void store(ValueId x, ValueId s);                                    // adds a step: s becomes x for the next run
+  void store(ValueId x, ValueId s);                                    // adds a node: s becomes x for the next run
 
  private:
   ValueId add(Value v, const std::string& name);

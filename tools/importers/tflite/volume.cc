@@ -1,4 +1,4 @@
-// Converts CONV_3D and LOCAL_RESPONSE_NORMALIZATION to steps over images.
+// Converts CONV_3D and LOCAL_RESPONSE_NORMALIZATION to nodes over images.
 //
 //   CONV_3D   x [n, d, h, w, c], weights [k_d, k_h, k_w, c, out]: the k_d slices that an output slice reads become
 //             channels, i c + j, of an image: n d_out images
@@ -34,7 +34,7 @@ Depth depth_of(Importer& importer, const Operation& op, const Conv3DOptions& opt
   return d;
 }
 
-// Returns the images [n d_out, h, w, k_d c].
+// Returns the images [n d_out, h, w, k_d c] of x [n, d, h, w, c], padded along d.
 ValueId images(Importer& importer, const Operation& op, Steps& s, ValueId x, const Depth& d) {
   const VolumeInts dims = s.dims(x);
   const auto zeros = [&](int64_t slices) {
@@ -77,8 +77,8 @@ void convert_conv_3d(Importer& importer, Operation& op) {
   s.give(s.reshape(y, {dims[0], d.out, made[1], made[2], made[3]}));
 }
 
-// y = x / (bias + alpha sum_j x_j^2)^beta, with the sum over the channels at most `radius` away. The sum is (2 radius +
-// 1) times the mean over a window that counts channels outside as 0.
+// Converts LOCAL_RESPONSE_NORMALIZATION: y = x / (bias + alpha sum_j x_j^2)^beta over channels at most `radius` away.
+// The sum is (2 radius + 1) times the mean over a window that counts channels outside as 0.
 void convert_local_response(Importer& importer, Operation& op) {
   const auto& options = importer.options<LocalResponseNormalizationOptions>(op);
   Steps s(importer, op);

@@ -1,4 +1,4 @@
-// Converts FLOOR_MOD, BITWISE_XOR, CUMSUM, REDUCE_ANY and REDUCE_ALL to other steps, for real and for whole numbers.
+// Converts FLOOR_MOD and CUMSUM of floats and integers, BITWISE_XOR of integers, REDUCE_ANY and REDUCE_ALL to nodes.
 #include <algorithm>
 
 #include "engine/ops/binary.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Inputs = std::vector<ValueId>;
 
-// Adds a step. Its result is y, or a new value like `like` if y is kNone.
+// Adds a node. Its output is y, or a new value like `like` if y is kNone.
 ValueId emit_step(Importer& importer, Operation& op, Node node, ValueId like, ValueId y = kNone) {
   if (y == kNone) y = importer.between(like, "/part");
   node.outputs = {y};
@@ -35,7 +35,7 @@ ValueId number_input(Importer& importer, Operation& op, size_t i) {
   return id;
 }
 
-// a - b floor(a / b), which has the sign of b.
+// Converts FLOOR_MOD: a - b floor(a / b), which has the sign of b.
 void convert_floor_mod(Importer& importer, Operation& op) {
   const ValueId a = number_input(importer, op, 0), b = number_input(importer, op, 1), y = importer.output(op);
   if (importer.value(a).type != importer.value(b).type) importer.bad(op, "its operands have several types");
@@ -68,7 +68,7 @@ ValueId moved(Importer& importer, Operation& op, ValueId x, int axis, int64_t by
   return emit_step(importer, op, std::move(join), x);
 }
 
-// Computes y <- y + y moved by s, s = 1, 2, 4 ..: after log2 n rounds y_i is the sum of x_0 to x_i.
+// Converts CUMSUM: y <- y + y moved by s, s = 1, 2, 4, .. After log2 n rounds y_i is the sum of x_0 to x_i.
 void convert_cumsum(Importer& importer, Operation& op) {
   ValueId y = number_input(importer, op, 0);
   const std::vector<int64_t> dims = importer.value(y).dims, axes = importer.integers(op, 1);
@@ -84,7 +84,7 @@ void convert_cumsum(Importer& importer, Operation& op) {
   importer.emit_reshape(op, y, dims, importer.output(op));
 }
 
-// Reduces bools, as 0 and 1, to the largest or the smallest.
+// Converts REDUCE_ANY or REDUCE_ALL: the largest or smallest of bools as 0 and 1.
 template <Reduce::Function kFunction>
 void convert_bools(Importer& importer, Operation& op) {
   const ValueId x = importer.input(op, 0), y = importer.output(op);

@@ -1,9 +1,9 @@
 // Places tensors in several banks with limits, the fastest bank first. Each tensor lies entirely in one bank.
 //
 // Tensors are placed one by one, those with the most traffic first, each in the first bank that has room. A bank has
-// room if first fit finds a place among its tensors, or if placing all its tensors anew does. If a tensor finds no
-// room, the whole is tried again with the largest tensors first, then with the earliest first: a slow plan that fits
-// is better than none.
+// room if first fit finds an offset among its tensors, or if placing all its tensors anew does. If a tensor finds no
+// room, all are placed again with the largest first, then with the earliest first, then in these three orders without
+// outputs that take over the bytes of inputs. A slow plan that fits is better than no plan.
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -17,7 +17,7 @@
 namespace nacre::tools {
 namespace {
 
-// Limits on comparisons for placing banks anew: in all, and in one attempt.
+// Limits on comparisons for placing a bank's tensors anew: for all placements together, and for one.
 constexpr uint64_t kEffort = 400'000'000, kEffortOnce = 200'000;
 
 struct Content {

@@ -18,24 +18,24 @@ struct OrderProblem {
   std::vector<std::vector<uint32_t>> uses;        // per node: its pieces, each once
   std::vector<std::vector<uint32_t>> successors;  // per node
   std::vector<std::vector<uint32_t>> predecessors;
-  std::vector<std::vector<uint32_t>> gives_way;  // per node: pieces that end here and whose bytes its output may take
+  std::vector<std::vector<uint32_t>> gives_way;  // per node: pieces whose bytes its output may take if they end there
 
   uint32_t nodes() const { return uint32_t(uses.size()); }
 };
 
 using NodeOrder = std::vector<uint32_t>;
 
-// Takes among the ready nodes always the one that leaves the least memory held. Among equals it takes the one that
-// needs the least while it runs.
+// Returns the order that takes, among the ready nodes, the one that leaves the least memory held. Among equals it takes
+// the one that needs the least while it runs.
 NodeOrder greedy_order(const OrderProblem& problem);
 
-// Returns the post-order from the nodes without successors: a node's inputs come right before it. With `reversed` it
-// visits the last input first.
+// Returns the order of a depth-first search from the nodes without successors: a node follows its predecessors. With
+// `reversed` the search visits the last predecessor first.
 NodeOrder depth_first_order(const OrderProblem& problem, bool reversed);
 
-// Beam search over the sets of nodes that have run: among all sets of k nodes it keeps the `width` that needed the
-// least memory. If it never had to drop a set (`*exact`), no order has a lower peak. It drops orders that need more
-// than `limit`. The result is empty if none is left.
+// Beam search over the sets of nodes that have run: among all sets of k nodes it keeps the `width` sets that needed the
+// least memory. It drops orders that need more than `limit`. `*exact` says that it dropped no other order; then no
+// order has a lower peak than the result. The result is empty if no order is left.
 NodeOrder beam_order(const OrderProblem& problem, uint32_t width, uint64_t limit, bool* exact);
 
 }  // namespace nacre::tools

@@ -4,8 +4,8 @@
 //   minimising max_i (offset_i + bytes_i)
 //
 // This is dynamic storage allocation, which is strongly NP-hard (Garey and Johnson 1979, problem SR2). So several
-// orders of first fit are tried, then a search over orders. Up to kExactBlocks blocks the search is exhaustive. The
-// result depends on the blocks alone, because effort is counted in comparisons, never in seconds.
+// orders of first fit are tried, then a search over orders, which is exhaustive for at most kExactBlocks blocks if the
+// effort allows. The result does not depend on the machine, because effort is counted in comparisons, not in seconds.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ Placement first_fit(std::span<const Block> blocks, std::span<const uint32_t> ord
 // end.
 Placement sweep(std::span<const Block> blocks, bool backwards);
 
-// Returns the best placement found within so many comparisons, of which about 10^9 take a second. Ends early at
-// liveness_bound(blocks).
+// Returns the best placement found by fixed orders, and then by a search of so many comparisons (about 10^9 take a
+// second). Ends early at liveness_bound(blocks).
 inline constexpr size_t kExactBlocks = 12;
 Placement place(std::span<const Block> blocks, uint64_t comparisons);
 

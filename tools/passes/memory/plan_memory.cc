@@ -83,8 +83,8 @@ class Lifetimes {
     s->traffic += value_bytes(graph_.values[size_t(v)]);
   }
 
-  // Lets output 0 take the bytes of an input that ends here. Every operand that reads these bytes must be all of them,
-  // and the kernel must allow each.
+  // Lets output 0 take the bytes of an input that ends at this step. Each operand that lies in these bytes must cover
+  // all of them, and the kernel must allow writing over each.
   void find_takeover(const Node& node, uint32_t step) {
     Storage* y = node.outputs.empty() ? nullptr : storage(node.outputs[0]);
     if (y == nullptr || y->root != node.outputs[0] || y->block.first != step) return;
@@ -180,7 +180,7 @@ void plan_memory(Graph& graph, const Target& target) {
   graph.banks = target.banks.empty() ? std::vector<Bank>{{"arena", 0, 0}} : target.banks;
   const Plan plan = place_in_banks(graph, held);
   for (Bank& bank : graph.banks) bank.used = 0;
-  for (Value& v : graph.values)  // values that nothing uses have no place
+  for (Value& v : graph.values)  // so that values that nothing uses have offset 0
     if (v.alias_of == kNone && v.region == Region::kArena) v.offset = v.first_step = v.last_step = v.bank = 0;
   for (size_t i = 0; i < held.size(); ++i) {
     Value& root = graph.values[size_t(held[i].root)];

@@ -2,9 +2,9 @@
 // and the tests.
 //
 // The arena holds *storages*. A storage is a value that is not an alias, together with all its aliases. It lives from
-// the first step that writes any part of it to the last step that reads any. Inputs of the graph live from step 0,
-// outputs to the end. Two storages that live at one time share no byte, with one exception. An output of a step may
-// take exactly the bytes of an input that ends there, if the op's kernels work in place.
+// the first step that uses any part of it to the last. Inputs of the graph live from step 0, outputs to the end. Two
+// storages that live at one time share no byte, with one exception. Output 0 of a step may take exactly the bytes of
+// an input that ends there, if the kernel works in place.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ std::vector<Bank> parse_bank_list(std::string_view text);
 // Parses "65536", "64K" or "2M". Throws an Error at `place`.
 uint64_t parse_bytes(std::string_view place, std::string_view text);
 
-// Returns the bytes of a value: storage_bytes of its type and elements.
+// Returns the bytes of a value in its type and layout.
 uint64_t value_bytes(const Value& value);
 
 // Returns a mask. Bit i says that the kernel that bind takes for this node may write output 0 over input i. `kernels`
@@ -36,7 +36,7 @@ uint32_t in_place_inputs(const Graph& graph, const Node& node, KernelSets kernel
 KernelSets kernels_of(const Target& target);
 
 // Turns reshapes, copies, slices and concats of contiguous bytes into aliases and removes their nodes. Resolves chains
-// of aliases. Copies constants and inputs that are outputs to their own values. The graph's results do not change.
+// of aliases. Copies outputs that are constants, inputs or state to other values. The graph's results do not change.
 void make_views(Graph& graph);
 
 struct Storage {
@@ -66,8 +66,8 @@ uint64_t liveness_bound(std::span<const Storage> storages);
 inline constexpr uint64_t kPlanEffort = 100'000'000, kQuickEffort = 10'000'000;
 Plan place_storages(std::span<const Storage> storages, uint64_t comparisons = kPlanEffort);
 
-// Places storages in the graph's banks. A storage that is read and written more goes earlier, into the first bank that
-// has room. Throws an Error(kBadInput) that names what each bank lacks.
+// Places storages in the graph's banks. If that fits, storages that are read and written the most come first, each in
+// the first bank that has room. Throws an Error(kBadInput) that says how many bytes each bank lacks.
 Plan place_in_banks(const Graph& graph, std::span<const Storage> storages);
 
 // Blocks, each made of storages that take over each other's bytes.
@@ -85,8 +85,8 @@ std::vector<int> first_choice(std::span<const Storage> storages);
 // Returns max (offset + bytes).
 uint64_t used_bytes(std::span<const Storage> storages, const Plan& plan);
 
-// Checks a planned graph without using the planner: lifetimes, aliases, banks, and every pair of storages. It takes
-// O(n^2) if all live at once. Throws an Error(kBadInput) that names the values.
+// Checks a planned graph without using the planner: lifetimes, aliases, banks, and pairs of storages. It takes O(n^2)
+// if all live at once. Throws an Error(kBadInput) that names the value.
 void verify_plan(const Graph& graph, KernelSets kernels = reference_sets());
 
 }  // namespace nacre::tools

@@ -1,8 +1,9 @@
 // schedule: chooses the order of the nodes, which decides which values live at one time.
 //
 // Finding the order of least memory is NP-complete (Sethi 1975, "Complete register allocation problems"). So a few
-// orders are tried, and memory is planned for each: the source's, greedy, depth first from both sides, and a beam
-// search, which is exact on small graphs. The source's order stays unless another takes fewer bytes.
+// orders are tried, and memory is planned for each: the source's, greedy, depth first with the first or the last input
+// first, and a beam search, which can be exact on small graphs. The source's order stays unless another takes fewer
+// bytes.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -102,7 +103,7 @@ class Builder {
   }
 
   // Keeps the source's order of reads and updates for values that nodes update, through every alias. An update comes
-  // after all earlier uses of a byte that it changes. A use comes after all earlier updates.
+  // after all earlier uses of a byte that it changes. A read comes after all earlier updates of a byte that it reads.
   void order_updates(uint32_t n) {
     const Node& node = graph_.nodes[n];
     const OpRule& rule = rule_of(graph_, node);
@@ -156,7 +157,7 @@ class Builder {
   OrderProblem problem_;
 };
 
-// Returns the bytes that every order needs: those of the node that uses the most.
+// Returns a number of bytes that every order needs: the bytes that the node with the most bytes uses while it runs.
 uint64_t least_of_any_order(const Graph& graph, std::span<const Storage> held, KernelSets kernels) {
   const OrderProblem problem = Builder(graph, held, false, kernels).run();
   uint64_t most = 0;

@@ -1,7 +1,7 @@
 // Joins storages that take over each other's bytes to blocks, and places the blocks.
 //
-// Taking over is a choice, because a joined block lives longer and needs one place for its whole life. Taking over
-// wherever possible never raises the liveness bound. So it is tried first, and is nearly always enough.
+// Taking over is a choice, because a joined block lives longer and needs one offset for its whole life. Taking over
+// wherever possible does not raise the liveness bound. So it is tried first, and usually reaches the bound.
 #include <algorithm>
 #include <limits>
 
@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// Up to this many storages with a choice, all combinations of choices are tried: 2^6 placements.
+// If at most so many storages can take over bytes, all combinations are tried: 2^6 if each has one candidate.
 constexpr size_t kMostCombined = 6;
 
 Plan plan_of(const Joined& joined, const Placement& placement) {

@@ -1,5 +1,5 @@
-// verify_plan: checks the rules of a memory plan from the graph alone. It shares no code with the planner. It finds
-// lifetimes from the nodes again, and compares storages pair by pair.
+// verify_plan: checks the rules of a memory plan from the graph alone. It shares only value_bytes and in_place_inputs
+// with the planner. It finds lifetimes from the nodes again, and compares storages pair by pair.
 #include <algorithm>
 #include <string>
 
@@ -129,7 +129,7 @@ class PlanVerifier {
     fail(a, "shares bytes with " + y.name + " while both live");
   }
 
-  // Returns whether y is output 0 of the step that reads x last, lies exactly where x lay, and the op works in place.
+  // Returns whether y is output 0 of the step that reads x last, has the bytes of x, and the kernel works in place.
   bool takes_over(ValueId x, ValueId y) const {
     if (at(x).last_step != at(y).first_step || at(x).offset != at(y).offset || bytes(at(x)) != bytes(at(y)))
       return false;

@@ -1,10 +1,10 @@
 // make_views: removes steps that only give bytes another name.
 //
-//   reshape, copy     y is all of x
+//   reshape, copy     y is all of x, with its type and number of bytes
 //   slice             y is a run of x: unit steps, and every axis before the last one that is cut has one index
 //   concat            every x_i is a run of y, if only the step that writes x_i decides where it lies
 //
-// A step stays if it would make an output an alias of an input: the caller was promised two tensors.
+// A step stays if it would make an output of the graph an alias of an input: callers expect two tensors.
 #include <algorithm>
 #include <optional>
 #include <unordered_set>

@@ -73,7 +73,7 @@ class RegionCutter {
     const PatchStep& how = region_.steps[k];
     const ValueId y = node.outputs[0];
     std::array<Halo, 2> halo;
-    for (size_t i = node.inputs.size(); i-- > 0;) {  // last the first input, whose `halo` sets the pads
+    for (size_t i = node.inputs.size(); i-- > 0;) {  // input 0 comes last, because its `halo` sets the pads
       if (!how.cut[i]) continue;
       for (const size_t axis : {0u, 1u}) halo[axis] = *halo_of(how, i, int(axis), output[axis]);
       node.inputs[i] = cut(node.inputs[i], {halo[0].inside, halo[1].inside}, node);

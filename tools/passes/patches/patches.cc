@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostRows = 64;                                        // most rows or columns that a request may have
 constexpr int kCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};  // counts of rows and columns that are tried
-constexpr size_t kMostPlanned = 8;                                   // planned for real, the best by estimate
+constexpr size_t kMostPlanned = 8;  // best candidates by estimate, for which memory is planned
 
 struct Candidate {
   const PatchRegion* region = nullptr;
@@ -150,7 +150,7 @@ class PatchSearch {
   uint64_t macs_;
 };
 
-// Takes the digits at the front of `text`, and removes them from it.
+// Returns the number at the front of `text`, and removes it. Returns 0 if there is none of 1 to kMostRows.
 int take_count(std::string_view& text) {
   int count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);

@@ -1,4 +1,4 @@
-// --patches: computes the first stages of a network patch by patch, so memory never holds a whole image between them.
+// --patches: computes the first stages of a network patch by patch, so memory holds no whole image between them.
 // J. Lin et al. 2021, "MCUNetV2: Memory-Efficient Patch-based Inference for Tiny Deep Learning", arXiv:2110.15352.
 #pragma once
 
@@ -27,21 +27,21 @@ inline constexpr int kMostExtraPercent = 25;
 // patches have the fewest bytes of arena and bound steps together.
 inline constexpr uint64_t kBoundStepBytes = 44;
 
-// Replaces the steps of the region by one copy for each patch. Joins the patches of a row along columns, then the rows
-// along rows. If there is one batch, the second join is no step (make_views).
+// Replaces the steps of the region by one copy for each patch. Joins the patches of each row of the grid, then the
+// rows. If the batch is 1, make_views later removes the step that joins the rows.
 void cut_region(Graph& graph, const PatchRegion& region, const PatchSpans& spans);
 
-// Returns text such as "3 x 2 patches up to conv7: ..." for summaries and for the file.
+// Returns text such as "3 x 2 of 5 layers up to conv7: before, arena ..." for summaries and for the file.
 std::string patches_text(const PatchReport& report);
 
-// Returns the most bytes that one step's inputs and outputs take. No run layer by layer needs less.
+// Returns the most bytes that the inputs and outputs of one step take in the arena, after make_views.
 uint64_t layer_bound(Graph graph);
 
 // Returns the arena's bytes for a graph for which make_views has run, with its steps in order. `with_inputs` says
 // whether its inputs count.
 uint64_t arena_of(const Graph& viewed, const Target& target, bool with_inputs);
 
-// Report on a planned graph. The summary is "" without patches. Inputs may lie in a bank of their own.
+// Report on a planned graph. The summary is "" if no patches were asked for. patches_json needs graph.patches.
 std::string patches_summary(const Graph& graph, const Target& target);
 Json patches_json(const Graph& graph, const Target& target);
 

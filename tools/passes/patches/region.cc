@@ -7,7 +7,7 @@
 namespace nacre::tools {
 namespace {
 
-constexpr size_t kMostSteps = 200;  // in a region; after the halos of so many steps a patch is the whole input
+constexpr size_t kMostSteps = 200;  // in a region; behind so many windows a patch needs nearly the whole input
 
 const Value& at(const Graph& graph, ValueId id) { return graph.values[size_t(id)]; }
 
@@ -169,7 +169,7 @@ std::vector<uint64_t> live_bytes(const Graph& graph, bool with_inputs) {
   return {change.begin(), change.end()};
 }
 
-// Returns the first two of `count` rows or columns, the middle and the last. The others are like these.
+// Returns indices of some of `count` rows or columns: the first two, the middle and the last. They stand for all.
 std::set<size_t> samples(size_t count) { return {0, std::min<size_t>(1, count - 1), count / 2, count - 1}; }
 
 }  // namespace
@@ -238,7 +238,7 @@ uint64_t patch_bytes(const PatchRegion& region, const Graph& graph, const PatchS
   const Value& out = at(graph, region.out);
   uint64_t most = 0;
   for (const size_t r : samples(spans.rows.size())) {
-    // The patches of a row are joined, and the joined row is then copied to its place.
+    // The patches of a row are joined, and the joined row is then copied into `out`.
     const auto row = uint64_t(spans.rows[r].at(region.out).size() * out.dims[2]);
     const uint64_t joined = spans.columns.size() == 1 ? 0 : aligned(row * pixel_bytes(out));
     for (const size_t c : samples(spans.columns.size()))

@@ -1,8 +1,8 @@
 // A region is the first stages of a network that are computed patch by patch. This file finds regions and their costs.
 //
 // A region has all steps that `out` needs, back to its `borders`: inputs of the graph, and values made by steps that
-// cannot be cut into patches. No step outside the region reads a value inside it. Its grid cuts the rows and columns
-// of `out`. For every value in the region, a patch computes the hull of the parts that its readers need.
+// cannot be cut into patches. Steps outside the region read none of its values but `out`. A grid cuts the rows and
+// columns of `out`. For every value in the region, a patch computes the hull of the parts that its readers need.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ struct PatchRegion {
   std::vector<size_t> nodes;  // indices in the graph, in order; the last one makes `out`
   std::vector<PatchStep> steps;
   std::vector<ValueId> borders;
-  uint64_t rest = 0;  // bytes that live at one time beside the region's steps
+  uint64_t rest = 0;  // most bytes that live at a step outside the region
 };
 
 struct PatchGrid {
@@ -39,8 +39,8 @@ bool counts_inputs(const Target& target);
 // counts inputs.
 std::vector<PatchRegion> patch_regions(const Graph& graph, bool with_inputs = true);
 
-// Returns the rows (axis 0) or columns (1) that every value of a region needs for this part of `out`. nullopt if a
-// patch would lie outside of a step's input.
+// Returns the rows (axis 0) or columns (1) of every value of a region that this part of `out` needs. nullopt if a step
+// would need no row or column of its input, or fewer than its kernel takes.
 using Spans = std::map<ValueId, Span>;
 std::optional<Spans> spans_for(const PatchRegion& region, const Graph& graph, int axis, Span out);
 

@@ -35,7 +35,7 @@ Reach window_of(const Node& node, const char* axis, int in, int kernel, bool poo
           .stride = get_integer(node, ("stride_" + name).c_str()),
           .span = (kernel - 1) * dilation + 1,
           .before = get_integer(node, name == "h" ? "pad_top" : "pad_left"),
-          .least = pool && kernel > 1 ? dilation : 1};  // Pool::check_taps
+          .least = pool && kernel > 1 ? dilation : 1};  // as Pool::check_taps demands
 }
 
 std::optional<PatchStep> convolution(const Graph& graph, const Node& node) {

@@ -1,5 +1,5 @@
-// This file finds the parts of a step's inputs that a part of its output needs. An output pixel reads only a window of
-// the input around that pixel. Rows are axis 1 and columns axis 2 of [n, h, w, c].
+// This file finds the parts of a step's inputs that a part of its output needs. An output pixel of such a step reads
+// only a window of the input around that pixel. Rows are axis 1 and columns axis 2 of [n, h, w, c].
 //
 //   output positions [a, b) read   [a stride - before, (b - 1) stride - before + span)
 //   span = (kernel - 1) dilation + 1
@@ -23,7 +23,7 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-// How a step reads one axis of an input of `in` rows or columns. Its kernel needs at least `least` of them.
+// How a step reads one axis of an input of `in` rows or columns (see the formula above). It needs at least `least`.
 struct Reach {
   int in = 1, stride = 1, span = 1, before = 0, least = 1;
 };

@@ -1,9 +1,11 @@
 // apply_policy: walks over the nodes. For every node the first row that holds decides:
 //
+//   it belongs to a loop over time in integers       the step of loops.cc
 //   it copies one value into another form            quantize, dequantize, requantize or copy
-//   none of its activations carries codes            float32; dense and conv by their layer's policy
-//   all do, and its op has an integer form           that form (forms.cc, matmul.cc)
-//   otherwise                                        dequantize, float32, quantize: logged
+//   none of its activations carries codes            a float type, by its layer's policy (types.cc, matmul.cc)
+//   all do, its layer's policy allows codes, and
+//   its op has an integer form for them              that form (forms.cc, matmul.cc)
+//   otherwise                                        dequantize, a float type, quantize: logged
 #include "tools/passes/policy/apply_policy.h"
 #include "tools/base/option_id.h"
 
@@ -142,8 +144,8 @@ void PolicyPass::resolve(const Node& node) {
     if (!write(*this, node, why)) by_way_of_real(node, why);
     return;
   }
-  // A mean has values between the codes of x. Rounded to the codes of x it is half a step of x away. That may be at
-  // most one code of y.
+  // An average or an interpolated value lies between codes of x. Rounding it to a code of x moves it by up to half a
+  // step of x. That may be at most one step of y.
   if ((node.op == Op::kAveragePool || node.op == Op::kResize) && codes(x).scale > 2 * codes(y).scale)
     return by_way_of_real(node, "its output has finer codes than its input");
   Node step = node;

@@ -1,7 +1,7 @@
-// Declares the types and functions that the parts of apply_policy share. Private to tools/passes/policy.
+// Declares the types and functions that the parts of apply_policy share. Only tools/passes uses them.
 //
 //   apply_policy.cc  the walk over the nodes: the form that each takes, and the conversions at the borders
-//   values.cc  conversions of values: codes of constants, quantize, dequantize, requantize, uint8 borders
+//   values.cc  conversions of values: codes of constants, quantize, dequantize, requantize, uint8 borders (uint8.cc)
 //   types.cc   float types: the type that each step runs in, its casts and its constants
 //   matmul.cc  dense and conv on codes that the source has: int8, hybrid
 //   weights.cc dense and conv whose weights are quantized here: int8, int4, float8
@@ -159,7 +159,7 @@ class PolicyPass {
   // By constant, variable type and compute type: the constant rounded to both.
   std::map<std::tuple<ValueId, ElementType, ElementType>, ValueId> constants_;
   std::set<ValueId> wide_;       // only wide nodes write and read these: no layer's output type rounds them
-  std::map<int, int> recorded_;  // by layer: numeric class of the recorded step
+  std::map<int, int> recorded_;  // by layer: the strength (record()) of the step that filled its record
   std::vector<std::string> problems_;
   std::map<ValueId, Quantizer> integer_products_;  // products that integer loops over time read
 };
@@ -173,7 +173,7 @@ struct IntegerForm {
 };
 const IntegerForm* find_integer_form(Op op);  // null unless OpFacts::forms says that there is a form
 
-bool converts(Op op);  // whether the op only converts from codes to reals, or back
+bool converts(Op op);  // whether the op only converts between reals and codes, or between codes
 
 // uint8.cc: ops on x for which of_uint8() holds.
 void write_uint8_average(PolicyPass& pass, Node node);

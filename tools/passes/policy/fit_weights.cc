@@ -74,7 +74,7 @@ void factor_upper(Matrix& h, int64_t m, Progress& progress) {
   }
 }
 
-// The channels that share one H.
+// Fits the codes of the output channels that share one H.
 class GptqGroup {
  public:
   GptqGroup(const FitProblem& problem, size_t group, bool activation_order, WeightCodes& codes)
@@ -120,8 +120,8 @@ class GptqGroup {
       }
   }
 
-  // Finds the steps of a group. With d = v - w fixed for the terms before `from`, the other terms take the values of
-  // least error: sum_{i<=j} R_ij d_i = 0.
+  // Finds the scale and zero point of a group of terms. With d = v - w fixed for the terms before `from`, the other
+  // terms take the values of least error: sum_{i<=j} R_ij d_i = 0.
   void find_steps(int64_t k, int64_t from) {
     const int64_t end = std::min(from + p_.block, m_);
     if (from == 0) return set_step(k, 0, {weight_.begin() + k * m_, weight_.begin() + k * m_ + end});
@@ -259,8 +259,8 @@ class AwqSearch {
     return size_t(k / channels_per_group(p_) * per_group + r % per_group);
   }
 
-  // Returns 1 / s_c, divided by the geometric mean of the largest and the smallest. s_c = max(mean|x_c|^ratio, 1e-4).
-  // A channel without values counts as one of magnitude 1.
+  // Returns sqrt(min s * max s) / s_c per input channel c, rounded to type_, with s_c = max(mean|x_c|^ratio, 1e-4). A
+  // channel of mean below 1e-8 counts as one of mean 1.
   std::vector<float> factors(double ratio) const {
     std::vector<double> s;
     for (const double mean : p_.moments.mean_magnitude)

@@ -47,8 +47,8 @@ double fit_error(const FitProblem& problem, const std::vector<float>& reals);
 // Damping and rounding can make codes that are worse than the nearest. Then the nearest codes are returned.
 Fit gptq_fit(const FitProblem& problem, bool activation_order);
 
-// AWQ. Returns the best by error of the factors s_c = mean|x_c|^ratio for ratio = 0, 1/20, .., 1. x is multiplied by 1
-// / s_c, rounded to `type`, in which the multiplying step computes. ratio = 0 gives the nearest codes.
+// AWQ. Returns the best fit by error of the ratios 0, 1/20, .., 1. Input channel c is multiplied by a factor
+// proportional to mean|x_c|^-ratio, rounded to `type`, in which that step computes. Ratio 0 gives the nearest codes.
 Fit awq_fit(const FitProblem& problem, ElementType type);
 
 }  // namespace nacre::tools

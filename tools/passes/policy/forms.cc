@@ -1,5 +1,5 @@
-// apply_policy: the integer forms of all ops but dense and conv. Multipliers and words are computed exactly as
-// TensorFlow Lite Micro's Prepare functions do. Each form names its source file.
+// apply_policy: the integer forms of ops other than dense, conv and loops over time. Multipliers and words are computed
+// as the Prepare functions of TensorFlow Lite Micro or LiteRT do. Comments name their source files.
 #include <algorithm>
 #include <cmath>
 
@@ -99,7 +99,7 @@ bool write_lookup(PolicyPass& pass, Node node, std::string&) {
   return true;
 }
 
-// exp, log, elu, gelu and sqrt: TFLite's kernels make such tables too. Codes of other formats have other arithmetic.
+// Writes exp, log, elu, gelu or sqrt as a lookup in a table, as TFLite's kernels do. Refuses codes of other formats.
 bool write_function(PolicyPass& pass, Node node, std::string& why) {
   const auto function = table_function(node);
   const bool root = node.op == Op::kUnary && get_integer(node, "function") == Unary::kSqrt;
@@ -130,7 +130,7 @@ bool write_points(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// kernels/batch_matmul.cc: M = s_a s_b / s_y, the product in float32. Codes of other formats have other arithmetic.
+// kernels/batch_matmul.cc: M = s_a s_b / s_y, with s_a s_b in float32. Refuses codes of other formats than TFLite.
 bool write_batched_matmul(PolicyPass& pass, Node node, std::string& why) {
   const ValueId x = node.inputs[0], w = node.inputs[1];
   const auto one_scale = [&](ValueId id) { return pass.coded(id) && pass.value(id).quantizer->scale.size() == 1; };
@@ -277,7 +277,7 @@ bool write_softmax_int16(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// Emits an op that works on the codes of x unchanged: pools (TFLite demands one quantizer for x and y) and moves.
+// Emits a reshape, transpose or slice, which moves the codes of x unchanged.
 bool write_same(PolicyPass& pass, Node node, std::string&) {
   pass.emit(std::move(node));
   return true;
@@ -295,8 +295,8 @@ bool write_pool(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// resize.h: weights become integers in units of 2^-10. The weights of one output must sum to less than 2, or the sum
-// of int8 products wraps. Weights of TFLite's files do. Weights of a cubic whose coefficient is far from -0.75 do not.
+// Writes a resize, whose weights become integers in units of 2^-10 (resize.h). The magnitudes of the weights of one
+// output must sum to less than 2, or the sum of int8 products could wrap.
 bool write_resize(PolicyPass& pass, Node node, std::string& why) {
   if (node.inputs.size() > Resize::kRowWeights && pass.of_uint8(node.inputs[0])) {
     write_uint8_resize(pass, std::move(node));
@@ -322,7 +322,7 @@ bool write_resize(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// First converts x to the codes of y, because the padding value may have no code in the codes of x.
+// Writes a pad. First converts x to the codes of y, because the padding value may have no code in the codes of x.
 bool write_pad(PolicyPass& pass, Node node, std::string&) {
   const ValueId y = node.outputs[0];
   if (pass.codes(node.inputs[0]) != pass.codes(y)) {
@@ -334,7 +334,7 @@ bool write_pad(PolicyPass& pass, Node node, std::string&) {
   return true;
 }
 
-// First converts inputs that have other codes to the codes of y.
+// Writes a concat. First converts inputs that have other codes to the codes of y.
 bool write_concat(PolicyPass& pass, Node node, std::string& why) {
   const Value& y = pass.value(node.outputs[0]);
   for (const ValueId id : node.inputs)

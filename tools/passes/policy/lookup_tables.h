@@ -1,4 +1,4 @@
-// Makes the 256-byte tables that replace unary int8 functions. Entry q + 128 is the code of y for the code q of x.
+// Makes 256-byte tables for unary int8 functions (entry q + 128 is y's code for x's code q), and points for int16 ones.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ LookupTable leaky_relu(const Node& node, const Quantizer& x, const Quantizer& y)
 LookupTable float_sigmoid(const Node& node, const Quantizer& x, const Quantizer& y);
 LookupTable float_tanh(const Node& node, const Quantizer& x, const Quantizer& y);
 
-// Returns the function of such a step, or null if TFLite has no table for the step.
+// Returns the function of a gelu or unary step. Null unless it is exp, log, elu with alpha 1, or gelu.
 float (*table_function(const Node& node))(float);
 
 // Returns the table of saturate(zero_y + round(f(scale_x (q - zero_x)) / scale_y)), in float32, half away from zero.
@@ -34,7 +34,7 @@ LookupTable square_root_table(const Quantizer& x, const Quantizer& y);
 // on [-10, 0], then 1 / (1 + x) on [0, 1]. Each has 513 points in units of 2^-15.
 std::vector<int32_t> softmax_points();
 
-// Returns 513 points of a function of int16 codes, computed in float32: LiteRT's exp, log and gelu.
+// Returns 513 points of a function of int16 codes, computed in float32 as LiteRT does.
 std::vector<int16_t> function_points(float (*f)(float), float x_scale, float y_scale);
 
 }  // namespace nacre::tools

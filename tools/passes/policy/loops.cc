@@ -1,6 +1,6 @@
 // apply_policy: integer loops over time (stream_lstm and svdf), each with the dense layer that makes its input.
-// Multipliers are computed exactly as in LiteRT (kernels/lstm.cc PopulateQuantizedLstmParams8x8_16, kernels/svdf.cc),
-// in float32:
+// Multipliers are computed as in LiteRT (kernels/lstm.cc PopulateQuantizedLstmParams8x8_16, kernels/svdf.cc), in
+// float32, for an LSTM's y in float64:
 //
 //   gates, filters    M = s_x s_w / s    s = 2^-12 of an LSTM's gates, else the scale of the loop's past
 //   recurrence        M_k = s_h s_wk / 2^-12

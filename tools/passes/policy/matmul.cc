@@ -1,8 +1,9 @@
-// apply_policy: dense and convolutions. Multipliers are computed exactly as in TensorFlow Lite Micro
-// (kernels/kernel_util.cc, micro/kernels/{conv,depthwise_conv,fully_connected}_common.cc):
+// apply_policy: dense and convolutions. Multipliers are computed as in TensorFlow Lite Micro (kernels/kernel_util.cc,
+// micro/kernels/{conv,depthwise_conv,fully_connected}_common.cc):
 //
 //   conv, depthwise, dense per channel   M_k = double(s_x) double(s_wk) / double(s_y)
-//   dense per tensor                     M   = double(s_x s_w) / double(s_y), the product in float32; for uint8 always
+//   dense per tensor, all of uint8       M   = double(s_x s_w) / double(s_y), the product in float32
+//                                        (a dense on int16 codes under kSingle: in float64, as a conv)
 //   kFloatEven (XNNPACK)                 M_k = s_x s_wk / s_y, in float32
 #include <algorithm>
 #include <cmath>
@@ -65,7 +66,7 @@ ValueId bias_codes(PolicyPass& pass, const Node& node, const std::vector<double>
   return pass.graph().constant(bias.name + "/codes", bias.dims, codes);
 }
 
-// int8 codes of x with {q, scale, zero} per row of axis 0, found at run time.
+// int8 codes q of x, with a scale and a zero point per row of axis 0, found at run time.
 struct DynamicCodes {
   ValueId q, scale, zero;
 };

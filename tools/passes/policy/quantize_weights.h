@@ -1,8 +1,8 @@
 // Quantizes weights of dense and conv to the codes that a policy stores in the file. NUMERICS.md names the formulas'
 // sources.
 //
-// Every function takes the reals of one weight tensor and returns codes in the same order. The caller must have
-// checked that the reals are finite.
+// The quantizing functions take the reals of one weight tensor and return codes in the same order. The caller must
+// have checked that the reals are finite.
 #pragma once
 
 #include <cstdint>
@@ -47,12 +47,12 @@ std::vector<uint8_t> float8_codes(const std::vector<float>& w, float step);
 // Returns float8 E4M3 codes of w * reciprocal, saturated. `reciprocal` is that of the whole tensor's step.
 std::vector<uint8_t> float8_codes_by_reciprocal(const std::vector<float>& w, float reciprocal);
 
-// Returns the codes of w / by, or of w by if `reciprocal`. w holds numbers of a 16-bit type T. `by` and the result are
-// rounded to T first.
+// Returns the codes of w / by, or of w * by if `reciprocal`. w holds numbers of a 16-bit type T. `by` and the quotient
+// or product are rounded to T first.
 template <class T>
 std::vector<uint8_t> float8_codes_in(const std::vector<float>& w, float by, bool reciprocal);
 
-// Packs two codes in a byte, the lower index in the low bits.
+// Returns int4 codes packed two in a byte, the lower index in the low bits.
 std::vector<uint8_t> packed_int4(const std::vector<int8_t>& codes);
 
 }  // namespace nacre::tools

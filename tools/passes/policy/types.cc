@@ -1,10 +1,10 @@
 // apply_policy: chooses the float type in which a step runs, and casts its operands and results.
 //
-//   matmul, pointwise, reduction   the compute type of its layer's policy; sums and functions are float32 inside (ops/)
-//   move                           the type of its operand
+//   matmul, pointwise, reduction   the compute type of its layer's policy
+//   move                           the type of its operands, if they have one type
 //
 // A step's operands are cast to its type, as Keras and Axon cast the inputs of a layer and its parameters. Its result
-// is cast to the policy's output type, if that is another. Integers that are data (indices) are never cast.
+// is cast to the policy's output type, if that is another. Integers that are data (indices) are not cast.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ Append append_as(ElementType type) {
   }
 }
 
-// Returns v rounded to a float type, as a float32. No such type holds more digits of a float32.
+// Returns v rounded to a float type, as a float32. float32 and float64 represent v, so it stays.
 float rounded_to(ElementType type, float v) {
   if (type == ElementType::kFloat16) return float(Float16(v));
   if (type == ElementType::kBfloat16) return float(Bfloat16(v));
@@ -134,7 +134,8 @@ void PolicyPass::real(Node node) {
   emit_in(std::move(node), type, entry);
 }
 
-// Goes from the last node to the first. A step that only moves a value passes the property on.
+// Finds the values that only wide nodes write and read (wide_), from the last node to the first. A step that only moves
+// a value passes the property on.
 void PolicyPass::find_wide_values() {
   std::vector<bool> read(graph_.values.size()), rounded(graph_.values.size());
   for (const Binding& b : graph_.outputs) rounded[size_t(b.value)] = true;
@@ -229,7 +230,7 @@ ValueId PolicyPass::as_type(const Node& reader, ValueId id, ElementType type) {
   return typed;
 }
 
-// Returns the codes of an activation as float32.
+// Returns an activation as float32 if it has codes. Otherwise returns the activation itself.
 ValueId PolicyPass::decoded(const Node& reader, ValueId id) {
   if (!coded(id)) return id;
   if (const auto found = reals_.find(id); found != reals_.end()) return found->second;

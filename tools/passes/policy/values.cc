@@ -39,8 +39,8 @@ bool contains(const std::vector<Binding>& bindings, ValueId id) {
   return std::any_of(bindings.begin(), bindings.end(), [&](const Binding& b) { return b.value == id; });
 }
 
-// Returns the largest real of y's codes, if the codes stand for no negative number and the node that writes y has no
-// clamp.
+// Returns the largest real of the codes of the node's output y, if y could have any sign without its codes, these stand
+// for no negative number, and the node has no clamp. Otherwise returns nullopt.
 std::optional<float> saturates_at(const Graph& graph, const Node& node) {
   if (!facts_of(node.op).any_sign) return std::nullopt;
   const std::optional<Quantizer>& q = graph.values[size_t(node.outputs[0])].quantizer;
@@ -158,7 +158,7 @@ void PolicyPass::open_io_types() {
   std::erase_if(graph_.nodes, [](const Node& node) { return node.op == Op::kNone; });
 }
 
-// Keeps uint8 at inputs and outputs. All codes inside are int8, one requantize step away.
+// Keeps uint8 codes at inputs and outputs, with a requantize step to or from int8 codes. Inside they become int8.
 void PolicyPass::add_uint8_borders() {
   std::map<ValueId, ValueId> inside;
   const size_t count = graph_.values.size();

@@ -1,4 +1,4 @@
-// apply_policy: dense and conv whose weights are quantized here, because the user's policy asks for it.
+// apply_policy: dense and conv whose weights are quantized here, because the layer's policy asks for it.
 //
 //   int8            weights and activations by Keras's abs-max. Activations are quantized in every run, per row; in a
 //                   conv per sample
@@ -61,7 +61,7 @@ class QuantizedMatmul {
     return pass_.graph().add(std::move(value));
   }
 
-  // Adds the quantized weights under the name of the source's weights.
+  // Adds the quantized weights, named after the source's weights and the type: "w/int8".
   ValueId weights(ElementType type, std::vector<uint8_t> bytes) {
     const Value& w = pass_.value(node_.inputs[kW]);
     const std::vector<int64_t> dims = w.dims;
@@ -102,7 +102,7 @@ class QuantizedMatmul {
     return "";
   }
 
-  // Returns {q, scale}: codes of x, with one scale per row.
+  // Returns {q, scale}: codes of x, with one scale per row in a dense layer and per sample in a convolution.
   std::pair<ValueId, ValueId> quantize_rows(ValueId x, ElementType codes, ElementType scale_type) {
     const Value source = pass_.value(x);
     const size_t rank = source.dims.size();
@@ -117,7 +117,7 @@ class QuantizedMatmul {
     return {q, scale};
   }
 
-  // Returns the codes that the source made under this policy, or else those of the policy's rule.
+  // Returns the source's codes if they have the policy's quantization and this block, else those of `rule`.
   template <class Rule>
   WeightCodes codes(int64_t block, Rule rule) const {
     const Value& w = pass_.value(node_.inputs[kW]);
@@ -198,7 +198,7 @@ class QuantizedMatmul {
                           fit.error < fit.nearest_error ? "" : ": has the nearest codes"));
   }
 
-  // Returns x times a factor per channel, which is its last axis, by a step of its own.
+  // Returns x times a factor per channel (last axis), by a step of its own. Returns x itself if `factor` is empty.
   ValueId times(const std::vector<float>& factor) {
     const ValueId real = x(type_);
     if (factor.empty()) return real;

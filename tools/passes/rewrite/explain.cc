@@ -1,4 +1,4 @@
-// Prints the decisions of the rewrite for --explain.
+// Makes the text and the JSON of --explain from the decisions of the rewrite.
 #include <map>
 
 #include "tools/base/table.h"

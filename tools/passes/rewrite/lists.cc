@@ -14,8 +14,8 @@ namespace {
 constexpr RewriteList N = RewriteList::kUnlisted, A = RewriteList::kAllow, I = RewriteList::kInfer,
                       D = RewriteList::kDeny, C = RewriteList::kClear;
 
-// Ops that are on one list in each of three editions of
-// tensorflow/core/grappler/optimizers/auto_mixed_precision_lists.h:
+// Ops with the list on which each of three editions of
+// tensorflow/core/grappler/optimizers/auto_mixed_precision_lists.h has them (N if on none):
 //
 //   tf1       release 1.15, CUDA >= 9.1: WhiteList, GrayList, BlackList, ClearList
 //   float16   today's AutoMixedPrecisionListsFp16 on a GPU, CUDA >= 9.1, cuDNN >= 8
@@ -66,7 +66,7 @@ constexpr Group kGroups[] = {
     {N, N, C, "ResizeBilinear ScatterNd StatelessWhile While"},
 };
 
-// Adds TensorFlow's names of all ops. Some names of nodes are on no list, and an edit may put them on one.
+// Adds TensorFlow's names of ops from OpFacts. Some of them are on no list, and an edit may put them on one.
 void add_names_of_nodes(std::vector<std::string>& known) {
   for (const OpRule* rule : all_rules()) {
     const OpFacts& facts = facts_of(rule->op);

@@ -11,15 +11,15 @@
 
 namespace nacre::tools {
 
-// allow  fast and safe in 16 bits: always converted      infer  safe unless it depends on a denied op deny   dangerous
-// in 16 bits, and for later ops         clear  moves, picks or compares: harmless
+// allow: fast and safe in 16 bits. infer: safe unless it depends on a denied op. deny: dangerous in 16 bits, and for
+// later ops. clear: harmless, because it moves, picks, compares or the like.
 enum class RewriteList : uint8_t { kUnlisted, kAllow, kInfer, kDeny, kClear };
 
 // Values of TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_LEVEL.
 enum class RewriteLevel : uint8_t {
   kStandard,
   kTensorCoresOnly,   // the infer, deny and clear lists are empty
-  kUnsafeForceAll,    // every float32 node is ALLOW
+  kUnsafeForceAll,    // every float32 node that is not preserved is ALLOW
   kTreatInferAsDeny,  // the infer list joins the deny list
 };
 

@@ -84,8 +84,8 @@ std::vector<std::string> unit_names(const Graph& graph) {
   return names;
 }
 
-// Step 7: finds nodes with integer values, with codes of a quantizer, or in a layer whose source quantizes at run
-// time. A quantized constant under float activations counts as a float constant.
+// Step 7: returns why a node is not float32, or "": integer values, codes of a quantizer, or a layer that its source
+// quantizes at run time. A quantized constant under float activations counts as a float constant.
 std::string foreign_values(const Graph& graph, const Node& node) {
   for (const std::vector<ValueId>* ids : {&node.inputs, &node.outputs})
     for (const ValueId id : *ids)
@@ -255,7 +255,8 @@ void allow_through_clear(Painting& p) {
   }
 }
 
-// Step 9 (MakeCastsAllowIfAllOutputsAllow). A cast to float32 becomes a cast to 16 bits if only ALLOW units read it.
+// Step 9 (MakeCastsAllowIfAllOutputsAllow). A cast to float32 becomes a cast to 16 bits if only ALLOW units read it,
+// in slots of the rewritten type, and it is no output.
 void allow_casts(const Graph& graph, Painting& p) {
   for (const int n : p.order) {
     const size_t at = size_t(n);

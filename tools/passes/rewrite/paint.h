@@ -34,8 +34,8 @@ struct Painting {
 
 Painting make_painting(const Graph& graph, const RewriteLists& lists, const RewriteOptions& options);
 
-// Steps 2 to 9, in this order. rewrite.h and their definitions describe them. The first returns false if there is no
-// allow op to start from.
+// Steps 2 to 6 and 9 of rewrite.h, in this order. seed_allow returns false if there is no allow op to start from.
+// explain_unpainted then gives each node without paint its reason.
 bool seed_allow(Painting& p, bool force_all);
 void deny_forward(Painting& p);
 void allow_between(Painting& p);

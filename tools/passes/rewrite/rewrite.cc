@@ -37,7 +37,7 @@ bool does_step_5(const RewriteOptions& options) {
   return options.infer_after_allow || (options.type == ElementType::kBfloat16 && options.tf2_lists);
 }
 
-// Does steps 2 to 9. Returns false if there is no allow op.
+// Does steps 2 to 6 and 9, if the options ask for them. Returns false if there is no allow op.
 bool paint_graph(const Graph& graph, const RewriteOptions& options, Painting& p) {
   const bool force_all = options.level == RewriteLevel::kUnsafeForceAll;
   if (!seed_allow(p, force_all)) return false;

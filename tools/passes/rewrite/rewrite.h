@@ -1,6 +1,6 @@
 // The TensorFlow graph rewrite: paints the nodes of a float32 network that run in float16 or bfloat16. It decides by
-// four lists of op names and by the nodes' neighbours. It runs on the imported graph, before simplify, and changes
-// only the layers' policies. apply_policy adds the casts.
+// four lists of op names and by the nodes' neighbours. It runs on the imported graph, before simplify, and changes the
+// layers' policies and Node::wide. apply_policy adds the casts.
 //
 // The rules are those of tensorflow/core/grappler/optimizers/auto_mixed_precision.cc,
 // AutoMixedPrecisionImpl::Optimize:
@@ -9,7 +9,7 @@
 //   2  ALLOW: the allow list's ops. If there is none, the graph is left alone.
 //   3  DENY: the deny list's ops, and their successors up to the last infer or deny op, through infer and clear ops
 //   4  ALLOW: infer and clear ops on a path from an allow op to an allow op that meets no DENY
-//   5  ALLOW (bfloat16 with the lists of today): infer ops that read an ALLOW node and no DENY node
+//   5  ALLOW (bfloat16 with today's lists, or infer_after_allow): infer ops that read an ALLOW node and no DENY node
 //   6  ALLOW: clear ops connected to an ALLOW node, in either direction, through clear ops
 //   7  never ALLOW: nodes whose values are integers or quantized codes
 //   8  groups of list and loop ops: there are none in these graphs

@@ -7,7 +7,7 @@
 
 namespace nacre::tools {
 
-// Returns how many of a node's first inputs have the axes of its region.
+// Returns how many of a node's first inputs have the axes of its result, so that all can be permuted together.
 inline size_t layout_inputs(const Node& node) {
   switch (facts_of(node.op).axes) {
     case Axes::kOfFirst: return 1;
@@ -41,7 +41,7 @@ inline void permute_words(Node& node, const char* name, const Permutation& perm)
   for (size_t i = 0; i < words.size(); ++i) set_integer(node, name, words[i], int(i));
 }
 
-// Changes the attributes for permuted operands. Returns false if the op has none for this permutation.
+// Changes the attributes for permuted operands. Returns false if the op cannot work on the permuted axes.
 inline bool permute_attributes(const Rewriter& r, Node& node, const Permutation& perm) {
   switch (node.op) {
     case Op::kSoftmax:

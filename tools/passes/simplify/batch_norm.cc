@@ -37,7 +37,7 @@ int64_t channels_of(const Node& layer, const Value& w) {
   return layer.op == Op::kDepthwiseConv2d ? w.dims.back() : w.dims.front();
 }
 
-// Returns whether the value is a constant, or is made by transposes and reshapes of a shared constant.
+// Returns whether the value is a constant, or is made of a constant by transposes and reshapes.
 bool is_stored(Rewriter& r, ValueId id) {
   while (const Node* writer = r.writer(id)) {
     if (writer->op != Op::kTranspose && writer->op != Op::kReshape) return false;

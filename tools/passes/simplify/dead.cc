@@ -1,4 +1,4 @@
-// Removes nodes and values that nothing reads.
+// Removes values that nothing reads, and nodes other than `store` whose outputs nothing reads.
 #include <algorithm>
 
 #include "tools/passes/simplify/simplify.h"
@@ -10,7 +10,7 @@ namespace {
 bool is_read(const Rewriter& r, ValueId y) { return r.is_output(y) || !r.readers(y).empty(); }
 
 // Returns whether nothing reads the outputs that a recurrence keeps for its backward step, or for a caller that wants
-// the last cells. The form without these outputs has the same y and takes a fraction of the memory.
+// the last cells. The form without these outputs has the same y and takes less memory.
 bool keeps_in_vain(const Rewriter& r, const Node& node) {
   return (node.op == Op::kLstm || node.op == Op::kGru) && node.outputs.size() > 1 &&
          std::none_of(node.outputs.begin() + 1, node.outputs.end(), [&](ValueId y) { return is_read(r, y); });

@@ -3,7 +3,7 @@
 //   y = x c (1 + erf(x / sqrt(2)))          c = 1/2; the factors of the product in any order
 //
 // by one step that computes the same function (ops/gelu.h). All values must be real, and only these steps may read the
-// intermediate ones. If a quantizer stands between, or another step reads a part, the file's own steps stay.
+// intermediate values. If a quantizer stands between, or another step reads one of them, the file's own steps stay.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -57,7 +57,7 @@ ValueId argument_of_erf(Rewriter& r, ValueId id, const Node& reader) {
   return divides ? quotient->inputs[0] : kNone;
 }
 
-// Returns the three factors of a product of two steps, if only `last` reads the first step's. Returns {} otherwise.
+// Returns the three factors of a product of two steps, if only `last` reads the first product. Else three kNone.
 std::array<ValueId, 3> factors_of(Rewriter& r, const Node& last, size_t slot) {
   const ValueId id = last.inputs[slot];
   const Node* const first = r.writer(id);

@@ -3,7 +3,7 @@
 //
 //   w [kernel_h, kernel_w, out_c] becomes [out_c, kernel_h, kernel_w, 1]
 //
-// Only codes are changed, and only if bind tries conv2d's kernels in an earlier set than the depthwise ones.
+// Only int8 layers are changed, and only if conv2d has a kernel in an earlier set of those that bind tries.
 // ports/cortex_m has no depthwise kernel of several outputs per channel, and keyword spotting begins with such a layer
 // (micro_speech: 8 outputs of one channel).
 #include "engine/ops/conv.h"

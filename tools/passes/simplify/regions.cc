@@ -1,12 +1,12 @@
 // Moves transposes through regions of ops that work for any order of axes.
 //
-// A region is a connected set of such nodes (pointwise, concat, pad, slice, mean, softmax, quantize) over values of
-// one rank. All its values can be permuted together. Attributes and constants follow, and only the region's border
-// needs transposes. For every permutation that would cancel a transpose at the border, the bytes that the border's
-// transposes move are counted. The region is rewritten if they become fewer. It is also rewritten if they stay equal
-// and fewer transposes stand away from the graph's inputs and outputs. Both numbers together fall with every
-// rewriting, so it ends. A residual trunk of an NCHW network changes its order as a whole, which no rule on single
-// nodes can do.
+// A region is a connected set of such nodes (pointwise ops, concat, pad, slice, mean, softmax, quantize and others)
+// over values of one rank. All its values can be permuted together. Attributes and constants follow, and only the
+// region's border needs transposes. For every permutation that would cancel a transpose at the border, the bytes that
+// the border's transposes move are counted. The region is rewritten if they become fewer. It is also rewritten if they
+// stay equal and fewer transposes stand away from the graph's inputs and outputs. Each rewriting lowers the bytes, or
+// keeps them and lowers that number, so rewriting ends. A residual trunk of an NCHW network changes its order as a
+// whole, which no rule on single nodes can do.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -281,8 +281,8 @@ class Mover {
       if (!drops_axes(*node)) move_output(region, *node, perm);
   }
 
-  // Handles a mean without keep_dims: its output keeps its axes. A transpose behind it undoes the rest of the
-  // permutation.
+  // Handles a mean or reduction without keep_dims: its output keeps its axes. A transpose behind it undoes the rest of
+  // the permutation.
   void restore_mean(Node& node, const Permutation& perm) {
     const Permutation s = kept_axes(node, perm);
     if (s == identity_permutation(s.size())) return;

@@ -48,8 +48,8 @@ class Rewriter {
   bool is_output(ValueId id) const { return uses_[size_t(id)].output; }
   bool only_reader(ValueId id, const Node& node) const;  // read once, by `node`, and no output of the graph
 
-  // Returns whether a constant may be one parameter of several steps that must stay one parameter. No step may get a
-  // changed copy of it.
+  // Returns whether a constant must stay the parameter that it is, for training: several steps read it, or it keeps its
+  // steps. No step may get a changed copy of it.
   bool shared(ValueId id) const;
 
   // Returns whether a constant will be trained, so that steps that compute from it are not folded.
@@ -105,7 +105,7 @@ bool same_quantizer(const Value& a, const Value& b);
 // Returns `q` for a value whose axes were permuted.
 std::optional<Quantizer> permuted(const std::optional<Quantizer>& q, const Permutation& perm);
 
-// Returns the permutation of a transpose. Empty if `node` is not a transpose, or also requantizes.
+// Returns the permutation of a transpose. Empty if `node` is not a transpose, or its output has other codes.
 Permutation pure_transpose(const Rewriter& r, const Node* node);
 Node transpose_node(ValueId x, const Permutation& perm, ValueId y, int layer);
 Node reshape_node(ValueId x, const std::vector<int64_t>& dims, ValueId y, int layer);

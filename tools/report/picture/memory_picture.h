@@ -1,5 +1,5 @@
-// Draws the arena over time: every tensor is a rectangle, as wide as its bytes and as high as the steps during which
-// it lives.
+// Draws the arena over time: every tensor that is no view of another is a rectangle, as wide as its bytes and as high
+// as the steps during which it lives.
 #pragma once
 
 #include <vector>

@@ -119,7 +119,7 @@ double GraphPicture::first_aim(size_t link, bool leaving) const {
   return middle(leaving ? links_[link].to : links_[link].from);
 }
 
-// Sorts the links of a box by the x of their other ends, straight ones in the middle.
+// Chooses where links meet a box: in the order of the x of their other ends, a straight one in the middle.
 void GraphPicture::choose_ports(int node, bool leaving) {
   std::map<double, std::vector<size_t>> by_aim;
   for (size_t i = 0; i < links_.size(); ++i)

@@ -31,7 +31,7 @@ std::string short_count(uint64_t count);  // "320 k", "2.66 M"
 // Returns "1×25×5×64 int8".
 std::string short_shape(const ProgramReport& report, uint32_t tensor);
 
-// Returns everything about a tensor, on a few lines.
+// Returns lines about a tensor: name, type, shape, bytes, place in the arena, the tensor it is part of, its quantizer.
 std::string tensor_title(const ProgramReport& report, uint32_t tensor);
 
 // Returns the CSS class that colours a step's box, by its layer's policy, and its words in the legend. Conversions

@@ -10,7 +10,7 @@
 namespace nacre::tools {
 namespace {
 
-// Returns the bytes of the UTF-8 character at `at`, or 0 if there is none: Unicode 15, table 3-7.
+// Returns the length of the UTF-8 character at `at` (Unicode 15, table 3-7); 0 for none, and for U+FFFE and U+FFFF.
 size_t utf8_length(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) {
     return at + i < text.size() ? uint32_t(static_cast<unsigned char>(text[at + i])) : 0u;
@@ -122,7 +122,7 @@ void Svg::raw(std::string_view element) { text_ += fmt::format("{}\n", element);
 std::string Svg::finish() { return text_ + "</svg>\n"; }
 
 double text_width(std::string_view text) {
-  // Thousandths of the font size: Helvetica's advance widths (Adobe font metrics), in four classes.
+  // Widths as shares of the font size, after Helvetica's advance widths (Adobe font metrics), in three classes.
   constexpr std::string_view kNarrow = "fijlrt.,:;'|!()[]/\\ ", kWide = "mwMWOQGCDNHUVAKXYRB%@&";
   double width = 0;
   for (const char c : text) {

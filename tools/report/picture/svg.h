@@ -1,5 +1,5 @@
-// Svg: builds the text of an SVG picture, element by element. Coordinates have one decimal and names are escaped.
-// Equal pictures give equal bytes, always well-formed.
+// Svg: builds the text of an SVG picture, element by element. Coordinates have at most one decimal, and titles, labels
+// and texts are escaped. Equal pictures give equal bytes.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace nacre::tools {
 
-// Escapes text for an element or attribute: & < > " and quotes become entities. Characters that XML 1.0 does not
-// allow (most control characters, bytes that are no UTF-8) become U+FFFD.
+// Escapes text for an element or attribute: & < > " and ' become entities, format controls \u202E (foreign_text.h).
+// Anything that XML 1.0 does not allow (most control characters, bytes that are no UTF-8) becomes U+FFFD.
 std::string xml_escape(std::string_view text);
 
 // Returns a coordinate: "12.5", "3".

@@ -31,7 +31,7 @@ std::optional<WeightHistogram> weight_histogram(const ProgramReport& report, uin
 
 std::string histogram_svg(const WeightHistogram& histogram, const std::string& label);
 
-// Returns "least -0.51, largest 0.62, mean 0.003, 12 of 4,608 are 0".
+// Returns "least -0.51, largest 0.62, mean 0.003; 12 of 4,608 are 0".
 std::string histogram_text(const WeightHistogram& histogram);
 
 }  // namespace nacre::tools

@@ -87,7 +87,7 @@ class ScatterPlotter {
     if (order.size() > 1) svg_.path(data, "scatter-front");
   }
 
-  // Draws a name beside its point, where no other name or point is.
+  // Draws a name beside its point, at the first of kPlaces where no other name or point is, else at the last.
   void name(const std::string& words, double x, double y, bool front) {
     constexpr struct {
       double x, y;

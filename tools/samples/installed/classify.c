@@ -85,7 +85,7 @@ int main(int count, char** arguments) {
   printf("%s -> %s, %" PRIu64 " bytes of memory\n", in.name, out.name, sizes.total);
   for (int place = 0; place < 3 && (size_t)place < classes; ++place) {
     size_t best = classes, length = 0;
-    for (size_t i = 0; i < classes; ++i) { /* finds the one with `place` scores above its own */
+    for (size_t i = 0; i < classes; ++i) { /* finds the class with `place` scores above its own */
       size_t above = 0;
       for (size_t j = 0; j < classes; ++j) {
         const float a = real(&out, scores, j), b = real(&out, scores, i);

@@ -1,4 +1,4 @@
-/* Prints what is in a model: programs, inputs, outputs, metadata, and for each step how long it took.
+/* Prints what is in a model: programs, inputs, outputs, metadata, and with --steps how long each step took.
  *
  *   cc describe.c -o describe $(pkg-config --cflags --libs nacre) && ./describe model.nacre [--steps] */
 #include <inttypes.h>

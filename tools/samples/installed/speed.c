@@ -22,7 +22,7 @@
 #define KERNELS nacre_x86_kernels
 #endif
 
-static void* read_file(const char* path, size_t* size) { /* to a multiple of 64; NULL if it fails */
+static void* read_file(const char* path, size_t* size) { /* returns memory at a multiple of 64; NULL if it fails */
   FILE* file = fopen(path, "rb");
   if (file == NULL || fseek(file, 0, SEEK_END) != 0) return NULL;
   const long end = ftell(file);

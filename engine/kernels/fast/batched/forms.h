@@ -1,8 +1,8 @@
-// Declares the kernel forms of batched_matmul in plain C++. The code is in run.h, over vectors.
-//
-//   many rows of a   Some columns of b' at a time are packed into panels of float32 in scratch and multiplied by blocks
-//                    of rows of a'. For 128 rows packing b takes 1% of the time, or 7% if b is transposed.
-//   few              b is read in place, once: term by term, or, if b is transposed, in dot products along its rows.
+// Declares the kernel forms of batched_matmul, y = a' b' (a' and b': a and b, or their transposes), in plain C++. The
+// code is in run.h, over vectors.
+//   more than kFew rows   Some columns of b' at a time are packed into panels of float32 in scratch and multiplied by
+//                         blocks of rows of a'. For 128 rows packing b takes 1% of the time, or 7% if b is transposed.
+//   at most kFew rows     b is read in place, except its last columns; if it is transposed, by dot products of rows.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include <limits>
@@ -23,7 +23,7 @@ void pack_columns(const T* from, ptrdiff_t row, int terms, int columns, float* t
   }
 }
 
-// Returns the product of one unit of work: some columns of one pair of matrices.
+// Returns the product, without clamp and bias, of one unit of work: some columns of one pair of matrices.
 template <class V, class W>
 RealProduct<V, W> plain_product(int columns, const W* w, ptrdiff_t panel, const float* zeros, ptrdiff_t step) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -104,7 +104,7 @@ void FastBatched<kLanes, T>::many_rows(const T* lefts, const T* rights, T* y, co
     const int blocks = ceil_div(m, block());
     const TileRows shape = {k, 1, k, 0};
     ptrdiff_t matrix = 0;
-    const T* packed = nullptr;  // the matrix whose columns `panels` holds
+    const T* packed = nullptr;  // the first of the columns that `panels` holds
     batches().each([&](const int32_t* at) {
       T* const to = y + ptrdiff_t(m) * n * matrix++;
       const T* const left = lefts + ptrdiff_t(at[0]) * m * k;

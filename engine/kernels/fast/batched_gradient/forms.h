@@ -1,15 +1,15 @@
-// Gradients of products of two stacks of matrices, over vectors. Each gradient is a sum of products of two matrices:
+// Gradients of products of two stacks of matrices, over vectors. Each gradient is a sum of products of two factors:
 //
-//   c_kj = sum_r a_rk b_rj        a [terms, out]   b [terms, width]   c [out, width]
+//   c_kj = sum_r a_rk b_rj        factor a [terms, out]   factor b [terms, width]   c [out, width]
 //
-//            without transposition              of a stored transposed: da^T       of b stored transposed: db^T
+//            without transposition              if a is stored transposed: da^T    if b is stored transposed: db^T
 //   da       terms n: a = dy^T, b = b'^T        a = b'^T, b = dy^T
 //   db       terms m: a = a',   b = dy                                             a = dy, b = a'
 //
-// a' and b' are the matrices that the forward step multiplies. A factor that is stored transposed or is not float32
-// is
-// copied to scratch as [terms, columns] of float32, a block of terms at a time. The products over the repetitions of
-// a broadcast matrix are added up in c, in float32. The code is in run.h.
+// In the table, a' and b' are the matrices that the forward step multiplies, each as stored or transposed. A factor
+// that is stored transposed, or that is not float32, is copied to scratch as [terms, columns] of float32, a block of
+// terms at a time. The products over the repetitions of a broadcast matrix are added up in c, in float32. The code is
+// in run.h.
 #pragma once
 
 #include "engine/kernels/fast/gradient/forms.h"

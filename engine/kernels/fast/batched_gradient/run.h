@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/batched_gradient/forms.h"
@@ -8,7 +8,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Adds up the products of the pairs of matrices. The workers share the matrices of dx.
+// Adds the product of the factors of one pair of matrices to c, a block of terms at a time.
 template <class V, class T>
 struct BatchedProduct {
   BatchedSizes size;
@@ -43,8 +43,8 @@ struct BatchedProduct {
   }
 };
 
-// Loops over the matrices of dx in repetitions.outer. factors(other, dy) returns the factors a and b of the matrices
-// at these indices.
+// Computes the matrices of dx, which the workers share. factors(i, j, product) sets product.a and product.b to the
+// factors of matrix i of the other operand and matrix j of dy.
 template <class V, class T, class Repetitions, class Factors>
 void batched_gradient(const BatchedSizes& size, const Repetitions& repetitions, uint64_t work, T* dx, const Args& args,
                       const Factors& factors) {

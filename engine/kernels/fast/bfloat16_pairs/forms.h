@@ -1,5 +1,5 @@
-// Lists the training products whose vectors may multiply pairs of bfloat16. Their kernel forms belong to two other
-// families.
+// Lists products of bfloat16 that vectors may multiply in pairs: gradients of dense and conv2d, and both ops with
+// weights in rows. The forms are those of the families gradient, row_major and row_major_fused.
 #pragma once
 
 #include "engine/kernels/fast/gradient/forms.h"
@@ -18,7 +18,7 @@ constexpr auto rows_of(const char* name, Op op) {
          line<RowMajorCastForm<O, kLanes, Bfloat16, float, kGroup>>({name, "RowMajorBf16ToF32"}, op, O::shapes);
 }
 
-// The lines with weights in rows come after those with packed weights.
+// The family matmul, whose weights are packed, is listed before this one (ports/vector/meson.build).
 template <class Tier>
 constexpr auto lines() {
   constexpr int kLanes = Tier::kLanes, kGroup = Tier::kRealGroup;

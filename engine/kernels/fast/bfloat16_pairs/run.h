@@ -1,4 +1,4 @@
-// Code of the kernel forms that forms.h declares. Each instruction set's kernels include it.
+// Code of the kernel forms that forms.h declares. It is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/bfloat16_pairs/forms.h"

@@ -1,5 +1,5 @@
-// Kernel forms of functions of two elements (int8 excepted), of comparisons, and of select, in plain C++. They take
-// any broadcast. The code is in run.h, over vectors.
+// Kernel forms of functions of two elements, of comparisons and of select, for float32, float16 and bfloat16, in plain
+// C++. They take any broadcast. The code is in run.h, over vectors.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/binary/forms.h"
@@ -8,7 +8,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The functions of binary.h and select.h. Comparisons give 1 or 0.
+// The functions of binary.h but pow, and the comparisons of select.h, which give 1 or 0.
 template <class V>
 struct PairFunctions {
   using F = typename V::F;
@@ -30,11 +30,11 @@ struct PairFunctions {
   static F equal(F u, F v) { return V::select(V::less(u, v), zero(), less_equal(u, v)); }
   static F not_equal(F u, F v) { return V::sub(one(), equal(u, v)); }
 
-  // u^v for exponents that have shorter ways. The exponent is the same for a whole run.
+  // Compute u^v for the exponents 2, 3, -1 and 0.5. The exponent is the same for a whole run.
   static F square(F u, F) { return V::mul(u, u); }
   static F cube(F u, F) { return V::mul(V::mul(u, u), u); }
   static F reciprocal(F u, F) { return V::div(one(), u); }
-  static F root(F u, F) {  // 0 for -0, infinity for -infinity
+  static F root(F u, F) {  // gives 0 for -0, and infinity for -infinity, as pow does
     const F infinity = V::set(__builtin_inff());
     const F rest = V::select(V::is_nan(u), u, infinity);
     return V::select(V::less(V::sub(zero(), infinity), u), V::sqrt(V::add(u, zero())), rest);
@@ -44,7 +44,7 @@ struct PairFunctions {
   static F ordered(F v) { return V::select(V::is_nan(v), zero(), one()); }
 };
 
-// A run of a pair as float32. A step of 0 repeats one number.
+// Two operands along a run of elements, as float32. A step of 0 repeats one number.
 struct PairRun {
   const float *a, *b;
   int a_step, b_step, count;
@@ -103,7 +103,7 @@ struct PairMap {
   }
 };
 
-// Runs a pair of 16-bit numbers, or one whose result has another type, by pieces in float32.
+// Applies a function to two operands, run by run. If an operand or the result is not float32, in pieces of float32.
 template <class V, class T, class Y>
 struct PairRuns {
   const T *a, *b;
@@ -157,7 +157,7 @@ void FastCompare<T>::run(const T* a, const T* b, Bool* y, const Args& args) cons
   PairRuns<Vector, T, Bool>{a, b, y, PairMap::of_compare<Vector>(op.function)}.run(op.walk, args);
 }
 
-// The last axes form a run if along them each of the three arrays is either contiguous or constant.
+// Joins the last axes to one run, as long as each of a, b and c is either contiguous or constant along them.
 template <class T>
 void FastSelect<T>::run(const T* a, const T* b, const Bool* c, T* y) const {
   using V = Vector;

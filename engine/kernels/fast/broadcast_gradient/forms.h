@@ -2,8 +2,8 @@
 //
 //   dx_i = sum_j f(dy_ij, ..)    the sum over the elements of y in which x_i was repeated; one term if it was not
 //
-// If the last axes of y are kept, vectors go along them. Then every sum is made in the order of the reference, equal
-// to the bit. The code is in run.h.
+// If the last axes of y are kept (not summed), vectors go along them. Each sum is then made in the order of the
+// reference. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -14,7 +14,7 @@
 namespace nacre::inline NACRE_ISA {
 
 // Walks over y for each element of dx, with offsets into N arrays. The last axes that are all kept, or all summed,
-// form a run. Along a run the offset of each array grows by one or stays.
+// form a run if memory allows it. Along a run the offset of each array grows by one or stays.
 template <int N>
 struct TermWalk {
   Walk<N> kept, summed;  // the walks without the run's axes
@@ -65,7 +65,7 @@ struct TermWalk {
   }
 };
 
-// Returns the walk of SumTo and MulGradient, whose dx is the last operand.
+// Returns the walk of SumTo, MulGradient and SelectGradient. dx is the last operand, dy the first.
 [[gnu::cold, gnu::noinline]] inline TermWalk<2> terms_of_pair(const Operands& operands, int other) {
   const Shape y = operands[0];
   return TermWalk<2>::of(broadcast_walk(y, operands[other], y), operands[operands.count - 1], y);
@@ -104,7 +104,7 @@ struct FastSelectGradient {
   void run(const T* dy, const Bool* c, T* dx) const;
 };
 
-// Gradient of every function of binary.h but pow.
+// Gradient of every function of binary.h on real numbers but pow.
 template <class T>
 struct FastBinaryGradient {
   TermWalk<3> walk;
@@ -133,7 +133,7 @@ struct FastBinaryGradient {
   }
 };
 
-// Returns a walk over x with the offset into dy, for gradients that sum nothing.
+// Returns a walk over x, reduced along `axes`, with the offset into dy. It is for gradients that sum nothing.
 [[gnu::cold, gnu::noinline]] inline TermWalk<1> spread_of(uint32_t axes, Shape x) {
   Walk<1> all;
   all.rank = x.rank;
@@ -160,7 +160,7 @@ struct FastMeanGradient {
   void run(const T* dy, T* dx) const;
 };
 
-// Gradient of sums, maxima and minima of [outer][count][inner]. Products are left to the reference.
+// Gradient of sums, and of maxima and minima over axes that are neighbours. It takes no products.
 template <class T>
 struct FastReduceGradient {
   TermWalk<1> walk;

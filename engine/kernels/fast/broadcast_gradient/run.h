@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/broadcast_gradient/forms.h"
@@ -7,8 +7,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Describes terms that are added to sums[0 .. count), or to 0 if `fresh`. They are the numbers from `first` on of
-// `times` runs. The first run is at `at`, the others follow in steps of `stride`.
+// Describes terms that are added to sums[0 .. count), or to 0 if `fresh`. The terms are the numbers `first` to `first +
+// count` of `times` runs. at[n] is the offset of the first run in array n; the other runs follow in steps of stride[n].
 template <int N>
 struct TermBlock {
   float* sums;
@@ -19,8 +19,8 @@ struct TermBlock {
 template <int N>
 using AddTerms = void(const void* form, const TermBlock<N>& block);
 
-// Sets to_i to the sum of its terms, which `add` adds block by block. float32 sums are made in place. If a run
-// becomes one number, each term is added to the one kBlock numbers before it.
+// Sets to_i to the sum of its terms, which `add` adds block by block. float32 sums of kept runs are made in place. If
+// a run becomes one number, each of its terms is added to the one kBlock numbers before it.
 template <class V, int N, class T>
 [[gnu::noinline]] void sum_terms(const TermWalk<N>& walk, T* to, AddTerms<N>* add, const void* form) {
   constexpr int kBlock = 128;
@@ -53,7 +53,7 @@ template <class V, int N, class T>
   });
 }
 
-// Adds term(offsets, number of the run, n) for every vector of a block.
+// Adds term(offsets, i, n) for every vector of a block: n terms, from number i of the run on.
 template <class V, int kMost, int N, class Term>
 [[gnu::always_inline]] inline void add_terms(const TermBlock<N>& block, const Term& term) {
   const auto add = [&](int i, auto vectors, auto n) __attribute__((always_inline)) {
@@ -78,13 +78,13 @@ template <class V, int kMost, int N, class Term>
   for (; i < block.count; i += V::kLanes) add(i, std::integral_constant<int, 1>(), V::most(block.count - i));
 }
 
-// Returns the numbers from i on of an array that moves along the run by one, or stays.
+// Returns n numbers from p + i on, or *p in each lane if step is 0.
 template <class V, class T>
 [[gnu::always_inline]] inline typename V::F along(const T* p, int step, int i, auto n) {
   return step != 0 ? load<V>(p + i, n) : V::set(float(*p));
 }
 
-// Adds a block's terms (AddTerms) for one function and its operands. It is flattened, as in optimizer/run.h.
+// Adds a block's terms for one function `term`, as an AddTerms. All its calls are inlined (flatten).
 template <class V, int kMost, int N, class Term>
 [[gnu::flatten]] void add_terms_of(const void* term, const TermBlock<N>& block) {
   add_terms<V, kMost>(block, *static_cast<const Term*>(term));
@@ -126,7 +126,7 @@ void FastSelectGradient<T>::run(const T* dy, const Bool* c, T* dx) const {
       });
 }
 
-// Returns dy/da or dy/db of a function of binary.h.
+// Returns dy/db if `second`, else dy/da, of a function of binary.h but pow.
 template <class V>
 [[gnu::always_inline]] inline typename V::F slope_of(uint32_t function, bool second, typename V::F a, typename V::F b) {
   using F = typename V::F;
@@ -164,7 +164,7 @@ void FastMeanGradient<T>::run(const T* dy, T* dx) const {
       });
 }
 
-// Returns 1 if v is the extreme y, or if both are NaN; else 0.
+// Returns 1 if v equals the extreme y, or if both are NaN; else 0.
 template <class V>
 [[gnu::always_inline]] inline typename V::F takes(typename V::F v, typename V::F y) {
   const typename V::F zero = V::set(0.0f), one = V::set(1.0f);

@@ -1,9 +1,9 @@
 // Kernel forms of dense and conv2d whose weights lie in rows and are decoded to float32 for some output channels at a
-// time. The weights are int4 codes, or weights with scales in the sum. The code is in run.h.
+// time. The weights are int4 codes, codes with 16-bit scales, or codes with a scale per group. The code is in run.h.
 //
-//   many rows of x   The weights of some channels are decoded and transposed into panels in scratch. All rows are
-//                    multiplied by these panels.
-//   few, of dense    Weights are decoded row by row and multiplied along the row.
+//   many rows of x          The weights of some channels are decoded and transposed into panels in scratch. All rows
+//                           of x are multiplied by these panels.
+//   few rows of x (dense)   Weights are decoded row by row and multiplied along the row.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -16,14 +16,14 @@ struct DecodedMatmul : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
   static constexpr int kChunkBytes = 256 << 10, kLeastPanels = 4;
 
-  // Returns the columns that are decoded at a time: whole panels.
+  // Returns the number of output channels that are decoded at a time, rounded up to whole panels.
   static int chunk(const ProductSizes& s) {
     const int fit = kChunkBytes / (s.length * kLanes * int(sizeof(float)));
     const int most = (s.out + kLanes - 1) / kLanes, panels = fit < kLeastPanels ? kLeastPanels : fit;
     return (panels < most ? panels : most) * kLanes;
   }
-  // Returns the bytes of {zeros, rows of one panel, panels}, which come before the rest. With kCopied, x in float32
-  // comes before them.
+  // Returns the bytes of scratch. It begins with {x in float32, if kCopied; zeros; the weights of one panel in rows;
+  // panels}.
   template <class X, bool kCopied>
   static size_t decoded_bytes(const Words& words, const Operands& operands) {
     const ProductSizes s = sizes_of(Base::from(words, operands).op, 1);
@@ -36,7 +36,7 @@ struct DecodedMatmul : FastMatmul<O, kLanes> {
   }
 };
 
-// weight-only, of codes W and scales S
+// weight-only: codes W and scales S, one or one per channel
 template <class O, int kLanes, class T, class W, class S>
 struct DecodedWeightOnlyForm : DecodedMatmul<O, kLanes> {
   using Base = DecodedMatmul<O, kLanes>;
@@ -51,7 +51,7 @@ struct DecodedWeightOnlyForm : DecodedMatmul<O, kLanes> {
   }
 };
 
-// grouped: weights S(c_kg (q - z_kg))
+// grouped: weights S(c_kg (q - z_kg)) of channel k and group g, from codes q
 template <class O, int kLanes, class T, class W, class S>
 struct DecodedGroupedForm : DecodedMatmul<O, kLanes> {
   using Base = DecodedMatmul<O, kLanes>;
@@ -66,7 +66,7 @@ struct DecodedGroupedForm : DecodedMatmul<O, kLanes> {
   }
 };
 
-// float8 where every operation rounds to T: terms T(x_i t_n) T(w_ki c_k)
+// float8 with scales t_n and c_k of type T: the products of T(x_i t_n) and T(w_ki c_k) are added up in float32
 template <class O, int kLanes, class T>
 struct DecodedFloat8Form : DecodedMatmul<O, kLanes> {
   using Base = DecodedMatmul<O, kLanes>;

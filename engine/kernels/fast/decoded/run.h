@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/decoded/forms.h"
@@ -87,8 +87,8 @@ struct Float8Rows {
   }
 };
 
-// ---- The product. It is compiled once for each type of x and calls the functions that decode a row and take a row
-// of sums.
+// ---- The product. It is compiled once for each op and type of x. It calls functions by pointer: one decodes a row
+// of weights, one takes a row of sums.
 
 struct DecodedRows {
   const void* context;
@@ -124,7 +124,7 @@ void few_decoded_rows(const Dense& op, const T* x, const DecodedRows& weights, i
   });
 }
 
-// Counts the parts of x that have one x_scale each: rows of dense, samples of a convolution.
+// Returns the number of parts of x that have one x_scale each: rows of dense, samples of a convolution.
 inline int scaled_rows(const Dense& op) { return op.rows; }
 inline int scaled_rows(const Conv2d& op) { return op.batch; }
 
@@ -179,8 +179,8 @@ template <class V, class O, int kLanes, class T>
   });
 }
 
-// Calls f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row. weights.row(k, to)
-// writes the weights of channel k.
+// Calls f(sums, columns, index into y, row, channel) for `columns` sums of a row of y, from `channel` on.
+// weights.row(k, to) writes the weights of channel k as float32.
 template <class V, class O, int kLanes, class T, class Rows, class F>
 void each_decoded_block(const DecodedMatmul<O, kLanes>& matmul, const T* x, const Rows& weights, const Args& args,
                         const Pieces& scratch, const F& f) {

@@ -9,7 +9,7 @@
 //   rows 0 and 1   (x_0q, x_1q) with (w_0j, w_1j) for j = 0, 1, 2
 //   row 2          (x_2q, x_2,q+1) with (w_20, w_21), and two columns further with (w_22, 0)
 //
-// Positions outside x hold the zero of x. Channels are the inner loop, as in direct.h.
+// Positions outside x hold the zero point of x. Channels are the inner loop, as in direct.h.
 #pragma once
 
 #include "engine/kernels/fast/depthwise/direct.h"
@@ -53,7 +53,7 @@ struct DepthwisePairs {
       else one ? vectors<1, 2>(tiles, y, at.pixel) : vectors<2, 2>(tiles, y, at.pixel);
     };
     const int count = ceil_div(block.columns, kMost), threes = count * kMost - block.columns;
-    if (threes > count) {  // 5 columns are 3 and 2: every other count splits into threes and fours
+    if (threes > count) {  // 5 columns are 3 and 2; other counts from 3 on split into threes and fours
       run(kLeast, 0, 1);
       return run(2, kLeast, 1);
     }
@@ -137,7 +137,7 @@ struct DepthwisePairs {
       for (int v = 0; v < kColumns; ++v) sums[v] = {codes[0].word(sums[v].low), codes[1].word(sums[v].high)};
       V::store(y, y + pixel, sums[0], sums[1], words);
       if constexpr (kColumns > 2) {
-        constexpr int kLast = kColumns - 1;  // if only three columns are left, the third is stored twice
+        constexpr int kLast = kColumns - 1;  // a tile of three columns stores the third one twice
         V::store(y + 2 * pixel, y + kLast * pixel, sums[2], sums[kLast], words);
       }
       const int next = least(kLanes, left - kLanes);  // the last vector may overlap the one before

@@ -35,7 +35,7 @@ struct DepthwiseDirect {
   const T* x;          // all images
   const float* table;  // [vectors][1 + 9][kLanes], starts and weights; the last vector may overlap the one before
 
-  // Makes the sums of a block, as DepthwiseSumsOf::run does.
+  // Makes the sums of a block and gives them to `to`, which stores them from at.y on.
   template <class To, class Y>
   [[gnu::noinline]] void run(const DepthwiseBlock& block, const To& to, const DepthwiseOutputs<Y>& at) const {
     if (op.window.w.stride == 1) strided<1>(block, to, at);
@@ -80,7 +80,7 @@ struct DepthwiseDirect {
     DirectSpan down, right;
   };
 
-  // kInside: the columns of x that are not padding, in the bits of DirectSpan; 0 if they are looked up.
+  // Makes one tile. kInside has the bits of DirectSpan for the columns of x; 0: they are read from tile.right.
   template <int kStride, int kHeight, int kColumns, uint32_t kInside, class To, class Y>
   [[gnu::noinline]] void vectors(const Tile& tile, const To& to, const DepthwiseOutputs<Y>& outputs) const {
     constexpr int kSpanH = (kHeight - 1) * kStride + 3, kSpanW = (kColumns - 1) * kStride + 3;

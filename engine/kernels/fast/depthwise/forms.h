@@ -5,17 +5,17 @@
 //
 // Rows of x are copied to scratch with their padding. Each channel is copied as often as y has it. If a pixel has
 // fewer numbers than a vector, or a few more, vectors run over pixels: a row of y is one run of numbers f = v
-// channels + k. The numbers of a row that a tap reads are one run too, because scratch holds side by side the columns
-// that are sw apart: column q of the padded row is in plane q mod sw at place q / sw. Tap j of output v is then at
-// place v + (j dw) / sw of plane (j dw) mod sw, and
+// channels + k. The numbers of a row that column j of the window (tap j) reads are one run too, because scratch holds
+// side by side the columns that are sw apart: column q of the padded row is column q / sw of plane q mod sw. Tap j of
+// output v is then at column v + (j dw) / sw of plane (j dw) mod sw, and
 //
 //   s_f = start_f + sum_ij row_i[tap_j + f] w_ijf        weights and starts repeated over f
 //
 // Many channels are taken in groups. A group has so few channels that the first-level cache holds the rows of x that
 // several rows and columns of y read.
 //
-// A `direct` step copies nothing (direct.h and code_pairs.h). It has windows of 3 x 3 and at least a vector of
-// channels. Its numbers are real, or int8 codes if the vectors have kPairs.
+// A `direct` step copies nothing (direct.h and code_pairs.h). It has windows of 3 x 3, at least a vector of channels
+// (direct() has all conditions), and real numbers, or int8 codes if the vectors have kPairs.
 #pragma once
 
 #include <cstring>
@@ -53,7 +53,7 @@ struct FastDepthwise {
     return round_up(size_t(source_columns(t, w)) * size_t(t.channels));
   }
 
-  // Counts the slots for rows of x in float32: as many as a block reads rows of x. Each row is copied once.
+  // Returns the slots for rows of x in float32: as many as a block of `rows` rows of y reads rows of x.
   static int64_t slots(const WindowAxis& h, int rows) {
     return int64_t{rows - 1} * h.stride + int64_t{h.kernel - 1} * h.dilation + 1;
   }
@@ -69,8 +69,8 @@ struct FastDepthwise {
     return DepthwiseTiling::of(op, {kLanes, kLanes, 4 * kLanes, 8, shared},
                                [&h](int rows) { return slots(h, rows) + 1; });  // plus one slot of zeros
   }
-  // Counts the rows of fours of codes; each row holds four rows of x. Two rows of y that together read four rows of x
-  // share a row of fours. Each has weights of its own; those of the second row of y are moved by one code.
+  // Returns the rows of fours of codes for a row of y; each holds four rows of x. Two rows of y that together read at
+  // most four rows of x share one. Each has weights of its own; those of the second row of y are moved by one code.
   int fours() const { return (op.window.h.kernel + 3) / 4; }
   DepthwiseTiling code_tiling() const {
     const int shared = steps_by_one() && op.window.h.kernel <= 3 ? 2 : 1;
@@ -79,8 +79,8 @@ struct FastDepthwise {
   }
 };
 
-// A table begins with the tiling. Bind makes the table if its contents are constant. Else each run makes it in front
-// of the scratch.
+// A table begins with the tiling. Bind makes the table if its contents are constant. Else each run makes it at the
+// beginning of scratch.
 inline constexpr size_t kTilingBytes = 64;
 static_assert(sizeof(DepthwiseTiling) <= kTilingBytes);
 inline std::byte* put_tiling(const DepthwiseTiling& tiling, std::byte* to) {
@@ -91,8 +91,8 @@ inline std::byte* put_tiling(const DepthwiseTiling& tiling, std::byte* to) {
 // ---- Real forms. The table is float [1 + taps][width]: the starts (bias, or 0), then the weights. For a direct step
 // it is [width / kLanes][1 + taps][kLanes].
 
-// The scratch is {the table, unless bind made it; pointers to the rows of a block [rows][kernel_h]; taps of a row
-// [kernel_w]; rows; with kSums the sums of a block}.
+// The scratch is {the table, unless bind made it; pointers to the rows of a block [rows][kernel_h]; rows; offsets of
+// the columns of a window [kernel_w]; with kSums the sums of a block}.
 template <int kLanes, class T, class W, bool kStartsAtBias, bool kSums>
 struct RealDepthwise : FastDepthwise<kLanes> {
   using Base = FastDepthwise<kLanes>;
@@ -143,8 +143,8 @@ struct DepthwiseReal : RealDepthwise<kLanes, T, T, true, false> {
   void run(const T* x, const T* w, Optional<const T> b, T* y, const Args& args) const;
 };
 
-// The sums are made first. The operations of the reference then follow one by one.
-// fused: y = f(T(s + b_k) + r), fused_epilogue.h
+// The next forms make the sums s first. The operations of the reference then follow one by one.
+// fused: y = f(T(s + b_k) + r) with a residual r, fused_epilogue.h
 template <int kLanes, class T>
 struct DepthwiseFused : RealDepthwise<kLanes, T, T, false, true> {
   using Base = RealDepthwise<kLanes, T, T, false, true>;
@@ -163,7 +163,7 @@ struct DepthwiseWeightOnly : RealDepthwise<kLanes, T, int8_t, false, true> {
            WordAt<DepthwiseConv2d::kForm> form, const Args& args) const;
 };
 
-// float8: y = clamp(s (t_n c_k) + b_k)
+// float8: y = clamp(s (t_n c_k) + b_k) with scales t_n of x and c_k of w
 template <int kLanes, class T>
 struct DepthwiseFloat8 : RealDepthwise<kLanes, T, Float8E4M3, false, true> {
   using Base = RealDepthwise<kLanes, T, Float8E4M3, false, true>;
@@ -187,8 +187,8 @@ struct DepthwiseFloat8Quantized : RealDepthwise<kLanes, float, Float8E4M3, false
 // [shared][fours][kernel_w][width][4]: the codes of four rows of the window side by side, and 0 outside the window.
 // Scratch holds the codes of x in the same way, with kOffset added (the vectors' kFoursOffset).
 
-// The scratch is {the table, unless bind made it; pointers to the rows of a block [rows][fours]; taps of a row
-// [kernel_w]; a row of padding; four rows of x, if its channels are repeated; rows; with kSums the sums of a block}.
+// The scratch is {the table, unless bind made it; pointers to the rows of a block [rows][fours]; a row of padding; four
+// rows of x, if its channels are repeated; rows; offsets of the columns of a window; with kSums the sums of a block}.
 template <int kLanes, int kRows, bool kSums>
 struct CodeDepthwise : FastDepthwise<kLanes> {
   static constexpr int kTableRows = kRows;
@@ -233,9 +233,9 @@ struct CodeDepthwise : FastDepthwise<kLanes> {
   }
 };
 
-// int8: y = clamp(zero_y + requant_k(s + b_k)). If kPairs is not 0, a direct step works in pairs of kPairs channels.
-// Its weights are those of code_pairs.h, int16 [width / kPairs][5 products][2][kPairs / 2 channels][2]. In its whole
-// table each kPairs channels have those of the low pairs first (V::pairs).
+// int8: y = clamp(zero_y + requant_k(s + b_k)). If kPairs is not 0, a direct step multiplies pairs of kPairs channels.
+// Its weights are those of code_pairs.h, int16 [width / kPairs][5 products][2][kPairs / 2 channels][2]. In its table
+// each group of kPairs channels begins with the channels of the low pairs (V::pairs).
 template <int kLanes, int kOffset, int kPairs, Rounding kRounding>
 struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, false> {
   using Base = CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, false>;
@@ -282,8 +282,8 @@ struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, 
 
  private:
   static constexpr int kPairProducts = 5;
-  // Returns the channel of a place. Among each kPairs channels, 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 are
-  // high.
+  // Returns the channel of a column of the table. Among 16 channels, 0 to 3 and 8 to 11 are low and come first, 4 to
+  // 7 and 12 to 15 are high.
   static int pair_channel(const DepthwiseTiling& t, int place) {
     const int half = t.lanes / 2, at = place % t.lanes, high = at / half, i = at % half;
     return t.channel(place - at + i / 4 * 8 + high * 4 + i % 4);
@@ -297,8 +297,8 @@ struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, 
   }
 };
 
-// Forms whose sums begin without a bias. The table has one row, sum_ij w_ijk. The start of the sums depends on the
-// zero point of x, so each run makes it.
+// Forms whose sums begin without a bias. The table has one row, sum_ij w_ijk. The first value of the sums depends on
+// the zero point of x, so each run computes it, in scratch after the table.
 template <int kLanes>
 struct DepthwiseSums : CodeDepthwise<kLanes, 1, true> {
   using Base = CodeDepthwise<kLanes, 1, true>;
@@ -320,7 +320,7 @@ struct DepthwiseSums : CodeDepthwise<kLanes, 1, true> {
   }
 };
 
-// dynamic: y = clamp(s / (c_k t_n) + b_k), every operation rounded
+// dynamic: y = clamp(s / (c_k t_n) + b_k), every operation rounded to T
 template <int kLanes, class T>
 struct DepthwiseDynamic : DepthwiseSums<kLanes> {
   using Base = DepthwiseSums<kLanes>;

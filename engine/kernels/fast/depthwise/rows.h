@@ -1,4 +1,4 @@
-// Copies to scratch the rows of x that a depthwise convolution reads. forms.h says how they lie there.
+// Copies to scratch the rows of x that a depthwise convolution reads. forms.h says how these rows lie there.
 #pragma once
 
 #include "engine/kernels/fast/depthwise/forms.h"
@@ -8,12 +8,12 @@ namespace nacre::inline NACRE_ISA {
 
 inline int least(int a, int b) { return a < b ? a : b; }
 
-// A block of rows, columns and channels of one image of y: the first of each, and the index of the block's first
-// number in y.
+// A block of image n of y: its first row h, column v and channel k, their numbers, and the index `at` of the block's
+// first number in y.
 struct DepthwiseBlock {
   int n, h, v, k, rows, columns, channels, at;
 
-  // Returns the state before the first block. next() returns whether this part has one more block.
+  // Returns the state before the first block. next() moves to this part's next block; returns false if there is none.
   static DepthwiseBlock before() { return {0, 0, 0, 0, 0, 0, 0, 0}; }
   bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, Part& part) {
     const int piece = piece_of(op, t, part.count), pieces = (op.window.h.out + piece - 1) / piece;
@@ -30,7 +30,7 @@ struct DepthwiseBlock {
     const int each = (op.window.h.out + workers - 1) / workers, together = t.shared > 1 ? t.shared : 1;
     return each > 0 ? (each + together - 1) / together * together : 1;
   }
-  // No block lies in two pieces. The blocks of a piece have nearly equal heights.
+  // Moves to the next block. With several workers no block lies in two pieces, and a piece has nearly equal blocks.
   bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, int workers, int piece) {
     const int out_h = op.window.h.out, out_w = op.window.w.out;
     h += rows;
@@ -62,8 +62,8 @@ struct DepthwiseColumns {
     end = within(w.in - shift);
   }
 
-  // Calls f(place, column of x, columns) for columns that are neighbours both in x and in scratch. Takes several at
-  // once only if all their channels are copied.
+  // Calls f(offset in a row in scratch, column of x, count) for columns that are neighbours both in x and in scratch:
+  // for all columns at once if there is one plane and all channels are copied, else one by one.
   template <class F>
   void each_piece(const DepthwiseTiling& t, const F& f) const {
     if (t.planes == 1 && t.channels == t.out_c) {
@@ -76,7 +76,7 @@ struct DepthwiseColumns {
       if (++plane == t.planes) plane = 0, ++at;
     }
   }
-  // Calls f(place) for each column of padding.
+  // Calls f(offset in a row in scratch) for each column of padding.
   template <class F>
   void each_padding(const DepthwiseTiling& t, const F& f) const {
     for (int q = 0; q < first; ++q) f(t.place(q));
@@ -87,8 +87,8 @@ struct DepthwiseColumns {
   int within(int q) const { return q < 0 ? 0 : q > all ? all : q; }
 };
 
-// Rows in float32. Each row of x is copied once: row i lies in slot i mod slots. All rows outside x share one row of
-// zeros.
+// Rows in float32. Each row of x is copied once for some columns and channels: row i lies in slot i mod slots. All
+// rows outside x share one row of zeros.
 template <class V, class T>
 struct RealDepthwiseRows {
   const DepthwiseConv2d& op;
@@ -103,7 +103,7 @@ struct RealDepthwiseRows {
     if (!t.direct) fill_numbers<V>(zeros, 0.0f, t.row_numbers);
   }
 
-  // Prepares for the outputs from column v0 on, of any image and channels.
+  // Writes the padding of the rows for outputs from column v0 on, of any image and channels.
   [[gnu::noinline]] void begin(int v0) {
     const DepthwiseColumns columns(t, op.window.w, v0);
     const int used = columns.all * t.channels;
@@ -115,7 +115,7 @@ struct RealDepthwiseRows {
   }
   void begin_channels() { next = 0; }
 
-  // Copies the rows of the image x that a block of y reads.
+  // Copies the rows of the image x that a block of y reads and earlier blocks did not. Points the table at the rows.
   [[gnu::noinline]] void block(const T* x, const DepthwiseBlock& y) {
     const WindowAxis& axis = op.window.h;
     const DepthwiseColumns columns(t, op.window.w, y.v);
@@ -134,7 +134,7 @@ struct RealDepthwiseRows {
   }
 
  private:
-  int next = 0;  // rows of x before this one are copied already
+  int next = 0;  // rows of x before this one have been copied or passed
 
   void row(const T* x, int i, const DepthwiseColumns& columns, const DepthwiseBlock& y) const {
     float* const to = rows + ptrdiff_t(i % slots) * t.row_numbers;
@@ -147,8 +147,8 @@ struct RealDepthwiseRows {
   }
 };
 
-// Rows in fours of codes, with kFoursOffset added. There is one row for each row of y, or for two of them, and each
-// four rows of x that they read.
+// Rows of fours: four codes of one column and channel, with kFoursOffset added. Each row of y, or two of them if they
+// share it, has one such row for every four rows of x that it reads.
 template <class V>
 struct CodeDepthwiseRows {
   const DepthwiseConv2d& op;
@@ -169,7 +169,7 @@ struct CodeDepthwiseRows {
 
   [[gnu::noinline]] void begin(int8_t zero, int v0) const {
     const DepthwiseColumns columns(t, op.window.w, v0);
-    std::memset(padding, zero, size_t(source));  // set in a loop, since stores of codes may alias `source`
+    std::memset(padding, zero, size_t(source));  // in a loop, stores of codes might alias `source`
     uint32_t* row = rows;
     const int count = (t.rows + t.shared - 1) / t.shared * fours;
     for (int i = 0; i < count; ++i, row += t.row_numbers) {
@@ -192,7 +192,7 @@ struct CodeDepthwiseRows {
   }
 
  private:
-  // Writes `left` rows of x, at most four, from row `position` on. The weights of rows past the last one are 0.
+  // Writes `left` rows of x from `position` on as a row of fours. If there are fewer than 4, the others have weights 0.
   void row(const int8_t* x, int position, int left, const DepthwiseColumns& columns, const DepthwiseBlock& y,
            uint32_t* to) const {
     const int first = columns.first + columns.shift;

@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/depthwise/code_pairs.h"
@@ -18,8 +18,8 @@ inline int32_t* put_taps(const DepthwiseTiling& t, const WindowAxis& w, Pieces& 
   return taps;
 }
 
-// One worker's part of a step. Usage: while (next()) run(..), which makes `block`. The memory of `scratch` past the
-// rows is free.
+// One worker's part of a step: next() moves to the worker's next block and copies its rows, run() makes its sums. The
+// memory from scratch.at on is free.
 template <class V, class T>
 struct RealDepthwiseStep {
   const DepthwiseConv2d& op;
@@ -65,7 +65,7 @@ struct RealDepthwiseStep {
 };
 
 // The zero points of x in a step of codes: one for all images, or one for each. Sums begin at the first row of the
-// table. If that row holds the sums of the weights, they begin at -(zero + kFoursOffset) sum_ij w_ijk.
+// table. If that row holds the sums of the weights, sums begin at -(zero + kFoursOffset) sum_ij w_ijk instead.
 struct DepthwiseZeros {
   int32_t one;
   const int32_t* each;
@@ -80,7 +80,7 @@ struct CodeDepthwiseStep {
   const DepthwiseTiling& t;
   Part part;
   Pieces scratch;
-  int32_t* starts;  // the starts, if this struct makes them
+  int32_t* starts;  // first values of the sums, if this struct makes them
   const int32_t* weight_sums;
   CodeDepthwiseRows<V> rows;
   DepthwiseSumsOf<V, CodeTerms<V>> sums;
@@ -117,7 +117,7 @@ struct CodeDepthwiseStep {
   }
 };
 
-// Calls f(table, part, its scratch) on all workers.
+// Calls f(table, part, scratch of the part) on all workers.
 template <class Form, class F>
 void in_depthwise_parts(const Form& form, const Args& args, const F& f) {
   constexpr uint64_t kOfProduct = 3;  // one product's time in multiply-accumulates of dense
@@ -128,7 +128,7 @@ void in_depthwise_parts(const Form& form, const Args& args, const F& f) {
            [&](const Part& part, std::span<std::byte> memory) { f(prepared, part, Pieces{memory.data() + used}); });
 }
 
-// Calls epilogue(sum, image, channel, index into y) for every sum, which is first written to scratch.
+// Calls epilogue(sum, image, channel, index into y) for every sum of a worker's part, which is first put in scratch.
 template <class V, class Number, class Step, class F>
 [[gnu::noinline]] void each_depthwise_sum(Step& step, const F& epilogue) {
   const int out_c = step.op.out_c, out_w = step.op.window.w.out;

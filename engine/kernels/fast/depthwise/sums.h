@@ -1,5 +1,5 @@
-// Makes the sums of a block of a depthwise convolution, vector by vector, from rows in scratch (rows.h). A taker
-// stores the sums: in memory, as clamped reals, or requantized.
+// Makes the sums of a block of a depthwise convolution, vector by vector, from rows in scratch (rows.h). A taker, at
+// the end of this file, stores the sums: as they are, as clamped reals, or as codes.
 #pragma once
 
 #include "engine/kernels/fast/depthwise/rows.h"
@@ -7,9 +7,9 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Adds x w to the sums of kLanes numbers. Number is the element of a row in scratch and of the table of weights.
-// Three is a window of 3 x 3 with its weights in registers. If t.shared allows it, its add<kRows>(s, x, tap, at) adds
-// to the sums of kRows consecutive rows of y. x holds the rows in scratch that they read, kPointers<kRows> of them.
+// Adds products x w to vectors of kLanes sums. Number is the element of a row in scratch and of the table of weights.
+// Three is a window of 3 x 3 with its weights in registers. Its add<kRows>(s, x, tap, at) adds to the sums of kRows
+// consecutive rows of y, 2 only if t.shared is 2. x points at the kPointers<kRows> rows in scratch that these read.
 template <class V>
 struct RealTerms {
   using Number = float;
@@ -99,8 +99,8 @@ struct DepthwiseSumsOf {
   using Sum = typename Terms::Sum;
 
   const DepthwiseTiling& t;
-  int kernel_h, rows, columns;         // kernel_h and columns of a window; `rows` it has in scratch
-  const Number* const* table;          // [rows of the block][rows]; with weights of their own [.. / shared][rows]
+  int kernel_h, rows, columns;         // rows and columns of a window; `rows` is its number of rows in scratch
+  const Number* const* table;          // [rows of the block][rows]; if kOwnWeights [rows of the block / shared][rows]
   const int32_t* taps;                 // [columns]
   const typename Terms::Start* start;  // [width]
   const Number* weights;               // [rows][columns][width], or `shared` such arrays
@@ -165,7 +165,7 @@ struct DepthwiseSumsOf {
     constexpr int kPointers = Terms::template kPointers<kRows>;
     const Number* x[kPointers];
 #pragma GCC unroll 4
-    for (int i = 0; i < kPointers; ++i) x[i] = row[i < 3 ? i : i + 2];  // the last row of the second window
+    for (int i = 0; i < kPointers; ++i) x[i] = row[i < 3 ? i : i + 2];  // 3: the last row of the second window
     const auto sums = [&](ptrdiff_t at, Sum* s) {
 #pragma GCC unroll 2
       for (int r = 0; r < kRows; ++r) s[r] = from;

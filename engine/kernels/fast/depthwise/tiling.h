@@ -8,15 +8,15 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// The demands of a type of numbers on blocks. Channels come in multiples of `step`, at least `least`. A block has
-// `pixels` pixels, if the columns of y allow it, so that loading their weights pays. `shared` is the number of rows
-// of y that are made together.
+// The demands of a type of numbers on blocks. A block that has not all channels has a multiple of `step` of them, about
+// `least` or more, and about `pixels` pixels, so that loading the weights pays. `lanes` is the length of a vector.
+// `shared` is the number of rows of y that are made together.
 struct DepthwiseCut {
   int lanes, step, least, pixels, shared;
 };
 
-// Cuts a step into blocks of outputs (some columns, rows and channels of y) whose rows of x fit the first-level
-// cache. Each block is cut into vectors of y.
+// Cuts a step into blocks of outputs (some columns, rows and channels of y). Their rows of x in scratch take at most
+// kBlockBytes, to fit the first-level cache, if the least block allows it.
 struct DepthwiseTiling {
   static constexpr int64_t kBlockBytes = 20 << 10, kMostBytes = 1 << 24;
   static constexpr int kMostRows = 16;
@@ -39,7 +39,7 @@ struct DepthwiseTiling {
   int row_numbers;              // numbers of a row in scratch, and room for a vector that begins at the last one
   int64_t block_bytes;          // bytes of scratch of a block
 
-  // A block of `rows` rows has rows_of(rows) rows in scratch. Each number takes 4 bytes.
+  // Cuts a step that is not direct. A block of `rows` rows has rows_of(rows) rows in scratch; a number takes 4 bytes.
   template <class RowsOf>
   static DepthwiseTiling of(const DepthwiseConv2d& op, const DepthwiseCut& cut, const RowsOf& rows_of) {
     const int lanes = cut.lanes, shared = cut.shared;
@@ -72,8 +72,8 @@ struct DepthwiseTiling {
     t.x_step = t.flat ? whole : t.channels * w.stride;
     return t;
   }
-  // Cuts a direct step, in vectors of `lanes`, into rows that are made together. If the sums go to scratch, also cuts
-  // it into as many channels as fit.
+  // Cuts a direct step into blocks of two rows. If the channels are whole vectors of `lanes`, a block has at most
+  // kDirectChannels of them, and, if the sums go to scratch, only as many as fit.
   static DepthwiseTiling direct_of(const DepthwiseConv2d& op, int lanes, bool sums) {
     DepthwiseTiling t = {};
     t.out_c = t.channels = op.out_c;
@@ -90,7 +90,7 @@ struct DepthwiseTiling {
     t.direct = true;
     return t;
   }
-  // Returns as many channels as fit with cut.pixels of y, or the least number of channels.
+  // Returns the channels of a block: all if below kWholePixels or if they fit with cut.pixels of y; else equal parts.
   template <class RowsOf>
   static int channels_of(const DepthwiseConv2d& op, const DepthwiseCut& cut, int reach, const RowsOf& rows_of) {
     const WindowAxis &h = op.window.h, &w = op.window.w;
@@ -105,14 +105,14 @@ struct DepthwiseTiling {
     return channels < op.out_c ? channels : op.out_c;
   }
 
-  // Returns the channel of place k of a table, or -1 if there is none.
+  // Returns the channel of column k of a table, or -1 if there is none.
   int channel(int k) const {
     if (!direct) return flat ? k % channels : k < out_c ? k : -1;
     const int first = k / lanes * lanes, last = out_c - lanes;  // the last vector may overlap the one before
     return (first < last ? first : last) + k % lanes;
   }
 
-  // Returns the offset of tap j of output 0 in a row in scratch, in numbers.
+  // Returns the offset of column j of output 0's window in a row in scratch, in numbers.
   int tap(int j, const WindowAxis& w) const { return place(j * w.dilation); }
   int place(int q) const { return (q % planes * plane + q / planes) * channels; }
 };

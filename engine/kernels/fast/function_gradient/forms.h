@@ -1,5 +1,5 @@
-// Kernel forms over vectors: gradients of functions of one number, dropout, losses of single numbers and their
-// gradients, and the statistics that a step commits. The code is in run.h; the formulas are those of engine/ops.
+// Kernel forms over vectors: gradients of functions of one number, dropout, zeros, losses of single numbers and their
+// gradients, and update_statistics. The code is in run.h; the formulas are those of engine/ops.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

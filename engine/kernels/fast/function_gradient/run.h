@@ -1,15 +1,15 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/function_gradient/forms.h"
 #include "engine/kernels/fast/loops.h"
 #include "engine/kernels/fast/real_maps.h"
 
-// The functions are flattened and lambdas inlined, as in optimizer/run.h.
+// Functions are flattened and lambdas inlined, because a call costs more than its work if vectors are plain C++.
 namespace nacre::inline NACRE_ISA {
 
-// Computes z_i = f(x_i, y_i), as RealMap computes y_i = f(x_i). Each function is compiled once, for float32.
+// Computes z_i = f(x_i, y_i) of real numbers. Each function f is compiled once, for float32.
 struct PairMap {
   struct Numbers {
     float a, b;
@@ -55,7 +55,7 @@ struct PairMap {
   }
 };
 
-// Returns dx for d = dy at v = x. a and b are alpha and gamma.
+// Functions that return dx for d = dy at v = x. Their last parameters a and b are alpha and gamma of unary.h.
 template <class V>
 struct Slopes {
   using F = typename V::F;
@@ -66,7 +66,7 @@ struct Slopes {
   static F minus(F v) { return V::mul(v, V::set(-1.0f)); }
   static F gate(F v) { return V::div(one(), V::add(one(), Math::exp(minus(v)))); }  // 1 / (1 + e^-v)
 
-  // Returns Phi + v exp(-v^2 / 2) / sqrt(2 pi), with Phi as in RealFunctions::gelu.
+  // Returns d (Phi + v exp(-v^2 / 2) / sqrt(2 pi)), with Phi of v as in RealFunctions::gelu.
   static F gelu(F v, F d, F, F) {
     const F power = Math::exp(V::mul(V::mul(v, v), V::set(-0.5f)));
     const F tail = V::mul(Math::erfc_scaled(V::mul(V::abs(v), V::set(float(RealFunction::kSqrtHalf)))),
@@ -74,7 +74,7 @@ struct Slopes {
     const F phi = V::select(V::less(zero(), v), V::sub(one(), tail), tail);
     return V::mul(d, V::fma(V::mul(v, power), V::set(float(Gelu::kInverseSqrt2Pi)), phi));
   }
-  // Returns Phi + v Phi (1 - Phi) 2 u'. Far from 0, where v^2 may be infinite, Phi (1 - Phi) is 0.
+  // Returns d (Phi + v Phi (1 - Phi) 2 u') of gelu.h. Far from 0, where v^2 may be infinite, Phi (1 - Phi) is 0.
   static F gelu_tanh(F v, F d, F, F) {
     constexpr float kSlope = float(2 * RealFunction::kSqrt2OverPi), kCubic = float(RealFunction::kGeluCubic);
     const F square = V::mul(v, v);
@@ -150,7 +150,7 @@ void FastUnaryGradient<T>::run(const T* dy, const T* x, T* dx, const Args& args)
   PairMap::apply<Vector>(slope_of_unary<Vector>(op.function), dy, x, dx, op.elements, {op.alpha, op.gamma}, args);
 }
 
-// Makes random words by philox for a run of counters at a time, so that the compiler can vectorize it.
+// Makes random words by philox for kCounters counters at a time, in loops that the compiler can vectorize.
 struct RandomWords {
   static constexpr int kCounters = 32;
   uint32_t word[4 * kCounters];

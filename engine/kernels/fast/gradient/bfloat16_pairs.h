@@ -11,8 +11,8 @@
 namespace nacre::inline NACRE_ISA {
 
 // Computes dx_ri = sum_k dy_rk w_ki for some columns i at a time. Rows 2 k and 2 k + 1 of w become pairs, in panels
-// [pairs of k][kLanes][2]. All rows of dy are multiplied by them. `all_rows` is the number of rows of the whole
-// product.
+// [pairs of k][kLanes][2]. All rows of dy are multiplied by these panels. `all_rows` is the number of rows of the
+// whole product, of which s may have only some.
 template <class V>
 void pair_gradient_x(const MatrixSizes& s, int all_rows, const Bfloat16* dy, const Bfloat16* w, Bfloat16* dx,
                      Pieces scratch) {
@@ -52,16 +52,16 @@ void pair_gradient_x(const MatrixSizes& s, int all_rows, const Bfloat16* dy, con
   }
 }
 
-// c_kj += sum_r a_rk b_rj over pairs of rows r, as in outer_product.h. Shapes: a [terms, out], b [terms, width],
-// c [out, width].
+// Computes c_kj += sum_r a_rk b_rj (as outer_product.h does) over pairs of rows r. Shapes: a [terms, out],
+// b [terms, width], c [out, width].
 template <class V>
 struct PairOuterProduct {
   static constexpr int kMaxRows = V::kRealRows;
 
   int out, width;
-  Bfloat16 *left, *right;  // scratch: [pairs][out][2], and a little more; [pairs][2][kLanes][2]
+  Bfloat16 *left, *right;  // scratch for pairs of a [pairs][out][2] and a vector more, and of b [pairs][2][kLanes][2]
 
-  // Makes the product for at most `terms` terms at a time.
+  // Returns a product for at most `terms` terms at a time, with its scratch taken.
   static PairOuterProduct of(int out, int width, int terms, Pieces& scratch) {
     const auto pairs = size_t(terms + 1) / 2;
     auto* const left = scratch.take<Bfloat16>((pairs * size_t(out) + V::kLanes) * 2);
@@ -80,7 +80,7 @@ struct PairOuterProduct {
   }
 
  private:
-  // Calls f(pair, its first row, its second row or null).
+  // Calls f(index of the pair, its first row, its second row or null) for each pair of rows.
   template <class F>
   static void each_pair(const Bfloat16* rows, ptrdiff_t step, int count, const F& f) {
     for (int r = 0; r < count; r += 2, rows += 2 * step) f(r / 2, rows, r + 1 < count ? rows + step : nullptr);

@@ -1,15 +1,15 @@
-// Kernel forms of the gradients of dense and conv2d, over vectors of kLanes numbers, float32 or 16 bits wide. Weights
-// are in rows, as in
+// Kernel forms of the gradients of dense and conv2d, for float32, float16 and bfloat16, over vectors of kLanes
+// numbers. Weights are in rows:
 //
-//   gradient_x   dx_ri = sum_k dy_rk w_ki              a product: vectors of w are parts of its rows, read in place.
-//                                                      In a convolution row r gathers, tap by tap, the dy that x_r
-//                                                      is a term of
+//   gradient_x   dx_ri = sum_k dy_rk w_ki              a product: vectors of w are parts of its rows. In a convolution
+//                                                      row r gathers, for each position (tap) of the window, the dy
+//                                                      that x_r is a term of
 //   gradient_w   dw_ki += sum_r dy_rk x_ri             an outer product; in a convolution row r of x is a window
 //   bias         db_k += sum_r dy_rk
 //
 // Numbers of 16 bits are converted to float32 in scratch, block by block. If vectors multiply pairs of bfloat16
-// (simd/vec.h, kGroup 2), two consecutive terms form a pair instead. For gradient_x these are rows 2 k and 2 k + 1 of
-// w, and columns 2 k and 2 k + 1 of dy. For gradient_w they are rows 2 r and 2 r + 1 of dy and of x.
+// (simd/vec.h, kGroup 2) and it pays, two consecutive terms form a pair. For gradient_x these are rows 2 k and 2 k + 1
+// of w, and columns 2 k and 2 k + 1 of dy. For gradient_w they are rows 2 r and 2 r + 1 of dy and of x.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -21,7 +21,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Counts the bytes of scratch, piece by piece. Each piece begins at a multiple of 64 bytes.
+// Adds up the bytes of scratch, piece by piece. Each piece begins at a multiple of 64 bytes.
 struct ScratchBytes {
   size_t bytes = 0;
   ScratchBytes& add(size_t count, size_t size) {
@@ -34,8 +34,8 @@ constexpr int rounded_up(int n, int unit) { return (n + unit - 1) / unit * unit;
 
 // Rows of a block that gradient_x multiplies at a time, and that gradient_w sums over at a time.
 inline constexpr int kGradientRows = 96, kGradientTerms = 256;
-// Returns the rows of a block of windows or gathered rows. These are long, so there are fewer: they fit kGathered
-// bytes.
+// Returns the rows of a block of windows or gathered rows, which are long: at most `most` rows that fit kGathered
+// bytes, but at least kLeast (or all).
 inline int gathered_rows(int rows, int length, int most) {
   constexpr int kGathered = 64 << 10, kLeast = 24;
   const int fit = kGathered / 4 / length / kLeast * kLeast;
@@ -43,8 +43,8 @@ inline int gathered_rows(int rows, int length, int most) {
   return rows < block ? rows : block;
 }
 
-// Returns the scratch of an outer product of pairs of `rows` rows of dy: [rows / 2][out][2], room for the last vector
-// to write past it, and two vectors of columns of x.
+// Returns the scratch of an outer product of pairs of `rows` rows: pairs of dy [rows / 2][out][2], room for the last
+// vector to write past them, and pairs of two vectors of columns of x.
 inline ScratchBytes scratch_of_pairs(size_t rows, int out, int lanes) {
   const size_t pairs = (rows + 1) / 2;
   ScratchBytes scratch;
@@ -151,8 +151,8 @@ struct BiasGradientForm {
   static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).op.rows > 0; }
 };
 
-// The pixels of x along one axis that the same taps reach: phase, phase + stride, .. Pixel phase + stride a is a term
-// of output a + shift - m through tap first + m period, 0 <= m < taps.
+// The pixels of x along one axis that the same positions (taps) of the window reach: phase, phase + stride, .. Pixel
+// phase + stride a is a term of output a + shift - m back through tap first + m period, 0 <= m < taps.
 struct Reach {
   int taps, first, period, shift, back;
 
@@ -235,7 +235,7 @@ struct Conv2dGradientWForm : Conv2dGradientW {
 
 namespace fast::gradient {
 
-// The lines of dense and conv2d in bfloat16 are in the family bfloat16_pairs.
+// Gradients of dense and conv2d in bfloat16 are listed in the family bfloat16_pairs.
 template <class Tier>
 constexpr auto lines() {
   constexpr int kLanes = Tier::kLanes;

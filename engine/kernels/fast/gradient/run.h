@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/gradient/bfloat16_pairs.h"
@@ -9,8 +9,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Computes dx = dy w, a block of rows at a time. `all_rows` is the number of rows of the whole product; s may have
-// fewer.
+// Computes dx = dy w, numbers of 16 bits a block of rows at a time. `all_rows` is the number of rows of the whole
+// product; s may have fewer.
 template <class V, class T>
 void matrix_gradient_x(const MatrixSizes& s, int all_rows, const T* dy, const T* w, T* dx, Pieces scratch) {
   constexpr bool kConverted = !std::is_same_v<T, float>;
@@ -72,7 +72,7 @@ void matrix_gradient_w(const MatrixSizes& s, ptrdiff_t step, const T* dy, const 
   }
 }
 
-// Multiplies pairs of bfloat16 if there are many rows. The workers share the rows of dx, and those of dw.
+// Compute dx or dw, with pairs of bfloat16 if kGroup is 2 and rows are many. The workers share the rows of the result.
 template <class V, int kGroup, class T>
 void any_gradient_x(const MatrixSizes& s, const T* dy, const T* w, T* dx, const Args& args) {
   const uint64_t each = uint64_t(s.in) * uint64_t(s.out);
@@ -107,7 +107,7 @@ void DenseGradientWForm<kLanes, T, kGroup>::run(const T* dy, const T* x, Update<
   any_gradient_w<Vector, kGroup>(matrix_of(op), dy, x, dw.data, args);
 }
 
-// Adds rows in blocks that have sums of their own, as the reference does.
+// Sums each block of kBlockRows rows first, as the reference does, and adds the sums of the blocks.
 template <int kLanes, class T>
 void BiasGradientForm<kLanes, T>::run(const T* dy, Update<float> sum, const Args&) const {
   using V = Vector;
@@ -136,7 +136,7 @@ void BiasGradientForm<kLanes, T>::run(const T* dy, Update<float> sum, const Args
   }
 }
 
-// The pixels of x of one phase, their rows of gathered dy, and the columns of w that they are multiplied by.
+// The pixels of x of one phase (Reach), their rows of gathered dy, and the part of w that multiplies these rows.
 template <int kLanes, class T, int kGroup>
 struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
   using V = Vector;
@@ -164,7 +164,7 @@ struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
   int length() const { return h.taps * w.taps * op.group_out; }
   int pixels() const { return op.batch * high * wide; }
 
-  // Packs w_k,tap,c as panels over c of rows (tap, k).
+  // Packs the weights w_k,tap,c into panels of kLanes channels c; a row of a panel is one (tap, k).
   void pack(const T* weights, float* to) const {
     const T* const from = weights + ptrdiff_t(group) * op.group_out * op.w_channel;
     for (int c = 0; c < op.group_in; c += V::kLanes) {
@@ -178,7 +178,7 @@ struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
     }
   }
 
-  // Packs pairs in the same order: pairs of rows (tap, k) and (tap, k + 1).
+  // Packs the weights in the order of pack(), but with rows (tap, k) and (tap, k + 1) as pairs.
   template <class Pairs>
   void pack_pairs(const T* weights, T* to) const {
     const T* const from = weights + ptrdiff_t(group) * op.group_out * op.w_channel;
@@ -220,7 +220,7 @@ struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
       }
   }
 
-  // Stores rows of sums, `step` apart, for `count` channels from `channel` on.
+  // Stores rows of sums, `step` apart, as dx of pixels from `at` on, for `count` channels from `channel` on.
   void put(const float* sums, ptrdiff_t step, At at, int rows, int channel, int count, T* dx) const {
     const WindowAxis &in_h = op.window.h, &in_w = op.window.w;
     T* const to = dx + group * op.group_in + channel;
@@ -310,7 +310,7 @@ void Conv2dGradientWForm<kLanes, T, kGroup>::run(const T* dy, const T* x, Update
   });
 }
 
-// Sums the gradients of output channels first .. first + channels of each group.
+// Adds the gradients of the weights of output channels first .. first + channels of each group.
 template <int kLanes, class T, int kGroup>
 void Conv2dGradientWForm<kLanes, T, kGroup>::run_blocks(const T* dy, const T* x, float* dw, int first, int channels,
                                                         Pieces scratch) const {

@@ -15,7 +15,7 @@ namespace nacre::inline NACRE_ISA {
 struct GroupBand {
   int columns, out_rows;
 
-  // The most bytes of e. With bands of few rows of y, most rows of e would be made twice or more.
+  // The most bytes of e for more than one row of y. With bands of few rows most of e would be made twice or more.
   static constexpr int kBytes = 512 << 10;
 
   static int rows(const Conv2d& op, int out_rows) {
@@ -58,7 +58,7 @@ struct Groups {
   }
 };
 
-// float, of one type
+// float: x, w, b and y of one type T
 template <int kLanes, class T>
 struct GroupsForm : Groups<kLanes> {
   using Base = Groups<kLanes>;
@@ -78,7 +78,7 @@ struct FusedGroupsForm : Groups<kLanes> {
   }
 };
 
-// int8: sums of x - zero_x in float32, exact where the window is small.
+// int8: sums of (x - zero_x) w in float32, which are exact for windows of at most kMostTerms numbers.
 template <int kLanes, Rounding kRounding>
 struct CodeGroupsForm : Groups<kLanes> {
   using Base = Groups<kLanes>;

@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/fused_sums.h"
@@ -8,7 +8,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Lanes [lane, lane + count) of a vector of channels are of one group. Its numbers begin at `x` of a pixel.
+// Lanes [lane, lane + count) of a vector of channels are of one group. The group's numbers begin at `x` of a pixel.
 struct LanesOfGroup {
   int x, lane, count;
 };
@@ -59,7 +59,7 @@ template <class V, int kLanes>
     }
 }
 
-// Distances between the taps of a window in e, in numbers: from pixel to pixel, row to row, column to column.
+// Sizes of a window, and distances in e: between pixels of y, and between rows and between columns of the window.
 struct GroupTaps {
   int rows, columns, channels;
   ptrdiff_t pixel, row, column;

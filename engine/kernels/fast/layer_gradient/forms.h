@@ -1,6 +1,6 @@
 // Kernel forms over vectors: gradients of activations, and batch normalisation in training with its gradients. They
-// do the operations of engine/ops/activation.h and batch_norm_training.h in the same order, sums of rows too. So the
-// results are equal to the bit. The code is in run.h.
+// do the operations of engine/ops/activation.h and batch_norm_training.h in the same order, sums over rows included,
+// so that results equal those of the reference. The code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/column_blocks.h"
@@ -7,10 +7,10 @@
 #include "engine/kernels/fast/loops.h"
 #include "engine/simd/vec.h"
 
-// The functions are flattened and lambdas inlined, as in optimizer/run.h.
+// Functions are flattened and lambdas inlined, because a call costs more than its work if vectors are plain C++.
 namespace nacre::inline NACRE_ISA {
 
-// Returns the next larger float. So v <= low is v < above(low); for NaN both are false.
+// Returns the next larger float, so that v <= low can be tested as v < above(low). For NaN both are false.
 inline float above(float v) {
   const uint32_t bits = std::bit_cast<uint32_t>(v);
   if (v == std::numeric_limits<float>::infinity()) return v;
@@ -52,8 +52,8 @@ template <Slope kSlope, class T>
       });
 }
 
-// Adds sum_v += sum_r term(r, v), as add_columns of engine/ops/gradient.h does: blocks of rows have sums of their
-// own.
+// Computes sum_v += sum_r term(r, v) in the order of add_columns of engine/ops/gradient.h: each block of kBlockRows
+// rows has a sum of its own.
 template <class V, class Block, class Term>
 [[gnu::always_inline]] inline void add_rows(int rows, const Block& block, typename V::F (&sum)[Block::kVectors],
                                             const Term& term) {

@@ -141,11 +141,11 @@ struct FastMatmul {
   }
 };
 
-// ---- The forms of engine/ops/epilogue.h, a struct each. If the data of `prepared` are constant, bind makes it; else
-// each run makes it in front of the scratch. For real products it is the bias in float32 and in whole panels. For
-// codes it is the table of fast/requantize_table.h.
+// ---- The forms of engine/ops/epilogue.h, a struct each. Some have a table. If its data are constant, bind makes the
+// table; else each run makes it at the beginning of scratch. For real products it is the bias in float32 and in whole
+// panels. For int8 codes it is the table of fast/requantize_table.h.
 
-// float, of one type: y = clamp(s + b). kGroup is 2 for bfloat16 if vectors multiply pairs (simd/vec.h), else 1.
+// float, all of one type T: y = clamp(s + b). kGroup is 2 for bfloat16 if vectors multiply pairs (simd/vec.h), else 1.
 template <class O, int kLanes, class T, int kGroup = 1>
 struct RealForm : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
@@ -193,7 +193,7 @@ struct CastForm : RealForm<O, kLanes, T> {
   }
 };
 
-// fused: y = f(T(s + b_k) + r), fused_epilogue.h
+// fused: y = f(T(s + b_k) + r) with a residual r, fused_epilogue.h
 template <class O, int kLanes, class T, int kGroup = 1>
 struct FusedForm : RealForm<O, kLanes, T, kGroup> {
   using Base = FastMatmul<O, kLanes>;
@@ -229,7 +229,7 @@ struct WeightOnlyForm : FastMatmul<O, kLanes> {
   }
 };
 
-// float8: y = clamp(s (t_n c_k) + b_k)
+// float8: y = clamp(s (t_n c_k) + b_k) with scales t_n of x and c_k of w
 template <class O, int kLanes, class T>
 struct Float8Form : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
@@ -245,7 +245,7 @@ struct Float8Form : FastMatmul<O, kLanes> {
   }
 };
 
-// float8 quantized: y = saturated(clamp(s (t_n c_k) + b_k) / u)
+// float8 quantized: y = saturated(clamp(s (t_n c_k) + b_k) / u) with the scale u of y
 template <class O, int kLanes>
 struct Float8QuantizedForm : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
@@ -330,7 +330,7 @@ struct DotSumsForm : DotForm<O, kLanes, kOffset> {
   }
 };
 
-// dynamic: y = clamp(s / (c_k t_n) + b_k), every operation rounded
+// dynamic: y = clamp(s / (c_k t_n) + b_k), every operation rounded to T
 template <class O, int kLanes, int kOffset, class T>
 struct DynamicForm : DotSumsForm<O, kLanes, kOffset> {
   using Base = FastMatmul<O, kLanes>;
@@ -339,7 +339,7 @@ struct DynamicForm : DotSumsForm<O, kLanes, kOffset> {
            PerRow<const T> x_scale, T* y, const Args& args) const;
 };
 
-// hybrid: y = clamp(s (t_n c_k) + b_k), where s is the sum of x - z_n and n is the index of axis 0.
+// hybrid: y = clamp(s (t_n c_k) + b_k), where s is the sum of (x - z_n) w and n is the index of axis 0.
 template <class O, int kLanes, int kOffset>
 struct HybridForm : DotSumsForm<O, kLanes, kOffset> {
   using Base = FastMatmul<O, kLanes>;

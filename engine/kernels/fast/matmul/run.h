@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/float8_codes.h"
@@ -41,7 +41,7 @@ void in_parts_behind(const FastMatmul<O, kLanes>& matmul, const Args& args, cons
            [&](const Part& part, std::span<std::byte> memory) { f(part, Pieces{memory.data() + used}); });
 }
 
-// Writes the sums of real rows, start_k + sum_i x_ri w_ki, clamped, to y in float32.
+// Writes the clamped sums start_k + sum_i x_ri w_ki of this part to y, in float32.
 template <class V, class O, int kLanes, class T, class W>
 void real_sums(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Pieces& scratch,
                const Part& part, const Clamp& clamp, float* y) {
@@ -84,7 +84,7 @@ void each_real_tile(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w,
   });
 }
 // Calls f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row. kAlike says that f
-// does the same for all channels. Whole rows that follow each other are then one run.
+// does the same for all rows and channels. Whole rows that follow each other are then one run.
 template <class V, bool kAlike = false, class O, int kLanes, class T, class W, class F>
 void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
                      const Pieces& scratch, const F& f) {
@@ -236,7 +236,7 @@ void WeightOnlyForm<O, kLanes, T>::run(const T* x, Packed<const int8_t, kRealLay
                           [&](const float* sums, int n, int i, int, int k) { put(sums, n, k, y + i); });
 }
 
-// Returns the rows of x that one x_scale belongs to: each row of dense, all pixels of a sample.
+// Returns the number of rows of y that share one x_scale: 1 for dense, the pixels of a sample for conv2d.
 inline int rows_of_scale(const Dense&) { return 1; }
 inline int rows_of_scale(const Conv2d& op) { return op.window.h.out * op.window.w.out; }
 
@@ -317,7 +317,7 @@ void DynamicForm<O, kLanes, kOffset, T>::run(const int8_t* x, Packed<const int8_
                    });
 }
 
-// The functions below treat the rows that one x_scale and x_zero belong to as an op of their own.
+// The functions below are for hybrid steps: the rows that share one x_scale and x_zero (a sample) are run as one op.
 inline int samples_of(const Dense& op) { return op.rows / op.rows_per_batch; }
 inline int samples_of(const Conv2d& op) { return op.batch; }
 inline Dense one_sample(Dense op) {

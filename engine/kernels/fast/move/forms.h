@@ -2,7 +2,7 @@
 // are moved as words of their size, whatever their type.
 //
 //   transpose, slice   Axes that are contiguous in both x and y are joined. If the last axis of y is not contiguous in
-//                      x, it and the axis that is contiguous in x form a matrix, which is transposed by blocks.
+//                      x but another axis is, both form a matrix, which is transposed by blocks.
 //   pad                Whole rows within x are copied.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// A walk without axes of one element. Neighbouring axes with a common stride are joined to one.
+// A walk over y with the offset into x, without axes of one element. Axes that follow each other in x too are joined.
 struct Moves {
   Walk<1> walk;
 
@@ -46,7 +46,7 @@ struct FastMove {
   void run(const T* x, T* y, const Args& args) const;
 };
 
-// x and y as [outer axes][axis][inner], where `axis` is the last axis with padding.
+// x and y as [outer axes][axis][inner], where `axis` is the last axis with padding, or 0 if there is none.
 struct PadRows {
   Shape x, y;
   Words words;
@@ -54,7 +54,7 @@ struct PadRows {
 
   int before(int of) const { return words.integer(Pad::kBefore + of); }
   bool constant() const { return words[Pad::kMode] == Pad::kConstant; }
-  // Returns the index in x of index i of an axis of y that has padding; below 0 if i lies outside x.
+  // Returns the index in x of index i of an axis of y; below 0 if i lies outside x and padding is constant.
   int source(int of, int i) const {
     i -= before(of);
     if (i >= 0 && i < x[of]) return i;
@@ -94,7 +94,7 @@ constexpr auto moves(const char* name, Op op, ShapeRule shapes) {
          line<Form<Bool>>({name, "Bool"}, op, shapes);
 }
 
-// Copy, concat and embedding are left to the reference, which copies whole rows.
+// Reshape, copy, concat and embedding are left to the reference, which copies whole rows.
 template <class Tier>
 constexpr auto lines() {
   return moves<MoveOf<Transpose>::Form>("Transpose", Op::kTranspose, Transpose::shapes) +

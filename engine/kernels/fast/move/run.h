@@ -1,4 +1,4 @@
-// Code of the kernel forms that forms.h declares. Each instruction set's kernels include it.
+// Code of the kernel forms that forms.h declares. It is compiled for several instruction sets.
 #pragma once
 
 #include <cstring>
@@ -30,8 +30,8 @@ struct WordOf<8> {
 template <class T>
 using Word = typename WordOf<sizeof(T)>::Type;
 
-// Transposes a square of 8 / sizeof(W) rows. Each row is read as one 8-byte word. Then halves of two words are
-// exchanged: of neighbours halves of 1 element, then of 2, then of 4.
+// Transposes a square of 8 / sizeof(W) rows. Each row is read as one 8-byte word. Then words exchange elements: single
+// ones with the next word, then two at a time with the second next word, then four with the fourth next.
 template <class W>
 struct SquareOfWords {
   static constexpr int kSide = 8 / int(sizeof(W));
@@ -71,11 +71,11 @@ struct SquareOfWords {
   }
 };
 
-// The time of a byte in multiply-accumulates (fast/parallel.h): in a row that is copied whole, and alone.
+// Times in multiply-accumulates (fast/parallel.h): of a byte in a row that is copied whole, of an element moved alone.
 inline constexpr uint64_t kOfCopied = 2, kOfMoved = 8;
 
-// Transposes: to[c to_step + r] = from[r from_step + c]. Works in blocks of 64 by 64, which fit the first-level
-// cache.
+// Transposes: to[c to_step + r] = from[r from_step + c]. Works in blocks of 64 by 64 elements, so that cache lines are
+// used up before they leave the cache.
 inline constexpr int kTransposeBlock = 64;
 template <class W>
 [[gnu::noinline]] void transpose_words(const W* from, ptrdiff_t from_step, int rows, int columns, W* to,
@@ -105,8 +105,8 @@ template <class W>
       block(r, c, kBlock < rows - r ? kBlock : rows - r, kBlock < columns - c ? kBlock : columns - c);
 }
 
-// Walks along all axes but one or two, on the workers, and calls f(offset into x, offset into y, part of `parts`),
-// which goes through those axes. Each part takes the time of `work` multiply-accumulates.
+// Walks along all axes but `one` and `other`, on the workers, and calls f(offset into x, offset into y, part) for each
+// of `parts` parts; f goes through these two axes. Each part takes the time of `work` multiply-accumulates.
 template <class F>
 [[gnu::noinline]] void each_outer(const Walk<1>& walk, int one, int other, int parts, uint64_t work, const Args& args,
                                   const F& f) {
@@ -168,7 +168,7 @@ inline void fill_words(W* y, W value, int count) {
   for (int i = 0; i < count; ++i) y[i] = value;
 }
 
-// Makes rows [first_row, first_row + rows) of y.
+// Writes rows [first_row, first_row + rows) of y, where a row is [axis][inner].
 template <class W>
 [[gnu::noinline]] void pad_words(const PadRows& p, const W* x, W* y, W outside, int first_row, int rows) {
   const int axis = p.axis, in = p.x[axis], before = p.before(axis), out = p.y[axis], row = out * p.inner;
@@ -201,7 +201,7 @@ template <class W>
   });
 }
 
-// Returns the attribute's word as an element.
+// Returns the padding value, an attribute's word, as the bits of an element of type T.
 template <class T>
 Word<T> padding_of(uint32_t word) {
   if constexpr (std::is_same_v<T, Bool>) return uint8_t(word & 1);

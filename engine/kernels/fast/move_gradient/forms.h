@@ -1,5 +1,5 @@
-// Kernel forms of the gradients of slice and of pad with a constant. Both copy rows of the last axis. This is plain
-// C++; the code is in run.h.
+// Kernel forms of the gradients of slice and of pad with a constant. Both copy rows of the last axis, or, for a slice
+// with a step there, single elements. This is plain C++; the code is in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -37,7 +37,7 @@ struct FastPadGradient {
 template <class T>
 struct FastSliceGradient {
   SliceGradient op;
-  int width;  // of rows that are contiguous in dx as in dy; else 1
+  int width;  // length of rows that are contiguous in dx as in dy; else 1
 
   [[gnu::cold, gnu::noinline]] static FastSliceGradient from(const Words& words, const Operands& operands) {
     FastSliceGradient made = {SliceGradient::from(words, operands), 1};

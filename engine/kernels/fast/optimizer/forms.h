@@ -1,5 +1,5 @@
-// Kernel forms of optimizers, over vectors. They do the operations of engine/ops/optimize.h in its order, none of
-// them fused. So every target computes the same parameters, equal to the bit. The code is in run.h.
+// Kernel forms of optimizers, verdict and accumulate, over vectors. Optimizers do the operations of
+// engine/ops/optimize.h in its order, none of them fused, so that targets compute the same parameters. Code: run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -44,7 +44,7 @@ struct AdagradForm : Adagrad {
            const Args& args) const;
 };
 
-// The norm is summed lane by lane with compensation, and so is the sum of the lanes. The bound of commit.h holds.
+// Judges a step's gradients (ops/commit.h). Their norm is summed lane by lane, then over lanes, with compensation.
 struct VerdictForm : Verdict {
   static VerdictForm from(const Words& words, const Operands& operands) { return {Verdict::from(words, operands)}; }
   void run(const float* gradients, const float* loss, const float* count, const float* loss_scale, uint32_t* apply,
@@ -71,7 +71,7 @@ struct AdamOf {
   template <class P, class M>
   using Form = AdamForm<kDecoupled, P, M>;
 };
-// Returns the lines of an optimizer for each type of a parameter and of its moments.
+// Returns the lines of an optimizer, one for each pair of types of a parameter and its moments.
 template <template <class, class> class Form>
 constexpr auto optimizers(const char* name, Op op, ShapeRule shapes) {
   return line<Form<float, float>>({name, "F32"}, op, shapes) +

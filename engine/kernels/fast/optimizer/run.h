@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 // than its work.
 namespace nacre::inline NACRE_ISA {
 
-// Computes the gradient that the formulas call g.
+// Computes the gradient that the formulas of engine/ops/optimize.h call g.
 template <class V>
 struct GradientOf {
   using F = typename V::F;
@@ -31,7 +31,7 @@ struct GradientOf {
   }
 };
 
-// Returns the divisor of rmsprop and adagrad.
+// Returns the divisor of rmsprop and adagrad: sqrt(square + epsilon) if in_root, else sqrt(square) + epsilon.
 template <class V>
 [[gnu::always_inline]] inline typename V::F divisor_of(typename V::F square, typename V::F epsilon, bool in_root) {
   return in_root ? V::sqrt(V::add(square, epsilon)) : V::add(V::sqrt(square), epsilon);
@@ -129,10 +129,10 @@ template <class T>
       });
 }
 
-// Computes the largest |x| and sum_i (x_i 2^-e)^2, where e is its exponent, in one pass over memory. Each block is
-// read twice, the second time from the nearest cache. If the largest number of a block has a larger exponent than all
-// before, the earlier sums are scaled down to it. That loses only bits below the smallest float32. The sums are
-// compensated in each lane of kVectors vectors, then over the lanes. ops/commit.h gives their error.
+// Computes the largest |x| and sum_i (x_i 2^-e)^2, where e is the exponent of the largest, in one pass over memory.
+// Each block is read twice, the second time from the nearest cache. If a block has a larger number than all before,
+// the earlier sums are scaled down to it. That loses only bits below the smallest float32. The sums are compensated in
+// each lane of kVectors vectors, then over the lanes. ops/commit.h gives their error.
 template <class V>
 class LargestAndSquares {
  public:
@@ -143,7 +143,7 @@ class LargestAndSquares {
 
   float largest() const { return std::bit_cast<float>(largest_); }
 
-  // Returns the sum for a scale that Verdict::judge made of largest().
+  // Returns the sum of squares, scaled by Verdict::scale_of(largest()).
   float squares() const {
     float all = 0, rest = 0, lane[V::kLanes], lost[V::kLanes];
     for (int v = 0; v < kVectors; ++v) {
@@ -218,7 +218,7 @@ class LargestAndSquares {
   }
 
   F sum_[kVectors] = {}, lost_[kVectors] = {};
-  int32_t largest_ = 0;  // its bits
+  int32_t largest_ = 0;  // the bits of the largest |x|
   float scale_ = 0;      // scale of the sums; 0 if nothing was added yet
 };
 

@@ -1,5 +1,5 @@
-// Code of the kernel forms of forms.h that convert between number formats, over a vector type V (engine/simd). Each
-// instruction set's kernels include it.
+// Code of the kernel forms of forms.h that convert between number formats, over a vector type V (engine/simd). run.h
+// and quantizer/run.h include it.
 #pragma once
 
 #include "engine/kernels/fast/float8_codes.h"
@@ -11,8 +11,8 @@ namespace nacre::inline NACRE_ISA {
 
 // ---- quantize and dequantize
 
-// Rounds half away from zero: adds 0.49999997, the largest float below a half, and truncates. The sum reaches the
-// next whole number only if the fraction of x is at least a half.
+// Rounds half to even, or half away from zero. The latter adds 0.49999997, the largest float below a half, and
+// truncates. The sum reaches the next whole number only if the fraction of x is at least a half.
 template <class V, Rounding kRounding>
 typename V::I rounded(typename V::F x) {
   if constexpr (kRounding == Rounding::kHalfEven) return V::round_even(x);
@@ -20,7 +20,7 @@ typename V::I rounded(typename V::F x) {
   return V::truncate(V::add(x, V::select(V::less(x, V::set(0.0f)), V::set(-half), V::set(half))));
 }
 
-// Computes clamp(r + zero, low, high) for all int32 r and zero. r is clamped first, so that the sum does not wrap.
+// Computes clamp(r + zero, kLow, kHigh) for all int32 r and zero. r is clamped first, so that the sum does not wrap.
 template <class V, class Q>
 struct Offset {
   static constexpr int32_t kLow = std::is_same_v<Q, uint8_t> ? 0 : -128, kHigh = kLow + 255;
@@ -53,9 +53,9 @@ template <class V, class T, class Make, class F>
     }
 }
 
-// Calls f(numbers, index of the first one) on the workers. Each number takes the time of kOfCode multiply-accumulates
-// (fast/parallel.h).
-inline constexpr uint64_t kOfRange = 4, kOfCode = 12;  // kOfRange is the share of finding a row's range
+// Calls f(part of s, index of its first number) on the workers. Each number takes the time of kOfCode
+// multiply-accumulates (fast/parallel.h).
+inline constexpr uint64_t kOfRange = 4, kOfCode = 12;  // kOfRange: time per number to find a row's range
 template <class F>
 void in_scaled_runs(const ScaledNumbers& s, const Args& args, const F& f) {
   if (s.channels == 1)
@@ -169,7 +169,7 @@ void range_of(const float* x, int count, float* range) {
   range[0] = -V::largest(V::sub(zero, low)), range[1] = V::largest(high);
 }
 
-// Computes q = clamp(round(zero + x factor)); every operation is rounded to float32.
+// Computes q = clamp(round(real(x)) + zero, low, 127) for each number x of a row.
 template <class V, Rounding kRounding, class F>
 [[gnu::always_inline]] inline void quantize_row(const float* x, int8_t* q, int count, int32_t zero, int32_t low,
                                                 const F& real) {
@@ -181,7 +181,7 @@ template <class V, Rounding kRounding, class F>
   });
 }
 
-// Makes the codes of a row. The scale and zero point are those that the reference makes of the row's range.
+// Makes the codes of a row. The scale and zero point are those that the reference makes from the row's range.
 struct RowQuantizer {
   bool symmetric, onnx;
   float scale, amax;
@@ -208,7 +208,7 @@ struct RowQuantizer {
 inline void FastDynamicQuantize::run(const float* x, int8_t* q, float* scale, int32_t* zero, const Args& args) const {
   using V = Vector;
   const int width = op.width;
-  if (op.rows == 1) {  // the caller finds the range, since sharing that would cost a second wait
+  if (op.rows == 1) {  // this thread finds the range: to share that would cost a second wait for the workers
     float range[2];
     range_of<V>(x, width, range);
     const RowQuantizer quantizer(op, range);
@@ -243,7 +243,7 @@ void FastAbsMaxQuantize<T>::run(const T* numbers, int8_t* codes, T* scale, const
     const V::I low = V::set(int32_t{kInt8Range.low}), high = V::set(int32_t{kInt8Range.high});
     each_vector<V>(width, [&](int i, auto n) {
       V::F product = V::mul(load<V>(x + i, n), f);
-      if constexpr (!std::is_same_v<T, float>) {  // as T, rounded
+      if constexpr (!std::is_same_v<T, float>) {  // rounds the product to T
         T piece[V::kLanes];
         V::store(piece, product);
         product = V::load(piece);
@@ -274,7 +274,7 @@ template <class From, class To>
 }
 template <class From, class To>
 void FastCast<From, To>::run(const From* x, To* y, const Args& args) const {
-  constexpr uint64_t kOfCast = 4;  // the time of one in multiply-accumulates (fast/parallel.h)
+  constexpr uint64_t kOfCast = 4;  // the time of one cast in multiply-accumulates (fast/parallel.h)
   in_runs_of_numbers(args, elements, kOfCast,
                      [&](int first, int count, std::span<std::byte>) { cast_numbers(x + first, y + first, count); });
 }

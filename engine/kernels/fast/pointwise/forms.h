@@ -13,14 +13,14 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Makes the op once for each step. It is not inlined into every kernel, to save code size.
+// Returns the op of a step. It is not inlined into every kernel, to save code size.
 template <class O>
 [[gnu::cold, gnu::noinline]] O make_op(const Words& words, const Operands& operands) {
   return O::from(words, operands);
 }
 [[gnu::cold, gnu::noinline]] inline int count_elements(const Operands& operands) { return operands[0].elements(); }
 
-// ---- Two elements, of any broadcast (fast/runs.h).
+// ---- Functions of two elements, with any broadcast (fast/runs.h).
 
 // y = clamp(a + sign b)
 template <class T, int kSign>
@@ -51,7 +51,7 @@ struct FastCodeProduct {
   void run(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y, const Args& args) const;
 };
 
-// ---- One real number.
+// ---- Functions of one real number.
 
 template <class T>
 struct FastClamp {
@@ -78,7 +78,7 @@ struct FastUnary {
   void run(const T* x, T* y, const Args& args) const;
 };
 
-// ---- One code.
+// ---- Functions of one code.
 
 template <Rounding kRounding>
 struct FastCodeClamp {
@@ -100,7 +100,7 @@ struct FastLookup {
   void run(const int8_t* x, const int8_t* table, int8_t* y, const Args& args) const;
 };
 
-// ---- Between number formats.
+// ---- Conversions between number formats.
 
 // x as [outer][channels][inner], with a scale and a zero point for each channel. Without channels, all of x is
 // `inner`.
@@ -171,7 +171,7 @@ struct FastAbsMaxQuantize {
   uint64_t work() const { return op.work(); }
   void run(const T* x, int8_t* q, T* scale, const Args& args) const;
 };
-// Casts of integers and bool run the reference's loop, compiled for the tier (instruction set).
+// Casts with int64 or bool, and between integers, run the reference's loop, compiled for the tier (instruction set).
 template <class From, class To>
 struct TierCast {
   Cast op;

@@ -73,8 +73,8 @@ struct FastFloat8Of {
   FakeFloat8 op;
 
   uint64_t work() const { return op.work(); }
-  // Quantizes x. With kObserves, returns the bits of the largest magnitude of x, found in the same pass, whose time
-  // the division bounds.
+  // Writes x, quantized and dequantized, to y. With kObserves, returns the bits of the largest magnitude of x, found in
+  // the same pass (the division takes most of its time); else returns 0.
   template <bool kObserves>
   int32_t by_scale(const T* x, float scale, T* y) const;
 };

@@ -1,11 +1,11 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/pointwise/formats.h"
 #include "engine/kernels/fast/quantizer/forms.h"
 
-// The functions are flattened and lambdas inlined, as in optimizer/run.h.
+// Functions are flattened and lambdas inlined, because a call costs more than its work if vectors are plain C++.
 namespace nacre::inline NACRE_ISA {
 
 // ---- The largest magnitude, by its bits (engine/numeric/amax.h)
@@ -52,8 +52,8 @@ template <class V, class T>
 
 // ---- Codes of int8 and int4
 
-// Returns the codes of weights, computed in float64 from a float32 scale (int8_range.h). A quotient in float32 tells
-// which code is nearest, unless it lies between two codes.
+// Returns the codes of weights as symmetric_code computes them in float64 (int8_range.h). A quotient in float32 tells
+// which code is nearest, unless it lies near the middle between two codes.
 template <class V>
 [[gnu::always_inline]] inline typename V::I symmetric_codes(typename V::F w, typename V::F scale) {
   const typename V::F quotient = V::div(w, scale), size = V::abs(quotient);
@@ -74,7 +74,7 @@ template <class T>
   const auto clipped = [](V::I code, int32_t low, int32_t high) __attribute__((always_inline)) {
     return V::max(V::set(low), V::min(V::set(high), code));
   };
-  // Stores `made`; a NaN stays NaN.
+  // Stores `made`, or v if v is NaN.
   const auto put = [&](int i, V::F v, V::F made, auto n) __attribute__((always_inline)) {
     store<V>(y + i, V::select(V::is_nan(v), v, made), n);
   };
@@ -117,7 +117,7 @@ template <class T>
             break;
           case FakeQuantize::kInt8Codes: code = clipped(rounded<V, Rounding::kHalfAway>(v), -128, 127); break;
           case FakeQuantize::kInt32Codes: code = rounded<V, Rounding::kHalfAway>(v); break;
-          default: {  // multiply by the scale
+          default: {  // the rules kAbsMax..: codes are x times the scale
             const V::I nearest = clipped(V::round_even(V::mul(v, scale)), codes.low, codes.high);
             return store<V>(y + i, V::div(V::to_float(nearest), scale), n);
           }

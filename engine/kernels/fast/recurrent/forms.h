@@ -1,5 +1,5 @@
-// Kernel forms of lstm and gru over whole sequences, in plain C++. The code is in run.h. Some samples go through time
-// side by side, so that the recurrent weights are read once for all of them.
+// Kernel forms of lstm and gru over whole sequences, in plain C++. The code is in run.h. Up to four samples go through
+// time side by side, so that in each time step the recurrent weights are read once for all of them.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"

@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/recurrent/forms.h"
@@ -28,7 +28,7 @@ void floats_or_zeros(float* to, const T* from, int count) {
   for (int i = 0; i < count; ++i) to[i] = 0;
 }
 
-// Calls f(first sample, samples, memory) for every block, with its biases and states set.
+// Calls f(first sample, samples, memory) for every block of samples, with the biases and first states in `memory`.
 template <class T, class F>
 void each_sample_block(const Sequence& size, int gates, const T* bias, const T* h0, const Args& args, const F& f) {
   in_parts(args, size.work(gates), [&](Part part, std::span<std::byte> scratch) {
@@ -82,7 +82,7 @@ void FastLstm<T>::run(const T* x, const T* w, Optional<const T> bias, Optional<c
   });
 }
 
-// With reset_after the sums of gate n are w_n y_{t-1} + b_n. Else they are those of r y_{t-1}, which is made first.
+// With reset_after the sums of gate n are w_n y_{t-1} + b_n. Else they are w_n (r y_{t-1}) + b_n, made after gate r.
 template <class T>
 void FastGru<T>::run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y,
                      const Args& args) const {

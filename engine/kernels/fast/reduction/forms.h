@@ -1,5 +1,5 @@
-// Kernel forms of pools, means, softmax and norms, in plain C++. The code is in run.h, over vectors. Results in codes
-// equal those of the reference to the bit.
+// Kernel forms of pools, means, reduce, arg_max, softmax, log_softmax and norms, in plain C++. The code is in run.h,
+// over vectors. Results in codes equal those of the reference to the bit.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -148,8 +148,8 @@ struct FastSoftmax {
   }
 };
 
-// The exponential of a code depends only on its distance to the maximum. Bind makes a table of all 256 exponentials
-// in Q0, and one in Q12, the terms of the sum.
+// The exponential of a code depends only on its distance to the maximum. Bind makes a table of all 256 exponentials in
+// units of 2^-31, then a table of them in units of 2^-19, which are the terms of the sum.
 inline constexpr int kDistances = 256;
 template <Rounding kRounding>
 struct FastCodeSoftmax {

@@ -1,5 +1,5 @@
-// Code of the kernel forms of forms.h that take rows, softmax and norms, over a vector type V (engine/simd). Each
-// instruction set's kernels include it.
+// Code of the kernel forms of forms.h that take rows, softmax and norms, over a vector type V (engine/simd). run.h
+// includes it.
 #pragma once
 
 #include <limits>
@@ -73,7 +73,7 @@ struct SoftmaxRow {
   }
 }
 
-// Computes softmax along an axis that is not the last one, for kLanes columns side by side.
+// Computes softmax, or its logarithm, along an axis that is not the last one, for kLanes columns side by side.
 [[gnu::noinline]] inline void softmax_columns(const float* x, float* y, const Extent& e, const SoftmaxRow& op) {
   using V = Vector;
   using Math = VectorMath<V>;
@@ -114,7 +114,7 @@ void FastSoftmax<T, kLogarithm>::run(const T* x, T* y, const Args& args) const {
                    [&](const float* from, float* to) { softmax_row(from, to, extent.count, op); });
 }
 
-// If a row has kDistances numbers or more, the codes of all distances are made first.
+// Computes softmax of a row of codes. If it has kDistances numbers or more, the codes of all distances are made first.
 [[gnu::noinline]] inline void softmax_codes(const int8_t* x, int8_t* y, int width, const int32_t* table) {
   using V = Vector;
   int peak = -128;
@@ -124,7 +124,7 @@ void FastSoftmax<T, kLogarithm>::run(const T* x, T* y, const Args& args) const {
   const int zeros = std::countl_zero(uint32_t(sum));
   const int32_t reciprocal = reciprocal_of_one_plus(int32_t((uint32_t(sum) << zeros) - (uint32_t{1} << 31)));
   const int exponent = 12 - zeros + 31 - 8;
-  if (exponent > 31) {  // then every y rounds to 0
+  if (exponent > 31) {  // then every y is 0, whose code is -128
     for (int j = 0; j < width; ++j) y[j] = -128;
     return;
   }
@@ -154,7 +154,7 @@ void FastCodeSoftmax<kRounding>::run(const int8_t* x, int8_t* y, const Args& arg
 
 // ---- Norms
 
-// Normalizes a row: with h = (x - m) s, y is h, h scale or h scale + bias.
+// Normalizes a row: y = (x - mean) / deviation, then times scale and plus bias, if they are given.
 [[gnu::noinline]] inline void layer_norm_row(const float* x, float* y, int width, float epsilon, const float* scale,
                                              const float* bias) {
   using V = Vector;

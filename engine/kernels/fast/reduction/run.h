@@ -1,5 +1,5 @@
-// Code of the kernel forms of forms.h that are pools and sums, over a vector type V (engine/simd). Each instruction
-// set's kernels include it.
+// Code of the kernel forms of forms.h that are pools and reductions, over a vector type V (engine/simd).
+// ports/vector/family.cc includes it and is compiled for several instruction sets.
 #pragma once
 
 #include <limits>
@@ -15,8 +15,8 @@ namespace nacre::inline NACRE_ISA {
 
 // ---- Pools.
 
-// The taps of a pixel of y that lie inside x: the first one, their rows and columns, and the pixel's index in y.
-// each_window calls f(taps) for all pixels in rows [first, first + count) of y, counted over all images.
+// The positions (taps) of the window of a pixel of y that lie inside x, and the index y of the pixel. each_window calls
+// f(taps) for all pixels in rows [first, first + count) of y, counted over all images.
 struct PoolTaps {
   ptrdiff_t first, row, column;  // of x, in elements: the first tap; from row to row; from column to column
   int rows, columns;
@@ -42,8 +42,8 @@ template <class F>
   }
 }
 
-// Computes acc_k = step(acc_k, tap of vector k) over all taps, from channel c on. The last of kVectors vectors has
-// `n` lanes.
+// Computes acc_k = step(acc_k, tap(offset)) over all taps. Vector k of kVectors begins at channel c + k kLanes; offset
+// is that of its numbers in x.
 template <class V, int kVectors, class A, class Load, class Step>
 [[gnu::always_inline]] inline void over_taps(const PoolTaps& taps, ptrdiff_t c, A (&acc)[kVectors], const Load& tap,
                                              const Step& step) {
@@ -55,8 +55,8 @@ template <class V, int kVectors, class A, class Load, class Step>
   }
 }
 
-// Computes y = finish(acc, taps) for every pixel and channel. Four vectors of channels run at a time, so that no
-// addition waits for the one before. The workers share the rows of y.
+// Calls finish(index into y, acc, number of taps, n) for all channels of all pixels in `rows` rows of y. Four vectors
+// of channels run at a time, so that no addition waits for the one before. pool() shares the rows among the workers.
 template <class V, class A, class Load, class Step, class Finish>
 [[gnu::always_inline]] inline void pool_rows(const Pool& op, int first, int rows, A start, const Load& load_tap,
                                              const Step& step, const Finish& finish) {
@@ -144,8 +144,8 @@ inline void FastCodeMaxPool::run(const int8_t* x, int8_t* y, const Args& args) c
 // The time of one number in multiply-accumulates (fast/parallel.h).
 inline constexpr uint64_t kOfReduced = 4;
 
-// Calls finish(index into y, acc) for vectors of inner elements, with acc folded over the rows of `inner`. The
-// workers share the sums in blocks of four vectors.
+// Calls finish(index into y, acc, n) for vectors of `inner` elements, with acc folded over `count` rows of them. The
+// workers share the vectors in blocks of four.
 template <class V, class A, class Load, class Step, class Finish>
 [[gnu::always_inline]] inline void over_rows(const Extent& e, const Args& args, A start, const Load& load_at,
                                              const Step& step, const Finish& finish) {
@@ -176,7 +176,7 @@ template <class V, class A, class Load, class Step, class Finish>
           });
 }
 
-// Computes y = f / divisor, where f is the fold. of_lanes(acc) returns the lanes folded to one number.
+// Computes y = f / divisor, where f is x folded by `step` from `start` on. of_lanes(a, b) joins two lanes of a fold.
 template <class T, class Step, class OfLanes>
 [[gnu::noinline]] void reduce_real(const T* x, T* y, const Extent& e, float divisor, float start, const Args& args,
                                    const Step& step, const OfLanes& of_lanes) {
@@ -223,8 +223,8 @@ void FastReduce<T>::run(const T* x, T* y, const Args& args) const {
   }
 }
 
-// Finds kLanes extremes side by side. The lanes are columns of one row each; or, for an index along rows, the
-// elements of one row, and then the lanes are compared.
+// Finds kLanes extremes and their indices side by side. Each lane is a column of its own, or, if the index is that of
+// the last axis, each lane takes every kLanes-th element of one row, and the lanes are compared at the end.
 template <class V>
 struct ArgMaxLanes {
   using F = typename V::F;
@@ -284,7 +284,7 @@ void FastArgMax<T, I>::run(const T* x, I* y) const {
   }
 }
 
-// Computes clamp(zero_y + (sum - count zero_x) M / count). `divide` makes the pair of M / count.
+// Computes zero_y + (sum - count zero_x) M / count, saturated to int8. `scale` is the pair of M / count.
 [[gnu::noinline]] inline void mean_codes(const Extent& e, int x_zero, int y_zero, Rounding rounding,
                                          const FixedPoint& scale, const int8_t* x, int8_t* y, const Args& args) {
   using V = Vector;

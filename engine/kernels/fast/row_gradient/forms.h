@@ -1,7 +1,7 @@
-// Kernel forms over vectors along a row: gradients of functions of rows, of softmax and of norms, and the losses of
-// classes. The code is in run.h; the formulas are those of engine/ops.
+// Kernel forms over vectors along a row: gradients of softmax, log_softmax, norms and embedding, and the losses of
+// classes with their gradients. The code is in run.h; the formulas are those of engine/ops.
 //
-// Sums along a row are made lane by lane. Sums over rows add one row after another, in the order of the rows.
+// Sums along a row are made lane by lane. Sums over rows add the rows in their order.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -72,7 +72,7 @@ struct FastEmbeddingGradient : EmbeddingGradient {
   Code run(const T* dy, const I* ids, Update<float> dtable) const;
 };
 
-// Cross-entropy of int32 labels, or of whole target distributions in the logits' type.
+// Cross-entropy with int32 labels, or with a target number for each class in the type of the logits.
 struct FastCrossEntropy {
   CrossEntropy op;
 
@@ -107,7 +107,7 @@ struct SoftmaxGradientOf {
   template <class T>
   using Form = FastSoftmaxGradient<T, kLog>;
 };
-// Targets are classes, or numbers for each class.
+// ClassLoss has int32 labels; DenseLoss has a target number for each class.
 template <class T>
 using ClassLoss = FastClassLoss<T, int32_t>;
 template <class T>

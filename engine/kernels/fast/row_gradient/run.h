@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include <limits>
@@ -8,10 +8,10 @@
 #include "engine/kernels/fast/row_gradient/forms.h"
 #include "engine/simd/math.h"
 
-// The functions are flattened and lambdas inlined, as in optimizer/run.h.
+// Functions are flattened and lambdas inlined, because a call costs more than its work if vectors are plain C++.
 namespace nacre::inline NACRE_ISA {
 
-// Returns sum_i f(i, n) along a row of `count` numbers, lane by lane. f returns a vector of n numbers from i on.
+// Returns, in every lane, the sum of `count` numbers. f(i, n) returns a vector of n of them, from number i on.
 template <class V, class F>
 [[gnu::always_inline]] inline typename V::F sum_along(int count, const F& f) {
   const typename V::F zero = V::set(0.0f);
@@ -199,8 +199,8 @@ struct ClassRow {
   }
 };
 
-// Returns the shares q of the classes, a vector at a time, and their total. With a label, q_k = [k = label] (1 - s) +
-// s / classes.
+// Returns the shares q of the classes, a vector at a time, and their total. For a label and smoothing s, q_k =
+// [k = label] (1 - s) + s / classes.
 template <class V>
 struct LabelShares {
   using F = typename V::F;
@@ -224,7 +224,7 @@ struct LabelShares {
   }
 };
 
-// Returns the shares of targets: (1 - s) t_k + s / classes.
+// Returns the shares of classes with targets t_k and smoothing s: (1 - s) t_k + s / classes.
 template <class V, class T>
 struct TargetShares {
   using F = typename V::F;
@@ -243,7 +243,7 @@ struct TargetShares {
   }
 };
 
-// Returns T log S - sum_k q_k (x_k - peak), where T is the total. A share of 0 adds nothing, whatever the logit.
+// Returns q.total() log S - sum_k q_k (x_k - peak), S of ClassRow. A share of 0 adds nothing, whatever the logit x_k.
 template <class V, class T, class Shares>
 [[gnu::always_inline]] inline float class_loss(const T* x, int classes, const Shares& q) {
   using F = typename V::F;

@@ -1,9 +1,9 @@
 // Kernel forms of dense and conv2d with real weights in rows, as the file has them. Weights that are trained stay so,
-// because bind cannot pack them. The lines come after the packed forms, which take constants. The code is in run.h.
+// because bind cannot pack them. Constant weights are for the packed forms (matmul/forms.h). The code is in run.h.
 //
-//   many rows of x   Each run packs the weights into scratch, transposing blocks of kLanes by kLanes, and multiplies as
-//                    the packed form does. For 128 rows packing takes 7% of the time.
-//   few, of dense    Dot products go along the rows of w, which are read once.
+//   many rows of x          Each run packs the weights into scratch, transposing blocks of kLanes by kLanes, and
+//                           multiplies as the packed form does. For 128 rows packing takes 7% of the time.
+//   few rows of x (dense)   Dot products go along the rows of w, which are read once for each four rows of x.
 //
 // In a row, the two numbers of a pair of bfloat16 (kGroup 2) are neighbours already, so a pair is transposed as one
 // number. Rows of an odd length have no such pairs.
@@ -14,13 +14,13 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Twice the rows of a tile of dot products.
+// The most rows of x for dot products. It is twice the rows of a tile of them (DotRows of run.h).
 inline constexpr int kFewRows = 8;
 inline bool has_few_rows(const Dense& op) { return op.rows <= kFewRows; }
 inline bool has_few_rows(const Conv2d&) { return false; }
 
-// The weights that a run packs, and the scratch of the product, for any epilogue. Packed is the form of packed
-// weights that runs then, in pairs or in float32.
+// The weights that a run packs, and the scratch of the product, for any epilogue. Packed is the form of matmul/forms.h
+// that multiplies the packed weights, in pairs or in float32.
 template <class O, int kLanes, class T, int kGroup>
 struct RowMajorWeights {
   static bool takes_pairs(const O& op) { return kGroup == 2 && sizes_of(op, 1).length % 2 == 0; }
@@ -64,7 +64,7 @@ constexpr auto lines_of(const char* name, Op op) {
          line<RowMajorForm<O, kLanes, Float16>>({name, "RowMajorF16"}, op, O::shapes);
 }
 
-// These lines come after those of packed weights. The lines of bfloat16 are in the family bfloat16_pairs.
+// The forms of bfloat16 are listed in the family bfloat16_pairs.
 template <class Tier>
 constexpr auto lines() {
   return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d);

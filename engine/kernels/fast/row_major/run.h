@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/matmul/run.h"
@@ -34,10 +34,10 @@ void pack_rows(const T* w, int out, int length, float* to) {
   }
 }
 
-// Computes y_rk = finish(start_k + sum_i x_ri w_ki) for kRows rows.
+// Calls finish(r, k, start_k + sum_i x_ri w_ki) for kRows rows r of x and all rows k of w.
 template <class V, class X, class W, int kRows>
 struct DotRows {
-  // The number of sums that fit in the registers.
+  // kFit is the number of columns whose kRows sums fit in the registers.
   static constexpr int kFit = (V::kRealRows + 4) / kRows, kColumns = kFit > 4 ? 4 : kFit;
 
   const X* x;
@@ -102,7 +102,7 @@ void few_rows(const Dense& op, const T* x, const T* w, const float* start, T* y)
                   [&](int r, int k, float sum) { y[r * op.out + k] = T(clamp.real(sum)); });
 }
 
-// Calls f(sums, columns, index into y, channel) for runs of sums, like each_sum_row, with weights in rows.
+// Packs weights that lie in rows, and calls f(sums, columns, index into y, channel) for runs of sums.
 template <class V, int kGroup, class O, int kLanes, class T, class F>
 void each_row_major_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const T* w, const float* start,
                         const Args& args, Pieces scratch, const F& f) {

@@ -1,6 +1,6 @@
-// Kernel forms of dense and conv2d with real weights in rows, as row_major/forms.h, and a fused epilogue or cast.
-// They serve networks in training, where one step makes the sums, adds residuals and changes the type. The code is in
-// run.h.
+// Kernel forms of dense and conv2d with real weights in rows (row_major/forms.h) and a fused epilogue or cast. They
+// serve networks in training, where one step makes the sums and also adds a residual, or changes the type. The code is
+// in run.h.
 #pragma once
 
 #include "engine/kernels/fast/lines.h"
@@ -30,7 +30,7 @@ struct RowMajorFusedForm : RowMajorSums<O, kLanes, T, kGroup> {
   void run(const T* x, const T* w, Optional<const T> b, Optional<const T> residual, T* y, const Args& args) const;
 };
 
-// Rounds each sum to T, then to Y.
+// Clamps each sum, and rounds it to T, then to Y.
 template <class O, int kLanes, class T, class Y, int kGroup = 1>
 struct RowMajorCastForm : RowMajorSums<O, kLanes, T, kGroup> {
   static RowMajorCastForm from(const Words& words, const Operands& operands) {
@@ -51,7 +51,7 @@ constexpr auto lines_of(const char* name, Op op) {
          line<RowMajorCastForm<O, kLanes, float, Bfloat16>>({name, "RowMajorF32ToBf16"}, op, O::shapes);
 }
 
-// These lines come after those of packed weights. The lines of bfloat16 are in the family bfloat16_pairs.
+// The forms of bfloat16 x are listed in the family bfloat16_pairs.
 template <class Tier>
 constexpr auto lines() {
   return lines_of<Tier, Dense>("Dense", Op::kDense) + lines_of<Tier, Conv2d>("Conv2d", Op::kConv2d);

@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). ports/vector/family.cc includes
+// it and is compiled for several instruction sets.
 #pragma once
 
 #include "engine/kernels/fast/gradient/run.h"
@@ -8,7 +8,7 @@
 #include "engine/kernels/fast/transpose_block.h"
 #include "engine/simd/math.h"
 
-// The functions are flattened and lambdas inlined, as in optimizer/run.h.
+// Functions are flattened and lambdas inlined, because a call costs more than its work if vectors are plain C++.
 namespace nacre::inline NACRE_ISA {
 
 // Computes sums [batch, columns] = rows [batch, terms] times a float32 matrix [terms, columns], plus start values.
@@ -35,7 +35,7 @@ struct StateProduct {
   [[gnu::noinline]] void put_backward(const T* w) const {
     for (int i = 0; i < terms; ++i) put_numbers<V>(matrix + i * step, w + ptrdiff_t(i) * columns, columns);
   }
-  // Makes the sums; null `rows` count as 0.
+  // Computes the sums; if `rows` is null, they are the start values.
   [[gnu::noinline]] void run(const float* rows, float* sums) const {
     if (rows == nullptr) {
       for (int n = 0; n < batch; ++n) put_numbers<V>(sums + n * columns, start, columns);
@@ -324,7 +324,7 @@ void FastGruGradientW<kLanes, T>::run(const T* dx, const T* gates, const T* y, O
   const auto rows = StepRows<V, T>::of(size, 3, scratch);
   float* const scaled = scratch.take<float>(size_t(rows.block) * size_t(h));
   rows.each(3, dx, y, h0.data, [&](int first, int count) {
-    for (int i = 0; i < count; ++i) {  // replaces da_n by r da_n, or else y_{t-1} by r y_{t-1}
+    for (int i = 0; i < count; ++i) {  // replaces da_n by r da_n, or else makes r y_{t-1} in `scaled`
       const T* const r = gates + (ptrdiff_t(first + i) * saved + 1) * h;
       float* const of_n = rows.da + (i * 3 + 2) * h;
       each_vector<V>(h, [&](int j, auto lanes) {

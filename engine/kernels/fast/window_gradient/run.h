@@ -1,5 +1,5 @@
-// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Each instruction set's kernels
-// include it. The functions are flattened and lambdas inlined, as in optimizer/run.h.
+// Code of the kernel forms that forms.h declares, over a vector type V (engine/simd). Functions are flattened and
+// lambdas inlined, because a call costs more than its work if vectors are plain C++.
 #pragma once
 
 #include "engine/kernels/fast/column_blocks.h"
@@ -8,8 +8,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// Calls f(h, tap) for each output along an axis whose window has `position`. It does the work of WindowAxis::output,
-// without the division if the stride is 1.
+// Calls f(output, tap) for each output along an axis whose window has `position`, as element `tap` of the window. It
+// does not divide if the stride is 1.
 template <class F>
 [[gnu::always_inline]] inline void each_output_of(const WindowAxis& axis, int position, const F& f) {
   int offset = position + axis.before;
@@ -23,11 +23,11 @@ template <class F>
   }
 }
 
-// One pixel of x in one window that contains it. Over all such windows, dx = term(its sums so far, pixel, window).
+// One pixel of x in one window that contains it. For each such window term(this, channel, block, sums) adds to dx.
 struct PixelInWindow {
   int p, q, h, v;  // pixel (p, q) of x, output (h, v)
   ptrdiff_t x, y;  // where their channels begin
-  int tap;         // tap of the window, counted in rows
+  int tap;         // index of the pixel in the window, row by row
 };
 template <class V, class T, class Term>
 [[gnu::always_inline]] inline void each_pixel_of_x(const Window& window, int batch, int channels, T* dx,
@@ -61,7 +61,7 @@ template <class T>
   });
 }
 
-// Goes tap by tap over all outputs that have the tap, in the order of x, as the reference does.
+// For each element (tap) of the window, goes over the outputs whose tap lies in x, in the order of the reference.
 template <class T>
 [[gnu::flatten]] void DepthwiseGradientWForm<T>::run(const T* dy, const T* x, Update<float> dw, const Args&) const {
   using V = Vector;
@@ -104,8 +104,8 @@ template <class T>
   });
 }
 
-// dx is dy if the pixel is the maximum of the window, else 0. The first of equal ones counts, and NaN counts above all
-// (Pool::replaces).
+// A window adds dy to dx of the pixel that is its maximum. The first of equal pixels counts, and NaN counts above all
+// numbers (Pool::replaces).
 template <class T>
 [[gnu::flatten]] void MaxPoolGradientForm<T>::run(const T* dy, const T* x, T* dx, const Args&) const {
   using V = Vector;

@@ -28,7 +28,7 @@ void ops_erfc(Call& call) {
 void ops_radians(Call& call) { call.outputs = {call.scaled(x_of(call), kDegree)}; }
 void ops_degrees(Call& call) { call.outputs = {call.scaled(x_of(call), 1 / kDegree)}; }
 
-template <Op kOp>  // (e^x + e^-x) / 2, or with the difference
+template <Op kOp>  // gives (e^x + e^-x) / 2, or (e^x - e^-x) / 2 if kOp is kSub
 void ops_hyperbolic(Call& call) {
   const ValueId x = x_of(call);
   call.outputs = {call.scaled(call.emit(kOp, {exp(call, x), exp(call, call.unary(Unary::kNeg, x))}), 0.5f)};
@@ -58,13 +58,13 @@ void ops_beside_infinity(Call& call) {
   call.outputs = {call.compare(kFunction, call.unary(Unary::kAbs, x_of(call)), call.number(kInfinity))};
 }
 
-// a - b floor(a / b)
+// Converts Mod: a - b floor(a / b).
 void ops_modulo(Call& call) {
   const ValueId a = real(call, 0, "x1"), b = real(call, 1, "x2");
   call.outputs = {call.emit(Op::kSub, {a, call.emit(Op::kMul, {b, call.binary(Binary::kFloorDiv, a, b)})})};
 }
 
-// a / b, 0 where b is 0
+// Converts DivideNoNan: a / b, or 0 where b is 0.
 void ops_divide_no_nan(Call& call) {
   const ValueId a = real(call, 0, "x1"), b = real(call, 1, "x2"), zero = call.number(0);
   call.outputs = {call.select(call.compare(Compare::kEqual, b, zero), zero, call.binary(Binary::kDiv, a, b))};
@@ -76,7 +76,7 @@ void ops_hypotenuse(Call& call) {
   call.outputs = {call.unary(Unary::kSqrt, squares)};
 }
 
-// max(a, b) + ln(1 + e^-|a - b|)
+// Converts Logaddexp: max(a, b) + ln(1 + e^-|a - b|).
 void ops_log_add_exp(Call& call) {
   const ValueId a = real(call, 0, "x1"), b = real(call, 1, "x2");
   const ValueId apart = call.unary(Unary::kNeg, call.unary(Unary::kAbs, call.emit(Op::kSub, {a, b})));
@@ -84,7 +84,7 @@ void ops_log_add_exp(Call& call) {
       call.emit(Op::kAdd, {call.binary(Binary::kMaximum, a, b), log(call, call.shifted(exp(call, apart), 1))})};
 }
 
-// max x - min x
+// Converts Ptp: max x - min x over the axes.
 void ops_span(Call& call) {
   const ValueId x = x_of(call);
   const std::vector<int> axes = axes_or_all(call, call.rank(x));
@@ -105,13 +105,13 @@ void ops_full_like(Call& call) {
   call.outputs = {call.select(call.compare(Compare::kEqual, x, x), number, number)};
 }
 
-// x where it is above the threshold, else another number
+// Converts Threshold: x where it is above the threshold, else default_value.
 void ops_threshold(Call& call) {
   const ValueId x = x_of(call), above = call.compare(Compare::kGreater, x, call.number(call.real("threshold", 0)));
   call.outputs = {call.select(above, x, call.number(call.real("default_value", 0)))};
 }
 
-// 0.2989 red + 0.587 green + 0.114 blue
+// Converts RGBToGrayscale: 0.2989 red + 0.587 green + 0.114 blue.
 void ops_grayscale(Call& call) {
   const ValueId x = x_of(call);
   if (call.text("data_format", "channels_last") == "channels_first") call.unsupported("channels_first");

@@ -1,4 +1,4 @@
-// Converts functions of keras.ops that a functional model calls on its tensors. Each gives the result of numpy's
+// Converts functions of keras.ops that a functional model calls on its tensors. Most give the result of numpy's
 // function of that name, for fixed shapes. Operands broadcast by numpy's rules.
 #include <algorithm>
 
@@ -17,7 +17,7 @@ const Json* argument(const Call& call, size_t i, const char* name) {
   return call.args.is_array() && i < call.args.size() ? &call.args.at(i) : nullptr;
 }
 
-// Returns the tensors of argument i. The call lists the tensors of the arguments before it first.
+// Returns the tensors of argument i, or of the argument of that name. call.inputs has those of earlier arguments first.
 std::vector<ValueId> tensors_at(const Call& call, size_t i, const char* name) {
   call.read.insert(name);
   if (const auto named = call.keyword.find(name); named != call.keyword.end()) return named->second;
@@ -71,12 +71,12 @@ void ops_reduce(Call& call) {
   call.outputs = {call.reduce(kFunction, x, axes_or_all(call, call.rank(x)), call.flag("keepdims", false))};
 }
 
-// Returns the argument as a condition: a number is true if it is not 0.
+// Returns the argument as float32: 1 where it is not 0, else 0.
 ValueId condition(const Call& call, size_t i, const char* name) {
   return call.cast(as_condition(call, operand(call, i, name)));
 }
 ValueId is_set(const Call& call, ValueId x) { return call.compare(Compare::kNotEqual, x, call.number(0)); }
-template <uint32_t kFunction>  // of two conditions: both, or one of them
+template <uint32_t kFunction>  // the minimum of two conditions for "and", the maximum for "or"
 void ops_logical(Call& call) {
   call.outputs = {is_set(call, call.binary(kFunction, condition(call, 0, "x1"), condition(call, 1, "x2")))};
 }
@@ -86,14 +86,14 @@ void ops_logical_xor(Call& call) {
 void ops_logical_not(Call& call) {
   call.outputs = {call.compare(Compare::kEqual, condition(call, 0, "x"), call.number(0))};
 }
-template <uint32_t kFunction>  // over axes: all are true, or one of them
+template <uint32_t kFunction>  // the minimum over axes for "all", the maximum for "any"
 void ops_any(Call& call) {
   const ValueId x = condition(call, 0, "x");
   call.outputs = {
       is_set(call, call.reduce(kFunction, x, axes_or_all(call, call.rank(x)), call.flag("keepdims", false)))};
 }
 
-// A tensor of x's shape filled with one number.
+// Makes a tensor of x's shape filled with kNumber.
 template <int kNumber>
 void ops_filled_like(Call& call) {
   const ValueId x = call.cast(only(call)), number = call.number(kNumber);
@@ -105,7 +105,7 @@ void ops_mean(Call& call) {
   call.outputs = {call.mean(x, axes_or_all(call, call.rank(x)), call.flag("keepdims", false))};
 }
 
-// mean (x - mean x)^2, or its root
+// Converts Var, mean (x - mean x)^2, or Std, its square root.
 template <bool kRoot>
 void ops_variance(Call& call) {
   const ValueId x = call.cast(only(call));
@@ -115,7 +115,7 @@ void ops_variance(Call& call) {
   call.outputs = {kRoot ? call.unary(Unary::kSqrt, y) : y};
 }
 
-// max x + ln sum e^(x - max x)
+// Converts Logsumexp: max x + ln sum e^(x - max x).
 void ops_log_sum_exp(Call& call) {
   const ValueId x = call.cast(only(call));
   const std::vector<int> axes = axes_or_all(call, call.rank(x));

@@ -1,4 +1,4 @@
-// Converts functions of keras.ops that move elements: shapes, parts, copies.
+// Converts functions of keras.ops that move elements: they change shapes, take or join parts, or repeat elements.
 #include <algorithm>
 
 #include "tools/importers/keras/functions/functions.h"
@@ -130,7 +130,7 @@ void ops_unstack(Call& call) {
   for (int64_t i = 0; i < size; ++i) call.outputs.push_back(call.reshape(call.slice(x, axis, i, 1), dims));
 }
 
-// x[key], for whole numbers, slices, an ellipsis and None.
+// Converts x[key], for a key of whole numbers, slices, an ellipsis and None.
 void ops_get_item(Call& call) {
   ValueId x = operand(call, 0, "x");
   const Json* key = argument(call, 1, "key");

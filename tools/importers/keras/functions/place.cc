@@ -1,4 +1,4 @@
-// Converts functions of keras.ops that choose or reorder elements: roll, take, triangles of a matrix, the largest.
+// Converts functions of keras.ops that choose or reorder elements, such as roll, take, tril and top_k; also diff.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@
 namespace nacre::tools::keras {
 namespace {
 
-// y_i = x_(i - shift) modulo the size of each axis; without an axis, over the flat array.
+// Converts Roll: y_i = x_j, j = i - shift modulo the size of the axis; without an axis, over the flat array.
 void ops_roll(Call& call) {
   const ValueId given = only(call);
   const std::vector<int64_t> dims = call.dims(given), shifts = call.list("shift");
@@ -29,7 +29,7 @@ void ops_roll(Call& call) {
   call.outputs = {call.reshape(x, dims)};
 }
 
-// Takes rows of x, as a table [size of the axis, all others], at places that are known at run time.
+// Takes the indices `places`, known only at run time, along `axis` of x: x is a table [size of the axis, all others].
 ValueId rows_at(const Call& call, ValueId x, ValueId places, int axis) {
   std::vector<int> perm = {axis};
   for (int i = 0; i < call.rank(x); ++i)
@@ -135,7 +135,7 @@ void ops_flip_axis(Call& call) {
   call.outputs = {size > 1 ? call.slice(x, kAxis, size - 1, size, -1) : x};
 }
 
-// x_(i + 1) - x_i, applied n times
+// Converts Diff: x_(i + 1) - x_i, applied n times.
 void ops_difference(Call& call) {
   ValueId x = call.cast(only(call));
   const int axis = call.axis(call.integer("axis", -1), call.rank(x));
@@ -147,7 +147,7 @@ void ops_difference(Call& call) {
   call.outputs = {x};
 }
 
-// Finds the largest of the last axis and its index, k times. A number that was found counts as -inf afterwards.
+// Finds the largest number along the last axis and its index, k times. A number that was found counts as -inf later.
 void ops_top_k(Call& call) {
   constexpr int64_t kMost = 64;
   ValueId x = call.cast(only(call));

@@ -1,4 +1,4 @@
-// Converts functions of keras.ops that multiply and sum: einsum and its special cases, running sums, norms.
+// Converts functions of keras.ops that multiply and sum: einsum and its special cases, running sums, norms, moments.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -12,12 +12,12 @@
 namespace nacre::tools::keras {
 namespace {
 
-// Transposes, sums and one product of matrices for each operand after the first:
+// Computes an einsum by transposes, sums and one product of matrices for each operand after the first:
 //
 //   a [batch, m, k], b [batch, k, n] -> y [batch, m, n]      y_bmn = sum_k a_bmk b_bkn
 //
-// An axis that both have belongs to the batch if the result or a later operand reads it; otherwise it is summed (k). m
-// and n are axes of one operand alone.
+// An axis that a and b share belongs to the batch if the result or a later operand has it; otherwise it is summed (k).
+// m and n are axes of a alone and of b alone.
 class Einsum {
  public:
   Einsum(const Call& call, std::vector<ValueId> operands) : call_(call) {
@@ -224,7 +224,7 @@ void ops_cumsum(Call& call) {
   call.outputs = {y};
 }
 
-// Returns (sum |x|^p)^(1/p) over axes.
+// Returns (sum |x|^p)^(1/p) over axes; the largest or least |x| if p is infinity or -infinity.
 ValueId norm(const Call& call, ValueId x, const std::vector<int>& axes, float p, bool keep) {
   const ValueId size = call.unary(Unary::kAbs, x);
   if (p == 1) return call.reduce(Reduce::kSum, size, axes, keep);
@@ -235,7 +235,7 @@ ValueId norm(const Call& call, ValueId x, const std::vector<int>& axes, float p,
   return call.binary(Binary::kPow, call.reduce(Reduce::kSum, powers, axes, keep), call.number(1 / p));
 }
 
-// Takes norms of vectors; a whole matrix counts as one vector.
+// Converts Norm: norms of vectors. Elements over several axes count as one vector.
 void ops_norm(Call& call) {
   const ValueId x = call.cast(only(call));
   const std::vector<int> axes = axes_or_all(call, call.rank(x));
@@ -246,7 +246,7 @@ void ops_norm(Call& call) {
   call.outputs = {norm(call, x, axes, p, call.flag("keepdims", false))};
 }
 
-// x / max(norm x, epsilon)
+// Converts Normalize: x / max(norm x, epsilon).
 void ops_normalize(Call& call) {
   const ValueId x = call.cast(only(call));
   const float order = call.real("order", 2), epsilon = call.real("epsilon", 1e-12f);
@@ -257,7 +257,7 @@ void ops_normalize(Call& call) {
   call.outputs = {call.binary(Binary::kDiv, x, call.binary(Binary::kMaximum, size, call.number(epsilon)))};
 }
 
-// mean x, and mean (x - mean x)^2
+// Converts Moments: mean x and mean (x - mean x)^2 over the axes.
 void ops_moments(Call& call) {
   const ValueId x = call.cast(only(call));
   std::vector<int> axes;

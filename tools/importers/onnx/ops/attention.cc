@@ -1,6 +1,6 @@
-// Imports attention and the operators around it as formulas.
+// Imports Attention, RotaryEmbedding and CausalConvWithState as formulas. Symbols of shapes:
 //
-//   B batch, H heads of queries, G heads of keys and values, L queries, S keys, D features of each
+//   B batch, H heads of queries, G heads of keys and values, L queries, S keys, D features of each head
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -46,7 +46,7 @@ class Attention {
  private:
   enum Input { kQ, kK, kV, kMask, kPastK, kPastV, kLengths };
 
-  // Returns [B, L, H D] or [B, H, L, D] as the latter, and sets `heads` and `length`.
+  // Returns the operand, [B, L, H D] or [B, H, L, D], as [B, H, L, D]. Sets `heads` to H and `length` to L.
   Term heads_of(int input, const char* attribute, int64_t* heads, int64_t* length) {
     const OperandPtr& x = source_.operand(input);
     const Ints& dims = x->dims;
@@ -101,8 +101,8 @@ class Attention {
     f_.give(f_.reshape(f_.transpose(y, {0, 2, 1, 3}), {batch_, length_, heads_ * value_width_}));
   }
 
-  // Returns the terms that are added to the scores. They mask pairs, keys beyond the ends of the sequences, and later
-  // keys.
+  // Returns the terms that are added to the scores: the given mask, one that masks keys later than the query, and one
+  // that masks keys beyond the ends of the sequences.
   std::vector<Term> biases() {
     std::vector<Term> all;
     if (source_.given(kMask)) all.push_back(mask());
@@ -120,8 +120,8 @@ class Attention {
     return all;
   }
 
-  // Returns the mask as a term of the scores. A mask of bools is true for pairs that take part. A mask of fewer keys
-  // masks the keys that it lacks.
+  // Returns the mask as a term that is added to the scores. A mask of bools is true for pairs that take part. A mask
+  // of fewer keys than S, but more than one, masks the keys that it lacks.
   Term mask() {
     const OperandPtr& given = source_.operand(kMask);
     if (given->rank() == 0) source_.malformed("its mask has no axis");
@@ -182,8 +182,8 @@ void rotary_embedding(Import& import, const Source& source) {
   f.run();
 }
 
-// A convolution per channel over the past and x [B, C, L]. With an activation the result y becomes y sigmoid(y). The
-// last k - 1 columns are the next past.
+// Convolves the past (k - 1 columns) and x [B, C, L] with one kernel of size k per channel. With an activation the
+// result y becomes y sigmoid(y). The last k - 1 columns of past and x are the next past.
 void causal_conv(Import& import, const Source& source) {
   const OperandPtr &x = source.operand(0), &w = source.operand(1);
   if (x->rank() != 3 || w->rank() != 3) source.malformed("its operands do not have three axes");

@@ -1,6 +1,6 @@
-// Weights with one scale per block. They are decoded at import, because the graph's quantizers are per tensor or per
-// channel. A dense layer that computes in float32 keeps codes of 4 bits if their blocks lie along its inputs. Its
-// policy is int4/B.
+// Imports weights with one scale per block. They are decoded at import, because the graph's quantizers are per tensor
+// or per channel. A dense layer that computes in float32 and is not trained also keeps codes of 4 bits if their blocks
+// lie along its inputs. Its policy is int4/B.
 //
 //   DequantizeLinear, block_size B (opset 21):   y = (x - z_j) s_j,   j = i / B along `axis`
 //   com.microsoft.MatMulNBits:                   y = x w^T, w [N, K] of 2, 4 or 8 bits in blocks of B along K
@@ -43,8 +43,8 @@ int64_t code_at(const std::vector<uint8_t>& bytes, int64_t row_bytes, int64_t ro
   return bytes[size_t(row * row_bytes + bit / 8)] >> (bit % 8) & ((1 << bits) - 1);
 }
 
-// Returns the zero points per block. They are 2^(bits - 1) if they are omitted, and else reals, or codes packed as
-// the weights are.
+// Returns one zero point per block. Omitted zero points are 2^(bits - 1). The file stores them as reals, or as codes
+// packed as the weights are.
 std::vector<float> read_zeros(const Source& source, const Blocks& blocks, int64_t rows) {
   std::vector<float> zeros(size_t(rows * blocks.count), float(1 << (blocks.bits - 1)));
   if (!source.given(3)) return zeros;
@@ -87,8 +87,8 @@ struct BlockCodes {
     return numbers;
   }
 
-  // Returns the operand. `middle` is subtracted from codes of 4 bits and their zero points, so that they are from -8
-  // to 7.
+  // Returns the decoded operand. It also keeps codes and zero points of a matrix if, less `middle`, all of them are
+  // integers from -8 to 7.
   OperandPtr operand(const std::string& name, float middle) const {
     const OperandPtr made = constant_operand(make_constant(name, ElementType::kFloat32, dims, decoded()));
     std::vector<float> shifted = codes, zero = zeros;
@@ -101,7 +101,7 @@ struct BlockCodes {
   }
 };
 
-// Reads the weights of MatMulNBits, [K, N].
+// Reads the weights of MatMulNBits, stored by rows, as [K, N]. `rows` is N.
 BlockCodes read_columns(Import& import, const Source& source, const Blocks& blocks, int64_t rows) {
   const Value &codes = source.constant(1, "its weights"), &scale = source.constant(2, "its scales");
   const std::vector<float> scales = reals(scale);
@@ -145,8 +145,8 @@ void matmul_n_bits(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-// Reads codes of GatherBlockQuantized: int4 and uint4 tensors, or codes packed in bytes along the last axis, low bits
-// first.
+// Reads codes of GatherBlockQuantized: int4 and uint4 tensors, bytes of 8-bit codes, or bytes that pack two 4-bit codes
+// along the last axis, low bits first.
 std::vector<float> read_packed(const Source& source, int input, int64_t bits, std::vector<int64_t>& dims) {
   const Value& stored = source.constant(input, input == 0 ? "its table" : "its zero points");
   dims = stored.dims;

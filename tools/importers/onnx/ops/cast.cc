@@ -1,7 +1,7 @@
-// Imports Cast and CastLike.
+// Imports Cast, CastLike and BitCast.
 //
-// Reals of the source are float32 values in the graph, whatever float type they have there (Operand::kept). A step
-// casts if the type changes. Its result is rounded to the source's type unless a policy says otherwise.
+// Reals of the source are float32 values in the graph, whatever float type the source gives them (Operand::kept). A
+// cast node is added if the type changes. Constants are cast at import.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// Returns the low bits of integers, as C casts them. A bool becomes 0 or 1.
+// Returns the integers cut to the low bits of T, as a C cast does.
 template <class T>
 std::vector<int64_t> wrapped(std::vector<int64_t> numbers) {
   for (int64_t& number : numbers) number = int64_t(T(number));
@@ -113,8 +113,8 @@ void cast_like(Import& import, const Source& source) {
   cast_to(import, source, like.kept != ElementType::kNone ? like.kept : like.type);
 }
 
-// Reads the bits of x as another type of the same size. At run time this works for integers alone, because a cast
-// keeps their bits.
+// Imports BitCast, which reads the bits of x as another type of that size. At run time this works for integers alone,
+// because a cast between them keeps their bits.
 void bit_cast(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const auto to = int(std::clamp<int64_t>(source.integer("to", 0), 0, 1000));

@@ -1,5 +1,5 @@
-// Imports constants, and operators that are supported on constants only. Exporters compute shapes and weights with
-// them.
+// Imports Constant, ConstantOfShape, Range (on constants only), Expand and Tile. Exporters compute shapes and weights
+// with these operators.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -79,7 +79,7 @@ void range(Import& import, const Source& source) {
   import.give_constant(0, make_constant("", start.type, {int64_t(numbers.size())}, numbers));
 }
 
-// Returns x joined to itself `count` times along an axis. Each step joins two halves.
+// Returns x repeated `count` times along an axis. Each Concat joins two halves, and x if the count is odd.
 ValueId joined_to_itself(Import& import, ValueId x, int64_t count, int axis, const std::string& name) {
   if (count == 1) return x;
   const ValueId half = joined_to_itself(import, x, count / 2, axis, name);
@@ -89,7 +89,7 @@ ValueId joined_to_itself(Import& import, ValueId x, int64_t count, int axis, con
 }
 
 // Expands x at run time. Reals are multiplied by ones along the repeated axes. This is exact, and its gradient is the
-// sum over these axes.
+// sum over these axes. Other types are concatenated.
 void expand_step(Import& import, const Source& source, const std::vector<int64_t>& dims) {
   const OperandPtr& x = source.operand(0);
   if (checked_elements(source.place, dims) == 0) source.refuse("gives a tensor without elements");
@@ -115,7 +115,7 @@ void expand(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const std::optional<std::vector<int64_t>> both = broadcast(x->dims, dims);
   if (!both) source.malformed("its input cannot be expanded to the shape asked for");
-  const bool trains = x->constant && import.options().train;  // a step does it, as with a larger batch
+  const bool trains = x->constant && import.options().train;  // not left out, so that any batch gives the same graph
   if (*both == x->dims && !trains) return import.give(0, x);
   if (!x->constant) return expand_step(import, source, *both);
   import.spend(bytes_of(source, *both));

@@ -1,5 +1,5 @@
-// Imports Gemm and MatMul. With stored weights they are the graph's dense, y = x w^T + b with w [out, in]. Without
-// stored weights MatMul is batched_matmul.
+// Imports Gemm and MatMul. With a stored matrix of weights they are the op dense, y = x w^T + b with w [out, in].
+// Without one they are the op batched_matmul.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,8 +11,8 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// Returns the weights of a dense layer. The engine's integer kernels take symmetric weights. A factor can be
-// multiplied into real weights only.
+// Returns the weights of a dense layer times `factor`. Decodes codes that have a zero point or a factor, because the
+// engine's integer kernels take symmetric weights only.
 Value dense_weights(Import& import, const Value& w, float factor) {
   const bool symmetric =
       !w.quantizer || std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), [](int64_t z) { return z == 0; });
@@ -56,7 +56,7 @@ const Value& stored_weights(const Source& source, int input) {
   return w;
 }
 
-// Returns the numbers of C as one bias per column if C is the same for all rows; else nothing.
+// Returns the numbers of C as one bias per column if C is a row or one number; else nullopt.
 std::optional<std::vector<float>> row_bias(const Value& c, int64_t columns) {
   const int64_t elements = c.elements();
   const bool row = !c.dims.empty() && c.dims.back() == columns && elements == columns;
@@ -113,8 +113,8 @@ void gemm_at_run_time(Import& import, const Source& source) {
   import.give_plain(0, y);
 }
 
-// y = alpha A' B' + beta C. A' and B' are A and B or their transposes. alpha goes into the weights, beta into the
-// bias. In a graph that is to be trained they are steps, because the gradients of B and C have them as factors.
+// y = alpha A' B' + beta C. A' and B' are A and B or their transposes. alpha goes into stored weights, beta into a
+// bias. In a graph that is to be trained both are Mul nodes, because the gradients of B and C have them as factors.
 void gemm(Import& import, const Source& source) {
   const OperandPtr& a = source.operand(0);
   need_float32(source, *a);
@@ -148,8 +148,8 @@ ValueId matrices(Import& import, const OperandPtr& x, bool left) {
   return import.reshaped(plain, dims, x->name + "/matrix");
 }
 
-// Multiplies matrices if both operands are computed at run time, if one is a stored stack of matrices, or if the left
-// one is a parameter in a graph that is to be trained.
+// Multiplies matrices if the right operand is computed at run time, is a stored stack of matrices or has more axes than
+// the left one, or if the left one is stored in a graph that is to be trained.
 void batched_matmul(Import& import, const Source& source) {
   const OperandPtr &a = source.operand(0), &b = source.operand(1);
   if (a->rank() == 0 || b->rank() == 0) source.malformed("its operands are not matrices");

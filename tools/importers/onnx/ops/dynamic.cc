@@ -3,10 +3,10 @@
 //   q, s_x, z_x = DynamicQuantizeLinear(x)                            one scale for the whole of x
 //   y = Cast(MatMulInteger or ConvInteger(q, w, z_x, z_w)) (s_x s_w)  (+ bias: an Add after it)
 //
-// These become one dense or conv of x and the codes w, with the policy int8 dynamic. Between the first operator and
-// the last product an operand only names its part in the layer. If another operator reads q, s_x or z_x, the operand
-// is computed as a value of its own. Other operators may not read sums and products of scales. MatMulIntegerToFloat
-// and DynamicQuantizeMatMul are such a layer in fewer operators.
+// These operators become one dense or conv of x and the codes w, with the policy int8 dynamic. Between the first
+// operator and the last product an operand only names its part in the layer. If another operator reads q, s_x or z_x,
+// the operand is computed as a value of its own. Other operators may not read the results of MatMulInteger or s_x s_w.
+// MatMulIntegerToFloat and DynamicQuantizeMatMul are such a layer in fewer operators.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,8 +41,8 @@ void dynamic_quantize_linear(Import& import, const Source& source) {
 
 int64_t middle_of(ElementType codes) { return codes == ElementType::kUint8 ? 128 : 0; }
 
-// Every kernel takes symmetric weights, with zero point 0 as int8 or 128 as uint8. Others get a correction
-// (write_correction).
+// Refuses weights, or zero points of weights, that are no stored int8 or uint8 codes. Zero points other than 0 (int8)
+// and 128 (uint8) are allowed and get a correction (write_correction).
 void check_weights(const Source& source, const OperandPtr& w, const OperandPtr& w_zero) {
   if (!w->constant || !is_code_type(w->type)) source.refuse("its weights are no stored int8 or uint8 codes", kRemedy);
   if (w_zero && (!w_zero->constant || w_zero->type != w->type))
@@ -60,10 +60,10 @@ void integer_matmul(Import& import, const Source& source) {
                          ElementType::kInt32, {}));
 }
 
-// A layer: its operands x and the codes w, and the scales and the bias that are applied to their product `sums`.
+// A layer: its input x, the codes, zero points and scales of its weights, and its bias.
 struct Layer {
   OperandPtr x, w, w_zero = nullptr, w_scale, bias = nullptr;
-  const ::onnx::NodeProto* integers = nullptr;  // its attributes, if it is a convolution
+  const ::onnx::NodeProto* integers = nullptr;  // the file's MatMulInteger or ConvInteger, if it has one
 };
 
 bool is_convolution(const Layer& layer) {
@@ -74,7 +74,7 @@ OperandPtr dims_operand(const std::string& name, const std::vector<int64_t>& dim
   return constant_operand(make_constant(name, ElementType::kInt64, {int64_t(dims.size())}, dims));
 }
 
-// Returns whether a new axis of size 1 goes before axis 0 of x, because that axis is no batch. The engine finds a
+// Returns whether an axis of size 1 must be added before axis 0 of x, because axis 0 is no batch. The engine finds a
 // scale for each index of axis 0, but ONNX finds one for all of x.
 bool hides_axis_0(Import& import, const Layer& layer) {
   return !is_convolution(layer) && import.graph().batch == 1 && layer.w->rank() == 2 && layer.x->rank() > 1 &&
@@ -96,7 +96,7 @@ void write_matmul(Import& import, Body& body, const Layer& layer, const std::str
   body.node("Reshape", {after, body.take(dims_operand(after + "/dims", dims))}, y);
 }
 
-// Returns s_j (middle - z_j) per column or channel of w, or nothing if all are 0.
+// Returns scale times (middle code - zero point) per column or channel of w, or an empty list if all are 0.
 std::vector<float> correction_factors(const Source& source, const Layer& layer) {
   const std::vector<int64_t> zeros = layer.w_zero ? integers(*layer.w_zero->constant) : std::vector<int64_t>{0};
   const std::vector<float> scales = reals(*layer.w_scale->constant);
@@ -113,7 +113,7 @@ std::vector<float> correction_factors(const Source& source, const Layer& layer) 
   return any ? factors : std::vector<float>();
 }
 
-// Corrects for zero points of the weights. c are the codes of the weights, q those of x:
+// Corrects for zero points z of the weights. c are codes of the weights, s their scales, q the codes of x:
 //
 //   sum_k q_k s_j (c_kj - z_j) = sum_k q_k s_j (c_kj - middle) + s_j (middle - z_j) sum_k q_k
 //

@@ -2,10 +2,10 @@
 // turned axes.
 //
 //   codes [directions, in, 4 h], scale and zero [directions] or [directions, 4 h]
-//   W = transpose((codes - zero) scale) [directions, 4 h, in], R alike: the LSTM of ONNX with these
+//   W = transpose((codes - zero) scale) [directions, 4 h, in], R from its codes alike
 //
-// ONNX Runtime also rounds x and h to 8 bits in every step. Here they stay float32, which is nearer to the network
-// before quantization. A policy says in which type the layer computes.
+// W and R become the weights of ONNX's LSTM. ONNX Runtime also rounds x and the hidden state to 8 bits in every step.
+// Here they stay float32, unless a policy says otherwise.
 #include "tools/importers/onnx/formula.h"
 #include "tools/importers/onnx/operators.h"
 

@@ -1,10 +1,10 @@
 // Imports Einsum as transposes, sums and one product of matrices for each operand after the first.
 //
-//   a [batch, m, k], b [batch, n, k] -> y [batch, m, n]      y_bmn = sum_k a_bmk b_bnk
+//   a [batch, m, k], b [batch, k, n] -> y [batch, m, n]      y_bmn = sum_k a_bmk b_bkn
 //
 // An axis that both operands have is a batch axis if a later operand or the result still reads it. If nothing does,
-// it is summed (k). The other axes stand in m and n. An axis that only one operand has and that nothing else reads is
-// summed first. An axis that stands twice in an operand is its diagonal.
+// it is summed (k). The other axes are in m (those of a) and n (those of b). An axis that only one operand has and that
+// nothing else reads is summed first. A label that stands twice in an operand takes the diagonal of its two axes.
 #include <algorithm>
 #include <cctype>
 #include <map>

@@ -1,4 +1,4 @@
-// Imports operators that are formulas of others: activations, tests for NaN, means, determinants.
+// Imports operators as formulas of others: activations, IsNaN, IsInf, Xor, Mean, Mod, Hardmax, OneHot, Det, Clip.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -71,8 +71,8 @@ void thresholded_relu(Import& import, const Source& source) {
   f.run();
 }
 
-// sinh x = s u v (2 - v) / 2,  v = 1 - e^-|x|,  u = e^|x|,  s = sign x. It has no difference of numbers that are
-// nearly equal.
+// sinh x = s u v (2 - v) / 2,  v = 1 - e^-|x|,  u = e^|x|,  s = sign x. Elu computes v, so no digits are lost near
+// x = 0.
 void sinh(Import& import, const Source& source) {
   Formula f(import, source);
   const Term x = f.input(0), size = f("Abs", {x});
@@ -139,7 +139,7 @@ void mean(Import& import, const Source& source) {
   f.run();
 }
 
-// Computes the remainder of floats. It is exact while |a / b| < 2^24:
+// Computes the remainder of floats. If |a / b| is 2^24 or more, no digit of it is right:
 //
 //   fmod = 1   y = a - b trunc(a / b), trunc q = sign q floor |q|        fmod = 0   y = a - b floor(a / b)
 void mod(Import& import, const Source& source) {
@@ -153,7 +153,7 @@ void mod(Import& import, const Source& source) {
 }
 
 // y = 1 at the largest number along an axis (the first of equals), else 0. The index of that number is compared with
-// every index of the axis. Until opset 12 the axis is all axes from `axis` on.
+// every index of the axis. Before opset 13 the axes from `axis` on count as one axis.
 void hardmax(Import& import, const Source& source) {
   Formula f(import, source);
   const std::vector<int64_t>& dims = source.operand(0)->dims;
@@ -229,7 +229,7 @@ void det(Import& import, const Source& source) {
 
 }  // namespace
 
-// y = min(max(x, low), high), with a bound that is computed at run time.
+// Imports y = min(max(x, low), high) if low or high is computed at run time.
 bool clip_by_computed(Import& import, const Source& source) {
   const auto is_computed = [&](int bound) { return source.given(bound) && !source.operand(bound)->constant; };
   if (!is_computed(1) && !is_computed(2)) return false;

@@ -1,7 +1,7 @@
-// Imports the operators that onnxruntime's optimizer fuses from several of ONNX (com.microsoft). Each becomes these
-// again.
+// Imports operators that onnxruntime's optimizer fuses from several operators of ONNX (com.microsoft). Each becomes
+// these operators of ONNX again.
 //
-// Source: onnxruntime, docs/ContribOperators.md. The graph's own passes fuse again if there is a kernel.
+// Source: onnxruntime, docs/ContribOperators.md. Later passes fuse again what the engine has a kernel for.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -55,7 +55,7 @@ struct Chain {
   std::string value;
 };
 
-// Applies the function with that onnxruntime name, which has up to two parameters.
+// Adds the activation that onnxruntime calls `function`, with up to two parameters. Adds none if the name is empty.
 void activate(Chain& chain, const std::string& function, std::vector<float> parameters) {
   const Source& source = chain.source;
   if (function.empty()) return;
@@ -81,7 +81,7 @@ std::vector<float> reals_of(const Source& source, const char* key) {
                               : std::vector<float>(attribute->floats().begin(), attribute->floats().end());
 }
 
-// y = f(Conv(x, w, b) + z)
+// y = f(Conv(x, w, b) + z),  f the activation
 void fused_conv(Import& import, const Source& source) {
   Chain chain(import, source);
   std::vector<std::string> inputs = {chain.take(0), chain.take(1)};
@@ -94,7 +94,7 @@ void fused_conv(Import& import, const Source& source) {
   chain.finish();
 }
 
-// y = f(alpha A' B' + beta C)
+// y = f(alpha A' B' + beta C),  f the activation, A' and B' A and B or their transposes
 void fused_gemm(Import& import, const Source& source) {
   Chain chain(import, source);
   std::vector<std::string> inputs = {chain.take(0), chain.take(1)};
@@ -134,7 +134,7 @@ void fused_matmul(Import& import, const Source& source) {
   chain.finish();
 }
 
-// Imports Gelu(x), BiasGelu(x + b), and FastGelu, which uses tanh.
+// Imports Gelu: gelu(x);  BiasGelu: gelu(x + b);  FastGelu: gelu(x) or gelu(x + b) with the approximation by tanh.
 void gelu_of_sum(Import& import, const Source& source, const char* approximate) {
   Chain chain(import, source);
   chain.value = chain.take(0);
@@ -189,7 +189,7 @@ void simplified_layer_normalization(Import& import, const Source& source) {
   chain.finish();
 }
 
-// Imports norm(x + skip (+ bias)). The sum is output 3.
+// Imports norm(x + skip), or norm(x + skip + bias) if a bias is given. The sum is output 3.
 void skip_norm(Import& import, const Source& source, bool simplified) {
   if (source.wants(1) || source.wants(2)) source.refuse("its mean or deviation is used", "export for inference");
   Chain chain(import, source);
@@ -211,8 +211,8 @@ void skip_norm(Import& import, const Source& source, bool simplified) {
 void skip_layer_normalization(Import& import, const Source& source) { skip_norm(import, source, false); }
 void skip_simplified_layer_normalization(Import& import, const Source& source) { skip_norm(import, source, true); }
 
-// Imports norm(words[ids] + positions[0 .. n) + segments[segment ids]), whose sum is output 2. Inputs: ids, segment
-// ids, tables of words, positions and segments, gamma, beta, mask, position ids.
+// Imports norm(words[ids] + positions[position ids, or 0 .. n - 1] + segments[segment ids]). The sum is output 2.
+// Inputs: ids, segment ids, tables of words, positions and segments, gamma, beta, mask (not read), position ids.
 void embed_layer_normalization(Import& import, const Source& source) {
   if (source.wants(1)) source.refuse("its index of masks is used", "export again with graph optimization off");
   const OperandPtr &ids = source.operand(0), &table = source.operand(3);

@@ -1,6 +1,6 @@
-// Imports onnxruntime's attention operators (com.microsoft) as ONNX's operators.
+// Imports onnxruntime's attention operators (com.microsoft) as ONNX's operators. Symbols of shapes:
 //
-//   B batch, L queries, N heads of queries, G of keys and values, D features of each, S keys
+//   B batch, L queries, N heads of queries, G heads of keys and values, D features of each head, S keys
 //
 // Source: onnxruntime, docs/ContribOperators.md. In MultiHeadAttention and Attention a past grows by the L new rows.
 // In GroupQueryAttention past and present are one cache of S rows, which receives the new rows after those that it
@@ -19,8 +19,8 @@ using Ints = Formula::Ints;
 
 constexpr float kUnseen = std::numeric_limits<float>::lowest();
 
-// Returns the mask as a term of the scores. Operand `input` says which of S keys take part: it has 1 or 0 for each
-// key, [B, S] or [B, L, S], or the number of keys, [B].
+// Returns the mask as a term that is added to the scores, or "" if it is omitted. Operand `input` says which of S keys
+// take part: it has 1 or 0 for each key, [B, S] or [B, L, S], or the number of keys, [B].
 Term mask_term(Formula& f, const Source& source, int input, int64_t keys) {
   if (!source.given(input)) return "";
   const Ints& dims = source.operand(input)->dims;
@@ -59,7 +59,7 @@ int64_t heads_of(const Source& source, const char* attribute) {
   return heads;
 }
 
-// Returns the number of rows of a past, [.., rows, D].
+// Returns the number of rows of a past [.., rows, D], or 0 if it is omitted.
 int64_t past_rows(const Source& source, int input) {
   if (!source.given(input)) return 0;
   const Ints& dims = source.operand(input)->dims;
@@ -67,7 +67,7 @@ int64_t past_rows(const Source& source, int input) {
   return dims[dims.size() - 2];
 }
 
-// Splits [B, rows, N, parts, D] into parts of [B, rows, N D].
+// Splits x [B, rows, N, parts, D], whose shape is `dims`, into `parts` tensors [B, rows, N D].
 std::vector<Term> unpacked(Formula& f, const Ints& dims, const Term& x, int64_t parts) {
   std::vector<Term> all;
   for (int64_t i = 0; i < parts; ++i)
@@ -143,8 +143,8 @@ void joined_attention(Import& import, const Source& source) {
   f.run();
 }
 
-// Imports GroupQueryAttention. The new rows stand at p = lengths - (L - 1), p + 1, .. Query l sees the keys up to p +
-// l, or the last ones of them if there is a window.
+// Imports GroupQueryAttention. The L new rows go to the rows p = lengths - (L - 1), p + 1, .. of the cache; p = 0
+// without a past. Query l = 0, 1, .. sees the keys 0 to p + l, or with a window only the last ones of them.
 class GroupQuery {
  public:
   GroupQuery(Import& import, const Source& source) : source_(source), f_(import, source) {}
@@ -217,7 +217,7 @@ class GroupQuery {
                {"rotary_embedding_dim", 2 * cos[1]}});
   }
 
-  // Returns [B, L, G D] as [B, G, S, D], inside the past if there is one.
+  // Returns x [B, L, G D] as [B, G, L, D]; if there is a past [B, G, S, D], the past with these rows put into it.
   Term cached(const Term& x, int past) {
     const Term split = f_.transpose(f_.reshape(x, {batch_, length_, groups_, width_}), {0, 2, 1, 3});
     return source_.given(past) ? f_("TensorScatter", {f_.input(past), split, first_}) : split;
@@ -234,13 +234,13 @@ class GroupQuery {
   const Source& source_;
   Formula f_;
   int64_t batch_ = 0, length_ = 0, heads_ = 0, groups_ = 0, width_ = 0, rows_ = 0;
-  Term first_, positions_;  // [B], [B, L]
+  Term first_, positions_;  // p [B], and the rows of the new keys [B, L]
 };
 
 void group_query_attention(Import& import, const Source& source) { GroupQuery(import, source).run(); }
 
-// Imports RotaryEmbedding. Inputs: x, position ids (the first one or all), tables of cosines and sines [positions, R
-// / 2].
+// Imports RotaryEmbedding of com.microsoft. Inputs: x, position ids (the first one, or one for each row of x), tables
+// of cosines and sines [positions, R / 2], with R rotated features.
 void rotate_heads(Import& import, const Source& source) {
   const Ints &x = source.operand(0)->dims, &ids = source.operand(1)->dims, &cos = source.operand(2)->dims;
   if ((x.size() != 3 && x.size() != 4) || cos.size() != 2) source.malformed("its operands have other axes");

@@ -1,17 +1,17 @@
-// Imports Gather and scatters by indices that are computed at run time. scatter.cc has those that put a few numbers,
-// or rows of real numbers, in their places unchanged.
+// Imports Gather, GatherND and scatters by indices that are computed at run time. scatter.cc has scatters without a
+// reduction that put a few numbers, or rows of real numbers, in their places.
 //
-//   Gather            y[i.., j.., k..] = x[i.., ids[j..], k..]       an embedding: rows of x with that axis first
-//   GatherND          the same with x as a table whose rows the tuples count
+//   Gather            y[i.., j.., k..] = x[i.., ids[j..], k..]       by the op embedding, with that axis moved first
+//   GatherND          a Gather of rows from x as a table; a tuple of indices becomes a row number
 //   ScatterND         y = x + H^T u,  H [updates, places]            reduction add
 //   ScatterElements   y[i, n] = x[i, n] + sum_j u[i, j] H[i, j, n]   reduction add; n, j along the axis, i the others
 //                     Other reductions take the max, min or product over the j with H[i, j, n] = 1, then with x[i, n].
-//                     Without a reduction that max takes the place of x[i, n] if there is such a j. From one update
-//                     it is the update. ONNX leaves open what several updates of a place give.
+//                     Without a reduction the max over these j replaces x[i, n] if there is such a j. With one update
+//                     the max is this update. ONNX leaves open what several updates of a place give.
 //
-// H has a 1 for each update at its place, else 0. Its rows are rows of the identity, taken at the indices. A scatter
-// to n places therefore stores n^2 numbers. An index may count from the end. An index outside its axis is refused at
-// run time.
+// H has a 1 for each update at its place, else 0. Its rows are rows of the n x n identity matrix, taken at the
+// indices. A scatter along an axis of n places therefore stores n^2 numbers. An index may count from the end. An index
+// outside its axis is refused at run time.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -61,7 +61,7 @@ void gather_by_embedding(Import& import, const Source& source) {
                                        import.output_name() + "/shape"));
 }
 
-// Moves the axis to the front, gathers along it, and moves the gathered axes back to its place.
+// Moves the axis to the front, gathers along it, and moves the gathered axes back to the place of the axis.
 void gather_along(Import& import, const Source& source, int axis) {
   const int rank = source.operand(0)->rank(), rows = source.operand(1)->rank();
   Ints first = {axis}, back(size_t(axis), 0);
@@ -76,7 +76,7 @@ void gather_along(Import& import, const Source& source, int axis) {
   f.run();
 }
 
-// Returns the identity: row i has a 1 at place i.
+// Returns the identity matrix [n, n]: row i has a 1 at column i, else 0.
 Term identity_of(Formula& f, const Source& source, int64_t n) {
   constexpr int64_t kMostPlaces = 4096;  // 64 MiB
   if (n > kMostPlaces)
@@ -90,8 +90,8 @@ Term rows_at(Formula& f, const Source& source, const Term& ids, int64_t n) {
   return f("Gather", {identity_of(f, source, n), ids}, {{"axis", int64_t{0}}});
 }
 
-// The operators that combine the updates of a place and put the result into x. `nothing` stands for updates of other
-// places.
+// The operators of a reduction: of_updates combines the updates of a place, with_x combines the result with x.
+// `nothing` is the number that changes no result; it replaces the updates of other places.
 struct ScatterReduction {
   const char *name, *of_updates, *with_x;  // with_x is null if x is replaced
   double nothing;
@@ -123,7 +123,7 @@ Term nothing_of(Formula& f, const ScatterReduction& reduction, ElementType type)
   return f.whole(type, {}, {int64_t(reduction.nothing)});
 }
 
-// Returns x with the updates, in the dims of `hits` without `axis`. The updates stand along `axis`.
+// Returns x after the updates, with the dims of `hits` without `axis`. hits has a 1 where an update along `axis` hits.
 Term with_updates(Formula& f, const Source& source, const Term& x, const Term& hits, const Term& updates,
                   int64_t axis) {
   const ScatterReduction& reduction = reduction_of(source);
@@ -149,8 +149,8 @@ void gather_at_run_time(Import& import, const Source& source) {
   gather_along(import, source, axis);
 }
 
-// Reads x [n_1, .., n_k, ..] as a table of n_1 .. n_k rows. A tuple is row ((i_1 n_2) + i_2) n_3 + i_3 .., with i + n
-// for a negative i. If an i is outside its axis, the tuple names no row.
+// Reads x [n_1, .., n_k, ..] as a table of n_1 .. n_k rows. A tuple i_1 .. i_k names row (i_1 n_2 + i_2) n_3 + i_3 ..,
+// with i + n for a negative i. If k > 1 and an i is outside its axis, the row number is beyond the table.
 void gather_tuples_at_run_time(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, &ids = source.operand(1)->dims;
   need_indices(source, *source.operand(1));
@@ -181,7 +181,7 @@ void gather_tuples_at_run_time(Import& import, const Source& source) {
   f.run();
 }
 
-// H for tuples of k numbers. A tuple's row of H is the product of the rows of its numbers, [u, n_1, 1] [u, 1, n_2] ..
+// Makes H for u tuples of k indices. A tuple's row of H is the product of its indices' rows, [u, n_1, 1] [u, 1, n_2] ..
 void scatter_rows_at_run_time(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, &ids = source.operand(1)->dims;
   reduction_of(source);
@@ -216,7 +216,7 @@ void scatter_rows_at_run_time(Import& import, const Source& source) {
   f.run();
 }
 
-// Scatters with the axis moved last: x [others, n], indices and updates [others, j].
+// Scatters with the axis moved last and the other axes joined: x [others, n], indices and updates [others, j].
 void scatter_elements_at_run_time(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, &ids = source.operand(1)->dims;
   reduction_of(source);

@@ -1,14 +1,14 @@
-// Imports operators on integers of run time that are steps of their own (engine/ops/binary.h), and operators on
-// narrow integers.
+// Imports operators on integers of run time that are functions of the op binary (engine/ops/binary.h: Div, Mod, Pow,
+// BitShift, BitwiseAnd, BitwiseOr, BitwiseXor), and operators on narrow integers.
 //
 //   Div   a / b rounded towards 0              Mod   a - b floor(a / b), with fmod a - b div(a, b)
-//   Pow   by squaring; if a or b is real, the power of both as reals, rounded towards 0 for an integer a
+//   Pow   of two integers in integers; if a or b is real, the power of both as reals, cut towards 0 for an integer a
 //
 //   BitShift RIGHT   without a sign; from opset 28 on with the sign
 //
-// Integers of other types are computed as int32, uint32 as int64, and cast back: y = cast(f(x)). The cast drops the
-// bits beyond the type. Sums, products and left shifts are right nevertheless, because their low bits depend on low
-// bits alone. The results of the other operators stay within the wider type.
+// int8, uint8, int16 and bool are computed as int32, uint32 as int64, and the result is cast back: y = cast(f(x)). The
+// cast drops the bits beyond the type. Sums, products and left shifts are right nevertheless, because their low bits
+// depend on low bits alone. The results of the other operators stay within the wider type.
 #include <algorithm>
 #include <string>
 
@@ -83,7 +83,7 @@ void power(Import& import, const Source& source) {
   f.run();
 }
 
-// From opset 28 on a right shift keeps the sign. The step >> ignores it. With n = all ones if a < 0, else 0:
+// From opset 28 on a right shift keeps the sign. The engine's >> shifts in zeros. With n = all ones if a < 0, else 0:
 //
 //   y = ((a xor n) >> b) xor n
 void shift_with_sign(Import& import, const Source& source) {
@@ -114,8 +114,8 @@ constexpr OperatorImporter kStepsOnWhole[] = {
     {"BitwiseXor", function_of_whole<Binary::kXor>},
 };
 
-// Operators that take narrow integers. The type is that of operand `like`. `gives` says that the first output has
-// that type too.
+// An operator that is computed in a wider type if operand `like` has a narrow one. `gives` says that the first output
+// has the narrow type too. `bools` says that the rule holds for bool too.
 struct OnNarrow {
   const char* op;
   int like = 0;

@@ -1,14 +1,14 @@
-// Imports the inverses of the circular and hyperbolic functions, as formulas of functions that steps have.
+// Imports the inverses of the circular and hyperbolic functions, as formulas of functions that the engine has.
 //
 //   atan x    S. Moshier, Cephes, single/atanf.c: z = |x|, or 1 / |x| if |x| > 1; w = z, or
 //             (z - 1) / (z + 1) = tan(atan z - pi / 4) if z > tan(pi / 8);
-//             atan w = w + w^3 (c_0 + c_1 w^2 + c_2 w^4 + c_3 w^6), |w| <= tan(pi / 8), within 2e-7 of itself
+//             atan w = w + w^3 (c_0 + c_1 w^2 + c_2 w^4 + c_3 w^6), |w| <= tan(pi / 8), relative error 2e-7
 //   asin x    atan(x / sqrt((1 - x) (1 + x)))                         acos x   2 atan(sqrt((1 - x) / (1 + x)))
 //   asinh x   sign(x) ln1p(|x| + |x| (|x| / (1 + sqrt(1 + x^2))))     acosh x  ln1p(t + sqrt(t) sqrt(t + 2)), t = x - 1
 //   atanh x   sign(x) ln1p(2 |x| / (1 - |x|)) / 2
 //
-// The formulas have no difference of numbers that are nearly equal. ln1p u = ln(1 + u) = softplus(ln u). For a small
-// u its relative error is at most |ln u| 2^-23.
+// The formulas avoid differences that lose digits. ln1p u = ln(1 + u) = softplus(ln u), softplus v = ln(1 + e^v). For a
+// small u its relative error is about |ln u| 2^-23.
 #include "tools/importers/onnx/formula.h"
 #include "tools/importers/onnx/operators.h"
 
@@ -29,7 +29,7 @@ class Inverse {
     give(f_("Mul", {half, f_.number(2)}));
   }
 
-  // x| / (1 + sqrt(1 + x^2)) = s / (r + sqrt(r^2 + s^2)), s = min(|x|, 1), r = 1 / max(|x|, 1). No square is infinite.
+  // |x| / (1 + sqrt(1 + x^2)) = s / (r + sqrt(r^2 + s^2)), s = min(|x|, 1), r = 1 / max(|x|, 1). No square overflows.
   void asinh() {
     const Term size = f_("Abs", {x_}), s = f_("Min", {size, one_}), r = f_("Reciprocal", {f_("Max", {size, one_})});
     const Term root = f_("Sqrt", {f_("Add", {squared(r), squared(s)})});

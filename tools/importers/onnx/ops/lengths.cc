@@ -1,10 +1,10 @@
 // Imports LSTM and GRU over sequences of several lengths, stored or given at run time, as recurrences over whole
 // sequences.
 //
-//   x [time, batch, in]   lengths [batch]   t [time, 1] counts time
+//   x [time, batch, in]   lengths [batch]   t [time, 1] = 0, 1, ..
 //
 //   forward   y' = recurrence(x);   y = y' if t < lengths, else 0;   h = sum_t [t = lengths - 1] y'_t
-//   reverse   the same on turned(x), and y turned back:  turned(x)_t = x_(lengths - 1 - t) if t < lengths, else x_t
+//   reverse   forward on turned(x), and y is turned back:  turned(x)_t = x_(lengths - 1 - t) if t < lengths, else x_t
 //
 // The recurrence does not give the cell of an LSTM at the end of a sequence. A file that reads this cell is refused.
 #include "tools/importers/onnx/formula.h"
@@ -60,7 +60,7 @@ class OfLengths {
     time_ = x[0], batch_ = x[1], width_in_ = x[2], width_ = r[2];
     if (source_.operand(kLengths)->dims != Ints{batch_}) source_.malformed("its lengths do not fit its batch");
     const int64_t directions = direction_ == "bidirectional" ? 2 : 1;
-    for (const int input : {kW, kR, kB, kH0, kC0}) {  // each direction takes its part of these
+    for (const int input : {kW, kR, kB, kH0, kC0}) {  // each direction takes one index of axis 0
       const int64_t axis_0 =
           source_.given(input) && source_.operand(input)->rank() > 0 ? source_.operand(input)->dims[0] : 0;
       if (source_.given(input) && axis_0 != directions)
@@ -74,7 +74,7 @@ class OfLengths {
     const Term last = f_("Sub", {lengths, number(1)});
     is_valid_ = f_("Less", {steps, lengths});
     is_last_ = f_("Equal", {steps, last});
-    // Rows of [time batch, ..]. The row of step s and sequence b is s batch + b.
+    // places_ holds rows of x as [time batch, ..]. The row of step s and sequence b is s batch + b.
     Ints sequence;
     for (int64_t b = 0; b < batch_; ++b) sequence.push_back(b);
     const Term step = f_("Where", {is_valid_, f_("Sub", {last, steps}), steps});

@@ -1,9 +1,9 @@
-// Imports losses over class labels, in a network that is run, as formulas.
+// Imports NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss as formulas, for networks that compute their loss.
 //
 //   x [n, c, ..]  logarithms of probabilities     t [n, ..]  labels     w [c]  weights of the classes, or 1
 //
 //   loss_i = -w_t x_i,t,   0 if t is ignore_index
-//   reduction none: loss_i;  sum: sum_i loss_i;  mean: sum_i loss_i / sum_i w_t over those that are not ignored
+//   reduction none: loss_i;  sum: sum_i loss_i;  mean: sum_i loss_i / sum_i w_t, over the i that are not ignored
 #include "tools/importers/onnx/formula.h"
 #include "tools/importers/onnx/operators.h"
 

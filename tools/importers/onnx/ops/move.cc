@@ -1,4 +1,4 @@
-// Imports Concat, Pad, Slice and Split, which move elements. They run in the layout that their operand has.
+// Imports Concat, Pad, Slice, Split and Gather, which move elements. All but Gather run in their operand's layout.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// Returns numbers that are given per axis of the source in the axis order of the step's value.
+// Returns one number per axis in the axis order of the graph's value: channels last if `last`, else the source's order.
 std::vector<int64_t> in_layout(const std::vector<int64_t>& per_axis, bool last) {
   return last ? channels_last_dims(per_axis) : per_axis;
 }
@@ -135,15 +135,15 @@ void slice(Import& import, const Source& source) {
   give_slice(import, source, 0, x, part);
 }
 
-// Imports Split. Sizes are an attribute until opset 12, an input from opset 13 on. num_outputs is known from opset 18
-// on. Without either the parts are equal.
+// Imports Split. Sizes are an attribute until opset 12, an input from opset 13 on. Without sizes the parts are equal,
+// one for each output of the node, but the last ones may be smaller or empty. num_outputs is not read.
 void split(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const int axis = source.axis(source.integer("axis", 0), x->rank()), outputs = source.proto.output_size();
   const int64_t dim = x->dims[size_t(axis)];
   std::vector<int64_t> sizes = source.integers_or_input("split", 1).value_or(std::vector<int64_t>{});
   if (sizes.empty() && outputs > 0) {
-    const int64_t each = (dim + outputs - 1) / outputs;  // the last part may be smaller
+    const int64_t each = (dim + outputs - 1) / outputs;  // the last parts may be smaller
     for (int64_t left = dim; int(sizes.size()) < outputs; left -= each)
       sizes.push_back(std::clamp<int64_t>(left, 0, each));
   }
@@ -164,14 +164,14 @@ void split(Import& import, const Source& source) {
   }
 }
 
-// Returns how many indices from `first` on have equal distances.
+// Returns how many indices from `first` on have equal, nonzero distances.
 size_t run_length(const std::vector<int64_t>& indices, size_t first) {
   size_t end = std::min(first + 2, indices.size());
   while (end < indices.size() && indices[end] - indices[end - 1] == indices[first + 1] - indices[first]) ++end;
   return indices[first] == indices[end - 1] ? 1 : end - first;  // a slice repeats nothing
 }
 
-// Gathers rows of x at run time. Each run of indices is a slice, and the slices are concatenated.
+// Gathers rows of x by stored indices. Each run of equally spaced indices is a slice; the slices are concatenated.
 ValueId gather_rows(Import& import, const Source& source, const OperandPtr& x, const std::vector<int64_t>& indices,
                     int axis) {
   constexpr size_t kMaxRuns = 64;
@@ -189,7 +189,7 @@ ValueId gather_rows(Import& import, const Source& source, const OperandPtr& x, c
   return parts.size() == 1 ? parts[0] : import.concatenation(parts, axis, import.output_name());
 }
 
-// Returns whether the gather uses x as an embedding's table, because its rows are many and in no order.
+// Returns whether the gather uses x as an embedding's table, because it would need more than 16 slices.
 bool needs_table(const OperandPtr& x, const std::vector<int64_t>& indices, int axis) {
   constexpr int kMostSlices = 16;
   int runs = 0;
@@ -260,8 +260,8 @@ uint32_t fill_word(const Source& source, const OperandPtr& x) {
   return uint32_t(number);
 }
 
-// Pads in mode wrap. Elements before one end of an axis come from the other end. Axes are wrapped one after the
-// other, so corners are wrapped twice.
+// Pads in mode wrap: elements beyond one end of an axis come from the other end. Axes are padded one after the other,
+// so a corner comes from the opposite corner.
 ValueId wrapped(Import& import, const Source& source, ValueId x, const std::vector<int64_t>& before,
                 const std::vector<int64_t>& after) {
   for (size_t axis = 0; axis < before.size(); ++axis) {

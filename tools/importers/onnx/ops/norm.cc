@@ -1,4 +1,4 @@
-// Imports normalizations that are formulas of others. m and v are the mean and the variance over the named axes.
+// Imports normalizations as formulas of other operators. m and v are the mean and the variance over the named axes.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -17,7 +17,7 @@ Ints axes_from(int64_t first, int64_t rank) {
   return axes;
 }
 
-// Returns [c, 1, .., 1], the shape of one number per channel beside x [n, c, ..].
+// Returns [c, 1, .., 1], the shape in which one number per channel is broadcast to x [n, c, ..].
 Ints per_channel(int64_t channels, int rank) {
   Ints dims(size_t(rank) - 1, 1);
   dims[0] = channels;
@@ -34,7 +34,7 @@ float epsilon_of(const Source& source, float otherwise) {
 //
 //   x [n, c, ..] -> [n, groups, all the rest], normalized along its last axis, and back
 //
-// scale and bias have a number per channel, or in GroupNormalization of opset 18 per group.
+// scale and bias have a number per channel, or in GroupNormalization before opset 21 a number per group.
 void normalize_groups(Import& import, const Source& source, int64_t groups, bool per_group) {
   const OperandPtr& x = source.operand(0);
   const int64_t channels = x->dims[1];
@@ -82,7 +82,7 @@ void rms_normalization(Import& import, const Source& source) {
 }
 
 // y = x / (bias + alpha / size sum x^2)^beta. The sum is over the `size` channels around each channel, with zeros
-// beyond the ends. It is size times the mean that a pool over [n, 1, c, all the rest] makes.
+// beyond the ends. sum / size is the mean that an average pool of x^2 as [n, 1, c, all the rest] makes.
 void local_response(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const int64_t size = source.integer("size", 0);
@@ -131,7 +131,7 @@ constexpr OperatorImporter kNormImporters[] = {
 
 }  // namespace
 
-// Normalizes by the statistics of the input, over all axes but 1, and updates the running statistics:
+// Normalizes by the mean m and the variance v of the input over all axes but 1, and updates the running statistics:
 //
 //   y = scale (x - m) / sqrt(v + epsilon) + bias
 //   mean' = momentum mean + (1 - momentum) m     variance' = momentum variance + (1 - momentum) v

@@ -34,8 +34,8 @@ void unary(Import& import, const Source& source, Op op) {
   give_like(import, x, import.append(std::move(node), import.output_name()));
 }
 
-// Imports a function of one operand. A constant becomes another constant. Elu and Selu have the attributes alpha and
-// gamma, with their own defaults.
+// Imports a function of one operand. A constant becomes another constant if fold.h has the function. Elu has the
+// attribute alpha, Selu has alpha and gamma.
 template <Unary::Function kFunction>
 void function(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
@@ -74,8 +74,8 @@ void give_clamp(Import& import, const Source& source, const OperandPtr& x, float
 
 void relu(Import& import, const Source& source) { give_clamp(import, source, source.operand(0), 0, kInfinity); }
 
-// y = min(max(x, low), high), which is high if low > high. Bounds are attributes until opset 10, inputs from opset 11
-// on.
+// y = min(max(x, low), high), which is high if low > high. The bounds are attributes before opset 11 and inputs from
+// opset 11 on.
 void clip(Import& import, const Source& source) {
   if (clip_by_computed(import, source)) return;
   const float low = source.given(1) ? source.constant_real(1, "its minimum") : source.real("min", -kInfinity);
@@ -140,7 +140,7 @@ OperandPtr of_dims(Import& import, const OperandPtr& x, const std::vector<int64_
   return wide;
 }
 
-// Returns x with axes of size 1 before its own, so that both operands have one rank and can change layout together.
+// Returns x with axes of size 1 before its own axes, so that it has the given rank and can be read channels last.
 OperandPtr of_rank(Import& import, const OperandPtr& x, int rank) {
   if (x->rank() == rank) return x;
   std::vector<int64_t> dims = x->dims;
@@ -148,8 +148,8 @@ OperandPtr of_rank(Import& import, const OperandPtr& x, int rank) {
   return of_dims(import, x, dims);
 }
 
-// Refuses operands that are neither float32 nor, for sums, differences and products, equal types of whole numbers.
-// Whole numbers are indices.
+// Refuses operands that are not float32. Sums, differences and products may also have two operands of int32 or two of
+// int64. Refuses more than 8 axes.
 void need_numbers(const Source& source, Op op, const Operand& a, const Operand& b) {
   const bool whole = (op == Op::kAdd || op == Op::kSub || op == Op::kMul) && is_whole(a.type) && a.type == b.type;
   if (whole && a.rank() <= kMaxRank && b.rank() <= kMaxRank) return;
@@ -165,7 +165,7 @@ OperandPtr binary_step(Import& import, const Source& source, Node node, OperandP
   const int rank = int(dims->size());
   const bool last =
       (a->prefers_channels_last() && a->rank() == rank) || (b->prefers_channels_last() && b->rank() == rank);
-  // A constant of one number needs no axes.
+  // A constant [1] is broadcast in any layout, so it needs no further axes.
   const auto scalar = [](const OperandPtr& x) { return x->constant && x->constant->elements() == 1 && x->rank() == 1; };
   if (last && !scalar(a)) a = of_rank(import, a, rank);
   if (last && !scalar(b)) b = of_rank(import, b, rank);
@@ -184,8 +184,8 @@ Node function_of_two(Import& import, Binary::Function function) {
   return node;
 }
 
-// Returns b for a broadcast of opset 6, whose `axis` says where b's axes stand among a's. From opset 7 on b's axes
-// are the last.
+// Returns b with axes of size 1 after its own, for a broadcast before opset 7, whose attribute `axis` says at which
+// axis of a the axes of b begin. From opset 7 on b is unchanged.
 OperandPtr old_broadcast(Import& import, const Source& source, const OperandPtr& a, const OperandPtr& b) {
   if (source.opset >= 7 || !source.has("axis")) return b;
   const int axis = source.axis(source.integer("axis", 0), a->rank());
@@ -211,8 +211,8 @@ bool fold(Import& import, const Source& source) {
   return true;
 }
 
-// Makes b the bias of the step that wrote x, if x is the result of a matmul without a bias and b is stored. Returns
-// false otherwise. The channels are axis 1 of a convolution's result and the last axis of a dense's.
+// Makes the stored b the bias of the last node, if that is a dense or convolution without a bias and only this Add
+// reads its result x. Returns false otherwise. The channels are the last axis of a dense's x, else axis 1.
 bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
   if (!b->constant || b->type != ElementType::kFloat32 || x->uses != 1 || import.graph().nodes.empty()) return false;
   std::vector<Node>& nodes = import.graph().nodes;
@@ -225,7 +225,7 @@ bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
       b->dims[size_t(of_bias)] != channels)
     return false;
   import.log().add("is the bias of " + producer.name);
-  Node with_bias = std::move(nodes.back());  // after the steps that may compute the bias
+  Node with_bias = std::move(nodes.back());  // moved behind the nodes that plain() and parameter() may add
   nodes.pop_back();
   Value row = make_constant(b->name, ElementType::kFloat32, {channels}, reals(*b->constant));
   with_bias.inputs[2] =
@@ -252,9 +252,9 @@ void mul(Import& import, const Source& source) {
   if (!multiply_dynamic(import, source)) arithmetic(import, source, Op::kMul);
 }
 
-// x / c with a constant c becomes x (1 / c). 1 / c is rounded, so the last bit of the result may differ unless c is a
-// power of two. The division stays if a 1 / c is no normal number or would be rounded to 16 bits, or if this step or
-// another one trains c.
+// x / c with a constant c becomes x (1 / c). The last bit of the result may differ unless c is a power of two. The
+// division stays if a 1 / c is no normal number or if this node or another one trains c. Unless c is a power of two,
+// it also stays with the option keep_division and for reals of 16 or 64 bits.
 void div(Import& import, const Source& source) {
   if (fold(import, source)) return;
   const OperandPtr& a = source.operand(0);
@@ -292,8 +292,8 @@ void sum(Import& import, const Source& source) {
   import.give(0, total);
 }
 
-// Imports Min or Max of any number of operands. Operands are combined one after the other, and last comes a clamp by
-// those that are a single constant.
+// Imports Min or Max of any number of operands. Operands are combined one after the other. A clamp by the operands that
+// are a constant of one number comes last.
 void bound(Import& import, const Source& source, bool is_max) {
   if (fold(import, source)) return;
   int rank = 0;
@@ -323,7 +323,7 @@ void bound(Import& import, const Source& source, bool is_max) {
 void min(Import& import, const Source& source) { bound(import, source, false); }
 void max(Import& import, const Source& source) { bound(import, source, true); }
 
-// y = a^b. Stored integers as an exponent become the same real numbers.
+// y = a^b. A stored exponent of integers becomes float32.
 void pow(Import& import, const Source& source) {
   if (fold(import, source)) return;
   const OperandPtr& a = source.operand(0);
@@ -333,8 +333,8 @@ void pow(Import& import, const Source& source) {
   import.give(0, binary_step(import, source, function_of_two(import, Binary::kPow), a, b, import.output_name()));
 }
 
-// A single slope that is not trained makes leaky_relu. Otherwise y = max(x, 0) + slope min(x, 0), in four steps that
-// are exact except for the product. In opset 6 the slope may have the shape [c] for axis 1.
+// Stored slopes that are all equal and not trained make a leaky_relu. Otherwise y = max(x, 0) + slope min(x, 0), in
+// four nodes that are exact except for the product. Before opset 7 a stored slope [c] belongs to axis 1.
 void prelu(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   OperandPtr slope = source.operand(1);

@@ -11,7 +11,7 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-// Returns the real value of the inputs {codes, scale, zero point} from index `first` on.
+// Adds a DequantizeLinear of the inputs {codes, scale, zero point} from index `first` on. Returns its result's name.
 std::string dequantized(Body& body, const Source& source, int first, int64_t axis = 0) {
   std::vector<std::string> inputs = {body.take(source.operand(first)), body.take(source.operand(first + 1))};
   if (source.given(first + 2)) inputs.push_back(body.take(source.operand(first + 2)));
@@ -20,8 +20,8 @@ std::string dequantized(Body& body, const Source& source, int first, int64_t axi
   return real;
 }
 
-// Returns the real bias from index `bias`. It is in units of the accumulator of x (scale at `x_scale`) and w (scale
-// at `w_scale`).
+// Adds nodes that make the bias (input `bias`, int32) real. Its scale is the product of the scales of x and w (inputs
+// `x_scale` and `w_scale`). Returns the name of the result.
 std::string real_bias(Body& body, const Source& source, int bias, int x_scale, int w_scale) {
   const std::string name = source.operand(bias)->name, scale = body.fresh(name + "/scale"), real = body.fresh(name);
   body.node("Mul", {body.take(source.operand(x_scale)), body.take(source.operand(w_scale))}, scale);
@@ -72,7 +72,7 @@ void qlinear_matmul(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-// y = alpha A' B' + C, with C in units of alpha s_a s_b. Without a scale for y the result is real.
+// y = A' B' + C, with C in units of s_a s_b. Without a scale for y the result is real. Refuses an alpha other than 1.
 void qlinear_gemm(Import& import, const Source& source) {
   if (source.real("alpha", 1) != 1) source.refuse("alpha is not 1");
   Body body(source);
@@ -86,7 +86,7 @@ void qlinear_gemm(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-// y = Q(f(DQ(x)))
+// y = Q(f(DQ(x))),  f the operator whose name follows "QLinear"
 void qlinear_unary(Import& import, const Source& source) {
   refuse_channels_last(source);
   Body body(source);

@@ -3,8 +3,8 @@
 // A value that goes through Q and DQ is a real value with a quantizer in the graph, and apply_policy makes codes of
 // it. uint8 codes c with zero point z become the int8 codes c - 128 with z - 128, which stand for the same real
 // values. Stored codes that are dequantized keep their quantizer, as int8, int32 or float8. 16-bit codes and codes
-// with a scale per block are decoded. If a reader needs the codes themselves, Q and DQ are steps. If the scale is
-// computed at run time, they are formulas (scaled.cc).
+// with a scale per block are decoded. If a reader needs the codes themselves, Q and DQ are nodes of the graph. If the
+// scale or zero point is computed at run time, they are formulas (scaled.cc).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -96,8 +96,8 @@ void dequantize_constant(Import& import, const Source& source, const Value& stor
   import.give_constant(0, kept ? codes : decoded(codes));
 }
 
-// Gives the value of `real` a quantizer. The value itself gets it if nobody reads the value unrounded, else a copy
-// does.
+// Gives `real` with the quantizer as the output. The value itself gets the quantizer if no other node reads it
+// unrounded, else a copy gets it.
 void give_quantized(Import& import, const OperandPtr& real, const Quantizer& quantizer) {
   const bool last = real->prefers_channels_last();
   ValueId id = last ? import.channels_last(real) : import.plain(real);
@@ -119,7 +119,7 @@ void give_quantized(Import& import, const OperandPtr& real, const Quantizer& qua
   else import.give_plain(0, id);
 }
 
-// Makes an input of codes, which no step has read, a real input that is given as codes.
+// Turns an input of the network that holds codes into a float32 input with a quantizer, if no node reads it so far.
 void open_input(Import& import, const OperandPtr& x, const Operand& scale, const Quantizer& quantizer) {
   if (quantizer.scale.size() != 1 || !is_code_type(x->type) || x->quantized) return;
   const ValueId id = x->plain != kNone ? x->plain : x->channels_last;
@@ -138,7 +138,7 @@ void open_input(Import& import, const OperandPtr& x, const Operand& scale, const
   x->plain = x->channels_last = kNone;
 }
 
-// Rounds the reals x to what 16-bit codes stand for, in float32, because no kernel has codes of 16 bits.
+// Rounds x to the numbers that 16-bit codes stand for, in float32, because no kernel computes on 16-bit codes.
 //
 //   y = clamp(round_half_even(x / s), low - z, high - z) s
 void round_to_codes(Import& import, const Source& source, const OperandPtr& x, const Quantizer& q) {

@@ -21,7 +21,7 @@ using Ints = Formula::Ints;
 
 bool is_real(const Source& source) { return source.operand(0)->type == ElementType::kFloat32; }
 
-// Returns the number of runs so far, an int32 [1] that is kept in the stream region.
+// Returns the value that holds the number of runs so far: an int32 [1], kept from run to run in Region::kStream.
 ValueId count_of_runs(Import& import) {
   ValueId& count = import.draws().runs;
   if (count != kNone) return count;
@@ -33,7 +33,7 @@ ValueId count_of_runs(Import& import) {
   return count = import.graph().add(std::move(runs));
 }
 
-// Imports the operator from which the others are made: RandomUniformLike over [0, 1).
+// Imports RandomUniformLike over [0, 1) as the op random. Formulas make the other random operators from it.
 void draw(Import& import, const Source& source) {
   Node node = import.step(Op::kRandom);
   node.inputs = {import.plain(source.operand(0)), count_of_runs(import)};

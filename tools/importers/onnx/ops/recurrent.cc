@@ -1,5 +1,5 @@
-// Imports LSTM and GRU. Each direction is a projection of the input, which is one dense over all steps, and a
-// recurrence. Batch moves to axis 0.
+// Imports LSTM and GRU. Each direction is a projection of the input, which is one dense over all time steps, and a
+// recurrence, the op lstm or gru. The batch moves to axis 0.
 //
 //   ONNX                        x [time, batch, in], y [time, directions, batch, h]; with layout = 1 batch first
 //   the graph                   x [batch, time, in], y [batch, time, h] per direction
@@ -24,7 +24,7 @@ struct Cell {
   Op op;
   int gates;
   std::array<int, 4> order;              // index in the file of each of the graph's gates
-  std::vector<std::string> activations;  // the only supported ones, of one direction
+  std::vector<std::string> activations;  // the supported activations of one direction
   int bias, lengths, h0;                 // indices of inputs; c0 follows h0
 };
 const Cell kLstmCell = {Op::kLstm, 4, {0, 2, 3, 1}, {"Sigmoid", "Tanh", "Tanh"}, 3, 4, 5};
@@ -92,7 +92,7 @@ class Recurrent {
                         : std::vector<int64_t>{directions_, batch_, width_};
   }
 
-  // Checks operands even if they are not used.
+  // Checks the shapes of states, lengths and peepholes, even of operands that are not used.
   void check_states() const {
     const bool lstm = cell_.op == Op::kLstm;
     for (const int input : {cell_.h0, lstm ? int(Slot::kC0) : cell_.h0})
@@ -141,7 +141,7 @@ class Recurrent {
     return rows;
   }
 
-  // Adds the gates of direction d to the graph as a parameter. `part` is a suffix of the name.
+  // Adds `numbers`, gates of direction d from operand `input`, to the graph as a parameter. `part` ends its name.
   ValueId stored(int input, int d, const char* part, std::vector<int64_t> dims, const std::vector<float>& numbers) {
     const bool reset_after = source_.integer("linear_before_reset", 0) != 0;
     const std::string how = fmt::format("{} gates, direction {}, reset after {}{}", cell_.gates, d, reset_after, part);
@@ -200,9 +200,9 @@ class Recurrent {
     return !source_.given(input) || (is_constant(input) && all_equal(*source_.operand(input)->constant, 0));
   }
 
-  // Returns the initial state of a direction, [batch, h], from [directions, batch, h] or with layout = 1 from [batch,
-  // directions, h]. Returns kNone if the state is zero. An LSTM has both states or none, so beside a state that is
-  // not zero the other one is stored zeros.
+  // Returns the initial state of direction d, [batch, h], from [directions, batch, h] or with layout = 1 from [batch,
+  // directions, h]. Returns kNone if all initial states are zero. An LSTM has both states or none, so an omitted state
+  // beside a nonzero one becomes stored zeros.
   ValueId state(int input, int d) {
     if (is_zero(cell_.h0) && (cell_.op != Op::kLstm || is_zero(Slot::kC0))) return kNone;
     if (!source_.given(input)) {
@@ -235,8 +235,8 @@ class Recurrent {
     return import_.reshaped(x, {batch_, width_}, named(input, d) + "/state");
   }
 
-  // Returns whether both biases are trained, each by the gradient of their sum. Files of other producers than PyTorch
-  // have two biases only if the second is not zeros.
+  // Returns whether both biases are trained, each by the gradient of their sum. In files of other producers than
+  // PyTorch the second bias is trained only if it has a number that is not 0.
   bool trains_two_biases(const std::vector<float>& second) const {
     return import_.options().train &&
            (import_.parameters().of_torch() || std::ranges::any_of(second, [](float number) { return number != 0; }));
@@ -278,7 +278,7 @@ class Recurrent {
     node.inputs = {x, w, bias, state(cell_.h0, d)};
     if (cell_.op == Op::kLstm) node.inputs.push_back(state(Slot::kC0, d));
     Direction made = {kNone, kNone, kNone};
-    if (source_.wants(2) && cell_.op == Op::kLstm) {  // only the form with kept gates gives the last cells
+    if (source_.wants(2) && cell_.op == Op::kLstm) {  // an lstm with three outputs gives its gates and cells too
       ValueId outputs[3];
       const char* const names[] = {"/y", "/kept_gates", "/cells"};
       for (int i = 0; i < 3; ++i) {
@@ -299,7 +299,7 @@ class Recurrent {
     return made;
   }
 
-  // Gives output `index`, as the file has it, from parts [batch, time, h], one per direction.
+  // Gives output `index` in the axis order of the file. `parts` holds [batch, time, h] for each direction.
   void give(int index, const std::vector<ValueId>& parts, int64_t time) {
     if (!source_.wants(index)) return;
     const std::string name = import_.output_name(index);

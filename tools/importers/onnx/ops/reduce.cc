@@ -1,4 +1,4 @@
-// Imports operators over axes: Softmax, normalizations, sums and extremes.
+// Imports operators over axes: Softmax, LogSoftmax, BatchNormalization, LayerNormalization, Reduce*, ArgMax, ArgMin.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ ValueId softmax_step(Import& import, ValueId x, int axis, const std::string& nam
   return import.append(std::move(node), name);
 }
 
-// Imports Softmax. From opset 13 on it runs over one axis. Before, x is read as a matrix [prod dims[:axis], prod
-// dims[axis:]], and each row is normalized.
+// Imports Softmax and LogSoftmax. From opset 13 on they run over one axis. Before, x is read as a matrix [prod
+// dims[:axis], prod dims[axis:]], and each row is normalized.
 template <Op kOp>
 void softmax(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
@@ -49,8 +49,8 @@ void softmax(Import& import, const Source& source) {
   import.give_plain(0, import.reshaped(y, x->dims, import.output_name() + "/shape"));
 }
 
-// Returns whether a BatchNormalization in training_mode is one step, whose statistics the training itself keeps. If
-// the network reads or gives out the statistics, several steps compute them.
+// Returns whether a BatchNormalization in training_mode becomes the op batch_norm: in a graph that is to be trained, if
+// the network does not read the new running statistics. Otherwise several nodes compute it (normalize_by_batch).
 bool trains_by_batch(const Import& import, const Source& source) {
   return import.options().train && !source.wants(1) && !source.wants(2);
 }
@@ -94,8 +94,8 @@ ValueId function_step(Import& import, Unary::Function function, ValueId x, const
   return import.append(std::move(node), name);
 }
 
-// Returns the axes. They are an attribute until opset 17 (for ReduceSum 12), and an input from then on. Without axes
-// all are meant, or none with noop_with_empty_axes; none is returned as nullopt.
+// Returns the axes. They are an attribute until opset 17 (for ReduceSum 12), and later an input. If the node gives no
+// axes, returns all axes, or nullopt with noop_with_empty_axes.
 std::optional<std::vector<int64_t>> axes_of(const Source& source, int rank) {
   std::vector<int64_t> axes = source.integers_or_input("axes", 1).value_or(std::vector<int64_t>{});
   if (axes.empty() && source.integer("noop_with_empty_axes", 0) != 0) return std::nullopt;
@@ -107,7 +107,7 @@ std::optional<std::vector<int64_t>> axes_of(const Source& source, int rank) {
   return axes;
 }
 
-// y = after(node(before(x))) over the axes of the source. before and after are functions of Unary, or omitted.
+// Imports y = after(node(before(x))); `node` reduces over the axes. before and after are functions of Unary, or none.
 struct Functions {
   std::optional<Unary::Function> before = {}, after = {};
 };
@@ -191,7 +191,7 @@ void reduce_log_sum_exp(Import& import, const Source& source) {
   import.give_plain(0, import.reshaped(y, dims, name));
 }
 
-// The product of a stored list of integers is computed at import, because it is the number of elements of a shape.
+// Computes the product of a stored list of integers at import, because it often is the number of elements of a shape.
 void reduce_prod(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (!x->constant || !is_integer(x->constant->stored) || x->constant->quantizer || x->rank() > 1)
@@ -226,8 +226,8 @@ ValueId mean_of_rows(Import& import, ValueId x, const std::string& name) {
   return import.append(std::move(node), name);
 }
 
-// Gives the mean and 1 / sqrt(variance + epsilon) of the rows of x [rows, width]. A batch_norm of ones computes the
-// second.
+// Gives the mean (output 1) and 1 / sqrt(variance + epsilon) (output 2) of the rows of x [rows, width]. A batch_norm
+// of ones computes output 2.
 void give_moments(Import& import, const Source& source, ValueId x, const std::vector<int64_t>& dims, float epsilon) {
   const int64_t rows = import.value(x).dims[0];
   const ValueId mean = mean_of_rows(import, x, source.name + "/mean");
@@ -252,7 +252,7 @@ void give_moments(Import& import, const Source& source, ValueId x, const std::ve
   import.give_plain(2, import.reshaped(inverse, dims, import.output_name(2) + "/shape"));
 }
 
-// Returns the scale or bias as [width]. `dims` are the normalized axes of x.
+// Returns the scale or bias as [width]. `dims` are the sizes of the normalized axes of x, and width is their product.
 ValueId norm_parameter(Import& import, const Source& source, int input, const std::vector<int64_t>& dims,
                        int64_t width) {
   if (!source.given(input)) return kNone;

@@ -4,8 +4,8 @@
 //
 //   (1 - u) (1 - v) x_ij + (1 - u) v x_i,j+1 + u (1 - v) x_i+1,j + u v x_i+1,j+1
 //
-// A pixel outside of the image is 0. Each of the four pixels is a Gather of rows of a table [images H W, channels].
-// Its indices are clamped to the image.
+// A pixel outside of the image counts as 0. Each of the four pixels is a Gather of rows of a table [images H W,
+// channels], with indices that are clamped to the image.
 #include <cmath>
 
 #include "tools/importers/onnx/formula.h"
@@ -32,7 +32,7 @@ struct Neighbours {
 
 class Samples {
  public:
-  // Reads x [n, c, H, W]. Its channels are in `groups`, and each group has its own places.
+  // Reads input 0, x [n, c, H, W]. Its channels are split into `groups`, and each group has its own places.
   Samples(Formula& f, const Ints& x, int64_t groups) : f_(f), h_(x[2]), w_(x[3]) {
     const int64_t images = x[0] * groups, channels = x[1] / groups;
     const Term turned = f_.transpose(f_.reshape(f_.input(0), {images, channels, h_ * w_}), {0, 2, 1});
@@ -80,9 +80,9 @@ class Samples {
 // RoiAlign: regions [r, 4] = (x_1, y_1, x_2, y_2) of the images b_r, each divided into bins [oh, ow]. A bin is the
 // mean of s x s samples, or the maximum of their weighted pixels (roialign.cc of onnxruntime).
 //
-//   p_k = y_1 a - o + (k + 1/2) size / (oh s),  k = 0 .. oh s - 1,   a = spatial_scale, o = 1/2 or 0
+//   p_k = y_1 a - o + (k + 1/2) (y_2 - y_1) a / (oh s),  k = 0 .. oh s - 1,   a = spatial_scale, o = 1/2 or 0
 //
-// A sample more than one pixel outside of the image is 0. Another sample outside is moved to the edge.
+// If o = 0, (y_2 - y_1) a is at least 1. A sample up to one pixel outside of the image moves to the edge, another is 0.
 class Regions {
  public:
   Regions(Import& import, const Source& source) : source_(source), f_(import, source) {
@@ -152,8 +152,8 @@ class Regions {
 
 void roi_align(Import& import, const Source& source) { Regions(import, source).run(); }
 
-// DeformConv: a convolution whose taps are moved (X. Zhu et al., arXiv:1811.11168, eq. 1). It has K = kh kw taps and
-// G groups of channels that move together.
+// DeformConv: a convolution whose taps k are moved by d and weighted by a mask m (X. Zhu et al., arXiv:1811.11168, eq.
+// 1). It has K = kh kw taps and G groups g of channels that move together.
 //
 //   y_o(out) = b_o + sum_c,k w_ock m_gk(out) x_c(out stride - pad + k dilation + d_gk(out))
 class Moved {
@@ -213,7 +213,7 @@ class Moved {
     return room < 0 ? 0 : room / stride(axis) + 1;
   }
 
-  // Returns the places along `axis` that each tap reads for each output, [n, G, K, out].
+  // Returns the places along `axis` that each tap reads for each output pixel, [n, G, K, out].
   Places places(const Term& moves, int axis) {
     const int64_t n = source_.operand(kX)->dims[0], width = source_.operand(kW)->dims[3],
                   columns = source_.operand(kOffset)->dims[3], step = stride(axis), before = pad(axis),

@@ -1,19 +1,19 @@
-// Imports Resize 10 to 19 and Upsample 7 to 9, over any axes, with tables of the op resize. It resizes two axes at a
-// time.
+// Imports Resize and Upsample (from opset 7 on) over any axes, with tables of the op resize, which resizes one or two
+// axes at a time.
 //
-//   scale s = out / in, or the given scale: out = floor(s in)
+//   scale s = out / in for given sizes, or a given scale s: out = floor(s in)
 //   coordinate of output i, in float32 as onnxruntime computes it:
 //     half_pixel             (i + 1/2) / s - 1/2
-//     half_pixel_symmetric   the same + (in / 2) (1 - out / (s in))
-//     pytorch_half_pixel     the same as half_pixel; 0 if out = 1
+//     half_pixel_symmetric   half_pixel + (in / 2) (1 - out / (s in))
+//     pytorch_half_pixel     half_pixel; 0 if out = 1
 //     align_corners          i (in - 1) / (out - 1); 0 if out = 1
-//     asymmetric             i / s: what Upsample and Resize 10 have
+//     asymmetric             i / s; Upsample and Resize 10 have this one alone
 //     tf_crop_and_resize     roi_start (in - 1) + i (roi_end - roi_start) (in - 1) / (out - 1); outside of the axis
 //                            the result is extrapolation_value
 //   weights of neighbour k at distance d = coordinate - k; t = 1, or t = s with antialias and s < 1:
 //     linear   max(0, 1 - |t d|)
 //     cubic    Keys' function of t d, with a: IEEE Trans. ASSP 29(6), 1981, eq. 4
-//   antialias divides the weights by their sum. exclude_outside drops neighbours outside, and divides too.
+//   antialias with s < 1 divides the weights by their sum. exclude_outside drops neighbours outside, and divides too.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -33,12 +33,12 @@ struct ResizeMethod {
 struct ResizedAxis {
   int64_t in = 1, out = 1;
   float scale = 1, roi_start = 0, roi_end = 1;
-  bool resized = false;  // the node names this axis; others stay unchanged
+  bool resized = false;  // the node changes the size, scale or region of this axis; else the axis stays as it is
 };
 
 struct AxisTable {
   ResizeTable table;
-  int64_t before = 0, after = 0;  // outputs beyond each end of the axis
+  int64_t before = 0, after = 0;  // number of outputs that read beyond each end of the axis; the table omits them
 };
 
 float coordinate(const ResizeMethod& method, const ResizedAxis& axis, int64_t i) {
@@ -131,7 +131,7 @@ ResizeMethod read_method(const Source& source) {
   return method;
 }
 
-// Indices of the inputs. They are x, roi, scales, sizes, and until opset 10 x, scales.
+// Indices of the inputs, which are x, roi, scales, sizes. Before opset 11 they are x, scales.
 struct Slots {
   int roi = 1, scales = 2, sizes = 3;
 };
@@ -149,8 +149,8 @@ void set_scales(const Source& source, std::vector<ResizedAxis*>& axes, const std
   }
 }
 
-// Sets the sizes. keep_aspect_ratio_policy, from opset 18 on, takes one scale for all axes: the smallest or the
-// largest that the sizes need.
+// Sets scales and output sizes from the given sizes. keep_aspect_ratio_policy not_larger and not_smaller take one scale
+// for all axes: the smallest or the largest that the sizes need.
 void set_sizes(const Source& source, std::vector<ResizedAxis*>& axes, const std::vector<int64_t>& sizes) {
   if (sizes.size() != axes.size()) source.malformed("its sizes do not fit its axes");
   const std::string policy = source.text("keep_aspect_ratio_policy", "stretch");
@@ -213,7 +213,7 @@ int64_t elements_between(const std::vector<int64_t>& dims, size_t first, size_t 
   return product;
 }
 
-// Resizes axis i of y, and with `both` the next one too. y is read as [dims[0], rows, columns, the rest].
+// Resizes axis i of y, and with `both` axis i + 1 too. y is reshaped to [outer, rows, columns, rest] for the op resize.
 ValueId resize_axes(Import& import, ValueId y, const std::vector<AxisTable>& tables,
                     const std::vector<ResizedAxis>& axes, size_t i, bool both) {
   std::vector<int64_t> dims = import.value(y).dims;

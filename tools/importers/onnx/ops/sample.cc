@@ -1,7 +1,7 @@
-// Imports operators that read an image at places of their own: grids, columns of windows, pools of powers, crops.
+// Imports AffineGrid, GridSample, Col2Im, LpPool, GlobalLpPool and CenterCropPad.
 //
-// A sampler with a stored grid is a product with a matrix, y [n, c, out] = x [n, c, in] M. M_ij is the weight of
-// pixel i in sample j.
+// GridSample with a stored grid is a product with a matrix, y [n, c, out] = x [n, c, in] M, M [n, in, out]. M_ij is the
+// weight of pixel i in sample j.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,8 +20,8 @@ constexpr int64_t kMostAxis = 1 << 28;  // largest axis
 
 Ints spatial_of(const Ints& dims) { return {dims.begin() + 2, dims.end()}; }
 
-// Computes grid = theta [n, k, k + 1] applied to the places of a grid of `size` in [-1, 1], in homogeneous
-// coordinates:
+// Imports AffineGrid: applies theta [n, k, k + 1] to the places of a grid of `size` in [-1, 1], in homogeneous
+// coordinates of k dimensions:
 //
 //   y [n, places, k] = base [places, k + 1] theta^T,    base = (x, y, .., 1)
 void affine_grid(Import& import, const Source& source) {
@@ -70,8 +70,8 @@ class Sampler {
       source.malformed("padding_mode is " + padding_);
   }
 
-  // Returns the taps of g in [-1, 1]. Its coordinate is x = (g + 1) / 2 (dim - 1) with align_corners, else ((g + 1)
-  // dim - 1) / 2.
+  // Returns the taps of the grid's number g; -1 and 1 are the ends of an axis of `dim` pixels. The place in pixels is
+  // x = (g + 1) / 2 (dim - 1) with align_corners, else ((g + 1) dim - 1) / 2.
   Taps taps(float g, int64_t dim) const {
     const double given = corners_ ? (double(g) + 1) / 2 * double(dim - 1) : ((double(g) + 1) * double(dim) - 1) / 2;
     const double rounded = mode_ == "nearest" ? std::nearbyint(given) : given;
@@ -125,7 +125,7 @@ class Sampler {
   bool corners_;
 };
 
-// Adds the weights of all pixels of one sample to its column of M, axis by axis.
+// Calls `add` for each pixel of one sample, with the product of its weights along the axes. `add` fills a column of M.
 void add_column(const std::vector<Taps>& axes, const Ints& spatial, const std::function<void(int64_t, double)>& add) {
   std::function<void(size_t, int64_t, double)> walk = [&](size_t axis, int64_t place, double weight) {
     if (axis == axes.size()) return add(place, weight);
@@ -136,9 +136,9 @@ void add_column(const std::vector<Taps>& axes, const Ints& spatial, const std::f
   walk(0, 0, 1);
 }
 
-// A grid that is computed at run time. The weight of pixel q along an axis is a tent around the place p of the
-// sample, so no step needs indices. The last axis is summed first, by a product of matrices. The other axes follow
-// one by one:
+// Imports GridSample with a grid that is computed at run time. The weight of pixel q along an axis is a tent around the
+// place p of the sample, so no node needs indices. The last axis is summed first, by a product of matrices. The other
+// axes follow one by one:
 //
 //   linear   t_q = max(0, 1 - |p - q|)          nearest   t_q = 1 if q is p rounded, else 0
 //
@@ -169,8 +169,8 @@ class Tents {
   }
 
  private:
-  // Returns the tent of a coordinate. p = g a + b, and inside() moves p into the image if the padding mode requires
-  // it.
+  // Returns the tents t [n, size, out] of a coordinate. p = g a + b, and inside() moves p into the image if the padding
+  // mode requires it.
   Term tent_of(int64_t coordinate, int64_t size, int64_t n, int64_t out) {
     const bool corners = source_.integer("align_corners", 0) != 0, nearest = source_.text("mode", "") == "nearest";
     const auto last = int64_t(source_.operand(1)->rank()) - 1;
@@ -184,8 +184,8 @@ class Tents {
     return f_("Relu", {f_("Sub", {f_.number(1), f_("Abs", {f_("Sub", {p, q})})})});
   }
 
-  // Moves p inside. Mode reflection takes low + r - |(|p - low| mod 2 r) - r|, with r = high - low, and then clamps
-  // as border.
+  // Moves p into the image, except in mode zeros. Mode reflection takes low + r - |(|p - low| mod 2 r) - r|, with r =
+  // high - low the length of the axis, and then clamps to the pixels as mode border does.
   Term inside(Term p, int64_t size, bool corners) {
     const std::string padding = source_.text("padding_mode", "zeros");
     const float low = corners ? 0.0f : -0.5f, range = float(size) - (corners ? 1.0f : 0.0f);
@@ -249,8 +249,8 @@ void grid_sample(Import& import, const Source& source) {
   f.run();
 }
 
-// Col2Im: windows x [n, c k, windows] are added up at their places in an image [n, c, ..]. It is a product with M
-// too: M is 1 if element e of a window stands on pixel p, else 0.
+// Col2Im adds up windows x [n, c k, windows], of k elements each, at their places in an image [n, c, ..]. It is a
+// product with a matrix too: its number is 1 if element e of window w stands on pixel p, else 0.
 class Windows {
  public:
   Windows(const Source& source, Ints image, Ints block)
@@ -313,8 +313,8 @@ void columns_to_image(Import& import, const Source& source) {
   f.run();
 }
 
-// y = (sum over the window of |x|^p)^(1 / p). It is an average pool of powers, with zeros beyond the edge, times the
-// window's size.
+// Imports LpPool: y = (sum over the window of |x|^p)^(1 / p). The sum is an average pool of |x|^p, with zeros beyond
+// the edge, times the window's size.
 void lp_pool(Import& import, const Source& source) {
   const Ints kernel = source.integers("kernel_shape");
   const float p = float(source.integer("p", 2));
@@ -344,8 +344,8 @@ void global_lp_pool(Import& import, const Source& source) {
   f.run();
 }
 
-// Takes the middle of each axis that is too long, and adds zeros around each that is too short. The larger half of an
-// odd difference is at the end.
+// Imports CenterCropPad: takes the middle of each axis that is too long, and adds zeros around each axis that is too
+// short. The larger half of an odd difference is at the end.
 void center_crop_pad(Import& import, const Source& source) {
   const Ints shape = source.constant_integers(1, "its shape");
   const OperandPtr& x = source.operand(0);

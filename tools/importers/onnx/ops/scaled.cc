@@ -1,9 +1,9 @@
 // Imports QuantizeLinear and DequantizeLinear with a scale or zero point that is computed at run time, as formulas on
 // reals.
 //
-//   q = saturate(round_half_even(x / s) + z)        x = (q - z) s        q is int8 or uint8, or int32 in the second
+//   QuantizeLinear   q = saturate(round_half_even(x / s) + z)        DequantizeLinear   x = (q - z) s
 //
-// s and z are single numbers, or one for each index of `axis`.
+// q is int8 or uint8, in DequantizeLinear also int32. s and z are single numbers, or one for each index of `axis`.
 #include <algorithm>
 
 #include "tools/importers/onnx/formula.h"

@@ -1,11 +1,11 @@
-// Imports scatters of run time that replace numbers, as a decoder puts the keys and values of a token in its cache.
+// Imports scatters that replace numbers at run time, such as those that put a token's keys and values in a cache.
 //
 //   TensorScatter     y[b, .., s, ..] = u[b, .., s - p_b, ..]   if p_b <= s < p_b + L            u of L rows, p [batch]
 //   ScatterElements   y[i, p_ij] = u_ij                         the axis last; i the others
 //   ScatterND         y[p_j] = u_j                              x as a table whose rows the tuples count
 //
-// Everywhere else y = x. If several updates have one place, the last one counts. Places are whole numbers, which no
-// policy rounds. A place outside of its axis is refused at run time, so a full cache takes nothing more.
+// Everywhere else y = x. If several updates have one place, the last one counts. Places are computed in integers, which
+// no policy rounds. A place outside of its axis is refused at run time, so a full cache refuses further rows.
 #include <algorithm>
 
 #include "tools/importers/onnx/formula.h"
@@ -30,13 +30,13 @@ class Put {
   void rows();
 
  private:
-  // Returns the input of the places. They come before the updates in ScatterND and ScatterElements, and after them in
-  // TensorScatter.
+  // Returns the index of the input that holds the places. It comes before the updates in ScatterND and ScatterElements,
+  // and after them in TensorScatter.
   static int kPlaces(int updates) { return updates == 1 ? 2 : 1; }
 
   Term number(int64_t value) { return f_.whole(type_, {}, {value}); }
 
-  // Returns first, first + 1, .. along `axis` of `rank` axes.
+  // Returns the n numbers first, first + 1, .. along `axis` of a tensor of `rank` axes; the other axes have size 1.
   Term count(int64_t n, size_t rank, size_t axis, int64_t first = 0) {
     import_.spend(uint64_t(n) * 8);
     Ints dims(rank, 1), numbers;
@@ -45,13 +45,13 @@ class Put {
     return f_.whole(type_, dims, numbers);
   }
 
-  // Returns the places, with those below 0 replaced by `these`.
+  // Returns the places. A place below 0 is replaced by the element of `these`.
   Term below_zero(const Term& places, const Term& these) {
     return f_("Where", {f_("Less", {places, number(0)}), these, places});
   }
 
-  // Returns places that must be in [0, n). The row of a table of n zeros is added, so a place outside is refused at
-  // run time.
+  // Returns the places, which must be in [0, n). To each place it adds its element of a table of n zeros. The engine
+  // refuses to read outside of the table at run time.
   Term inside(const Term& places, int64_t n) {
     const Term known = below_zero(places, number(n));
     const Term zero = f_("Gather", {f_.filled({n}, 0), known}, {{"axis", int64_t{0}}});
@@ -79,9 +79,9 @@ class Put {
   const int updates_;  // index of the operand
 };
 
-// Puts rows into a cache x [batch, outer, rows, width]. d = s - p, modulo rows if the cache is circular. Row s comes
-// from row d of u if 0 <= d < L. If L > 1, the rows are looked up in [x; u], where the rows of u follow the rows of
-// x.
+// Puts L rows of u into a cache x [batch, outer, rows, width]. With d = s - p, modulo rows if the cache is circular,
+// row s of the result is row d of u if 0 <= d < L, else row s of x. If L > 1, the rows are looked up in [x; u], where
+// the rows of u follow the rows of x.
 void Put::cache() {
   const Ints& u = source_.operand(updates_)->dims;
   const auto axis = size_t(source_.axis(source_.integer("axis", -2), int(x_.size())));
@@ -111,7 +111,7 @@ void Put::cache() {
   give(f_("Gather", {table, place}, {{"axis", int64_t{0}}}));
 }
 
-// Puts the updates along the axis one after another.
+// Imports ScatterElements: puts the updates along the axis one after another, by one Where each.
 void Put::elements() {
   constexpr int64_t kMost = 64;
   const Ints &u = source_.operand(updates_)->dims, &places = source_.operand(1)->dims;
@@ -132,7 +132,7 @@ void Put::elements() {
   give(y);
 }
 
-// Returns 1 + the index of the last update of every place, or 0 if there is none, from hits [updates, places].
+// Returns for every place 1 + the index of its last update, or 0 if it has none, from hits [updates, places].
 Term Put::last_of(const Term& hits, int64_t updates) {
   return f_.reduce("ReduceMax", f_("Where", {hits, count(updates, 2, 0, 1), number(0)}), {0}, false);
 }

@@ -1,4 +1,4 @@
-// Imports comparisons, And, Or, Not and Where. Constants are folded; else there are steps.
+// Imports comparisons, And, Or, Not and Where. On constants alone they are computed at import.
 #include <algorithm>
 
 #include "engine/ops/binary.h"
@@ -32,7 +32,7 @@ ValueId cast_step(Import& import, ValueId x, ElementType type, const std::string
   return import.append(std::move(node), name, type);
 }
 
-// Returns an operand of a comparison with `other`: reals or whole numbers. Bools are compared as whole numbers.
+// Returns operand `input` for a comparison with `other`: float32, int32 or int64. Bools are cast to int32.
 ValueId comparable(Import& import, const Source& source, const Operand& other, int input) {
   const OperandPtr& x = source.operand(input);
   if (x->type != other.type) source.malformed("its operands have several types");
@@ -60,7 +60,7 @@ void compare(Import& import, const Source& source) {
   import.give_plain(0, import.append(std::move(node), import.output_name(), ElementType::kBool));
 }
 
-// Returns bools as the real numbers 0 and 1.
+// Returns operand `input`, which must be bool, as the float32 numbers 0 and 1.
 ValueId real_bools(Import& import, const Source& source, int input) {
   const OperandPtr& x = source.operand(input);
   if (x->type != ElementType::kBool) source.malformed("an operand is not of type bool");
@@ -78,7 +78,7 @@ bool fold_bools(Import& import, const Source& source, int count) {
   return true;
 }
 
-// Imports And as the minimum of 0s and 1s, and Or as the maximum.
+// Imports And as the minimum of the float32 numbers 0 and 1, and Or as their maximum.
 template <Binary::Function kFunction>
 void logical(Import& import, const Source& source) {
   if (fold_bools(import, source, 2)) return;

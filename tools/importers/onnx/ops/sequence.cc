@@ -19,7 +19,7 @@ const Parts& parts_of(const Source& source) {
   return *x->sequence;
 }
 
-// Gives the parts as a sequence. Each part has one use more, by the reader of the sequence.
+// Gives the parts as a sequence. Counts one use more for each part, because a reader of the sequence may read it.
 void give_sequence(Import& import, Parts parts) {
   for (const OperandPtr& part : parts) ++part->uses;
   auto y = std::make_shared<Operand>();
@@ -48,8 +48,8 @@ ptrdiff_t position(const Source& source, int input, const Parts& parts) {
 void empty(Import& import, const Source&) { give_sequence(import, {}); }
 void construct(Import& import, const Source& source) { give_sequence(import, source.inputs); }
 
-// Splits x along the axis. Input 1 is one size for all parts (the last part may be smaller), or the size of each.
-// Without it all parts have size 1, and keepdims = 0 drops the axis.
+// Splits x along the axis. Input 1 is one size for all parts (the last part may be smaller), or a list of sizes.
+// Without input 1 all parts have size 1, and keepdims = 0 drops the axis.
 void split_to_sequence(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const int64_t axis = source.axis(source.integer("axis", 0), x->rank());

@@ -1,5 +1,5 @@
-// Imports the reshape family, Transpose and operators that ask for shapes. Constants are reshaped at import. Shapes
-// are always known.
+// Imports Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Identity, Dropout, Shape and Size. Constants are rearranged
+// at import. All shapes are known at import.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -23,7 +23,7 @@ void give_reshaped(Import& import, const Source& source, const OperandPtr& x, co
   import.give_plain(0, import.reshaped(import.plain(x), dims, import.output_name()));
 }
 
-// In the shape 0 copies a dim (unless allowzero is set), and -1 is the remaining size.
+// Imports Reshape. In its shape 0 copies a size of x (unless allowzero is set), and -1 is the remaining size.
 void reshape(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   std::vector<int64_t> dims = source.has("shape") ? source.integers("shape") : source.constant_integers(1, "its shape");
@@ -60,8 +60,8 @@ void flatten(Import& import, const Source& source) {
   give_reshaped(import, source, x, {product(x->dims.begin(), split), product(split, x->dims.end())});
 }
 
-// Reshapes in channels_last if only spatial axes of size 1 come or go, [n, c, w] <-> [n, c, 1, w]. Returns whether it
-// did.
+// Reshapes an x that exists in channels_last alone in that layout. The caller only adds or drops spatial axes of size
+// 1, as from [n, c, w] to [n, c, 1, w]. Returns whether it did.
 bool reshape_spatial(Import& import, const OperandPtr& x, const std::vector<int64_t>& dims) {
   if (x->constant || x->plain != kNone || !x->prefers_channels_last() || dims.size() < 2) return false;
   if (dims[0] != x->dims[0] || dims[1] != x->dims[1]) return false;
@@ -135,7 +135,7 @@ void identity(Import& import, const Source& source) {
   import.give(0, import.parameters().under_new_name(source.operand(0)));
 }
 
-// Imports Dropout in training_mode as a step. `differentiate` gives the step random numbers, and an inference program
+// Imports Dropout in training_mode as the op dropout. `differentiate` gives it random numbers; a program for inference
 // leaves it out.
 void training_dropout(Import& import, const Source& source, float ratio) {
   const OperandPtr& x = source.operand(0);
@@ -158,7 +158,7 @@ void dropout(Import& import, const Source& source) {
     source.refuse("is_test is not set", "export for inference");
   import.give(0, source.operand(0));
   if (!source.wants(1)) return;
-  const std::vector<int64_t>& dims = source.operand(0)->dims;  // the mask's, which keeps everything
+  const std::vector<int64_t>& dims = source.operand(0)->dims;  // the sizes of the mask, which is true everywhere
   import.spend(uint64_t(checked_elements(source.place, dims)));
   import.give_constant(1, expanded(make_constant("", ElementType::kBool, {}, std::vector<int64_t>{1}), dims));
 }

@@ -1,5 +1,5 @@
-// Imports operators on signals: windows and mel filters, which are constants, Fourier transforms, running sums and
-// products, triangles.
+// Imports windows, mel filters, Fourier transforms, running sums and products, Trilu and EyeLike. Windows, mel filters
+// and EyeLike become constants.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -46,8 +46,8 @@ void window(Import& import, const Source& source) {
   give_reals(import, source, {size}, numbers);
 }
 
-// Gives triangular filters over the bins of a spectrum. Their edges have equal distances in mel = 2595 log10(1 + f /
-// 700). Filter b rises from edge b to edge b + 1 and falls to edge b + 2.
+// Gives triangular filters [bins, filters] over the bins of a spectrum. Their edges have equal distances in mel =
+// 2595 log10(1 + f / 700). Filter b rises from edge b to edge b + 1 and falls to edge b + 2.
 void mel_weights(Import& import, const Source& source) {
   const int64_t bands = one_integer(source, 0, "its number of filters"), length = one_integer(source, 1, "its length");
   const int64_t rate = one_integer(source, 2, "its sample rate"), bins = length / 2 + 1;
@@ -138,8 +138,8 @@ void dft(Import& import, const Source& source) {
   f.run();
 }
 
-// Transforms windows of x [b, length, parts], `step` apart. It is a convolution with the rows of the matrix, each
-// times the window.
+// Imports STFT: transforms frames of x [b, length, parts] that begin `step` apart. It is a convolution whose kernels
+// are the columns of the Fourier matrix, times the window.
 void stft(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (x->rank() != 3 && x->rank() != 2) source.malformed("its signal has neither two nor three axes");
@@ -169,8 +169,8 @@ void stft(Import& import, const Source& source) {
   f.run();
 }
 
-// y_i = x_0 o .. o x_i along an axis, with o = + or times. log2 n steps compute x_i o x_(i - s) for s = 1, 2, 4, ..
-// if there is an x_(i - s). exclusive leaves out x_i; reverse begins at the other end.
+// y_i = x_0 o .. o x_i along an axis, with o = + or times. log2 n rounds compute y_i <- y_i o y_(i - s) for s = 1, 2,
+// 4, .. where i >= s. `exclusive` omits x_i from y_i; `reverse` begins at the other end.
 struct Running {
   const char* op;
   float nothing;

@@ -1,6 +1,6 @@
 // Imports DepthToSpace and SpaceToDepth. They exchange blocks of b x b pixels and groups of b b channels by a
-// reshape, a transpose and a reshape. In the layout [n, h, w, c], pixel (i, j) of a block and channel k of the K
-// channels of the map have:
+// reshape, a transpose and a reshape. Pixel (i, j) of a block of the map [n, h b, w b, K], at its channel k, stands in
+// [n, h, w, K b b] at
 //
 //   DCR   channel (i b + j) K + k       CRD   channel k b b + i b + j
 #include <algorithm>

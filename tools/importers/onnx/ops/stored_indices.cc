@@ -1,10 +1,10 @@
-// Imports operators that take elements from, or put them at, places that the file stores. Each is one gather of the
-// flat tensor.
+// Imports operators that take elements from, or put them at, places that the file stores. Most become one Gather from
+// the flat tensor. Indices that are computed at run time go to indexed.cc and scatter.cc.
 //
 //   y = concat(x, updates)[places]      places holds the source of each element of y, known at import
 //
-// Several updates of one place are combined one after the other (reduction add, mul, min, max). Round r has the r-th
-// update of each place. A place without one gets a number that changes nothing.
+// With a reduction (add, mul, min, max) several updates of one place are combined in rounds. Round r has the r-th
+// update of each place. A place without an r-th update gets a number that changes nothing.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -69,8 +69,8 @@ void give_places(Import& import, const Source& source, const Ints& places, const
   f.run();
 }
 
-// Gathers by indices of run time [.., j, ..], which have the same other axes as x [.., c, ..]. Each index is compared
-// with 0 to c - 1. The elements of x [.., 1, c, ..] that are hit are summed over c.
+// Imports GatherElements with indices of run time [.., j, ..], whose other axes are those of x [.., c, ..]. Each index
+// is compared with 0 to c - 1. The elements of x [.., 1, c, ..] whose number is equal are summed over c.
 void gather_compared(Import& import, const Source& source, size_t axis) {
   const OperandPtr &x = source.operand(0), &indices = source.operand(1);
   Ints like = x->dims, beside(x->dims.size() + 1, 1);
@@ -107,8 +107,8 @@ void gather_elements(Import& import, const Source& source) {
   give_places(import, source, places, indices.dims);
 }
 
-// The rows of x that the tuples in the last axis of `indices` [.., k] name: the first place of each, and the number
-// of elements in a row.
+// The rows of x that the tuples in the last axis of `indices` [.., k] name: the flat index at which each row begins,
+// and the number of elements in a row.
 struct Rows {
   Ints first;
   int64_t width;
@@ -312,8 +312,8 @@ void reverse_sequence(Import& import, const Source& source) {
   give_places(import, source, places, dims);
 }
 
-// Puts x at its places in the pool's input, which is zeros elsewhere: out = (in - 1) stride + kernel - before - after
-// per axis. A larger output_shape adds zeros at the ends.
+// Imports MaxUnpool: puts x at the flat indices of input 1 in a tensor of zeros, with out = (in - 1) stride + kernel -
+// before - after per axis. A larger output_shape adds zeros at the ends.
 void max_unpool(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, kernel = source.integers("kernel_shape");
   const size_t spatial = kernel.size();

@@ -1,5 +1,5 @@
-// Imports the optimizers of the domain ai.onnx.preview.training. They update any number of tensors, with one step for
-// each tensor.
+// Imports the optimizers of the domain ai.onnx.preview.training. They update any number of tensors, with one node for
+// each tensor. R is the rate, T the count of updates, X the tensors, G their gradients, V and H their states.
 //
 //   inputs   R, T, X_1 .. X_n, G_1 .. G_n, then each state V_1 .. V_n (H_1 .. H_n)
 //   outputs  X_1' .. X_n', then each state
@@ -38,7 +38,7 @@ void optimizer(Import& import, const Source& source, const Node& like, int state
   }
 }
 
-// Set an attribute of the step from an attribute without a default, and from one with a default.
+// Set the attribute `name` of the node. `required` refuses a source without it; `optional` has a default.
 void required(const Source& source, Node& node, const char* name) {
   if (!source.has(name)) source.malformed(std::string("has no attribute ") + name);
   set_real(node, name, source.real(name, 0));

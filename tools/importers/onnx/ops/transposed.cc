@@ -1,10 +1,10 @@
-// Imports ConvTranspose. 1-D and 2-D are a convolution as in shared/transposed_conv.h; 3-D stands below. Per axis,
-// with the kernel's span:
+// Imports ConvTranspose. 1-D and 2-D are a convolution as in shared/transposed_conv.h, 3-D is transposed_volume. Per
+// axis, with the kernel's span:
 //
 //   out = stride (in - 1) + output_padding + span - before - after
 //
-// With output_shape or auto_pad SAME (out = in stride) the pads follow from this formula. An odd pad stands after if
-// auto_pad is SAME_UPPER, else before. x [n, c, h, w], w [c, out / group, kh, kw], b [out].
+// With output_shape or auto_pad SAME (out = in stride) the pads follow from this formula. If their sum is odd, `after`
+// is the larger one for SAME_UPPER, else `before`. x [n, c, h, w], w [c, out / group, kh, kw], b [out].
 #include <algorithm>
 #include <cstdint>
 
@@ -91,7 +91,7 @@ TransposedConv read_transposed(const Source& source, const Operand& x, const Ope
   return conv;
 }
 
-// Returns w with its codes if their sums over the input channels have one scale and no zero point; else decoded.
+// Returns w with its codes if all zero points are 0 and scales differ only between output channels; else decoded.
 Value with_plain_codes(const Value& w) {
   if (!w.quantizer) return w;
   const auto zero = [](int64_t z) { return z == 0; };
@@ -99,7 +99,7 @@ Value with_plain_codes(const Value& w) {
   return of_outputs && std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), zero) ? w : decoded(w);
 }
 
-// Makes the weights a constant. Groups share their scales per channel, because axis 1 has the scales of one group.
+// Makes the weights a constant. The groups share their scales: axis 1 of w has the output channels of one group.
 ValueId constant_weights(Import& import, const OperandPtr& of, const Value& w, const TransposedConv& conv) {
   const int64_t taps = conv.h.kernel * conv.w.kernel;
   Value made =

@@ -1,4 +1,4 @@
-// Imports RNN, TopK and LinearAttention, which have no step of their own and are written out step by step.
+// Imports RNN, TopK and LinearAttention, for which the engine has no op. They are written out round by round.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace {
 
 using Ints = Formula::Ints;
 
-constexpr int64_t kMostSteps = 256;  // most steps in time; more are refused
+constexpr int64_t kMostSteps = 256;  // most time steps of a sequence, and largest k of TopK
 constexpr float kFarthest = std::numeric_limits<float>::infinity();
 
 void check_steps(const Source& source, int64_t steps) {
@@ -23,8 +23,8 @@ void check_steps(const Source& source, int64_t steps) {
                   "export it for shorter sequences, or with GRU or LSTM");
 }
 
-// h_t = f(x_t W^T + h_t-1 R^T + b), b the sum of both halves of B.  x [time, batch, in], or batch first with layout =
-// 1.
+// Imports RNN: h_t = f(x_t W^T + h_t-1 R^T + b), b the sum of both halves of B.  x [time, batch, in], or [batch, time,
+// in] with layout = 1.
 class SimpleRecurrence {
  public:
   SimpleRecurrence(Import& import, const Source& source)
@@ -35,7 +35,7 @@ class SimpleRecurrence {
     const std::string direction = source_.text("direction", "forward");
     if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
       source_.malformed("direction " + direction + " is none");
-    std::vector<std::vector<Term>> states;  // one for each direction and step
+    std::vector<std::vector<Term>> states;  // states[direction][time step]
     if (direction != "reverse") states.push_back(steps(0, false));
     if (direction != "forward") states.push_back(steps(int64_t(states.size()), true));
     std::vector<Term> all, last;
@@ -119,8 +119,8 @@ class SimpleRecurrence {
     return states;
   }
 
-  // Returns whether the first state is zeros. A network to be trained drops a stored state of zeros, whose product
-  // would be a constant of its own.
+  // Returns whether the first state is omitted. In a network to be trained, a stored state of zeros counts as omitted,
+  // because its product with R would be a constant of its own.
   bool begins_with_zeros() const {
     if (!source_.given(kH0)) return true;
     if (!trains_ || !source_.operand(kH0)->constant || import_.parameters().is_variable(source_.operand(kH0)))
@@ -188,7 +188,7 @@ void top_k(Import& import, const Source& source) {
   f.run();
 }
 
-// A state S [B, G, K, V] that each token changes and reads. H / G heads of q share one head of k and v:
+// Imports LinearAttention: each token changes and reads a state S [B, G, K, V]. H / G heads of q share one of k and v:
 //
 //   S <- e^g S (gated),   v <- beta (v - S^T k) (delta),   S <- S + k v^T,   y = scale S^T q
 class LinearAttention {
@@ -257,13 +257,13 @@ class LinearAttention {
 
   Term zeros() { return f_.filled({batch_, groups_, key_width_, value_width_}, 0); }
 
-  // Returns whether the operands are narrower than float32. The state is float32 in any case.
+  // Returns whether the operands have another float type than float32. The state is float32 in any case.
   bool narrow() const { return source_.operand(kQuery)->kept != ElementType::kNone; }
   Term real(int input) { return narrow() ? f_.to_real(f_.input(input)) : f_.input(input); }
   Term given_type(const Term& y) { return narrow() ? f_("CastLike", {y, f_.input(kQuery)}) : y; }
 
   Term at(int input, int64_t t) { return f_.slice(real(input), 1, t, t + 1); }
-  // Returns [B, G, width, 1] for one token.
+  // Returns the numbers of `input` for token t as [B, G, width, 1].
   Term token(int input, int64_t t, int64_t width) { return f_.reshape(at(input, t), {batch_, groups_, width, 1}); }
   Term beta(int64_t t) { return f_.reshape(at(kBeta, t), {batch_, last_of(kBeta) == 1 ? 1 : groups_, 1, 1}); }
 

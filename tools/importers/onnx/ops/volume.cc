@@ -1,7 +1,7 @@
-// Imports Conv and pools over volumes [n, c, d, h, w], as those over images.
+// Imports Conv and pools over volumes [n, c, d, h, w] as convolutions and pools over images.
 //
-//   pool   d first, as an image [d, h w] with a window (k_d, 1), then h and w. The maximum is one of maxima, and the
-//          mean is one of means, because a window's elements inside x are the product of those of its axes.
+//   pool   over d first, as an image [d, h w] with a window (k_d, 1), then over h and w. The maximum of maxima, or the
+//          mean of means, is right because every row of a window has equally many elements inside x.
 //   conv   the k_d slices that an output slice reads become channels, c k_d + i, of an image: n d_out images
 #include <algorithm>
 
@@ -20,7 +20,7 @@ void set_list(::onnx::NodeProto& node, const char* key, const IntegerList& value
   for (const int64_t v : values) attribute.add_ints(v);
 }
 
-// Returns the numbers of a window attribute for axes first .. last - 1 of the three.
+// Returns the numbers of a window attribute for the axes first .. last - 1 of d, h, w.
 IntegerList of_axes(const Source& source, const char* key, size_t first, size_t last, int64_t otherwise) {
   const IntegerList all = source.integers(key, IntegerList(3, otherwise));
   if (all.size() != 3) source.malformed(std::string(key) + " does not fit the rank of its input");
@@ -50,8 +50,8 @@ struct VolumeBody : Body {
 
 constexpr const char* kWindowLists[] = {"kernel_shape", "strides", "dilations", "pads"};
 
-// Writes the pool over axes [first, last) of the source's three, as a pool over an image with the window {k, 1} or
-// {k_h, k_w}.
+// Adds the pool over the axes first .. last - 1 of d, h, w, as a pool over an image with the window {k_d, 1} or
+// {k_h, k_w}. Returns the name of its result.
 std::string pool_axes(VolumeBody& body, const Source& source, const std::string& x, size_t first, size_t last) {
   const std::string y = body.fresh("pool");
   ::onnx::NodeProto& node = body.node_like(source.proto, source.proto.op_type().c_str(), {x}, y,
@@ -77,8 +77,8 @@ void pool_volume(Import& import, const Source& source) {
   std::string y = body.reshape(body.take(source.operand(0)), {d[0], d[1], d[2], d[3] * d[4]});
   y = body.reshape(pool_axes(body, source, y, 0, 1), {d[0], -1, d[3], d[4]});
   y = pool_axes(body, source, y, 1, 3);
-  // The result takes its sizes from the two pools: c d_out rows of channels, and the rows and columns of the second
-  // pool.
+  // y is [n, c d_out, h_out, w_out]. It becomes [n, c, d_out, h_out, w_out]; h_out and w_out are read from its shape by
+  // operators on constants.
   const std::string shape = body.step("Shape", {y});
   const std::string outer = body.integers({d[0], d[1], -1});
   const std::string inner = body.step("Slice", {shape, body.integers({2}), body.integers({4})});
@@ -90,8 +90,8 @@ void pool_volume(Import& import, const Source& source) {
 
 namespace {
 
-// Returns the slices of x, padded along d. Each is [n, c, d_out, h, w], and together they are [n, c, k_d, d_out, h
-// w].
+// Returns the slices of x, which is padded along d: slice i has what tap i reads, [n, c, d_out, h, w]. Together they
+// are [n, c, k_d, d_out, h w].
 std::string slices(VolumeBody& body, const Source& source, const std::string& x, int64_t d_out) {
   const IntegerList d = source.operand(0)->dims, w = source.operand(1)->dims;
   const int64_t stride = of_axes(source, "strides", 0, 1, 1)[0], dilation = of_axes(source, "dilations", 0, 1, 1)[0];

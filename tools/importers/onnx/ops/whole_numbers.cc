@@ -1,11 +1,11 @@
-// Imports operators on whole numbers of run time (int32 and int64: token ids, positions, masks, lengths). They are
-// formulas of the steps on whole numbers, which no policy rounds: sums, differences, products, comparisons and
-// choices.
+// Imports operators on whole numbers of run time (int32 and int64: token ids, positions, masks, lengths). integer.cc
+// has those that are functions of the engine. The others are formulas of ops on whole numbers, which no policy rounds:
+// sums, differences, products, comparisons and choices.
 //
 //   reductions      combine the two halves of an axis until one element is left
 //   CumSum          y <- y + (y shifted by s), s = 1, 2, 4 ..: after log2 n rounds y_i is the sum of x_0 to x_i
 //   CumProd         the same with products
-//   ArgMax          of real numbers that are 1 where x is the largest, else 0
+//   ArgMax, ArgMin  ArgMax of real numbers that are 1 where x is the largest (smallest), else 0
 #include <algorithm>
 #include <string>
 
@@ -90,7 +90,7 @@ class Whole {
              {"select_last_index", source_.integer("select_last_index", 0)}}));
   }
 
-  // Computes running sums or products. `nothing` is the number that changes no result of the pair.
+  // Computes running sums or products. kNothing is the number that changes no sum (0) or no product (1).
   template <Pair kPair, int64_t kNothing>
   void running() {
     const Ints& dims = source_.operand(0)->dims;
@@ -125,7 +125,7 @@ class Whole {
     return x;
   }
 
-  // Returns x shifted by `by` along the axis. The first elements are `nothing`.
+  // Returns x shifted by `by` along the axis. The first `by` elements become the number `nothing`.
   Term moved_on(const Term& x, int64_t axis, int64_t by, int64_t nothing) {
     Ints dims = source_.operand(0)->dims;
     const int64_t n = dims[size_t(axis)];

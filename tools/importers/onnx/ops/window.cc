@@ -1,9 +1,9 @@
-// Imports Conv and the pools: converts ONNX's windows into those of engine/ops/window.h.
+// Imports Conv, pools and ReduceMax: converts ONNX's windows into those of engine/ops/window.h.
 //
 //   out = floor or ceil((in + before + after - span) / stride) + 1,  span = (kernel - 1) dilation + 1   (per axis)
 //
 // 1-D windows run with height 1. The engine takes explicit pads that are smaller than the span. ceil_mode becomes a
-// larger pad after. Larger pads become a pad step. An average that does not count its pads refuses them.
+// larger pad after. Larger pads become a Pad node, or are refused for an average that does not count its pads.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,7 +32,7 @@ void check_range(const Source& source, const char* what, int64_t value, int64_t 
     source.malformed(std::string(what) + " " + std::to_string(value) + " is out of range");
 }
 
-// Sets the pads of SAME_UPPER or SAME_LOWER. out = ceil(in / stride), and the odd pad is after or before.
+// Sets the pads of SAME_UPPER (`upper`) or SAME_LOWER. out = ceil(in / stride); an odd pad is `after`, else `before`.
 void pad_same(Axis& axis, bool upper) {
   const int64_t out = (axis.in + axis.stride - 1) / axis.stride;
   const int64_t total = std::max<int64_t>(0, (out - 1) * axis.stride + axis.span() - axis.in);
@@ -40,7 +40,7 @@ void pad_same(Axis& axis, bool upper) {
   axis.after = total - axis.before;
 }
 
-// Sets `out`, and sets `after` to what the windows really reach. In ceil_mode a window that would start in the
+// Sets `out`, `overhang`, and `after` to what the windows really reach. In ceil_mode a window that would start in the
 // padding after x is dropped (onnx AveragePool-19, MaxPool-12, and PyTorch).
 void fit(const Source& source, Axis& axis, bool ceil) {
   const int64_t room = axis.in + axis.before + axis.after - axis.span();
@@ -119,7 +119,7 @@ void set_window(Node& node, const Window& window) {
 
 bool fits_engine(const Axis& axis) { return axis.before < axis.span() && axis.after + axis.overhang < axis.span(); }
 
-// Returns x (NHWC) with the window's pads as a step of their own. The window keeps only the overhang of ceil_mode.
+// Returns x (NHWC) after a Pad node with the window's pads. The window keeps only the overhang of ceil_mode.
 ValueId padded(Import& import, ValueId x, Window& window, float fill) {
   Node node = import.step(Op::kPad);
   set_integer(node, "before", int(window.h.before), 1);
@@ -140,7 +140,7 @@ ValueId padded(Import& import, ValueId x, Window& window, float fill) {
 // Returns the weights as OHWI; depthwise weights [c m, 1, kh, kw] as [kh, kw, c m]. 1-D kernels get height 1.
 ValueId conv_weights(Import& import, const OperandPtr& of, const Value& w, bool depthwise) {
   Value four = w;
-  if (w.dims.size() == 3) {  // per-channel codes keep their axis: it stands before the new one
+  if (w.dims.size() == 3) {  // the axis of per-channel codes stays 0, before the added axis
     four.dims.insert(four.dims.begin() + 2, 1);
   }
   const std::vector<int> perm = depthwise ? std::vector<int>{2, 3, 1, 0} : std::vector<int>{0, 2, 3, 1};
@@ -163,7 +163,7 @@ Value symmetric(Import& import, const Value& w) {
   return decoded(w);
 }
 
-constexpr int64_t kMostTaps = 64;  // in a window that is written out
+constexpr int64_t kMostTaps = 64;  // most taps in a window that becomes one slice or product per tap
 
 // Returns the elements of the padded x [n, c, h, w] that tap i, j of each window reads, [n, c, oh, ow].
 Term tap_of(Formula& f, const Term& padded, const Window& window, int64_t i, int64_t j) {
@@ -173,8 +173,8 @@ Term tap_of(Formula& f, const Term& padded, const Window& window, int64_t i, int
   return f.slice(rows, 3, left, left + (w.out - 1) * w.stride + 1, w.stride);
 }
 
-// Imports a Conv with weights of run time. There is one product of matrices for each tap, on images in the file's
-// order, [n, c, h, w]:
+// Imports a Conv with weights of run time, by one product of matrices for each tap, on images in the file's order
+// [n, c, h, w]. g are groups, k output channels and c input channels of one group:
 //
 //   y [n, g, k, oh ow] = sum_ij w_ij [g, k, c] x_ij [n, g, c, oh ow],   x_ij the padded x from tap i, j on, in strides
 void conv_at_run_time(Import& import, const Source& source) {
@@ -286,7 +286,7 @@ void pool(Import& import, const Source& source, Op op) {
   const OperandPtr& x = image(source, "pooling");
   Window window = read_window(source, x->dims, source.integers("kernel_shape"), source.integer("ceil_mode", 0) != 0);
   const bool average = op == Op::kAveragePool;
-  // Pads that count become zeros of the input. The overhang of ceil_mode never counts.
+  // Pads that count become zeros of x if there is an overhang or the engine does not take them. No overhang counts.
   bool count = average && source.integer("count_include_pad", 0) != 0;
   const bool overhangs = window.h.overhang + window.w.overhang > 0;
   const bool fits = fits_engine(window.h) && fits_engine(window.w);
@@ -312,7 +312,7 @@ void pool(Import& import, const Source& source, Op op) {
 void average_pool(Import& import, const Source& source) { pool(import, source, Op::kAveragePool); }
 void max_pool(Import& import, const Source& source) { pool(import, source, Op::kMaxPool); }
 
-// Gives the mean over all spatial axes, which are kept: channels_last [n, d.., c] over axes 1 .. rank - 2.
+// Gives the mean over all spatial axes, which become size 1: channels_last [n, d.., c] over axes 1 .. rank - 2.
 void global_average_pool(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
@@ -352,8 +352,8 @@ void global_max_pool(Import& import, const Source& source) {
   give_maximum(import, x, maximum_of_image(import, source, x));
 }
 
-// Imports ReduceMax. Over all spatial axes it becomes GlobalMaxPool, because a pool can compute in int8.
-//
+// Imports ReduceMax. Over the spatial axes and no others it becomes a max_pool of the whole image, because a pool can
+// compute in int8.
 void reduce_max(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
