@@ -57,6 +57,16 @@ void delay();
 inline void delay() {}
 #endif
 
+// Returns whether `ready` is true in one of a few looks, without reading the clock.
+template <class Ready>
+bool looks(const Ready& ready) {
+  for (int i = 0; i < 16; ++i) {
+    if (ready()) return true;
+    pause();
+  }
+  return ready();
+}
+
 // Returns whether `ready` became true within `ns`. Reads the clock once in 32 looks.
 template <class Ready>
 bool spin(int64_t ns, const Ready& ready) {

@@ -20,33 +20,36 @@
 namespace nacre {
 
 // The protocol. A step is `tiles` calls of one task. The caller (worker 0) and the threads (1 .. count - 1) each
-// have a run of its tiles, claim their own first, in order, and then those that the others have not begun:
+// have a run of its tiles, claim their own first, in order, and then those that the others have not begun. Steps have
+// numbers that only grow. Each thread has a line of the cache with two words:
 //
-//   publish    the caller writes step_, unfinished_ = tiles and left_[w], the tiles of each run without the caller's
-//              first, which it has claimed itself; then posted_ + 1
-//   claim      left_[w] > 0 becomes left_[w] - 1 (compare and exchange)
-//   finish     unfinished_ becomes unfinished_ - 1 when a tile's task has returned
-//   the end    the caller has found every left_[w] = 0, and waits until unfinished_ = 0
+//   publish    the caller writes step_, then posted_ = {step, tiles}; it has claimed its own first tile with that
+//   claim      claimed of run w = {step, n} or of an older step becomes {step, n + 1} or {step, 1} (compare and exchange)
+//   finish     finished of the thread that ran the tile becomes {step, tiles that it has run}
+//   the end    the caller has found all tiles claimed, and waits until the tiles of all finished words and its own are
+//              those of the step
+//
+// A step that goes well moves two lines from one core to another: the caller's with posted_ and step_, which no thread
+// writes, and the thread's, which the caller only reads. The lines that a task reads come on top.
 //
 // 1. The caller waits for tiles that were claimed, and a claim is followed at once by its task: never for a thread that
 //    sleeps, was not scheduled, or does not exist (a process that fork made).
-// 2. step_ is read after a claim alone, and the caller writes it only while no claimed tile is unfinished and no tile
-//    is left. A thread that read left_[w] in an earlier step and exchanges it in a later one has claimed a tile of the
-//    later step, and reads that step's task: equal numbers of different steps (ABA) do no harm. So a claim needs no
-//    counter of steps beside left_[w]; posted_ is one, but only tells threads that there is something to claim.
-// 3. The exchange acquires what the caller released with left_[w] (exchanges of others continue its release sequence),
-//    so step_ is seen whole. A finish releases what its task wrote; the caller acquires it with unfinished_ = 0.
-// 4. The task's context may lie on the caller's stack: after its last finish a thread touches the pool alone.
-// 5. No wake-up is lost. A thread writes kAsleep to its state, adds 1 to asleep_, then looks at posted_ and stops_
-//    again; the caller writes posted_ (or stops_), then looks at asleep_. All four are sequentially consistent, so one
-//    of them sees the other's. Who changes a state from kAsleep to kAwake, the caller or the thread, takes the 1 back.
-// 6. The caller sleeps with kCallerSleeps in unfinished_ itself: the finish that leaves nothing but the flag wakes it.
+// 2. A claim for a step succeeds only while that step lacks the tile, because the step's end needs a claim of every
+//    tile, and each leaves the step's number in the word. So a thread that is late by steps claims nothing of an old
+//    step, and reads step_ only while the caller waits for its claim.
+// 3. posted_ releases step_ to whoever reads its number. A finish releases what its task wrote, and the thread's use of
+//    step_; the caller acquires both.
+// 4. The task's context may lie on the caller's stack: behind its last finish a thread touches the pool alone.
+// 5. A thread that falls asleep while a step is published may be missed: posted_ is no fence, which would cost the
+//    caller a transfer. Nobody waits for that thread. The caller looks for sleeping threads again behind its first
+//    tile, and in each later step.
+// 6. The caller that waits long writes sleeps_, looks at the finished words again, and sleeps. A thread writes its
+//    finished word, then looks at sleeps_. All are sequentially consistent, so one of them sees the other's.
 class ThreadPool::Crew {
  public:
   Crew(int threads, const ThreadSettings& settings)
       : settings_(settings), process_(getpid()), count_(threads - 1), workers_(threads),
-        hands_(new Hand[size_t(threads - 1)]), more_(threads > kNear ? new Word[size_t(threads)]() : nullptr),
-        left_(more_ ? more_.get() : near_) {}
+        hands_(new Hand[size_t(threads)]) {}
 
   // Starts the threads. Returns how many run, with the caller's.
   int start() {
@@ -56,7 +59,7 @@ class ThreadPool::Crew {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int started = 0;
     for (; started < count_; ++started) {
-      Hand& hand = hands_[started];
+      Hand& hand = hands_[started + 1];
       hand.crew = this, hand.worker = started + 1;
       const auto serve = [](void* h) -> void* {
         static_cast<Hand*>(h)->crew->serve(*static_cast<Hand*>(h));
@@ -72,8 +75,8 @@ class ThreadPool::Crew {
   ~Crew() {
     if (process_ != getpid()) return;
     stops_.store(true);
-    for (int i = 0; i < count_; ++i) rouse(hands_[i]);
-    for (int i = 0; i < count_; ++i) pthread_join(hands_[i].thread, nullptr);
+    for (int i = 1; i <= count_; ++i) rouse(hands_[i]);
+    for (int i = 1; i <= count_; ++i) pthread_join(hands_[i].thread, nullptr);
   }
 
   static void run(void* crew, void (*task)(void* context, int tile, int worker), void* context, int tiles) {
@@ -82,13 +85,13 @@ class ThreadPool::Crew {
       for (int tile = 0; tile < tiles; ++tile) task(context, tile, 0);
       return;
     }
-    c.share({task, context, tiles});
+    for (int first = 0; first < tiles; first += kMostTiles)
+      c.share({task, context, first}, std::min(kMostTiles, tiles - first));
     c.busy_.store(false, std::memory_order_release);
   }
 
  private:
   enum State : uint32_t { kAwake, kAsleep };
-  static constexpr uint32_t kCallerSleeps = 1u << 31;
   // In ns: a longer pause ends a burst of work; a tile is late after this; the shortest rest; rests start from the
   // shortest again after this time without a late tile.
   static constexpr int64_t kBurstGap = 1'000'000, kLate = 400'000, kLeastRest = 1'000'000, kCalm = 100'000'000;
@@ -98,27 +101,43 @@ class ThreadPool::Crew {
   struct Step {
     void (*task)(void* context, int tile, int worker);
     void* context;
-    int tiles;
+    int first;  // added to the number of each tile
+    void run(int tile, int worker) const { task(context, first + tile, worker); }
   };
-  struct alignas(64) Hand {  // one thread
-    Word state = kAwake;
+  // A step's number and a number of its tiles, in one word. 48 bits number the steps of some years.
+  using Count = std::atomic<uint64_t>;
+  static constexpr int kTileBits = 16, kMostTiles = (1 << kTileBits) - 1;
+  static uint64_t pack(uint64_t step, int tiles) { return step << kTileBits | uint64_t(tiles); }
+  static uint64_t step_of(uint64_t word) { return word >> kTileBits; }
+  static int tiles_of(uint64_t word) { return int(word & kMostTiles); }
+
+  struct alignas(128) Hand {  // one worker; two lines, because processors fetch lines in pairs
+    Count claimed = 0;        // of this worker's run
+    Count finished = 0;       // tiles that this thread has run
+    Word held = 0;            // written to keep the line in this core's cache
+    alignas(64) Word state = kAwake;
     std::atomic<int64_t> woken = 0;  // ns: when the caller woke it
     int worker = 0;
     Crew* crew = nullptr;
     pthread_t thread = {};
   };
 
-  // The run of worker w begins at its part of the tiles. `run` is the run that was last claimed from; it is looked at
-  // first.
-  int first_of(int w) const { return int(int64_t{step_.tiles} * w / workers_); }
-  bool claim(int* run, int* tile) {
+  // The run of worker w begins at its part of the tiles; tile 0 is the caller's before anybody can claim it.
+  int first_of(int w, int tiles) const { return std::max(1, int(int64_t{tiles} * w / workers_)); }
+  // Claims a tile of the step that `posted` names. `run` is the run that was last claimed from; it is looked at first.
+  bool claim(uint64_t posted, int* run, int* tile) {
+    const int tiles = tiles_of(posted);
     for (int i = 0, w = *run; i < workers_; ++i, w = w + 1 < workers_ ? w + 1 : 0) {
-      uint32_t left = left_[w].load();
-      while (left != 0) {
+      const int first = first_of(w, tiles), size = first_of(w + 1, tiles) - first;
+      if (size == 0) continue;
+      uint64_t word = hands_[w].claimed.load(std::memory_order_relaxed);
+      while (step_of(word) <= step_of(posted)) {
+        const int taken = step_of(word) == step_of(posted) ? tiles_of(word) : 0;
+        if (taken == size) break;
         delay();
-        if (left_[w].compare_exchange_weak(left, left - 1)) {
+        if (hands_[w].claimed.compare_exchange_weak(word, pack(step_of(posted), taken + 1))) {
           *run = w;
-          *tile = first_of(w + 1) - int(left);
+          *tile = first + taken;
           return true;
         }
       }
@@ -129,46 +148,54 @@ class ThreadPool::Crew {
   // ---- The caller
 
   int64_t wake_after() const { return int64_t{1000} * settings_.wake_after_us; }
-  // While a rest lasts, the caller runs alone, because other work has the processors. A sign of such work is that the
-  // caller waited longer for a begun tile than it worked itself, or that a thread came late after it was woken. Signs
-  // in a row double the rest. A late thread is a sign if it was woken in this burst and after the last sign; threads
-  // woken together are one sign.
-  void share(const Step& step) {
-    const int64_t begun = now_ns();
+  // While a rest lasts, the caller runs alone, because other work has the processors. A sign of such work is a wait
+  // for a begun tile that is kLate longer than the caller worked itself, or a thread that came kSlow after it was
+  // woken. Signs in a row double the rest, up to most_rest_us. A late thread is a sign if it was woken in this burst
+  // and after the last sign; threads woken together are one sign.
+  void share(const Step& step, int tiles) {
+    if (resting_ && rests(now_ns())) {
+      for (int tile = 0; tile < tiles; ++tile) step.run(tile, 0);
+      ended_ = now_ns();
+      return;
+    }
+    step_ = step;
+    delay();
+    const uint64_t posted = pack(step_of(posted_.load(std::memory_order_relaxed)) + 1, tiles);
+    posted_.store(posted, std::memory_order_release);
+    const int64_t begun = now_ns();  // while the line is on its way
     if (begun - ended_ > kBurstGap) {
       long_burst_ = ended_ - burst_ > wake_after();
       burst_ = begun;
     }
     const int64_t late = late_wake_.load(std::memory_order_relaxed);
     if (late > rest_until_ - rest_ && late >= burst_) rest(begun);  // rest_until_ - rest_: when the last sign came
-    if (resting_ && rests(begun)) {
-      for (int tile = 0; tile < step.tiles; ++tile) step.task(step.context, tile, 0);
+    const bool wakes = long_burst_ || begun - burst_ >= wake_after();
+    if (wakes) rouse_for(tiles - 1);
+    step.run(0, 0);
+    if (wakes && tiles > 2) rouse_for(tiles - 2);
+    int mine = 1;
+    for (int run = 0, tile; claim(posted, &run, &tile); ++mine) step.run(tile, 0);
+    finish_all(posted, mine, begun);
+  }
+
+  // Returns whether the threads have run all tiles of the step but the caller's.
+  bool all_ran(uint64_t posted, int mine) const {
+    int left = tiles_of(posted) - mine;
+    for (int w = 1; w <= count_ && left > 0; ++w)
+      if (const uint64_t word = hands_[w].finished.load(); step_of(word) == step_of(posted)) left -= tiles_of(word);
+    return left == 0;
+  }
+  void finish_all(uint64_t posted, int mine, int64_t begun) {
+    delay();
+    const auto done = [&] { return all_ran(posted, mine); };
+    if (looks(done)) {
       ended_ = now_ns();
       return;
     }
-    step_ = step;
-    unfinished_.store(uint32_t(step.tiles), std::memory_order_relaxed);
-    for (int w = 0; w < workers_; ++w)
-      left_[w].store(uint32_t(std::max(1, first_of(w + 1)) - std::max(1, first_of(w))), std::memory_order_release);
-    delay();
-    posted_.fetch_add(1);
-    if (asleep_.load() > 0 && (long_burst_ || begun - burst_ >= wake_after())) rouse_for(step.tiles - 1);
-    step.task(step.context, 0, 0);
-    uint32_t mine = 1;
-    for (int run = 0, tile; claim(&run, &tile); ++mine) step.task(step.context, tile, 0);
-    finish_all(mine, begun);
-  }
-
-  void finish_all(uint32_t mine, int64_t begun) {
     const int64_t worked = now_ns() - begun;
-    delay();
-    if (unfinished_.fetch_sub(mine, std::memory_order_acq_rel) != mine) {
-      const auto done = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };
-      if (!spin(int64_t{1000} * settings_.spin_us, done)) {
-        uint32_t value = unfinished_.fetch_or(kCallerSleeps, std::memory_order_acq_rel) | kCallerSleeps;
-        for (; value != kCallerSleeps; value = unfinished_.load(std::memory_order_acquire))
-          sleep_while(unfinished_, value);
-      }
+    if (!spin(int64_t{1000} * settings_.spin_us, done)) {
+      for (sleeps_.store(1); !done(); sleeps_.store(1)) sleep_while(sleeps_, 1);
+      sleeps_.store(0);
     }
     ended_ = now_ns();
     if (ended_ - begun - worked > kLate + worked) rest(ended_);
@@ -210,7 +237,8 @@ class ThreadPool::Crew {
 
   // Wakes as many threads as `tiles` keep busy.
   void rouse_for(int tiles) {
-    for (int i = 0; i < count_ && tiles > 0; ++i) tiles -= rouse(hands_[i]) ? 1 : 0;
+    if (asleep_.load() == 0) return;
+    for (int i = 1; i <= count_ && tiles > 0; ++i) tiles -= rouse(hands_[i]) ? 1 : 0;
   }
   // Returns whether this changed the state.
   bool rouse(Hand& hand) {
@@ -227,20 +255,24 @@ class ThreadPool::Crew {
 
   void serve(Hand& hand) {
     while (!stops_.load(std::memory_order_relaxed)) {
-      const uint32_t seen = posted_.load();
-      for (int run = hand.worker, tile; claim(&run, &tile);) {
+      const uint64_t seen = posted_.load();
+      int mine = 0;
+      for (int run = hand.worker, tile; claim(seen, &run, &tile);) {
         delay();
-        step_.task(step_.context, tile, hand.worker);
+        step_.run(tile, hand.worker);
         delay();
-        if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == (kCallerSleeps | 1)) wake_one(unfinished_);
+        hand.finished.store(pack(step_of(seen), ++mine));
+        if (sleeps_.load() != 0 && sleeps_.exchange(0) != 0) wake_one(sleeps_);
       }
+      // The caller has read this thread's line. A write brings it back, so that the next claim need not wait for it.
       const auto something = [&] {
+        hand.held.fetch_add(1, std::memory_order_relaxed);
         return posted_.load(std::memory_order_relaxed) != seen || stops_.load(std::memory_order_relaxed);
       };
       if (!spin(int64_t{1000} * settings_.spin_us, something)) doze(hand, seen);
     }
   }
-  void doze(Hand& hand, uint32_t seen) {
+  void doze(Hand& hand, uint64_t seen) {
     delay();
     hand.state.store(kAsleep);
     delay();
@@ -257,25 +289,20 @@ class ThreadPool::Crew {
   }
 
   const ThreadSettings settings_;
-  const long process_;  // the process that has the threads
-  int count_;           // threads, without the caller
-  const int workers_;   // threads, with the caller
-  const std::unique_ptr<Hand[]> hands_;
-  const std::unique_ptr<Word[]> more_;
-  Word* const left_;                // tiles left for each worker: near_ or more_
-  std::atomic<bool> busy_ = false;  // a caller is sharing a step
+  const long process_;                   // the process that has the threads
+  int count_;                            // threads, without the caller
+  const int workers_;                    // threads, with the caller
+  const std::unique_ptr<Hand[]> hands_;  // of all workers; of hand 0 only `claimed` is used
+  std::atomic<bool> busy_ = false;       // a caller is sharing a step
   // Only the caller that holds `busy_` uses these; in ns.
   int64_t burst_ = 0, ended_ = 0, rest_ = 0, rest_until_ = -kCalm, looked_ = 0, quiet_ = 0;
   long switches_ = 0;
   pthread_t looker_ = {};
   bool resting_ = false, long_burst_ = false;
-  alignas(64) Step step_ = {};
-  // These words share a cache line with the step, so a thread that looks for work has all that it needs.
-  static constexpr int kNear = 8;
-  Word posted_ = 0;
-  Word near_[kNear] = {};
-  alignas(64) Word unfinished_ = 0;
-  alignas(64) Word asleep_ = 0;  // threads whose state is kAsleep
+  alignas(128) Count posted_ = 0;  // in one line with the step, so that a thread which sees it has all that it needs
+  Step step_ = {};
+  alignas(128) Word asleep_ = 0;  // threads whose state is kAsleep
+  Word sleeps_ = 0;               // 1: the caller sleeps until this is 0
   std::atomic<bool> stops_ = false;
   std::atomic<int64_t> late_wake_ = 0;  // ns: when the last late thread was woken; 0: none was late
 };
@@ -302,8 +329,8 @@ ThreadsRefused::ThreadsRefused(int some, int all)
 ThreadPool::ThreadPool(int threads, const ThreadSettings& settings) : workers_{} {
   if (threads == 0) threads = threads_of_process();
   if (threads > kMostThreads) throw ThreadsRefused(kMostThreads, threads);
-  // A step of 120,000 multiply-accumulates takes about 2 us with AVX2; sharing a step costs 0.6 us.
-  workers_ = {nullptr, threads, &Crew::run, 120'000};
+  // A step of 60,000 multiply-accumulates takes about 1 us with AVX2. To share it costs 0.2 us (Zen 4) to 0.5 us.
+  workers_ = {nullptr, threads, &Crew::run, 60'000};
   if (threads < 2) return;
   crew_ = std::make_unique<Crew>(threads, settings);
   workers_.context = crew_.get();
