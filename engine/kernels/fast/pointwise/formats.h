@@ -159,25 +159,60 @@ inline void FastDynamicFloat8::run(const float* numbers, Float8E4M3* codes, floa
   });
 }
 
-// Writes {least, largest} of x and 0 to `range`. A NaN is ignored.
+// The least and the largest of some numbers and 0. A NaN is ignored.
+struct RowRange {
+  float low = 0, high = 0;
+
+  // Joins the range of other numbers to this one.
+  void join(const RowRange& other) {
+    low = other.low < low ? other.low : low;
+    high = other.high > high ? other.high : high;
+  }
+};
 template <class V>
-void range_of(const float* x, int count, float* range) {
+RowRange range_of(const float* x, int count) {
   using F = typename V::F;
+  const Smaller<V> smaller;
+  const Larger<V> larger;
   const F zero = V::set(0.0f);
-  const F low = fold<V>(x, count, zero, Smaller<V>());
-  const F high = fold<V>(x, count, zero, Larger<V>());
-  range[0] = -V::largest(V::sub(zero, low)), range[1] = V::largest(high);
+  F low[2] = {zero, zero}, high[2] = {zero, zero};  // two of each, because one takes several cycles
+  int i = 0;
+  for (; i + 2 * V::kLanes <= count; i += 2 * V::kLanes) {
+    const F a = V::load(x + i), b = V::load(x + i + V::kLanes);
+    low[0] = smaller(low[0], a), high[0] = larger(high[0], a);
+    low[1] = smaller(low[1], b), high[1] = larger(high[1], b);
+  }
+  for (; i < count; i += V::kLanes) {
+    const int left = count - i;
+    const F a = left >= V::kLanes ? V::load(x + i) : V::part(left, V::load(x + i, left), zero);
+    low[0] = smaller(low[0], a), high[0] = larger(high[0], a);
+  }
+  return {-V::largest(V::sub(zero, smaller(low[0], low[1]))), V::largest(larger(high[0], high[1]))};
+}
+// Finds the range of numbers that the workers share. They wait for each other once more than for the codes alone, but
+// each then reads numbers that it wrote in the step before.
+template <class V>
+RowRange shared_range(const float* x, int count, const Args& args) {
+  constexpr int kMost = 16;  // workers
+  RowRange all, found[kMost];
+  if (args.workers != nullptr && args.workers->count > kMost) return range_of<V>(x, count);
+  in_parts(args, uint64_t(count) * kOfRange, [&](const Part& part, std::span<std::byte>) {
+    const auto begin = [&](int index) { return int(int64_t{count} * index / part.count); };
+    found[part.index] = range_of<V>(x + begin(part.index), begin(part.index + 1) - begin(part.index));
+  });
+  for (const RowRange& range : found) all.join(range);
+  return all;
 }
 
-// Computes q = clamp(round(real(x)) + zero, low, 127) for each number x of a row.
-template <class V, Rounding kRounding, class F>
+// Computes q = clamp(round(real(x)) + zero, low, 127) for each number x of a row; without kShifts zero is 0.
+template <class V, Rounding kRounding, bool kShifts, class F>
 [[gnu::always_inline]] inline void quantize_row(const float* x, int8_t* q, int count, int32_t zero, int32_t low,
                                                 const F& real) {
   const typename V::I z = V::set(zero), l = V::set(low), h = V::set(int32_t{127});
   each_vector<V>(count, [&](int i, auto n) {
-    const typename V::I r = rounded<V, kRounding>(real(load<V>(x + i, n)));
-    const typename V::I within = V::max(V::set(int32_t{-1024}), V::min(V::set(int32_t{1024}), r));
-    store_codes<V>(q + i, V::max(l, V::min(h, V::add(within, z))), n);
+    typename V::I r = rounded<V, kRounding>(real(load<V>(x + i, n)));
+    if constexpr (kShifts) r = V::add(V::max(V::set(int32_t{-1024}), V::min(V::set(int32_t{1024}), r)), z);
+    store_codes<V>(q + i, V::max(l, V::min(h, r)), n);
   });
 }
 
@@ -187,31 +222,31 @@ struct RowQuantizer {
   float scale, amax;
   int32_t zero;
 
-  RowQuantizer(const DynamicQuantize& op, const float* range) : symmetric(op.symmetric), onnx(op.onnx) {
+  RowQuantizer(const DynamicQuantize& op, const RowRange& range) : symmetric(op.symmetric), onnx(op.onnx) {
     const DynamicQuantize ends = {.rows = 1, .width = 2, .symmetric = op.symmetric, .onnx = op.onnx};
+    const float numbers[] = {range.low, range.high};
     int8_t codes[2];
-    ends.forward(range, codes, &scale, &zero);
-    amax = -range[0] > range[1] ? -range[0] : range[1];
+    ends.forward(numbers, codes, &scale, &zero);
+    amax = -range.low > range.high ? -range.low : range.high;
   }
   [[gnu::noinline]] void run(const float* x, int8_t* q, int count) const {
     using V = Vector;
     if (onnx) {
       const V::F step = V::set(scale);
-      return quantize_row<V, Rounding::kHalfEven>(x, q, count, zero, -128, [&](V::F v) { return V::div(v, step); });
+      return quantize_row<V, Rounding::kHalfEven, true>(x, q, count, zero, -128,
+                                                        [&](V::F v) { return V::div(v, step); });
     }
     const V::F factor = V::set(!symmetric ? 1 / scale : amax == 0 ? 0 : 127 / amax), z = V::set(float(zero));
-    quantize_row<V, Rounding::kHalfAway>(x, q, count, 0, symmetric ? -127 : -128,
-                                         [&](V::F v) { return V::add(z, V::mul(v, factor)); });
+    quantize_row<V, Rounding::kHalfAway, false>(x, q, count, 0, symmetric ? -127 : -128,
+                                                [&](V::F v) { return V::add(z, V::mul(v, factor)); });
   }
 };
 
 inline void FastDynamicQuantize::run(const float* x, int8_t* q, float* scale, int32_t* zero, const Args& args) const {
   using V = Vector;
   const int width = op.width;
-  if (op.rows == 1) {  // this thread finds the range: to share that would cost a second wait for the workers
-    float range[2];
-    range_of<V>(x, width, range);
-    const RowQuantizer quantizer(op, range);
+  if (op.rows == 1) {
+    const RowQuantizer quantizer(op, shared_range<V>(x, width, args));
     scale[0] = quantizer.scale, zero[0] = quantizer.zero;
     return in_runs_of_numbers(args, width, kOfCode, [&](int first, int count, std::span<std::byte>) {
       quantizer.run(x + first, q + first, count);
@@ -219,9 +254,7 @@ inline void FastDynamicQuantize::run(const float* x, int8_t* q, float* scale, in
   }
   each_shared_row(args, op.rows, width, [&](int r) {
     const float* const row = x + ptrdiff_t(r) * width;
-    float range[2];
-    range_of<V>(row, width, range);
-    const RowQuantizer quantizer(op, range);
+    const RowQuantizer quantizer(op, range_of<V>(row, width));
     scale[r] = quantizer.scale, zero[r] = quantizer.zero;
     quantizer.run(row, q + ptrdiff_t(r) * width, width);
   });
