@@ -9,8 +9,8 @@
 
 #include "engine/nacre.h"
 #include "engine/run/places.h"
+#include "engine/train/object_sizes.h"  // asserts what `nacre size --target arm/...` says of this machine
 #include "ports/vector/tiers.h"
-#include "tools/model/machines.h"  // asserts what `nacre size --target arm/...` says of this machine
 
 namespace nacre::test {
 namespace {

@@ -90,7 +90,7 @@ enum class Code : uint8_t {
   kWork,             // more multiply-accumulates than the caller's limit
   kRounding,         // unknown rounding
 
-  // Kernels and shapes (Table::kStep; found by measure and bind).
+  // Kernels and shapes (Table::kStep; found by measure and bind, kRowsUnsupported by a run).
   kNoKernel,         // no linked kernel for this op and these types
   kOperandCount,     // wrong number of operands for the op
   kOperandType,      // operand types do not fit together

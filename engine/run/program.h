@@ -24,7 +24,7 @@ namespace nacre {
 
 // Blocks of memory that the caller provides. Each starts at a multiple of kAlignment (16), or of Places::alignment().
 enum Block : uint32_t {
-  kCalls = 0,     // bound steps: 12 + 8 bytes per operand each on a 32-bit machine
+  kCalls = 0,     // bound steps: on a 32-bit machine 12 bytes each, and 8 per operand and guard; places take more
   kPrepared = 1,  // data that kernels compute once from constant weights
   kScratch = 2,   // the most that a step needs, for each worker, in whole cache lines
   kState = 3,     // the values that training learns; checkpoints save this block

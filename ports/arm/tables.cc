@@ -3,38 +3,23 @@
 
 namespace nacre::tier_of {
 
-#ifdef __arm__
-constexpr bool kArm = true;
-#else
-constexpr bool kArm = false;
-#endif
-#ifdef __aarch64__
-constexpr bool kAarch64 = true;
-#else
-constexpr bool kAarch64 = false;
-#endif
-
 struct armv7 {
   static constexpr const char* kName = "arm/armv7";
-  static constexpr bool kRuns = kArm;
   static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1;
   using Base = void;
 };
 struct neon {
   static constexpr const char* kName = "arm/neon";
-  static constexpr bool kRuns = kAarch64;
   static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1;
   using Base = void;
 };
 struct dotprod {
   static constexpr const char* kName = "arm/dotprod";
-  static constexpr bool kRuns = kAarch64;
   static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 1;
   using Base = void;
 };
 struct i8mm {
   static constexpr const char* kName = "arm/i8mm";
-  static constexpr bool kRuns = kAarch64;
   static constexpr int kLanes = 4, kDotOffset = 0, kFoursOffset = 0, kPairs = 0, kRealGroup = 2;
   using Base = dotprod;
 };

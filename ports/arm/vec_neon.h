@@ -207,7 +207,7 @@ struct Neon {
   static Quads quads(const int8_t* p) { return vld1q_s8(p); }
   static constexpr int kDotOffset = 0;
 
-  // Products that go column by column multiply signed codes, so no offset is added.
+  // Products of fours (engine/simd/vec.h: column by column) multiply signed codes here, so no offset is added.
   static constexpr int kFoursOffset = 0, kPairs = 0;
   static constexpr bool kPacksWords = false, kHalfFloat8 = false;
   using Fours = int8x16_t;

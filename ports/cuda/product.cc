@@ -5,7 +5,7 @@
 namespace nacre::cuda {
 namespace {
 
-constexpr size_t kAligned = 16;  // bytes to which every address is aligned
+constexpr size_t kAligned = 16;  // bytes; fits() refuses operands, biases and batch strides that are no multiple of it
 
 int bytes_of(LtType type) {
   switch (type) {

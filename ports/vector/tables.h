@@ -2,6 +2,8 @@
 // each tier take, so that every machine can ask what a model needs on a tier. family.cc has the kernels' functions.
 #pragma once
 
+#include <string_view>
+
 #include "engine/kernels/fast/lines.h"
 #include "engine/kernels/sorted_list.h"
 #include "ports/vector/families.h"
@@ -13,9 +15,17 @@ namespace nacre {
 extern const char kWeightPacking;
 [[gnu::used]] constinit static const char* const kPacking = &kWeightPacking;
 
-// A tier is a struct. kName is "port/tier"; kRuns says whether its functions are compiled here; kLanes and the other
-// numbers are those of its vectors (fast/lines.h). Base is void, or, if the tier has only products of its own
-// (kOfProducts), the tier that gives all other kernels.
+// A tier is a struct. kName is its port's and its own name; the numbers of its vectors follow (fast/lines.h). Base is
+// void, or, if the tier has only products of its own, the tier that gives all other kernels.
+
+// Says whether the functions of a tier are compiled: NACRE_TIERS is a list " x86/avx2 x86/avx512 ".
+template <class Tier>
+constexpr bool kCompiled = [] {
+  const std::string_view compiled = NACRE_TIERS, name = Tier::kName;
+  for (size_t at = compiled.find(name); at != compiled.npos; at = compiled.find(name, at + 1))
+    if (compiled[at - 1] == ' ' && compiled[at + name.size()] == ' ') return true;
+  return false;
+}();
 
 // Lists the names of a family's entries, which are the same in every tier.
 template <class Family>
@@ -48,7 +58,7 @@ struct FamilyTable {
     using List = std::remove_const_t<decltype(kLines)>;
     constexpr Line line = kLines.line[kIndex];
     Kernel run = nullptr;
-    if constexpr (Tier::kRuns) run = &run_line<Tier, Family, kIndex>;
+    if constexpr (kCompiled<Tier>) run = &run_line<Tier, Family, kIndex>;
     return fast_entry<typename FormOf<kIndex, List>::Type>(line.op, line.rounding, line.in_place, line.shapes, run);
   }
   template <int... kIndex>

@@ -2,6 +2,7 @@
 #include "ports/x86/x86.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -43,42 +44,49 @@ bool may_use_tiles() {
 #endif
 }
 
-// Returns one bit per tier, from CPUID leaves 1 and 7 (Intel's Software Developer's Manual, volume 2, CPUID).
-uint32_t find_tiers() {
-  const Registers one = cpuid(1, 0), seven = cpuid(7, 0), more = cpuid(7, 1);
-  uint32_t tiers = 1u << uint32_t(Tier::kPortable);
-  if (!bit(one.c, 27)) return tiers;  // OSXSAVE: xgetbv needs it
-  const uint32_t states = kept_states();
-  const bool avx2 = (states & 6) == 6 && bit(one.c, 12) && bit(one.c, 28) && bit(one.c, 29) && bit(seven.b, 3) &&
-                    bit(seven.b, 5) && bit(seven.b, 8);
-  if (!avx2) return tiers;  // the bits are FMA, AVX, F16C, BMI1, AVX2, BMI2
-  tiers |= 1u << uint32_t(Tier::kAvx2);
-  if (bit(more.a, 4)) tiers |= 1u << uint32_t(Tier::kAvx2Vnni);
-  const bool avx512 = (states & 0xE6) == 0xE6 && bit(seven.b, 16) && bit(seven.b, 17) && bit(seven.b, 30) &&
-                      bit(seven.b, 31);  // F, DQ, BW, VL
-  if (!avx512) return tiers;
-  tiers |= 1u << uint32_t(Tier::kAvx512);
-  if (!bit(seven.c, 11)) return tiers;
-  tiers |= 1u << uint32_t(Tier::kAvx512Vnni);
-  if (!bit(more.a, 5)) return tiers;
-  tiers |= 1u << uint32_t(Tier::kAvx512Bf16);
-  const bool amx =
-      (states >> 17 & 3) == 3 && bit(seven.d, 22) && bit(seven.d, 24) && bit(seven.d, 25);  // BF16, TILE, INT8
-  if (amx && may_use_tiles()) tiers |= 1u << uint32_t(Tier::kAmx);
-  return tiers;
+bool has(const CpuidBit& need) {
+  const Registers r = cpuid(need.leaf, need.subleaf);
+  return bit(need.word == 'a' ? r.a : need.word == 'b' ? r.b : need.word == 'c' ? r.c : r.d, need.bit);
 }
 
-// Returns true on Intel's processors (measured on Sapphire Rapids). On Zen 4 and 5 pairs have twice float32's rate.
-bool has_slow_pairs() { return cpuid(0, 0).c == 0x6C65746E; }  // "ntel" of GenuineIntel
+// Says whether the processor and the system have what a tier needs, and the tiers below it.
+template <class Row>
+bool has_tier(uint32_t states) {
+  if constexpr (!std::is_void_v<typename Row::Above>)
+    if (!has_tier<typename Row::Above>(states)) return false;
+  return (states & Row::kStates) == Row::kStates && std::ranges::all_of(Row::kNeeds, has) &&
+         ((Row::kStates & kTiles) == 0 || may_use_tiles());
+}
+
+uint32_t kept_states_or_none() { return has({1, 0, 'c', 27}) ? kept_states() : 0; }  // OSXSAVE: xgetbv needs it
+bool is_intel() { return cpuid(0, 0).c == 0x6C65746E; }                              // "ntel" of GenuineIntel
 
 #else
 
-bool has_slow_pairs() { return false; }
-uint32_t find_tiers() { return 1u << uint32_t(Tier::kPortable); }
+template <class Row>
+bool has_tier(uint32_t) {
+  return Row::kNeeds.empty();
+}
+uint32_t kept_states_or_none() { return 0; }
+bool is_intel() { return false; }
 
 #endif
 
-// Returns one bit per tier whose functions are compiled (ports/vector/meson.build).
+template <class... Row>
+uint32_t find_tiers(tier_of::TierList<Row...>) {
+  const uint32_t states = kept_states_or_none();
+  uint32_t tiers = 0, i = 0;
+  ((tiers |= uint32_t{has_tier<Row>(states)} << i++), ...);
+  return tiers;
+}
+
+template <class... Row>
+ByName by_name_of(tier_of::TierList<Row...>, Tier tier) {
+  constexpr ByName kByName[] = {Row::kByName...};
+  return kByName[size_t(tier)];
+}
+
+// Returns the tiers that are compiled: ports/vector/meson.build.
 uint32_t compiled_tiers() {
   uint32_t tiers = 0;
   for (uint32_t i = 0; i < uint32_t(Tier::kCount); ++i)
@@ -90,11 +98,14 @@ uint32_t compiled_tiers() {
 }  // namespace
 
 bool runs_here(Tier tier) {
-  static const uint32_t tiers = find_tiers() & compiled_tiers();
+  static const uint32_t tiers = find_tiers(tier_of::X86Tiers()) & compiled_tiers();
   return tier < Tier::kCount && (tiers >> uint32_t(tier) & 1) != 0;
 }
 
-bool by_name(Tier tier) { return tier == Tier::kAmx || (tier == Tier::kAvx512Bf16 && has_slow_pairs()); }
+bool by_name(Tier tier) {
+  const ByName where = by_name_of(tier_of::X86Tiers(), tier);
+  return where == ByName::kEverywhere || (where == ByName::kOnIntel && is_intel());
+}
 
 Tier best() {
   Tier tier = Tier::kCount;

@@ -45,7 +45,7 @@ class model_commands : public testing::Test {
 
 TEST_F(model_commands, size_is_what_measure_says_on_every_machine) {
   const LoadedModel model(digits_);
-  for (const TargetMachine& machine : kMachines) {
+  for (const TargetMachine& machine : machines()) {
     const ToolRun run = run_tool({"size", digits_, "--target", machine.name, "--json"});
     ASSERT_EQ(run.exit_code, 0) << run.err;
     const Json program = Json::parse(run.out)["programs"][0];
@@ -65,12 +65,12 @@ TEST_F(model_commands, size_of_m4_counts_12_bytes_a_step_and_8_an_operand) {
   EXPECT_EQ(measure(model, 0, {.pointer_bytes = 4, .workers = 1}).bytes[kCalls], calls);
 }
 
-// machines.h asserts its numbers when each machine's compiler compiles it.
+// object_sizes.h asserts its numbers when each machine's compiler compiles it.
 TEST_F(model_commands, size_of_the_objects_on_m4_is_what_its_compiler_says) {
   if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0)
     GTEST_SKIP() << "asks the compiler of Cortex-M: arm-none-eabi-g++ is not installed";
   const std::string command = "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only -x c++ " +
-                              include_options() + " " + project_path("tools/model/machines.h");
+                              include_options() + " " + project_path("engine/train/object_sizes.h");
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 

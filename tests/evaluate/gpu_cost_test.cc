@@ -64,7 +64,7 @@ TEST(gpu_cost, windows_are_gathered_by_a_kernel_of_their_own) {
 }
 
 TEST(gpu_cost, every_gpu_target_has_its_rates_and_types) {
-  for (const TargetMachine& machine : kMachines) {
+  for (const TargetMachine& machine : machines()) {
     const GpuArchitecture* const gpu = find_gpu_architecture(machine.name);
     ASSERT_EQ(gpu != nullptr, is_gpu_target(machine.name)) << machine.name;
     if (gpu == nullptr) continue;

@@ -55,7 +55,7 @@ inline CLI::Validator one_of(const std::vector<std::string>& words) {
 
 inline void add_target(CLI::App& command, std::string& target, const std::string& help) {
   std::vector<std::string> names;
-  for (const TargetMachine& machine : kMachines) names.emplace_back(machine.name);
+  for (const TargetMachine& machine : machines()) names.emplace_back(machine.name);
   command.add_option("--target", target, help)->check(one_of(names))->type_name(CLI::detail::join(names, "|"));
 }
 

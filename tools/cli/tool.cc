@@ -49,7 +49,7 @@ std::string words_of_extra(const CLI::App& app, const std::string& extra) {
 }
 
 // Returns CLI11's error in this tool's words. CLI11's text has the option before the first ": " ("--batch: ...") or
-// after it (": --batch = x").
+// after it (": --batch = x"). A missing argument ("MODEL is required") has no ": " and stays as it is.
 std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
   const std::string said = error.what();
   const size_t colon = said.find(": ");

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstdint>
-
-#include "engine/train/object_sizes.h"
+#include <span>
+#include <string_view>
 
 namespace nacre::tools {
 
@@ -15,44 +15,9 @@ struct TargetMachine {
   uint32_t model_bytes, program_bytes, trainer_bytes;  // sizeof(Model), sizeof(Program), sizeof(Trainer)
 };
 
-inline constexpr TargetMachine kMachines[] = {
-    {"host", sizeof(void*), sizeof(Model), sizeof(Program), sizeof(Trainer)},
-    {"arm/m4", 4, kModel32, kProgram32, kTrainer32},
-    {"arm/m0plus", 4, kModel32, kProgram32, kTrainer32},
-    {"arm/m3", 4, kModel32, kProgram32, kTrainer32},
-    {"arm/m7", 4, kModel32, kProgram32, kTrainer32},
-    {"arm/m33", 4, kModel32, kProgram32, kTrainer32},
-    {"arm/m55", 4, kModel32, kProgram32, kTrainer32},
-    {"riscv/rv32imac", 4, kModel32, kProgram32, kTrainer32},
-    {"riscv/rv32imafc", 4, kModel32, kProgram32, kTrainer32},
-    {"arm/armv7", 4, kModel32, kProgram32, kTrainer32},
-    {"arm/neon", 8, kModel64, kProgram64, kTrainer64},
-    {"arm/dotprod", 8, kModel64, kProgram64, kTrainer64},
-    {"arm/i8mm", 8, kModel64, kProgram64, kTrainer64},
-    {"x86/portable", 8, kModel64, kProgram64, kTrainer64},
-    {"x86/avx2", 8, kModel64, kProgram64, kTrainer64},
-    {"x86/avx2_vnni", 8, kModel64, kProgram64, kTrainer64},
-    {"x86/avx512", 8, kModel64, kProgram64, kTrainer64},
-    {"x86/avx512_vnni", 8, kModel64, kProgram64, kTrainer64},
-    {"x86/avx512_bf16", 8, kModel64, kProgram64, kTrainer64},
-    {"x86/amx", 8, kModel64, kProgram64, kTrainer64},
-    {"cuda/sm75", 8, kModel64, kProgram64, kTrainer64},
-    {"cuda/sm80", 8, kModel64, kProgram64, kTrainer64},
-    {"cuda/sm86", 8, kModel64, kProgram64, kTrainer64},
-    {"cuda/sm89", 8, kModel64, kProgram64, kTrainer64},
-    {"cuda/sm90", 8, kModel64, kProgram64, kTrainer64},
-    {"cuda/sm100", 8, kModel64, kProgram64, kTrainer64},
-    {"cuda/sm120", 8, kModel64, kProgram64, kTrainer64},
-};
-
+// Returns the host, microcontrollers, the tiers of each port of vectors, and GPUs.
+std::span<const TargetMachine> machines();
 // Returns the machine of that name, or null.
-constexpr const TargetMachine* find_machine(const char* name) {
-  for (const TargetMachine& machine : kMachines) {
-    const char *a = machine.name, *b = name;
-    while (*a != 0 && *a == *b) ++a, ++b;
-    if (*a == *b) return &machine;
-  }
-  return nullptr;
-}
+const TargetMachine* find_machine(std::string_view name);
 
 }  // namespace nacre::tools

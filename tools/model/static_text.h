@@ -1,5 +1,5 @@
-// Writes pieces of a static program's C++: lists and the first line of a file. Only static_source.cc and
-// static_tables_source.cc include it.
+// Writes text for static_source.cc and static_tables_source.cc, which alone include it: lists of a static program's
+// C++, the first line of each generated file (build files too), and NAME.cc.
 #pragma once
 
 #include <fmt/format.h>

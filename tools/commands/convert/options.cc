@@ -46,7 +46,7 @@ ActsWhen<C> for_gpus() {
 
 std::vector<std::string> machine_names() {
   std::vector<std::string> names;
-  for (const TargetMachine& machine : kMachines) names.emplace_back(machine.name);
+  for (const TargetMachine& machine : machines()) names.emplace_back(machine.name);
   return names;
 }
 

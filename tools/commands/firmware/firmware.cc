@@ -64,7 +64,7 @@ std::vector<GoldenPair> golden_of_training(const LoadedModel& model, uint32_t pr
 
 void firmware(const FirmwareOptions& options, const CommandFiles& files) {
   require_identifier(options.name);
-  const TargetMachine* machine = find_machine(options.target.c_str());
+  const TargetMachine* machine = find_machine(options.target);
   if (machine == nullptr)
     throw Error(kUsage, "--target", fmt::format("'{}' is not a machine that nacre knows", options.target));
   const LoadedModel model(options.model);

@@ -157,7 +157,7 @@ void print_training(const LoadedModel& model, const TargetMachine& machine, bool
 }  // namespace
 
 void size(const SizeOptions& options) {
-  const TargetMachine* machine = find_machine(options.target.c_str());
+  const TargetMachine* machine = find_machine(options.target);
   if (machine == nullptr)
     throw Error(kUsage, "--target", fmt::format("'{}' is not a machine that nacre knows", options.target));
   const LoadedModel model(options.model);

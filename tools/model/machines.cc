@@ -1,0 +1,48 @@
+#include "tools/model/machines.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/train/object_sizes.h"
+#include "ports/vector/tiers.h"
+#include "tools/model/gpu.h"
+
+namespace nacre::tools {
+namespace {
+
+TargetMachine with_pointers(const char* name, uint32_t bytes) {
+  if (bytes == 4) return {name, 4, kModel32, kProgram32, kTrainer32};
+  return {name, 8, kModel64, kProgram64, kTrainer64};
+}
+
+std::vector<TargetMachine> make_machines() {
+  std::vector<TargetMachine> all = {{"host", sizeof(void*), sizeof(Model), sizeof(Program), sizeof(Trainer)}};
+  for (const char* name :
+       {"arm/m4", "arm/m0plus", "arm/m3", "arm/m7", "arm/m33", "arm/m55", "riscv/rv32imac", "riscv/rv32imafc"})
+    all.push_back(with_pointers(name, 4));
+  const auto add_tiers = [&](std::string_view port) {
+    each_vector_tier([&](const VectorTier& tier) {
+      if (!tier.emulated && std::string_view(tier.port->name).starts_with(port))
+        all.push_back(with_pointers(tier.port->name, tier.pointer_bytes));
+    });
+  };
+  add_tiers("arm/");
+  add_tiers("x86/");
+  for (const char* name : {"cuda/sm75", "cuda/sm80", "cuda/sm86", "cuda/sm89", "cuda/sm90", "cuda/sm100", "cuda/sm120"})
+    all.push_back(with_pointers(name, 8));
+  return all;
+}
+
+}  // namespace
+
+std::span<const TargetMachine> machines() {
+  static const std::vector<TargetMachine> all = make_machines();
+  return all;
+}
+
+const TargetMachine* find_machine(std::string_view name) {
+  const auto found = std::ranges::find(machines(), name, &TargetMachine::name);
+  return found != machines().end() ? &*found : nullptr;
+}
+
+}  // namespace nacre::tools
