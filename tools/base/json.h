@@ -225,7 +225,7 @@ class Json {
   int64_t integer_within(int64_t low, int64_t high) const;
   uint64_t count_within(uint64_t most) const;
   double real_within(double most) const;
-  bool equals(const Json& other) const;  // compares numbers by value
+  bool equals(const Json& other) const;  // compares numbers by value; an integer and a real as doubles
 
   enum class Kind : uint8_t { kNull, kBool, kInteger, kUnsigned, kReal, kText, kArray, kObject };
 

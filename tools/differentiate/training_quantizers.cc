@@ -199,7 +199,11 @@ class AddQuantizers {
         return round_rows(node);
       case Quantization::kFloat8:
       case Quantization::kFloat8Current: return to_float8(node, policy);
-      default: return;
+      case Quantization::kNone: return;
+      default:
+        throw Error(kUnsupported, layer_place(graph_, node),
+                    fmt::format("training does not round weights as {} does", name_of(policy.quantization)),
+                    "train it in float32, and export under this policy");
     }
   }
 

@@ -1,5 +1,6 @@
-// Chooses the samples for the ranges of networks that are then judged on a labelled set. They come from a file (if it
-// is the set's own, said() tells so), or are a part of the set, which is then not judged.
+// Chooses the samples for quantization ranges. They come from a file (if its content is the labelled set's, said()
+// tells so), or from the set's data file: samples that --indices leaves out, else a part of the set, which is removed
+// from it. Drawn samples are not judged.
 #pragma once
 
 #include <cstdint>

@@ -123,6 +123,17 @@ bool set_weight_bits(Policy& p, const Json& value) {
   return true;
 }
 
+// Returns the names of an enum as "a, b or c".
+template <class E>
+std::string words_of() {
+  std::string words;
+  const std::span<const char* const> all = names<E>();
+  for (size_t i = 0; i < all.size(); ++i)
+    words += (i == 0 ? "" : i + 1 == all.size() ? " or " : ", ") + std::string(all[i]);
+  return words;
+}
+
+const std::string kQuantizationWords = words_of<Quantization>();
 constexpr const char* kTypeWords = "float32, float16, bfloat16 or float64";
 
 // loss_scale is last, because "auto" reads other fields.
@@ -130,8 +141,8 @@ const PolicyField kFields[] = {
     {"variable", kTypeWords, [](const Policy& p) { return Json(name_of(p.variable)); }, set_type<&Policy::variable>},
     {"compute", kTypeWords, [](const Policy& p) { return Json(name_of(p.compute)); }, set_type<&Policy::compute>},
     {"output", kTypeWords, [](const Policy& p) { return Json(name_of(p.output)); }, set_type<&Policy::output>},
-    {"quantization", "none, int8, int8/static, int8/full, int8/weights, int4, float8 or float8/current",
-     [](const Policy& p) { return Json(name_of(p.quantization)); }, set_quantization},
+    {"quantization", kQuantizationWords.c_str(), [](const Policy& p) { return Json(name_of(p.quantization)); },
+     set_quantization},
     {"block", "0 to 2147483647", [](const Policy& p) { return Json(p.block); }, set_block},
     {"amax_history_length", "0 to 65535", [](const Policy& p) { return Json(p.amax_history_length); },
      [](Policy& p, const Json& v) { return set_number(v, 0, 65535, &p.amax_history_length); }},

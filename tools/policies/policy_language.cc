@@ -40,19 +40,17 @@ std::optional<Policy> parse_extension(const std::string& name, const Place& plac
                                           "with int16 activations have",
                                           in_quotes(name)),
                               "take int8/static_from_float32 instead, or source for such a file");
-  const bool int8 = mode == "int8/static" || mode == "int8/weights" || mode == "int8/full";
+  // Each quantization whose name is no mode of Keras is an extension: "int8/static", "float8/current".
+  const std::optional<Quantization> extension =
+      mode.find('/') == mode.npos ? std::nullopt : find_name<Quantization>(mode);
   const bool float8 = mode.starts_with("float8/");
-  if (from == std::string::npos || (!int8 && !float8)) return std::nullopt;
+  if (from == std::string::npos || (!extension && !float8)) return std::nullopt;
   // A source that is quantized itself, "int8_from_float32", is no plain or mixed policy, so it is refused here.
   const KerasPolicy source = construct_keras_policy(name.substr(from + 6), place);
   Policy policy = policy_of(source, place);
   policy.loss_scale = LossScale::kNone;
-  if (int8) {
-    policy.quantization = mode == "int8/static" ? Quantization::kInt8Static
-                          : mode == "int8/full" ? Quantization::kInt8Full
-                                                : Quantization::kInt8Weights;
-  } else if (mode == "float8/current") {
-    policy.quantization = Quantization::kFloat8Current;
+  if (extension) {
+    policy.quantization = *extension;
   } else {
     policy.quantization = Quantization::kFloat8;
     policy.amax_history_length = history_length(mode.substr(7), place);

@@ -20,7 +20,7 @@ struct Hdf5Dataset {
   ElementType type = ElementType::kNone;  // float16, bfloat16, float32, float64, int8, uint8, int32 or int64
   std::vector<int64_t> dims;
   std::vector<uint8_t> bytes;  // little-endian, in order
-  uint64_t offset = 0;         // of these bytes in the file; 0 if the file has them in pieces, compressed or reordered
+  uint64_t offset = 0;         // of these bytes in the file; 0 unless it has the same bytes as one contiguous block
 
   int64_t elements() const;
   std::vector<float> reals() const;

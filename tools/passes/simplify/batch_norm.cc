@@ -173,7 +173,8 @@ bool may_be_bias(Rewriter& r, const Node& node, const Node& layer, const Value& 
   return gain == 0 || most <= kMostBias * gain;
 }
 
-// Makes a constant that other steps read too the bias itself.
+// Makes a constant the layer's bias without a copy, because other steps read it too. If it is not [channels], a reshape
+// of it becomes the bias.
 void share_bias(Rewriter& r, Node& layer, ValueId id, int64_t channels) {
   if (r.value(id).dims.size() != 1) {
     Value row = r.value(id);

@@ -169,9 +169,10 @@ std::string policy_class(const Policy& policy) {
     case Quantization::kInt8Dynamic: return "dynamic";
     case Quantization::kInt8Static:
     case Quantization::kInt8Full: return "static";
-    case Quantization::kInt8Weights: return "weights";
     case Quantization::kInt4Weights: return "int4";
-    default: return "float8";
+    case Quantization::kFloat8:
+    case Quantization::kFloat8Current: return "float8";
+    default: return "weights";
   }
 }
 

@@ -119,7 +119,8 @@ void give_quantized(Import& import, const OperandPtr& real, const Quantizer& qua
   else import.give_plain(0, id);
 }
 
-// Turns an input of the network that holds codes into a float32 input with a quantizer, if no node reads it so far.
+// Turns an input of the network that holds codes of one scale into a float32 input with a quantizer, if no node reads
+// it so far.
 void open_input(Import& import, const OperandPtr& x, const Operand& scale, const Quantizer& quantizer) {
   if (quantizer.scale.size() != 1 || !is_code_type(x->type) || x->quantized) return;
   const ValueId id = x->plain != kNone ? x->plain : x->channels_last;

@@ -69,8 +69,9 @@ void give_places(Import& import, const Source& source, const Ints& places, const
   f.run();
 }
 
-// Imports GatherElements with indices of run time [.., j, ..], whose other axes are those of x [.., c, ..]. Each index
-// is compared with 0 to c - 1. The elements of x [.., 1, c, ..] whose number is equal are summed over c.
+// Imports GatherElements with indices of run time [.., j, ..], whose other axes are those of x [.., c, ..]. Each index,
+// plus c if it is negative, is compared with 0 to c - 1. The elements of x [.., 1, c, ..] whose number is equal are
+// summed over c.
 void gather_compared(Import& import, const Source& source, size_t axis) {
   const OperandPtr &x = source.operand(0), &indices = source.operand(1);
   Ints like = x->dims, beside(x->dims.size() + 1, 1);
