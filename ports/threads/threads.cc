@@ -24,7 +24,7 @@ namespace nacre {
 // numbers that only grow. Each thread has a line of the cache with two words:
 //
 //   publish    the caller writes step_, then posted_ = {step, tiles}; it has claimed its own first tile with that
-//   claim      claimed of run w = {step, n} or of an older step becomes {step, n + 1} or {step, 1} (compare and exchange)
+//   claim      claimed of run w becomes {step, n + 1} from {step, n}, {step, 1} from an older step (compare, exchange)
 //   finish     finished of the thread that ran the tile becomes {step, tiles that it has run}
 //   the end    the caller has found all tiles claimed, and waits until the tiles of all finished words and its own are
 //              those of the step
