@@ -58,7 +58,7 @@ class Network:
     name: str
     types: str  # int8, float32, hybrid, dynamic, bfloat16
     file: str
-    low: float = 0  # float32 inputs are drawn from [low, high): the range of the int8 network's input
+    low: float = 0  # float32 inputs are drawn from [low, high): the range of the int8 network's input, if there is one
     high: float = 1
     folder: str = "models/mlperf_tiny"  # of NACRE_SHARED, or "samples", or "made": the file is written first
     policy: str = ""  # Nacre's, of all layers; the peers' precision

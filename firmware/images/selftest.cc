@@ -2,9 +2,10 @@
 //
 //   selftest check               arithmetic, memory functions, the model's place
 //   selftest invert INPUT OUTPUT writes the complement of every byte of a host file, up to 64 KB
-//   selftest count SHIFT TURNS   instructions of a loop of 2 per turn, twice
+//   selftest count SHIFT TURNS   prints, twice, the instructions counted in a loop that has 2 a turn
 //   selftest restart             .bss is filled, and zero again after a second start-up
-//   selftest exit STATUS | fault | overflow | flash | hang | flood LINES
+//   selftest exit STATUS | fault (undefined instruction) | overflow (of the stack) | flash (writes to it) | hang |
+//            flood LINES (prints them)
 
 #include <algorithm>
 #include <array>

@@ -121,7 +121,8 @@ TEST(fit_weights, gptq_lies_between_the_best_codes_of_all_and_the_nearest) {
     optimal += fit.error <= best * (1 + 1e-12);
     optimal_nearest += fit.nearest_error <= best * (1 + 1e-12);
   }
-  // GPTQ is greedy, so it is not the best of all. Rounding each term by itself gives larger errors.
+  // Summed over the trials: GPTQ is greedy, so it is worse than the best codes; rounding each term by itself is worse
+  // still, and is optimal less often.
   EXPECT_LT(best_sum, gptq_sum);
   EXPECT_LT(gptq_sum, nearest_sum);
   EXPECT_GT(optimal, optimal_nearest);

@@ -2,7 +2,8 @@
 // bind each of four networks, with the fastest kernels of this machine on one thread.
 //
 //   steps    nacre_step_info names the same kernel and packed operands as C++, step by step
-//   memory   a run takes nacre_sizes.total bytes to the byte and, if nothing is packed, nacre_sizes.unpacked
+//   memory   nacre_sizes.total bytes hold a run with packed weights. nacre_sizes.unpacked bytes hold it without them,
+//            and one byte less is refused
 //   bytes    outputs are the same
 //   time     if a run takes more than 50 us, C takes at most 1.05 times as long as C++. Both run in turns in this
 //            process, and the fastest runs are compared, so that other work of the machine does not decide

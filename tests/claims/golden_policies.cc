@@ -1,5 +1,7 @@
-// Claim: every numeric policy gives the numbers of the golden tables (golden/policies.json, 37 topics). The functions
-// are those that the engine and the converter use. Prints topic, rows, passed.
+// Claim: every numeric policy gives the numbers of the golden tables (golden/policies.json, 37 topics). Most functions
+// are those that the engine and the converter use. Only the public header nacre/numeric.h and tests use block_scale.h
+// and ternary.h. The checks keras_dense_int8 and tflite_fc_16x8 write out the formulas of whole layers. Prints topic,
+// rows, passed.
 #include <bit>
 #include <cmath>
 #include <cstdio>

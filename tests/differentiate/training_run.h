@@ -23,7 +23,7 @@ class TrainingRun {
   void accumulate() { require(trainer_.accumulate()); }
   Trainer::Report commit(float learning_rate);
 
-  double loss() const;                                           // the mean over all accumulated samples
+  double loss() const;                                           // the mean over accumulated rows that the loss counted
   std::vector<double> numbers(const std::string& tensor) const;  // of a tensor in state or step
   std::vector<uint8_t> bytes(const std::string& tensor) const;
   std::vector<std::string> tensors(Region region) const;  // names, of state or step, in order of ids

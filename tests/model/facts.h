@@ -17,7 +17,7 @@ namespace nacre::test {
 enum class Stage : uint8_t { kOpen, kMeasure, kBind, kWeights };
 inline constexpr const char* kStageNames[] = {"open", "measure", "bind", "check_weights"};
 
-// The expected refusal. `index` is that of the record in its table.
+// The expected refusal. `index` is that of the record in its table; for kFeature it is the unknown bits.
 struct Refusal {
   Code code;
   Table table;

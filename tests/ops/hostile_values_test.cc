@@ -86,7 +86,7 @@ bool accepts(const KernelEntry& entry, const Drawn& drawn) {
   return entry.work(words, {tensors.data(), int(tensors.size()), 0}) <= kMaxWork;
 }
 
-// Returns what the kernel did wrong, or "" if it wrote only its outputs.
+// Returns what the kernel did wrong, or "" if it ran (or found a bad index in the data) and wrote only its outputs.
 const char* run_drawn(const KernelEntry& entry, const Drawn& drawn) {
   const Execution seen = execute(entry, drawn.words, drawn.inputs);
   if (seen.code != Code::kOk && seen.code != Code::kIndex) return "is refused";

@@ -1,4 +1,5 @@
-// Tests that shape rules refuse wrong forms, blocks and scales, and that no step fits two entries of the reference
+// Tests that shape rules refuse attributes that do not fit a step (form of the scales, block of grouped weights,
+// function, clamp, zero point, axis) and scales of a wrong shape, and that no step fits two entries of the reference
 // kernels.
 #include <gtest/gtest.h>
 
