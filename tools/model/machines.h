@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "engine/train/object_sizes.h"
 
@@ -53,6 +54,10 @@ constexpr const TargetMachine* find_machine(const char* name) {
     if (*a == *b) return &machine;
   }
   return nullptr;
+}
+
+constexpr bool is_microcontroller(std::string_view target) {
+  return target.starts_with("arm/m") || target.starts_with("riscv/");
 }
 
 }  // namespace nacre::tools
