@@ -137,7 +137,9 @@ void print_network(const std::string& path, const NetworkSummary& network, const
                       grouped(run.model->arena_bytes)));
     for (const std::string& line : untrained_lines(run.frozen, run.not_trained))
       print(fmt::format("{:<12}{}\n", "training", printable(line)));
-    if (!run.trained.empty()) print(fmt::format("{:<12}{}\n", "training", printable(trained_text(run.trained))));
+    if (!run.trained.empty())
+      for (const std::string& line : trained_lines(run.trained))
+        print(fmt::format("{:<12}{}\n", "training", printable(line)));
     print(fmt::format("{:<12}{}: --json has them, and nacre convert --verbose\n", "log",
                       counted(run.log.size(), "line")));
   }
