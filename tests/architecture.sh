@@ -10,6 +10,7 @@
 #   folders     none of the product holds over 45 sources, but engine/ops, which has a file for each op
 #   macros      engine/kernels and ports define at most 60
 #   ops         outside engine/ops only the files listed below have `case Op::k...`
+#   types       no name is defined by two headers in one namespace: the language has one definition of it in a program
 #   classes     none declares over 30 methods but those that tests/class_methods.py lists with a reason
 #   objects     of a build, where NACRE_BUILD names one: what is compiled with an instruction set of its own defines no
 #               weak symbol that another object may define too (engine/base/isa.h)
@@ -127,7 +128,20 @@ hits=$(grep -rlE --include='*.h' --include='*.cc' 'case Op::k' engine firmware p
 [ -z "$hits" ] || fail "cases of ops outside engine/ops and tools/graph/op_facts.cc:
 $hits"
 
-# ---- Classes ----
+# ---- Types and classes ----
+
+# An instruction set of Cortex-M includes one of the two columns_*.h.
+hits=$( (git ls-files 2>/dev/null || find engine firmware ports tools -type f) | grep -E '^(engine|firmware|ports|tools)/.*\.h$' | grep -v '^ports/cortex_m/columns_' | xargs awk '
+  FNR == 1 { space = "" }
+  /^namespace [^=]*\{$/ { space = $0 }
+  /^(template <.*> )?(struct|class|enum class) (\[\[[^]]*\]\] )?[A-Za-z_0-9]+( final)?( :.*)? *\{/ {
+    line = $0; sub(/^template <.*> /, "", line); sub(/^enum /, "", line); sub(/\[\[[^]]*\]\] /, "", line); split(line, words, /[ :{]+/)
+    name = space words[2]
+    if (name in file && file[name] != FILENAME) print words[2] ": " file[name] ", " FILENAME
+    file[name] = FILENAME
+  }')
+[ -z "$hits" ] || fail "types that two headers define in one namespace:
+$hits"
 
 classes=$(python3 tests/class_methods.py) || fail "$classes"
 

@@ -32,7 +32,7 @@ constexpr const char* kSentences[] = {
     "a segment must lie inside the file, after the one before it",
     "a segment must start at a multiple of 64",
     "CRC-32C of a segment differs: the weights are damaged",
-    "a weight is NaN or infinite",
+    "a weight is NaN",
     "a requantization multiplier must be 0 or lie in [2^30, 2^31), its shift in [-31, 30]",
 
     "unknown element type",

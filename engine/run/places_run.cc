@@ -107,7 +107,7 @@ struct Places::Run {
     return {};
   }
 
-  // Copies the host's block to the mirror, if the mirror is older.
+  // Copies the host's block to the mirror, if the mirror is older. If that fails, the mirror stays older.
   bool bring(const KeptBlock& kept, const Port& port) const {
     MirrorState& state = kept.state();
     if (is_readable(state)) return true;
@@ -116,7 +116,7 @@ struct Places::Run {
     const Code code = state == MirrorState::kZeros
                           ? port.fill(port.context, mirror.data(), std::byte{0}, mirror.size())
                           : port.copy(port.context, CopyDirection::kToPort, mirror.data(), home, mirror.size());
-    state = brought(state);
+    if (code == Code::kOk) state = brought(state);
     return code == Code::kOk;
   }
 

@@ -95,7 +95,8 @@ class Trainer {
   std::span<std::byte> sums() const;
   uint32_t micro_batches() const { return accumulated_; }  // number of micro-batches in the step block
   // Returns the step block in the memory of this port, for ports that exchange it among themselves. Empty if sums()
-  // is, and if no device of this port keeps the block.
+  // is, if no device of this port keeps the block, and if the host's block cannot be copied there: a later call tries
+  // again.
   std::span<std::byte> sums_at(const Port& port) const;
   // Discards what was accumulated. The next accumulate takes micro-batch `index` of the step, from 0, and draws the
   // random numbers of that micro-batch. kOneMicroBatch: immediate(), and index is not 0.

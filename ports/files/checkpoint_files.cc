@@ -91,16 +91,25 @@ bool CheckpointFiles::lock(int file, Use use) {
   return flock(file, (use == Use::kSave ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0;
 }
 
-// The mark is an empty file, so it also fits on a full disk.
+// The mark is an empty file, so it also fits on a full disk. A mark that may not survive a cut of power is removed.
 bool CheckpointFiles::mark_unsaved() {
   const int file = openat(directory_, kUnsaved, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-  const bool written = file >= 0 && fsync(file) == 0 && fsync(directory_) == 0;
-  const int why = errno;
-  if (file >= 0) ::close(file);
-  errno = why;
-  if (!written) return refuse_errno(mark_, "", "the directory must be writable");
-  unsaved_ = true;
-  return true;
+  unsaved_ = file >= 0 && fsync(file) == 0 && fsync(directory_) == 0;
+  if (unsaved_) {
+    ::close(file);
+    return true;
+  }
+  refuse_errno(mark_, "", "the directory must be writable");
+  if (file < 0) return false;
+  ::close(file);
+  return remove_mark();
+}
+
+// Returns false, and leaves problem() as it is: the mark is removed because of another failure.
+bool CheckpointFiles::remove_mark() {
+  unsaved_ = unlinkat(directory_, kUnsaved, 0) != 0 && errno != ENOENT;
+  fsync(directory_);
+  return false;
 }
 
 bool CheckpointFiles::void_slots() {
@@ -111,7 +120,9 @@ bool CheckpointFiles::void_slots() {
 
 bool CheckpointFiles::begin_anew() {
   heads_ = false;
-  return there() && (unsaved_ || mark_unsaved()) && void_slots();
+  if (!there()) return false;
+  if (unsaved_) return void_slots();
+  return mark_unsaved() && (void_slots() || remove_mark());
 }
 
 // Called only after a slot holds a whole checkpoint.

@@ -46,7 +46,8 @@ class CheckpointFiles {
   // disk. From such a slot at most twice the bytes of a checkpoint of this model are read, or 16 MiB if that is more.
   Storage storage(const Model& model);
 
-  // Makes all existing checkpoints void. Returns false if it fails; then problem() says why, and they may be void.
+  // Makes all existing checkpoints void. Returns false if it fails; then problem() says why, and each slot that the
+  // system had not yet cut to length holds its checkpoint as before.
   bool begin_anew();
 
   // Returns whether the slots are still the files with their names; if not, problem() says so.
@@ -67,6 +68,7 @@ class CheckpointFiles {
   bool require_own(int slot);
   bool is_own(int slot) const;
   bool mark_unsaved();
+  bool remove_mark();
   bool void_slots();
   bool count_from_now();
   bool read(uint64_t offset, std::span<std::byte> to);

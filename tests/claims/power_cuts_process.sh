@@ -30,7 +30,7 @@ kills=0 completed=0 processes=0 inside=0
 mkdir "$work/cut"
 while :; do
   at=0
-  [ $kills -eq 20 ] || at=$((1 + RANDOM * calls / 32768 / 2))
+  [ $kills -eq 20 ] || at=$((1 + RANDOM * calls / 32768))
   tune "$work/cut" POWER_CUT_AT=$at 2>/dev/null
   status=$?
   processes=$((processes + 1))

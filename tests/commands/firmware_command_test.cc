@@ -93,6 +93,35 @@ TEST_F(firmware_command, int8_of_a_model_for_m4_runs_by_the_fast_kernels) {
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
+// Without --target the machine is the model's only microcontroller, for the programs that train too.
+TEST_F(firmware_command, is_for_the_only_microcontroller_of_the_model) {
+  const struct {
+    const char *targets, *machine;
+    bool trains;
+  } rows[] = {{"host", "arm/m4", false},
+              {"arm/m55", "arm/m55", false},
+              {"host,arm/m0plus", "arm/m0plus", false},
+              {"host,arm/m7,riscv/rv32imac", "arm/m4", false},
+              {"arm/m7,arm/m4", "arm/m4", false},
+              {"riscv/rv32imafc", "riscv/rv32imafc", true},
+              {"host,arm/armv7", "arm/m4", false}};
+  for (const auto& row : rows) {
+    std::vector<std::string> options = {"--target", row.targets}, train;
+    if (row.trains) options.insert(options.end(), {"--train", "softmax_cross_entropy", "--train-last", "1"});
+    convert(options);
+    std::vector<std::string> words = {"firmware", model_, "-o", sources_, "--json"};
+    if (row.trains) words.push_back("--train");
+    const ToolRun run = run_tool(words);
+    ASSERT_EQ(run.exit_code, 0) << row.targets << run.err;
+    EXPECT_EQ(Json::parse(run.out)["machine"], row.machine) << row.targets;
+    EXPECT_TRUE(has(text_of("model.cc"), std::string("these tables are for ") + row.machine)) << row.targets;
+  }
+  convert({"--target", "arm/m55"});
+  const ToolRun other = run_tool({"firmware", model_, "-o", sources_, "--target", "arm/m7"});
+  EXPECT_EQ(other.exit_code, 4);
+  EXPECT_TRUE(has(other.err, "--target arm/m7: ")) << other.err;
+}
+
 // This compiler counts a prepared op's size, and the target's compiler makes the constant. So no such op holds an
 // address.
 TEST_F(firmware_command, ops_that_can_be_ready_have_one_size_on_every_machine) {

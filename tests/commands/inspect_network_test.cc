@@ -63,7 +63,7 @@ TEST(inspect_network, lists_everything_that_is_not_supported_with_code_2) {
     Texts words = {"inspect", network, "--json"};
     words.insert(words.end(), options.begin(), options.end());
     const ToolRun run = run_tool(words);
-    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_EQ(run.exit_code, 4) << run.err;
     const Json found = parsed(run);
     EXPECT_FALSE(found["converts"].get<bool>());
     EXPECT_EQ(found["unsupported"].size(), count) << found["unsupported"].dump();
@@ -77,7 +77,7 @@ TEST(inspect_network, lists_everything_that_is_not_supported_with_code_2) {
     EXPECT_TRUE(has(all, name)) << name;
   EXPECT_FALSE(has(fixed, "axis"));
   const ToolRun text = run_tool({"inspect", network});
-  EXPECT_EQ(text.exit_code, 2);
+  EXPECT_EQ(text.exit_code, 4);
   EXPECT_TRUE(has(text.out, "not supported:\n  input x: axis 2")) << text.out;
   const ToolRun converted = run_tool({"convert", network, "-o", folder / "m.nacre"});
   EXPECT_EQ(converted.exit_code, 4);
@@ -114,7 +114,7 @@ TEST(inspect_network, a_keras_file_is_summarised_by_its_layers) {
   };
   const ToolRun known = write("ReLU"), unknown = write("Hologram");
   EXPECT_EQ(known.exit_code, 0) << known.err;
-  EXPECT_EQ(unknown.exit_code, 2) << unknown.err;
+  EXPECT_EQ(unknown.exit_code, 4) << unknown.err;
   for (const ToolRun* run : {&known, &unknown}) {
     const Json found = parsed(*run);
     EXPECT_EQ(found["format"], "Keras");

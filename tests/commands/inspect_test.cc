@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "tests/run_tool.h"
 #include "tools/base/json.h"
@@ -49,6 +51,35 @@ TEST_F(inspect, layers_and_steps_add_up_to_the_programs_totals) {
   for (const Json& tensor : program["tensors"])
     weights += tensor["region"] == "weights" ? tensor["bytes"].get<uint64_t>() : 0;
   EXPECT_EQ(weights, sum("steps", "weight_bytes"));
+}
+
+// An update whose verdict is no changes no parameter: its steps have a guard, which the text and the JSON name.
+TEST_F(inspect, guards_of_a_training_are_named) {
+  const std::string model = directory_ / "train.nacre";
+  ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", model, "--train",
+                      "softmax_cross_entropy", "--train-last", "1"})
+                .exit_code,
+            0);
+  std::string lines;
+  const Json all = json(model);
+  for (const Json& program : all["programs"]) {
+    std::map<std::string, int> guards;
+    int guarded = 0;
+    for (const Json& step : program["steps"]) {
+      if (step["guard"].is_null()) continue;
+      ++guarded;
+      for (const Json& tensor : program["tensors"])
+        if (tensor["tensor"] == step["guard"]) ++guards[tensor["name"].get<std::string>()];
+    }
+    EXPECT_EQ(guarded > 0, program["entry"] == "update") << program["entry"];
+    if (guarded == 0) continue;
+    ASSERT_EQ(guards, (std::map<std::string, int>{{"apply", guarded}}));
+    lines += "\nguards  " + std::to_string(guarded) + " of " + std::to_string(program["steps"].size()) +
+             " steps have no effect while a number is 0: " + std::to_string(guarded) + " x apply\n";
+  }
+  const std::string text = run_tool({"inspect", model}).out;
+  EXPECT_TRUE(has(text, lines)) << text;
+  EXPECT_FALSE(has(run_tool({"inspect", digits_}).out, "guards"));
 }
 
 TEST_F(inspect, json_has_every_step_with_named_attributes_and_operands) {

@@ -308,9 +308,29 @@ TEST_F(search, writes_a_map_that_convert_takes_and_that_measures_as_it_said) {
   ASSERT_EQ(eval.exit_code, 0) << eval.err;
   const Json judged = Json::parse(eval.out)["models"][0];
   EXPECT_EQ(judged["value"], (*best)["measured"]["top1"]);
-  // A converted file also says where it came from: metadata, but no weight.
-  EXPECT_GE(judged["file_bytes"].get<double>(), (*best)["measured"]["bytes"].get<double>());
-  EXPECT_LE(judged["file_bytes"].get<double>(), (*best)["measured"]["bytes"].get<double>() + 1024);
+  EXPECT_EQ(judged["file_bytes"], (*best)["measured"]["bytes"]);
+}
+
+// Limits of one byte more and less: the file of a map that reads samples has the bytes that were compared.
+TEST_F(search, counts_the_bytes_of_the_file_that_convert_writes) {
+  const std::vector<std::string> kinds = {
+      "--policies", "float32,int8/static_from_float32", "--max-drop", "100", "--budget", "12", "--json"};
+  const ToolRun run = run_tool(arguments(kinds));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::string model = directory_ / "m.nacre";
+  const ToolRun convert = run_tool({"convert", network_, "--policy-file", map_, "-o", model, "--calibrate",
+                                    samples_ + "images.npy", "--cast-samples"});
+  ASSERT_EQ(convert.exit_code, 0) << convert.err;
+  const uint64_t bytes = std::filesystem::file_size(model);
+  const Json result = Json::parse(run.out);
+  const auto best = std::ranges::find_if(result["rows"], [](const Json& row) { return row["proposed"] == true; });
+  ASSERT_NE(best, result["rows"].end());
+  EXPECT_EQ((*best)["measured"]["bytes"], bytes);
+  for (const int less : {0, 1}) {
+    std::vector<std::string> limited = kinds;
+    limited.insert(limited.end(), {"--max-bytes", std::to_string(bytes - uint64_t(less))});
+    EXPECT_EQ(run_tool(arguments(limited)).exit_code, less) << less;
+  }
 }
 
 TEST_F(search, the_table_tells_what_was_predicted_and_what_was_measured) {

@@ -10,6 +10,7 @@
 #include "tools/differentiate/adapters.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/trained_channels.h"
+#include "tools/differentiate/trained_constants.h"
 #include "tools/graph/graph.h"
 
 namespace nacre::tools {
@@ -167,6 +168,22 @@ TEST(frozen_layers, variables_train_wherever_they_have_a_gradient) {
   const std::string frozen = replaced_in(kFactor, "{1, 2, 3} variable", "{1, 2, 3} variable frozen");
   EXPECT_EQ(trained_of(frozen), (Names{"one", "v"}));
   EXPECT_TRUE(untrained_constants(parse(frozen), {}).empty()) << "which the source says itself";
+}
+
+TEST(trained_constants, are_named_in_lines_that_break_between_names) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(trained_lines({{"w", 1}}), (Lines{"trained: 1 constant, 1 number: w"}));
+  EXPECT_EQ(trained_lines({{"conv1.weight", 1200}, {"conv1.bias", 16}}),
+            (Lines{"trained: 2 constants, 1,216 numbers: conv1.weight, conv1.bias"}));
+  const std::string one(60, 'a'), two(200, 'b'), three(20, 'c');
+  std::vector<TrainedConstant> many = {{one, 1}, {two, 2}, {three, 3}, {three, 4}};
+  EXPECT_EQ(trained_lines(many),
+            (Lines{"trained: 4 constants, 10 numbers:", one + ",", two + ",", three + ", " + three}));
+  many.resize(20, {three, 1});
+  const Lines lines = trained_lines(many);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[4], three + ", " + three + " and 12 more");
+  for (const std::string& line : lines) EXPECT_TRUE(line.size() <= 88 || line == two + ",") << line;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -37,11 +38,11 @@ std::string steps(const Graph& graph) {
 }
 
 // Returns the graph with its quantizers, before it is differentiated.
-Graph with_quantizers(const Graph& graph, const char* policy, bool trains) {
+Graph with_quantizers(const Graph& graph, const char* policy, bool trains, const TrainingOptions& training = {}) {
   Graph made = graph;
   resolve_policies(made, parse_policy_options({.policy = full_name(policy)}));
   const QuantizerPlan plan = plan_quantizers(made, nullptr, {});
-  add_quantizers(made, plan, {}, trains);
+  add_quantizers(made, plan, training, trains);
   check(made);
   return made;
 }
@@ -278,6 +279,80 @@ TEST(training_quantizers, exports_what_was_trained) {
   for (const char* policy : {"int8/weights", "int4", "int8"}) check_export(convolutional(16), policy, 4e-5f, 72);
   // The float8 network has no batch norms, because folding one changes which weights are rounded.
   check_export(perceptron(16), "float8/current", 4e-5f, 6);
+}
+
+// The perceptron with another last op, whose int8 codes have a fixed quantizer.
+Graph ends_with(Op op) {
+  Graph graph = perceptron(16);
+  graph.nodes.back().op = op;
+  if (op != Op::kSoftmax) graph.nodes.back().words.clear();
+  return graph;
+}
+
+TrainingOptions regression() {
+  TrainingOptions training;
+  training.loss.kind = Loss::kSquaredError;
+  training.optimizer.kind = Optimizer::kMomentum;
+  return training;
+}
+
+TEST(training_quantizers, round_a_fixed_output_that_the_loss_reads) {
+  const std::string last = "fake_quantize softmax:0 softmax:0/range - > softmax:0/int8\n";
+  for (const Op op : {Op::kTanh, Op::kSigmoid, Op::kSoftmax})
+    for (const bool trains : {true, false}) {
+      const Graph graph = with_quantizers(ends_with(op), "int8/static", trains, regression());
+      EXPECT_TRUE(steps(graph).ends_with(last)) << steps(graph);
+      EXPECT_EQ(graph.values[size_t(graph.outputs[0].value)].name, "softmax:0/int8");
+    }
+  for (const auto& [op, loss] :
+       {std::pair(Op::kSoftmax, Loss::kSoftmaxCrossEntropy), std::pair(Op::kSoftmax, Loss::kDenseCrossEntropy),
+        std::pair(Op::kSigmoid, Loss::kSigmoidCrossEntropy)}) {
+    TrainingOptions training;
+    training.loss.kind = loss;
+    const Graph graph = with_quantizers(ends_with(op), "int8/static", true, training);
+    EXPECT_EQ(steps(graph).find("softmax:0 "), std::string::npos) << steps(graph);
+    EXPECT_EQ(graph.values[size_t(graph.outputs[0].value)].name, "softmax:0");
+  }
+}
+
+// An output of the exported network differs where its input does: by at most 2 of the 255 steps of fc2:0, whose slope
+// here is at most 1. Both round to codes, so the outputs differ by half a code more on each side.
+TEST(training_quantizers, exports_an_output_of_the_codes_that_were_trained) {
+  for (const auto& [op, codes] : {std::pair(Op::kTanh, 128.0f), std::pair(Op::kSigmoid, 256.0f)}) {
+    const Graph graph = ends_with(op);
+    SmallTrainer trainer(compiled(graph, "int8/static", regression()).bytes);
+    for (int i = 0; i < 40; ++i) {
+      const Points data = points(uint64_t(i), 16, 6);
+      std::vector<int32_t> targets;
+      for (const int32_t label : data.labels)
+        for (int32_t k = 0; k < 3; ++k) targets.push_back(std::bit_cast<int32_t>(k == label ? 0.9f : 0.1f));
+      EXPECT_TRUE(trainer.train(data.x, targets, 0.03f).applied);
+    }
+    const Deployed made = deploy(graph, parse_policy_options({.policy = full_name("int8/static")}), trainer.model(),
+                                 trainer.trainer().state());
+    EXPECT_TRUE(made.fallbacks.empty());
+    const LoadedModel model(made.bytes, "exported", "");
+    BoundProgram bound(model, model.infer_program());
+    const std::vector<float> range = trainer.state<float>("fc2:0/range");
+    ASSERT_EQ(range.size(), 2u);
+    const float most = 2.01f * (range[1] - range[0]) / 255 + 1 / codes;
+    int equal = 0, all = 0;
+    for (int i = 0; i < 10; ++i) {
+      const Points data = points(uint64_t(1000 + i), 16, 6);
+      const std::vector<float> want = trainer.infer(data.x);
+      const auto* first = reinterpret_cast<const uint8_t*>(data.x.data());
+      const std::vector<uint8_t> bytes = bound.run({first, data.x.size() * sizeof(float)});
+      ASSERT_EQ(bytes.size(), want.size() * sizeof(float));
+      for (size_t k = 0; k < want.size(); ++k) {
+        float y;
+        std::memcpy(&y, bytes.data() + k * sizeof y, sizeof y);
+        EXPECT_EQ(want[k] * codes, std::round(want[k] * codes)) << find_rule(op)->name << " is no code";
+        EXPECT_LE(std::abs(y - want[k]), most) << find_rule(op)->name;
+        equal += y == want[k], ++all;
+      }
+    }
+    EXPECT_GT(equal * 2, all) << find_rule(op)->name;
+  }
 }
 
 // The exported layer gets the input scale that training ended with. The scale of the weights is made from the

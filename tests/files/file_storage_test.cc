@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include <filesystem>
 #include <fstream>
@@ -10,6 +13,22 @@
 
 #include "tests/train/state_models.h"
 #include "tools/base/error.h"
+
+// This program's calls of the system, counted down: the one that reaches 0 fails as on a damaged disk.
+static int cuts_until_failure = -1, syncs_until_failure = -1;
+
+static bool fails_now(int* until) {
+  if (*until < 0 || --*until >= 0) return false;
+  errno = EIO;
+  return true;
+}
+
+int ftruncate(int file, off_t bytes) noexcept {
+  if (fails_now(&cuts_until_failure)) return -1;
+  return truncate(("/proc/self/fd/" + std::to_string(file)).c_str(), bytes);
+}
+
+int fsync(int file) { return fails_now(&syncs_until_failure) ? -1 : int(syscall(SYS_fsync, file)); }
 
 namespace nacre::tools {
 namespace {
@@ -199,6 +218,36 @@ TEST_F(file_storage, begun_anew_it_holds_nothing_until_a_checkpoint_is_whole) {
   EXPECT_THROW(FileStorage(directory_, FileStorage::Use::kRead), Error);
   FileStorage files(directory_);
   EXPECT_EQ(loaded(files.storage(model)), -int(Code::kNoCheckpoint));
+}
+
+// Each call of begin_anew that cuts or syncs fails in turn: every slot that was not cut holds its checkpoint.
+TEST_F(file_storage, begun_anew_in_vain_it_keeps_the_slots_that_were_not_cut) {
+  const struct {
+    int* until;
+    int calls, keeps;  // the calls of begin_anew, and the first of them after which slot 0 is cut
+  } kinds[] = {{&cuts_until_failure, 2, 1}, {&syncs_until_failure, 4, 2}};
+  for (const auto& kind : kinds) {
+    for (int nth = 0; nth <= kind.calls; ++nth) {
+      std::filesystem::remove_all(directory_);
+      FileStorage files(directory_);
+      for (uint8_t i = 1; i <= 2; ++i) ASSERT_TRUE(Checkpoint(files.storage(model)).save(model, state(i).bytes()).ok());
+      *kind.until = nth;
+      if (nth == kind.calls) {
+        EXPECT_NO_THROW(files.begin_anew());
+        EXPECT_EQ(*kind.until, 0) << "more calls than are tried";
+        *kind.until = -1;
+        continue;
+      }
+      EXPECT_THROW(files.begin_anew(), Error) << nth;
+      EXPECT_NE(files.problem().find("Input/output error"), std::string::npos) << files.problem();
+      EXPECT_FALSE(files.unsaved() || std::filesystem::exists(directory_ / "unsaved")) << nth;
+      EXPECT_EQ(std::filesystem::file_size(directory_ / "slot0.checkpoint") == 0, nth >= kind.keeps) << nth;
+      // The second checkpoint is in slot 1, which only a failure to sync it may find cut.
+      EXPECT_EQ(loaded(files.storage(model)), nth == 3 ? -int(Code::kNoCheckpoint) : 2) << nth;
+      EXPECT_NO_THROW(files.begin_anew()) << "tried again";
+      EXPECT_EQ(loaded(files.storage(model)), -int(Code::kNoCheckpoint));
+    }
+  }
 }
 
 TEST_F(file_storage, a_directory_that_is_removed_renamed_or_replaced_fails_the_save) {

@@ -125,14 +125,37 @@ TEST(onnx_trees, a_set_is_a_chain_of_nodes) {
   EXPECT_EQ(reals(run_converted<float>(b, {3, 5, 4, 2, kMissing})), (std::vector<float>{1, 1, 2, 3, 2}));
 }
 
-TEST(onnx_trees, names_of_classes_are_listed) {
-  OnnxBuilder b = ml_file({2, 1});
+// One tree for two classes. `ids`: the classes of the weights of its two leaves.
+OnnxNode two_class_tree(OnnxBuilder& b, const std::vector<int64_t>& ids) {
   OnnxNode node = b.node("TreeEnsembleClassifier", {"x"}, {"label", "scores"});
   node.domain("ai.onnx.ml").texts("nodes_modes", {"BRANCH_LEQ", "LEAF", "LEAF"}).ints("nodes_treeids", {0, 0, 0});
   node.ints("nodes_nodeids", {0, 1, 2}).ints("nodes_featureids", {0, 0, 0}).floats("nodes_values", {0, 0, 0});
   node.ints("nodes_truenodeids", {1, 0, 0}).ints("nodes_falsenodeids", {2, 0, 0});
-  node.ints("class_treeids", {0, 0}).ints("class_nodeids", {1, 2}).ints("class_ids", {0, 0});
-  node.floats("class_weights", {0.25f, 0.75f}).texts("classlabels_strings", {"no", "yes"});
+  node.texts("classlabels_strings", {"no", "yes"}).ints("class_ids", ids);
+  if (ids.empty()) return node;
+  node.ints("class_treeids", {0, 0}).ints("class_nodeids", {1, 2}).floats("class_weights", {0.25f, 0.75f});
+  return node;
+}
+
+// A tree without weights is malformed: onnxruntime 1.31 gives the label 0, which is no class, and the standard's
+// reference implementation fails.
+TEST(onnx_trees, two_classes_have_weights_of_the_first_or_of_both) {
+  const auto refused = [](const std::vector<int64_t>& ids) {
+    OnnxBuilder b = ml_file({2, 1});
+    two_class_tree(b, ids);
+    b.output("scores");
+    return refusal(b);
+  };
+  EXPECT_EQ(refused({0, 0}), "");
+  EXPECT_EQ(refused({0, 1}), "");
+  EXPECT_NE(refused({1, 1}).find("has weights of its second class alone"), std::string::npos);
+  EXPECT_NE(refused({}).find("label_node (TreeEnsembleClassifier): a leaf has no weight"), std::string::npos)
+      << refused({});
+}
+
+TEST(onnx_trees, names_of_classes_are_listed) {
+  OnnxBuilder b = ml_file({2, 1});
+  two_class_tree(b, {0, 0});
   b.node("ZipMap", {"scores"}, {"maps"}).domain("ai.onnx.ml").texts("classlabels_strings", {"no", "yes"});
   b.output("label");
   b.output("maps");

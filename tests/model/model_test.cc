@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -66,6 +67,20 @@ TEST(model, every_case_opens_and_its_weights_are_good) {
     ASSERT_TRUE(s.ok()) << c.name << ": " << sentence(s.code) << " at " << table_name(s.table) << " " << s.index;
     EXPECT_TRUE(model.check_weights().ok()) << c.name;
   }
+}
+
+// A mask may hold infinity. The sentence of a refused weight must not name it.
+TEST(model, weights_may_be_infinite_and_not_nan) {
+  for (const bool nan : {false, true}) {
+    Draft draft = float_chain();
+    const float number = nan ? std::numeric_limits<float>::quiet_NaN() : -std::numeric_limits<float>::infinity();
+    std::memcpy(draft.segments[0].data() + 20, &number, sizeof number);
+    const Buffer file = pack(draft);
+    Model model;
+    ASSERT_TRUE(model.open(file.bytes()).ok());
+    EXPECT_EQ(model.check_weights().code, nan ? Code::kNotFinite : Code::kOk);
+  }
+  EXPECT_STREQ(sentence(Code::kNotFinite), "a weight is NaN");
 }
 
 TEST(model, scales_that_a_run_makes_are_not_read_from_the_file) {

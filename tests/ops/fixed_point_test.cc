@@ -122,6 +122,22 @@ TEST(quantize_multiplier, golden_pairs) {
   }
 }
 
+// The pair of -x is that of x with the other sign, where |m| rounds up to 2^31 and where it saturates too.
+TEST(quantize_multiplier, is_odd_and_saturates_by_sign) {
+  const struct {
+    double real;
+    int32_t multiplier, shift;
+  } rows[] = {{0.75, 3 << 29, 0},      {1 - 0x1p-33, 1 << 30, 1}, {0x1p30 - 1, INT32_MAX - 1, 30},
+              {0x1p30, INT32_MAX, 30}, {1e300, INT32_MAX, 30},    {0x1p30 - 0x1p-3, INT32_MAX, 30},
+              {0x1p-32, 1 << 30, -31}, {0x1p-32 * 0.75, 0, 0},    {0, 0, 0}};
+  for (const auto& row : rows)
+    for (const int sign : {1, -1}) {
+      const FixedPoint made = tools::quantize_multiplier(sign * row.real);
+      EXPECT_EQ(made.multiplier, sign * row.multiplier) << sign * row.real;
+      EXPECT_EQ(made.shift, row.shift) << sign * row.real;
+    }
+}
+
 TEST(clamp, golden_ranges_of_activations) {
   GOLDEN_OR_SKIP(rows, "act_range");
   ASSERT_EQ(rows.size(), 7u);

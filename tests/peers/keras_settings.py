@@ -295,10 +295,7 @@ def config_of(o):
 def layer_cases(name, c, row):
     """Returns for each argument its effects, or why Keras does not take it."""
     given, shapes, dtype = row
-    if "float" in dtype and "IntegerLookup" not in name:
-        x = [random(s, dtype, 9 + i) for i, s in enumerate(shapes)]
-    else:
-        x = [random(s, dtype, 9 + i) for i, s in enumerate(shapes)]
+    x = [random(s, dtype, 9 + i) for i, s in enumerate(shapes)]
 
     def build(more):
         keras.utils.set_random_seed(1)

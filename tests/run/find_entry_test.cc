@@ -49,6 +49,16 @@ TEST(find_entry, entries_of_one_op_keep_their_order) {
   EXPECT_EQ(dense[1], &reference::kDenseF16);
 }
 
+// So find_packing_entry finds the entry that find_entry finds, and code that shows kernels may ask either.
+TEST(find_entry, the_reference_reads_weights_as_they_lie_in_the_model) {
+  for (const KernelSet* set : reference_kernels())
+    for (const KernelEntry* entry : set->entries)
+      for (int i = 0; i < int(entry->operand_count); ++i) {
+        const Layout layout = entry->operands[i].layout;
+        EXPECT_TRUE(layout == Layout::kRowMajor || layout == Layout::kAny) << set->name << ' ' << int(entry->op);
+      }
+}
+
 // Counts the entries that bind compares with a step. The at most log2(n) + 1 looks for the op's first entry are not
 // counted.
 TEST(find_entry, a_step_is_compared_with_few_entries) {

@@ -120,6 +120,33 @@ TEST(device_sums, that_were_written_there_are_what_is_committed) {
   }
 }
 
+// A copy to the device fails, or the fill with zeros: the device's block is then unknown, and the next call copies it.
+TEST(device_sums, that_did_not_arrive_there_are_copied_again) {
+  TrainedOnDevice gpu(true);
+  std::mt19937 random(16);
+  const Port& port = *gpu.ports[1];
+  ASSERT_TRUE(Training::accumulate_into(gpu.trainer, random_batch(random), 0).ok());
+  std::vector<std::byte> want(gpu.trainer.sums().size(), std::byte{0x3C});
+  for (const char* symbol : {"cuMemcpyHtoDAsync_v2", "cuMemsetD8Async"}) {
+    if (symbol == std::string("cuMemsetD8Async")) {
+      gpu.trainer.discard();
+      want.assign(want.size(), std::byte{0});
+    } else {
+      std::ranges::copy(want, gpu.trainer.sums().begin());
+      ASSERT_TRUE(gpu.trainer.merged(1).ok());
+    }
+    gpu.driver.fail(symbol, 0);
+    EXPECT_TRUE(gpu.trainer.sums_at(port).empty()) << symbol;
+    ASSERT_TRUE(gpu.driver.failed()) << symbol;
+    gpu.driver.fail("", 0);
+    std::vector<std::byte> block(want.size());
+    const std::span<const std::byte> there = gpu.trainer.sums_at(port);
+    ASSERT_EQ(there.size(), want.size()) << symbol;
+    ASSERT_EQ(port.copy(port.context, CopyDirection::kFromPort, block.data(), there.data(), block.size()), Code::kOk);
+    EXPECT_EQ(block, want) << symbol;
+  }
+}
+
 TEST(device_sums, lie_on_no_device_that_keeps_nothing) {
   TrainedOnDevice passing(false);
   EXPECT_TRUE(passing.trainer.sums_at(*passing.ports[1]).empty());

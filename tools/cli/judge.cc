@@ -122,7 +122,7 @@ void add_search(CLI::App& app) {
       ->delimiter(',')
       ->type_name("POLICY,...");
   c.add_option("--max-drop", o->max_drop, "in units of the metric [0]")->type_name("D");
-  add_number(c, "--max-bytes", o->max_bytes, 1, UINT64_MAX, "of the model file");
+  add_number(c, "--max-bytes", o->max_bytes, 1, UINT64_MAX, "of the model file that nacre convert makes of the map");
   c.add_option("--max-time-us", o->max_time_us, "median per sample, on this machine with these --kernels")
       ->type_name("T");
   add_number(c, "--budget", o->budget, 1, 1'000'000, "models that are compiled and run, at most [200]");

@@ -174,7 +174,7 @@ void add_firmware(CLI::App& app) {
       "The image runs this model alone; one that is to be replaced in the field takes a model file (nacre kernels).");
   add_model(c, o->model);
   c.writes(c.add_option("-o,--output", o->directory, "directory for the sources")->required()->type_name("DIR"));
-  add_target(c, o->target, "the machine [arm/m4]");
+  add_target(c, o->target, "the machine [the only microcontroller that MODEL is for, else arm/m4]");
   c.add_flag("--train", o->train,
              "also the programs that train, over one state: NAME_training (train/static_trainer.h)");
   c.add_option("--name", o->name, "of the files and their symbols [model]")->check(not_empty())->type_name("NAME");

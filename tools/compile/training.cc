@@ -60,8 +60,8 @@ void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& tra
   check(graph);
   infer = graph;
   leave_out_dropout(infer);
-  add_quantizers(infer, quantizers, training.quantizers, false);
-  add_quantizers(graph, quantizers, training.quantizers, true);
+  add_quantizers(infer, quantizers, training, false);
+  add_quantizers(graph, quantizers, training, true);
   check(infer);
   check(graph);
 }

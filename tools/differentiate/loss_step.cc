@@ -91,11 +91,15 @@ int loss_layer(const Graph& graph) {
   return found == graph.layers.end() ? kNone : int(found - graph.layers.begin());
 }
 
+bool skips_last_step(const Graph& graph, const LossOptions& options) {
+  const Node* last = last_step(graph, loss_output(graph, options.output));
+  return last != nullptr && is_looked_through(graph, *last, row_of(options.kind).looks_through);
+}
+
 size_t add_loss(Graph& graph, const LossOptions& options, ElementType sums) {
   const Row& row = row_of(options.kind);
   ValueId y = loss_output(graph, options.output);
-  if (const Node* last = last_step(graph, y); last != nullptr && is_looked_through(graph, *last, row.looks_through))
-    y = last->inputs[0];
+  if (skips_last_step(graph, options)) y = last_step(graph, y)->inputs[0];
   if (sums == ElementType::kFloat64) give_a_copy(graph, y);
   const Value logits = graph.values[size_t(y)];
 

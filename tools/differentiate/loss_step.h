@@ -11,6 +11,9 @@ namespace nacre::tools {
 // skipped, because these losses take logits.
 size_t add_loss(Graph& graph, const LossOptions& options, ElementType sums);
 
+// Returns whether the loss skips the step that computes its output, and reads the input of this step.
+bool skips_last_step(const Graph& graph, const LossOptions& options);
+
 // Returns of how many losses the loss step takes the mean in each sample. For errors and sigmoid cross-entropy it is
 // the product of the axes between the first and the last, for cross-entropies over classes 1.
 float losses_of_sample(const Graph& graph);

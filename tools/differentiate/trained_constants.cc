@@ -19,18 +19,21 @@ std::vector<TrainedConstant> trained_constants(Graph graph, const TrainedParamet
   return constants;
 }
 
-std::string trained_text(const std::vector<TrainedConstant>& constants) {
-  constexpr size_t kMost = 8;
+std::vector<std::string> trained_lines(const std::vector<TrainedConstant>& constants) {
+  constexpr size_t kMost = 8, kColumns = 88;
   int64_t numbers = 0;
-  std::vector<std::string> names;
-  for (const TrainedConstant& constant : constants) {
-    numbers += constant.numbers;
-    if (names.size() < kMost) names.push_back(constant.name);
+  for (const TrainedConstant& constant : constants) numbers += constant.numbers;
+  std::vector<std::string> lines = {fmt::format("trained: {}, {} {}:", counted(constants.size(), "constant"),
+                                                grouped(uint64_t(numbers)), numbers == 1 ? "number" : "numbers")};
+  const size_t named = std::min(constants.size(), kMost), more = constants.size() - named;
+  for (size_t i = 0; i < named; ++i) {
+    std::string word = constants[i].name;
+    if (i + 1 < named) word += ",";
+    else if (more > 0) word += fmt::format(" and {} more", more);
+    if (lines.back().size() + 1 + word.size() > kColumns) lines.push_back(std::move(word));
+    else lines.back() += " " + word;
   }
-  const size_t more = constants.size() - names.size();
-  return fmt::format("trained: {}, {} {}: {}{}", counted(constants.size(), "constant"), grouped(uint64_t(numbers)),
-                     numbers == 1 ? "number" : "numbers", fmt::join(names, ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "");
+  return lines;
 }
 
 }  // namespace nacre::tools

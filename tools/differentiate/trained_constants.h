@@ -19,7 +19,8 @@ struct TrainedConstant {
 // make_parameters does.
 std::vector<TrainedConstant> trained_constants(Graph graph, const TrainedParameters& options);
 
-// Returns "trained: 6 constants, 99 numbers: a.weight, a.bias, .." with at most eight names.
-std::string trained_text(const std::vector<TrainedConstant>& constants);
+// Returns "trained: 6 constants, 99 numbers: a.weight, a.bias, .." with at most eight names. Lines are broken between
+// names and have at most 88 columns, except for a name that is longer: TensorFlow Lite makes names of 400 columns.
+std::vector<std::string> trained_lines(const std::vector<TrainedConstant>& constants);
 
 }  // namespace nacre::tools

@@ -16,6 +16,8 @@
 #include "tools/calibration/static_plan.h"
 #include "tools/differentiate/adapters.h"
 #include "tools/differentiate/differentiate.h"
+#include "tools/differentiate/loss_output.h"
+#include "tools/differentiate/loss_step.h"
 #include "tools/differentiate/masked_scores.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/quantizer_names.h"
@@ -33,8 +35,9 @@ std::shared_ptr<const std::vector<uint8_t>> bytes_of(std::span<const float> x) {
 
 class AddQuantizers {
  public:
-  AddQuantizers(Graph& graph, const QuantizerPlan& plan, const QuantizerTraining& options, bool trains)
-      : graph_(graph), plan_(plan), options_(options), trains_(trains) {
+  AddQuantizers(Graph& graph, const QuantizerPlan& plan, const TrainingOptions& options, bool trains)
+      : graph_(graph), plan_(plan), options_(options.quantizers), trains_(trains),
+        skipped_(skips_last_step(graph, options.loss) ? loss_output(graph, options.loss.output) : kNone) {
     const SoftmaxMasks masks(graph);
     for (ValueId id = 0; size_t(id) < graph.values.size(); ++id) {
       if (masks.holds_mask(id)) masked_.insert(id);
@@ -123,11 +126,8 @@ class AddQuantizers {
 
   void write(const Node& node, ValueId y) {
     const StaticValue* v = static_of(y);
-    if (v == nullptr || v->moved || !v->by_codes) return;
-    const bool is_output = std::ranges::any_of(graph_.outputs, [&](const Binding& b) { return b.value == y; });
-    // An output with a fixed quantizer (of a softmax, sigmoid or tanh, or of the source) is not rounded, because a
-    // cross-entropy reads the input of its softmax or sigmoid.
-    if (is_output && plan_.values.groups[size_t(v->group)].fixed) return;
+    // A cross-entropy reads the input of its softmax or sigmoid, which is the last step before it.
+    if (v == nullptr || v->moved || !v->by_codes || y == skipped_) return;
     round_activation(node, y, *v);
   }
 
@@ -286,6 +286,7 @@ class AddQuantizers {
   const QuantizerPlan& plan_;
   const QuantizerTraining& options_;
   const bool trains_;
+  const ValueId skipped_;             // the loss's output if the loss reads the input of its last step; else kNone
   std::set<ValueId> masked_, masks_;  // scores that contain a mask; values from which masks are computed
   std::map<std::string, const StaticValue*> static_;
   std::map<ValueId, ValueId> rounded_;                       // by the value before rounding
@@ -296,7 +297,7 @@ class AddQuantizers {
 
 }  // namespace
 
-void add_quantizers(Graph& graph, const QuantizerPlan& plan, const QuantizerTraining& options, bool trains) {
+void add_quantizers(Graph& graph, const QuantizerPlan& plan, const TrainingOptions& options, bool trains) {
   AddQuantizers(graph, plan, options, trains).run();
 }
 

@@ -35,8 +35,8 @@ QuantizerPlan plan_quantizers(const Graph& simplified, const Calibration* calibr
                               const QuantizerTraining& options);
 
 // Adds the quantizers after make_parameters, before differentiate. `trains` is true for `gradients`, which has
-// observers, and false for `infer`.
-void add_quantizers(Graph& graph, const QuantizerPlan& plan, const QuantizerTraining& options, bool trains);
+// observers, and false for `infer`. Of the options it reads those of the quantizers and of the loss.
+void add_quantizers(Graph& graph, const QuantizerPlan& plan, const TrainingOptions& options, bool trains);
 
 // Returns the nodes with which `update` commits the quantizers' state. `graph` is as add_quantizers left it for
 // training.

@@ -138,6 +138,7 @@ void ProgramReport::add_step(uint32_t index, std::vector<bool>* seen) {
                      .op_name = rule != nullptr ? rule->name : fmt::format("op{}", uint32_t(record.op)),
                      .rounding = record.rounding,
                      .place = record.place,
+                     .guard = record.guard,
                      .kernel = {},
                      .operands = {},
                      .attributes = {},

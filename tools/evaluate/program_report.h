@@ -39,7 +39,8 @@ struct ReportStep {
   std::string op_name;
   Rounding rounding = Rounding::kNone;
   uint8_t place = 0;
-  std::string kernel;  // "avx2/dense_f32"; "" if no kernel takes it
+  uint32_t guard = kNoIndex;  // a tensor: while it is 0, the step has no effect; kNoIndex: there is none
+  std::string kernel;         // "avx2/dense_f32"; "" if no kernel takes it
   std::vector<ReportOperand> operands;
   std::vector<ReportAttribute> attributes;  // in word order; empty if the op is unknown
   uint64_t multiply_accumulates = 0;

@@ -20,4 +20,8 @@ std::span<const TargetMachine> machines();
 // Returns the machine of that name, or null.
 const TargetMachine* find_machine(std::string_view name);
 
+constexpr bool is_microcontroller(std::string_view target) {
+  return target.starts_with("arm/m") || target.starts_with("riscv/");
+}
+
 }  // namespace nacre::tools

@@ -22,9 +22,7 @@ const KernelEntry* entry_for(const Model& model, uint32_t index, std::span<const
     return entry;
   const bool ported = sets.size() > kernels_of_target("").size();
   if (ported && find_packing_entry(step, sets.first(1), &entry) == Code::kOk) return entry;
-  const std::span<const KernelSet* const> behind = sets.subspan(ported ? 1 : 0);
-  const Code code = ported ? find_packing_entry(step, behind, &entry) : find_entry(step, behind, &entry);
-  return code == Code::kOk ? entry : nullptr;
+  return find_packing_entry(step, sets.subspan(ported ? 1 : 0), &entry) == Code::kOk ? entry : nullptr;
 }
 
 bool is_host(const std::string& target) { return target.empty() || target == "host"; }

@@ -77,6 +77,7 @@ Json step_json(const ProgramReport& report, const ReportStep& step) {
           {"layer", step.layer == kNoIndex ? Json(nullptr) : Json(report.layers()[step.layer].name)},
           {"rounding", name_of(step.rounding)},
           {"place", step.place},
+          {"guard", step.guard == kNoIndex ? Json(nullptr) : Json(step.guard)},
           {"kernel", step.kernel.empty() ? Json(nullptr) : Json(step.kernel)},
           {"reference", is_reference(step.kernel)},
           {"attributes", attributes_json(step)},
@@ -119,6 +120,8 @@ Json tensors_json(const ProgramReport& report) {
   for (const ReportStep& step : report.steps())
     for (const ReportOperand& operand : step.operands)
       if (operand.tensor != kNoIndex) used[operand.tensor] = true;
+  for (const ReportStep& step : report.steps())
+    if (step.guard != kNoIndex) used[step.guard] = true;
   Json tensors = Json::array();
   for (uint32_t id = 0; id < used.size(); ++id)
     if (used[id]) tensors.push_back(tensor_json(report, id));

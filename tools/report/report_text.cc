@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tools/base/format.h"
 #include "tools/base/names.h"
@@ -107,6 +108,21 @@ std::string kernels_text(const ProgramReport& report) {
   return set + fmt::format("{} of {} run on reference kernels: {}\n", sum, counted(report.steps().size(), "step"), ops);
 }
 
+// Returns "guards  4 of 6 steps have no effect while a number is 0: 3 x apply, loss/taken"; "" if no step has one.
+std::string guards_text(const ProgramReport& report) {
+  std::map<uint32_t, uint32_t> guards;  // steps of each guard, in the order of tensors
+  uint32_t sum = 0;
+  for (const ReportStep& step : report.steps())
+    if (step.guard != kNoIndex) ++guards[step.guard], ++sum;
+  std::string names;
+  for (const auto& [tensor, count] : guards)
+    names += (names.empty() ? "" : ", ") + (count > 1 ? fmt::format("{} x ", count) : "") +
+             report.loaded().tensor_name(tensor);
+  if (sum == 0) return "";
+  return fmt::format("guards  {} of {} {} no effect while a number is 0: {}\n", sum,
+                     counted(report.steps().size(), "step"), sum == 1 ? "has" : "have", names);
+}
+
 // Names the step's kernel. The set is named only if it is not the one in the column's title.
 std::string kernel_text(const ProgramReport& report, const ReportStep& step) {
   const std::string set = report.kernels() + "/";
@@ -127,7 +143,7 @@ std::string report_text(const ProgramReport& report, size_t width) {
     text += binding_text(report, "input", names.inputs[i], names.input_layouts[i], report.view().inputs[i]);
   for (size_t i = 0; i < names.outputs.size(); ++i)
     text += binding_text(report, "output", names.outputs[i], names.output_layouts[i], report.view().outputs[i]);
-  return text + memory_text(s) + kernels_text(report);
+  return text + memory_text(s) + kernels_text(report) + guards_text(report);
 }
 
 std::string steps_text(const ProgramReport& report, size_t width) {

@@ -69,15 +69,17 @@ bool Tuner::load(SavedCheckpoint* saved) {
 }
 
 // Erases another training's checkpoints just before the first save of this one; until then they stay. The training's
-// checkpoint is erased before its best epoch's.
+// checkpoint is erased before its best epoch's. If that fails, the next save erases them first.
 void Tuner::begin_anew_once() {
   if (!anew_) return;
-  anew_ = false;
   files_->begin_anew();
   const std::string best = settings_.checkpoint + "/best";
-  if (best_files_) return best_files_->begin_anew();
+  bool holds_best = false;
   for (const char* slot : {"/slot0.checkpoint", "/slot1.checkpoint"})
-    if (std::error_code error; std::filesystem::exists(best + slot, error)) return FileStorage(best).begin_anew();
+    if (std::error_code error; std::filesystem::exists(best + slot, error)) holds_best = true;
+  if (best_files_) best_files_->begin_anew();
+  else if (holds_best) FileStorage(best).begin_anew();
+  anew_ = false;
 }
 
 // Refuses a directory in which both slots were removed and best/ shows that the training was further.

@@ -127,10 +127,10 @@ struct QuickCodes {
 };
 
 // The range of codes of y that a clamp leaves.
-struct CodeBounds {
+struct ClampRange {
   int32_t low, high;
 
-  explicit CodeBounds(const Clamp& clamp)
+  explicit ClampRange(const Clamp& clamp)
       : low(clamp.kind == Clamp::kNone ? -128 : int32_t(clamp.low)),
         high(clamp.kind == Clamp::kNone ? 127 : int32_t(clamp.high)) {}
   bool all() const { return low <= -128 && high >= 127; }
@@ -141,7 +141,7 @@ template <class V, Rounding kRounding>
 struct Requantizer {
   RequantizeTable<kRounding> table;
   int32_t zero;
-  CodeBounds range;
+  ClampRange range;
   int8_t* y;
   ptrdiff_t step;  // from row to row of y
   bool quick;

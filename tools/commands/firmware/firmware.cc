@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
@@ -25,17 +26,26 @@ void require_identifier(const std::string& name) {
   if (!good) throw Error(kUsage, "--name " + name, "is no identifier of C", "take letters, digits and _, at most 60");
 }
 
-// Returns the inference program for the target if the file has one, else the one for the host, which the reference
-// kernels can run on any machine.
-uint32_t program_for(const LoadedModel& model, const std::string& target) {
+// Returns the microcontroller for which the model has programs, if it is the only one, else arm/m4.
+std::string usual_target(const LoadedModel& model) {
+  std::set<std::string> found;
   for (uint32_t i = 0; i < model.model().program_count(); ++i)
-    if (model.model().program(i).entry == Entry::kInfer && model.program_names(i).target == target) return i;
-  return model.infer_program("host");
+    if (const std::string target = model.program_names(i).target; is_microcontroller(target)) found.insert(target);
+  return found.size() == 1 ? *found.begin() : "arm/m4";
 }
 
-StaticTables tables_of(const LoadedModel& model, const FirmwareOptions& options, const TargetMachine& machine) {
-  if (options.train) return static_training_tables(model, options.target, machine);
-  return static_tables(model, program_for(model, options.target), machine);
+// Returns the inference program for the target if the file has one, else the one for the host, which the reference
+// kernels can run on any machine. Refuses a model that has neither.
+uint32_t program_for(const LoadedModel& model, const std::string& target) {
+  for (const std::string& wanted : {target, std::string("host")})
+    for (uint32_t i = 0; i < model.model().program_count(); ++i)
+      if (model.model().program(i).entry == Entry::kInfer && model.program_names(i).target == wanted) return i;
+  return model.infer_program(target);
+}
+
+StaticTables tables_of(const LoadedModel& model, bool train, const TargetMachine& machine) {
+  if (train) return static_training_tables(model, machine.name, machine);
+  return static_tables(model, program_for(model, machine.name), machine);
 }
 
 // Returns golden pairs of the program that infers, run with the state that training begins with.
@@ -64,12 +74,13 @@ std::vector<GoldenPair> golden_of_training(const LoadedModel& model, uint32_t pr
 
 void firmware(const FirmwareOptions& options, const CommandFiles& files) {
   require_identifier(options.name);
-  const TargetMachine* machine = find_machine(options.target);
-  if (machine == nullptr)
-    throw Error(kUsage, "--target", fmt::format("'{}' is not a machine that nacre knows", options.target));
   const LoadedModel model(options.model);
   model.require(model.model().check_weights());
-  const StaticTables tables = tables_of(model, options, *machine);
+  const std::string target = options.target.empty() ? usual_target(model) : options.target;
+  const TargetMachine* machine = find_machine(target);
+  if (machine == nullptr)
+    throw Error(kUsage, "--target", fmt::format("'{}' is not a machine that nacre knows", target));
+  const StaticTables tables = tables_of(model, options.train, *machine);
   const uint32_t infer = tables.infer().index;
   const StaticSource source = {.model = model,
                                .machine = *machine,

@@ -11,7 +11,7 @@ namespace nacre::tools {
 
 struct FirmwareOptions {
   std::string model, directory;
-  std::string target = "arm/m4";  // a name of machines.h
+  std::string target;  // a name of machines.h; "": the model's only microcontroller, else arm/m4
   std::string name = "model";
   bool train = false;
   uint32_t golden = 2;  // pairs that the self-test runs

@@ -137,7 +137,9 @@ void print_network(const std::string& path, const NetworkSummary& network, const
                       grouped(run.model->arena_bytes)));
     for (const std::string& line : untrained_lines(run.frozen, run.not_trained))
       print(fmt::format("{:<12}{}\n", "training", printable(line)));
-    if (!run.trained.empty()) print(fmt::format("{:<12}{}\n", "training", printable(trained_text(run.trained))));
+    if (!run.trained.empty())
+      for (const std::string& line : trained_lines(run.trained))
+        print(fmt::format("{:<12}{}\n", "training", printable(line)));
     print(fmt::format("{:<12}{}: --json has them, and nacre convert --verbose\n", "log",
                       counted(run.log.size(), "line")));
   }
@@ -153,16 +155,8 @@ void print_network(const std::string& path, const NetworkSummary& network, const
 
 void inspect_network(const InspectOptions& options) {
   const std::vector<uint8_t> bytes = read_network(options.model);
-  NetworkSummary network;
-  DryRun run;
-  try {
-    network = summarize_network(bytes, options.model);
-    run = convert_in_memory(bytes, options);
-  } catch (const Error& error) {
-    Error said = error;
-    if (error.code == kUnsupported) said.code = kUsage;  // the file as a whole is not supported
-    throw said;
-  }
+  NetworkSummary network = summarize_network(bytes, options.model);
+  const DryRun run = convert_in_memory(bytes, options);
   // A Keras file does not state its outputs' types.
   const auto is_untyped = [](const NetworkTensor& tensor) { return tensor.type.empty(); };
   if (network.inputs.empty()) network.inputs = run.inputs;
@@ -172,7 +166,8 @@ void inspect_network(const InspectOptions& options) {
   else print_network(options.model, network, run);
   const size_t count = run.unsupported.size();
   if (count > 0)
-    throw Error(kUsage, options.model, counted(count, "thing") + (count == 1 ? " is" : " are") + " not supported");
+    throw Error(kUnsupported, options.model,
+                counted(count, "thing") + (count == 1 ? " is" : " are") + " not supported");
 }
 
 }  // namespace nacre::tools

@@ -6,7 +6,8 @@
 
 namespace nacre::tools {
 
-// Prints what was found, then throws Error with code 2 if something is not supported. For a broken file throws at once.
+// Prints what was found. If something is not supported, then throws Error with code 4, as nacre convert does. For a
+// broken file throws at once.
 void inspect_network(const InspectOptions& options);
 
 }  // namespace nacre::tools

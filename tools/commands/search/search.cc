@@ -14,6 +14,7 @@
 #include "tools/base/table.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/calibration/quantize_static.h"
+#include "tools/commands/convert/convert.h"
 #include "tools/commands/interrupt.h"
 #include "tools/compile/compile.h"
 #include "tools/evaluate/calibration_set.h"
@@ -82,7 +83,7 @@ class SearchBench {
   std::optional<Trial> measure(const PolicyChoice& choice) {
     const bool first = reference_.samples == 0;
     try {
-      return measure_compiled(compile(with_policies(choice), compile_options()));
+      return measure_compiled(compile_graph(with_policies(choice), compile_options()), choice);
     } catch (const Interrupted&) {
       if (caller() != nullptr) throw;
       return std::nullopt;
@@ -94,9 +95,11 @@ class SearchBench {
   }
 
  private:
-  Trial measure_compiled(const Compiled& compiled) {
-    for (const std::string& line : compiled.graph.fallbacks) note(line);
-    const LoadedModel model(compiled.bytes, options_.network, "");
+  Trial measure_compiled(Graph compiled, const PolicyChoice& choice) {
+    for (const std::string& line : compiled.fallbacks) note(line);
+    add_metadata(compiled, conversion(choice));
+    const std::vector<uint8_t> bytes = write_compiled(compiled, Target());
+    const LoadedModel model(bytes, options_.network, "");
     RunChoice running = {
         .output = options_.output, .running = options_.running, .cast = options_.cast_inputs, .progress = false};
     // The first trial must finish: all others are measured against it.
@@ -110,10 +113,25 @@ class SearchBench {
       for (const std::string& line : run_notes) note(line);
     }
     const double value = score(set_.metric, outcome.samples, labels_).value;
-    return {.bytes = double(compiled.bytes.size()),
+    return {.bytes = double(bytes.size()),
             .metric = set_.metric.higher_is_better() ? value : -value,
             .damage = output_damage(reference_, outcome.samples),
             .microseconds = outcome.median_us};
+  }
+
+  // Returns the options of the nacre convert that writes this model from the map. The metadata hold a hash of the map,
+  // which is not written yet. The hash of the network stands for it, because all hashes are equally long.
+  ConvertOptions conversion(const PolicyChoice& choice) const {
+    ConvertOptions made;
+    made.network = options_.network;
+    made.shapes = options_.shapes;
+    made.ignored = options_.ignored;
+    made.policies.file = options_.network;
+    const auto reads = [&](int policy) { return reads_samples(policies_[size_t(policy)].policy); };
+    if (!std::ranges::any_of(choice, reads) && !reads(0)) return made;
+    made.calibration.data = options_.calibrate.empty() ? options_.set.data : options_.calibrate;
+    made.calibration.samples.cast = options_.cast_inputs;
+    return made;
   }
 
   static void give(Layer& layer, const ParsedPolicy& policy) {

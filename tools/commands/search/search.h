@@ -20,7 +20,7 @@ struct SearchOptions {
   std::vector<std::string> policies = {"float32", "bfloat16", "int8_from_float32", "int8/weights_from_float32",
                                        "int4/32_from_float32"};  // the first is the reference
   double max_drop = 0;                                           // in units of the metric
-  std::optional<uint64_t> max_bytes;                             // of the model file
+  std::optional<uint64_t> max_bytes;                             // of the model file, with its metadata
   std::optional<double> max_time_us;                             // median per sample, on this machine
   int budget = 200;                                              // at most this many models are compiled and run
   std::string map;                                               // the policy file to write; "": none

@@ -1,6 +1,7 @@
 #include "tools/commands/tune/tune.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -57,7 +58,7 @@ class Session {
     if (first()) {
       output_.require_possible();
       say_what_stays();
-      say(trained_text(trained_of(*model_)) + "\n");
+      say(fmt::format("{}\n", fmt::join(trained_lines(trained_of(*model_)), " ")));
     }
     const bool resumed = tuner_.begin(options_.restart);
     if (resumed)

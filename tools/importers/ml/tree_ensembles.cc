@@ -88,8 +88,10 @@ void tree_classifier(Import& import, const Source& source) {
   const auto count = int64_t(classes.count());
   if (count < 2) source.refuse("has " + std::to_string(count) + " classes");
   const std::vector<int64_t> ids = source.integers("class_ids");
-  const auto all = [&](int64_t of) { return std::ranges::all_of(ids, [of](int64_t id) { return id == of; }); };
-  const bool one = count == 2 && !ids.empty() && all(0);
+  const auto all = [&](int64_t of) {
+    return !ids.empty() && std::ranges::all_of(ids, [of](int64_t id) { return id == of; });
+  };
+  const bool one = count == 2 && all(0);
   if (count == 2 && all(1)) source.refuse("has weights of its second class alone, which has two readings");
   Forest forest = read_listed_trees(import, source, "class", one ? 1 : count, x->dims[1]);
   if (!forest.base.empty() && int64_t(forest.base.size()) != forest.targets)

@@ -28,7 +28,7 @@ struct DepthwisePairs {
   const Table& table;      // [rows][vectors][low, high]
   const int16_t* weights;  // [vectors][5][low, high][kLanes / 2][2]
   const int8_t* padding;   // kGroup + kLanes codes that equal the zero point of x
-  CodeBounds range;
+  ClampRange range;
 
   void run(const DepthwiseBlock& block, const DepthwiseOutputs<int8_t>& at) const {
     for (int k = 0, channels = 0; k < block.channels; k += channels) {

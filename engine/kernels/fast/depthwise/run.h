@@ -234,7 +234,7 @@ void run_pairs(const DepthwiseConv2d& op, const int8_t* x, const Table& table, c
   int8_t padding[DepthwiseTiling::kDirectChannels + V::kPairs];
   std::memset(padding, op.x_zero, sizeof padding);
   const auto* const weights = reinterpret_cast<const int16_t*>(table.row(Table::kRows));
-  const DepthwisePairs<V, Table, Codes> pairs = {op, x, table, weights, padding, CodeBounds(op.epilogue.clamp)};
+  const DepthwisePairs<V, Table, Codes> pairs = {op, x, table, weights, padding, ClampRange(op.epilogue.clamp)};
   const ptrdiff_t row = ptrdiff_t(op.window.w.out) * op.out_c;
   for (DepthwiseBlock block = DepthwiseBlock::before(); block.next(op, t, part);)
     pairs.run(block, {y + block.at, row, op.out_c});
@@ -247,7 +247,7 @@ void DepthwiseInt8<kLanes, kOffset, kPairs, kRounding>::run(const int8_t* x, con
   static_assert(kOffset == V::kFoursOffset && kPairs == V::kPairs && kLanes == V::kLanes);
   const ptrdiff_t row = ptrdiff_t(this->op.window.w.out) * this->op.out_c;
   const int zero = this->op.epilogue.y_zero;
-  const CodeBounds range(this->op.epilogue.clamp);
+  const ClampRange range(this->op.epilogue.clamp);
   in_depthwise_parts(*this, args, [&](std::byte* prepared, const Part& part, const Pieces& scratch) {
     if constexpr (kPairs > 0) {
       const DepthwiseTiling t = *reinterpret_cast<const DepthwiseTiling*>(prepared);

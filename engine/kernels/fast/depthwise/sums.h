@@ -261,7 +261,7 @@ template <class V, class Table, class Codes, bool kClamps>
 struct RequantizedCodes {
   const Table& table;
   int zero;
-  CodeBounds range;
+  ClampRange range;
 
   struct Channels {
     Codes codes;

@@ -10,7 +10,7 @@
 namespace nacre::inline NACRE_ISA {
 
 // Computes z_i = f(x_i, y_i) of real numbers. Each function f is compiled once, for float32.
-struct PairMap {
+struct GradientMap {
   struct Numbers {
     float a, b;
   };
@@ -111,27 +111,27 @@ struct Slopes {
 };
 
 template <class V>
-PairMap::Function* slope_of_unary(uint32_t function) {
+GradientMap::Function* slope_of_unary(uint32_t function) {
   using S = Slopes<V>;
-  static constexpr PairMap::Function* kFunctions[] = {
+  static constexpr GradientMap::Function* kFunctions[] = {
       nullptr,
-      &PairMap::run<V, &S::exp>,
-      &PairMap::run<V, &S::log>,
-      &PairMap::run<V, &S::sqrt>,
-      &PairMap::run<V, &S::rsqrt>,
-      &PairMap::run<V, &S::reciprocal>,
-      &PairMap::run<V, &S::abs>,
-      &PairMap::run<V, &S::neg>,
-      &PairMap::run<V, &S::step>,
-      &PairMap::run<V, &S::step>,
-      &PairMap::run<V, &S::step>,
-      &PairMap::run<V, &S::step>,
-      &PairMap::run<V, &S::square>,
-      &PairMap::run<V, &S::softplus>,
-      &PairMap::run<V, &S::elu>,
-      &PairMap::run<V, &S::selu>,
-      &PairMap::run<V, &S::erf>,
-      &PairMap::run<V, &S::softsign>,
+      &GradientMap::run<V, &S::exp>,
+      &GradientMap::run<V, &S::log>,
+      &GradientMap::run<V, &S::sqrt>,
+      &GradientMap::run<V, &S::rsqrt>,
+      &GradientMap::run<V, &S::reciprocal>,
+      &GradientMap::run<V, &S::abs>,
+      &GradientMap::run<V, &S::neg>,
+      &GradientMap::run<V, &S::step>,
+      &GradientMap::run<V, &S::step>,
+      &GradientMap::run<V, &S::step>,
+      &GradientMap::run<V, &S::step>,
+      &GradientMap::run<V, &S::square>,
+      &GradientMap::run<V, &S::softplus>,
+      &GradientMap::run<V, &S::elu>,
+      &GradientMap::run<V, &S::selu>,
+      &GradientMap::run<V, &S::erf>,
+      &GradientMap::run<V, &S::softsign>,
   };
   static_assert(sizeof kFunctions / sizeof *kFunctions == Unary::kSoftsign + 1);
   return kFunctions[function];
@@ -141,13 +141,13 @@ template <class T, bool kGelu>
 void FastGateGradient<T, kGelu>::run(const T* x, const T* dy, T* dx, const Args& args) const {
   using V = Vector;
   using S = Slopes<V>;
-  PairMap::Function* function = &PairMap::run<V, &S::silu>;
-  if constexpr (kGelu) function = tanh ? &PairMap::run<V, &S::gelu_tanh> : &PairMap::run<V, &S::gelu>;
-  PairMap::apply<V>(function, x, dy, dx, elements, {0, 0}, args);
+  GradientMap::Function* function = &GradientMap::run<V, &S::silu>;
+  if constexpr (kGelu) function = tanh ? &GradientMap::run<V, &S::gelu_tanh> : &GradientMap::run<V, &S::gelu>;
+  GradientMap::apply<V>(function, x, dy, dx, elements, {0, 0}, args);
 }
 template <class T>
 void FastUnaryGradient<T>::run(const T* dy, const T* x, T* dx, const Args& args) const {
-  PairMap::apply<Vector>(slope_of_unary<Vector>(op.function), dy, x, dx, op.elements, {op.alpha, op.gamma}, args);
+  GradientMap::apply<Vector>(slope_of_unary<Vector>(op.function), dy, x, dx, op.elements, {op.alpha, op.gamma}, args);
 }
 
 // Makes random words by philox for kCounters counters at a time, in loops that the compiler can vectorize.
