@@ -20,9 +20,9 @@ namespace {
 
 using test::SmallTrainer;
 
-constexpr int kRows = 8;
+constexpr int kSamples = 8;
 
-Graph network(const OnnxBuilder& b, int batch = kRows) {
+Graph network(const OnnxBuilder& b, int batch = kSamples) {
   Graph graph = import_onnx(b.finish(), "test.onnx", {.batch = batch, .train = true});
   simplify(graph, kSimplifyToTrain);
   check(graph);
@@ -175,7 +175,7 @@ TEST(shared_parameters, are_updated_at_once_as_in_steps) {
   options.immediate = true;
   SmallTrainer at_once(compiled(network(both_ways()), options).bytes);
   for (uint64_t i = 0; i < 10; ++i) {
-    const std::vector<float> x = numbers(i, 3 * kRows);
+    const std::vector<float> x = numbers(i, 3 * kSamples);
     const std::vector<int32_t> labels = {0, 1, 2, 0, 1, 2, 0, 1};
     EXPECT_TRUE(steps.train(x, labels, 0.05f).applied);
     EXPECT_TRUE(at_once.train(x, labels, 0.05f).applied);
@@ -190,13 +190,13 @@ TEST(shared_parameters, are_updated_at_once_as_in_steps) {
 
 TEST(shared_parameters, are_written_back_into_every_layer) {
   SmallTrainer trainer(compiled(network(both_ways())).bytes);
-  for (uint64_t i = 0; i < 10; ++i) trainer.train(numbers(i, 3 * kRows), {0, 1, 2, 0, 1, 2, 0, 1}, 0.05f);
+  for (uint64_t i = 0; i < 10; ++i) trainer.train(numbers(i, 3 * kSamples), {0, 1, 2, 0, 1, 2, 0, 1}, 0.05f);
   const Deployed made = deploy(network(both_ways(), 1), {}, trainer.model(), trainer.trainer().state());
   EXPECT_EQ(made.parameters, 2);
   const LoadedModel model(made.bytes, "deployed", "");
   BoundProgram bound(model, model.infer_program());
-  const std::vector<float> x = numbers(77, 3 * kRows), want = trainer.infer(x);
-  for (size_t row = 0; row < kRows; ++row) {
+  const std::vector<float> x = numbers(77, 3 * kSamples), want = trainer.infer(x);
+  for (size_t row = 0; row < kSamples; ++row) {
     const std::vector<uint8_t> y = bound.run({reinterpret_cast<const uint8_t*>(&x[3 * row]), 12});
     EXPECT_EQ(std::memcmp(y.data(), &want[3 * row], y.size()), 0) << row;
   }
@@ -219,7 +219,7 @@ OnnxBuilder three_layers() {
 
 TEST(shared_parameters, are_one_tensor_of_the_model_that_is_written_and_separate_ones_two) {
   SmallTrainer trainer(compiled(network(three_layers())).bytes);
-  for (uint64_t i = 0; i < 3; ++i) trainer.train(numbers(i, 3 * kRows), {0, 1, 2, 0, 1, 2, 0, 1}, 0.05f);
+  for (uint64_t i = 0; i < 3; ++i) trainer.train(numbers(i, 3 * kSamples), {0, 1, 2, 0, 1, 2, 0, 1}, 0.05f);
   const Deployed made = deploy(network(three_layers(), 1), {}, trainer.model(), trainer.trainer().state());
   const LoadedModel model(made.bytes, "deployed", "");
   int weights = 0;
@@ -266,14 +266,14 @@ TEST(shared_parameters, get_adapters_where_they_were_asked_for) {
     for (OnnxBuilder b : {three_layers(), both_ways()}) {
       if (*layer == 't' && b.model().graph().node(0).op_type() != "Identity") continue;
       SmallTrainer trainer(compiled(network(b), options, "float32").bytes);
-      for (uint64_t i = 0; i < 20; ++i) trainer.train(numbers(i, 3 * kRows), {0, 1, 2, 0, 1, 2, 0, 1}, 0.05f);
+      for (uint64_t i = 0; i < 20; ++i) trainer.train(numbers(i, 3 * kSamples), {0, 1, 2, 0, 1, 2, 0, 1}, 0.05f);
       const Deployed made = deploy(network(b, 1), {}, trainer.model(), trainer.trainer().state());
       const LoadedModel model(made.bytes, "deployed", "");
       BoundProgram bound(model, model.infer_program());
-      const std::vector<float> x = numbers(77, 3 * kRows), want = trainer.infer(x);
+      const std::vector<float> x = numbers(77, 3 * kSamples), want = trainer.infer(x);
       float largest = 1;
       for (const float v : want) largest = std::max(largest, std::abs(v));
-      for (size_t row = 0; row < kRows; ++row) {
+      for (size_t row = 0; row < kSamples; ++row) {
         const std::vector<uint8_t> bytes = bound.run({reinterpret_cast<const uint8_t*>(&x[3 * row]), 12});
         float y[3];
         std::memcpy(y, bytes.data(), sizeof y);
