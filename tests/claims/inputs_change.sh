@@ -40,8 +40,8 @@ commands=(  # INPUTS: WORDS..
   "net.onnx,x.npy,p.json: convert in/net.onnx --policy-file in/p.json --calibrate in/x.npy --cast-samples -o out/m.nacre"
   "net.onnx,x.npy,y.npy: tune in/net.onnx --loss softmax_cross_entropy --train-last 1 --data in/x.npy --labels in/y.npy --cast-samples --epochs 3 --validate 0.2 -o out/t.nacre"
   "a.nacre,b.nacre,x.npy,y.npy: eval in/a.nacre in/b.nacre $set --json"
-  "net.onnx,x.npy,y.npy: report in/net.onnx --policies float32,int8/static_from_float32 $set -o out/r.html"
-  "a.nacre,x.npy,y.npy: report in/a.nacre in/b.nacre $set -o out/r.html")
+  "net.onnx,x.npy,y.npy: report in/net.onnx --policies float32,int8/static_from_float32 $set --no-latency -o out/r.html"
+  "a.nacre,x.npy,y.npy: report in/a.nacre in/b.nacre $set --no-latency -o out/r.html")
 change() {  # WAY FILE
   case $1 in
     removed) rm "in/$2" ;;

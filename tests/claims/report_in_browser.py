@@ -5,8 +5,8 @@ Every page of FOLDER is opened at 400, 1,100, 1,400 and 1,900 pixels, light and 
 
   closed       no message in the console, no error of the script, no violation of its own content security policy, no request
                but the file itself, no dialog (a name that ran as a script would open one)
-  fits         the page is no wider than the window; what is wider scrolls in a box of its own; of 1,400 no report's first
-               table does, however many columns it has
+  fits         the page is no wider than the window; a wider table scrolls in a box of its own, which then has the whole width;
+               every table fills its box; at 1,400 pixels no report's first table scrolls, however many columns it has
   speaks       every control, picture, region and link of the accessibility tree has a name; one h1; headings skip no level
   contrast     every text that is shown has at least 4.5 : 1 against what is behind it (3 : 1 where it is large), in both schemes
   keyboard     tables sort by Tab and Enter and say so in aria-sort; tabs turn by arrow keys; curves tell their numbers; a graph is
@@ -66,6 +66,18 @@ CONTRAST = """() => {
     if (ratio < (large ? 3 : 4.5)) bad.push(`${ratio.toFixed(2)} : 1 of "${walker.currentNode.textContent.trim().slice(0, 40)}"`);
   }
   return {looked, bad: [...new Set(bad)].slice(0, 5)};
+}"""
+TABLES = """() => {
+  const main = document.querySelector('main'), style = getComputedStyle(main);
+  const room = main.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  const found = [];
+  for (const box of document.querySelectorAll('.page-wide')) {
+    if (box.clientWidth === 0 || box.closest('.graph-chosen')) continue;
+    const table = box.querySelector('table').getBoundingClientRect().width, name = box.getAttribute('aria-label').slice(0, 40);
+    if (table < box.clientWidth - 2) found.push(`a table leaves ${Math.round(box.clientWidth - table)} pixels of its box empty: ${name}`);
+    if (box.scrollWidth > box.clientWidth + 1 && box.clientWidth < room - 60) found.push(`a table scrolls beside an empty place: ${name}`);
+  }
+  return found;
 }"""
 HEADINGS = """() => {
   const levels = [...document.querySelectorAll('h1, h2, h3, h4')].filter((h) => h.checkVisibility()).map((h) => Number(h.tagName[1]));
@@ -216,6 +228,8 @@ def open_all(browser, path, shots, widths=WIDTHS, schemes=SCHEMES, plain=True):
             page.wait_for_timeout(30)
             across = page.evaluate("document.documentElement.scrollWidth")
             check(across <= width, name, f"is {across} pixels wide in a window of {width}")
+            for found in page.evaluate(TABLES):
+                check(False, name, f"{found}, in a window of {width}")
             if width >= 1400 and name.startswith("report_"):
                 cut = page.evaluate("(() => { const t = document.querySelector('.page-wide'); return t && t.clientWidth > 0 ? t.scrollWidth - t.clientWidth : 0; })()")
                 check(cut <= 0, name, f"its first table is cut by {cut} pixels in a window of {width}")
@@ -279,8 +293,10 @@ BROKEN = [
     (": script: ", lambda h: without_policy(h).replace("'use strict';", "'use strict'; setTimeout(() => { throw new Error('x'); });", 1)),
     ("a dialog", lambda h: without_policy(h).replace("</main>", "<script>alert(1)</script></main>")),
     ("pixels wide", lambda h: without_policy(h).replace("</main>", '<p style="width: 3000px; max-width: none">x</p></main>')),
+    ("of its box empty", lambda h: without_policy(h).replace("border-collapse: collapse; width: 100%", "border-collapse: collapse")),
+    ("beside an empty place", lambda h: without_policy(h).replace(".page-wide { overflow-x: auto;", ".page-wide { overflow-x: auto; max-width: 200px;")),
     ("without a name", lambda h: h.replace("</main>", "<button></button></main>")),
-    ("without a name", lambda h: h.replace(' role="img" aria-label="top1', ' role="img" data-label="top1')),
+    ("without a name", lambda h: h.replace(' role="img" aria-label="top-1', ' role="img" data-label="top-1')),
     (": console: ", lambda h: h.replace("</main>", '<p style="color: red">x</p></main>')),  # another style than the policy names
     (" : 1 of ", lambda h: without_policy(h).replace("--faint: #575d68", "--faint: #9aa0aa")),
     ("headings", lambda h: h.replace("<main id", "<h1>again</h1><main id")),

@@ -49,8 +49,8 @@ for kernels in auto reference "$best"; do
   holds compare "$work/text" "(reference), kernels $run"
   holds "compare --csv" "$work/csv" ",$run,$run"
   nacre report "$work/digits.nacre" "${set_of[@]}" --profile "${with[@]}" -o "$work/page" >/dev/null
-  holds "report, of its scores" "$work/page" "judged with kernels $run"
-  holds "report, of its times" "$work/page" "a run with kernels $run"
+  holds "report, of its scores" "$work/page" "evaluated with kernels $run"
+  holds "report, of its times" "$work/page" "per run with kernels $run"
   nacre search "$network" "${set_of[@]}" --policies float32,bfloat16 --budget 3 --json "${with[@]}" >"$work/json"
   same "search --json" "$(word kernels <"$work/json")" "$run"
   "$NACRE_BUILD/tools/policy_table" "$network" "${digits[@]}" "${with[@]}" float32 >"$work/text" || fail "policy_table"

@@ -31,7 +31,7 @@ commands=(  # CODE WORDS..
   "0 kernels in/a.nacre -o out/k.h" "0 kernels" "0 bench in/a.nacre --runs 2 --min-ms 0 --warmup-ms 0" "0 firmware in/a.nacre -o out/src"
   "0 policies" "0 completions bash" "0 man -o out/man" "0 convert in/net.onnx -o out/m.nacre --emit-policy out/p.json"
   "0 convert in/net.onnx -o out/m.nacre --json" "0 run in/a.nacre --seed 1 --output out/y --all-tensors out/all"
-  "0 compare in/a.nacre in/b.nacre --data in/x.npy --cast-inputs --csv out/c.csv" "0 eval in/a.nacre in/b.nacre $set" "0 report in/a.nacre in/b.nacre $set -o out/r.html"
+  "0 compare in/a.nacre in/b.nacre --data in/x.npy --cast-inputs --csv out/c.csv" "0 eval in/a.nacre in/b.nacre $set" "0 report in/a.nacre in/b.nacre $set --no-latency -o out/r.html"
   "0 search in/net.onnx $set --policies float32,float16 --max-drop 50 --budget 3 -o out/map.json"
   "0 tune in/net.onnx --loss softmax_cross_entropy --train-last 1 $tune --checkpoint out/ck -o out/t.nacre --csv out/t.csv --html out/t.html"
   "0 tune in/train.nacre $tune -o out/t.nacre" "0 export in/train.nacre --checkpoint in/ck -o out/e.nacre" "0 --help" "0 --version" "0 convert --help"

@@ -54,9 +54,11 @@ TEST_F(report, has_the_numbers_that_eval_gives) {
   EXPECT_EQ(reaches_out(html), "");
   EXPECT_EQ(count_of(html, "444 of 450"), 4u);  // for each model in the text and in the table
   EXPECT_TRUE(has(html, "b.nacre against a.nacre"));
-  EXPECT_EQ(count_of(html, "<svg xmlns"), 3u);  // two graphs, one plot of the models
+  EXPECT_EQ(count_of(html, "<svg xmlns"), 4u);  // two graphs, plots of size and of latency
   EXPECT_EQ(count_of(html, "class=\"page-matrix\""), 2u);
-  EXPECT_FALSE(has(html, "us a run"));  // times were not asked for
+  for (const char* words :
+       {"Confusion matrix", "Quantization error by layer", "latency, us per sample", "Pareto front"})
+    EXPECT_TRUE(has(html, words)) << words;
   for (const char* layer : {"conv1", "depthwise", "fc", "softmax"}) EXPECT_TRUE(has(html, layer)) << layer;
   EXPECT_TRUE(has(html, "color-scheme: light dark"));
 }
@@ -66,7 +68,8 @@ TEST_F(report, needs_no_data) {
   EXPECT_EQ(malformed_page(html), "");
   EXPECT_EQ(count_of(html, "<svg xmlns"), 1u);
   EXPECT_FALSE(has(html, " against "));
-  EXPECT_TRUE(has(html, "None: every step runs as its layer"));
+  EXPECT_TRUE(has(html, "None: every step runs in the types of its layer"));
+  EXPECT_TRUE(has(html, "Latency was not measured"));
 }
 
 TEST_F(report, has_the_time_and_the_kernels_of_each_layer_when_asked) {
@@ -82,21 +85,32 @@ TEST_F(report, has_the_time_and_the_kernels_of_each_layer_when_asked) {
 
 TEST_F(report, the_same_models_give_the_same_page) {
   EXPECT_EQ(page({a_, b_}), page({a_, b_}));
-  EXPECT_EQ(page({a_, b_}, set_), page({a_, b_}, set_));
+  std::vector<std::string> options = set_;
+  options.emplace_back("--no-latency");
+  const std::string html = page({a_, b_}, options);
+  EXPECT_EQ(html, page({a_, b_}, options));
+  EXPECT_EQ(count_of(html, "<svg xmlns"), 3u);  // two graphs, a plot of size
+  EXPECT_FALSE(has(html, "us per sample"));
+  EXPECT_TRUE(has(html, "leaves latency out"));
+}
+
+TEST_F(report, no_latency_acts_on_judged_models_only) {
+  EXPECT_EQ(run_tool({"report", a_, "-o", html_, "--no-latency"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"report", a_, "-o", html_, "--no-latency", "--profile"}).exit_code, 2);
 }
 
 TEST_F(report, a_network_is_compiled_under_each_policy_as_convert_does) {
   const std::string network = project_path("tools/samples/digits.onnx"), c = directory_ / "c.nacre";
   std::vector<std::string> options = set_;
-  options.insert(options.end(), {"--policies", "float32,int8_from_float32,int8/static_from_float32"});
+  options.insert(options.end(), {"--policies", "float32,int8_from_float32,int8/static_from_float32", "--no-latency"});
   const std::string html = page({network}, options);
   EXPECT_EQ(malformed_page(html), "");
   EXPECT_EQ(reaches_out(html), "");
   EXPECT_EQ(html, page({network}, options));
   EXPECT_TRUE(has(html, "<h1>digits.onnx under 3 policies</h1>"));
   ASSERT_EQ(run_tool({"convert", network, "-o", c, "--policy", "int8_from_float32"}).exit_code, 0);
-  EXPECT_TRUE(
-      has(html, "<b>int8</b>: top1 98.67 % (444 of 450), no drop; " + grouped(read_bytes(c).size()) + " bytes"));
+  EXPECT_TRUE(has(html, "<b>int8</b>: top-1 accuracy 98.67 % (444 of 450 correct), no drop; " +
+                            grouped(read_bytes(c).size()) + " bytes"));
   EXPECT_TRUE(has(html, "<b>int8/static</b>"));
 }
 
@@ -119,8 +133,12 @@ TEST_F(report, names_the_kernels_that_judged_and_timed) {
     options.insert(options.end(), {"--kernels", best_set(), "--profile"});
     return options;
   }());
-  EXPECT_TRUE(has(html, "judged with kernels " + best_set() + "."));
-  EXPECT_TRUE(has(html, "us a run with kernels " + best_set()));
+  EXPECT_TRUE(has(html, "evaluated with kernels " + best_set() + "."));
+  EXPECT_TRUE(has(html, "us per run with kernels " + best_set()));
+  EXPECT_TRUE(has(html, "<dt>kernels, threads</dt><dd>" + best_set() + ", 1 thread</dd>"));
+  std::vector<std::string> judged = set_;
+  judged.insert(judged.end(), {"--kernels", best_set()});
+  EXPECT_TRUE(has(page({a_, b_}, judged), "us per sample with kernels " + best_set()));  // of the evaluation
 }
 
 TEST_F(report, never_calibrates_on_the_samples_that_judge_without_saying_so) {
@@ -140,13 +158,13 @@ TEST_F(report, never_calibrates_on_the_samples_that_judge_without_saying_so) {
   };
   const auto [said, split] = made({});
   EXPECT_TRUE(has(said, "drawn at random: they are not judged, the other 1,597 are")) << said;
-  EXPECT_TRUE(has(split, "the other 1,597 are") && has(split, "1,597 samples, judged")) << said;
+  EXPECT_TRUE(has(split, "the other 1,597 are") && has(split, "1,597 samples, evaluated")) << said;
   const auto [apart, indexed] = made({"--indices", samples_ + "test.npy"});
   EXPECT_TRUE(has(apart, "200 samples of") && has(apart, "that --indices does not name")) << apart;
-  EXPECT_TRUE(has(indexed, "450 samples, judged"));
+  EXPECT_TRUE(has(indexed, "450 samples, evaluated"));
   const auto [named, given] = made({"--indices", samples_ + "test.npy", "--calibrate", data});
   EXPECT_TRUE(has(named, "of which some or all are judged too")) << named;
-  EXPECT_TRUE(has(given, "450 samples, judged"));
+  EXPECT_TRUE(has(given, "450 samples, evaluated"));
   std::filesystem::copy_file(data, directory_ / "copy.npy");
   EXPECT_TRUE(has(made({"--calibrate", directory_ / "copy.npy"}).first, "of which some or all are judged too"));
 }
@@ -313,11 +331,11 @@ TEST_F(report, names_classes_as_the_model_does) {
   for (const char* cell : {">zero</th>", ">&lt;one&gt;</th>", ">six (6)</th>", ">six (7)</th>"})
     EXPECT_EQ(count_of(html, cell), 2u) << cell;  // in a column head and in a row head
   EXPECT_TRUE(has(html, "title=\"four of a name too long for a column\">"));
-  EXPECT_EQ(count_of(html, "<th scope=\"row\">6</th>"), 1u);  // for the model without names
-  EXPECT_TRUE(has(html, "Most often confused: label "));
+  EXPECT_EQ(count_of(html, "<th scope=\"row\">6</th>"), 1u);      // for the model without names
+  EXPECT_EQ(count_of(html, ": most frequent confusions, "), 6u);  // in the caption and two labels of each model
 }
 
-TEST(confusion, counts_what_is_taken_for_what) {
+TEST(confusion, counts_each_predicted_class_by_true_class) {
   const ScoredSamples samples = {
       .samples = 4, .outputs = {0.9, 0.1, 0, 0.2, 0.5, 0.5, 1, 0, 0, std::nan(""), 0, 0}, .inputs = {}};
   const Confusion c = confusion(parse_metric("top1"), samples, {.classes = {0, 2, 0, 1}, .targets = {}});

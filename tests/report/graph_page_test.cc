@@ -73,7 +73,7 @@ TEST(graph_page, hostile_names_stay_text) {
 TEST(graph_page, a_large_model_is_counted_and_not_drawn) {
   const std::string html = page_of(clamps(kMostPageSteps + 100, ""));
   EXPECT_EQ(malformed_page(html), "");
-  EXPECT_TRUE(has(html, "There is no picture"));
+  EXPECT_TRUE(has(html, "There is no graph"));
   EXPECT_TRUE(has(html, "100 steps more are left out"));
   EXPECT_EQ(count_of(html, "class=\"graph-step\""), kMostPageSteps);
   EXPECT_LT(html.size(), kMostPageSteps * 4000);

@@ -166,6 +166,8 @@ void add_report(CLI::App& app) {
   add_judged_target(c, o->target);
   add_cast(c, o->cast_inputs);
   c.add_flag("--profile", o->profile, "also the time of each layer on this machine, and the kernels that run it");
+  c.add_flag("--no-latency", o->no_latency,
+             "leave out the latency of the judged models, so that equal models give equal pages");
   add_running(c, o->running);
   c.only_with({"--kernels", "--threads"}, {"--profile", "--data"},
               {"is about runs, and nothing is run", "add --profile, or --data FILE"});
@@ -173,6 +175,10 @@ void add_report(CLI::App& app) {
               {"is about samples, and there are none", "add --data FILE"});
   c.only_with({"--metric", "--judge"}, {"--labels"},
               {"is about a score, and nothing is scored without labels", "add --labels FILE"});
+  c.only_with({"--no-latency"}, {"--labels"},
+              {"is about the latency of judged models, and none is judged without labels", "leave it out"});
+  c.not_with({"--no-latency"}, {"--profile"},
+             {"cannot go with --profile, which asks for latencies", "leave one of them out"});
   c.only_when(of_network, [o] { return o->models.size() == 1 && is_network(o->models.front()); },
               {"is about a network, and this is a model", "leave it out, or name the network that it was made of"});
   c.runs([o] {

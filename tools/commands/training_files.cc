@@ -16,11 +16,13 @@ TrainingFiles::TrainingFiles(const TuneOptions& o, const Objective& objective, c
                              const TuneSettings& s, uint32_t steps)
     : options_(o) {
   page_.title = "Training of " + fs::path(o.model).filename().string();
-  page_.summary = {fmt::format("{} to train on, {} to validate on; {} of {} per epoch; loss {}.",
-                               counted(split.train.size(), "row"), grouped(split.validate.size()),
-                               counted(steps, "step"), counted(s.batch, "row"), objective.loss_name())};
+  page_.facts = {{"training samples", grouped(split.train.size())},
+                 {"validation samples", grouped(split.validate.size())},
+                 {"batch size", grouped(s.batch)},
+                 {"steps per epoch", grouped(steps)},
+                 {"loss function", objective.loss_name()}};
   page_.options = {
-      {"data", fs::path(o.data).filename().string() + fmt::format(", {}", counted(uint64_t(data.rows), "row"))},
+      {"data", fs::path(o.data).filename().string() + fmt::format(", {}", counted(uint64_t(data.rows), "sample"))},
       {"--validate", o.validate.empty() ? "none" : fs::path(o.validate).filename().string()},
       {"--epochs", std::to_string(o.epochs)},
       {"--batch", std::to_string(s.batch)},
@@ -30,7 +32,7 @@ TrainingFiles::TrainingFiles(const TuneOptions& o, const Objective& objective, c
       {"--keep", s.keep_best ? "best" : "last"}};
   if (o.early_stop > 0)
     page_.options.emplace_back("--early-stop", fmt::format("{}, better by more than {}", o.early_stop, o.least));
-  if (!is_model(o.model)) page_.options.emplace_back("made with", options_text(conversion_of(o)));
+  if (!is_model(o.model)) page_.options.emplace_back("conversion", options_text(conversion_of(o)));
 }
 
 std::vector<std::string> TrainingFiles::write(const std::vector<EpochRecord>& epochs, bool last) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/commands/tune/tune.h"
@@ -17,7 +18,11 @@ class TrainingFiles {
   TrainingFiles(const TuneOptions& options, const Objective& objective, const Dataset& data, const Split& split,
                 const TuneSettings& settings, uint32_t steps);
 
-  void add(const std::string& sentence) { page_.summary.push_back(sentence); }
+  // Adds the written model's facts and a sentence about it.
+  void add_model(std::vector<std::pair<std::string, std::string>> facts, const std::string& sentence) {
+    page_.model = std::move(facts);
+    page_.summary.push_back(sentence);
+  }
   // Writes the finished epochs. Returns a warning for each file the first time that it fails. `last`: no epoch follows.
   std::vector<std::string> write(const std::vector<EpochRecord>& epochs, bool last);
   bool written(const std::string& path) const { return beside_.written(path); }

@@ -13,7 +13,7 @@ namespace {
 
 struct Mistake {
   uint64_t count;
-  size_t label, taken_for;
+  size_t label, predicted;
 };
 
 std::vector<Mistake> mistakes(const Confusion& c) {
@@ -58,12 +58,12 @@ void add_matrix(Html& page, const Confusion& c, const std::string& model, const 
   const std::vector<Cell> across = name_cells(names, 12), down = name_cells(names);
   page.open_wide(
       model +
-          ": rows are labels, columns what the model says; on the diagonal, in bold, what is right; darker: a "
-          "larger share of the row",
+          ": rows are true classes, columns are predicted classes; the diagonal, in bold, counts correct predictions; "
+          "a darker cell is a larger share of its row",
       true, "page-matrix");
-  std::string html = "<thead>\n<tr><th scope=\"col\">label</th>";
+  std::string html = "<thead>\n<tr><th scope=\"col\">true class</th>";
   for (size_t i = 0; i < c.classes; ++i) html += heading_cell(across[i], "col");
-  html += "<th scope=\"col\">right</th></tr>\n</thead>\n<tbody>\n";
+  html += "<th scope=\"col\">recall</th></tr>\n</thead>\n<tbody>\n";
   for (size_t label = 0; label < c.classes; ++label) {
     const uint64_t samples = samples_of(c, label);
     html += "<tr>" + heading_cell(down[label], "row");
@@ -79,31 +79,38 @@ void add_matrix(Html& page, const Confusion& c, const std::string& model, const 
   page.close_wide();
 }
 
+// Adds the most frequent confusions: fewer beside a matrix, which shows the others.
+void add_pairs(Html& page, const Confusion& c, const std::string& model, const std::vector<std::string>& classes) {
+  const size_t most = c.classes <= kMostMatrixClasses ? 10 : 20;
+  const std::vector<Mistake> all = mistakes(c);
+  if (all.empty()) return page.paragraph("No sample is misclassified.");
+  const std::vector<Cell> cells = name_cells(classes);
+  std::vector<CellRow> rows;
+  for (size_t i = 0; i < std::min(all.size(), most); ++i)
+    rows.push_back({cells[all[i].label],
+                    cells[all[i].predicted],
+                    {.text = grouped(all[i].count)},
+                    {.text = grouped(samples_of(c, all[i].label))}});
+  page.table({"true class", "predicted class", "errors", "samples of the true class"}, rows,
+             {.numbers_from = 2,
+              .caption = fmt::format("{}: most frequent confusions, {} of {}", model, rows.size(), all.size())});
+}
+
 }  // namespace
 
 void add_confusion(Html& page, const Confusion& confusion, const std::string& model,
                    const std::vector<std::string>& names) {
-  constexpr size_t kMostPairs = 20;
   const std::vector<std::string> classes = class_names(confusion.classes, names);
-  const std::vector<Mistake> all = mistakes(confusion);
-  if (confusion.classes <= kMostMatrixClasses) add_matrix(page, confusion, model, classes);
-  if (all.empty()) return page.paragraph("No class is taken for another.");
+  page.open_flow();
   if (confusion.classes <= kMostMatrixClasses) {
-    const Mistake& most = all.front();
-    return page.paragraph(fmt::format("Most often confused: label {} taken for {}, {} of {}.", classes[most.label],
-                                      classes[most.taken_for], most.count,
-                                      counted(samples_of(confusion, most.label), "sample")));
+    page.open_part();
+    add_matrix(page, confusion, model, classes);
+    page.close_part();
   }
-  std::vector<CellRow> rows;
-  for (size_t i = 0; i < std::min(all.size(), kMostPairs); ++i)
-    rows.push_back({{.text = classes[all[i].label]},
-                    {.text = classes[all[i].taken_for]},
-                    {.text = grouped(all[i].count)},
-                    {.text = grouped(samples_of(confusion, all[i].label))}});
-  page.table(
-      {"label", "taken for", "samples", "of"}, rows,
-      {.numbers_from = 0,
-       .caption = fmt::format("{}: the pairs that are confused most, {} of {}", model, rows.size(), all.size())});
+  page.open_part();
+  add_pairs(page, confusion, model, classes);
+  page.close_part();
+  page.close_flow();
 }
 
 }  // namespace nacre::tools

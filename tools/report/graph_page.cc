@@ -6,6 +6,7 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/option_id.h"
 #include "tools/base/table.h"
 #include "tools/model/program_cost.h"
 #include "tools/report/html.h"
@@ -35,7 +36,7 @@ void add_facts(Html& page, const LoadedModel& model, const ProgramReport& report
   const Statistics s = statistics(model, report.program());
   page.facts({{"steps", grouped(s.steps)},
               {"layers", grouped(s.layers)},
-              {"multiply-accumulates", grouped(s.multiply_accumulates)},
+              {"MACs", grouped(s.multiply_accumulates)},
               {"arena", grouped(s.arena_bytes) + " bytes"},
               {"liveness lower bound", grouped(s.liveness_bound) + " bytes"},
               {"batch", grouped(s.batch)}});
@@ -51,11 +52,9 @@ void add_graph(Html& page, const ProgramReport& report, const std::string& name,
               {.arrow = id + "-arrow", .link = id + "-step", .label = label + " and its memory plan", .style = false}));
   page.raw("</div>\n</div>\n");
   page.paragraph(
-      "A box is a step, coloured by its layer's policy, which it names; a click or Enter tells all about it, arrow "
-      "keys "
-      "lead from one to the next. Beside the graph: which bytes of the arena hold what while each step runs. Keys: + "
-      "and "
-      "- zoom, 0 fits the width; Ctrl and the wheel zoom, dragging moves.",
+      "Each box is a step, a kernel call, coloured by its layer's policy. Click it, or press Enter, for its details. "
+      "Arrow keys move between steps. The memory plan beside the graph shows each tensor's bytes in the arena and the "
+      "steps in which it is live. The keys + and - zoom, 0 fits the width, Ctrl and the wheel zoom, dragging pans.",
       "page-note");
 }
 
@@ -63,10 +62,13 @@ void add_program(Html& page, const LoadedModel& model, const GraphPageOptions& o
   const ProgramReport report(model, index, options.kernels);
   const std::string id = fmt::format("p{}", index), name = program_name(model, index);
   add_facts(page, model, report);
+  page.paragraph(
+      "No run was timed for this page. nacre report with " + option("profile") + " measures the latency of each layer.",
+      "page-note");
   const size_t all = report.steps().size();
   const StepSections steps = {.report = report, .id = id + "-step", .count = std::min(all, left)};
   left -= steps.count;
-  if (all == 0) return page.paragraph("This program has no step.");
+  if (all == 0) return page.paragraph("This program has no steps.");
   try {
     if (steps.count < all)
       throw Error(kUnsupported, name,
@@ -75,19 +77,19 @@ void add_program(Html& page, const LoadedModel& model, const GraphPageOptions& o
     add_graph(page, report, name, id);
   } catch (const Error& error) {
     if (error.code != kUnsupported) throw;
-    page.paragraph(std::string("There is no picture: ") + error.what());
+    page.paragraph(std::string("There is no graph: ") + error.what());
   }
   if (steps.count > 0) {
     add_step_table(page, steps);
     add_step_sections(page, steps);
   }
   if (steps.count < all)
-    page.paragraph(fmt::format("{} more are left out: nacre inspect lists them all, as text or JSON.",
+    page.paragraph(fmt::format("{} more are left out. nacre inspect lists them all, as text or JSON.",
                                counted(all - steps.count, "step")));
 }
 
 void add_file(Html& page, const LoadedModel& model) {
-  page.open_section("The file");
+  page.open_section("Model file");
   page.facts({{"file", grouped(model.model().bytes().size()) + " bytes"},
               {"weights", grouped(model.weight_bytes()) + " bytes"},
               {"programs", grouped(model.model().program_count())},
@@ -97,8 +99,9 @@ void add_file(Html& page, const LoadedModel& model) {
     if (!value.empty() && key != "fallbacks") rows.push_back({shown_name(key), shorten(value, 2000)});
   if (!rows.empty()) page.table({"key", "value"}, rows, 2);
   const std::vector<std::string> fallbacks = fallbacks_of(model);
-  page.paragraph(fallbacks.empty() ? "Every step runs as its layer's policy says."
-                                   : "Steps that run in another type than their layer's policy says:");
+  page.paragraph(fallbacks.empty() ? "No precision fallbacks: every step runs in the types of its layer's policy."
+                                   : "Precision fallbacks, steps that run in other types than those of their layer's "
+                                     "policy:");
   page.list(fallbacks);
   page.close_section();
 }
@@ -109,7 +112,7 @@ std::string graph_page(const LoadedModel& model, const GraphPageOptions& options
   Html page(options.name, true);
   page.add_style(picture_style());
   size_t left = kMostPageSteps;
-  page.open_section("The graph and its memory plan");
+  page.open_section("Graph and memory plan");
   page.open_tabs("Programs");
   for (uint32_t i = 0; i < model.model().program_count(); ++i) {
     page.open_tab(program_name(model, i));

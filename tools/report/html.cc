@@ -54,7 +54,7 @@ void Html::paragraph(std::string_view text, std::string_view css_class) {
 }
 
 void Html::named_list(const std::vector<std::pair<std::string, std::string>>& items) {
-  text_ += "<ul>\n";
+  text_ += items.size() > 1 ? "<ul class=\"page-findings\">\n" : "<ul>\n";
   for (const auto& [name, words] : items)
     text_ += fmt::format("<li><b>{}</b>: {}</li>\n", xml_escape(name), xml_escape(words));
   text_ += "</ul>\n";
@@ -109,8 +109,11 @@ void Html::row(const CellRow& cells, const TableOptions& options) {
 void Html::table(const std::vector<std::string>& titles, const std::vector<CellRow>& rows,
                  const TableOptions& options) {
   const std::string label = options.label.empty() ? "Table: " + titles.front() : options.label;
+  const bool terms = titles.size() == 2 && options.numbers_from > 1;  // names and texts, which may be long
   open_wide(options.caption.empty() ? label : options.caption, !options.caption.empty(),
-            options.sorts && rows.size() > 1 ? "page-sorts" : "page-plain");
+            terms                              ? "page-plain page-terms"
+            : options.sorts && rows.size() > 1 ? "page-sorts"
+                                               : "page-plain");
   text_ += "<thead>\n<tr>";
   for (size_t i = 0; i < titles.size(); ++i)
     text_ += fmt::format("<th scope=\"col\"{}>{}</th>", i >= options.numbers_from ? " class=\"page-number\"" : "",

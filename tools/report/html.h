@@ -36,7 +36,8 @@ class Html {
   void heading(int level, std::string_view text);
   void paragraph(std::string_view text, std::string_view css_class = "");
   void list(const std::vector<std::string>& items);
-  void named_list(const std::vector<std::pair<std::string, std::string>>& items);  // the names in bold
+  // Adds a list with the names in bold, in as many columns as the window has room for.
+  void named_list(const std::vector<std::pair<std::string, std::string>>& items);
   // Adds pairs of name and value as cards side by side.
   void facts(const std::vector<std::pair<std::string, std::string>>& facts);
   void definitions(const std::vector<std::pair<std::string, std::string>>& terms);
@@ -52,6 +53,12 @@ class Html {
   void figure(std::string_view svg, std::string_view caption);  // `svg` as Svg::finish() gives it
   void figure(const LinePlot& plot, std::string_view caption);
   void raw(std::string_view html) { text_ += html; }
+
+  // Figures and parts between open_flow() and close_flow() stand side by side if the window is wide enough.
+  void open_flow() { text_ += "<div class=\"page-flow\">\n"; }
+  void close_flow() { text_ += "</div>\n"; }
+  void open_part() { text_ += "<div class=\"page-part\">\n"; }
+  void close_part() { text_ += "</div>\n"; }
 
   // Begins a part of the page under a heading of level 2, to which the contents link.
   void open_section(std::string_view title);

@@ -52,33 +52,34 @@ void add_layers(Html& page, const ProgramReport& report) {
     rows.push_back({cells[index],
                     {.text = layer.source_op},
                     {.text = policy_name(layer.policy)},
-                    {.text = main == nullptr ? "in other layers' steps" : report.types_text(*main)},
+                    {.text = main == nullptr ? "fused, or a view" : report.types_text(*main)},
                     {.text = std::to_string(layer.steps.size())},
                     {.text = grouped(layer.multiply_accumulates)},
                     {.text = grouped(layer.weight_bytes)},
                     {.text = grouped(layer.activation_bytes)}});
   }
-  page.table({"layer", "op", "policy", "types", "steps", "multiply-accumulates", "weights", "activations"}, rows,
-             {.numbers_from = 4, .caption = "Layers, in the order of the network"});
+  page.table({"layer", "op", "policy", "types", "steps", "MACs", "weight bytes", "activation bytes"}, rows,
+             {.numbers_from = 4, .caption = "Layers, in network order. A step is one kernel call"});
 }
 
 void add_memory(Html& page, const ProgramReport& report) {
   const Statistics s = statistics(report.loaded(), report.program());
   std::vector<std::vector<std::string>> rows;
-  for (const BankUse& bank : s.banks) rows.push_back({"arena, " + bank.name, grouped(bank.bytes)});
-  rows.push_back({"liveness lower bound", grouped(s.liveness_bound)});
+  for (const BankUse& bank : s.banks)
+    rows.push_back({bank.name == "arena" ? "arena (activations)" : "arena, bank " + bank.name, grouped(bank.bytes)});
+  rows.push_back({"liveness lower bound of the arena", grouped(s.liveness_bound)});
   const Sizes sizes = measure(report.loaded(), report.program());
-  rows.push_back({"scratch", grouped(sizes.bytes[kScratch])});
-  rows.push_back({"all that this machine asks for", grouped(sizes.total())});
-  page.table({"memory", "bytes"}, rows);
+  rows.push_back({"scratch of the kernels", grouped(sizes.bytes[kScratch])});
+  rows.push_back({"total working memory on this machine", grouped(sizes.total())});
+  page.table({"working memory", "bytes"}, rows);
 }
 
 void add_picture(Html& page, const ProgramReport& report, size_t index) {
   const std::string name = file_name(report.loaded());
-  page.open_details("The graph and its memory plan");
+  page.open_details("Graph and memory plan");
   try {
     page.figure(picture(report, name, {.arrow = fmt::format("arrow{}", index), .style = false}),
-                "Pointing at a box, an edge or a tensor tells all about it");
+                "Hover over a box, an edge or a tensor for its details");
   } catch (const Error& error) {
     if (error.code != kUnsupported) throw;
     page.paragraph(error.what());
@@ -90,17 +91,23 @@ void add_model(Html& page, const ReportedModel& model, size_t index) {
   const ProgramReport& report = *model.program;
   add_layers(page, report);
   const std::vector<std::string> fallbacks = fallbacks_of(report.loaded());
-  page.heading(4, "Fall-backs");
-  page.paragraph(fallbacks.empty() ? "None: every step runs as its layer's policy says."
-                                   : "Steps that run in another type than their layer's policy says:");
+  page.heading(4, "Precision fallbacks");
+  page.paragraph(fallbacks.empty() ? "None: every step runs in the types of its layer's policy."
+                                   : "Steps that run in other types than those of their layer's policy:");
   page.list(fallbacks);
+  page.open_flow();
+  page.open_part();
   page.heading(4, "Memory");
   add_memory(page, report);
-  page.heading(4, "Made of");
-  std::vector<std::vector<std::string>> rows = {{"constants by type", storage_text(report.loaded())}};
+  page.close_part();
+  page.open_part();
+  page.heading(4, "Metadata");
+  std::vector<std::vector<std::string>> rows = {{"weight bytes by type", storage_text(report.loaded())}};
   for (const auto& [key, value] : report.loaded().metadata())
     if (!value.empty() && key != "fallbacks") rows.push_back({key, value});
   page.table({"key", "value"}, rows, 2);
+  page.close_part();
+  page.close_flow();
   add_picture(page, report, index);
 }
 
@@ -135,7 +142,7 @@ std::string html_report(const std::vector<ReportedModel>& unnamed, const Reporte
   add_confusions(page, models, set);
   add_errors(page, models);
   add_times(page, models);
-  page.open_section("Models in detail");
+  page.open_section("Model details");
   page.open_tabs("Models");
   for (size_t i = 0; i < models.size(); ++i) {
     page.open_tab(models[i].name);

@@ -23,10 +23,12 @@ struct ReportedSet {
   const Evaluation* evaluation = nullptr;  // null: no labels were given
   Metric metric;
   std::string metric_name;
-  std::string calibrated = "";  // source of the ranges; "": none was measured here
+  std::string calibrated = "";      // source of the ranges; "": none was measured here
+  bool leaves_latency_out = false;  // does not show the latencies of the evaluation
 };
 
-// Makes the report. Equal models, sets and profiles give equal pages. A model without a profile shows no time.
+// Makes the report. Equal models, sets and profiles give equal pages. Latencies are the profile's, else those of the
+// evaluation; without either, the page says that none was measured.
 std::string html_report(const std::vector<ReportedModel>& models, const ReportedSet& set);
 
 }  // namespace nacre::tools

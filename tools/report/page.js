@@ -1,6 +1,6 @@
 'use strict';
-// A page does more than being read: tables sort, sections become tabs, curves tell their numbers, graphs zoom and are
-// searched. Without it everything is there, one below the other.
+// The script sorts tables, turns sections into tabs, shows a curve's numbers, and zooms and searches graphs. Without the
+// script the page shows everything, one part below the other.
 (() => {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const make = (tag, attributes = {}, ...children) => {
@@ -116,14 +116,14 @@
     root.classList.add('graph-scripted');
     const view = root.querySelector('.graph-view'), svg = view.querySelector('svg'), steps = all('a', svg);
     const width = svg.viewBox.baseVal.width, height = svg.viewBox.baseVal.height;
-    const chosen = make('section', {class: 'graph-chosen', 'aria-label': 'Chosen step'});
-    const hint = make('p', {class: 'page-note'}, 'Choose a step of the graph: its attributes, operands, quantizers and weights stand here.');
+    const chosen = make('section', {class: 'graph-chosen', 'aria-label': 'Selected step'});
+    const hint = make('p', {class: 'page-note'}, 'Select a step of the graph to see its kernel, attributes, operands, quantization parameters and weight histogram.');
     chosen.append(hint);
     const beside = make('div', {class: 'graph-beside'});
     view.before(beside);
     beside.append(view, chosen);
 
-    const told = make('p', {class: 'page-unseen', role: 'status'});  // for who does not see the panel change
+    const told = make('p', {class: 'page-unseen', role: 'status'});  // tells screen readers that the panel changed
     beside.after(told);
 
     let scale = 1;
@@ -137,7 +137,7 @@
       view.scrollTo(left, top);
       said.textContent = `${Math.round(scale * 100)} %`;
     };
-    const to_width = () => { zoom(Math.min(1, (view.clientWidth - 2) / width)); view.scrollTo(0, 0); };
+    const to_width = () => { zoom(Math.min(1.4, (view.clientWidth - 2) / width)); view.scrollTo(0, 0); };
     const to_whole = () => zoom(Math.min((view.clientWidth - 2) / width, (view.clientHeight - 2) / height));
     view.addEventListener('wheel', (event) => {
       if (!event.ctrlKey && !event.metaKey) return;
@@ -179,7 +179,7 @@
       const copy = section.cloneNode(true);
       for (const element of [copy, ...all('[id]', copy)]) element.removeAttribute('id');
       chosen.replaceChildren(copy);
-      told.textContent = `${copy.querySelector('h4').textContent}: all of it stands beside the graph`;
+      told.textContent = `${copy.querySelector('h4').textContent}: its details are shown beside the graph`;
       chosen.scrollTop = 0;
     };
     const reveal = (link) => {
@@ -205,7 +205,7 @@
         dragged = false;
       });
     const label = view.getAttribute('aria-label');
-    const input = make('input', {type: 'search', placeholder: 'Search names and ops', 'aria-label': `Search: ${label}`});
+    const input = make('input', {type: 'search', placeholder: 'Search layers, ops, tensors', 'aria-label': `Search: ${label}`});
     const count = make('output', {'aria-live': 'polite'});
     let hits = [], current = -1;
     const next = (by) => {
@@ -221,7 +221,7 @@
       hits = words === '' ? [] : steps.filter((step) => step.dataset.search.toLowerCase().includes(words));
       for (const step of steps) step.classList.toggle('found', hits.includes(step));
       current = -1;
-      count.textContent = words === '' ? '' : hits.length === 0 ? 'nothing found' : `${hits.length} found: Enter shows the next`;
+      count.textContent = words === '' ? '' : hits.length === 0 ? 'nothing found' : `${hits.length} found: press Enter for the next`;
     });
     input.addEventListener('keydown', (event) => {
       if (event.key === 'Enter') { event.preventDefault(); next(event.shiftKey ? -1 : 1); }
@@ -234,12 +234,12 @@
     };
     const tools = make('div', {class: 'graph-tools', role: 'toolbar', 'aria-label': `Tools: ${label}`}, input, count,
       button('\u2212', 'Zoom out', () => zoom(scale / 1.25)), button('+', 'Zoom in', () => zoom(scale * 1.25)),
-      button('Width', 'As wide as the window', to_width), button('All', 'All of the graph', to_whole), said);
+      button('Fit width', 'Fit the width of the view', to_width), button('Fit all', 'Fit the whole graph', to_whole), said);
     beside.before(tools);
     const begin = () => {  // not before it is shown: a hidden tab has no width
       if (root.dataset.begun || view.clientWidth === 0) return;
       root.dataset.begun = '1';
-      zoom(Math.min(1, Math.max(0.62, (view.clientWidth - 2) / width)));
+      zoom(Math.min(1.4, Math.max(0.62, (view.clientWidth - 2) / width)));
       const first = steps[0]?.getBoundingClientRect(), frame = view.getBoundingClientRect();
       const right = first ? first.right + 20 - frame.right : 0;  // a wide graph may begin far to the right
       view.scrollTo(right > 0 ? right + frame.width / 3 : 0, 0);

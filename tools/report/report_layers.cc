@@ -51,7 +51,7 @@ void add_outputs(Html& page, const ReportedModel& first, const ReportedModel& mo
                     fmt::format("{:.4g}", o.error.largest()), fmt::format("{:.4g}", o.error.relative()),
                     fmt::format("{:.6f}", o.error.cosine()),
                     o.rows == 0 ? "-" : fmt::format("{} of {}", o.same_best, o.rows)});
-  page.table({"output", "SQNR", "largest error", "relative", "cosine", "same largest"}, rows);
+  page.table({"output", "SQNR", "max abs error", "max relative error", "cosine similarity", "same argmax"}, rows);
 }
 
 void add_layer_errors(Html& page, const ReportedModel& first, const ReportedModel& model) {
@@ -81,15 +81,18 @@ void add_layer_errors(Html& page, const ReportedModel& first, const ReportedMode
                     {.text = fmt::format("{:.6f}", e.cosine())},
                     {.text = fmt::format("{:.3f} %", 100 * t.saturated_share())}});
   }
-  page.table({"layer", "step", "op", "policy", "SQNR", "largest error", "relative", "cosine", "saturated"}, rows,
+  page.table({"layer", "step", "op", "policy", "SQNR", "max abs error", "max relative error", "cosine similarity",
+              "saturated"},
+             rows,
              {.numbers_from = 4,
-              .caption = fmt::format("{} against {}: {} of {} results differ, those that lose most first", model.name,
+              .caption = fmt::format("{} against {}: {} of {} layer outputs differ, lowest SQNR first", model.name,
                                      first.name, different, comparison.tensors.size())});
   page.paragraph(
-      fmt::format("SQNR = 10 log10(sum a^2 / sum (a - b)^2): a longer bar is a closer result, a full one {:.0f} "
-                  "dB; 6 dB are one bit. Relative: the largest error over the reference's largest magnitude. "
-                  "Saturated: at an end of the type.",
-                  full),
+      fmt::format(
+          "SQNR, the signal-to-quantization-noise ratio, is 10 log10(sum a^2 / sum (a - b)^2), with a from the "
+          "reference {}. A full bar is {:.0f} dB, and 6 dB are about one bit. The max relative error is the max "
+          "abs error divided by the reference's max magnitude. Saturated values are at the type's limits.",
+          first.name, full),
       "page-note");
 }
 
@@ -118,16 +121,16 @@ void add_errors_side_by_side(Html& page, const std::vector<ReportedModel>& model
     rows.push_back({cells[i]});
     for (const std::vector<std::string>& column : columns) rows.back().push_back({.text = column[i]});
   }
-  page.table(titles, rows, {.caption = fmt::format("SQNR against {} by layer and model", first.name)});
+  page.table(titles, rows, {.caption = fmt::format("SQNR by layer and model; {} is the reference", first.name)});
 }
 
 }  // namespace
 
 void add_errors(Html& page, const std::vector<ReportedModel>& models) {
   if (std::ranges::none_of(models, [](const ReportedModel& m) { return m.against_first != nullptr; })) return;
-  page.open_section("Layers that lose most");
+  page.open_section("Quantization error by layer");
   add_errors_side_by_side(page, models);
-  page.open_tabs("Models compared with the first");
+  page.open_tabs("Models compared with the reference");
   for (const ReportedModel& model : models) {
     if (model.against_first == nullptr) continue;
     page.open_tab(model.name);
@@ -199,8 +202,8 @@ void add_policy_times(Html& page, const std::vector<ReportedModel>& models) {
   }
   const double most = times.empty() ? 0 : *std::ranges::max_element(times);
   for (size_t i = 0; i < rows.size() && most > 0; ++i) rows[i][4].bar = times[i] / most;
-  page.table({"model", "policy", "layers", "multiply-accumulates", "us", "share of its model"}, rows,
-             {.numbers_from = 2, .caption = "Time by policy"});
+  page.table({"model", "policy", "layers", "MACs", "latency, us", "share of model"}, rows,
+             {.numbers_from = 2, .caption = "Latency by policy"});
 }
 
 void add_layer_times(Html& page, const ReportedModel& model) {
@@ -224,13 +227,12 @@ void add_layer_times(Html& page, const ReportedModel& model) {
                     {.text = macs > 0 && us > 0 ? fmt::format("{:.1f}", macs / us / 1000) : "-"},
                     {.text = least > 0 && us > 0 ? fmt::format("{:.0f} %", 100 * least / us) : "-"}});
   }
-  page.table({"layer", "op", "policy", "kernels", "us", "share", "GMAC/s", "of roof"}, rows,
-             {.numbers_from = 4, .caption = "Time by layer, in the order in which they run"});
+  page.table({"layer", "op", "policy", "kernels", "latency, us", "share of run", "GMAC/s", "of roofline"}, rows,
+             {.numbers_from = 4, .caption = "Latency by layer, in execution order"});
 }
 
 // Adds a table of times by the layers' names in the first model, with a column for each timed model.
 void add_times_side_by_side(Html& page, const std::vector<ReportedModel>& models) {
-  if (models.size() < 2) return;
   std::vector<std::string> titles = {"layer"}, names;
   std::vector<std::map<std::string, double>> columns;
   for (const ReportLayer& layer : models.front().program->layers())
@@ -253,16 +255,24 @@ void add_times_side_by_side(Html& page, const std::vector<ReportedModel>& models
     }
     if (any) rows.push_back(std::move(row));
   }
-  page.table(titles, rows, {.caption = "Microseconds by layer and model"});
+  page.table(titles, rows, {.caption = "Latency by layer and model, us"});
 }
 
 }  // namespace
 
 void add_times(Html& page, const std::vector<ReportedModel>& models) {
   if (std::ranges::any_of(models, [](const ReportedModel& m) { return m.profile == nullptr; })) return;
-  page.open_section("Time");
+  page.open_section("Latency by layer");
+  page.open_flow();
+  page.open_part();
   add_policy_times(page, models);
-  add_times_side_by_side(page, models);
+  page.close_part();
+  if (models.size() > 1) {
+    page.open_part();
+    add_times_side_by_side(page, models);
+    page.close_part();
+  }
+  page.close_flow();
   page.open_tabs("Models that were timed");
   for (const ReportedModel& model : models) {
     const Profile& profile = *model.profile;
@@ -270,15 +280,15 @@ void add_times(Html& page, const std::vector<ReportedModel>& models) {
     const std::string of_layers =
         profile.gpu_us > 0
             ? fmt::format(
-                  "As one graph on the GPU {:.2f} us, by its clock and without copies. Layers by their steps "
-                  "one by one, each with the wait for its launch.",
+                  "The run as one CUDA graph takes {:.2f} us by the GPU's clock, without copies. A layer's latency is "
+                  "the sum of its steps, launched one by one, each with its launch latency.",
                   profile.gpu_us)
-            : "Layers by their steps alone, the clock's own time in each. Roof: what their multiply-accumulates take "
-              "in registers, or reading as many bytes.";
-    page.paragraph(fmt::format("Median of {}: {:.2f} us, with {} kernels on {} of this machine, inputs from a seed. {}",
-                               counted(profile.runs, "run"), profile.us, model.by.kernels,
-                               model.by.threads == 1 ? "one thread" : counted(uint64_t(model.by.threads), "thread"),
-                               of_layers));
+            : "A layer's latency is the sum of its steps, timed one by one, with the overhead of the clock. The "
+              "roofline is the least time for the layer's MACs at peak rate or for reading its bytes.";
+    page.paragraph(
+        fmt::format("Median of {}: {:.2f} us, with {} kernels on {} of this machine, on seeded random inputs. {}",
+                    counted(profile.runs, "run"), profile.us, model.by.kernels,
+                    model.by.threads == 1 ? "one thread" : counted(uint64_t(model.by.threads), "thread"), of_layers));
     add_layer_times(page, model);
     page.close_tab();
   }

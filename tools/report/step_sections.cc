@@ -29,13 +29,13 @@ std::string attribute_text(const ReportAttribute& attribute) {
   return attribute.values.size() > kMost ? text + fmt::format(" and {} more", attribute.values.size() - kMost) : text;
 }
 
-// Returns "arena 0 to 4,096, steps 0 to 1", or for a tensor outside the arena its region.
+// Returns "arena bytes 0 to 4,096, live in steps 0 to 1", or for a tensor outside the arena its region.
 std::string place_text(const ProgramReport& report, uint32_t tensor) {
   const TensorRecord& r = report.tensor(tensor);
   if (r.region != Region::kArena) return name_of(r.region);
   const Location at = report.location(tensor);
-  return fmt::format("arena {} to {}, steps {} to {}", grouped(at.offset), grouped(at.offset + r.bytes), r.first_step,
-                     r.last_step);
+  return fmt::format("arena bytes {} to {}, live in steps {} to {}", grouped(at.offset), grouped(at.offset + r.bytes),
+                     r.first_step, r.last_step);
 }
 
 std::string scales_text(const ProgramReport& report, uint32_t tensor) {
@@ -43,7 +43,7 @@ std::string scales_text(const ProgramReport& report, uint32_t tensor) {
   if (!scales || scales->scale.empty()) return "-";
   const auto [least, most] = std::ranges::minmax_element(scales->scale);
   if (scales->scale.size() == 1) return quantizer_text(scales->scale[0], scales->zero.empty() ? 0 : scales->zero[0]);
-  return fmt::format("{} scales by axis {}, {:.4g} to {:.4g}", scales->scale.size(), scales->axis, *least, *most);
+  return fmt::format("{} scales along axis {}, {:.4g} to {:.4g}", scales->scale.size(), scales->axis, *least, *most);
 }
 
 void add_operands(Html& page, const ProgramReport& report, const ReportStep& step) {
@@ -60,7 +60,7 @@ void add_operands(Html& page, const ProgramReport& report, const ReportStep& ste
   for (size_t i = 0; i < operands.size(); ++i) {
     const ReportOperand& operand = *operands[i];
     const TensorRecord& r = report.tensor(operand.tensor);
-    const char* role = operand.role == Role::kIn ? "in" : operand.role == Role::kOut ? "out" : "update";
+    const char* role = operand.role == Role::kIn ? "input" : operand.role == Role::kOut ? "output" : "in place";
     rows.push_back({{.text = fmt::format("{} {}", role, operand.slot)},
                     {.text = fmt::format("{} {}", name_of(r.element), report.shape_text(operand.tensor))},
                     {.text = grouped(r.bytes)},
@@ -68,7 +68,7 @@ void add_operands(Html& page, const ProgramReport& report, const ReportStep& ste
                     {.text = scales_text(report, operand.tensor)},
                     cells[i]});
   }
-  page.table({"operand", "type and shape", "bytes", "place", "codes mean", "tensor"}, rows,
+  page.table({"operand", "type and shape", "bytes", "memory", "quantization", "tensor"}, rows,
              {.numbers_from = SIZE_MAX, .label = fmt::format("Operands of step {}", step.index), .sorts = false});
 }
 
@@ -78,7 +78,7 @@ void add_histograms(Html& page, const ProgramReport& report, const ReportStep& s
     const std::optional<WeightHistogram> histogram = weight_histogram(report, operand.tensor);
     if (!histogram) continue;
     const bool initial = report.tensor(operand.tensor).region == Region::kState;
-    const std::string text = (initial ? "before training: " : "") + histogram_text(*histogram);
+    const std::string text = (initial ? "initial values: " : "") + histogram_text(*histogram);
     page.figure(histogram_svg(*histogram, fmt::format("Histogram of {}: {}", operand.slot, text)),
                 fmt::format("{}: {}", operand.slot, text));
   }
@@ -94,9 +94,9 @@ void add_section(Html& page, const StepSections& steps, const ReportStep& step) 
     terms.emplace_back("layer", fmt::format("{} ({})", shown_name(layer.name), shown_name(layer.source_op)));
     terms.emplace_back("policy", policy_name(layer.policy));
   }
-  terms.emplace_back("kernel", step.kernel.empty() ? "none here" : step.kernel);
+  terms.emplace_back("kernel", step.kernel.empty() ? "none on this target" : step.kernel);
   if (step.rounding != Rounding::kNone) terms.emplace_back("rounding", name_of(step.rounding));
-  if (step.multiply_accumulates > 0) terms.emplace_back("multiply-accumulates", grouped(step.multiply_accumulates));
+  if (step.multiply_accumulates > 0) terms.emplace_back("MACs", grouped(step.multiply_accumulates));
   page.definitions(terms);
   add_histograms(page, report, step);
   add_operands(page, report, step);
@@ -129,13 +129,14 @@ void add_step_table(Html& page, const StepSections& steps) {
                     {.text = grouped(step.activation_bytes)},
                     {.text = grouped(live[i]), .bar = double(live[i]) / double(arena)}});
   }
-  page.table({"step", "layer", "policy", "writes", "multiply-accumulates", "weights", "bytes written", "arena in use"},
-             rows,
-             {.numbers_from = 4, .caption = "Steps, with the bytes of the arena that hold something while each runs"});
+  page.table(
+      {"step", "layer", "policy", "output", "MACs", "weight bytes", "output bytes", "live arena bytes"}, rows,
+      {.numbers_from = 4,
+       .caption = "Steps, in execution order. Live arena bytes hold tensors that are needed while the step runs"});
 }
 
 void add_step_sections(Html& page, const StepSections& steps) {
-  page.open_details(fmt::format("All that is known of {}", counted(steps.count, "step")));
+  page.open_details(fmt::format("Details of {}", counted(steps.count, "step")));
   for (size_t i = 0; i < steps.count; ++i) add_section(page, steps, steps.report.steps()[i]);
   page.close_details();
 }

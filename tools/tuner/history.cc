@@ -35,10 +35,14 @@ void add_table(Html& page, const std::vector<EpochRecord>& epochs) {
     rows.push_back({std::to_string(e.epoch), rounded(e.train_loss), percent(e.train_accuracy), rounded(e.validate_loss),
                     percent(e.validate_accuracy), rounded(e.learning_rate), std::to_string(e.steps),
                     std::to_string(e.refused), rounded(e.loss_scale)});
-  page.heading(2, "Epochs");
-  page.table({"epoch", "loss", "accuracy", "validation loss", "validation accuracy", "learning rate", "steps",
-              "refused", "loss scale"},
+  page.open_section("Epochs");
+  page.table({"epoch", "training loss", "training accuracy", "validation loss", "validation accuracy", "learning rate",
+              "steps", "skipped steps", "loss scale"},
              rows, 0);
+  page.paragraph(
+      "A skipped step, which Nacre calls refused, changes no weight: its loss or gradients are infinite or NaN.",
+      "page-note");
+  page.close_section();
 }
 
 }  // namespace
@@ -84,31 +88,43 @@ bool EarlyStop::stops(const std::vector<EpochRecord>& epochs) const {
 
 std::string training_html(const TrainingPage& page) {
   Html html(page.title);
-  for (const std::string& sentence : page.summary) html.paragraph(sentence);
-  add_plot(html,
-           {.label = "Loss by epoch",
-            .x_name = "epoch",
-            .curves = {curve("training", page.epochs, [](const EpochRecord& e) { return e.train_loss; }),
-                       curve("validation", page.epochs, [](const EpochRecord& e) { return e.validate_loss; })}},
-           "Loss: in training the mean over an epoch's samples while it learned, in validation at the epoch's end");
+  html.open_section("Summary");
+  html.facts(page.facts);
+  if (!page.model.empty()) html.heading(3, "Written model");
+  if (!page.model.empty()) html.facts(page.model);
+  for (const std::string& sentence : page.summary) html.paragraph(sentence, "page-note");
+  html.close_section();
+  html.open_section("Curves");
+  html.open_flow();
+  add_plot(
+      html,
+      {.label = "Loss by epoch",
+       .x_name = "epoch",
+       .curves = {curve("training", page.epochs, [](const EpochRecord& e) { return e.train_loss; }),
+                  curve("validation", page.epochs, [](const EpochRecord& e) { return e.validate_loss; })}},
+      "Loss: the training curve is the mean over the epoch's samples while the weights change; the validation curve is "
+      "measured at the epoch's end");
   add_plot(html,
            {.label = "Accuracy by epoch",
             .x_name = "epoch",
             .curves = {curve("training", page.epochs, [](const EpochRecord& e) { return e.train_accuracy; }),
                        curve("validation", page.epochs, [](const EpochRecord& e) { return e.validate_accuracy; })},
             .percent = true},
-           "Accuracy: share of samples whose largest output is their label's");
+           "Accuracy: top-1, the share of samples whose largest output is that of their label");
   add_plot(
       html,
       {.label = "Learning rate by epoch",
        .x_name = "epoch",
        .curves = {curve("learning rate", page.epochs, [](const EpochRecord& e) { return double(e.learning_rate); })}},
       "Learning rate of each epoch's last step");
+  html.close_flow();
+  html.close_section();
   add_table(html, page.epochs);
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, value] : page.options) rows.push_back({name, value});
-  html.heading(2, "Options");
+  html.open_section("Options");
   html.table({"option", "value"}, rows, 2);
+  html.close_section();
   return html.finish();
 }
 

@@ -115,7 +115,10 @@ void report(const ReportOptions& options) {
                                     .output = options.output,
                                     .running = options.running,
                                     .cast = options.cast_inputs});
-      reported = {.evaluation = &evaluation, .metric = set->metric, .metric_name = set->metric_name};
+      reported = {.evaluation = &evaluation,
+                  .metric = set->metric,
+                  .metric_name = set->metric_name,
+                  .leaves_latency_out = options.no_latency};
     }
   }
   reported.calibrated = calibrated;

@@ -21,7 +21,8 @@ struct ReportOptions {
   std::string target;
   std::string html;  // the page to write
   Running running;
-  bool profile = false;  // also times each layer
+  bool profile = false;     // also times each layer
+  bool no_latency = false;  // leaves out the latencies that the evaluation measures: equal models give equal pages
   bool cast_inputs = false;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
@@ -65,6 +66,28 @@ std::string TunedOutput::judged_text() const {
   const double accuracy = written_->judged.accuracy();
   return fmt::format("loss {:.5g}{} on the {}", written_->judged.mean_loss(),
                      std::isnan(accuracy) ? "" : fmt::format(", {:.2f} % right", 100 * accuracy), written_->rows);
+}
+
+std::vector<std::pair<std::string, std::string>> TunedOutput::facts(uint32_t epoch) const {
+  const Statistics& s = written_->statistics;
+  const double accuracy = written_->judged.accuracy();
+  std::vector<std::pair<std::string, std::string>> all = {
+      {"file", std::filesystem::path(options_.output).filename().string()},
+      {"weights of epoch", grouped(epoch)},
+      {"loss", fmt::format("{:.5g}", written_->judged.mean_loss())}};
+  if (!std::isnan(accuracy)) all.emplace_back("accuracy", fmt::format("{:.2f} %", 100 * accuracy));
+  all.insert(all.end(), {{"file size", grouped(s.file_bytes) + " bytes"},
+                         {"weights", grouped(s.weight_bytes) + " bytes"},
+                         {"arena (activations)", grouped(s.arena_bytes) + " bytes"},
+                         {"batch size", grouped(s.batch)}});
+  return all;
+}
+
+std::string TunedOutput::conditions() const {
+  return fmt::format(
+      "Loss and accuracy are those of the written model on the {}. Latency was not measured: nacre bench "
+      "measures it, with the kernels that run on this machine.",
+      written_->rows);
 }
 
 void TunedOutput::print() const {

@@ -31,6 +31,9 @@ class TunedOutput {
 
   bool written() const { return written_.has_value(); }
   std::string judged_text() const;  // "loss 0.12, 98.1 % right on the 200 rows of validation"
+  // The written model's name, score and bytes for the page of curves, with the epoch of its weights.
+  std::vector<std::pair<std::string, std::string>> facts(uint32_t epoch) const;
+  std::string conditions() const;  // the samples of the score, and the command that measures latency
   void print() const;
   Json json() const;
 

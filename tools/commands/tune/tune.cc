@@ -287,8 +287,7 @@ class Session {
     const size_t kept_epoch = kept(epochs);
     if (!options_.output.empty()) {
       output_.write(true);
-      files_.add(fmt::format("{}, of epoch {}: {}.", fs::path(options_.output).filename().string(),
-                             epochs[kept_epoch].epoch, output_.judged_text()));
+      files_.add_model(output_.facts(epochs[kept_epoch].epoch), output_.conditions());
     }
     write_files(epochs, true);
     if (options_.json) return print_summary(end, kept_epoch, seconds);

@@ -98,8 +98,7 @@ void draw_bands(Svg& svg, const ProgramReport& report, const std::vector<Band>& 
   const uint64_t peak = *std::ranges::max_element(live);
   for (size_t step = 0; step < bands.size(); ++step) {
     const bool most = live[step] == peak;
-    svg.open_group(
-        fmt::format("step {}: {} bytes hold something{}", step, grouped(live[step]), most ? ", the most" : ""));
+    svg.open_group(fmt::format("step {}: {} live bytes{}", step, grouped(live[step]), most ? ", the peak" : ""));
     const Rectangle r = {x, bands[step].top + 1, kMemoryPanelWidth, std::max(0.5, bands[step].height - 2)};
     svg.rectangle(r, most ? "peak" : "band");
     if (r.height >= 9)
@@ -112,7 +111,7 @@ void draw_bands(Svg& svg, const ProgramReport& report, const std::vector<Band>& 
 void draw_legend(Svg& svg, const ProgramReport& report, double x, double top) {
   svg.text(x, top - 44, "memory plan", "op");
   svg.text(x + 112, top - 44,
-           fmt::format("bytes \u00D7 steps; liveness lower bound {} B", grouped(report.names().liveness_bound)),
+           fmt::format("arena offset \u00D7 step; liveness lower bound {} B", grouped(report.names().liveness_bound)),
            "words");
   std::set<ElementType> types;
   for (uint32_t i = 0; i < report.view().tensor_count; ++i)
@@ -123,7 +122,7 @@ void draw_legend(Svg& svg, const ProgramReport& report, double x, double top) {
     x += 19 + text_width(name_of(type)) * kSmallFont + 16;
   }
   svg.rectangle({x, top - 35, 14, 10}, "peak");
-  svg.text(x + 19, top - 26, "most bytes in use", "words");
+  svg.text(x + 19, top - 26, "peak of live bytes", "words");
 }
 
 }  // namespace

@@ -213,8 +213,7 @@ std::string step_title(const ProgramReport& report, const ReportStep& step) {
     title += fmt::format("\n{} {}: {} {}, {} bytes, {}", operand.role == Role::kIn ? "in" : "out", operand.slot,
                          name_of(r.element), report.shape_text(operand.tensor), grouped(r.bytes), name_of(r.region));
   }
-  if (step.multiply_accumulates > 0)
-    title += fmt::format("\n{} multiply-accumulates", grouped(step.multiply_accumulates));
+  if (step.multiply_accumulates > 0) title += fmt::format("\n{} MACs", grouped(step.multiply_accumulates));
   return title;
 }
 
@@ -275,7 +274,7 @@ void GraphPicture::draw_header(Svg& svg, double width) const {
   std::map<std::string, std::string> kinds;  // words -> class
   for (const ReportStep& step : report_.steps()) {
     kinds.emplace(step_class_words(report_, step), step_class(report_, step));
-    if (falls_back(step)) kinds.emplace("has a step in another type than its policy says", "fallback");
+    if (falls_back(step)) kinds.emplace("has a precision fallback", "fallback");
   }
   double x = kMargin, y = 74;
   for (const auto& [words, css] : kinds) {

@@ -77,8 +77,8 @@ std::string histogram_svg(const WeightHistogram& h, const std::string& label) {
 }
 
 std::string histogram_text(const WeightHistogram& h) {
-  std::string text = fmt::format("{}least {:.4g}, largest {:.4g}, mean {:.4g}; {} of {} are 0",
-                                 h.codes ? "codes: " : "", h.min, h.max, h.mean, grouped(h.zeros), grouped(h.elements));
+  std::string text = fmt::format("{}min {:.4g}, max {:.4g}, mean {:.4g}; {} of {} are zero", h.codes ? "codes: " : "",
+                                 h.min, h.max, h.mean, grouped(h.zeros), grouped(h.elements));
   if (h.not_finite > 0) text += fmt::format("; {} are not finite", grouped(h.not_finite));
   return text;
 }

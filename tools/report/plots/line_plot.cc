@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "tools/report/picture/style.h"
 #include "tools/report/picture/svg.h"
 
 namespace nacre::tools {
@@ -37,7 +38,7 @@ struct Range {
 };
 
 class LinePlotter {
-  static constexpr double kWidth = 860, kHeight = 320, kLeft = 70, kRight = 150, kTop = 16, kBottom = 46;
+  static constexpr double kWidth = 440, kHeight = 290, kLeft = 62, kRight = 20, kTop = 34, kBottom = 46, kFont = 12;
   static constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
 
  public:
@@ -79,7 +80,7 @@ class LinePlotter {
   // Draws the grid. Marks are whole multiples of the step, so no rounding error adds up in their texts. (-0) + 0.0 is
   // 0 without a sign.
   void grid() {
-    const double y_step = mark_step(y_.high - y_.low, 6), x_step = std::max(1.0, mark_step(x_.high - x_.low, 10));
+    const double y_step = mark_step(y_.high - y_.low, 6), x_step = std::max(1.0, mark_step(x_.high - x_.low, 8));
     for (double i = std::ceil(y_.low / y_step - 1e-9) + 0.0; i <= y_.high / y_step + 1e-9; ++i) {
       svg_.line(kLeft, down(i * y_step), kLeft + kPlotWidth, down(i * y_step), "line-grid");
       svg_.text(kLeft - 8, down(i * y_step) + 4, y_text(i * y_step), "line-text line-end");
@@ -111,9 +112,9 @@ class LinePlotter {
     svg_.close();
     if (c.points.size() <= kMostTitles) titles(c, color);
     else svg_.path(dots, "line-point " + color);
-    const double y = kTop + 14 + 20 * double(index);
-    svg_.path(fmt::format("M{} {}h18", svg_number(kWidth - kRight + 16), svg_number(y - 4)), "line-curve " + color);
-    svg_.text(kWidth - kRight + 40, y, c.name, "line-text");
+    svg_.path(fmt::format("M{} {}h18", svg_number(legend_), svg_number(kTop - 20)), "line-curve " + color);
+    svg_.text(legend_ + 24, kTop - 16, c.name, "line-text");
+    legend_ += 24 + text_width(c.name) * kFont * 1.08 + 22;
   }
 
   // Draws a dot for each point, which shows its numbers when pointed at.
@@ -130,6 +131,7 @@ class LinePlotter {
   const LinePlot& plot_;
   Svg svg_;
   Range x_, y_;
+  double legend_ = kLeft;  // left end of the next curve's entry above the plot
 };
 
 }  // namespace

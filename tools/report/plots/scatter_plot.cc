@@ -70,8 +70,9 @@ class ScatterPlotter {
       svg_.text(across(x), kHeight - kBottom + 17, x >= 1000 ? short_count(uint64_t(x)) : fmt::format("{:.6g}", x),
                 "line-text line-mid");
     }
-    svg_.text(kWidth - kRight, kHeight - 8, plot_.x_name + " (less is better)", "line-text line-end");
-    svg_.text(4, 16, plot_.y_name + (plot_.higher_is_better ? " (more is better)" : " (less is better)"), "line-text");
+    svg_.text(kWidth - kRight, kHeight - 8, plot_.x_name + " (lower is better)", "line-text line-end");
+    svg_.text(4, 16, plot_.y_name + (plot_.higher_is_better ? " (higher is better)" : " (lower is better)"),
+              "line-text");
   }
 
   void join_front() {
