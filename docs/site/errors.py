@@ -195,8 +195,8 @@ Each refusal is one sentence on standard error: the place, the fact, and below i
 
 {table(["exit code", "meaning", "causes", "remedy"], exit_rows)}
 
-`nacre inspect NETWORK` of an ONNX, TFLite or Keras file has codes of its own:
-0 it converts, 2 something in it is not supported, 3 the file is broken.
+`nacre inspect NETWORK` of an ONNX, TFLite or Keras file ends as `nacre convert` would:
+0 it converts, 4 something in it is not supported, 3 the file is broken.
 In Python a refusal is a `nacre.Error` with this number as `exit_code`.
 
 ## Of the library

@@ -32,7 +32,7 @@ void add_inspect(CLI::App& app) {
       "weights\n"
       "  nacre inspect net.onnx --shape seq=128                 whether a network would convert; nothing is written\n"
       "Names are shortened to fit the terminal; --json has them whole, with every step, operand and tensor.\n"
-      "Of a network (ONNX, TFLite, Keras) the exit code is 0 where it converts, 2 where something in it is not "
+      "Of a network (ONNX, TFLite, Keras) the exit code is 0 where it converts, 4 where something in it is not "
       "supported,\n"
       "3 where the file is broken, as of a model's file.");
   add_model(c, o->model);
