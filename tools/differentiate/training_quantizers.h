@@ -35,7 +35,7 @@ QuantizerPlan plan_quantizers(const Graph& simplified, const Calibration* calibr
                               const QuantizerTraining& options);
 
 // Adds the quantizers after make_parameters, before differentiate. `trains` is true for `gradients`, which has
-// observers, and false for `infer`. It reads the options of the quantizers and of the loss.
+// observers, and false for `infer`. Of the options it reads those of the quantizers and of the loss.
 void add_quantizers(Graph& graph, const QuantizerPlan& plan, const TrainingOptions& options, bool trains);
 
 // Returns the nodes with which `update` commits the quantizers' state. `graph` is as add_quantizers left it for
