@@ -56,7 +56,8 @@ void add_compare(CLI::App& app) {
       "Layers are matched by the names of the network they came from. SQNR = 10 log10(sum a^2 / sum (a - b)^2); "
       "relative is\n"
       "the largest error over A's largest magnitude. Where A takes float32 and B int8, B gets A's data through its "
-      "scale.");
+      "scale.\n"
+      "Errors add up from layer to layer: test a suspect by nacre convert --set NAME=float32, one layer at a time.");
   c.reads(c.add_option("A", o->a, "the reference, made by nacre convert")->required()->type_name(""));
   c.reads(c.add_option("B", o->b, "the model to judge")->required()->type_name(""));
   c.reads(c.add_option("--data", o->data,

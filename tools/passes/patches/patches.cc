@@ -149,7 +149,7 @@ class PatchSearch {
     return made;
   }
 
-  // Plans the promising candidates, and the best of them again with their steps in a better order, as patches have many.
+  // Plans the promising candidates, and the best of them again with their steps in a better order: patches have many.
   // Returns the best by its plan.
   std::optional<Candidate> choose() const {
     std::vector<Candidate> all = promising();
