@@ -21,8 +21,8 @@ constexpr size_t kMostScheduled = 16;  // best candidates by plan, for which the
 // engine/run/find_entry.h.
 constexpr int kMostRows = 23;
 constexpr int kCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};  // counts of rows and columns that are tried
-constexpr size_t kMostPlanned =
-    8;  // best candidates by estimate, for which memory is planned: of all, and of each N x N
+// Best candidates by estimate for which memory is planned, of all grids and of each N x N.
+constexpr size_t kMostPlanned = 8;
 
 struct Candidate {
   const PatchRegion* region = nullptr;
@@ -127,7 +127,7 @@ class PatchSearch {
     return all;
   }
 
-  // Returns the candidates for which memory is planned: the first few, and the first few of each N x N, as a request for
+  // Returns the candidates for which memory is planned: the first few, and the first few of each N x N, as one for
   // N would plan. An estimate looks at a few patches alone, and is too high for some grids.
   std::vector<Candidate> promising() const {
     std::vector<Candidate> some;
