@@ -116,7 +116,7 @@ CAUSES: dict[str, tuple[str, str]] = {
 
 # Exit codes of the command: ExitCode of tools/base/error.h.
 EXITS = {
-    "kSuccess": ("it is done", "", ""),
+    "kSuccess": ("it is done", "the command did its work", "none needed"),
     "kFailed": ("a check failed, or training did not work", "a golden pair differs, `--max-drop` is exceeded, a loss is NaN",
                 "read the sentence; the check did its work"),
     "kUsage": ("wrong usage", "an option that is unknown, missing, or against another", "`nacre COMMAND --help`"),
@@ -164,18 +164,17 @@ def page(root: pathlib.Path) -> str:
     starts = [codes.index(first) for _, first, *_ in GROUPS] + [len(codes)]
     parts = []
     for (title, _, where, cause, remedy), begin, end in zip(GROUPS, starts, starts[1:]):
-        rows = []
+        rows, own = [], False
         for number in range(begin, end):
             own_cause, own_remedy = CAUSES[codes[number]]
             if not (own_cause or cause) or not (own_remedy or remedy):
                 fail(f"k{codes[number]} has no cause or no remedy")
-            rows.append([str(number), f"`k{codes[number]}`", sentences[number], own_cause, own_remedy])
-        if cause:
-            where += f"\n\n- Cause, where the cell is empty: {cause}.\n- Remedy, where the cell is empty: {remedy}."
+            own |= bool(own_cause or own_remedy)
+            rows.append([str(number), f"`k{codes[number]}`", sentences[number], own_cause or cause, own_remedy or remedy])
         head = ["code", "name", "sentence", "cause", "remedy"]
-        if not any(row[3] or row[4] for row in rows):
+        if not own:  # one cause and one remedy for all: they stand above the table
+            where += f"\n\n- Cause: {cause}.\n- Remedy: {remedy}."
             head, rows = head[:3], [row[:3] for row in rows]
-            where = where.replace(", where the cell is empty:", ":")
         parts.append(f"## {title}\n\n" + (f"{where}\n\n" if where else "") + table(head, rows))
     exits = re.findall(r"(k\w+) = (\d)", block((root / "tools/base/error.h").read_text(encoding="utf-8"), "enum ExitCode {"))
     if [name for name, _ in exits] != list(EXITS):
@@ -195,8 +194,8 @@ Each refusal is one sentence on standard error: the place, the fact, and below i
 
 {table(["exit code", "meaning", "causes", "remedy"], exit_rows)}
 
-`nacre inspect NETWORK` of an ONNX, TFLite or Keras file has codes of its own:
-0 it converts, 2 something in it is not supported, 3 the file is broken.
+`nacre inspect NETWORK` of an ONNX, TFLite or Keras file ends as `nacre convert` would:
+0 it converts, 4 something in it is not supported, 3 the file is broken.
 In Python a refusal is a `nacre.Error` with this number as `exit_code`.
 
 ## Of the library

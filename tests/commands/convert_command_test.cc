@@ -38,6 +38,17 @@ TEST(convert, prints_what_the_model_costs) {
   EXPECT_EQ(run_tool({"check", directory / "digits.nacre"}).exit_code, 0);
 }
 
+TEST(convert, patches_that_it_chooses_take_no_more_than_those_of_a_number) {
+  const auto bytes = [](const std::string& patches) {
+    const TemporaryDirectory directory;
+    const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "m.nacre", "--patches", patches, "--json"});
+    const Json json = Json::parse(run.out);
+    return json["arena_bytes"].get<uint64_t>() + 44 * json["steps"].get<uint64_t>();  // kBoundStepBytes
+  };
+  const uint64_t chosen = bytes("auto");
+  for (const char* number : {"2", "3", "4"}) EXPECT_LE(chosen, bytes(number)) << number;
+}
+
 // float8 needs only the largest magnitude of the samples; an int8 range needs two different numbers.
 TEST(convert, calibrates_float8_with_samples_that_are_one_number) {
   const TemporaryDirectory directory;

@@ -35,7 +35,9 @@ TEST_F(firmware_command, writes_sources_that_name_the_model) {
   const Json json = Json::parse(run.out);
   EXPECT_EQ(json["machine"], "arm/m4");
   EXPECT_EQ(json["files"].size(), 8u);
-  const Json said = Json::parse(run_tool({"size", model_, "--target", "arm/m4", "--json"}).out)["programs"][0];
+  const Json size = Json::parse(run_tool({"size", model_, "--target", "arm/m4", "--json"}).out);
+  EXPECT_EQ(json["table_bytes"], size["static_flash"]["tables"]);
+  const Json said = size["programs"][0];
   const std::string tables = text_of("digits.cc");
   EXPECT_TRUE(has(tables, "static_assert(sizeof(Calls) == " + said["blocks"]["calls"].dump() + ");"));
   EXPECT_TRUE(has(tables, "static_assert(sizeof(void*) == 4"));

@@ -43,6 +43,26 @@ TEST(inspect_network, says_what_convert_would_make_and_writes_nothing) {
   EXPECT_GE(found["operators"]["Conv"].get<int>(), 1);
 }
 
+TEST(inspect_network, counts_layers_whose_inputs_are_rounded_at_run_time) {
+  const TemporaryDirectory folder;
+  constexpr int kFloat = 1, kInt8 = 3;  // ONNX's TensorProto
+  OnnxBuilder b;
+  b.input("x", {1, 2});
+  b.codes("w", {2, 2}, {1, 2, 3, 4}, kInt8);
+  b.codes("wz", {}, {0}, kInt8);
+  b.floats("ws", {}, {0.5f});
+  b.node("DynamicQuantizeLinear", {"x"}, {"q", "s", "z"});
+  b.node("MatMulInteger", {"q", "w", "z", "wz"}, {"i"});
+  b.node("Mul", {"s", "ws"}, {"scales"});
+  b.node("Cast", {"i"}, {"f"}).integer("to", kFloat);
+  b.node("Mul", {"f", "scales"}, {"y"});
+  b.output("y");
+  write_bytes(folder / "net.onnx", b.finish());
+  const ToolRun run = run_tool({"inspect", folder / "net.onnx"});
+  EXPECT_TRUE(has(run.out, "weights     int8 in 1 of ")) << run.out;
+  EXPECT_EQ(parsed(run_tool({"inspect", folder / "net.onnx", "--json"}))["model"]["hybrid_layers"], 1);
+}
+
 OnnxBuilder unsupported_network() {
   OnnxBuilder b;
   b.input("x", {1, 3, 0, 0}, {"", "", "height", "width"});
@@ -55,7 +75,7 @@ OnnxBuilder unsupported_network() {
   return b;
 }
 
-TEST(inspect_network, lists_everything_that_is_not_supported_with_code_2) {
+TEST(inspect_network, lists_everything_that_is_not_supported_with_code_4) {
   const TemporaryDirectory folder;
   const std::string network = folder / "net.onnx";
   write_bytes(network, unsupported_network().finish());

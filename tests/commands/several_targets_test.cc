@@ -149,6 +149,19 @@ TEST_F(several_targets, names_that_are_none_or_stand_twice_are_refused) {
   EXPECT_EQ(directory_.entries(), 0u);
 }
 
+TEST_F(several_targets, a_rounding_without_fast_kernels_is_told_of_a_microcontroller) {
+  const std::string samples = project_path("tools/samples/digits_images.npy");
+  const auto said = [&](const std::string& target, const std::string& rounding) {
+    return tried("r.nacre", {"--policy", "int8/static_from_float32", "--calibrate", samples, "--cast-samples",
+                             "--target", target, "--rounding", rounding})
+        .err;
+  };
+  EXPECT_TRUE(has(said("host,arm/m4", "float_even"),
+                  "arm/m4: 6 of 13 steps run reference kernels because of their rounding: --rounding double has fast"));
+  EXPECT_FALSE(has(said("arm/m4", "double"), "because of their rounding"));
+  EXPECT_FALSE(has(said("host", "float_even"), "because of their rounding"));
+}
+
 TEST(gpu_targets, the_newest_that_a_gpu_runs_is_taken) {
   EXPECT_EQ(architecture_of("cuda/sm120"), 120);
   EXPECT_EQ(architecture_of("host"), 0);

@@ -94,6 +94,15 @@ TEST(tune_command, restarts_where_there_is_no_checkpoint_too) {
   }
 }
 
+TEST(tune_command, its_checkpoint_is_told_from_a_model) {
+  const TemporaryDirectory directory;
+  ASSERT_EQ(tune({"--checkpoint", directory / "run"}).exit_code, 0);
+  const ToolRun run = run_tool({"inspect", directory / "run/slot0.checkpoint"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_NE(run.err.find("is a checkpoint of a training, and no model"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("nacre export TRAINING_MODEL --checkpoint DIR -o MODEL"), std::string::npos) << run.err;
+}
+
 // Returns the outputs of the model's inference program for zeros, then for ones.
 std::vector<uint8_t> outputs_of(const std::string& path) {
   const LoadedModel model(path);

@@ -259,7 +259,8 @@ TEST(patches, are_as_asked_for) {
 }
 
 TEST(patches, what_cannot_be_is_refused) {
-  for (const char* text : {"", "0", "1", "65", "3x", "x3", "3x2x2", "auto@", "3 x 2", "2@", "-2", "99999999999", "1x1"})
+  for (const char* text :
+       {"", "0", "1", "24", "24x24", "3x", "x3", "3x2x2", "auto@", "3 x 2", "2@", "-2", "99999999999", "1x1"})
     EXPECT_NE(refused_with([&] { parse_patches(text); }, kUsage).find("is no grid of patches"), std::string::npos);
   Graph graph = parse(kTwoLayers);
   const auto says = [&](const char* text, const char* fact) {

@@ -93,7 +93,7 @@ std::vector<std::string> shorten_apart(const std::vector<std::string>& texts, si
 }
 
 size_t terminal_width() {
-  constexpr size_t kOfFiles = SIZE_MAX;  // nothing is shortened
+  constexpr size_t kOfFiles = SIZE_MAX;  // no line is too long
   winsize size = {};
   return isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
                                                                                                        : kOfFiles;
@@ -113,6 +113,7 @@ std::vector<size_t> Table::widths(size_t width) const {
     widths[c] = characters(columns_[c].title);
     for (const std::vector<std::string>& row : rows_)
       if (!row.empty()) widths[c] = std::max(widths[c], characters(row[c]));
+    if (columns_[c].least > 0) widths[c] = std::min(widths[c], std::max(kMostOfName, columns_[c].least));
   }
   size_t total = kGap * (columns_.size() - 1);
   for (const size_t w : widths) total += w;

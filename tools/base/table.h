@@ -1,5 +1,5 @@
-// Writes tables for terminals. Columns are as wide as their texts; long names are shortened in the middle if the line
-// would not fit.
+// Writes tables for terminals. Columns are as wide as their texts; names are shortened in the middle if they have over
+// kMostOfName characters, as those that TFLite joins of several, or if the line would not fit.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,14 @@
 
 namespace nacre::tools {
 
+inline constexpr size_t kMostOfName = 64;
+
 enum class Align { kLeft, kRight };
 
 struct Column {
   std::string title;
   Align align = Align::kLeft;
-  size_t least = 0;  // > 0: may be shortened in the middle, to no fewer characters than this
+  size_t least = 0;  // > 0: holds names, which may be shortened in the middle, to no fewer characters than this
 };
 
 class Table {
@@ -42,7 +44,7 @@ std::string shorten(const std::string& text, size_t most);
 // Shortens all texts so that different texts stay different, as far as `most` has room for the parts that differ.
 std::vector<std::string> shorten_apart(const std::vector<std::string>& texts, size_t most);
 
-// Returns the columns of the terminal on standard output; a file or a pipe has no limit, so names go whole.
+// Returns the columns of the terminal on standard output; a file or a pipe has no limit.
 size_t terminal_width();
 
 }  // namespace nacre::tools

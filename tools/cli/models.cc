@@ -31,8 +31,9 @@ void add_inspect(CLI::App& app) {
       "  nacre inspect kws.nacre --html kws.html                the same to zoom and search, with every step's "
       "weights\n"
       "  nacre inspect net.onnx --shape seq=128                 whether a network would convert; nothing is written\n"
-      "Names are shortened to fit the terminal; --json has them whole, with every step, operand and tensor.\n"
-      "Of a network (ONNX, TFLite, Keras) the exit code is 0 where it converts, 2 where something in it is not "
+      "Names of over 64 characters are shortened, and others to fit the terminal; --json has them whole, with every\n"
+      "step, operand and tensor.\n"
+      "Of a network (ONNX, TFLite, Keras) the exit code is 0 where it converts, 4 where something in it is not "
       "supported,\n"
       "3 where the file is broken, as of a model's file.");
   add_model(c, o->model);
@@ -149,7 +150,9 @@ void add_kernels(CLI::App& app) {
       "Examples:\n"
       "  nacre kernels                                          the sets, and which of them run on this machine\n"
       "  nacre kernels --set avx2                               the kernels of one set\n"
-      "  nacre kernels kws.nacre -o model_kernels.h             what a model needs of the reference, as a header");
+      "  nacre kernels kws.nacre -o model_kernels.h             what a model needs of the reference and of cortex_m, "
+      "as a\n"
+      "                                                       header");
   c.reads(c.add_option("MODEL", o->model, "model file, made by nacre convert")->type_name(""));
   c.writes(c.add_option("-o,--output", o->header, "the header to write [standard output]")->type_name("FILE"));
   c.add_option("--set", o->set, "the set whose kernels are listed")

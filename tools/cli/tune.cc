@@ -85,7 +85,8 @@ void add_tune(CLI::App& app) {
              "steps in a row without finite gradients that end a training [10]");
   c.writes(add_text(c, "--checkpoint", o->checkpoint, "DIR", "where the training is saved, and goes on from"),
            checkpoint_files);
-  add_number(c, "--checkpoint-every", o->checkpoint_steps, 1, 1'000'000'000, "save after N steps too [after a minute]");
+  add_number(c, "--checkpoint-every", o->checkpoint_steps, 1, 1'000'000'000,
+             "save after each epoch, and after N steps in between [after each epoch, and each minute]");
   c.add_flag("--restart", o->restart, "do not go on from the checkpoint that is there");
   c.reads(
       add_text(c, "--start-from", o->start_from, "DIR", "begin with the parameters of another training's checkpoint"),

@@ -90,9 +90,14 @@ OptionTable<A> make_table() {
        .empty = true},
       {.name = "--loss-scale",
        .value = "auto|none|fixed=S|dynamic[=S][,FIELD=X]",
-       .help =
-           "auto: what the policies name, else dynamic where a layer computes in float16 [auto]; fields of dynamic:\n"
-           "period, factor, min, max, as far as the rule has them",
+       .help = "auto: what the policies name, else dynamic where a layer computes in float16 [auto]. S: under the\n"
+               "rule nacre a power of two, of dynamic within [min, max] = [1, 16777216] [32768]; under the others a "
+               "number, "
+               "fixed\n"
+               "from 1 [fastai: 65536, fixed 512]. Fields of dynamic, as far as the rule has them: period (growth "
+               "interval) "
+               "[2000;\n"
+               "fastai 1000], factor [2], min, max",
        .field = [](A& a) { return &a.loss_scale; },
        .empty = true},
       {.name = "--loss-scale-rule",

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tools/base/format.h"
+#include "tools/base/table.h"
 #include "tools/differentiate/parameters.h"
 
 namespace nacre::tools {
@@ -26,8 +27,11 @@ std::vector<std::string> trained_lines(const std::vector<TrainedConstant>& const
   std::vector<std::string> lines = {fmt::format("trained: {}, {} {}:", counted(constants.size(), "constant"),
                                                 grouped(uint64_t(numbers)), numbers == 1 ? "number" : "numbers")};
   const size_t named = std::min(constants.size(), kMost), more = constants.size() - named;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < named; ++i) names.push_back(constants[i].name);
+  names = shorten_apart(names, kMostOfName);
   for (size_t i = 0; i < named; ++i) {
-    std::string word = constants[i].name;
+    std::string word = names[i];
     if (i + 1 < named) word += ",";
     else if (more > 0) word += fmt::format(" and {} more", more);
     if (lines.back().size() + 1 + word.size() > kColumns) lines.push_back(std::move(word));

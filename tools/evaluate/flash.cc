@@ -62,16 +62,6 @@ class LinkedText {
   uint64_t bytes_ = 0;
 };
 
-// Returns the bytes that StaticTables::table_bytes leaves out, with 32-bit pointers: a nacre_static_program for each
-// program, the spans of its inputs and outputs, and the spans of the shared blocks and ops.
-uint64_t program_bytes(const StaticTables& tables) {
-  constexpr uint64_t kProgram = 80, kSpan = 8;
-  uint64_t bytes = kSpan * (tables.block_bytes.size() + tables.ops.size());
-  for (const auto& [entry, program] : tables.programs)
-    bytes += kProgram + kSpan * (program.inputs.size() + program.outputs.size());
-  return bytes;
-}
-
 }  // namespace
 
 std::optional<StaticFlash> static_flash(const StaticTables& tables, const TargetMachine& machine) {
@@ -82,8 +72,7 @@ std::optional<StaticFlash> static_flash(const StaticTables& tables, const Target
   for (const auto& [entry, program] : tables.programs)
     for (const StaticTables::BoundStep& call : program.calls) known &= text.add(call.function);
   if (!known) return {};
-  return StaticFlash{text.bytes(), tables.table_bytes() + program_bytes(tables),
-                     tables.block_bytes[StaticTables::kWeightsBlock]};
+  return StaticFlash{text.bytes(), tables.table_bytes(machine), tables.block_bytes[StaticTables::kWeightsBlock]};
 }
 
 std::optional<uint64_t> kernel_text(std::string_view function, std::string_view target) {

@@ -99,6 +99,12 @@ std::vector<std::string> texts(const flatbuffers::Vector<flatbuffers::Offset<fla
   return result;
 }
 
+// Returns whether the file begins as a slot of a checkpoint does (engine/train/checkpoint_slot.h).
+bool is_checkpoint(std::span<const std::byte> file) {
+  constexpr char kCheckpoint[4] = {'N', 'C', 'K', 'P'};
+  return file.size() >= sizeof kCheckpoint && std::memcmp(file.data(), kCheckpoint, sizeof kCheckpoint) == 0;
+}
+
 uint64_t memory_of_machine() { return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE)); }
 
 // Returns the kernel sets of the reference; before them that of the program's tier (kernel_choice.h), if it has one.
@@ -167,7 +173,11 @@ LoadedModel::LoadedModel(std::span<const uint8_t> bytes, const std::string& name
 
 void LoadedModel::open() {
   if (file_.bytes().empty()) throw Error(kBadInput, path_, "is empty", remedy_of(Code::kNull));
-  require(model_.open(file_.bytes()));
+  const Status status = model_.open(file_.bytes());
+  if (status.code == Code::kMagic && is_checkpoint(file_.bytes()))
+    throw Refused(kBadInput, path_, "is a checkpoint of a training, and no model",
+                  "nacre export TRAINING_MODEL " + option("checkpoint", "DIR") + " -o MODEL writes its model", status);
+  require(status);
 }
 
 void LoadedModel::require(const Status& status) const {

@@ -289,12 +289,13 @@ bool StaticTables::BoundProgram::keeps_records() const {
   return std::ranges::any_of(calls, [](const BoundStep& call) { return call.op == kNoIndex; });
 }
 
-uint64_t StaticTables::table_bytes() const {
-  uint64_t bytes = steps.size() * sizeof(StepRecord);
+uint64_t StaticTables::table_bytes(const TargetMachine& machine) const {
+  const uint64_t span = 2 * machine.pointer_bytes, object = machine.pointer_bytes == 4 ? 80 : sizeof(StaticProgram);
+  uint64_t bytes = steps.size() * sizeof(StepRecord) + span * (block_bytes.size() + ops.size());
   for (const ReadyOp& op : ops) bytes += op.bytes;
   bool keeps_records = false;
   for (const auto& [entry, program] : programs) {
-    bytes += program.call_bytes;
+    bytes += program.call_bytes + object + span * (program.inputs.size() + program.outputs.size());
     keeps_records |= program.keeps_records();
   }
   if (keeps_records) bytes += records.size() * sizeof(TensorRecord) + words.size() * sizeof(uint32_t);

@@ -97,9 +97,9 @@ struct StaticTables {
     return kArenaBlock + banks + (block == kState ? 0 : block - kDerived + 1);
   }
   const BoundProgram& infer() const { return programs.at(Entry::kInfer); }
-  // Returns the bytes of the tables in a device's flash, without weights: calls, ops, steps; if a call has no op,
-  // also all words and records.
-  uint64_t table_bytes() const;
+  // Returns the bytes of the tables in a device's flash, without weights: calls, ops, steps, programs, and the spans of
+  // blocks, ops, inputs and outputs; if a call has no op, also all words and records.
+  uint64_t table_bytes(const TargetMachine& machine) const;
   // Returns the bytes of RAM, scratch included.
   uint64_t ram_bytes() const;
 };

@@ -95,9 +95,9 @@ std::string sensitivity_text(const SearchResult& result, const SearchWords& word
     std::vector<std::string> cells = {words.layers[layer]};
     for (size_t policy = 1; policy < words.policies.size(); ++policy) {
       const std::optional<Trial>& t = result.alone[layer][policy];
-      cells.push_back(
-          t ? fmt::format("{} {:+.0f}", drop_text(result.base.metric - t->metric, words), t->bytes - result.base.bytes)
-            : "-");
+      cells.push_back(t ? fmt::format("{} {:+.0f} {:.2g}", drop_text(result.base.metric - t->metric, words),
+                                      t->bytes - result.base.bytes, t->damage)
+                        : "-");
     }
     table.add(std::move(cells));
   }

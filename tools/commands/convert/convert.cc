@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "tools/base/caller.h"
 #include "tools/base/error.h"
@@ -31,6 +32,7 @@
 #include "tools/model/kernel_choice.h"
 #include "tools/model/machines.h"
 #include "tools/model/program_cost.h"
+#include "tools/model/step_kernels.h"
 #include "tools/model/writer.h"
 #include "tools/passes/memory/plan_memory.h"
 #include "tools/policies/write_keras_json.h"
@@ -257,6 +259,28 @@ void judge_codes(Work& work, const LoadedModel& model) {
     note(fmt::format("policy: and {} more, which nacre compare lists", counted(work.damaged.size() - kMost, "layer")));
 }
 
+// Counts the steps of a microcontroller that the reference kernels run because of --rounding. Its fast kernels that
+// round integers do so by the rule "double" alone.
+void note_rounding(const ConvertOptions& options, const LoadedModel& model) {
+  for (uint32_t i = 0; i < options.targets.size(); ++i) {
+    const std::string& target = options.targets[i];
+    if (options.rounding == Rounding::kDouble || !is_microcontroller(target)) continue;
+    std::set<Op> fast;
+    for (const ListedKernel& kernel : kernels_of_set(set_of_target(target)))
+      if (kernel.entry->rounding == Rounding::kDouble) fast.insert(kernel.entry->op);
+    const std::vector<std::string> kernels = step_kernels(model, i, target);
+    const uint32_t first = model.model().program(i).first_step;
+    uint64_t slow = 0;
+    for (uint32_t step = 0; step < kernels.size(); ++step) {
+      const StepRecord& record = model.model().steps()[first + step];
+      slow += is_reference(kernels[step]) && record.rounding != Rounding::kNone && fast.contains(record.op);
+    }
+    if (slow > 0)
+      note(fmt::format("{}: {} of {} run reference kernels because of their rounding: {} has fast kernels", target,
+                       slow, counted(kernels.size(), "step"), option("rounding", "double")));
+  }
+}
+
 // Returns the place of each step (what runs it: place_option.h), or none by default. With --tune measures them.
 std::vector<uint8_t> choose_places(Work& work, const Graph& graph) {
   const ConvertOptions& options = work.options;
@@ -299,6 +323,7 @@ void write(Work& work, Graph& graph) {
   const LoadedModel model(bytes, options.network, kReportDefect);
   const Sizes sizes = measure(model, 0);
   judge_codes(work, model);
+  note_rounding(options, model);
   SideFiles beside;
   write_checked(options.model, bytes, options.network);
   if (!work.policy.empty()) beside.write(work.policy_file.path, work.policy);

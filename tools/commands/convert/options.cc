@@ -128,7 +128,7 @@ OptionTable<C> make_model_options() {
       {.name = "--rounding",
        .value = "double|single|float_even|litert",
        .help = "how int8 results round: double as TensorFlow Lite Micro and LiteRT's own kernels do, float_even as "
-               "XNNPACK, litert as LiteRT's reference kernels [double]",
+               "XNNPACK, litert as LiteRT's reference kernels [double]; on microcontrollers double has fast kernels",
        .field =
            [](C& o) {
              return choice<Rounding>(o.rounding, {{"double", Rounding::kDouble},

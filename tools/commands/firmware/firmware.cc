@@ -101,7 +101,7 @@ void firmware(const FirmwareOptions& options, const CommandFiles& files) {
                        {"machine", machine->name},
                        {"files", out.paths()},
                        {"trains", options.train},
-                       {"table_bytes", tables.table_bytes()},
+                       {"table_bytes", tables.table_bytes(*machine)},
                        {"weight_bytes", tables.block_bytes[StaticTables::kWeightsBlock]},
                        {"ram_bytes", tables.ram_bytes()},
                        {"state_bytes", state},
@@ -109,7 +109,7 @@ void firmware(const FirmwareOptions& options, const CommandFiles& files) {
   print(fmt::format("{} -> {}: a static program for {}{}\n", escaped(options.model), escaped(options.directory),
                     machine->name, options.train ? ", and those that train it" : ""));
   for (const std::string& path : out.paths()) print(fmt::format("  {}\n", escaped(path)));
-  print(fmt::format("  flash    tables {}, weights {}\n", grouped(tables.table_bytes()),
+  print(fmt::format("  flash    tables {}, weights {}\n", grouped(tables.table_bytes(*machine)),
                     grouped(tables.block_bytes[StaticTables::kWeightsBlock])));
   print(fmt::format("  RAM      {}, without the stack{}\n", grouped(tables.ram_bytes()),
                     options.train ? fmt::format("; state {}", grouped(state)) : ""));

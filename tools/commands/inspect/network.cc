@@ -31,6 +31,7 @@ struct DryRun {
   std::vector<std::string> log = {};
   std::vector<NetworkTensor> inputs = {}, outputs = {};
   std::optional<Statistics> model = {};
+  uint64_t hybrid = 0;  // layers whose int8 weights the file has, and whose inputs are rounded to int8 at run time
   // For a training of all layers: what its file freezes, what no step reads as a parameter, and what trains.
   FrozenLayers frozen = {};
   std::vector<std::string> not_trained = {};
@@ -45,6 +46,8 @@ std::vector<NetworkTensor> tensors_of(const Graph& graph, const std::vector<Bind
   }
   return tensors;
 }
+
+bool is_hybrid(const Layer& layer) { return layer.policy.quantization == Quantization::kInt8Dynamic; }
 
 // Collects what a training would change. A network that cannot be trained is not refused here.
 void look_at_training(std::span<const uint8_t> bytes, const InspectOptions& options, DryRun& run) {
@@ -74,7 +77,8 @@ DryRun convert_in_memory(std::span<const uint8_t> bytes, const InspectOptions& o
                   .log = made.graph.log,
                   .inputs = tensors_of(made.graph, made.graph.inputs),
                   .outputs = tensors_of(made.graph, made.graph.outputs),
-                  .model = statistics(model, 0)};
+                  .model = statistics(model, 0),
+                  .hybrid = uint64_t(std::ranges::count_if(made.graph.layers, is_hybrid))};
     look_at_training(bytes, options, run);
     return run;
   } catch (const Unsupported& error) {
@@ -108,7 +112,8 @@ Json network_json(const std::string& path, const NetworkSummary& network, const 
                    {"batch", run.model->batch},
                    {"multiply_accumulates", run.model->multiply_accumulates},
                    {"weight_bytes", run.model->weight_bytes},
-                   {"arena_bytes", run.model->arena_bytes}};
+                   {"arena_bytes", run.model->arena_bytes},
+                   {"hybrid_layers", run.hybrid}};
   json["training"] = {
       {"frozen", frozen_json(run.frozen)}, {"not_trained", run.not_trained}, {"trained", trained_json(run.trained)}};
   json["log"] = log_json(run.log);
@@ -135,6 +140,9 @@ void print_network(const std::string& path, const NetworkSummary& network, const
     print(fmt::format("{:<12}{}, {}, weights {} bytes, arena {} bytes\n", "model", counted(run.model->layers, "layer"),
                       counted(run.model->steps, "step"), grouped(run.model->weight_bytes),
                       grouped(run.model->arena_bytes)));
+    if (run.hybrid > 0)
+      print(fmt::format("{:<12}int8 in {} of {} (hybrid: their inputs are rounded to int8 at run time)\n", "weights",
+                        run.hybrid, counted(run.model->layers, "layer")));
     for (const std::string& line : untrained_lines(run.frozen, run.not_trained))
       print(fmt::format("{:<12}{}\n", "training", printable(line)));
     if (!run.trained.empty())

@@ -214,7 +214,8 @@ void print_text(const SearchOptions& options, const SearchBench& bench, const Se
                     counted(words.layers.size(), "layer"), words.policies.size(), counted(words.samples, "sample"),
                     counted(uint64_t(result.measurements), "model"), bench.by().text()));
   for (const std::string& note : bench.notes()) print(note + "\n");
-  print("\nOne layer at a time: drop, and what it adds to the file's bytes\n" + sensitivity_text(result, words) + "\n");
+  print("\nOne layer at a time: drop, what it adds to the file's bytes, and damage\n" +
+        sensitivity_text(result, words) + "\n");
   print(fmt::format("Pareto front ({}; * proposed, + meets the limits; predicted: effects of single layers added)\n",
                     limits_text(options)));
   print(search_text(result, words) + "\n");

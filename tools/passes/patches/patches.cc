@@ -4,19 +4,25 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
 #include <tuple>
 
 #include "tools/base/error.h"
 #include "tools/base/option_id.h"
+#include "tools/passes/passes.h"
 #include "tools/passes/simplify/simplify.h"
 
 namespace nacre::tools {
 namespace {
 
-constexpr int kMostRows = 64;                                        // most rows or columns that a request may have
+constexpr size_t kMostScheduled = 16;  // best candidates by plan, for which the order of steps is searched
+// Most rows or columns that a request may have. One step joins them, and with its output has kMaxOperands of
+// engine/run/find_entry.h.
+constexpr int kMostRows = 23;
 constexpr int kCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};  // counts of rows and columns that are tried
-constexpr size_t kMostPlanned = 8;  // best candidates by estimate, for which memory is planned
+// Best candidates by estimate for which memory is planned, of all grids and of each N x N.
+constexpr size_t kMostPlanned = 8;
 
 struct Candidate {
   const PatchRegion* region = nullptr;
@@ -121,18 +127,38 @@ class PatchSearch {
     return all;
   }
 
-  // Plans the first few candidates, and returns the best by its plan.
-  std::optional<Candidate> choose() const {
-    std::vector<Candidate> all = candidates();
-    if (all.size() > kMostPlanned) all.resize(kMostPlanned);
-    for (Candidate& candidate : all) {
-      Graph made = graph_;
-      cut_region(made, *candidate.region, *patch_spans(*candidate.region, graph_, candidate.grid));
-      make_views(made);
-      candidate.bytes = planned(made);
+  // Returns the candidates for which memory is planned: the first few, and the first few of each N x N, as one for
+  // N would plan. An estimate looks at a few patches alone, and is too high for some grids.
+  std::vector<Candidate> promising() const {
+    std::vector<Candidate> some;
+    std::map<int, size_t> squares;
+    for (const Candidate& candidate : candidates()) {
+      const bool square = candidate.grid.rows == candidate.grid.columns;
+      if (some.size() < kMostPlanned || (square && !by_hand() && squares[candidate.grid.rows] < kMostPlanned)) {
+        some.push_back(candidate);
+        if (square) ++squares[candidate.grid.rows];
+      }
     }
-    const auto best =
-        std::ranges::min_element(all, {}, [](const Candidate& c) { return std::tuple(c.bytes, c.extra); });
+    return some;
+  }
+
+  Graph made_of(const Candidate& candidate, bool scheduled) const {
+    Graph made = graph_;
+    cut_region(made, *candidate.region, *patch_spans(*candidate.region, graph_, candidate.grid));
+    scheduled ? schedule(made, target_) : make_views(made);
+    return made;
+  }
+
+  // Plans the promising candidates, and the best of them again with their steps in a better order: patches have many.
+  // Returns the best by its plan.
+  std::optional<Candidate> choose() const {
+    std::vector<Candidate> all = promising();
+    for (Candidate& candidate : all) candidate.bytes = planned(made_of(candidate, false));
+    const auto key = [](const Candidate& c) { return std::tuple(c.bytes, c.extra); };
+    std::ranges::sort(all, {}, key);
+    if (all.size() > kMostScheduled) all.resize(kMostScheduled);
+    for (Candidate& candidate : all) candidate.bytes = std::min(candidate.bytes, planned(made_of(candidate, true)));
+    const auto best = std::ranges::min_element(all, {}, key);
     if (best != all.end()) return *best;
     if (by_hand())
       refuse(fmt::format("{} x {} patches cannot be cut here{}", request_.grid.rows, request_.grid.columns,
@@ -175,10 +201,11 @@ PatchRequest parse_patches(const std::string& text) {
     good = good && grid.empty() && request.grid.columns > 0 && request.grid.patches() > 1;
   }
   if (!good)
-    throw Error(kUsage, option("patches", text), "is no grid of patches",
-                fmt::format("write auto, a number of rows and columns such as 3, or ROWSxCOLUMNS, each from 1 to {}, "
-                            "and @LAYER behind it to say where patches end",
-                            kMostRows));
+    throw Error(
+        kUsage, option("patches", text), "is no grid of patches",
+        fmt::format("ask for auto, a number of rows and columns such as 3, or ROWSxCOLUMNS, each of at most {}, "
+                    "and @LAYER behind it to say where patches end",
+                    kMostRows));
   return request;
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tools/base/format.h"
+#include "tools/base/table.h"
 #include "tools/passes/patches/patches.h"
 
 namespace nacre::tools {
@@ -68,8 +69,10 @@ uint64_t layer_bound(Graph graph) {
 
 std::string patches_summary(const Graph& graph, const Target& target) {
   if (!graph.patches) return "";
-  if (graph.patches->rows == 0) return fmt::format("  patches  {}\n", patches_text(*graph.patches));
-  return fmt::format("  patches  {}\n    without inputs {} bytes of arena\n", patches_text(*graph.patches),
+  PatchReport shown = *graph.patches;
+  shown.layer = shorten(shown.layer, kMostOfName);
+  if (shown.rows == 0) return fmt::format("  patches  {}\n", patches_text(shown));
+  return fmt::format("  patches  {}\n    without inputs {} bytes of arena\n", patches_text(shown),
                      grouped(arena_of(graph, target, false)));
 }
 
