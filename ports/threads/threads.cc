@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <new>
 #include <string>
 #include <thread>
@@ -96,6 +97,9 @@ class ThreadPool::Crew {
   // shortest again after this time without a late tile.
   static constexpr int64_t kBurstGap = 1'000'000, kLate = 400'000, kLeastRest = 1'000'000, kCalm = 100'000'000;
   static constexpr int64_t kQuiet = 10'000'000, kLook = 1'000'000;  // ns; rests() uses them
+  static constexpr int64_t kSmall = 30'000, kPause = 50'000, kLeastHold = 10'000'000,
+                           kMostHold = 500'000'000;  // ns; of Trial
+  static constexpr int kSteps = 256, kWindows = 6;   // of Trial
   static constexpr int64_t kSlow = 500'000;  // ns; a wake-up that takes longer shows a processor with other work
 
   struct Step {
@@ -120,6 +124,55 @@ class ThreadPool::Crew {
     int worker = 0;
     Crew* crew = nullptr;
     pthread_t thread = {};
+  };
+
+  using Task = void (*)(void* context, int tile, int worker);
+  // How long steps of each task took when they were shared: a moving mean.
+  struct SmallSteps {
+    struct Kind {
+      Task task = nullptr;
+      int64_t ns = 0;
+
+      bool small() const { return ns > 0 && ns < kSmall; }
+      void took(int64_t now) { ns = ns == 0 ? now : ns + (now - ns) / 16; }
+    } kinds[64];
+
+    // Two tasks of one place take turns in it. Both then count as steps that were never shared, which are not small.
+    Kind& kind_of(Task task) {
+      Kind& kind = kinds[reinterpret_cast<uintptr_t>(task) / 16 % std::size(kinds)];
+      if (kind.task != task) kind = {task, 0};
+      return kind;
+    }
+  };
+  // Finds out whether small steps pay on this machine as it is now: the cores of a virtual machine may share a cache in
+  // one second and not in the next. Then a step of 4 us takes 10 us when two threads share it. Windows of equally many
+  // steps are shared and alone in turns, up to three of each. The mode with the quickest window is kept for a
+  // while, longer the more trials in a row said the same.
+  struct Trial {
+    bool alone = false, tries = true, kept = false;
+    int steps = 0, window = 0;
+    int64_t spent = 0, least[2] = {}, hold = kLeastHold, next = 0;  // ns
+
+    void begin() { alone = false, tries = true, steps = window = 0, spent = 0, least[0] = least[1] = 0; }
+    // Counts a step, and the time since the step before it if that was in the same run of a program.
+    void count(int64_t gap, int64_t begun, int64_t ended) {
+      if (!tries) {
+        if (ended >= next) begin();
+        return;
+      }
+      spent += ended - begun + (gap < kPause ? gap : 0);
+      if (++steps < kSteps) return;
+      int64_t& mode = least[alone];
+      if (mode == 0 || spent < mode) mode = spent;
+      steps = 0, spent = 0;
+      const bool pair = alone, clear = least[1] > least[0] + least[0] / 4 || least[1] < least[0] - least[0] / 4;
+      alone = ++window % 2 != 0;
+      if (!pair || (window < kWindows && !clear)) return;
+      tries = false;
+      alone = least[1] < least[0] - least[0] / 32;
+      hold = alone == kept ? std::min(kMostHold, 2 * hold) : kLeastHold;
+      kept = alone, next = ended + hold;
+    }
   };
 
   // The run of worker w begins at its part of the tiles; tile 0 is the caller's before anybody can claim it.
@@ -156,8 +209,27 @@ class ThreadPool::Crew {
     if (resting_ && rests(now_ns())) {
       for (int tile = 0; tile < tiles; ++tile) step.run(tile, 0);
       ended_ = now_ns();
+      trial_.begin();
       return;
     }
+    SmallSteps::Kind& kind = small_.kind_of(step.task);
+    if (trial_.alone && kind.small()) {
+      if (!trial_.tries && ++unclocked_ % 64 != 0) {  // two looks at the clock are a percent of such a step
+        for (int tile = 0; tile < tiles; ++tile) step.run(tile, 0);
+        return;
+      }
+      const int64_t begun = now_ns(), gap = begun - ended_;
+      for (int tile = 0; tile < tiles; ++tile) step.run(tile, 0);
+      ended_ = now_ns();
+      trial_.count(gap, begun, ended_);
+      return;
+    }
+    const int64_t before = ended_, begun = share_now(step, tiles);
+    kind.took(ended_ - begun);
+    trial_.count(begun - before, begun, ended_);
+  }
+  // Returns when the step was published.
+  int64_t share_now(const Step& step, int tiles) {
     step_ = step;
     delay();
     const uint64_t posted = pack(step_of(posted_.load(std::memory_order_relaxed)) + 1, tiles);
@@ -176,6 +248,7 @@ class ThreadPool::Crew {
     int mine = 1;
     for (int run = 0, tile; claim(posted, &run, &tile); ++mine) step.run(tile, 0);
     finish_all(posted, mine, begun);
+    return begun;
   }
 
   // Returns whether the threads have run all tiles of the step but the caller's.
@@ -299,6 +372,9 @@ class ThreadPool::Crew {
   long switches_ = 0;
   pthread_t looker_ = {};
   bool resting_ = false, long_burst_ = false;
+  SmallSteps small_;
+  Trial trial_;
+  uint32_t unclocked_ = 0;         // steps that ran alone since the trial's end
   alignas(128) Count posted_ = 0;  // in one line with the step, so that a thread which sees it has all that it needs
   Step step_ = {};
   alignas(128) Word asleep_ = 0;  // threads whose state is kAsleep

@@ -98,8 +98,9 @@ int main(int argc, char** argv) {
                                             .most_rest_us = uint32_t(next(seed) % 4 / 3 * 300)};
     nacre::ThreadPool pool(threads, settings), other(2 + int(next(seed) % 3), settings);
     pools += 2;
-    if (round == 0) good = run_step(*pool.workers(), 70'001, 3);  // more than the pool publishes at once
-    const int count = next(seed) % 8 == 0 ? 0 : 150;              // 0: destroyed at once
+    if (round == 0) good = run_step(*pool.workers(), 70'001, 3);         // more than the pool publishes at once
+    if (round == 1) good = good && run_steps(*pool.workers(), 6000, 4);  // trials of small steps come and go
+    const int count = next(seed) % 8 == 0 ? 0 : 150;                     // 0: destroyed at once
     good = good && run_steps(*pool.workers(), count, next(seed)) && run_steps(*other.workers(), count, next(seed));
     bool also = true;  // the result of the second caller, who shares `pool` with the first
     std::thread second([&] { also = run_steps(*pool.workers(), count, 11); });

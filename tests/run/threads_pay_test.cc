@@ -1,7 +1,11 @@
-// Tests that programs whose steps are too small to share run on the caller's thread (run/pass.h).
+// Tests that programs and steps that are too small to share run on the caller's thread (run/pass.h, ThreadPool).
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+
 #include "engine/nacre.h"
+#include "ports/threads/threads.h"
 #include "ports/vector/tiers.h"
 #include "tests/model/network_runs.h"
 
@@ -42,6 +46,31 @@ TEST(threads_pay, in_a_program_of_enough_work_alone) {
   };
   EXPECT_GT(shared_steps(sizes.work / 32), 0);  // the program has the work of 32 shared steps
   EXPECT_EQ(shared_steps(sizes.work / 8 + 1), 0);
+}
+
+// Spins for so many microseconds.
+void work(int us) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(us);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+// A tile takes 1 us on the caller's thread and 10 us on another one, as where two cores share no cache.
+TEST(threads_pay, not_in_small_steps_that_take_longer_on_two_threads) {
+  ThreadPool pool(2, {.wake_after_us = 0, .most_rest_us = 0});
+  struct Counted {
+    std::atomic<int> elsewhere = 0;
+    static void run(void* self, int, int worker) {
+      work(worker == 0 ? 1 : 10);
+      if (worker != 0) ++static_cast<Counted*>(self)->elsewhere;
+    }
+  } first, then;
+  const auto run = [&](Counted& counted, int steps) {
+    for (int i = 0; i < steps; ++i) pool.workers()->run(pool.workers()->context, &Counted::run, &counted, 2);
+  };
+  for (int i = 0; i < 40; ++i) run(first, 1000);  // the pool tries both
+  run(then, 4000);
+  EXPECT_LT(then.elsewhere, 1600) << first.elsewhere << " of the first 40000 steps were shared";
 }
 
 }  // namespace
