@@ -97,9 +97,9 @@ class ThreadPool::Crew {
   // shortest again after this time without a late tile.
   static constexpr int64_t kBurstGap = 1'000'000, kLate = 400'000, kLeastRest = 1'000'000, kCalm = 100'000'000;
   static constexpr int64_t kQuiet = 10'000'000, kLook = 1'000'000;  // ns; rests() uses them
-  static constexpr int64_t kSmall = 30'000, kPause = 50'000, kLeastHold = 10'000'000,
-                           kMostHold = 500'000'000;  // ns; of Trial
-  static constexpr int kSteps = 256, kWindows = 6;   // of Trial
+  static constexpr int64_t kSmall = 30'000, kPause = 50'000, kLeastHold = 10'000'000, kMostHold = 500'000'000,
+                           kMostAlone = 200'000'000;  // ns; of Trial
+  static constexpr int kSteps = 256, kWindows = 6;    // of Trial
   static constexpr int64_t kSlow = 500'000;  // ns; a wake-up that takes longer shows a processor with other work
 
   struct Step {
@@ -150,10 +150,10 @@ class ThreadPool::Crew {
   // while, longer the more trials in a row said the same.
   struct Trial {
     bool alone = false, tries = true, kept = false;
-    int steps = 0, window = 0;
+    int steps = 0, window = -1;                                     // window -1 is not counted: threads wake up in it
     int64_t spent = 0, least[2] = {}, hold = kLeastHold, next = 0;  // ns
 
-    void begin() { alone = false, tries = true, steps = window = 0, spent = 0, least[0] = least[1] = 0; }
+    void begin() { alone = false, tries = true, steps = 0, window = -1, spent = 0, least[0] = least[1] = 0; }
     // Counts a step, and the time since the step before it if that was in the same run of a program.
     void count(int64_t gap, int64_t begun, int64_t ended) {
       if (!tries) {
@@ -162,15 +162,14 @@ class ThreadPool::Crew {
       }
       spent += ended - begun + (gap < kPause ? gap : 0);
       if (++steps < kSteps) return;
-      int64_t& mode = least[alone];
-      if (mode == 0 || spent < mode) mode = spent;
+      if (int64_t& mode = least[alone]; window >= 0 && (mode == 0 || spent < mode)) mode = spent;
       steps = 0, spent = 0;
       const bool pair = alone, clear = least[1] > least[0] + least[0] / 4 || least[1] < least[0] - least[0] / 4;
       alone = ++window % 2 != 0;
       if (!pair || (window < kWindows && !clear)) return;
       tries = false;
       alone = least[1] < least[0] - least[0] / 32;
-      hold = alone == kept ? std::min(kMostHold, 2 * hold) : kLeastHold;
+      hold = alone == kept ? std::min(alone ? kMostAlone : kMostHold, 2 * hold) : kLeastHold;
       kept = alone, next = ended + hold;
     }
   };
