@@ -4,7 +4,8 @@
 //   ThreadPool pool(4);
 //   NACRE_TRY(program.bind(model, 0, kernels, memory, pool.workers()));
 //
-// The pool allocates only when it is made. The thread that runs a program is one of its workers, number 0.
+// Steps below 30 us are tried alone from time to time, and run so while that is quicker. The pool allocates only when
+// it is made. The thread that runs a program is one of its workers, number 0.
 #pragma once
 
 #include <cstdint>
