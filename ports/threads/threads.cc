@@ -213,19 +213,20 @@ class ThreadPool::Crew {
     }
     SmallSteps::Kind& kind = small_.kind_of(step.task);
     if (trial_.alone && kind.small()) {
-      if (!trial_.tries && ++unclocked_ % 64 != 0) {  // two looks at the clock are a percent of such a step
+      if (!trial_.tries && ++unclocked_ % 16 != 0) {  // two looks at the clock are a percent of such a step
         for (int tile = 0; tile < tiles; ++tile) step.run(tile, 0);
         return;
       }
       const int64_t begun = now_ns(), gap = begun - ended_;
       for (int tile = 0; tile < tiles; ++tile) step.run(tile, 0);
       ended_ = now_ns();
+      if (ended_ - begun > workers_ * kSmall) kind.ns = 0;  // a large step of the same task
       trial_.count(gap, begun, ended_);
       return;
     }
     const int64_t before = ended_, begun = share_now(step, tiles);
     kind.took(ended_ - begun);
-    trial_.count(begun - before, begun, ended_);
+    if (kind.small()) trial_.count(begun - before, begun, ended_);
   }
   // Returns when the step was published.
   int64_t share_now(const Step& step, int tiles) {
@@ -235,7 +236,7 @@ class ThreadPool::Crew {
     posted_.store(posted, std::memory_order_release);
     const int64_t begun = now_ns();  // while the line is on its way
     if (begun - ended_ > kBurstGap) {
-      long_burst_ = ended_ - burst_ > wake_after();
+      long_burst_ = (ended_ - burst_) * (long_burst_ ? workers_ : 1) > wake_after();  // of one thread's time
       burst_ = begun;
     }
     const int64_t late = late_wake_.load(std::memory_order_relaxed);
@@ -243,7 +244,7 @@ class ThreadPool::Crew {
     const bool wakes = long_burst_ || begun - burst_ >= wake_after();
     if (wakes) rouse_for(tiles - 1);
     step.run(0, 0);
-    if (wakes && tiles > 2) rouse_for(tiles - 2);
+    if (tiles > 2 && (wakes || now_ns() - burst_ >= wake_after())) rouse_for(tiles - 2);
     int mine = 1;
     for (int run = 0, tile; claim(posted, &run, &tile); ++mine) step.run(tile, 0);
     finish_all(posted, mine, begun);
@@ -270,7 +271,9 @@ class ThreadPool::Crew {
       sleeps_.store(0);
     }
     ended_ = now_ns();
-    if (ended_ - begun - worked > kLate + worked) rest(ended_);
+    // Slow cores are no sign: with them a step takes less time than the caller needs for it alone.
+    const int64_t took = ended_ - begun, alone = worked * tiles_of(posted) / mine;
+    if (took - worked > kLate + worked && took > alone) rest(ended_);
   }
   void rest(int64_t now) {
     const bool again = now - rest_until_ < kCalm;

@@ -156,8 +156,9 @@ TEST_F(several_targets, a_rounding_without_fast_kernels_is_told_of_a_microcontro
                              "--target", target, "--rounding", rounding})
         .err;
   };
-  EXPECT_TRUE(has(said("host,arm/m4", "float_even"),
-                  "arm/m4: 6 of 13 steps run reference kernels because of their rounding: --rounding double has fast"));
+  EXPECT_TRUE(
+      has(said("host,arm/m4", "float_even"),
+          "arm/m4: up to 6 of 13 steps run reference kernels because of their rounding: --rounding double has fast"));
   EXPECT_FALSE(has(said("arm/m4", "double"), "because of their rounding"));
   EXPECT_FALSE(has(said("host", "float_even"), "because of their rounding"));
 }

@@ -113,7 +113,7 @@ std::vector<size_t> Table::widths(size_t width) const {
     widths[c] = characters(columns_[c].title);
     for (const std::vector<std::string>& row : rows_)
       if (!row.empty()) widths[c] = std::max(widths[c], characters(row[c]));
-    if (columns_[c].least > 0) widths[c] = std::min(widths[c], std::max(kMostOfName, columns_[c].least));
+    if (columns_[c].names) widths[c] = std::min(widths[c], std::max(kMostOfName, columns_[c].least));
   }
   size_t total = kGap * (columns_.size() - 1);
   for (const size_t w : widths) total += w;

@@ -15,7 +15,8 @@ enum class Align { kLeft, kRight };
 struct Column {
   std::string title;
   Align align = Align::kLeft;
-  size_t least = 0;  // > 0: holds names, which may be shortened in the middle, to no fewer characters than this
+  size_t least = 0;    // > 0: its texts may be shortened in the middle, to no fewer characters than this
+  bool names = false;  // of layers or tensors, which are shortened to kMostOfName characters in files too
 };
 
 class Table {

@@ -49,7 +49,7 @@ std::string slower_text(const GpuEstimate& estimate) {
 
 std::string gpu_text(const GpuEstimate& estimate, size_t width) {
   const bool float8 = estimate.gpu->float8 > 0;
-  std::vector<Column> columns = {{"layer", Align::kLeft, 22},
+  std::vector<Column> columns = {{"layer", Align::kLeft, 22, true},
                                  {"op", Align::kLeft, 10},
                                  {"rows x features x terms", Align::kLeft},
                                  {"padded", Align::kLeft},

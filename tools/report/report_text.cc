@@ -50,7 +50,7 @@ void add_layer(const ProgramReport& report, const ReportLayer& layer, Table& tab
 }
 
 std::string layers_text(const ProgramReport& report, size_t width) {
-  Table table({{"layer", Align::kLeft, 22},
+  Table table({{"layer", Align::kLeft, 22, true},
                {"source op", Align::kLeft, 10},
                {"steps", Align::kLeft, 12},
                {"output", Align::kLeft},
@@ -156,7 +156,7 @@ std::string steps_text(const ProgramReport& report, size_t width) {
                {"at", Align::kRight},
                {"lives", Align::kLeft},
                {"MACs", Align::kRight},
-               {"layer", Align::kLeft, 16},
+               {"layer", Align::kLeft, 16, true},
                {"kernel of " + report.kernels(), Align::kLeft, 24}});
   for (const ReportStep& step : report.steps()) {
     const uint32_t y = step.output();

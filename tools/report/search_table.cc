@@ -88,7 +88,7 @@ std::string search_text(const SearchResult& result, const SearchWords& words) {
 
 std::string sensitivity_text(const SearchResult& result, const SearchWords& words) {
   const std::vector<std::string> names = short_names(words.policies);
-  std::vector<Column> columns = {{"layer alone", Align::kLeft, 12}};
+  std::vector<Column> columns = {{"layer alone", Align::kLeft, 12, true}};
   for (size_t policy = 1; policy < words.policies.size(); ++policy) columns.push_back({names[policy], Align::kRight});
   Table table(std::move(columns));
   for (size_t layer = 0; layer < words.layers.size(); ++layer) {

@@ -72,7 +72,7 @@ std::string profile_text(const LoadedModel& model, uint32_t program, const Profi
   const double sum = sum_of(profile);
   const auto share = [sum](double us) { return fmt::format("{:.1f} %", sum > 0 ? 100 * us / sum : 0); };
   Table steps({{"step", Align::kRight},
-               {"layer", Align::kLeft, 12},
+               {"layer", Align::kLeft, 12, true},
                {"op"},
                {"types"},
                {"kernel"},

@@ -73,7 +73,7 @@ void add_row(Table& table, std::vector<std::string> cells, const ErrorMeasure& e
 
 void print_tensors(const Models& models, const Comparison& comparison) {
   Table table(error_columns({{"step", Align::kRight},
-                             {"layer", Align::kLeft, 12},
+                             {"layer", Align::kLeft, 12, true},
                              {"op", Align::kLeft, 8},
                              {"policy of B", Align::kLeft, 12},
                              {"types", Align::kLeft, 8}}));
@@ -89,7 +89,7 @@ void print_tensors(const Models& models, const Comparison& comparison) {
 }
 
 void print_outputs(const Models& models, const Comparison& comparison) {
-  Table table(error_columns({{"output", Align::kLeft, 12},
+  Table table(error_columns({{"output", Align::kLeft, 12, true},
                              {"shape", Align::kLeft},
                              {"types", Align::kLeft},
                              {"same largest", Align::kRight}}));
@@ -110,7 +110,7 @@ void print_unmatched(const Models& models, const Comparison& comparison) {
   Table table({{"", Align::kLeft},
                {"step", Align::kRight},
                {"op", Align::kLeft},
-               {"tensor", Align::kLeft, 16},
+               {"tensor", Align::kLeft, 16, true},
                {"shape", Align::kLeft},
                {"type", Align::kLeft},
                {"", Align::kLeft}});

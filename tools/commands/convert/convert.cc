@@ -276,7 +276,7 @@ void note_rounding(const ConvertOptions& options, const LoadedModel& model) {
       slow += is_reference(kernels[step]) && record.rounding != Rounding::kNone && fast.contains(record.op);
     }
     if (slow > 0)
-      note(fmt::format("{}: {} of {} run reference kernels because of their rounding: {} has fast kernels", target,
+      note(fmt::format("{}: up to {} of {} run reference kernels because of their rounding: {} has fast ones", target,
                        slow, counted(kernels.size(), "step"), option("rounding", "double")));
   }
 }

@@ -44,7 +44,7 @@ std::string result_text(const TriedPlaces& tried) {
 
 std::string places_table(const Graph& graph, const TriedPlaces& tried, size_t width) {
   Table table({{"step", Align::kRight},
-               {"layer", Align::kLeft, 12},
+               {"layer", Align::kLeft, 12, true},
                {"op"},
                {tried.own, Align::kLeft, 16},
                {"us", Align::kRight},

@@ -220,7 +220,7 @@ void print_text(const SearchOptions& options, const SearchBench& bench, const Se
                     limits_text(options)));
   print(search_text(result, words) + "\n");
   if (!result.best) return;
-  Table table({{"layer", Align::kLeft, 12}, {"policy", Align::kLeft}});
+  Table table({{"layer", Align::kLeft, 12, true}, {"policy", Align::kLeft}});
   const PolicyChoice& choice = result.rows[*result.best].choice;
   for (size_t layer = 0; layer < choice.size(); ++layer)
     table.add({words.layers[layer], words.policies[size_t(choice[layer])]});

@@ -47,10 +47,12 @@ class PatchSearch {
     keep_layer();
     Graph plain = graph_;
     make_views(plain);
+    Graph ordered = graph_;
+    schedule(ordered, target_);
     const std::optional<Candidate> best = choose();
     PatchReport report = {
         .layer = "", .arena_before = arena_of(plain, target_, true), .layer_bound = layer_bound(graph_), .macs = macs_};
-    if (best && (by_hand() || best->bytes < planned(plain))) cut(*best, report);
+    if (best && (by_hand() || best->bytes < std::min(planned(plain), planned(ordered)))) cut(*best, report);
     graph_.log.push_back("cut_patches: " + patches_text(report));
     graph_.patches = std::make_shared<const PatchReport>(std::move(report));
   }
@@ -116,6 +118,7 @@ class PatchSearch {
         const int64_t extra = extra_macs(region, graph_, *spans);
         if (!allowed(extra)) continue;
         const uint64_t steps = graph_.nodes.size() + region.nodes.size() * size_t(grid.patches() - 1);
+        if (steps > Limits().steps) continue;  // no model holds them
         all.push_back({.region = &region,
                        .grid = grid,
                        .extra = extra,
