@@ -9,12 +9,13 @@
 #include "engine/base/check_storage.h"
 #include "engine/base/crc32c.h"
 #include "engine/train/checkpoint.h"
+#include "engine/train/checkpoint_magic.h"
 #include "engine/train/state_table.h"
 
 namespace nacre {
 
 inline constexpr size_t kBufferBytes = kMostProgramBytes;
-inline constexpr char kCheckpointMagic[4] = {'N', 'C', 'K', 'P'}, kMarkMagic[4] = {'N', 'C', 'K', 'C'};
+inline constexpr char kMarkMagic[4] = {'N', 'C', 'K', 'C'};
 inline constexpr uint16_t kCheckpointVersion = 1;
 inline constexpr uint32_t kPendingFlag = 1;
 

@@ -14,7 +14,6 @@ struct VectorTier {
   const Port* port;  // "x86/avx2"
   std::span<const reference::NamedEntry> list;
   int lanes;
-  uint32_t pointer_bytes;  // of a machine that has it
   bool runs_here;
   bool by_name;   // used only if the user asks for it by name
   bool emulated;  // a tier of Cortex-M, which runs here in plain C++, for programs made for that processor
@@ -26,16 +25,16 @@ template <class F>
 void each_vector_tier(const F& f) {
   for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i) {
     const auto tier = x86::Tier(i);
-    f(VectorTier{x86::name(tier), &x86::port(tier), x86::list(tier), x86::lanes(tier), 8, x86::runs_here(tier),
+    f(VectorTier{x86::name(tier), &x86::port(tier), x86::list(tier), x86::lanes(tier), x86::runs_here(tier),
                  x86::by_name(tier), false});
   }
   for (uint32_t i = 0; i < uint32_t(arm::Tier::kCount); ++i) {
     const auto tier = arm::Tier(i);
-    f(VectorTier{arm::name(tier), &arm::port(tier), arm::list(tier), arm::lanes(tier),
-                 tier == arm::Tier::kArmv7 ? 4u : 8u, arm::runs_here(tier), false, false});
+    f(VectorTier{arm::name(tier), &arm::port(tier), arm::list(tier), arm::lanes(tier), arm::runs_here(tier), false,
+                 false});
   }
   for (const Port& port : cortex_m::ports())
-    f(VectorTier{std::strchr(port.name, '/') + 1, &port, cortex_m::list(), 4, 4, true, true, true});
+    f(VectorTier{std::strchr(port.name, '/') + 1, &port, cortex_m::list(), 4, true, true, true});
 }
 
 }  // namespace nacre

@@ -3,7 +3,7 @@
 #
 #   digits       the last layer of the digits sample, and all six, learn inverted digits in the image: the state in the end is the PC's
 #                to the bit
-#   KWS          the same of the keyword network, whose RAM, with everything that the image has besides its stack, is at most 32 KiB
+#   KWS          the keyword network learns so too, and its RAM, with everything that the image has besides its stack, is at most 32 KiB
 #   static       the same last layers as static programs (nacre firmware --train): the same state to the bit, in less flash
 #                NACRE_LONG=1: those of KWS compiled by clang, too
 #   no float     the images have no soft-float symbol (__aeabi_f*, __aeabi_d*, conversions) and no 64-bit division

@@ -159,7 +159,7 @@ void add_export(CLI::App& app) {
           files_of_network);
   c.add_flag("--keras", o->keras,
              "write no model but --network's own .keras or .h5 file, with the numbers that were learned");
-  c.add_flag("--onnx", o->onnx, "the same of its ONNX file");
+  c.add_flag("--onnx", o->onnx, "write no model but --network's own ONNX file, with the numbers that were learned");
   add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
   add_number(c, "--batch", o->batch, 1, 1 << 20, "of --network: rows per run, where it leaves that open [1]");
   add_shapes(c, o->shapes);

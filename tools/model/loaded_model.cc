@@ -10,6 +10,7 @@
 
 #include "engine/kernels/training.h"
 #include "engine/model/flatbuffer.h"
+#include "engine/train/checkpoint_magic.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/option_id.h"
@@ -99,10 +100,10 @@ std::vector<std::string> texts(const flatbuffers::Vector<flatbuffers::Offset<fla
   return result;
 }
 
-// Returns whether the file begins as a slot of a checkpoint does (engine/train/checkpoint_slot.h).
+// Returns whether the file begins as a slot of a checkpoint does (engine/train/checkpoint_magic.h).
 bool is_checkpoint(std::span<const std::byte> file) {
-  constexpr char kCheckpoint[4] = {'N', 'C', 'K', 'P'};
-  return file.size() >= sizeof kCheckpoint && std::memcmp(file.data(), kCheckpoint, sizeof kCheckpoint) == 0;
+  return file.size() >= sizeof kCheckpointMagic &&
+         std::memcmp(file.data(), kCheckpointMagic, sizeof kCheckpointMagic) == 0;
 }
 
 uint64_t memory_of_machine() { return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE)); }

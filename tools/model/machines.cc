@@ -20,14 +20,10 @@ std::vector<TargetMachine> make_machines() {
   for (const char* name :
        {"arm/m4", "arm/m0plus", "arm/m3", "arm/m7", "arm/m33", "arm/m55", "riscv/rv32imac", "riscv/rv32imafc"})
     all.push_back(with_pointers(name, 4));
-  const auto add_tiers = [&](std::string_view port) {
-    each_vector_tier([&](const VectorTier& tier) {
-      if (!tier.emulated && std::string_view(tier.port->name).starts_with(port))
-        all.push_back(with_pointers(tier.port->name, tier.pointer_bytes));
-    });
-  };
-  add_tiers("arm/");
-  add_tiers("x86/");
+  for (uint32_t i = 0; i < uint32_t(arm::Tier::kCount); ++i)
+    all.push_back(with_pointers(arm::port(arm::Tier(i)).name, arm::Tier(i) == arm::Tier::kArmv7 ? 4 : 8));
+  for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i)
+    all.push_back(with_pointers(x86::port(x86::Tier(i)).name, 8));
   for (const char* name : {"cuda/sm75", "cuda/sm80", "cuda/sm86", "cuda/sm89", "cuda/sm90", "cuda/sm100", "cuda/sm120"})
     all.push_back(with_pointers(name, 8));
   return all;

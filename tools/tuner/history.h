@@ -47,9 +47,9 @@ bool only_rises(const std::vector<EpochRecord>& epochs);
 
 struct TrainingPage {
   std::string title = {};
-  std::vector<std::string> summary = {};                        // sentences
-  std::vector<std::pair<std::string, std::string>> facts = {};  // name, value
-  std::vector<std::pair<std::string, std::string>> model = {};  // the same of the written model; empty: none is written
+  std::vector<std::string> summary = {};                          // sentences
+  std::vector<std::pair<std::string, std::string>> facts = {};    // name, value
+  std::vector<std::pair<std::string, std::string>> model = {};    // name, value of the written model; empty: none
   std::vector<std::pair<std::string, std::string>> options = {};  // name, value
   std::vector<EpochRecord> epochs;
 };
