@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks the command line as a shell sees it: "-" is standard input or output, progress is shown on a terminal alone, bash
-# completes words, zsh and fish parse their completions where they are installed, and manual pages format without a warning.
+# Checks the command line as a shell sees it: "-" is standard input or output, and bash completes words. Three checks
+# need programs and are passed over without them: zsh and fish parse their completions; progress is shown on a terminal alone
+# (script); manual pages format without a warning (groff).
 set -uo pipefail
 tool=$NACRE_TOOL samples=$NACRE_ROOT/tools/samples
 work=$(mktemp -d)

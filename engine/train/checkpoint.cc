@@ -59,7 +59,8 @@ Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   return s;
 }
 
-// Returns whether the payload has the CRC of the header. If it cannot be read, the slot becomes `failed`.
+// Returns whether the table fits the header's layout and the payload has the header's CRC. If the payload cannot be
+// read, the slot becomes `failed`.
 bool Checkpoint::whole(Slot& slot) const {
   const Header& h = slot.header;
   uint32_t crc = crc32c(bytes_of(h.generation));

@@ -148,7 +148,7 @@ struct Columns : O {
   }
 };
 
-// to_{i, nhv} = columns_{nhv, i}, with 0 past the last window and past the last pixel.
+// to_{i, nhv} = columns_{nhv, i}. An element is 0 if i is past the terms of a window, or nhv past the last pixel of y.
 struct TurnedColumns : Conv2dGradientW {
   int rows, row;
 

@@ -80,7 +80,7 @@ output "y" %y
                                 {"y", {-1, 3}}});
   const Graph graph = quantized(asked(text + tail), c);
   for (const char* name : {"a", "b", "p", "r", "t", "s", "c"})
-    expect_codes(graph, name, {-2, 3});  // of a and b: what is coded
+    expect_codes(graph, name, {-2, 3});  // the range that spans those of a and b
   expect_codes(graph, "x/int8", {-3, 3});
   const Graph program = compiled(graph);
   EXPECT_EQ(std::ranges::count(ops(program), Op::kRequantize), 0);

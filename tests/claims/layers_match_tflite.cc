@@ -197,7 +197,7 @@ struct Perturbation {
   Change change;
 };
 
-// The smallest changes that the rule says must show: a weight by 1, a multiplier by 1%, a zero point by 1.
+// Small changes that the comparison must see: a weight by 1, a multiplier by about 1% (2^24), a zero point by 1.
 const std::vector<Perturbation>& perturbations() {
   static const std::vector<Perturbation> kAll = {
       {"weight", [](Graph& g) { change_operand<int8_t>(g, first(g, Op::kConv2d), 1, 7, 1); }},

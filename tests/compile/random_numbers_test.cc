@@ -47,7 +47,8 @@ OnnxBuilder drawing(const std::string& op, const std::vector<std::string>& input
 
 const std::vector<float> kNothing(kDrawn, 0.0f);
 
-// Allows 5 standard errors of mean and deviation, taken of a normal variable: those of a uniform one are smaller.
+// Allows 5 standard errors of mean and deviation. The deviation's is that of a normal variable; a uniform one has a
+// smaller one.
 void expect_spread(const Spread& m, double mean, double deviation) {
   EXPECT_NEAR(m.mean, mean, 5 * deviation / std::sqrt(double(kDrawn)));
   EXPECT_NEAR(m.deviation, deviation, 5 * deviation / std::sqrt(2.0 * double(kDrawn)));

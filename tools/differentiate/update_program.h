@@ -16,8 +16,8 @@ uint32_t resumed_steps(const Graph& graph, Optimizer kind);
 
 Graph update_program(const Differentiated& differentiated, const TrainingOptions& options, const Commit& commit = {});
 
-// Writes the steps of an update into a graph. update_program uses it, and so does differentiate if every parameter is
-// updated at once.
+// Writes the steps of an update into a graph. update_program uses it. differentiate uses it for `--update immediate`,
+// which updates each parameter as soon as its gradient is complete.
 class UpdateSteps {
  public:
   struct Verdict {
@@ -52,7 +52,7 @@ class UpdateSteps {
 
   Graph& graph_;
   const TrainingOptions& options_;
-  std::shared_ptr<const SourceTraining> saved_;  // the state of the source's optimizer
+  std::shared_ptr<const SourceTraining> saved_;  // the source's settings and optimizer state, or null
   bool resumes_ = false;                         // whether this optimizer continues from it
   float losses_of_sample_ = 1;                   // number of losses of which the loss is the mean
   ElementType sums_;

@@ -101,7 +101,7 @@ class Estimator {
   const LoadedModel& loaded_;
   const Model& model_;
   GpuEstimate estimate_;
-  std::vector<uint32_t> layers_of_;  // for each of estimate_.layers: the layer's index in the model file
+  std::vector<uint32_t> layers_of_;  // for each of estimate_.layers: the index in the model file, or kNoIndex
 };
 
 }  // namespace

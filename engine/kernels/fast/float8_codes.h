@@ -1,4 +1,5 @@
-// Computes saturated() of the float8 formats (numeric/small_float.h) over vectors V, with the same bits.
+// Converts vectors V to codes of Float8E4M3 and Float8E5M2 with the bits of saturated() (numeric/small_float.h), and
+// loads such codes.
 #pragma once
 
 #include <cstring>

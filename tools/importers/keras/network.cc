@@ -175,7 +175,7 @@ void Importer::read_operands(const Json& node, const Scope& scope, Call& call) {
 // rounds over the file, each as soon as its operands are made.
 void Importer::run_calls(Scope& scope, std::vector<Waiting> waiting) {
   std::map<Reference, std::vector<size_t>> readers;
-  std::set<std::pair<size_t, size_t>> ready;  // round, index in the file
+  std::set<std::pair<size_t, size_t>> ready;  // round, index in `waiting`
   for (size_t k = 0; k < waiting.size(); ++k) {
     std::set<Reference> reads;
     add_reads(waiting[k].entry->nodes[waiting[k].node], reads);

@@ -1,4 +1,5 @@
-// The tables of settings.cc. Words are separated by blanks. A setting "key=value" is off at that value too.
+// The tables of settings.cc. Words are separated by blanks. A setting is off at null, false, 0 and empty (is_off); one
+// that is listed as "key=value" is off at that value too.
 #pragma once
 
 #include <span>

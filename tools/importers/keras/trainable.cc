@@ -64,7 +64,7 @@ size_t statistics_of(const std::string& class_name) {  // number of variables at
 }
 
 void add_variables(const Weights& weights, size_t without, std::vector<std::string>& all) {
-  if (stored_mode(weights) == "float8") without = 6;  // scales and histories, which no optimizer changes
+  if (stored_mode(weights) == "float8") without = 6;  // scales and histories, for which no optimizer keeps moments
   for (size_t i = 0; i + std::min(without, weights.count()) < weights.count(); ++i)
     if (is_float_type(weights[i].type)) all.push_back(weights.path(i));
 }

@@ -337,8 +337,8 @@ Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const
   if (options.train) torch = onnx_import::separate_torch_constants(model, name);
   torch.wrote = by_torch;
   torch.notes.insert(torch.notes.end(), notes.begin(), notes.end());
-  // Arithmetic on all weights of a large file takes 16 bytes per element and operator. Weights that are standardised at
-  // import, (w - mean w) / std w, took 12 times the file. The limit is 256 MiB plus 32 times the file (Budget::kTimes).
+  // Arithmetic on weights takes 8 bytes for each element of an operand or result. Weights that are standardised at
+  // import, (w - mean w) / std w, took 12 times the file. Half the file makes the limit 256 MiB plus 32 times the file.
   const Budget budget(bytes.size() / 2);
   onnx_import::FileWalk first(name, options, torch, {}, budget);
   Graph graph = first.run(model);

@@ -87,7 +87,7 @@ struct Operand {
     OperandPtr x = nullptr;                    // the value that is quantized at run time
     OperandPtr w = nullptr, w_zero = nullptr;  // for kSums: codes, and their zero point if it is given
     OperandPtr w_scale = nullptr;              // for kScales
-    const ::onnx::NodeProto* node = nullptr;   // DynamicQuantizeLinear; for kSums MatMulInteger or ConvInteger
+    const ::onnx::NodeProto* node = nullptr;   // DynamicQuantizeLinear, for kSums the product, for kScales null
   };
   std::optional<Dynamic> dynamic = {};
 

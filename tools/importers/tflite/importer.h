@@ -91,7 +91,7 @@ class Importer {
   void define_integers(const Operation& op, const std::vector<int64_t>& numbers, const std::vector<int64_t>& dims);
   std::string unique(const std::string& name);
 
-  // Adds the node with the operator's name and layer, or computes it now if compute_constant can.
+  // Adds the node with the name and index of the operator's layer, or computes it now if compute_constant can.
   void emit(Operation& op, Node node);
   // Adds the node with a fused activation before its only output `y`, or output 0 of the operator if `y` is kNone.
   void emit_activated(Operation& op, Node node, Activation activation, ValueId y = kNone);

@@ -55,8 +55,8 @@ class Rewriter {
   // Returns whether a constant will be trained, so that steps that compute from it are not folded.
   bool keeps_steps(ValueId id) const { return keep_shared_ && value(id).keeps_steps; }
 
-  // Returns whether `reader` computes from a parameter of the source. The result is not another parameter, so it is
-  // not folded.
+  // Returns whether `reader` stays a step in training: folding it would make its result the parameter. A transpose or
+  // reshape of a parameter may be folded, unless the constant keeps its steps.
   bool stays_apart(ValueId id, const Node& reader) const {
     const bool arranges = reader.op == Op::kTranspose || reader.op == Op::kReshape;
     return keeps_steps(id) || (keep_shared_ && value(id).variable && !arranges);
