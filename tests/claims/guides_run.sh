@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Claim guides_run: the commands and programs of a page (docs/start, docs/guides and four more) run as they stand in an
+# Claim guides_run: the commands and programs of a page (docs/start, docs/guides and five more) run as they stand in an
 # empty folder, and print what the page says, times aside (tests/guides_run.py). The commit's hash picks one page.
 #
 #   tests/claims/guides_run.sh [PAGE...]      NACRE_LONG=1 without names: all pages
@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "CLAIM guides_run NOT SHOWN: $*"; exit 1; }
-all=(docs/start/*.md docs/guides/*.md docs/concepts/policies.md docs/concepts/architecture.md docs/reference/policy_language.md docs/limits.md)
+all=(docs/start/*.md docs/guides/*.md docs/concepts/policies.md docs/concepts/architecture.md docs/reference/policy_language.md docs/limits.md docs/trouble.md)
 pages=("$@")
 if [ $# -eq 0 ]; then
   pages=("${all[@]}")

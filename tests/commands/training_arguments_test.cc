@@ -90,6 +90,13 @@ TEST(training_arguments, a_loss_scale_is_one_of_its_rule) {
   for (const char* bad : {"", "fixed", "fixed=", "fixed=3", "none=4", "auto=4", "dynamic=7", "dynamic=x", "other"})
     expect_refusal("--loss-scale", [&](auto& a) { a.loss_scale = bad; });
   expect_refusal("--loss-scale-rule", [](auto& a) { a.loss_scale_rule = "none"; });
+  try {  // the range is one of the dynamic scale alone
+    scale("fixed=3");
+    ADD_FAILURE() << "fixed=3 is taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("a power of two such as 128"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(scale("fixed=33554432").initial, 33554432);
 }
 
 TEST(training_arguments, a_dynamic_loss_scale_has_the_fields_of_its_rule) {

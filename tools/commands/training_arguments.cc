@@ -208,6 +208,7 @@ LossScaler parse_loss_scale(const TrainingArguments& a, const PolicyLossScale& p
     throw Error(kUsage, automatic ? policies.origin : "--loss-scale",
                 fmt::format("{} is no scale of the rule {}", text, a.loss_scale_rule),
                 system != LossScaleSystem::kNacre ? "take a number of at least 1"
+                : word == "fixed"      ? "take a power of two such as 128, for which unscaling rounds nothing"
                 : named.fields.empty() ? "take a power of two in [1, 16777216], for which unscaling rounds nothing"
                                        : "take powers of two with min <= S <= max, for which unscaling rounds nothing");
   return rule;
