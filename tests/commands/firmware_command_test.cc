@@ -188,6 +188,8 @@ TEST_F(firmware_command, refusals_leave_nothing_behind) {
   refuse({"--train"}, 4, "has no program that trains");
   convert({"--train", "softmax_cross_entropy"});
   refuse({}, 4, "what training learns");
+  convert({"--train", "softmax_cross_entropy", "--target", "cuda/sm90"});
+  refuse({"--train", "--target", "arm/m4"}, 4, "has no training program for it\n    it has: cuda/sm90");
 }
 
 }  // namespace

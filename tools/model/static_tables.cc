@@ -318,9 +318,11 @@ StaticTables static_training_tables(const LoadedModel& model, const std::string&
     throw Error(kUnsupported, model.path(), fact, "convert the network with " + option("train"));
   };
   uint32_t update = kNoIndex, index = kNoIndex;
+  if (!model.model().find(Entry::kUpdate, nullptr, &update).ok()) refuse("has no program that trains");
+  // The reference kernels run a host's programs on any machine.
   if (!model.model().find(Entry::kUpdate, target.c_str(), &update).ok() &&
-      !model.model().find(Entry::kUpdate, nullptr, &update).ok())
-    refuse("has no program that trains");
+      !model.model().find(Entry::kUpdate, "host", &update).ok())
+    model.find_program(Entry::kUpdate, target);
   if (!model.model().find_beside(update, Entry::kInfer, &index).ok()) refuse("has no program that infers beside it");
   Maker maker(model, machine);
   for (const Entry entry : {Entry::kInfer, Entry::kGradients, Entry::kUpdate, Entry::kDerive})

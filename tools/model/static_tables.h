@@ -109,7 +109,7 @@ struct StaticTables {
 StaticTables static_tables(const LoadedModel& model, uint32_t program, const TargetMachine& machine);
 
 // Makes the tables of all programs that train, and of the one that infers over their state. They are for `target` if
-// an `update` is compiled for it, else for the target of the first `update`. Throws if the model has none.
+// an `update` is compiled for it, else for the host. Throws if the model has neither.
 StaticTables static_training_tables(const LoadedModel& model, const std::string& target, const TargetMachine& machine);
 
 // Binds static tables to the addresses of this machine: the programs run here, and give their CRC.
